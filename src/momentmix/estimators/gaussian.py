@@ -77,7 +77,7 @@ class MomentGaussianMixture(MixtureMethods):
     max_iter : int, default=100
         Passes over all rows at most; 0: the best start as it is.
     tol : float or None, default=None
-        Passes end when one gains less than so many nats a row; None: less than the rows can tell.
+        Passes end when less than so many nats a row are left to gain; None: by standard errors.
     n_init : int, default=1
         1: the search for a start ends when its starts agree. More: all of its starts are made; how
         many does not depend on the number.

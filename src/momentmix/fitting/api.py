@@ -107,8 +107,9 @@ def fit(
         and the probability of being seen belongs to the component. Nothing is imputed.
     variance_floor : float
         Least variance of a component, as a fraction of the feature's variance. With rows a prior
-        keeps variances of small components well above it. Columns of tables with names that have
-        two whole values, or look like counts, keep variances of 1/4, or 0.9 of the column's.
+        keeps variances of small components well above it. Of rows in which a column is rounded, as
+        whole numbers are, its deviations stay above half of the step, or its variances at 0.9 of
+        the column's where that is less.
     max_passes : int
         Passes over all rows at most; 0: the best start as it is.
     n_threads : int, optional
@@ -125,8 +126,8 @@ def fit(
         A mixture, or means, that EM starts from, instead of the best of many starts. Components
         then come in its order. From a summary, and with blocks="auto", it gives the order alone.
     tol : float, optional
-        Passes end when one gains less than so many nats a row. By default when a pass gains less
-        than the rows can tell.
+        Passes end when less than so many nats a row are left to gain. By default when no parameter
+        is further from the maximum than a small part of its standard error.
     thorough : bool
         Whether all starts of the search are made, also where the first of them agree.
     **reading

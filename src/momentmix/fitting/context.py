@@ -59,7 +59,7 @@ class FitContext:
     checked : CheckedRows or None
         An excerpt of the rows, and those left out; None where the fit has no rows.
     tol : float or None
-        Gain of a pass, in nats a row, below which the passes end; None: what the rows can tell.
+        Nats a row that are left to gain where the passes end; None: by standard errors.
     thorough : bool
         Whether all starts of a search are made, also where the first agree.
     start : Start or None

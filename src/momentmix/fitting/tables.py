@@ -25,7 +25,7 @@ from momentmix.rows.reading import ALL_AS_IT_IS, Reading
 from momentmix.rows.source import Missing, RowSource, check_missing
 from momentmix.rows.validation import LARGEST_TO_FIT, as_weights, check_values
 from momentmix.rows.weighted import with_weights
-from momentmix.schema.building import EncodedTable, Families, coarse_features, encode_table
+from momentmix.schema.building import EncodedTable, Families, encode_table
 from momentmix.schema.column import BERNOULLI, FAMILIES, GAUSSIAN, POISSON, Column, unknown_family
 from momentmix.schema.rows import EncodedArray, SchemaOfRows
 from momentmix.schema.schema import Schema
@@ -51,15 +51,12 @@ class Table:
         What was done to the columns and rows.
     kept : array of bool, or None
         Which rows were kept, where some were dropped.
-    coarse : tuple of int
-        Numbers of the features that are whole numbers of few values, as far as that was looked at.
     """
 
     data: Rows | StandardMoments
     schema: Schema | None = None
     notes: tuple[str, ...] = ()
     kept: NDArray[np.bool_] | None = None
-    coarse: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -122,8 +119,7 @@ def _held(encoded: EncodedTable) -> Table:
     else:
         rows = EncodedArray(encoded.features, schema)
     known = None if schema.is_plain else schema
-    coarse = coarse_features(schema, encoded.coarse)
-    return Table(rows, known, notes, encoded.kept, coarse)
+    return Table(rows, known, notes, encoded.kept)
 
 
 def _table_of_source(source: RowSource, asked: Asked, n_bytes: float) -> Table:
@@ -153,16 +149,15 @@ def _read(found: SchemaOfRows, n_bytes: float) -> Table:
     values = source.read_within(n_bytes) if n_bytes else None
     notes = (*found.notes, *_notes(source.n_dropped))
     if values is None:
-        coarse = coarse_features(schema, found.coarse)
-        return Table(found.encoded, None if schema.is_plain else schema, notes, coarse=coarse)
+        return Table(found.encoded, None if schema.is_plain else schema, notes)
     if not len(values):
         raise InputError(f"{source.tables[0].name} holds no rows.")
     if schema.is_plain:
         check_values(values, source.feature_names, largest=LARGEST_TO_FIT)
         rows = ArrayRows(values, feature_names=source.feature_names)
-        return Table(rows, None, notes, coarse=found.coarse)
+        return Table(rows, None, notes)
     features = schema.coded.encode(values)
-    return _held(EncodedTable(schema, features, notes=notes, coarse=found.coarse))
+    return _held(EncodedTable(schema, features, notes=notes))
 
 
 def _table_of_blocks(data: Any, asked: Asked) -> Table:

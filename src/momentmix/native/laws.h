@@ -4,12 +4,11 @@
  * z² in their places of `out`, and returns the constant. Numbers of a law, in this order:
  * finite: points (k + 1, k), inverse (k + 1, k + 1), overall probabilities (k + 1);
  * Poisson: shift, scale; seen: u_0, s_0, s_1, overall q, mean and variance of the value, then the
- * unit of a number, or shift and scale of a count.
+ * unit and the least variance of a number, or shift and scale of a count.
  */
 enum { FINITE, POISSON, SEEN_NUMBER, SEEN_COUNT, N_LAWS };
 #define LEAST_PROBABILITY 1e-9 /* see mixture/laws/finite.py */
 #define LEAST_MEAN 1e-6        /* see mixture/laws/poisson.py */
-#define LEAST_VARIANCE 1e-6    /* see mixture/laws/gaussian_value.py */
 #define FEWEST_SEEN 1e-6
 #define PSEUDO_ROWS 1.0        /* see mixture/laws/law.py */
 
@@ -21,7 +20,7 @@ struct law_block {
 
 static isize n_law_numbers(isize kind, isize k)
 {
-    return kind == FINITE ? k * (k + 1) + (k + 1) * (k + 1) + k + 1 : kind == POISSON ? 2 : kind == SEEN_NUMBER ? 7 : 8;
+    return kind == FINITE ? k * (k + 1) + (k + 1) * (k + 1) + k + 1 : kind == POISSON ? 2 : 8;
 }
 
 static double at_least(double x, double least) { return x > least ? x : least; }
@@ -201,7 +200,7 @@ static void seen_m_step(const batch *b, const law_block *law, double n, const do
         squares += n_seen * (u.mean * u.mean) - 2.0 * u.mean * sum;
         double divisor = at_least(n_seen, FEWEST_SEEN), m = (sum - n_seen * u.mean) / unit / divisor;
         squares = squares / (unit * unit) - divisor * (m * m);
-        value = (moments_of_value){m, most_probable(b, divisor, squares, LEAST_VARIANCE, 1)};
+        value = (moments_of_value){m, most_probable(b, divisor, squares, u.value[1], 1)};
     }
     double m = value.mean * unit + u.mean, q = (n_seen + PSEUDO_ROWS * u.q) / (n + PSEUDO_ROWS);
     q = between(q, LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY);

@@ -53,15 +53,12 @@ class EncodedTable(NamedTuple):
         Which rows were kept, where some were dropped.
     notes : tuple of str
         Which columns were left out, and hints what others could be taken as.
-    coarse : tuple of int
-        Numbers of the columns that are whole numbers of few values, where they were guessed.
     """
 
     schema: Schema
     features: Float
     kept: NDArray[np.bool_] | None = None
     notes: tuple[str, ...] = ()
-    coarse: tuple[int, ...] = ()
 
     @property
     def n_dropped(self) -> int:
@@ -87,7 +84,7 @@ def encode_table(
         return encode_known(table, schema, missing)
     table = read_cells(rows, None, None, chosen=chosen)
     found = guessed(table, families, missing, chosen.columns is not None)
-    return encode_known(found.table, found.schema, missing, found.notes, found.coarse)
+    return encode_known(found.table, found.schema, missing, found.notes)
 
 
 class GuessedTable(NamedTuple):
@@ -96,7 +93,6 @@ class GuessedTable(NamedTuple):
     table: CellTable
     schema: Schema
     notes: tuple[str, ...] = ()
-    coarse: tuple[int, ...] = ()
 
 
 def guessed(
@@ -113,7 +109,7 @@ def guessed(
     kept = found.kept(len(table.columns))
     notes, table = found.notes(table.names), table.selected(kept.numbers)
     schema = schema_of_cells(table, kept.families, missing, rare)
-    return GuessedTable(table, schema, notes, kept.coarse)
+    return GuessedTable(table, schema, notes)
 
 
 def with_gaps(schema: Schema, table: CellTable) -> Schema:
@@ -129,12 +125,11 @@ def encode_known(
     schema: Schema,
     missing: Missing,
     notes: tuple[str, ...] = (),
-    coarse: tuple[int, ...] = (),
 ) -> EncodedTable:
     """The features of columns of cells, by a schema."""
     encoded = encode_cells(schema.columns, table)
     if encoded.left_out is None:
-        return EncodedTable(schema, encoded.features, None, notes, coarse)
+        return EncodedTable(schema, encoded.features, None, notes)
     if missing != "drop":
         raise missing_cell(encoded.left_out, schema.column_names)
     kept = np.asarray(~encoded.left_out.any(axis=1))
@@ -143,12 +138,7 @@ def encode_known(
             f"every one of the {len(kept)} rows has a missing cell, so that missing='drop' leaves "
             "none. Leave out columns, or pass missing='model'."
         )
-    return EncodedTable(schema, encoded.features[kept], kept, notes, coarse)
-
-
-def coarse_features(schema: Schema, columns: Sequence[int]) -> tuple[int, ...]:
-    """Numbers of the features of columns that are plain numbers."""
-    return tuple(schema.features_of(j)[0] for j in columns if schema.columns[j].is_plain)
+    return EncodedTable(schema, encoded.features[kept], kept, notes)
 
 
 def by_number(families: Families, table: CellTable) -> dict[int, Any]:

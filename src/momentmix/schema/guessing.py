@@ -51,13 +51,10 @@ class KeptColumns(NamedTuple):
         Their numbers in the table.
     families : dict
         By number among these columns.
-    coarse : tuple of int
-        Which of these columns are whole numbers of few values.
     """
 
     numbers: list[int]
     families: dict[int, Any]
-    coarse: tuple[int, ...]
 
 
 class Guess(NamedTuple):
@@ -82,8 +79,7 @@ class Guess(NamedTuple):
         """The columns that are not left out, and what is known of them by their new numbers."""
         numbers = [i for i in range(n_columns) if i not in self.left_out]
         families = {k: self.families[i] for k, i in enumerate(numbers) if i in self.families}
-        coarse = tuple(k for k, i in enumerate(numbers) if i in self.hints)
-        return KeptColumns(numbers, families, coarse)
+        return KeptColumns(numbers, families)
 
     def notes(self, names: tuple[str, ...] | None) -> tuple[str, ...]:
         """What was left out, and the hints, in sentences."""

@@ -83,12 +83,11 @@ class EncodedRows(Rows):
 
 
 class SchemaOfRows(NamedTuple):
-    """Rows whose columns are those of a schema, notes on other columns, and which are coarse."""
+    """Rows whose columns are those of a schema, and notes on other columns."""
 
     rows: Rows
     schema: Schema
     notes: tuple[str, ...] = ()
-    coarse: tuple[int, ...] = ()
 
     @property
     def encoded(self) -> Rows:

@@ -119,13 +119,10 @@ class Prepared(NamedTuple):
     source : RowSource
     families : dict
         Gaussian columns need not be there.
-    coarse : tuple of int
-        Columns that are whole numbers of few values.
     """
 
     source: RowSource
     families: dict[int, Any]
-    coarse: tuple[int, ...] = ()
 
     def is_plain(self, missing: Missing) -> bool:
         """Whether all columns are numbers that nothing is done to."""
@@ -149,7 +146,7 @@ def prepare(source: RowSource, families: Mapping[Any, Any] | None, rare: float =
     found = guess_columns(head, asked, source.chosen, rare)
     kept = found.kept(source.n_features)
     source = source.selected(kept.numbers, found.notes(source.feature_names))
-    return Prepared(source, kept.families, kept.coarse)
+    return Prepared(source, kept.families)
 
 
 def held_table(prepared: Prepared, missing: Missing, n_bytes: float) -> EncodedTable | None:
@@ -164,7 +161,7 @@ def held_table(prepared: Prepared, missing: Missing, n_bytes: float) -> EncodedT
         raise InputError(f"{source.tables[0].name} holds no rows.")
     table = cells_of(values, source, labels)
     schema = schema_of_cells(table, prepared.families, missing)
-    return encode_known(table, schema, missing, source.notes, prepared.coarse)
+    return encode_known(table, schema, missing, source.notes)
 
 
 def encode_rows(
@@ -203,11 +200,11 @@ def encode_rows(
 
 def encode_prepared(prepared: Prepared, missing: Missing, rare: float = 0.0) -> SchemaOfRows:
     """`encode_rows` of a source whose first rows have been looked at."""
-    source, chosen, coarse = prepared
+    source, chosen = prepared
     kept = source.with_missing(missing)
     if prepared.is_plain(missing):
         plain = plain_schema(source.n_features, source.feature_names)
-        return SchemaOfRows(kept, plain, source.notes, coarse)
+        return SchemaOfRows(kept, plain, source.notes)
     labels = new_labels(source, chosen, _MOST_TEXTS if rare else MOST_LEVELS)
     whole = source.with_missing("error" if missing == "error" else "model").with_labels(labels)
     if missing == "model":
@@ -215,7 +212,7 @@ def encode_prepared(prepared: Prepared, missing: Missing, rare: float = 0.0) -> 
     else:
         met = met_levels(whole, chosen, labels, counted=rare > 0)
     schema = schema_of_cells(met, chosen, missing, rare)
-    return SchemaOfRows(coded_by(kept, schema), schema, source.notes, coarse)
+    return SchemaOfRows(coded_by(kept, schema), schema, source.notes)
 
 
 def _known(rows: Rows, schema: Schema, missing: Missing) -> SchemaOfRows:

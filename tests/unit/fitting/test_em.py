@@ -8,6 +8,7 @@ from fitting_helpers import parameters_of, random_mixture
 from scipy.special import logsumexp
 from scipy.stats import norm
 
+import momentmix as mm
 from momentmix.fitting.em import em as em_module
 from momentmix.fitting.em import search
 from momentmix.fitting.em.em import em_pass, log_likelihoods, run_batch, settle
@@ -281,6 +282,25 @@ def test_full_passes_reach_the_maximum_and_say_so(case):
     assert fast.converged
     assert fast.log_likelihood == pytest.approx(slow.log_likelihood, abs=2e-5)
     assert not full_passes(ArrayRows(rows), moments, p, sample, FLOOR, 1, 1).converged
+
+
+def test_rare_answers_are_fitted_to_the_maximum():
+    # EM steps from a settled start gain next to nothing, with nats of all rows still to gain.
+    rng = np.random.default_rng([77, 2])
+    shares = np.exp(rng.uniform(np.log(0.002), np.log(0.25), (3, 15)))
+    rows = (rng.random((20_000, 15)) < shares[rng.integers(3, size=20_000)]).astype(float)
+    options = {"families": dict.fromkeys(range(15), "bernoulli"), "random_state": 0}
+    found = mm.fit(rows, 3, **options)
+    best = mm.fit(rows, 3, start=found.mixture, tol=1e-12, max_passes=5000, **options)
+    early = mm.fit(rows, 3, tol=1e-4, **options)  # 2 nats of all rows
+    value, highest, lower = (x.mixture.log_prob(rows).sum() for x in (found, best, early))
+    assert found.converged
+    assert best.converged
+    assert abs(highest - value) < 0.1
+    assert highest - lower > 0.2
+    # In standard errors, which the passes end by.
+    moved = np.abs(best.mixture.means - found.mixture.means)
+    assert (moved < 0.2 * found.standard_errors.means).all()
 
 
 def test_candidates_are_sorted_and_repeatable(case):

@@ -3,6 +3,7 @@
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 from fitting_helpers import exact_moments, matched, random_mixture
 
@@ -314,3 +315,55 @@ def test_covariances_of_any_information(shift):
         np.testing.assert_allclose(covariance, expected, rtol=1e-6, atol=1e-9)
     else:
         assert np.linalg.eigvalsh(covariance)[-1] > 1e3 * np.linalg.eigvalsh(covariance)[-2]
+
+
+def answers(step=1.0, gaps=0.02):
+    """Answers 1 to 6 of three groups to five questions, in units of `step`."""
+    rng = np.random.default_rng(3)
+    labels = rng.integers(3, size=900)
+    means = np.array([[1.7], [3.4], [5.2]]) + 0.3 * rng.normal(size=(3, 5))
+    table = np.clip(np.round(means[labels] + 0.8 * rng.normal(size=(900, 5))), 1, 6)
+    table[rng.random(table.shape) < gaps] = np.nan
+    return pd.DataFrame(step * table, columns=list("abcde"))
+
+
+def in_file(name):
+    def written(frame, folder):
+        path = folder / name
+        frame.to_csv(path, index=False) if name.endswith("csv") else frame.to_parquet(path)
+        return path
+
+    return written
+
+
+@pytest.mark.parametrize("missing", ["model", "drop"])
+@pytest.mark.parametrize(
+    "route",
+    [
+        lambda frame, folder: frame,
+        lambda frame, folder: frame.astype("Int64"),
+        lambda frame, folder: frame.to_numpy(),
+        in_file("rows.csv"),
+        in_file("rows.parquet"),
+    ],
+    ids=["frame", "Int64", "numpy", "csv", "parquet"],
+)
+def test_whole_numbers_with_gaps_have_no_components_on_one_value(route, missing, tmp_path):
+    result = mm.fit(route(answers(), tmp_path), 7, missing=missing, random_state=0)
+    assert least_deviation(result) >= 0.499
+
+
+@pytest.mark.parametrize(("step", "gaps"), [(0.1, 0.02), (0.5, 0.0), (5.0, 0.02)])
+def test_components_of_rounded_columns_are_no_narrower_than_half_a_step(step, gaps):
+    frame = answers(step, gaps)
+    result = mm.fit(frame, 7, missing="model", random_state=0)
+    assert least_deviation(result) >= 0.499 * step
+    # The same cells where one column in which a component is narrow is not rounded.
+    other = frame.assign(f=0.01 * step * np.random.default_rng(4).normal(size=len(frame)))
+    other.loc[::3, "f"] += step
+    narrow = mm.fit(other, 3, missing="model", random_state=0)
+    assert least_deviation(narrow) < 0.1 * step
+
+
+def least_deviation(result):
+    return min(float(np.sqrt(np.nanmin(block.covariances))) for block in result.mixture.blocks)

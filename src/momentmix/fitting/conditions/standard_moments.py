@@ -32,7 +32,9 @@ from momentmix.fitting.conditions.identities import indicators, laws_without
 from momentmix.index_sets import colex_rank, index_sets, sets_without
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.column_laws import laws_of
+from momentmix.mixture.laws.gaussian_value import MOST_FLOOR
 from momentmix.mixture.laws.law import Law
+from momentmix.mixture.laws.seen import Seen
 from momentmix.mixture.mixture import Mixture, mixture_from
 from momentmix.mixture.prior import Structure
 from momentmix.rows.names import check_feature_names
@@ -40,9 +42,6 @@ from momentmix.schema.column import FeaturePart
 from momentmix.schema.schema import Schema
 from momentmix.wording import short_repr
 
-# Of a number between two whole ones the variance is at most 1/4; so 0/1 answers that are taken as
-# numbers tell components apart about as much as they do by their probabilities.
-_LEAST_OF_WHOLE, _MOST_FLOOR = 0.25, 0.9  # the latter of the variance over all rows
 _BY_FEATURE = ("shift", "scale", "minimum", "maximum")
 
 
@@ -86,11 +85,12 @@ class StandardMoments:
         Laws of standardized features that are not Gaussian within components.
     transformed : tuple of int
         Which of `columns` are logarithms of those of the table.
-    coarse : tuple of int
-        Which of `columns` are whole numbers of few values, as counts and 0/1 are: variances of
-        components stay above (1/2)² there. Smaller ones are spikes at a value, of any likelihood.
     parts : tuple of FeaturePart
         What each of the features that `columns` numbers is in a table; empty without a schema.
+    grids : array, optional
+        Width of the grid that each column of the rows is rounded to; 0 where there is none.
+        Deviations of components stay above half of it: smaller ones are spikes at a value, of any
+        likelihood.
     """
 
     n_features: int
@@ -112,8 +112,8 @@ class StandardMoments:
     counted: int | None = None
     laws: tuple[Law, ...] = ()
     transformed: tuple[int, ...] = ()
-    coarse: tuple[int, ...] = ()
     parts: tuple[FeaturePart, ...] = ()
+    grids: Float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "orders", tuple(np.asarray(x, float) for x in self.orders))
@@ -193,12 +193,31 @@ class StandardMoments:
             table[j, k] = table[k, j] = self.orders[2]
         return np.asarray(table - np.outer(mean, mean))
 
+    def floors(self, floor: float) -> Float:
+        """Least variances of the features, (d,): the floor, or more where columns are rounded.
+
+        Of a number between two whole ones the variance is at most 1/4; so 0/1 answers that are
+        taken as numbers tell components apart about as much as they do by their probabilities.
+        """
+        floors = np.full(self.n_features, floor)
+        if self.grids is not None:
+            own = (0.5 * self.grids[self.columns] / self.scale) ** 2
+            floors = np.maximum(floors, np.minimum(own, MOST_FLOOR))
+        return floors
+
+    def with_grids(self, grids: Float) -> StandardMoments:
+        """The same of columns that are rounded to grids of these widths, (n_columns,)."""
+        least = (0.5 * grids[self.columns] / self.scale) ** 2
+        laws = tuple(
+            law.with_floor(float(least[law.features[0]])) if isinstance(law, Seen) else law
+            for law in self.laws
+        )
+        return replace(self, laws=laws, grids=grids)
+
     def structure(self, floor: float, blocks: Blocks | None) -> Structure:
         """Blocks and floors of the features; the moments know the total covariances of blocks."""
         blocks = blocks or self.alone
-        floors = np.full(self.n_features, floor)
-        own = np.isin(self.columns, self.coarse)
-        floors[own] = np.clip(_LEAST_OF_WHOLE / self.scale[own] ** 2, floor, _MOST_FLOOR)
+        floors = self.floors(floor)
         if blocks.is_diagonal:
             return Structure(floors)
         return Structure.of_total(floors, blocks, self.total_covariance)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,8 +12,10 @@ from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.em.em import Pass, em_pass
 from momentmix.fitting.em.sample import Sample
 from momentmix.fitting.em.scores import (
+    FALL,
     add_prior,
     information_matrix,
+    kept_positive,
     mean_score,
     scoring_step,
     settle_floored,
@@ -25,10 +27,14 @@ from momentmix.parallel import few_threads
 from momentmix.progress import detail
 from momentmix.rows.protocol import Rows
 
-# Scoring steps: deviations that they change means by at most, a factor after one that failed, and
-# from where on EM goes on alone.
-_LONGEST, _SHORTER, _SHORTEST = 0.7, 0.3, 0.02
-_MOST_LEFT = 5.0  # of the least gain of a pass, where EM is alone and slow
+# Ridge of scoring steps after one that failed, its factor after further ones and after each that
+# did not, and from where on EM goes on alone.
+_FIRST_RIDGE, _MORE, _LESS, _MOST_RIDGE = 0.003, 5.0, 0.5, 1.0
+_LEFT = 0.002  # nats of all rows: no parameter is further than 0.06 standard errors from its end
+_NEAR = 100.0  # times what may be left: a pass that gains less can be one of the last
+_LEAST_PART = 0.1  # of what a scoring step predicts, up to a nat of all rows; else it is no good
+_STALE = 0.1  # of what was left before a step; where more is left the matrix is out of date
+_SLOW = 0.25  # of two gains: EM that is faster needs no help
 _LARGEST_RATIO = 0.99  # of two gains: beyond, the sum of all that follow is not known
 
 
@@ -88,61 +94,129 @@ def climb(
 
     Likelihood here is that of the rows times the density of the `VariancePrior`.
 
-    The likelihoods at the truth and at its maximum differ by n_parameters / (2 N) nats a row; a
-    pass that gains less than 2 % of that, and less than 1e-5, changes nothing that the rows can
-    tell; `tol` replaces that gain. Without any pass the start is the answer. Each pass gives an EM
-    step and, with the information matrix of a sample, a scoring step. Where components are apart EM
-    needs two or three passes; where they overlap it is slow, and scoring steps take over (at once
-    with `scoring_first`). Where a scoring step lowered the likelihood, the EM step from the point
-    before it is taken instead, and the next scoring step is shorter; after a few failures, or where
-    nothing gives the information matrix, EM goes on alone. Slow steps that gain little are no end:
-    what is left to gain has to be little.
+    Passes end when less than `tol` nats a row are left to gain, by default `_LEFT` nats of all
+    rows: of twice that the square root is the distance from the maximum in standard errors, of
+    whatever parameter. A pass that gains little is no end: from a start that EM has settled every
+    pass gains little, and where components overlap thousands of them are left. What is left comes
+    from the information matrix of a sample, and where there is none from the rate of EM's gains.
+
+    Each pass gives an EM step and, with an information matrix, a scoring step. Where components are
+    apart EM needs two or three passes; where it is slow, and near the end, scoring steps take over
+    (at once with `scoring_first`). Where a step lowered the likelihood, the EM step from the point
+    before it is taken instead, and the next scoring step is shorter; so it is where one gained next
+    to nothing of what was left. After a few failures (at bounds of parameters), or where nothing
+    gives the information matrix, EM goes on alone, with extrapolated steps. Without any pass the
+    start is the answer.
     """
-    least = min(1e-5, 0.02 * start.n_free / (2 * n_rows)) if tol is None else tol
+    least = _LEFT / n_rows if tol is None else tol
+    scoring = None if information_of is None else _Scoring(information_of, prior)
     current, fallback, last = start, start, -np.inf
     gains: list[float] = []
     logs: list[float] = []
-    longest = _LONGEST
+    by_em: list[float] = []  # gains of the EM steps since the last other step
+    is_em = True
     for count in range(1, max_passes + 1):
         detail(f"pass {count}")
         sums = sums_of(current)
         value = (sums.log_likelihood + float(prior.log_density(current))) / sums.n_rows
-        if value < last - 1e-12 * abs(last):  # the scoring step failed: back
-            current, longest = fallback, _SHORTER * longest
-            if longest < _SHORTEST:
-                information_of = None
+        if scoring is not None and not is_em and not scoring.is_good(value - last, n_rows):
+            scoring = None
+        if value < last - 1e-12 * abs(last):  # the step failed: back
+            current, is_em = fallback, True
             continue
         if np.isfinite(last):
             gains.append(value - last)
+            by_em = [*by_em, gains[-1]] if is_em else []
         last = value
         logs.append(sums.log_likelihood / sums.n_rows)
-        fallback = m_step(sums.statistics, prior)
-        slow = len(gains) > 1 and gains[-1] > 0.25 * gains[-2]
-        left = _left_to_gain(gains) if slow and information_of is None else 0.0
-        is_slow_step = slow and information_of is not None
-        if gains and gains[-1] < least and not is_slow_step and left < _MOST_LEFT * least:
+        before, fallback = current, m_step(sums.statistics, prior)
+        slow = len(gains) > 1 and gains[-1] > _SLOW * gains[-2]
+        near = bool(gains) and gains[-1] < _NEAR * least
+        current, left, is_em = fallback, np.inf, True
+        if scoring is None:
+            left, length = _left_to_gain(by_em)
+            if length > 0:
+                current, is_em = _extrapolated(before, fallback, length, prior), False
+        elif slow or near or scoring_first:
+            (current, left), is_em = scoring.step(before, sums), False
+        if left < least:
             return Refined(fallback, logs[-1], count, True, gains, logs)
-        if information_of is not None and (slow or scoring_first):
-            with few_threads(True):
-                information = information_of(current)
-                floors = prior.floors(current, sums.n_rows)
-                settle_floored(information, current, floors, prior.structure)
-                score = mean_score(sums.statistics, current)
-                add_prior(score, information, current, prior, sums.n_rows)
-                current, predicted = scoring_step(
-                    current, score, information, prior.structure, longest
-                )
-            if predicted < 0.5 * least:
-                return Refined(fallback, logs[-1], count, True, gains, logs)
-        else:
-            current = fallback
     if not logs:
         sums = sums_of(start)
         return Refined(start, sums.log_likelihood / sums.n_rows, 0, False, gains, logs)
     return Refined(fallback, logs[-1], max_passes, False, gains, logs)
 
 
-def _left_to_gain(gains: list[float]) -> float:
-    """What EM steps still gain in all, where each gains the same part of the one before."""
-    ratio = min(gains[-1] / gains[-2], _LARGEST_RATIO)
-    return gains[-1] * ratio / (1.0 - ratio)
+class _Scoring:
+    """Scoring steps, and what is left to gain by them.
+
+    The information matrix takes longer than a pass of few rows. Near the maximum it hardly changes:
+    it is computed again where a step did not do what the last one promised.
+    """
+
+    def __init__(self, information_of: Callable[[Parameters], Float], prior: VariancePrior) -> None:
+        self._information_of, self._prior = information_of, prior
+        self._matrix: Float | None = None
+        self._ridge, self._left = 0.0, np.inf
+
+    def step(self, p: Parameters, sums: Pass) -> tuple[Parameters, float]:
+        """Parameters after a step from `p`, and the nats a row that are left to gain there."""
+        with few_threads(True):
+            if self._matrix is not None:
+                moved, left = self._step(p, sums, self._matrix)
+                if left < _STALE * self._left:
+                    self._left = left
+                    return moved, left
+            self._matrix = self._information_of(p)
+            floors = self._prior.floors(p, sums.n_rows)
+            settle_floored(self._matrix, p, floors, self._prior.structure)
+            moved, self._left = self._step(p, sums, self._matrix)
+            return moved, self._left
+
+    def _step(self, p: Parameters, sums: Pass, matrix: Float) -> tuple[Parameters, float]:
+        score, information = mean_score(sums.statistics, p), matrix.copy()
+        add_prior(score, information, p, self._prior, sums.n_rows)
+        return scoring_step(p, score, information, self._prior.structure, self._ridge)
+
+    def is_good(self, gain: float, n_rows: int) -> bool:
+        """Adapt the ridge to what the last step gained a row; False where EM should go on alone."""
+        if gain < _LEAST_PART * min(self._left, 1.0 / n_rows):
+            self._ridge, self._matrix = max(_MORE * self._ridge, _FIRST_RIDGE), None
+        else:
+            self._ridge *= _LESS
+        return self._ridge <= _MOST_RIDGE
+
+
+def _left_to_gain(gains: list[float]) -> tuple[float, float]:
+    """What EM steps still gain in all, and how many times the last step they still go.
+
+    Each gains the same part of the one before; of one gain alone that part is not known. Steps that
+    shrink fast, or are not known to shrink evenly, go on as they are: 0 times.
+    """
+    if not gains:
+        return np.inf, 0.0
+    ratio = _LARGEST_RATIO
+    if len(gains) > 1:
+        ratio = min(gains[-1] / max(gains[-2], 1e-300), _LARGEST_RATIO)
+    rate = max(ratio, 0.0) ** 0.5  # gains are squares of steps
+    length = rate / (1.0 - rate) if len(gains) > 1 and ratio > _SLOW else 0.0
+    return gains[-1] * ratio / (1.0 - ratio), length
+
+
+def _extrapolated(
+    before: Parameters, after: Parameters, length: float, prior: VariancePrior
+) -> Parameters:
+    """The parameters `length` times the step further on, as far as they may go."""
+    d = after.means.shape[-1]
+    weights, means, spread = (
+        x + length * (x - y)
+        for x, y in (
+            (after.weights, before.weights),
+            (after.means, before.means),
+            (after.spread, before.spread),
+        )
+    )
+    weights = np.maximum(weights, FALL * after.weights)
+    spread[..., :d] = np.maximum(spread[..., :d], FALL * after.variances)
+    moved = replace(after, weights=weights / weights.sum(), means=means).with_spread(spread)
+    return kept_positive(prior.structure.raised(moved), after)

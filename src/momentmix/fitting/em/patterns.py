@@ -261,12 +261,12 @@ def run_patterns(
     return p, value
 
 
-def structure_of(rows: PatternRows, floor: float) -> Structure:
+def structure_of(rows: PatternRows, floor: float | Float) -> Structure:
     """The units of the covariances of blocks: those of a single component of all rows."""
     return Structure.of_total(floor, rows.layout.blocks, single_component(rows, floor).matrices[0])
 
 
-def single_component(rows: PatternRows, floor: float) -> Parameters:
+def single_component(rows: PatternRows, floor: float | Float) -> Parameters:
     """One component of all rows."""
     blocks = rows.layout.blocks
     identity = np.eye(blocks.n_features)

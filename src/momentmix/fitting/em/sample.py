@@ -57,7 +57,8 @@ class Sample(NamedTuple):
         features, fewest = self.all_features, 8 * n_parameters
         if features.shape[1] < fewest:
             return None
-        return features[:, : max(fewest, _SCORING_WORK // n_parameters**2)]
+        most = max(ALL_ROWS_BELOW, _ROWS_PER_PARAMETER * n_parameters)
+        return features[:, : max(fewest, min(most, _SCORING_WORK // n_parameters**2))]
 
 
 def draw_sample(rows: Rows, moments: StandardMoments, rng: np.random.Generator) -> Sample:

@@ -48,6 +48,8 @@ _NEGLIGIBLE = 1e-8  # shares below it change no entry of the information that ca
 _MOSTLY = 0.5  # of all shares: from there on rows are not chosen by component
 _AT_FLOOR = 1.001  # a variance that is less than so many times its floor is at its floor
 _LARGE = 2000  # parameters; beyond it there is one table of sums and not several
+_LONGEST = 0.7  # deviations that a scoring step changes means by at most
+FALL = 0.25  # of a probability, rate, weight or variance, that one step leaves of it at least
 
 
 def information_matrix(
@@ -339,15 +341,20 @@ def _add_prior_of(
         information[np.ix_(numbers, numbers)] += curvature[c] * np.outer(units[c], units[c])
 
 
-def solve_information(information: Float, right: Float, n_components: int) -> Float:
-    """I⁻¹ right, the null direction of the weights left out and tiny curvatures bounded below."""
+def solve_information(
+    information: Float, right: Float, n_components: int, ridge: float = 0.0
+) -> Float:
+    """I⁻¹ right, the null direction of the weights left out and tiny curvatures bounded below.
+
+    `ridge` is added to the diagonal of the matrix in units in which that is 1.
+    """
     scale = np.sqrt(np.maximum(np.diagonal(information), 1e-300))
     matrix = information / scale[:, None] / scale
     null = np.zeros(scale.size)
     null[:n_components] = 1.0 / scale[:n_components]
     null /= np.linalg.norm(null)
     matrix = matrix + np.outer(null, null)
-    matrix[np.diag_indices_from(matrix)] += 1e-6
+    matrix[np.diag_indices_from(matrix)] += 1e-6 + ridge
     column = right if right.ndim == 2 else right[:, None]
     try:
         solved = cho_solve(cho_factor(matrix, lower=True), column / scale[:, None])
@@ -362,13 +369,13 @@ def scoring_step(
     score: Float,
     information: Float,
     structure: Structure,
-    longest: float = 0.7,
+    ridge: float = 0.0,
 ) -> tuple[Parameters, float]:
-    """Parameters after one step, and the gain of log-likelihood per row that it predicts.
+    """Parameters after one step, and the gain of log-likelihood per row that is left in all.
 
-    The step is shortened so that no weight or variance changes by more than a factor e^longest and
-    no mean by more than `longest` standard deviations. A variance at its floor that is pushed
-    below it takes no part.
+    The step is shortened so that no weight or variance changes by more than a factor e^_LONGEST and
+    no mean by more than _LONGEST standard deviations; a `ridge` shortens it where the information
+    is small. A variance at its floor that is pushed below it takes no part.
     """
     p, (r, d) = parameters, parameters.means.shape
     single = p.blocks.single
@@ -380,15 +387,36 @@ def scoring_step(
     free[r + r * d : r + 2 * r * d] = ~pushed.ravel()
     step = np.zeros_like(score)
     part = np.flatnonzero(free)
-    step[part] = solve_information(information[np.ix_(part, part)], score[part], r)
-    predicted = 0.5 * float(score @ step)
+    own = information[np.ix_(part, part)]
+    step[part] = solve_information(own, score[part], r)
+    left = 0.5 * float(score @ step)
+    if ridge:
+        step[part] = solve_information(own, score[part], r, ridge)
     change = parameters_from(step, r, p.blocks)
     sizes = [
         np.abs(change.weights).max(),
         np.abs(change.means / np.sqrt(p.variances)).max(),
         np.abs(change.spread).max(),
     ]
-    change = parameters_from(step * min(1.0, longest / max(max(sizes), 1e-300)), r, p.blocks)
+    change = parameters_from(step * min(1.0, _LONGEST / max(max(sizes), 1e-300)), r, p.blocks)
     weights = p.weights * np.exp(change.weights)
     moved = replace(p, weights=weights / weights.sum(), means=p.means + change.means)
-    return structure.raised(moved_spread(moved, change.spread)), predicted
+    return kept_positive(structure.raised(moved_spread(moved, change.spread)), p), left
+
+
+def kept_positive(moved: Parameters, p: Parameters) -> Parameters:
+    """The parameters `moved`, where probabilities and rates fall by a factor of `FALL` at most.
+
+    Steps that are straight in a probability overshoot its bound at 0, and from there no step comes
+    back: those of EM and of scoring are proportional to the probability.
+    """
+    means, variances = moved.means.copy(), moved.variances.copy()
+    for law in p.blocks.laws:
+        own = list(law.features)
+        least = FALL * law.positive(p.means[:, own], p.variances[:, own])[0]
+        values = law.positive(means[:, own], variances[:, own])[0]
+        if (values < least).any():
+            raised = np.maximum(values, least)
+            found = law.with_positive(raised, means[:, own], variances[:, own])
+            means[:, own], variances[:, own] = found
+    return replace(moved, means=means, variances=variances)

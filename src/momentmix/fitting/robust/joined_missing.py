@@ -155,7 +155,7 @@ def fit_patterns(
     values = values_of(sample.all_features, sample.blocks).T
     with context.clock.stage("starts by pattern"):
         few = layout.rows(values[:_MOST_SAMPLED])
-        structure = structure_of(few, context.variance_floor)
+        structure = structure_of(few, moments.floors(context.variance_floor))
         best, start = _best_start(few, layout, candidates, structure)
     n, r = rows.n_counted, start.n_components
     prior = VariancePrior.of_rows(n, r, structure)

@@ -52,7 +52,6 @@ from momentmix.fitting.robust.standard_fit import StandardFit
 from momentmix.fitting.tables import Table
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.column_laws import laws_of, with_joined_values
-from momentmix.parallel import begin
 from momentmix.rows.protocol import Rows
 from momentmix.summary.summary import MomentSummary
 
@@ -149,12 +148,12 @@ def _used(
         with context.clock.stage("checks of rows"):
             checked = check_rows(data, all_columns)
             context = replace(context, checked=checked)
-            begin(lambda: checked.columns, context.n_threads)  # sorted while the search begins
         left_out = checked.outliers.places
         if left_out.size:
             notes.append(f"{data.n_rows - left_out.size} of {data.n_rows} rows were used")
             data = data.without(left_out)
             all_columns, summary = read(data)
+        all_columns = all_columns.with_grids(checked.grids(all_columns))
     return _Used(data, all_columns, summary, context, notes)
 
 
@@ -163,7 +162,7 @@ def _with_schema(moments: StandardMoments, table: Table) -> StandardMoments:
     schema = table.schema
     transformed = [] if schema is None else [j for j, c in enumerate(schema.columns) if c.transform]
     values = tuple(schema.features_of(j)[0] for j in transformed) if schema is not None else ()
-    return replace(moments.of_table(schema), transformed=values, coarse=table.coarse)
+    return replace(moments.of_table(schema), transformed=values)
 
 
 def read_moments(

@@ -37,7 +37,7 @@ def _described(law: Law) -> tuple[int, tuple[Any, ...]]:
     if isinstance(law, Seen):
         common = (*law.missing, law.seen, *law.overall)
         if isinstance(law.value, GaussianValue):
-            return _SEEN_NUMBER, (*common, law.value.unit)
+            return _SEEN_NUMBER, (*common, law.value.unit, law.value.least)
         if isinstance(law.value, Poisson):
             return _SEEN_COUNT, (*common, law.value.shift, law.value.scale)
     raise TypeError(f"compiled code does not know {law!r}")

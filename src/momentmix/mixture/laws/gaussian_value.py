@@ -21,6 +21,7 @@ from momentmix._typing import Float, Int
 from momentmix.mixture.laws.law import Law, Prior, first
 
 LEAST_VARIANCE = 1e-6  # of a value, in units of its variance over all rows
+MOST_FLOOR = 0.9  # the largest least variance of rounded values, in the same units
 _FEWEST_SEEN = 1e-6  # rows; with fewer a component knows nothing of the value
 
 
@@ -33,9 +34,12 @@ class GaussianValue(Law):
     features : tuple of one int
     unit : float
         Of the feature, in the units of the data, which the density is that of.
+    least : float
+        Least variance within a component, in units of the variance over all rows.
     """
 
     unit: float = 1.0
+    least: float = LEAST_VARIANCE
 
     @property
     def free(self) -> tuple[bool, ...]:
@@ -45,8 +49,8 @@ class GaussianValue(Law):
     @classmethod
     def stacked(cls, laws: Sequence[GaussianValue]) -> GaussianValue:
         """Several laws as one."""
-        unit: Any = np.array([law.unit for law in laws])
-        return cls(laws[0].features, unit)
+        units: Any = np.array([(law.unit, law.least) for law in laws])
+        return cls(laws[0].features, *units.T)
 
     def rescaled(self, shift: Float, scale: Float) -> Self:
         """The law of (z − shift) / scale."""
@@ -72,7 +76,8 @@ class GaussianValue(Law):
         """Most probable mean and variance of standardized values."""
         divisor = np.maximum(counts, _FEWEST_SEEN)
         means = sums / divisor
-        return means, prior.variances(divisor, squares - divisor * means**2, LEAST_VARIANCE)
+        least: Any = np.asarray(self.least)[..., None]
+        return means, prior.variances(divisor, squares - divisor * means**2, least)
 
     def log_prior(self, means: Float, variances: Float, prior: Prior) -> Float:
         """That of the variances of standardized values."""

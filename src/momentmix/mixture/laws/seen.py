@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
 from momentmix.mixture.laws.finite import LEAST_PROBABILITY, Finite
-from momentmix.mixture.laws.gaussian_value import LEAST_VARIANCE, GaussianValue
+from momentmix.mixture.laws.gaussian_value import LEAST_VARIANCE, MOST_FLOOR, GaussianValue
 from momentmix.mixture.laws.law import PSEUDO_ROWS, Law, Prior, is_zero
 from momentmix.mixture.laws.poisson import Poisson
 
@@ -105,6 +105,13 @@ class Seen(Law):
         """The same law of features with other numbers."""
         return replace(self, features=features, value=self.value.at(features[:1]))
 
+    def with_floor(self, least: float) -> Self:
+        """The same where no component's value varies less than that, in units of the feature."""
+        if not isinstance(self.value, GaussianValue):
+            return self
+        part = float(np.clip(least / self.overall.variance[0], LEAST_VARIANCE, MOST_FLOOR))
+        return replace(self, value=replace(self.value, least=part))
+
     def rescaled(self, shift: Float, scale: Float) -> Self:
         """The law of (z − shift) / scale."""
         both = (np.append(self.missing, self.seen) - shift[[0, 1, 1]]) / scale[[0, 1, 1]]
@@ -150,8 +157,9 @@ class Seen(Law):
         reach = _FARTHEST * np.sqrt(overall.variance)
         mean = np.clip(found.mean, overall.mean - reach, overall.mean + reach)
         mean, variance = self.value.completed(mean, found.variance)
-        if self.value.free[0]:
-            variance = np.maximum(variance, LEAST_VARIANCE * overall.variance)
+        if isinstance(self.value, GaussianValue):
+            least = np.asarray(self.value.least)[..., None]
+            variance = np.maximum(variance, least * overall.variance)
         return self.features_of(SeenValue(found.q, mean, variance))
 
     def chain(self, means: Float, variances: Float) -> Float:

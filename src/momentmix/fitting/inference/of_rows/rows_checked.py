@@ -24,6 +24,7 @@ from momentmix.fitting.inference.of_rows.columns_checked import (
 from momentmix.fitting.inference.of_rows.outliers import NONE, Outliers, find_outliers
 from momentmix.mixture.density import joint_densities
 from momentmix.mixture.gaussian import coefficients, features_of
+from momentmix.mixture.laws.seen import Seen
 from momentmix.mixture.parameters import Parameters
 from momentmix.rows.protocol import Rows
 from momentmix.rows.weighted import proportional_places
@@ -75,6 +76,17 @@ class CheckedRows:
         """Facts about each column."""
         columns = np.ascontiguousarray(self.values.T)
         return [check_column(column, self.places) for column in columns]
+
+    def grids(self, moments: StandardMoments) -> Float:
+        """Width of the grid that each column is rounded to, where its cells are seen; 0: none."""
+        grids = np.array([facts.grid for facts in self.columns])
+        for law in moments.laws:
+            if isinstance(law, Seen):
+                value, seen = (self.values[:, j] for j in moments.columns[list(law.features)])
+                is_seen = seen > 0
+                facts = check_column(value[is_seen], self.places[is_seen])
+                grids[moments.columns[law.features[0]]] = facts.grid
+        return grids
 
     @cached_property
     def is_copy(self) -> NDArray[np.bool_]:
