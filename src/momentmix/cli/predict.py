@@ -107,6 +107,7 @@ def open_columns(
     Levels of text are given by their numbers, as `Mixture.coded` takes them.
     """
     from momentmix.errors import InputError
+    from momentmix.rows.header import warn_of_header
     from momentmix.schema.schema import Schema
     from momentmix.schema.sources import coded_by
 
@@ -114,6 +115,7 @@ def open_columns(
     if read_options.missing == "error" and any(column.has_missing for column in columns):
         read_options = replace(read_options, missing="model")
     source = read_options.open(inputs, expected=names, by_name=by_name)
+    warn_of_header(source.tables, names)
     if source.n_features != len(columns):
         raise InputError(
             f"{owner} has {len(columns)} features, {source.tables[0].name} has "

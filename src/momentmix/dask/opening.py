@@ -26,6 +26,7 @@ from momentmix.dask.schedule import Schedule
 from momentmix.errors import InputError, InputTypeError
 from momentmix.rows.columns import column_keys
 from momentmix.rows.containers import is_frame
+from momentmix.rows.header import warn_of_header
 from momentmix.rows.opening import open_rows, path_list
 from momentmix.rows.source import Missing
 from momentmix.summary.parts import PART_ROWS
@@ -146,6 +147,7 @@ def _open_files(
                 "dask.dataframe.read_parquet(...) for remote storage."
             )
     source = open_rows(paths, columns, missing).check_numeric()
+    warn_of_header(source.tables, None)
     partitions: list[tuple[Partition, Any]] = []
     for file, (table, numbers) in enumerate(zip(source.tables, source.columns, strict=True)):
         starts = range(0, table.n_rows, PART_ROWS) if table.n_rows else [0]
@@ -153,6 +155,7 @@ def _open_files(
             partition = FilePartition(
                 len(partitions), file, os.path.abspath(table.name), table.stamp(), start,
                 table.n_rows is None, tuple(numbers), missing,
+                table.column_names is not None,
             )  # fmt: skip
             partitions.append((partition, None))
     return DaskRows(partitions, source.n_features, source.feature_names, schedule)

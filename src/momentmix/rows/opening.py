@@ -7,6 +7,7 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,9 @@ from momentmix.rows.csv.dialect import Dialect
 from momentmix.rows.formats.memory_tables import memory_table
 from momentmix.rows.formats.queries import is_query, query_table
 from momentmix.rows.formats.remote import can_fetch, fetched, is_address, name_at, remote_files
+from momentmix.rows.header import header_notes
 from momentmix.rows.source import Missing, RowSource, check_missing
-from momentmix.rows.table import Table
+from momentmix.rows.table import FileTable, Table
 
 _TEXT = (".csv", ".tsv", ".jsonl", ".ndjson")
 _SUFFIXES = (".npy", ".parquet", ".arrow", ".feather", ".xlsx", *_TEXT)
@@ -46,6 +48,7 @@ def open_rows(
     delimiter: str | None = None,
     decimal: str = ".",
     thousands: str | None = None,
+    header: bool | None = None,
     by_name: bool = False,
 ) -> RowSource:
     """Open rows wherever they are, to read them in blocks as often as needed.
@@ -82,6 +85,11 @@ def open_rows(
         For CSV; by default a comma (a tab for .tsv) and a point. ASCII characters.
     thousands : str, optional
         For CSV: the character between groups of digits, as the comma in "17,405".
+    header : bool, optional
+        For CSV and Excel: whether the first line holds the names of the columns. By default it does
+        if any of it is text. Numbers are names too where they count 0, 1, … or 1, 2, … over two or
+        more columns, where they alone are quoted, and where they are whole numbers above columns of
+        fractions; ``notes`` of the source says so. Other numbers are a row.
     by_name : bool
         Files with equal contents are different data. By default a pass over both is an error,
         because the rows would count twice.
@@ -99,10 +107,11 @@ def open_rows(
     [[[1.0], [3.0], [5.0]]]
     """
     check_missing(missing)
-    dialect = Dialect(delimiter, decimal, thousands, checked_nulls(na_values))
+    dialect = Dialect(delimiter, decimal, thousands, checked_nulls(na_values), header)
     if block_rows is not None:
         check_count("block_rows", block_rows, 1)
     tables = tables_of(source, dialect)
+    guessed = header_notes(tables, expected)
     if columns is None and expected is not None and tables[0].column_names is not None:
         columns = list(expected)
     first = choose_columns(tables[0], columns)
@@ -113,6 +122,7 @@ def open_rows(
     if block_rows is None:
         fitting = max(1, min(_MOST_ROWS, _BLOCK_BYTES // (8 * len(places))))
         block_rows = 1 << (fitting.bit_length() - 1)  # parts of a file are whole blocks
+    notes = (*guessed, *notes)
     return RowSource(tables, chosen, missing, block_rows, by_name, columns is not None, notes)
 
 
@@ -141,7 +151,7 @@ def tables_of(source: Any, dialect: Dialect) -> list[Table]:
         repeated = sorted(str(file) for file, times in Counter(files).items() if times > 1)
         if repeated:
             raise InputError(f"the same file is given twice: {', '.join(repeated[:5])}.")
-        return [_open_any(file, dialect) for file in files]
+        return _agreed([_open_any(file, dialect) for file in files], dialect)
     query = query_table(source)
     if query is not None:
         return [query]
@@ -154,6 +164,21 @@ def tables_of(source: Any, dialect: Dialect) -> list[Table]:
             "rows must be readable more than once; an iterator is not. Pass an array or a file."
         )
     return [memory_table(source)]
+
+
+def _agreed(tables: list[Table], dialect: Dialect) -> list[Table]:
+    """Tables of several files; a first line of numbers holds names in all of them, or in none."""
+    guessed = [t for t in tables if t.header_note is not None and t.column_names is not None]
+    others = [t for t in tables if t.column_names is None]
+    if not guessed or not others:
+        return tables
+    header = all(table.first_line == guessed[0].first_line for table in others)
+    changed, dialect = others if header else guessed, replace(dialect, header=header)
+    return [
+        open_file(table.source, dialect) if table in changed and isinstance(table, FileTable)
+        else table
+        for table in tables
+    ]  # fmt: skip
 
 
 def can_open(data: Any) -> bool:
@@ -261,7 +286,7 @@ def open_file(path: os.PathLike[str], dialect: Dialect) -> Table:
     if suffix == ".xlsx":
         from momentmix.rows.formats.excel import ExcelFile
 
-        return ExcelFile(path, dialect.nulls)
+        return ExcelFile(path, dialect)
     raise _unknown(path)
 
 

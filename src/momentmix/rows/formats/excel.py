@@ -16,7 +16,9 @@ from itertools import islice
 from typing import Any
 
 from momentmix.errors import InputError, needed
+from momentmix.rows.csv.dialect import Dialect
 from momentmix.rows.formats.arrow_files import ArrowFileTable
+from momentmix.rows.header import judged
 
 _ROWS = 4096  # read at a time
 Row = tuple[int, list[Any]]  # its number in the sheet, from 1, and its cells
@@ -28,13 +30,13 @@ class ExcelFile(ArrowFileTable):
     Parameters
     ----------
     path : str or path-like
-    nulls : sequence of str
-        Texts that stand for a missing cell, beside what Excel writes for a number that a formula
-        could not compute.
+    dialect : Dialect
+        With the texts that stand for a missing cell, beside what Excel writes for a number that a
+        formula could not compute, and whether the first row holds names.
     """
 
-    def __init__(self, path: str | os.PathLike[str], nulls: Sequence[str]) -> None:
-        self._missing = {*nulls, *_ERRORS}
+    def __init__(self, path: str | os.PathLike[str], dialect: Dialect) -> None:
+        self._missing, self._header = {*dialect.nulls, *_ERRORS}, dialect.header
         super().__init__(path)
 
     def _open(self) -> None:
@@ -44,11 +46,22 @@ class ExcelFile(ArrowFileTable):
         if not head:
             raise InputError(f"{self.name} is empty; its first sheet holds no cells.")
         header = head[0][1]
-        self._named = any(not _is_number(cell) for cell in header)
+        self._named = self._has_names(header, [row for _, row in head[1:]])
         head = head[1:] if self._named else head
         names = ["" if cell is None else str(cell).strip() for cell in header]
         kinds = [self._type(self._cells(head, i)) for i in range(len(header))]
         self.schema = self._arrow.schema(list(zip(names, kinds, strict=True)))
+
+    def _has_names(self, header: list[Any], rows: list[list[Any]]) -> bool:
+        """Whether the first row of the sheet holds the names of the columns."""
+        texts, *others = ([_number_text(cell) for cell in row] for row in (header, *rows))
+        self.first_line = tuple(texts)
+        if self._header is not None:
+            return self._header
+        if not all(cell is None or isinstance(cell, int | float) for cell in header):
+            return True
+        has_names, self.header_note = judged(f"the first row of {self.name}", texts, others)
+        return has_names
 
     def _read_schema(self) -> None:
         super()._read_schema()
@@ -129,8 +142,10 @@ class ExcelFile(ArrowFileTable):
 _ERRORS = ("#N/A", "#DIV/0!", "#NUM!", "#VALUE!", "#REF!", "#NAME?", "#NULL!")
 
 
-def _is_number(cell: Any) -> bool:
-    return isinstance(cell, int | float) and not isinstance(cell, bool)
+def _number_text(cell: Any) -> str:
+    """A cell as CSV would have it; Excel knows no difference between 3 and 3.0."""
+    is_whole = isinstance(cell, float) and cell.is_integer()
+    return "" if cell is None else str(int(cell) if is_whole else cell)
 
 
 def _place(column: int, row: int) -> str:
