@@ -1,6 +1,7 @@
 """Compressed text, JSON lines, workbooks, addresses and streams of bytes."""
 
 import bz2
+import datetime
 import functools
 import gc
 import gzip
@@ -17,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+import momentmix as mm
 from momentmix import open_rows
 from momentmix.errors import (
     InputError,
@@ -343,11 +345,50 @@ def test_dates_are_no_numbers(tmp_path):
     assert open_rows(path).read_all().tolist() == [[1], [2]]
 
 
+DAYS = [datetime.date(2024, 1, i) for i in range(1, 8)]
+
+
+@pytest.mark.parametrize("first", [range(7), DAYS, [True, False] * 4, [0.5] * 200])
+@pytest.mark.parametrize("place", ["end", "middle"])
+def test_a_line_of_totals_is_no_row(tmp_path, first, place):
+    sheet = [["a", "b"], *([cell, i / 3] for i, cell in enumerate(first))]
+    row = len(sheet) if place == "end" else 4
+    sheet.insert(row, ["Total", 66.5])
+    path = workbook(tmp_path / "x.xlsx", sheet)
+    said = rf"x.xlsx, sheet 'first', cell A{row + 1}, column 'a': 'Total' is not .* as in most rows"
+    for columns in (None, ["b"]):
+        with pytest.raises(InputError, match=rf"{said}. Remove the row if it holds totals"):
+            mm.summarize(path, columns=columns)
+
+
+def test_a_number_or_date_among_others_is_named(tmp_path):
+    for odd, cells in [(DAYS[0], [1.5, 2.5, 3.5]), ("7", [1.5, 2.5]), (3, DAYS)]:
+        path = workbook(tmp_path / "x.xlsx", [["a", "b"], *([c, 1] for c in [*cells, odd])])
+        with pytest.raises(InputError, match=f"cell A{len(cells) + 2}, column 'a'"):
+            open_rows(path)
+    cells = ["x", "y", 3, "x"]  # text of few levels, one of which is a number
+    path = workbook(tmp_path / "x.xlsx", [["a", "b"], *([cell, 1] for cell in cells)])
+    assert open_rows(path).kinds[0].is_text
+    cells = [*range(30), *"abcdef"]  # many: an error where the column is read
+    path = workbook(tmp_path / "x.xlsx", [["a", "b"], *([cell, 1] for cell in cells)])
+    assert open_rows(path, exclude=["a"]).n_rows == 36
+    with pytest.raises(InputError, match="cell A32, column 'a': 'a' is not a number as in the"):
+        open_rows(path).read_all()
+
+
+def test_a_cell_far_to_the_right(tmp_path):
+    sheet = [["a", "b", *[None] * 16381, " "], *[[1, 2]] * 3000]
+    path = workbook(tmp_path / "x.xlsx", sheet)
+    with pytest.raises(InputError, match="cell XFD1 has 16381 blank cells before it"):
+        open_rows(path)
+    assert open_rows(workbook(path, [["a", None, "b"], [1, 2, 3]])).n_features == 3
+
+
 def test_texts_for_missing_cells_of_a_workbook(tmp_path):
     path = workbook(tmp_path / "x.xlsx", [["a", "b"], [1, 2], [" -- ", 3], [2**60, "#N/A"]])
     found = open_rows(path, na_values=["--"], missing="model").read_all()
     np.testing.assert_array_equal(found, [[1, 2], [np.nan, 3], [2.0**60, np.nan]])
-    with pytest.raises(InputError, match=r"these do not: 'a' \(string\)"):
+    with pytest.raises(InputError, match=r"'first', cell A3, column 'a': '--' is not a number"):
         open_rows(path).read_all()
 
 
