@@ -276,19 +276,23 @@ def _too_far(name: str, raw: RawBlock, shares: Any, complete: Any) -> InputError
 def sample_command(
     model: str, rows: int, output: str, labels: bool, seed: int, force: bool, as_json: bool
 ) -> None:
-    """Draw rows from a model; missing cells are empty fields."""
-    from momentmix.cli.tables.writer import column_writer, kind_of, table_writer
+    """Draw rows from a model; missing cells are empty fields.
+
+    In a CSV file, text that a spreadsheet would take for a formula gets an apostrophe before it.
+    """
+    from momentmix.cli.tables.writer import column_writer, guarded, kind_of, table_writer
 
     if as_json and output == "-":
         raise click.UsageError("--json reports on the work; give a file to --output for the rows.")
     check_output(output, [model], force)
     mixture = load_model(model)
     features = mixture.feature_names or tuple(f"x{i}" for i in range(mixture.n_features))
-    names = [*(["label"] if labels else []), *features]
+    guard = output != "-" and not output.endswith(".parquet")
+    names = [*(["label"] if labels else []), *(map(guarded, features) if guard else features)]
     kinds = ["integer"] * labels + [kind_of(column) for column in mixture.columns]
     writer: Any = table_writer(output, names, n_integers=int(labels))
     if mixture.schema is not None:
-        writer = column_writer(output, names, kinds)
+        writer = column_writer(output, names, kinds, guard)
     silent = False if output == "-" else None
     with writer as write, counting("Sampling", rows, "rows", silent) as count:
         for table in _drawn(mixture, rows, seed, labels):
