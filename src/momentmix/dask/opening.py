@@ -23,7 +23,7 @@ from momentmix.dask.partitions import (
 )
 from momentmix.dask.rows import DaskRows
 from momentmix.dask.schedule import Schedule
-from momentmix.errors import InputError, InputTypeError
+from momentmix.errors import InputError, InputTypeError, without_secrets
 from momentmix.rows.columns import column_keys
 from momentmix.rows.containers import is_frame
 from momentmix.rows.header import warn_of_header
@@ -143,7 +143,7 @@ def _open_files(
     for path in paths:
         if "://" in path:
             raise InputError(
-                f"paths must be files that every worker sees; got {path!a}. Pass "
+                f"paths must be files that every worker sees; got {without_secrets(path)!a}. Pass "
                 "dask.dataframe.read_parquet(...) for remote storage."
             )
     source = open_rows(paths, columns, missing).check_numeric()

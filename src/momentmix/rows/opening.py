@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from momentmix.arguments import check_count
-from momentmix.errors import InputError, InputTypeError, NoInputError
+from momentmix.errors import InputError, InputTypeError, NoInputError, without_secrets
 from momentmix.rows.columns import choose_columns, match_columns, usable_columns
 from momentmix.rows.csv.compression import PACKINGS, split_packing
 from momentmix.rows.csv.dialect import Dialect
@@ -148,7 +148,9 @@ def tables_of(source: Any, dialect: Dialect) -> list[Table]:
     names = path_list(source)
     if names:
         files = [file for name in names for file in _files(name)]
-        repeated = sorted(str(file) for file, times in Counter(files).items() if times > 1)
+        repeated = sorted(
+            without_secrets(str(file)) for file, times in Counter(files).items() if times > 1
+        )
         if repeated:
             raise InputError(f"the same file is given twice: {', '.join(repeated[:5])}.")
         return _agreed([_open_any(file, dialect) for file in files], dialect)
@@ -222,9 +224,10 @@ def missing_input(path: str) -> NoInputError:
     """The error for a path at which there is no file; its text is another for an address."""
     if not is_address(path):
         return NoInputError(f"{path} does not exist; check the path.")
+    name = without_secrets(path)
     if path.startswith("file:"):
-        return NoInputError(f"{path} is an address; give the path alone, without file://.")
-    return NoInputError(f"{path} is an address; momentmix reads files on this machine. {_BY_HAND}")
+        return NoInputError(f"{name} is an address; give the path alone, without file://.")
+    return NoInputError(f"{name} is an address; momentmix reads files on this machine. {_BY_HAND}")
 
 
 def _files(text: str) -> list[Path | str]:
@@ -236,8 +239,8 @@ def _files(text: str) -> list[Path | str]:
     if text.startswith("file:"):
         raise missing_input(text)
     raise NoInputError(
-        f"{text} is an address; reading it needs fsspec, which is not installed: pip install "
-        f"momentmix[remote]. {_BY_HAND}"
+        f"{without_secrets(text)} is an address; reading it needs fsspec, which is not installed: "
+        f"pip install momentmix[remote]. {_BY_HAND}"
     )
 
 
@@ -262,7 +265,7 @@ def _open_any(file: Path | str, dialect: Dialect) -> Table:
     return open_file(fetched(file, suffix), dialect)
 
 
-def open_file(path: os.PathLike[str], dialect: Dialect) -> Table:
+def open_file(path: str | os.PathLike[str], dialect: Dialect) -> Table:
     """A data file as a table, by the ending of its name."""
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise InputError(f"{path} is not a regular file; give a file, or pipe CSV to '-'.")
@@ -292,5 +295,6 @@ def open_file(path: os.PathLike[str], dialect: Dialect) -> Table:
 
 def _unknown(path: object) -> InputError:
     return InputError(
-        f"{path} has no name that momentmix knows; it reads {_KNOWN}. Rename or convert it."
+        f"{without_secrets(str(path))} has no name that momentmix knows; it reads {_KNOWN}. Rename "
+        "or convert it."
     )

@@ -26,6 +26,7 @@ from momentmix.errors import (
     MissingDependencyError,
     NoInputError,
     PrecisionWarning,
+    without_secrets,
 )
 from momentmix.rows.csv import reader as csv_reader
 from momentmix.rows.formats import copies, excel, json_lines
@@ -511,6 +512,56 @@ def test_files_of_a_web_server(tmp_path, rows):
         with pytest.raises(NoInputError, match=r"none.csv does not exist"):
             open_rows(f"{place}/none.csv")
         server.shutdown()
+
+
+SECRETS = ("alice", "hunter2", "5ecret", "fr4g")
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("https://alice:hunter2@h.org:80/x.csv?sig=5ecret#fr4g", "https://h.org:80/x.csv"),
+        ("https://alice:hun/ter2@h.org/x.csv", "https://h.org/x.csv"),
+        ("https://hunter2@h.org/a@b.csv", "https://h.org/a@b.csv"),
+        ("https://h.org/x.csv?5ecret", "https://h.org/x.csv"),
+        ("https:/alice:hunter2@h.org/x.csv", "https:/h.org/x.csv"),
+        ("http://[::1]:80/x.csv#fr4g", "http://[::1]:80/x.csv"),
+        ("zip://x.csv::https://alice:p@h.org/y.zip?a=5ecret", "zip://x.csv::https://h.org/y.zip"),
+        ("az://box/x.csv?sv=1&sig=5ecret", "az://box/x.csv"),
+        ("--data=https://alice@h.org/x?5ecret", "--data=https://h.org/x"),
+        ("at 'https://h.org/x?s=5ecret'.", "at 'https://h.org/x'."),
+        ("s3://box/part-?.csv", "s3://box/part-?.csv"),
+        ("C:/a@b/x?c=1.csv", "C:/a@b/x?c=1.csv"),
+        ("a@b.org or 3:/4", "a@b.org or 3:/4"),
+    ],
+)
+def test_names_of_addresses_hold_no_secrets(text, name):
+    assert without_secrets(text) == name
+    assert str(InputError(f"{text} is wrong")) == f"{name} is wrong"
+
+
+def test_secrets_of_addresses_are_used_and_kept_nowhere():
+    """The address is read; the name in notes, fingerprints and errors lacks its secrets."""
+    fsspec = pytest.importorskip("fsspec")
+    system = fsspec.filesystem("memory")
+    system.pipe("/box/x.csv?sig=5ecret", b"0,1\n" + b"1.5,2.5\n0.5,3.5\n" * 9)
+    address = "memory://box/x.csv?sig=5ecret"
+    source = open_rows(address)
+    assert source.n_rows == 18
+    (table,) = source.tables
+    assert table.name == "memory:///box/x.csv"
+    kept = f"{source.fingerprint().to_dict()} {source.shard_id(0, 0, by_name=True)} {source.notes}"
+    assert "memory:///box/x.csv" in kept
+    messages = []
+    for wrong in ("memory://none.csv?sig=5ecret", "memory://box/x.odd?sig=5ecret", [address] * 2):
+        with pytest.raises(InputError) as error:
+            open_rows(wrong)
+        messages.append(str(error.value) + repr(error.value))
+    for scheme in ("nosuch", "https"):
+        with pytest.raises((InputError, MissingDependencyError)) as error:
+            open_rows(f"{scheme}://alice:hunter2@127.0.0.1:1/x.csv?sig=5ecret#fr4g")
+        messages.append(str(error.value) + repr(error.value))
+    assert not any(secret in text for text in [kept, *messages] for secret in SECRETS)
 
 
 # -- streams of bytes -------------------------------------------------------------------------
