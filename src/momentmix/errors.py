@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -44,11 +45,43 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
+# User info ends at the last @ of its part, or at any where a password holds a slash: what follows
+# the colon is then no port. A query or fragment ends with the word, punctuation after it stays.
+_ADDRESS = re.compile(
+    r"([A-Za-z][A-Za-z0-9+.-]+:/+)(?:[^\s/?#]*@|(?=[^\s/?#\[\]]*:(?!\d*(?:[/?#\s]|$)))[^\s]*@)?"
+    r"([^\s?#]*)([?#]\S*?(?=['\")\],;.:]*(?:\s|$)))?"
+)
+_CHAIN = re.compile("::(?=[A-Za-z][A-Za-z0-9+.-]+:/)")  # of fsspec, as zip://x.csv::https://…
+
+
+def without_secrets(text: str) -> str:
+    """Text in which addresses lack what may be secret: user info, queries and fragments.
+
+    It is the name of an address in messages, records and files; a pattern keeps its question marks.
+
+    Examples
+    --------
+    >>> without_secrets("https://me:word@example.org/x.csv?signature=1a2b is an address")
+    'https://example.org/x.csv is an address'
+    >>> without_secrets("s3://bucket/part-?.csv")
+    's3://bucket/part-?.csv'
+    """
+    if ":/" not in text:
+        return text
+    return "::".join(_ADDRESS.sub(_name_of_address, part) for part in _CHAIN.split(text))
+
+
+def _name_of_address(found: re.Match[str]) -> str:
+    scheme, path, rest = found[1], found[2], found[3] or ""
+    is_pattern = rest.startswith("?") and "=" not in rest and not scheme.startswith("http")
+    return scheme + path + (rest if is_pattern else "")
+
+
 class _Printable:
     """Escapes control characters in messages, which quote names of files and columns."""
 
     def __str__(self) -> str:
-        return printable(super().__str__())
+        return without_secrets(printable(super().__str__()))
 
 
 class MomentmixError(_Printable, Exception):

@@ -21,7 +21,7 @@ LAYERS = [
     {"mixture.laws"},
     {"mixture.blocks"},
     {"capacity"},
-    {"rows.columns", "rows.containers", "rows.validation"},
+    {"rows.columns", "rows.containers", "rows.header", "rows.validation"},
     {"rows.protocol"},
     {"rows.csv"},
     {"rows"},

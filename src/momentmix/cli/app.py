@@ -31,6 +31,7 @@ from momentmix.cli.reproduce import reproduce_command
 from momentmix.cli.schema import schema_command
 from momentmix.cli.score import score_command
 from momentmix.cli.summarize import summarize_command
+from momentmix.errors import without_secrets
 
 # After a line with a backspace, click does not rewrap the paragraph.
 _HELP = """Mixture models from one pass over the data.
@@ -219,7 +220,7 @@ def _check_streams() -> None:
 
 def _run(arguments: Sequence[str]) -> int:
     _check_streams()
-    line = shlex.join(["momentmix", *arguments])  # for the record of the fit
+    line = shlex.join(["momentmix", *map(without_secrets, arguments)])  # for the record of the fit
     result = cli.main(list(arguments), prog_name="momentmix", standalone_mode=False, obj=line)
     sys.stdout.flush()
     return result if isinstance(result, int) else 0

@@ -25,6 +25,12 @@ by_name_option = click.option(
 quiet_option = click.option(
     "-q", "--quiet", is_flag=True, help="Show no progress bar, print no notes."
 )
+header_option = click.option(
+    "--header/--no-header",
+    default=None,
+    help="Whether the first line of CSV or Excel holds the names of the columns, or is a row; by "
+    "default as it seems.",
+)
 where_option = click.option(
     "--where",
     multiple=True,
@@ -54,6 +60,8 @@ class ReadOptions:
     na_values : list of str, or None
     delimiter, decimal, thousands : str or None
         Characters of CSV.
+    header : bool or None
+        Whether the first line holds names.
     """
 
     columns: list[str | int] | None
@@ -64,6 +72,7 @@ class ReadOptions:
     delimiter: str | None
     decimal: str
     thousands: str | None
+    header: bool | None
 
     def source(self, inputs: tuple[str, ...]) -> Any:
         """What a command's arguments name: paths, or standard input for ``-``."""
@@ -147,6 +156,7 @@ def data_options(command: Command, missing: str = "error") -> Command:
             "--decimal", default=".", show_default=True, help="Decimal character of CSV."
         ),
         click.option("--thousands", help="Character between groups of digits, as in 17,405."),
+        header_option,
     ]  # fmt: skip
     for option in reversed(options):
         collected = option(collected)

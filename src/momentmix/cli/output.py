@@ -15,14 +15,14 @@ from typing import Any, BinaryIO
 import click
 
 from momentmix.atomic_file import check_writable, replacing
-from momentmix.errors import NoInputError, OutputError, printable
+from momentmix.errors import NoInputError, OutputError, printable, without_secrets
 from momentmix.strict_json import format_strict
 
 
 def say(*lines: str, err: bool = False) -> None:
     """Print lines; all text of the commands passes through here, to be escaped."""
     for line in lines:
-        click.echo(printable(line), err=err)
+        click.echo(without_secrets(printable(line)), err=err)
 
 
 def say_message(*lines: str, err: bool = True) -> None:

@@ -107,6 +107,7 @@ def open_columns(
     Levels of text are given by their numbers, as `Mixture.coded` takes them.
     """
     from momentmix.errors import InputError
+    from momentmix.rows.header import warn_of_header
     from momentmix.schema.schema import Schema
     from momentmix.schema.sources import coded_by
 
@@ -114,6 +115,7 @@ def open_columns(
     if read_options.missing == "error" and any(column.has_missing for column in columns):
         read_options = replace(read_options, missing="model")
     source = read_options.open(inputs, expected=names, by_name=by_name)
+    warn_of_header(source.tables, names)
     if source.n_features != len(columns):
         raise InputError(
             f"{owner} has {len(columns)} features, {source.tables[0].name} has "
@@ -274,19 +276,23 @@ def _too_far(name: str, raw: RawBlock, shares: Any, complete: Any) -> InputError
 def sample_command(
     model: str, rows: int, output: str, labels: bool, seed: int, force: bool, as_json: bool
 ) -> None:
-    """Draw rows from a model; missing cells are empty fields."""
-    from momentmix.cli.tables.writer import column_writer, kind_of, table_writer
+    """Draw rows from a model; missing cells are empty fields.
+
+    In a CSV file, text that a spreadsheet would take for a formula gets an apostrophe before it.
+    """
+    from momentmix.cli.tables.writer import column_writer, guarded, kind_of, table_writer
 
     if as_json and output == "-":
         raise click.UsageError("--json reports on the work; give a file to --output for the rows.")
     check_output(output, [model], force)
     mixture = load_model(model)
     features = mixture.feature_names or tuple(f"x{i}" for i in range(mixture.n_features))
-    names = [*(["label"] if labels else []), *features]
+    guard = output != "-" and not output.endswith(".parquet")
+    names = [*(["label"] if labels else []), *(map(guarded, features) if guard else features)]
     kinds = ["integer"] * labels + [kind_of(column) for column in mixture.columns]
     writer: Any = table_writer(output, names, n_integers=int(labels))
     if mixture.schema is not None:
-        writer = column_writer(output, names, kinds)
+        writer = column_writer(output, names, kinds, guard)
     silent = False if output == "-" else None
     with writer as write, counting("Sampling", rows, "rows", silent) as count:
         for table in _drawn(mixture, rows, seed, labels):

@@ -14,6 +14,7 @@ from momentmix.cli.options import (
     json_option,
 )
 from momentmix.cli.output import check_output, say, say_json
+from momentmix.errors import without_secrets
 
 
 @click.command("report", short_help="A model as one HTML page.")
@@ -92,11 +93,12 @@ def report_command(
         tracking=None if cube is None else track(model, load_groups([cube], (), None)),
         comparison=comparison,
         command=click.get_current_context().obj,
-        data_name=", ".join(data) or None,
+        data_name=", ".join(map(without_secrets, data)) or None,
     )
     verdict = load_verdict(model)
     if as_json:
-        say_json({"output": output, "model": model, "data": list(data), "verdict": verdict})
+        named = [without_secrets(name) for name in data]
+        say_json({"output": output, "model": model, "data": named, "verdict": verdict})
     else:
         said = "" if verdict is None else f" (certificate: {verdict})"
         say(f"report written to {output}{said}")

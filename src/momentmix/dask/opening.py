@@ -23,9 +23,10 @@ from momentmix.dask.partitions import (
 )
 from momentmix.dask.rows import DaskRows
 from momentmix.dask.schedule import Schedule
-from momentmix.errors import InputError, InputTypeError
+from momentmix.errors import InputError, InputTypeError, without_secrets
 from momentmix.rows.columns import column_keys
 from momentmix.rows.containers import is_frame
+from momentmix.rows.header import warn_of_header
 from momentmix.rows.opening import open_rows, path_list
 from momentmix.rows.source import Missing
 from momentmix.summary.parts import PART_ROWS
@@ -142,10 +143,11 @@ def _open_files(
     for path in paths:
         if "://" in path:
             raise InputError(
-                f"paths must be files that every worker sees; got {path!a}. Pass "
+                f"paths must be files that every worker sees; got {without_secrets(path)!a}. Pass "
                 "dask.dataframe.read_parquet(...) for remote storage."
             )
     source = open_rows(paths, columns, missing).check_numeric()
+    warn_of_header(source.tables, None)
     partitions: list[tuple[Partition, Any]] = []
     for file, (table, numbers) in enumerate(zip(source.tables, source.columns, strict=True)):
         starts = range(0, table.n_rows, PART_ROWS) if table.n_rows else [0]
@@ -153,6 +155,7 @@ def _open_files(
             partition = FilePartition(
                 len(partitions), file, os.path.abspath(table.name), table.stamp(), start,
                 table.n_rows is None, tuple(numbers), missing,
+                table.column_names is not None,
             )  # fmt: skip
             partitions.append((partition, None))
     return DaskRows(partitions, source.n_features, source.feature_names, schedule)

@@ -117,6 +117,8 @@ class FilePartition:
         Where the format does not tell the number of rows.
     columns : tuple of int
     missing : {"error", "drop"}
+    header : bool
+        Whether the first line of text holds names, as the client has found with all files.
     """
 
     number: int
@@ -127,6 +129,7 @@ class FilePartition:
     whole: bool
     columns: tuple[int, ...]
     missing: Missing
+    header: bool
 
     def blocks(self, rows: None) -> Iterator[Float]:
         """Blocks of the rows kept."""
@@ -162,7 +165,7 @@ class FilePartition:
                 "files under the same path (a shared file system). Or pass a Dask collection, "
                 "e.g. dask.dataframe.read_parquet(...)."
             )
-        source = open_rows(self.path, self.columns, self.missing)
+        source = open_rows(self.path, self.columns, self.missing, header=self.header)
         (file,) = source.tables
         assert isinstance(file, FileTable)
         file.expect(self.stamp)

@@ -11,6 +11,7 @@ from momentmix.errors import InputError
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.tables.rows import encoded_blocks, rows_at_a_time
 from momentmix.progress import step
+from momentmix.rows.header import warn_of_header
 from momentmix.rows.opening import open_rows
 from momentmix.rows.source import Missing, RowSource
 from momentmix.schema.building import EncodedTable
@@ -27,6 +28,7 @@ def opened(mixture: Mixture, data: Any, missing: Missing) -> Any:
     source = data
     if not (hasattr(source, "blocks") and hasattr(source, "n_features")):
         source = open_rows(data, missing=missing, expected=mixture.feature_names)
+        warn_of_header(source.tables, mixture.feature_names)
     check_columns(mixture, source.n_features, getattr(source, "feature_names", None))
     if mixture.schema is not None and isinstance(source, RowSource):
         source = coded_by(source, mixture.schema, "missing")

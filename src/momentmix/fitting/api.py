@@ -132,8 +132,8 @@ def fit(
         Whether all starts of the search are made, also where the first of them agree.
     **reading
         Which columns to take, of any table: ``columns``, ``exclude``, ``numeric_only``. How files
-        are read: ``na_values``, ``delimiter``, ``decimal``, ``thousands``, ``by_name``. All are
-        described in `open_rows`.
+        are read: ``na_values``, ``delimiter``, ``decimal``, ``thousands``, ``header``, ``by_name``.
+        All are described in `open_rows`.
 
     Returns
     -------

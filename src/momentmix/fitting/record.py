@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from momentmix._version import __version__
-from momentmix.errors import InputTypeError, ModelFileError
+from momentmix.errors import InputTypeError, ModelFileError, without_secrets
 from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.findings import Finding, Severity
 from momentmix.fitting.inference.over_identification import ConditionGroup, OverIdentification
@@ -101,6 +101,8 @@ class FitRecord(FitFacts):
     seed: int | None = None
 
     def __post_init__(self) -> None:
+        if self.command is not None:
+            object.__setattr__(self, "command", without_secrets(self.command))
         try:
             object.__setattr__(self, "seed", None if self.seed is None else index(self.seed))
         except TypeError:

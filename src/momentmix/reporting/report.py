@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from momentmix.atomic_file import atomic_write
-from momentmix.errors import InputTypeError
+from momentmix.errors import InputTypeError, without_secrets
 from momentmix.estimators.gaussian import MomentGaussianMixture
 from momentmix.estimators.mixed import MomentMixture
 from momentmix.fitting.record import FitRecord, load_fit
@@ -86,7 +86,10 @@ def report(
     if data is None and isinstance(model, _Estimator):
         data = getattr(model, "summary_", None)
     if data_name is None and isinstance(data, str | os.PathLike):
-        data_name = os.path.basename(os.fspath(data)) or None
+        data_name = os.path.basename(without_secrets(os.fspath(data))) or None
+    command, data_name = (
+        None if text is None else without_secrets(text) for text in (command, data_name)
+    )
     with step("Report"):
         tell("reading rows")
         facts = None if data is None else gather(mixture, data)

@@ -103,7 +103,7 @@ def _column(table: _Named, column: str | int) -> int:
             listed = "no names" if names is None else ", ".join(map(ascii, names[:20]))
             raise InputError(
                 f"{table.name} has no column {column!a}; it has {listed}."
-                f"{did_you_mean(column, names or ())}"
+                f"{did_you_mean(column, names or ())}{_if_guessed(table)}"
             )
         if names.count(column) > 1:
             raise InputError(
@@ -112,12 +112,20 @@ def _column(table: _Named, column: str | int) -> int:
             )
         return names.index(column)
     number = check_count("column", column, 0)
+    if number >= table.n_columns and str(number) in (names or ()):
+        return _column(table, str(number))  # a year, say; commands cannot tell it from a number
     if number >= table.n_columns:
         raise InputError(
             f"{table.name} has {table.n_columns} columns, numbered from 0; column {number} was "
             "asked for."
         )
     return number
+
+
+def _if_guessed(table: _Named) -> str:
+    """What helps where the names may be the first row."""
+    note = getattr(table, "header_note", None)
+    return f" Note: {note}." if note else ""
 
 
 def match_columns(first: Table, chosen: list[int], table: Table, all_columns: bool) -> list[int]:
@@ -128,7 +136,8 @@ def match_columns(first: Table, chosen: list[int], table: Table, all_columns: bo
     if (first.column_names is None) != (table.column_names is None):
         raise InputError(
             f"{first.name} and {table.name} must have the same columns; one has names and the "
-            "other has none."
+            "other has none. Write names into both, or pass header=True (--header) or header=False "
+            "(--no-header) if the first lines of both are names, or rows."
         )
     if first.column_names is None or table.column_names is None:
         if table.n_columns != first.n_columns:

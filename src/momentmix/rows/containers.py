@@ -239,17 +239,37 @@ def numbers_of_objects(array: NDArray[Any]) -> NDArray[Any]:
     if not all(is_missing(cell) for cell in cells[~numbers]):
         return array
     found = np.full(cells.size, np.nan)
-    found[numbers] = cells[numbers].astype(np.float64)
+    found[numbers] = float64_of(cells[numbers], "the array or column")
     return found.reshape(array.shape)
+
+
+def float64_of(numbers: NDArray[Any], what: str) -> NDArray[np.float64]:
+    """Objects that are numbers as float64; `what` has them, in the error for one that is too large.
+
+    Examples
+    --------
+    >>> float64_of(np.array([2, True], dtype=object), "the column").tolist()
+    [2.0, 1.0]
+    """
+    try:
+        return numbers.astype(np.float64)
+    except OverflowError:
+        raise InputError(
+            f"numbers must stay below 2^1000 ≈ 1.07e301 in size; {what} has an integer that is "
+            "larger than all float64 numbers. Write names as text, or set the cell to missing."
+        ) from None
 
 
 # -- integers ---------------------------------------------------------------------------------
 
 
 def _largest_integer(column: Any) -> int:
-    """Largest size in a column of 64-bit integers of any library, nulls left out; else 0."""
+    """Largest size in a column of integers of any library, nulls left out; else 0."""
     dtype = getattr(column, "dtype", None)
     kind = getattr(dtype, "kind", None)  # NumPy and pandas have one
+    if kind == "O":
+        cells = column.to_numpy() if hasattr(column, "to_numpy") else column
+        return max((abs(x) for x in cells.ravel() if isinstance(x, int)), default=0)
     name = str(getattr(column, "type", None) if dtype is None else dtype).lower()
     if kind not in ("i", "u") and name not in ("int64", "uint64", "int128", "uint128"):
         return 0
@@ -266,7 +286,7 @@ def _largest_integer(column: Any) -> int:
 def warn_integers(column: Any, what: str = "rows hold") -> None:
     """Warn where float64 cannot hold the integers of an array, or of a column of any library."""
     largest = _largest_integer(column)
-    if largest > 2**53:
+    if 2**53 < largest < 2**1023:  # what is larger is refused
         warn_beyond(what, largest)
 
 

@@ -7,19 +7,21 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from momentmix.arguments import check_count
-from momentmix.errors import InputError, InputTypeError, NoInputError
+from momentmix.errors import InputError, InputTypeError, NoInputError, without_secrets
 from momentmix.rows.columns import choose_columns, match_columns, usable_columns
 from momentmix.rows.csv.compression import PACKINGS, split_packing
 from momentmix.rows.csv.dialect import Dialect
 from momentmix.rows.formats.memory_tables import memory_table
 from momentmix.rows.formats.queries import is_query, query_table
 from momentmix.rows.formats.remote import can_fetch, fetched, is_address, name_at, remote_files
+from momentmix.rows.header import header_notes
 from momentmix.rows.source import Missing, RowSource, check_missing
-from momentmix.rows.table import Table
+from momentmix.rows.table import FileTable, Table
 
 _TEXT = (".csv", ".tsv", ".jsonl", ".ndjson")
 _SUFFIXES = (".npy", ".parquet", ".arrow", ".feather", ".xlsx", *_TEXT)
@@ -46,6 +48,7 @@ def open_rows(
     delimiter: str | None = None,
     decimal: str = ".",
     thousands: str | None = None,
+    header: bool | None = None,
     by_name: bool = False,
 ) -> RowSource:
     """Open rows wherever they are, to read them in blocks as often as needed.
@@ -82,6 +85,11 @@ def open_rows(
         For CSV; by default a comma (a tab for .tsv) and a point. ASCII characters.
     thousands : str, optional
         For CSV: the character between groups of digits, as the comma in "17,405".
+    header : bool, optional
+        For CSV and Excel: whether the first line holds the names of the columns. By default it does
+        if any of it is text. Numbers are names too where they count 0, 1, … or 1, 2, … over two or
+        more columns, where they alone are quoted, and where they are whole numbers above columns of
+        fractions; ``notes`` of the source says so. Other numbers are a row.
     by_name : bool
         Files with equal contents are different data. By default a pass over both is an error,
         because the rows would count twice.
@@ -99,10 +107,11 @@ def open_rows(
     [[[1.0], [3.0], [5.0]]]
     """
     check_missing(missing)
-    dialect = Dialect(delimiter, decimal, thousands, checked_nulls(na_values))
+    dialect = Dialect(delimiter, decimal, thousands, checked_nulls(na_values), header)
     if block_rows is not None:
         check_count("block_rows", block_rows, 1)
     tables = tables_of(source, dialect)
+    guessed = header_notes(tables, expected)
     if columns is None and expected is not None and tables[0].column_names is not None:
         columns = list(expected)
     first = choose_columns(tables[0], columns)
@@ -113,6 +122,7 @@ def open_rows(
     if block_rows is None:
         fitting = max(1, min(_MOST_ROWS, _BLOCK_BYTES // (8 * len(places))))
         block_rows = 1 << (fitting.bit_length() - 1)  # parts of a file are whole blocks
+    notes = (*guessed, *notes)
     return RowSource(tables, chosen, missing, block_rows, by_name, columns is not None, notes)
 
 
@@ -138,10 +148,12 @@ def tables_of(source: Any, dialect: Dialect) -> list[Table]:
     names = path_list(source)
     if names:
         files = [file for name in names for file in _files(name)]
-        repeated = sorted(str(file) for file, times in Counter(files).items() if times > 1)
+        repeated = sorted(
+            without_secrets(str(file)) for file, times in Counter(files).items() if times > 1
+        )
         if repeated:
             raise InputError(f"the same file is given twice: {', '.join(repeated[:5])}.")
-        return [_open_any(file, dialect) for file in files]
+        return _agreed([_open_any(file, dialect) for file in files], dialect)
     query = query_table(source)
     if query is not None:
         return [query]
@@ -154,6 +166,21 @@ def tables_of(source: Any, dialect: Dialect) -> list[Table]:
             "rows must be readable more than once; an iterator is not. Pass an array or a file."
         )
     return [memory_table(source)]
+
+
+def _agreed(tables: list[Table], dialect: Dialect) -> list[Table]:
+    """Tables of several files; a first line of numbers holds names in all of them, or in none."""
+    guessed = [t for t in tables if t.header_note is not None and t.column_names is not None]
+    others = [t for t in tables if t.column_names is None]
+    if not guessed or not others:
+        return tables
+    header = all(table.first_line == guessed[0].first_line for table in others)
+    changed, dialect = others if header else guessed, replace(dialect, header=header)
+    return [
+        open_file(table.source, dialect) if table in changed and isinstance(table, FileTable)
+        else table
+        for table in tables
+    ]  # fmt: skip
 
 
 def can_open(data: Any) -> bool:
@@ -197,9 +224,10 @@ def missing_input(path: str) -> NoInputError:
     """The error for a path at which there is no file; its text is another for an address."""
     if not is_address(path):
         return NoInputError(f"{path} does not exist; check the path.")
+    name = without_secrets(path)
     if path.startswith("file:"):
-        return NoInputError(f"{path} is an address; give the path alone, without file://.")
-    return NoInputError(f"{path} is an address; momentmix reads files on this machine. {_BY_HAND}")
+        return NoInputError(f"{name} is an address; give the path alone, without file://.")
+    return NoInputError(f"{name} is an address; momentmix reads files on this machine. {_BY_HAND}")
 
 
 def _files(text: str) -> list[Path | str]:
@@ -211,8 +239,8 @@ def _files(text: str) -> list[Path | str]:
     if text.startswith("file:"):
         raise missing_input(text)
     raise NoInputError(
-        f"{text} is an address; reading it needs fsspec, which is not installed: pip install "
-        f"momentmix[remote]. {_BY_HAND}"
+        f"{without_secrets(text)} is an address; reading it needs fsspec, which is not installed: "
+        f"pip install momentmix[remote]. {_BY_HAND}"
     )
 
 
@@ -237,7 +265,7 @@ def _open_any(file: Path | str, dialect: Dialect) -> Table:
     return open_file(fetched(file, suffix), dialect)
 
 
-def open_file(path: os.PathLike[str], dialect: Dialect) -> Table:
+def open_file(path: str | os.PathLike[str], dialect: Dialect) -> Table:
     """A data file as a table, by the ending of its name."""
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise InputError(f"{path} is not a regular file; give a file, or pipe CSV to '-'.")
@@ -261,11 +289,12 @@ def open_file(path: os.PathLike[str], dialect: Dialect) -> Table:
     if suffix == ".xlsx":
         from momentmix.rows.formats.excel import ExcelFile
 
-        return ExcelFile(path, dialect.nulls)
+        return ExcelFile(path, dialect)
     raise _unknown(path)
 
 
 def _unknown(path: object) -> InputError:
     return InputError(
-        f"{path} has no name that momentmix knows; it reads {_KNOWN}. Rename or convert it."
+        f"{without_secrets(str(path))} has no name that momentmix knows; it reads {_KNOWN}. Rename "
+        "or convert it."
     )

@@ -14,7 +14,7 @@ from momentmix.rows.source import Missing, RowSource
 from momentmix.rows.table import Table
 from momentmix.wording import did_you_mean
 
-_OF_FILES = ("na_values", "delimiter", "decimal", "thousands", "by_name")
+_OF_FILES = ("na_values", "delimiter", "decimal", "thousands", "header", "by_name")
 
 
 _BESIDE = ("families", "missing")  # keywords that all functions with `Reading` have
@@ -28,7 +28,7 @@ class Reading:
     ----------
     columns, exclude, numeric_only
         Which columns to take, of files and of tables in memory.
-    na_values, delimiter, decimal, thousands, by_name
+    na_values, delimiter, decimal, thousands, header, by_name
         For files.
     """
 
@@ -39,6 +39,7 @@ class Reading:
     delimiter: str | None = None
     decimal: str = "."
     thousands: str | None = None
+    header: bool | None = None
     by_name: bool = False
 
     @property
@@ -55,7 +56,8 @@ class Reading:
     def tables(self, source: Any) -> list[Table]:
         """The tables of a source, before columns are chosen."""
         nulls = checked_nulls(self.na_values)
-        return tables_of(source, Dialect(self.delimiter, self.decimal, self.thousands, nulls))
+        dialect = Dialect(self.delimiter, self.decimal, self.thousands, nulls, self.header)
+        return tables_of(source, dialect)
 
     def check_in_memory(self) -> None:
         """Raise where an option for files was given."""

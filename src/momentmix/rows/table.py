@@ -103,6 +103,10 @@ class Table(ABC):
         Whether it can be read more than once.
     nulls : tuple of str
         Texts that stand for a missing cell.
+    header_note : str or None
+        A note where it is a guess whether a first line of numbers holds names of columns.
+    first_line : tuple of str
+        Cells of the first line of CSV or Excel, names or not.
     reads_ahead : bool
         Whether another thread should read it while the rows before are worked on: not where it is
         in memory, nor where reading may wait for ever, as for standard input.
@@ -119,6 +123,8 @@ class Table(ABC):
     nulls: tuple[str, ...] = ()
     is_text: bool = False
     _text: str | None = None  # a digest, of a table that is text and has been read
+    header_note: str | None = None
+    first_line: tuple[str, ...] = ()
 
     def label(self, column: int) -> str:
         """A column as messages print it: its name (escaped), or else its number."""
@@ -204,7 +210,7 @@ class FileTable(Table):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self.name, self._copy = str(path), path
+        self.name, self.source = str(path), path
         self._mark: str | None = None
         self._opened = self.stamp()
 

@@ -23,6 +23,7 @@ from momentmix.schema.column import (
     GAUSSIAN,
     Column,
     Level,
+    check_sizes_of,
     is_text,
     is_whole,
     number_of,
@@ -226,6 +227,7 @@ def _found_levels(
 def _checked_levels(found: list[Any], label: str, n_found: int | None = None) -> tuple[Level, ...]:
     """Levels as strings, integers or bools; at least two, all different."""
     levels = [plain_level(level) for level in found]
+    check_sizes_of(levels, label)
     if not (all(map(is_text, levels)) or all(map(is_whole, levels))):
         odd = next((x for x in levels if not (is_text(x) or is_whole(x))), levels)
         raise InputError(

@@ -25,6 +25,7 @@ from momentmix.rows.columns import ALL_COLUMNS, Selection
 from momentmix.rows.containers import (
     checked_column,
     column_array,
+    float64_of,
     frame_column,
     frame_labels,
     frame_names,
@@ -393,7 +394,8 @@ def _of_values(array: Array, label: str) -> Cells:
     kinds = {type(value) for value in present}
     if all(issubclass(kind, _NUMBERS) for kind in kinds):
         numbers = np.full(len(array), np.nan)
-        numbers[~missing] = present.astype(np.float64)
+        numbers[~missing] = float64_of(present, label)
+        warn_integers(array, f"{label} holds")
         return Cells(numbers, are_bools=bool(kinds) and kinds <= {bool, np.bool_})
     if all(issubclass(kind, str) for kind in kinds):
         return _numbered(array, missing)

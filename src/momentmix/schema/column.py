@@ -12,6 +12,7 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.errors import InputError, printable
+from momentmix.rows.containers import float64_of
 from momentmix.schema.transforms import TRANSFORMS, transformed
 from momentmix.wording import did_you_mean
 
@@ -99,6 +100,7 @@ class Column:
     def __post_init__(self) -> None:
         if self.family not in FAMILIES:
             raise InputError(unknown_family(self.family, f"column {self.name!a}"))
+        check_sizes_of(self.levels, f"column {self.name!a}")
         wanted = {BERNOULLI: 2, CATEGORICAL: max(2, len(self.levels))}.get(self.family, 0)
         if len(self.levels) != wanted or len(set(self.levels)) != wanted:
             raise InputError(
@@ -175,6 +177,12 @@ def is_text(level: object) -> bool:
 def is_whole(level: object) -> bool:
     """Whether a level is an integer or a bool, as JSON has them."""
     return type(level) in (int, bool)
+
+
+def check_sizes_of(levels: Sequence[object], label: str) -> None:
+    """Raise where an integer is too large for the float64 numbers that cells are."""
+    whole = [level for level in levels if is_whole(level)]
+    float64_of(np.array(whole, dtype=object), f"the list of levels of {label}")
 
 
 def plain_level(level: Any) -> Any:

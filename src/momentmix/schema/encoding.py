@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Array, Float
-from momentmix.errors import InputError, InputTypeError
+from momentmix.errors import InputError, InputTypeError, TableWarning, warn_caller
 from momentmix.native import code, readable
 from momentmix.parallel import map_in_order, usable_cores
 from momentmix.rows.names import column_label
@@ -221,7 +221,7 @@ def _level_codes(column: Column, cells: Cells, label: str, unseen: Unseen) -> Ar
     unknown = codes == _UNKNOWN
     if not unknown.any():
         return codes
-    if column.other is not None:
+    if column.other is not None and not (_kinds_differ(column, cells) and (codes < 0).all()):
         codes[unknown] = column.levels.index(column.other)
         return codes
     if unseen == "missing":
@@ -233,6 +233,32 @@ def _level_codes(column: Column, cells: Cells, label: str, unseen: Unseen) -> Ar
         "Correct the cell or set it to missing; or give all levels of the column from the start, "
         "in families. The methods of a mixture leave such cells out with unseen='missing'."
     )
+
+
+def _kinds_differ(column: Column, cells: Cells) -> bool:
+    """Whether the levels are text and the cells numbers, or the other way round."""
+    is_text = any(isinstance(label, str) for label in cells.labels or ())
+    return isinstance(column.levels[0], str) != is_text
+
+
+def warn_of_unknown(columns: Sequence[Column], table: CellTable) -> None:
+    """Warn of columns that unseen="missing" leaves out whole: none of their cells is a level."""
+    names = tuple(column.name for column in columns if column.name is not None) or None
+    for i, (column, cells) in enumerate(zip(columns, table.columns, strict=True)):
+        if not column.levels or column.other is not None or not table.n_rows:
+            continue
+        codes, differ = _codes(column.levels, cells), _kinds_differ(column, cells)
+        n = int((codes == _UNKNOWN).sum())
+        if (codes >= 0).any() or n < (1 if differ else 2):  # one row may well hold another level
+            continue
+        levels = "text" if isinstance(column.levels[0], str) else "numbers"
+        kinds = f" (the levels are {levels}, the cells are not)" if differ else ""
+        warn_caller(
+            f"none of the {n} cells of {column_label(i, names)} is a level of the model{kinds}, so "
+            "that unseen='missing' leaves the whole column out. Convert the cells to the levels "
+            "of the column, or set them to missing.",
+            TableWarning,
+        )
 
 
 def _codes(levels: tuple[Any, ...], cells: Cells) -> Array:

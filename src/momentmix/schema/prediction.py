@@ -7,6 +7,7 @@ from typing import Any
 
 from momentmix._typing import Float
 from momentmix.errors import InputError
+from momentmix.rows.header import warn_of_header
 from momentmix.rows.names import names_for
 from momentmix.rows.opening import can_open, open_rows
 from momentmix.rows.source import RowSource
@@ -29,6 +30,7 @@ def coded_blocks(rows: Any, schema: Schema, unseen: Unseen) -> Iterator[Float]:
     source = rows
     if not isinstance(source, RowSource):
         source = open_rows(rows, missing="model", expected=schema.column_names, by_name=True)
+        warn_of_header(source.tables, schema.column_names)
     if source.missing == "error":
         source = source.with_missing("model")
     source = in_columns_of(source, schema, "the mixture", "by open_rows(path, columns=[...])")

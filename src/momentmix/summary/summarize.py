@@ -72,7 +72,7 @@ def summarize(
     **options
         Which columns to take, and how files are read, as for `open_rows`: ``columns``,
         ``exclude``, ``numeric_only``, ``na_values``, ``delimiter``, ``decimal``, ``thousands``,
-        ``by_name``. Others as for `MomentSummary`.
+        ``header``, ``by_name``. Others as for `MomentSummary`.
 
     Examples
     --------

@@ -9,6 +9,7 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import momentmix as mm
@@ -275,3 +276,54 @@ def test_labels_as_text(tmp_path, n_labels):
             write(part[:, None])
     wanted = ['""' if np.isnan(x) else str(int(x)) for x in labels]
     assert path.read_text() == "\n".join(["label", *wanted, ""])
+
+
+def test_secrets_of_addresses_are_in_no_output(tmp_path, monkeypatch, momentmix):
+    fsspec = pytest.importorskip("fsspec")
+    monkeypatch.chdir(tmp_path)
+    text = pd.DataFrame(np.random.default_rng(0).normal(size=(300, 3))).to_csv(index=False)
+    fsspec.filesystem("memory").pipe("/box/x.csv?sig=5ecret", text.encode())
+    address = "memory://box/x.csv?sig=5ecret"
+    said = [
+        momentmix("summarize", address, "-o", "x.mms", "--checkpoint", "state", "--json"),
+        momentmix("fit", address, "-r", "2", "-o", "m.json", "--json"),
+        momentmix("report", "m.json", "--data", address, "-o", "r.html", "--json"),
+        momentmix("predict", "m.json", address, "-o", "labels.csv"),
+        momentmix("info", "m.json"),
+        momentmix("fit", "https://alice:hunter2@127.0.0.1:1/x.csv?sig=5ecret", "-o", "n.json"),
+        momentmix("predict", "https://alice:hunter2@h.org/m.json?sig=5ecret", "x.csv"),
+        momentmix("info", "https://alice:hunter2@h.org/m.json?sig=5ecret"),
+    ]
+    assert [run.code in (0, 4) for run in said] == [True] * 5 + [False] * 3
+    printed = "".join(run.out + run.err for run in said).encode()
+    files = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert b"memory://box/x.csv" in files
+    for secret in (b"5ecret", b"hunter2", b"alice"):
+        assert secret not in printed
+        assert secret not in files
+
+
+def test_text_that_a_spreadsheet_would_compute(tmp_path, monkeypatch, momentmix):
+    """Levels and names of a model, and keys of a cube; numbers, and what is piped, stay."""
+    monkeypatch.chdir(tmp_path)
+    levels = ["=cmd()", "@a", "-5", "+b", "c"]
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"-x": rng.normal(size=400), "y": rng.normal(size=400)})
+    frame["k"] = rng.choice(levels, 400)
+    model = mm.fit(frame, 1, families={"k": "categorical"}, random_state=0)
+    model.mixture.save("m.json")
+    assert momentmix("sample", "m.json", "-n", "300", "-o", "x.csv").code == 0
+    found = pd.read_csv("x.csv", dtype={"k": str})
+    assert list(found) == ["'-x", "y", "k"]
+    assert set(found["k"]) == {"'=cmd()", "'@a", "-5", "'+b", "c"}
+    assert (found["y"] < 0).any()
+    piped = momentmix("sample", "m.json", "-n", "300").out
+    assert ",=cmd()\n" in piped
+    assert piped.startswith("-x,")
+    numbers = mm.fit(frame[["-x", "y"]], 1, random_state=0)
+    numbers.mixture.save("n.json")
+    assert momentmix("sample", "n.json", "-n", "9", "-o", "n.csv").code == 0
+    assert Path("n.csv").read_text().startswith("'-x,y\n")
+    mm.summarize_by(frame, by="k").save("cube.parquet")
+    assert momentmix("track", "n.json", "cube.parquet", "-o", "t.csv").code == 0
+    assert set(pd.read_csv("t.csv", dtype=str)["k"]) == {"'=cmd()", "'@a", "-5", "'+b", "c"}

@@ -1,6 +1,7 @@
 """Compressed text, JSON lines, workbooks, addresses and streams of bytes."""
 
 import bz2
+import datetime
 import functools
 import gc
 import gzip
@@ -17,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+import momentmix as mm
 from momentmix import open_rows
 from momentmix.errors import (
     InputError,
@@ -24,6 +26,7 @@ from momentmix.errors import (
     MissingDependencyError,
     NoInputError,
     PrecisionWarning,
+    without_secrets,
 )
 from momentmix.rows.csv import reader as csv_reader
 from momentmix.rows.formats import copies, excel, json_lines
@@ -343,11 +346,50 @@ def test_dates_are_no_numbers(tmp_path):
     assert open_rows(path).read_all().tolist() == [[1], [2]]
 
 
+DAYS = [datetime.date(2024, 1, i) for i in range(1, 8)]
+
+
+@pytest.mark.parametrize("first", [range(7), DAYS, [True, False] * 4, [0.5] * 200])
+@pytest.mark.parametrize("place", ["end", "middle"])
+def test_a_line_of_totals_is_no_row(tmp_path, first, place):
+    sheet = [["a", "b"], *([cell, i / 3] for i, cell in enumerate(first))]
+    row = len(sheet) if place == "end" else 4
+    sheet.insert(row, ["Total", 66.5])
+    path = workbook(tmp_path / "x.xlsx", sheet)
+    said = rf"x.xlsx, sheet 'first', cell A{row + 1}, column 'a': 'Total' is not .* as in most rows"
+    for columns in (None, ["b"]):
+        with pytest.raises(InputError, match=rf"{said}. Remove the row if it holds totals"):
+            mm.summarize(path, columns=columns)
+
+
+def test_a_number_or_date_among_others_is_named(tmp_path):
+    for odd, cells in [(DAYS[0], [1.5, 2.5, 3.5]), ("7", [1.5, 2.5]), (3, DAYS)]:
+        path = workbook(tmp_path / "x.xlsx", [["a", "b"], *([c, 1] for c in [*cells, odd])])
+        with pytest.raises(InputError, match=f"cell A{len(cells) + 2}, column 'a'"):
+            open_rows(path)
+    cells = ["x", "y", 3, "x"]  # text of few levels, one of which is a number
+    path = workbook(tmp_path / "x.xlsx", [["a", "b"], *([cell, 1] for cell in cells)])
+    assert open_rows(path).kinds[0].is_text
+    cells = [*range(30), *"abcdef"]  # many: an error where the column is read
+    path = workbook(tmp_path / "x.xlsx", [["a", "b"], *([cell, 1] for cell in cells)])
+    assert open_rows(path, exclude=["a"]).n_rows == 36
+    with pytest.raises(InputError, match="cell A32, column 'a': 'a' is not a number as in the"):
+        open_rows(path).read_all()
+
+
+def test_a_cell_far_to_the_right(tmp_path):
+    sheet = [["a", "b", *[None] * 16381, " "], *[[1, 2]] * 3000]
+    path = workbook(tmp_path / "x.xlsx", sheet)
+    with pytest.raises(InputError, match="cell XFD1 has 16381 blank cells before it"):
+        open_rows(path)
+    assert open_rows(workbook(path, [["a", None, "b"], [1, 2, 3]])).n_features == 3
+
+
 def test_texts_for_missing_cells_of_a_workbook(tmp_path):
     path = workbook(tmp_path / "x.xlsx", [["a", "b"], [1, 2], [" -- ", 3], [2**60, "#N/A"]])
     found = open_rows(path, na_values=["--"], missing="model").read_all()
     np.testing.assert_array_equal(found, [[1, 2], [np.nan, 3], [2.0**60, np.nan]])
-    with pytest.raises(InputError, match=r"these do not: 'a' \(string\)"):
+    with pytest.raises(InputError, match=r"'first', cell A3, column 'a': '--' is not a number"):
         open_rows(path).read_all()
 
 
@@ -470,6 +512,56 @@ def test_files_of_a_web_server(tmp_path, rows):
         with pytest.raises(NoInputError, match=r"none.csv does not exist"):
             open_rows(f"{place}/none.csv")
         server.shutdown()
+
+
+SECRETS = ("alice", "hunter2", "5ecret", "fr4g")
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("https://alice:hunter2@h.org:80/x.csv?sig=5ecret#fr4g", "https://h.org:80/x.csv"),
+        ("https://alice:hun/ter2@h.org/x.csv", "https://h.org/x.csv"),
+        ("https://hunter2@h.org/a@b.csv", "https://h.org/a@b.csv"),
+        ("https://h.org/x.csv?5ecret", "https://h.org/x.csv"),
+        ("https:/alice:hunter2@h.org/x.csv", "https:/h.org/x.csv"),
+        ("http://[::1]:80/x.csv#fr4g", "http://[::1]:80/x.csv"),
+        ("zip://x.csv::https://alice:p@h.org/y.zip?a=5ecret", "zip://x.csv::https://h.org/y.zip"),
+        ("az://box/x.csv?sv=1&sig=5ecret", "az://box/x.csv"),
+        ("--data=https://alice@h.org/x?5ecret", "--data=https://h.org/x"),
+        ("at 'https://h.org/x?s=5ecret'.", "at 'https://h.org/x'."),
+        ("s3://box/part-?.csv", "s3://box/part-?.csv"),
+        ("C:/a@b/x?c=1.csv", "C:/a@b/x?c=1.csv"),
+        ("a@b.org or 3:/4", "a@b.org or 3:/4"),
+    ],
+)
+def test_names_of_addresses_hold_no_secrets(text, name):
+    assert without_secrets(text) == name
+    assert str(InputError(f"{text} is wrong")) == f"{name} is wrong"
+
+
+def test_secrets_of_addresses_are_used_and_kept_nowhere():
+    """The address is read; the name in notes, fingerprints and errors lacks its secrets."""
+    fsspec = pytest.importorskip("fsspec")
+    system = fsspec.filesystem("memory")
+    system.pipe("/box/x.csv?sig=5ecret", b"0,1\n" + b"1.5,2.5\n0.5,3.5\n" * 9)
+    address = "memory://box/x.csv?sig=5ecret"
+    source = open_rows(address)
+    assert source.n_rows == 18
+    (table,) = source.tables
+    assert table.name == "memory:///box/x.csv"
+    kept = f"{source.fingerprint().to_dict()} {source.shard_id(0, 0, by_name=True)} {source.notes}"
+    assert "memory:///box/x.csv" in kept
+    messages = []
+    for wrong in ("memory://none.csv?sig=5ecret", "memory://box/x.odd?sig=5ecret", [address] * 2):
+        with pytest.raises(InputError) as error:
+            open_rows(wrong)
+        messages.append(str(error.value) + repr(error.value))
+    for scheme in ("nosuch", "https"):
+        with pytest.raises((InputError, MissingDependencyError)) as error:
+            open_rows(f"{scheme}://alice:hunter2@127.0.0.1:1/x.csv?sig=5ecret#fr4g")
+        messages.append(str(error.value) + repr(error.value))
+    assert not any(secret in text for text in [kept, *messages] for secret in SECRETS)
 
 
 # -- streams of bytes -------------------------------------------------------------------------

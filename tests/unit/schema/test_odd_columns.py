@@ -1,6 +1,7 @@
 """Columns of types that few tables have: they are read rightly, left out, or refused by name."""
 
 from datetime import date
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,9 @@ import pytest
 from scipy import sparse
 
 import momentmix as mm
-from momentmix.errors import InputError, InputTypeError
+from momentmix.errors import InputError, InputTypeError, PrecisionWarning
+from momentmix.rows.validation import for_sklearn
+from momentmix.schema.column import Column
 
 N = 60
 LETTERS = [("a", None, "b", "c")[i % 4] for i in range(N)]
@@ -141,3 +144,38 @@ def test_columns_of_a_dict_are_lists(cells):
 def test_sparse_mappings_are_refused_as_sparse():
     with pytest.raises(TypeError, match="toarray"):
         mm.schema_from(sparse.dok_matrix(np.eye(3)))
+
+
+@pytest.mark.parametrize("family", ["gaussian", "categorical", "poisson"])
+@pytest.mark.parametrize("huge", [10**400, -(10**5000), Fraction(10**400)], ids="abc")
+def test_integers_that_float64_does_not_have(family, huge):
+    table = {"a": [1.5, 2.5, 3.5, 0.5], "k": np.array([1, 2, huge, 1], dtype=object)}
+    refusal = pytest.raises(InputError, match="column 'k' has an integer that is larger than all")
+    with refusal:
+        mm.schema_from(table, families={"k": family})
+    with refusal:
+        mm.summarize(pd.DataFrame(table), families={"k": family})
+    schema = mm.schema_from({**table, "k": [1, 2, 2, 1]}, families={"k": family})
+    with refusal:
+        schema.encode(table)
+
+
+def test_levels_that_float64_does_not_have():
+    for levels in ([1, 2, 10**400], [10**5000, -(10**5000)]):
+        with pytest.raises(InputError, match=r"the list of levels of column .* has an integer"):
+            mm.schema_from({"k": [1, 2, 1]}, families={"k": levels})
+        with pytest.raises(InputError, match="the list of levels of column 'k' has an integer"):
+            Column("k", "categorical", tuple(levels))
+
+
+def test_objects_that_float64_rounds_give_the_warning():
+    cells = np.array([2**53 + 1, None, 3, 4], dtype=object)
+    said = r"holds integers up to 9007199254740993, beyond 2\^53"
+    for table in ({"a": cells}, pd.DataFrame({"a": cells}), cells[:, None]):
+        with pytest.warns(PrecisionWarning, match=said):
+            mm.summarize(table, missing="drop")
+    X = np.array([[2**53 + 1, 1.0], [3, 2.0], [4, 5.0]], dtype=object)
+    for rows in (X, pd.DataFrame(X)):
+        with pytest.warns(PrecisionWarning, match="integers up to 9007199254740993"):
+            for_sklearn(rows)
+    mm.summarize({"a": np.array([2**53, None, 3], dtype=object)}, missing="drop")

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from momentmix.cli.options import json_option
+from momentmix.cli.options import header_option, json_option
 from momentmix.cli.output import say, say_json
 from momentmix.errors import printable
 
@@ -18,21 +18,22 @@ _WIDEST = 40  # letters of a cell of text
 @click.command("info", short_help="What a file holds.")
 @click.argument("file")
 @click.option("--delimiter", help="Character between the fields of CSV; default: comma.")
+@header_option
 @json_option
-def info_command(file: str, delimiter: str | None, as_json: bool) -> None:
+def info_command(file: str, delimiter: str | None, header: bool | None, as_json: bool) -> None:
     """Print what a file holds.
 
     A summary, a cube, a model, a schema, a checkpoint of `summarize`, or data. Nothing is fitted,
     and of data only the first rows are read.
     """
-    facts = facts_of(file, delimiter)
+    facts = facts_of(file, delimiter, header)
     if as_json:
         say_json(facts)
     else:
         say(*_lines(facts))
 
 
-def facts_of(file: str, delimiter: str | None = None) -> dict[str, Any]:
+def facts_of(file: str, delimiter: str | None = None, header: bool | None = None) -> dict[str, Any]:
     """Facts of a file, as plain values; ``columns`` has a dict for each column."""
     from momentmix.cli.cubes import are_cubes
     from momentmix.cli.info.of_data import data_facts
@@ -60,11 +61,11 @@ def facts_of(file: str, delimiter: str | None = None) -> dict[str, Any]:
     elif start.startswith(b"momentmix checkpoint "):
         facts = checkpoint_facts(path)
     elif file.lower().endswith((".jsonl", ".ndjson")):
-        facts = data_facts(path, delimiter)
+        facts = data_facts(path, delimiter, header)
     elif start.lstrip().startswith(b"{") or file.lower().endswith(".json"):
         facts = schema_facts(path) if is_schema(path) else model_facts(path)
     else:
-        facts = data_facts(path, delimiter)
+        facts = data_facts(path, delimiter, header)
     return {"file": file, "bytes": path.stat().st_size, **facts}
 
 

@@ -13,10 +13,11 @@ from momentmix.rows.opening import open_file
 from momentmix.rows.table import Table
 
 
-def data_facts(path: Path, delimiter: str | None) -> dict[str, Any]:
+def data_facts(path: Path, delimiter: str | None, header: bool | None) -> dict[str, Any]:
     """Facts of a data file; of CSV the first lines are read."""
     try:
-        dialect = Dialect("\t" if delimiter in ("\\t", "tab") else delimiter, ".", None)
+        tab = delimiter in ("\\t", "tab")
+        dialect = Dialect("\t" if tab else delimiter, header=header)
     except InputError as error:
         raise click.UsageError(str(error)) from None
     table = open_file(path, dialect)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -174,6 +175,7 @@ def _summaries(
     encoded = encode_rows(source, families, read_options.missing)
     say_message(*(f"note: {note}" for note in encoded.notes))
     names = encoded.schema.column_names
+    read_options = replace(read_options, header=source.tables[0].column_names is not None)
     left, right = (
         summarize(
             read_options.open((path,), expected=names, by_name=True),
@@ -214,8 +216,6 @@ def _with_columns(summary: MomentSummary, read_options: ReadOptions) -> MomentSu
 
 def _summarized(path: str, like: MomentSummary, read_options: ReadOptions) -> MomentSummary:
     """The summary of a data file, with the columns and orders of another summary."""
-    from dataclasses import replace
-
     from momentmix.monitoring.compared.side import schema_of
     from momentmix.summary.summarize import summarize
 

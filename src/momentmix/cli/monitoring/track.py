@@ -149,6 +149,7 @@ def _write(found: Tracking, output: str, ending: str, column: str | None) -> Non
     import csv
     import io
 
+    from momentmix.cli.tables.writer import guarded
     from momentmix.strict_json import format_strict
 
     if ending == "json":
@@ -157,8 +158,7 @@ def _write(found: Tracking, output: str, ending: str, column: str | None) -> Non
         names, rows = found.to_rows()
         buffer = io.StringIO()
         writer = csv.writer(buffer, lineterminator="\n")
-        writer.writerow(names)
-        writer.writerows(rows)
+        writer.writerows([guarded(cell) for cell in row] for row in (names, *rows))
         text = buffer.getvalue()
     else:
         from momentmix.displays import SharesDisplay

@@ -99,6 +99,23 @@ def _parquet(path: str, names: Sequence[str], n_integers: int) -> Iterator[Calla
 # -- columns of several kinds -------------------------------------------------------------------
 
 
+def guarded(cell: Any) -> Any:
+    """Text that a spreadsheet would compute, with an apostrophe before it; other cells as they are.
+
+    Examples
+    --------
+    >>> guarded("=HYPERLINK(1)"), guarded("-5"), guarded("a=b"), guarded(-5.0)
+    ("'=HYPERLINK(1)", '-5', 'a=b', -5.0)
+    """
+    if not isinstance(cell, str) or not cell.lstrip().startswith(("=", "+", "-", "@")):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
+
+
 def kind_of(column: Column) -> str:
     """What the cells of a column are written as: "number", "integer", "bool" or "text"."""
     if not column.levels:
@@ -109,7 +126,7 @@ def kind_of(column: Column) -> str:
 
 @contextmanager
 def column_writer(
-    path: str, names: Sequence[str], kinds: Sequence[Any]
+    path: str, names: Sequence[str], kinds: Sequence[Any], guard: bool = False
 ) -> Iterator[Callable[[Sequence[Any]], None]]:
     """A function that appends columns to the table at `path`; NaN and None are empty fields.
 
@@ -119,6 +136,8 @@ def column_writer(
         As for `table_writer`.
     kinds : sequence of str
         As `kind_of` gives them; or types of Arrow, of columns that are Arrow arrays.
+    guard : bool
+        Whether text of CSV is `guarded`; copies of an input are not.
     """
     if path.endswith(".parquet"):
         arrow = need_pyarrow(path)
@@ -145,7 +164,9 @@ def column_writer(
         stream.write(_as_csv([names], on_terminal))
 
         def write_text(columns: Sequence[Any]) -> None:
-            rows = zip(*map(_cells, columns, kinds), strict=True)
+            rows: Iterable[Any] = zip(*map(_cells, columns, kinds), strict=True)
+            if guard:
+                rows = (list(map(guarded, row)) for row in rows)
             stream.write(_as_csv(rows, on_terminal))
 
         yield write_text

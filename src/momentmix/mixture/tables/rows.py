@@ -32,7 +32,7 @@ from momentmix.mixture.gaussian import central_densities
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.tables.patterns import rows_by_pattern
 from momentmix.schema.cells import CellTable, read_cells
-from momentmix.schema.encoding import Encoded, Unseen, encode_cells
+from momentmix.schema.encoding import Encoded, Unseen, encode_cells, warn_of_unknown
 from momentmix.schema.schema import Schema
 
 _ENTRIES = 1 << 23  # doubles of features at a time: 64 MB
@@ -238,6 +238,8 @@ def encoded_blocks(
 ) -> Iterator[Encoded]:
     """The rows of a table in memory as features, `step` at a time."""
     table = read_cells(rows, schema.column_names, schema.n_columns, "the mixture")
+    if unseen == "missing":
+        warn_of_unknown(schema.columns, table)
     if table.n_rows <= step:
         yield encode_cells(schema.columns, table, unseen)
         return

@@ -27,14 +27,20 @@ class Dialect:
         Between groups of digits. It may be the delimiter where such numbers are quoted.
     na_values : tuple of str or None
         Texts that stand for a missing cell, beside the empty one; None for the usual ones.
+    header : bool or None
+        Whether the first line holds the names of the columns; None to judge by what it holds. Also
+        of Excel sheets.
     """
 
     delimiter: str | None = None
     decimal: str = "."
     thousands: str | None = None
     na_values: tuple[str, ...] | None = None
+    header: bool | None = None
 
     def __post_init__(self) -> None:
+        if self.header not in (None, True, False):
+            raise InputError(f"header must be True, False or None; got {self.header!r}.")
         for name in ("delimiter", "decimal", "thousands"):
             value = getattr(self, name)
             if value is None and name != "decimal":

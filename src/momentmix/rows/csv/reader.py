@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, BinaryIO, NoReturn
@@ -27,6 +28,7 @@ from momentmix.rows.csv.kinds import is_row, kinds_of
 from momentmix.rows.csv.lines import LineFinder, count_lines, end_of_line
 from momentmix.rows.csv.numbers import parsed_fast
 from momentmix.rows.fingerprint import TextDigest
+from momentmix.rows.header import above_fractions, judged
 from momentmix.rows.labels import (
     NO_LABELS,
     Labels,
@@ -72,8 +74,14 @@ class CsvText(Table):
         first = next(chunks, None)
         if first is None:
             raise InputError(f"{name} is empty; it needs at least one line of numbers.")
-        self._read_header(first[1])
-        self._kinds = self._first_kinds(*first)
+        self._read_first(first[1])
+        while not self._without_first(*first)[1].strip() and (more := next(chunks, None)):
+            first = first[0], first[1] + more[1]  # a stream may give its lines one by one
+        lines = self._first_lines(*self._without_first(*first))
+        self._decide_header(lines, first[1])
+        if self.column_names is None:
+            lines = [self._fields, *lines]
+        self._kinds = kinds_of(lines, self.n_columns, self.dialect)
         self._first = None if self.reopens else first
         self._unread = None if self.reopens else chain([first], chunks)
 
@@ -89,7 +97,8 @@ class CsvText(Table):
 
     # -- header -------------------------------------------------------------------------------
 
-    def _read_header(self, text: bytes) -> None:
+    def _read_first(self, text: bytes) -> None:
+        """The fields of the first line, which may be names or a row."""
         try:
             reader = self._reader(text)
             fields = next(row for row in reader if row)
@@ -102,9 +111,7 @@ class CsvText(Table):
         self.n_columns, self._header_lines = len(fields), reader.line_num
         self._header_text = text[: end_of_line(text, reader.line_num)].strip()
         self._fields = [field.strip() for field in fields]
-        named = any(self.dialect.number(field) is None for field in fields)
-        self.column_names = tuple(self._fields) if named else None
-        if named and len(fields) == 1:
+        if len(fields) == 1 and self.dialect.number(fields[0]) is None:
             for other in (";", "\t", "|"):
                 if other in fields[0] and other != self.delimiter:
                     raise InputError(
@@ -113,24 +120,55 @@ class CsvText(Table):
                         "decimal=',' (--decimal ,) where numbers have decimal commas."
                     )
 
-    def _first_kinds(self, line: int, chunk: bytes) -> list[Kind]:
-        """What the columns hold, from the first lines."""
-        if self.column_names is not None:
-            line, chunk = self._without_header(line, chunk)
+    def _first_lines(self, line: int, chunk: bytes) -> list[list[str]]:
+        """The fields of some lines, from which the columns are known."""
         n_lines = max(1, min(_LOOKED_AT, _MOST_FIELDS // self.n_columns))
         text = chunk[: end_of_line(chunk, n_lines)]
         try:
             lines = [fields for _, fields in self._lines(text, line)]
         except InputError:  # the reader says so when it comes to the line
             lines = []
-        lines = [fields for fields in lines if len(fields) == self.n_columns]
-        if self.column_names is not None and is_row(self._fields, lines, self.dialect):
+        return [fields for fields in lines if len(fields) == self.n_columns]
+
+    def _decide_header(self, lines: list[list[str]], text: bytes) -> None:
+        """Take the first line for names or for a row."""
+        header = self.dialect.header
+        plain = [[self._plain(field) for field in fields] for fields in lines]
+        has_text = any(self.dialect.number(field) is None for field in self._fields)
+        # Rows of whole numbers may well be equal to names that are.
+        self._can_repeat = has_text or above_fractions(plain)
+        if header is None and has_text and is_row(self._fields, lines, self.dialect):
             raise InputError(
                 f"{self.name}: the first line has the names of the columns, and "
                 f"{', '.join(map(ascii, self._fields[:5]))} look like a row. Write a line of names "
-                "before it."
+                "before it, or pass header=False (--no-header)."
             )
-        return kinds_of(lines, self.n_columns, self.dialect)
+        if header is None and not has_text:
+            header, self.header_note = judged(
+                f"the first line of {self.name}", [self._plain(field) for field in self._fields],
+                plain, self._alone_is_quoted(text),
+            )  # fmt: skip
+        named = has_text if header is None else header
+        self.first_line = tuple(self._fields)
+        self.column_names = self.first_line if named else None
+
+    def _plain(self, field: str) -> str:
+        """A number without marks between thousands; nothing where a cell is missing."""
+        text = self.dialect.plain(field.strip())
+        return "" if text in self.nulls else text
+
+    def _alone_is_quoted(self, text: bytes) -> bool:
+        """Whether all fields of the first line are quoted, and not all others with contents."""
+        mark = re.escape(self.delimiter.encode())
+        field = rb'[ \t]*"[^"]*"[ \t]*'
+        all_quoted = re.compile(rb"%b(?:%b%b)*" % (field, mark, field))
+        if not all_quoted.fullmatch(self._header_text):
+            return False
+        cell = rb"(?:%b|[ \t]*)" % field
+        row = re.compile(rb"%b(?:%b%b)*" % (cell, mark, cell))
+        _, rows = self._without_first(1, text)
+        lines = rows[: end_of_line(rows, _LOOKED_AT)].splitlines()
+        return not all(row.fullmatch(line) for line in lines)
 
     def kind(self, column: int) -> Kind:
         """What a column holds, from its first cells."""
@@ -234,7 +272,7 @@ class CsvText(Table):
         assert self._first is not None
         line, chunk = self._first
         if self.column_names is not None:
-            line, chunk = self._without_header(line, chunk)
+            line, chunk = self._without_first(line, chunk)
         return self._parsed(chunk, line, columns, labels)[:n_rows]
 
     def _row_chunks(self) -> Iterator[Chunk]:
@@ -242,7 +280,7 @@ class CsvText(Table):
         header = self.column_names is not None
         for line, chunk in self._all_chunks():
             if header:
-                line, chunk = self._without_header(line, chunk)
+                line, chunk = self._without_first(line, chunk)
                 header = False
             if chunk.strip(_LINE_ENDS):
                 yield line, chunk
@@ -269,7 +307,7 @@ class CsvText(Table):
                 rows.append([fields[i] for i in columns])
             yield list(np.array(rows, dtype=object).reshape(len(rows), len(columns)).T)
 
-    def _without_header(self, line: int, chunk: bytes) -> Chunk:
+    def _without_first(self, line: int, chunk: bytes) -> Chunk:
         end = end_of_line(chunk, self._header_lines)
         return line + self._header_lines, chunk[end:]
 
@@ -318,7 +356,7 @@ class CsvText(Table):
     def _parsed(
         self, chunk: bytes, line: int, columns: Sequence[int], labels: Mapping[int, Labels]
     ) -> Float:
-        if self.column_names is None or self._header_text not in chunk:
+        if not self._may_repeat(chunk):
             try:
                 return parsed_fast(chunk, columns, self.n_columns, self.dialect, labels)
             except LabelsError:
@@ -326,6 +364,13 @@ class CsvText(Table):
             except ValueError:
                 pass
         return self._parsed_slowly(chunk, line, columns, labels)
+
+    def _may_repeat(self, chunk: bytes) -> bool:
+        """Whether a line of a chunk may be the header again."""
+        text = self._header_text
+        if self.column_names is None or not self._can_repeat or text not in chunk:
+            return False
+        return chunk.startswith(text) or b"\n" + text in chunk or b"\r" + text in chunk
 
     def _parsed_slowly(
         self,
@@ -361,7 +406,8 @@ class CsvText(Table):
         raise too_many_labels(f"{self.name}, {self.label(most)}") from None
 
     def _check_line(self, number: int, fields: list[str]) -> None:
-        if self.column_names is not None and [f.strip() for f in fields] == self._fields:
+        named = self.column_names is not None and self._can_repeat
+        if named and [field.strip() for field in fields] == self._fields:
             raise InputError(
                 f"{self.name}, line {number} repeats the header. Was the file put together from "
                 "several? Remove that line, or pass the files."

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from datetime import date, datetime
@@ -16,9 +17,13 @@ from itertools import islice
 from typing import Any
 
 from momentmix.errors import InputError, needed
+from momentmix.rows.csv.dialect import Dialect
 from momentmix.rows.formats.arrow_files import ArrowFileTable
+from momentmix.rows.header import judged
 
 _ROWS = 4096  # read at a time
+_FEW = 2  # cells of another kind in a column, as of a line with totals and one with remarks
+_FAR = 100  # blank cells before the last one of the first row, which is then no name
 Row = tuple[int, list[Any]]  # its number in the sheet, from 1, and its cells
 
 
@@ -28,13 +33,13 @@ class ExcelFile(ArrowFileTable):
     Parameters
     ----------
     path : str or path-like
-    nulls : sequence of str
-        Texts that stand for a missing cell, beside what Excel writes for a number that a formula
-        could not compute.
+    dialect : Dialect
+        With the texts that stand for a missing cell, beside what Excel writes for a number that a
+        formula could not compute, and whether the first row holds names.
     """
 
-    def __init__(self, path: str | os.PathLike[str], nulls: Sequence[str]) -> None:
-        self._missing = {*nulls, *_ERRORS}
+    def __init__(self, path: str | os.PathLike[str], dialect: Dialect) -> None:
+        self._missing, self._header = {*dialect.nulls, *_ERRORS}, dialect.header
         super().__init__(path)
 
     def _open(self) -> None:
@@ -44,25 +49,53 @@ class ExcelFile(ArrowFileTable):
         if not head:
             raise InputError(f"{self.name} is empty; its first sheet holds no cells.")
         header = head[0][1]
-        self._named = any(not _is_number(cell) for cell in header)
+        self._named = self._has_names(header, [row for _, row in head[1:]])
         head = head[1:] if self._named else head
         names = ["" if cell is None else str(cell).strip() for cell in header]
-        kinds = [self._type(self._cells(head, i)) for i in range(len(header))]
+        kinds = [self._type(head, i, name) for i, name in enumerate(names)]
         self.schema = self._arrow.schema(list(zip(names, kinds, strict=True)))
+
+    def _has_names(self, header: list[Any], rows: list[list[Any]]) -> bool:
+        """Whether the first row of the sheet holds the names of the columns."""
+        texts, *others = ([_number_text(cell) for cell in row] for row in (header, *rows))
+        self.first_line = tuple(texts)
+        if self._header is not None:
+            return self._header
+        if not all(cell is None or isinstance(cell, int | float) for cell in header):
+            return True
+        has_names, self.header_note = judged(f"the first row of {self.name}", texts, others)
+        return has_names
 
     def _read_schema(self) -> None:
         super()._read_schema()
         if not self._named:
             self.column_names = None
 
-    def _type(self, cells: list[Any]) -> Any:
-        """The type of a column with these cells: text where they are of several kinds."""
-        found = {type(cell) for cell in cells if cell is not None}
-        if found <= {int, float}:
-            return self._arrow.float64()
-        if found <= {bool}:
-            return self._arrow.bool_()
-        return self._arrow.date32() if found <= {datetime, date} else self._arrow.string()
+    def _type(self, rows: list[Row], column: int, name: str) -> Any:
+        """The type of a column: that of most cells; text where no kind has more than half.
+
+        A few cells of another kind, as "Total" below numbers or dates, are an error: what they are
+        written beside is no row like the others.
+        """
+        pairs = zip(rows, self._cells(rows, column), strict=True)
+        kinds = [(_kind(cell), row[0], cell) for row, cell in pairs if cell is not None]
+        found = Counter(kind for kind, _, _ in kinds)
+        most, count = found.most_common(1)[0] if kinds else ("float64", 0)
+        odd = [(number, cell) for kind, number, cell in kinds if kind != most]
+        if 2 * count <= len(kinds) and odd:
+            return self._arrow.string()
+        if most != "string" and 0 < len(odd) <= max(_FEW, len(kinds) // 100):
+            raise self._odd_cell(column, f"column {name!a}", *odd[0], f"{_WORDS[most]} as in most")
+        return getattr(self._arrow, most if most == "float64" or not odd else "string")()
+
+    def _odd_cell(self, column: int, label: str, number: int, cell: Any, wanted: str) -> InputError:
+        """The error for a cell of another kind than others of its column."""
+        return InputError(
+            f"{self.name}, sheet {self._sheet!a}, cell {_place(column, number)}, {label}: "
+            f"{str(cell)[:60]!a} is not {wanted} rows. Remove the row if it "
+            "holds totals or remarks; else repair the cell, name its text in na_values "
+            "(--na-values) if it stands for a missing one, or format the whole column as text."
+        )
 
     def _cells(self, rows: list[Row], column: int) -> list[Any]:
         """Cells of a column, None where they are missing."""
@@ -77,6 +110,7 @@ class ExcelFile(ArrowFileTable):
         try:
             with self.path.open("rb") as file:  # openpyxl closes what it opens at the end only
                 book = self._openpyxl.load_workbook(file, read_only=True, data_only=True)
+                self._sheet = book.worksheets[0].title
                 yield from self._as_wide(book.worksheets[0])
         except (zipfile.BadZipFile, zlib.error, LookupError, EOFError, SyntaxError) as error:
             size = self.path.stat().st_size
@@ -92,7 +126,9 @@ class ExcelFile(ArrowFileTable):
             cells = list(values)
             while cells and cells[-1] is None:
                 cells.pop()
-            width = width or len(cells)
+            if cells and not width:
+                width = len(cells)
+                self._check_first(cells, number)
             if len(cells) > width:
                 raise InputError(
                     f"{self.name}, cell {_place(width, number)} lies beyond the last column of the "
@@ -100,6 +136,17 @@ class ExcelFile(ArrowFileTable):
                 )
             if cells:
                 yield number, cells + [None] * (width - len(cells))
+
+    def _check_first(self, cells: list[Any], number: int) -> None:
+        """Raise where a cell stands alone far to the right: it would make thousands of columns."""
+        blank = 0
+        while blank < len(cells) - 1 and cells[-2 - blank] is None:
+            blank += 1
+        if blank >= _FAR:
+            raise InputError(
+                f"{self.name}, sheet {self._sheet!a}, cell {_place(len(cells) - 1, number)} has "
+                f"{blank} blank cells before it in the first row. Remove it, or name the columns."
+            )
 
     def _batches(self, columns: Sequence[int], start: int, block_rows: int) -> Iterator[Any]:
         position, names = 0, [self.schema.names[i] for i in columns]
@@ -116,21 +163,30 @@ class ExcelFile(ArrowFileTable):
         cells, is_text = self._cells(rows, column), self.kind(column).is_text
         for (number, _), cell in zip(rows, cells, strict=True):
             if not is_text and cell is not None and not isinstance(cell, int | float):
-                raise InputError(
-                    f"{self.name}, cell {_place(column, number)}, {self.label(column)}: "
-                    f"{str(cell)[:60]!a} is not a number as in the rows before. Repair the cell, "
-                    "or select other columns with columns= (--columns)."
-                )
+                wanted = "a number as in the rows before, or most"
+                raise self._odd_cell(column, self.label(column), number, cell, wanted)
         convert = str if is_text else float
         kind = self._arrow.string() if is_text else self._arrow.float64()
         return self._arrow.array([None if c is None else convert(c) for c in cells], kind)
 
 
+_WORDS = {"float64": "a number", "date32": "a date", "bool_": "true or false"}
 _ERRORS = ("#N/A", "#DIV/0!", "#NUM!", "#VALUE!", "#REF!", "#NAME?", "#NULL!")
 
 
-def _is_number(cell: Any) -> bool:
-    return isinstance(cell, int | float) and not isinstance(cell, bool)
+def _kind(cell: Any) -> str:
+    """The type of Arrow of a cell."""
+    if isinstance(cell, bool):
+        return "bool_"
+    if isinstance(cell, int | float):
+        return "float64"
+    return "date32" if isinstance(cell, datetime | date) else "string"
+
+
+def _number_text(cell: Any) -> str:
+    """A cell as CSV would have it; Excel knows no difference between 3 and 3.0."""
+    is_whole = isinstance(cell, float) and cell.is_integer()
+    return "" if cell is None else str(int(cell) if is_whole else cell)
 
 
 def _place(column: int, row: int) -> str:

@@ -12,7 +12,13 @@ from importlib.util import find_spec
 from typing import Any
 from urllib.parse import urlsplit
 
-from momentmix.errors import InputError, MissingDependencyError, MomentmixError, NoInputError
+from momentmix.errors import (
+    InputError,
+    MissingDependencyError,
+    MomentmixError,
+    NoInputError,
+    without_secrets,
+)
 from momentmix.rows.formats.copies import LocalCopy
 
 _ADDRESS = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")  # Path() keeps one slash; C:/ is a path
@@ -49,7 +55,9 @@ def remote_files(text: str, readable: Callable[[str], bool]) -> list[str]:
         else:
             return [address]
         if not files:
-            raise NoInputError(f"no data file is at {address!a}; check the address.")
+            raise NoInputError(
+                f"no data file is at {without_secrets(address)!a}; check the address."
+            )
         return [str(system.unstrip_protocol(file)) for file in sorted(files)]
 
 
@@ -60,7 +68,7 @@ def name_at(address: str) -> str:
 
 def fetched(address: str, suffix: str) -> LocalCopy:
     """A copy of the file at an address; its time is always the same, as it is not that file's."""
-    copy = LocalCopy(address, suffix)
+    copy = LocalCopy(without_secrets(address), suffix)
     with _refuse_unreachable(address):
         system, path = _located(address)
         system.get_file(path, os.fspath(copy))
@@ -83,22 +91,23 @@ def _located(address: str) -> tuple[Any, str]:
 @contextmanager
 def _refuse_unreachable(address: str) -> Iterator[None]:
     """Turn what a file system raises into an error of ours; each has exceptions of its own."""
+    name = without_secrets(address)
     try:
         yield
     except (MomentmixError, MemoryError):
         raise
     except FileNotFoundError:
-        raise NoInputError(f"{address} does not exist; check the address.") from None
+        raise NoInputError(f"{name} does not exist; check the address.") from None
     except ImportError as error:
         raise MissingDependencyError(
-            f"{address} needs a package that is not installed: {error}. Install it with pip, or "
+            f"{name} needs a package that is not installed: {error}. Install it with pip, or "
             "download the file."
         ) from None
     except Exception as error:
         if getattr(error, "errno", None) == errno.ENOSPC:
             raise
-        text = (str(error).splitlines() or [""])[0][:200]
+        text = without_secrets((str(error).splitlines() or [""])[0])[:200]
         raise InputError(
-            f"{address} cannot be fetched: {type(error).__name__}: {text}. Check the address, the "
+            f"{name} cannot be fetched: {type(error).__name__}: {text}. Check the address, the "
             "connection and the access rights."
         ) from None

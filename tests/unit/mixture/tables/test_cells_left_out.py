@@ -10,7 +10,9 @@ from scipy.special import logsumexp
 from unit.mixture.table_truths import NAMES, PLANS, all_families
 
 import momentmix as mm
-from momentmix.errors import InputError, InputTypeError
+from momentmix.errors import InputError, InputTypeError, TableWarning
+from momentmix.schema.column import Column
+from momentmix.schema.schema import Schema
 
 GAPS = [(), (0,), (1,), (0, 1), (1, 3), (0, 1, 2), (0, 1, 2, 3)]
 
@@ -165,6 +167,7 @@ def cells(**changes):
     return {k: [v] for k, v in {**row, "calls": 3, "member": True, **changes}.items()}
 
 
+@pytest.mark.filterwarnings("ignore:none of the .* cells:momentmix.errors.TableWarning")
 @pytest.mark.parametrize(
     ("column", "value", "values"),
     [
@@ -231,3 +234,56 @@ def test_bad_words_for_unseen_levels(make):
     for use in (mixture.predict, mixture.impute):
         with pytest.raises(InputError, match="unseen must be 'error' or 'missing'; got 'drop'"):
             use(rows, unseen="drop")
+
+
+@pytest.fixture(scope="module")
+def of_levels():
+    """A mixture whose levels are whole numbers, and one whose levels are text."""
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 2, 300)
+    level = np.where(rng.random(300) < 0.8, group + 1, 2 - group)
+    table = {"x": rng.normal(group, 0.7), "y": rng.normal(group, 0.7), "k": level}
+    families = {"k": "categorical"}
+    whole = mm.fit(table, 2, families=families, random_state=0).mixture
+    text = mm.fit({**table, "k": level.astype(str)}, 2, families=families, random_state=0).mixture
+    return table, whole, text
+
+
+@pytest.mark.parametrize("n_rows", [1, 300])
+def test_a_column_of_another_type_is_not_left_out_in_silence(of_levels, n_rows, tmp_path):
+    table, whole, text = of_levels
+    table = {name: column[:n_rows] for name, column in table.items()}
+    as_text = {**table, "k": table["k"].astype(str)}
+    as_objects = {**table, "k": np.array(table["k"].tolist(), dtype=object)}
+    for mixture, rows in [(whole, as_text), (text, table), (text, as_objects)]:
+        kinds = "numbers" if mixture is whole else "text"
+        said = rf"none of the {n_rows} cells of column 2 \('k'\) .*levels are {kinds}, the cells"
+        for method in (mixture.predict, mixture.log_prob):
+            with pytest.warns(TableWarning, match=said):
+                method(rows, unseen="missing")
+        with pytest.raises(InputError, match="must hold its levels"):
+            mixture.predict(rows)
+
+
+def test_a_column_of_other_levels_is_not_left_out_in_silence(of_levels, tmp_path):
+    table, whole, text = of_levels
+    for mixture, other in [(whole, table["k"] + 7), (text, np.full(300, "other"))]:
+        with pytest.warns(TableWarning, match="none of the 300 cells of column 2"):
+            mixture.predict({**table, "k": other}, unseen="missing")
+    path = tmp_path / "x.csv"
+    pd.DataFrame({**table, "k": "other"}).to_csv(path, index=False)
+    with pytest.warns(TableWarning, match="none of the 300 cells of column 2"):
+        text.predict(path, unseen="missing")
+    some = table["k"].copy()
+    some[1:] = 9
+    whole.predict({**table, "k": some}, unseen="missing")  # one cell is a level
+    whole.predict({"x": [0.1], "y": [0.2], "k": [9]}, unseen="missing")  # a row, as it may come
+    whole.predict({"x": [0.1] * 2, "y": [0.2] * 2, "k": [np.nan] * 2}, unseen="missing")
+
+
+def test_a_level_for_others_does_not_take_cells_of_another_type():
+    columns = Column("a"), Column("k", "categorical", ("1", "2", "other"), other="other")
+    schema = Schema(columns)
+    assert schema.encode({"a": [0.0, 1.0], "k": ["2", "9"]}).shape == (2, 3)
+    with pytest.raises(InputError, match="must hold its levels, '1', '2', 'other'; row 0 is 1"):
+        schema.encode({"a": [0.0, 1.0], "k": [1, 2]})
