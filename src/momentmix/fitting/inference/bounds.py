@@ -25,6 +25,10 @@ from momentmix.mixture.laws.law import Law
 from momentmix.mixture.parameters import Parameters, component_places
 
 _MAYBE_ZERO = 1.0  # standard errors from 0, below which a number counts as 0 for all others
+# Of the information about a variance: what is left beside the mean, 1 − skewness² / (kurtosis − 1),
+# is rounding where a column has two values, and half for an exponential column. Of two values that
+# are equally frequent there is hardly any to begin with.
+_TOLD, _LEAST_TOLD = 0.02, 1e-3
 _DEPENDENT = 1e-8  # of eigenvalues of a correlation matrix: probabilities that sum to 1
 
 
@@ -69,6 +73,31 @@ def settle_bounded(
             information[:, numbers] -= (information[:, numbers] @ along) @ along.T
             of_law = (fixed.T * (w[c] * known[c, is_fixed])) @ fixed
             information[np.ix_(numbers, numbers)] += of_law
+
+
+def settle_two_valued(matrices: list[Float], parameters: Parameters) -> None:
+    """Fix variances of numbers that have two values within a component; in place.
+
+    Such rows tell one number of the column, and mean and variance are two: the scores of the
+    variance follow from those of the mean, of the number and of its gaps. It keeps the information
+    ω/2 about log v. The first matrix is the information, which decides.
+    """
+    p, d, places = parameters, parameters.means.shape[1], component_places(parameters)
+    columns = [[j] for j in p.blocks.single.tolist()]
+    columns += [list(law.features) for law in p.blocks.laws if law.free[0]]
+    for own in columns:
+        for c, w in enumerate(p.weights):
+            spread, others = places[c, 1 + d + own[0]], places[c, 1 + np.array(own)]
+            across = matrices[0][others, spread]
+            known = matrices[0][spread, spread]
+            explained = (
+                across
+                @ np.linalg.lstsq(matrices[0][np.ix_(others, others)], across, rcond=_DEPENDENT)[0]
+            )
+            if known - explained < _TOLD * known or known < _LEAST_TOLD * w:
+                for matrix in matrices:
+                    matrix[spread] = matrix[:, spread] = 0.0
+                    matrix[spread, spread] = w / 2
 
 
 def apart_from_bounded(factor: Float, parameters: Parameters) -> Float:

@@ -37,7 +37,11 @@ from momentmix.fitting.conditions.derivative import (
     derivative,
 )
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.bounds import apart_from_bounded, settle_bounded
+from momentmix.fitting.inference.bounds import (
+    apart_from_bounded,
+    settle_bounded,
+    settle_two_valued,
+)
 from momentmix.mixture import gaussian
 from momentmix.mixture.laws.law import Law
 from momentmix.mixture.parameter_table import ColumnValues
@@ -273,7 +277,9 @@ def uncertainty_after_em(
     change in place.
     """
     r, d = parameters.means.shape
-    for matrix in [information] if score_covariance is None else [information, score_covariance]:
+    matrices = [information] if score_covariance is None else [information, score_covariance]
+    settle_two_valued(matrices, parameters)
+    for matrix in matrices:
         settle_bounded(matrix, parameters, n_effective, together)
     if free is not None:
         information = free.T @ information @ free

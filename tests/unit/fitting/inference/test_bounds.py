@@ -89,6 +89,26 @@ def test_the_value_of_a_cell_that_a_component_never_sees_is_unknown():
     assert result.certificate.passed
 
 
+@pytest.mark.parametrize("share", [0.5, 0.3])
+@pytest.mark.parametrize("with_gaps", [False, True])
+def test_a_number_of_two_values_leaves_the_errors_of_other_parameters_as_they_are(share, with_gaps):
+    rng = np.random.default_rng(10)
+    group = rng.choice(3, size=1200, p=SHARES)
+    table = numbers(group, rng, spread=4.0)
+    table["gender"] = 1.0 + (rng.random(1200) < share)
+    if with_gaps:
+        table["gender"][rng.random(1200) < 0.1] = np.nan
+    result = mm.fit(table, 3, missing="model" if with_gaps else "error", random_state=0)
+    errors, counts = result.standard_errors, 1200 * result.mixture.weights[:, None]
+    assert np.allclose(errors.weights, np.sqrt(SHARES * (1 - SHARES) / 1200), rtol=0.2)
+    known = np.sqrt(result.mixture.variances / (counts * (0.9 if with_gaps else 1.0)))
+    assert np.allclose(errors.means, known, rtol=0.25)
+    assert result.certificate.predicted_loss < 0.01
+    # Control: variances of the other columns are as those of so many rows.
+    own = errors.variances[:, :4] / result.mixture.variances[:, :4]
+    assert np.allclose(own, np.sqrt(2 / counts), rtol=0.35)
+
+
 # -- tests that a few rows carry -----------------------------------------------------------------
 
 
