@@ -62,8 +62,7 @@ def joined_with_missing(
 
 def check_widest(blocks: Blocks, moments: StandardMoments, n_components: int) -> None:
     """Raise where a block has more columns than rows or memory can bear."""
-    widest = max(blocks.partition, key=len)
-    k, n, r = len(widest), moments.n_counted, n_components
+    k, n, r = blocks.widest, moments.n_counted, n_components
     if k > 1 and n < r * (k + 1):
         raise InputError(
             f"a block of {k} columns needs more than {k} rows for each of {r} "

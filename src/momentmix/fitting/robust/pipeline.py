@@ -38,7 +38,7 @@ from momentmix.fitting.robust.automatic import (
     choose_by_moments,
 )
 from momentmix.fitting.robust.constrained import check_varying
-from momentmix.fitting.robust.data_units import in_data_units, mean_base_measure, mean_log_jacobian
+from momentmix.fitting.robust.data_units import in_data_units
 from momentmix.fitting.robust.joined_missing import answer_by_patterns
 from momentmix.fitting.robust.joining import choose_blocks
 from momentmix.fitting.robust.moment_answers import (
@@ -114,9 +114,7 @@ def fit_robust(
         if choice.joined:
             diagnostics = replace(answer.diagnostics, joined=choice.joined)
             answer = replace(answer, diagnostics=diagnostics)
-    base = 0.0 if rows is None else mean_base_measure(rows, laws_of(table.schema))
-    base += mean_log_jacobian(all_columns, table.schema)
-    return in_data_units(answer, all_columns, summary, notes, tried, context, base, table.schema)
+    return in_data_units(answer, all_columns, summary, notes, tried, context, rows, table.schema)
 
 
 class _Used(NamedTuple):
