@@ -63,7 +63,9 @@ class Columns:
 
     def whole(self):
         top = int(self.rng.integers(2, 12))
-        return np.clip(np.rint(self.spread() + self.rng.normal(size=self.labels.size)), 0, top), None
+        return np.clip(
+            np.rint(self.spread() + self.rng.normal(size=self.labels.size)), 0, top
+        ), None
 
     def constant(self):
         value = self.rng.choice(np.array([0.0, 1.0, 0.1, -3e5]))

@@ -26,6 +26,7 @@ from momentmix.fitting.inputs import summarized
 from momentmix.fitting.result import FitResult
 from momentmix.fitting.robust.asked_blocks import (
     AskedBlocks,
+    check_memory,
     check_widest,
     joined_with_missing,
     known_blocks,
@@ -68,6 +69,7 @@ def fit_robust(
     blocks: AskedBlocks = None,
 ) -> FitResult:
     """Fit by the robust method; `refine` allows passes over the rows, where there are rows."""
+    check_memory(table, n_components)
     data, all_columns, summary, context, notes = _used(
         table, n_components, order, refine, context, blocks
     )
