@@ -3,11 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+from campaigns.random_fits import random_table
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import momentmix as mm
-from campaigns.random_fits import random_table
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::momentmix.errors.FitWarning"),

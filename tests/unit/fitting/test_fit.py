@@ -358,8 +358,8 @@ def test_a_fit_beyond_the_memory_is_refused_before_the_work(monkeypatch):
     data = {"town": [f"t{k}" for k in codes], "x": codes % 7 / 3.0}
     monkeypatch.setattr(asked_blocks, "physical_memory", lambda: 200 << 20)
     message = (
-        r"5 components of 200 features, 199 of them levels of 'town', need about 1\d\d MiB of memory;"
-        r" a fit may take 100 MiB, half of what there is. Use up to 1\d\d features: join rare levels"
+        r"5 components of 200 features, 199 of them levels of 'town', need about 1\d\d MiB of "
+        r"memory; a fit may take 100 MiB, half of what there is. Use up to 1\d\d features: join"
     )
     with pytest.raises(InputError, match=message):
         mm.fit(data, 5, families={"town": "categorical"}, random_state=0)

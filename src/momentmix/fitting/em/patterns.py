@@ -31,7 +31,6 @@ from momentmix.mixture.blocks import Blocks, full_matrices, matrices_of, spread_
 from momentmix.mixture.column_laws import with_joined_values
 from momentmix.mixture.density import responsibilities
 from momentmix.mixture.gaussian import coefficients, features_of, m_step, n_statistics
-from momentmix.mixture.laws.finite import Finite
 from momentmix.mixture.laws.seen import Seen
 from momentmix.mixture.parameters import (
     Parameters,

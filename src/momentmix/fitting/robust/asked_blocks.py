@@ -84,7 +84,7 @@ def check_memory(table: Table, n_components: int | Literal["auto"]) -> None:
     widest = max(columns, key=lambda column: len(column.levels or ()), default=None)
     levels = ""
     if widest is not None and widest.levels:
-        levels = f", {len(widest.levels) - 1} of them levels of {ascii(widest.name)},"
+        levels = f", {len(widest.levels) - 1} of them levels of {widest.name!a},"
     raise InputError(
         f"{r} component{plural(r)} of {d} features{levels} need about {size_text(n_bytes(d))} of "
         f"memory; a fit may take {size_text(budget)}, half of what there is. Use up to {most} "

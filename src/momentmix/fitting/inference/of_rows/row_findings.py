@@ -120,20 +120,21 @@ def _serial_correlations(
     """
     z = standardized(checked, moments)
     labels = joint_of(z, parameters).argmax(axis=0)
-    residuals = (z - parameters.means[labels]) / np.sqrt(parameters.variances[labels])
-    residuals = np.clip(residuals, -3.0, 3.0)  # a few far rows say nothing about the order
     neighbors = np.diff(checked.places) == 1
     neighbors &= ~checked.is_copy[1:] & ~checked.is_copy[:-1]
-    first, second = residuals[:-1][neighbors], residuals[1:][neighbors]
-    n = len(first)
-    if n < _FEWEST_ROWS:
+    if neighbors.sum() < _FEWEST_ROWS:
         return [(0.0, 0.0)] * z.shape[1]
-    first, second = first - first.mean(axis=0), second - second.mean(axis=0)
-    lengths = np.sqrt((first**2).sum(axis=0) * (second**2).sum(axis=0))
-    products = first * second
-    along, noise = products.sum(axis=0), np.sqrt((products**2).sum(axis=0))
-    parts = (along / np.maximum(unit, 1e-300) for unit in (lengths, noise))
-    return list(zip(*(part.tolist() for part in parts), strict=True))
+    found, deviations = [], np.sqrt(parameters.variances)
+    for column, means, units in zip(z.T, parameters.means.T, deviations.T, strict=True):
+        # A few far rows say nothing about the order.
+        residuals = np.clip((column - means[labels]) / units[labels], -3.0, 3.0)
+        first, second = residuals[:-1][neighbors], residuals[1:][neighbors]
+        first, second = first - first.mean(), second - second.mean()
+        products = first * second
+        length, noise = np.linalg.norm(first) * np.linalg.norm(second), np.linalg.norm(products)
+        along = products.sum()
+        found.append((float(along / max(length, 1e-300)), float(along / max(noise, 1e-300))))
+    return found
 
 
 def _about_order(
