@@ -13,6 +13,7 @@ from campaigns import (
     merge_trees,
     mutated_files,
     offsets,
+    random_fits,
     reshifts,
     resuming,
     saving,
@@ -20,7 +21,7 @@ from campaigns import (
 )
 
 MODULES = [many_rows, wrong_models, resuming, mutated_files, merge_trees, offsets, reshifts]
-MODULES += [saving, forgetting, bad_input, damaged_tables]
+MODULES += [saving, forgetting, bad_input, damaged_tables, random_fits]
 BATCHES = [
     pytest.param(campaign, start, id=f"{campaign.name}-{start}")
     for module in MODULES

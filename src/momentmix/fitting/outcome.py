@@ -127,7 +127,8 @@ class Diagnostics:
     Attributes
     ----------
     log_likelihood : float or None
-        Per row that was used, in the units of the data; None without rows.
+        Mean of ``mixture.log_prob`` over the rows that were used, by their weights; None without
+        rows. Rows that were dropped, have weight 0 or lie far from all others are not used.
     notes : sequence of str
     certificate : Certificate
     candidates : list of (str, float)

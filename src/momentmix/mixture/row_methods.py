@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from typing import Any, Self
 
@@ -20,7 +20,7 @@ from momentmix.mixture.tables.rows import TableDensity
 from momentmix.rows.arrays import check_real, is_foreign, namespace, on_device_of, to_numpy
 from momentmix.rows.validation import rows_for
 from momentmix.schema.column import Column
-from momentmix.schema.encoding import Unseen, check_unseen
+from momentmix.schema.encoding import Encoded, Unseen, check_unseen
 from momentmix.schema.prediction import coded_blocks, is_read_in_blocks
 from momentmix.schema.schema import Schema
 
@@ -165,6 +165,14 @@ class RowMethods:
             density, and nothing is concluded from it, whether or not the column has missing cells.
         """
         return self._map_rows(rows, log_sums, unseen)
+
+    def log_prob_of_features(self) -> Callable[[Any], Any]:
+        """`log_prob` for rows that are features already, as a fit has them."""
+        if self.schema is None:
+            density = self._density()
+            return lambda features: density.map_rows(features, log_sums)
+        table = self.table_density()
+        return lambda features: table.map_encoded(Encoded(features, None), log_sums)
 
     def score_samples(self, rows: Any, *, unseen: Unseen = "error") -> Any:
         """The same as `log_prob`, by the name that it has in scikit-learn."""

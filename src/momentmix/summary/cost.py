@@ -42,12 +42,13 @@ class SummaryCost:
 
     def __str__(self) -> str:
         return (
-            f"{self.n_entries:,} moments, {_size(self.memory_bytes)} of memory, about "
-            f"{_size(self.file_bytes)} on disk and {self.microseconds_per_row:.2g} µs a row"
+            f"{self.n_entries:,} moments, {size_text(self.memory_bytes)} of memory, about "
+            f"{size_text(self.file_bytes)} on disk and {self.microseconds_per_row:.2g} µs a row"
         )
 
 
-def _size(n_bytes: float) -> str:
+def size_text(n_bytes: float) -> str:
+    """Bytes in words."""
     for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
         if n_bytes < 1024 or unit == "TiB":
             return f"{n_bytes:.3g} {unit}"
@@ -91,11 +92,11 @@ def check_budget(layout: Layout, memory_budget: int | None) -> SummaryCost:
             q = min(layout.squared_order, lower - 1)
             smaller = estimate(Layout(layout.n_features, lower, q, layout.replicates))
             if smaller.memory_bytes <= budget:
-                cures.insert(0, f"order={lower} ({_size(smaller.memory_bytes)})")
+                cures.insert(0, f"order={lower} ({size_text(smaller.memory_bytes)})")
                 break
             lower -= 1
         raise InputError(
             f"a summary of order {layout.order} with {layout.n_features} features takes {cost}; "
-            f"the budget is {_size(budget)}. Use {', or '.join(cures)}, or fewer features."
+            f"the budget is {size_text(budget)}. Use {', or '.join(cures)}, or fewer features."
         )
     return cost

@@ -1,6 +1,7 @@
 """The entry point: what it accepts, what it says, and that it repeats itself."""
 
 import re
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,7 @@ from momentmix.fitting.inference.standard_errors import (
     uncertainty_after_em,
 )
 from momentmix.fitting.inputs import summarized
+from momentmix.fitting.robust import asked_blocks
 from momentmix.mixture.parameters import Parameters
 
 
@@ -83,6 +85,7 @@ def test_progress_names_the_stages_and_is_silent_by_default(case, capsys):
         "support",
         "certificate",
         "second search",  # two components are too few: the test rejects them
+        "log-likelihood",
     ]
     assert capsys.readouterr().out == ""
 
@@ -367,3 +370,51 @@ def test_components_of_rounded_columns_are_no_narrower_than_half_a_step(step, ga
 
 def least_deviation(result):
     return min(float(np.sqrt(np.nanmin(block.covariances))) for block in result.mixture.blocks)
+
+
+def test_a_later_round_of_the_search_may_add_no_candidate():
+    rng = np.random.default_rng([9400, 0])
+    truth = mm.DiagonalMixture(
+        rng.dirichlet(np.full(8, 8.0)),
+        1.2 * rng.normal(size=(8, 12)),
+        rng.uniform(0.5, 1.3, (8, 12)),
+    )
+    rows, _ = truth.sample(30_000, rng)
+    assert mm.fit(rows, 8, random_state=9025).converged
+
+
+def test_many_levels_and_components_of_few_rows_are_no_wide_block():
+    rng = np.random.default_rng(0)
+    town = [f"town {k}" for k in rng.permutation(np.arange(40) % 9)]
+    data = {"town": town, "x": rng.normal(size=40).tolist(), "y": rng.normal(size=40).tolist()}
+    result = mm.fit(data, 10, families={"town": "categorical"}, random_state=0)
+    assert result.mixture.n_components == 10
+
+
+def test_memory_of_many_levels_grows_as_their_square():
+    rng, n_levels = np.random.default_rng(0), 250
+    codes = np.concatenate([np.arange(n_levels), rng.integers(n_levels, size=350)])
+    z = codes % 2
+    data = {"town": [f"t{k}" for k in codes], "x": z + rng.normal(size=600), "y": 3 * z - 1.0}
+    data["y"] = data["y"] + rng.normal(size=600)
+    tracemalloc.start()
+    try:
+        mm.fit(data, 2, families={"town": "categorical"}, random_state=0)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1000 * 8 * n_levels**2  # of levels**4, a product alone would be 31 times as much
+
+
+def test_a_fit_beyond_the_memory_is_refused_before_the_work(monkeypatch):
+    codes = np.arange(600) % 200
+    data = {"town": [f"t{k}" for k in codes], "x": codes % 7 / 3.0}
+    monkeypatch.setattr(asked_blocks, "physical_memory", lambda: 200 << 20)
+    message = (
+        r"5 components of 200 features, 199 of them levels of 'town', need about 1\d\d MiB of "
+        r"memory; a fit may take 100 MiB, half of what there is. Use up to 1\d\d features: join"
+    )
+    with pytest.raises(InputError, match=message):
+        mm.fit(data, 5, families={"town": "categorical"}, random_state=0)
+    with pytest.raises(InputError, match=r"50 components of 30 features need about"):
+        mm.fit(np.random.default_rng(0).normal(size=(100, 30)), 50)

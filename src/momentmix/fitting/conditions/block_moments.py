@@ -67,9 +67,13 @@ class LawMonomials(NamedTuple):
         return self.law.moments(p.means[:, own], p.variances[:, own], self.exponents)
 
     def slopes(self, parameters: Parameters) -> Float:
-        """∂ E_i[u] by means and variances, monomial by monomial, of shape (2k·n, r)."""
+        """∂ E_i[u] by means and variances, monomial by monomial, of shape (2k·n, r).
+
+        Not of the features themselves: the derivative of a mean by itself is 1.
+        """
         own, p = list(self.law.features), parameters
-        table = self.law.slopes(p.means[:, own], p.variances[:, own], self.exponents)
+        exponents = self.exponents[self.exponents.sum(axis=1) > 1]
+        table = self.law.slopes(p.means[:, own], p.variances[:, own], exponents)
         return table.reshape(-1, p.n_components)
 
 
@@ -112,15 +116,19 @@ class BlockMonomials:
         own = [int(blocks.block_of[u[0][0]]) for u in self.monomials[1:]]
         self.block = np.array([-1, *own], dtype=np.int64)
         self.of_laws = [self._of_law(law) for law in blocks.laws]
-        self._has_law = np.zeros(len(self.monomials), dtype=bool)
+        self._has_law, self._has_slopes = (
+            np.zeros(len(self.monomials), dtype=bool) for _ in range(2)
+        )
         # Where the derivatives of a law's monomials begin, behind the moments of all monomials.
         self._first_slope = np.zeros(len(self.monomials), dtype=np.int64)
         start = len(self.monomials)
         for part in self.of_laws:
-            width, n = 2 * len(part.law.features), part.numbers.size
             self._has_law[part.numbers] = True
-            self._first_slope[part.numbers] = start + width * np.arange(n)
-            start += width * n
+            curved = part.numbers[part.exponents.sum(axis=1) > 1]
+            self._has_slopes[curved] = True
+            width = 2 * len(part.law.features)
+            self._first_slope[curved] = start + width * np.arange(curved.size)
+            start += width * curved.size
         self._steps = self._find_steps()
         self.pairs: list[Any] = []  # what ``block_products.py`` finds once
 
@@ -254,14 +262,14 @@ class BlockMonomials:
         )
 
     def _by_mean(self, u: Monomial) -> list[tuple[int, float, int]]:
-        if self._has_law[self.number[u]]:
+        if self._has_slopes[self.number[u]]:
             features, first = self._law_of(u)
             return [(j, 1.0, first + t) for t, j in enumerate(features)]
         return [(j, float(e), self.number[divided(u, t)]) for t, (j, e) in enumerate(u)]
 
     def _by_spread(self, u: Monomial) -> list[tuple[int, float, int]]:
         terms, d = list[tuple[int, float, int]](), self.blocks.n_features
-        if self._has_law[self.number[u]]:
+        if self._has_slopes[self.number[u]]:
             features, first = self._law_of(u)
             return [(d + j, 1.0, first + len(features) + t) for t, j in enumerate(features)]
         for t, (j, a) in enumerate(u):

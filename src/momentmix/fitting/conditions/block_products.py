@@ -94,15 +94,11 @@ def _law_products(
     """The same of a block with a law of its own, which knows the moments of products."""
     law, p = part.law, parameters
     exponents = np.vstack([np.zeros((1, len(law.features)), dtype=np.int64), part.exponents])
-    sums = (exponents[:, None] + exponents).reshape(-1, len(law.features))
-    distinct, place = np.unique(sums, axis=0, return_inverse=True)
     own = list(law.features)
-    moments = law.moments(p.means[:, own], p.variances[:, own], distinct)[place.ravel()]
-    size = len(exponents)
     number = np.zeros(len(monomials.monomials), dtype=np.int64)
-    number[part.numbers] = np.arange(1, size)
+    number[part.numbers] = np.arange(1, len(exponents))
     factors = number[monomials.slots].max(axis=1)
-    return factors, np.ascontiguousarray(moments.T).reshape(-1, size, size)
+    return factors, law.products(p.means[:, own], p.variances[:, own], exponents)
 
 
 def _pairs_by_block(monomials: BlockMonomials) -> list[_Pairs]:

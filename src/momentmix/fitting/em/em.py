@@ -38,11 +38,15 @@ def em_pass(
     rows: Rows, moments: StandardMoments, parameters: Parameters, n_threads: int = 1
 ) -> Pass:
     """One pass over all rows: statistics and log-likelihood of standardized features."""
-    density = Density(
+    return Pass(*rows.sum_blocks(standardized_density(moments, parameters).em_sums, n_threads))
+
+
+def standardized_density(moments: StandardMoments, parameters: Parameters) -> Density:
+    """Densities of rows in standardized features, those that vary."""
+    return Density(
         coefficients(parameters), moments.shift, 1.0 / moments.scale, moments.columns,
         parameters.blocks,
     )  # fmt: skip
-    return Pass(*rows.sum_blocks(density.em_sums, n_threads))
 
 
 class Run(NamedTuple):

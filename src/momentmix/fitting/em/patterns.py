@@ -31,7 +31,6 @@ from momentmix.mixture.blocks import Blocks, full_matrices, matrices_of, spread_
 from momentmix.mixture.column_laws import with_joined_values
 from momentmix.mixture.density import responsibilities
 from momentmix.mixture.gaussian import coefficients, features_of, m_step, n_statistics
-from momentmix.mixture.laws.finite import Finite
 from momentmix.mixture.laws.seen import Seen
 from momentmix.mixture.parameters import (
     Parameters,
@@ -235,12 +234,15 @@ def pattern_pass(
     rows: Rows, moments: StandardMoments, layout: Layout, p: Parameters, n_threads: int = 1
 ) -> Pass:
     """One pass over all rows: expected statistics and log-likelihood of standardized features."""
+    return Pass(*rows.sum_blocks(lambda block: pattern_sums(block, moments, layout, p), n_threads))
 
-    def sums(block: Float) -> tuple[Float, float, int]:
-        values = np.asarray(block, dtype=np.float64)[:, moments.columns]
-        return layout.rows((values - moments.shift) / moments.scale).sums(p)
 
-    return Pass(*rows.sum_blocks(sums, n_threads))
+def pattern_sums(
+    block: Float, moments: StandardMoments, layout: Layout, p: Parameters
+) -> tuple[Float, float, int]:
+    """`PatternRows.sums` of some rows."""
+    values = np.asarray(block, dtype=np.float64)[:, moments.columns]
+    return layout.rows((values - moments.shift) / moments.scale).sums(p)
 
 
 # -- rows in memory -----------------------------------------------------------------------------
@@ -342,14 +344,3 @@ def _scores(layout: Layout, values: Float, p: Parameters) -> Iterator[Float]:
             target = 1 + d + p.blocks.table(group.block)[first, second]
             scores[np.ix_(target, group.rows)] += own[:, None] * shares[i, group.rows]
         yield scores
-
-
-def shares_seen(layout: Layout, statistics: Float) -> dict[int, float]:
-    """Share of the rows in which each joined value is seen, from the statistics of a pass."""
-    counts, found = statistics[:, -1].sum(), {}
-    for law in layout.blocks.laws:
-        for value, (seen, _) in layout.seen_of.items():
-            if isinstance(law, Finite) and law.features == (seen,):
-                mean = statistics[:, seen].sum() / counts
-                found[value] = float(law.probabilities(np.array([mean]))[1])
-    return found

@@ -262,6 +262,8 @@ class _Search:
             new[pool_origin] = reduce_pool(self.short, weighted, r, self.prior)
         if self.moment_answer is not None and Origin(Kind.MOMENTS) not in self.candidates:
             new[Origin(Kind.MOMENTS)] = self.moment_answer
+        if not new:  # a later round made the best clear, which is a candidate already
+            return
         settled = self.converge([_padded(p, r, features, self.rng) for p in new.values()])
         self.candidates.update({origin: settled[k] for k, origin in enumerate(new)})
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_solve, helmert, solve_triangular
+from scipy.linalg import cho_solve, helmert, solve_triangular
 from scipy.linalg.blas import dtrmm
 from scipy.linalg.lapack import dpotrf, dpstrf, dtrtri, dtrtrs
 
@@ -52,11 +52,7 @@ class Whitening:
         with all_threads(2 * parameters.means.size):
             correlation, self.scale = monomial_correlation(conditions, parameters)
             self.model = conditions.model(parameters)
-            correlation[np.diag_indices_from(correlation)] += _RIDGE
-            # Symmetric, so its transpose serves, which LAPACK can overwrite.
-            self.triangle, failed = dpotrf(correlation.T, lower=1, clean=0, overwrite_a=1)
-            if failed:
-                raise LinAlgError("the covariance of the conditions is not positive definite")
+            self.triangle = _factored(correlation)
         self._inverse = dtrtri(self.triangle, lower=1)[0] if often else None
         # What is new in a condition beside those before it has this variance.
         self.independent = np.diagonal(self.triangle) ** 2 > _REDUNDANT
@@ -143,6 +139,23 @@ class Projection:
         """What is left of whitened columns beside the span of the slopes."""
         along = cho_solve((self._root, True), self.slopes.T @ whitened, check_finite=False)
         return np.asarray(whitened - self.slopes @ along)
+
+
+def _factored(correlation: Float) -> Float:
+    """Cholesky factor of a correlation with the least ridge that makes it positive definite.
+
+    Probabilities near 0, of rare levels and few rows, have moments that differ by factors of 1e9:
+    the rounding of products of several is then more than the usual ridge.
+    """
+    diagonal, ridge = np.diagonal(correlation).copy(), _RIDGE
+    while True:
+        np.fill_diagonal(correlation, diagonal + ridge)
+        # Symmetric, so its transpose serves, which LAPACK can overwrite.
+        triangle, failed = dpotrf(correlation.T, lower=1, clean=0, overwrite_a=1)
+        if not failed:
+            return np.asarray(triangle)
+        lower = np.tril(correlation, -1)  # LAPACK has overwritten the other half
+        correlation, ridge = lower + lower.T, 10.0 * ridge
 
 
 def _tangent(table: Float, parameters: Parameters) -> Float:

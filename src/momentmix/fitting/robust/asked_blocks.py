@@ -7,12 +7,15 @@ from typing import Literal
 
 from momentmix.errors import InputError
 from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.tables import Table
 from momentmix.mixture.blocks import Blocks, blocks_from
 from momentmix.mixture.laws.seen import Seen
+from momentmix.summary.cost import physical_memory, size_text
 from momentmix.wording import plural
 
 AskedBlocks = Sequence[Sequence[int | str]] | Literal["auto", "full"] | None
 
+_SQUARES, _TABLES = 6, 6  # held at once, measured with 100 to 1000 levels
 MOST_PARAMETERS = 8000  # with blocks: the covariance of so many takes half a gigabyte
 
 
@@ -60,10 +63,38 @@ def joined_with_missing(
     return tuple(tuple(place[j] for j in block) for block in found)
 
 
+def check_memory(table: Table, n_components: int | Literal["auto"]) -> None:
+    """Raise, before any work, where a fit takes more than half of the memory.
+
+    That is the covariance of the parameters, with what it is computed from, and the rows as
+    features, their squares and a sample of both. Of "auto", one component counts.
+    """
+    d, r = table.data.n_features, 1 if n_components == "auto" else n_components
+    known = 0 if isinstance(table.data, StandardMoments) else table.data.expected_rows or 0
+
+    def n_bytes(n_features: int) -> float:
+        return 8.0 * (_SQUARES * (r * (1 + 2 * n_features)) ** 2 + _TABLES * n_features * known)
+
+    budget, most = physical_memory() / 2, d
+    if n_bytes(d) <= budget:
+        return
+    while most > 1 and n_bytes(most) > budget:
+        most = most * 9 // 10
+    columns = () if table.schema is None else table.schema.columns
+    widest = max(columns, key=lambda column: len(column.levels or ()), default=None)
+    levels = ""
+    if widest is not None and widest.levels:
+        levels = f", {len(widest.levels) - 1} of them levels of {widest.name!a},"
+    raise InputError(
+        f"{r} component{plural(r)} of {d} features{levels} need about {size_text(n_bytes(d))} of "
+        f"memory; a fit may take {size_text(budget)}, half of what there is. Use up to {most} "
+        "features: join rare levels to one, or leave columns out; or ask for fewer components."
+    )
+
+
 def check_widest(blocks: Blocks, moments: StandardMoments, n_components: int) -> None:
     """Raise where a block has more columns than rows or memory can bear."""
-    widest = max(blocks.partition, key=len)
-    k, n, r = len(widest), moments.n_counted, n_components
+    k, n, r = blocks.widest, moments.n_counted, n_components
     if k > 1 and n < r * (k + 1):
         raise InputError(
             f"a block of {k} columns needs more than {k} rows for each of {r} "

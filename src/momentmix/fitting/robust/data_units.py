@@ -3,43 +3,49 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any, NamedTuple
 
-import numpy as np
-
+from momentmix._typing import Float
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.inference.findings import find_constants
 from momentmix.fitting.outcome import Diagnostics, JoinedColumns, JoinReason, Trial
 from momentmix.fitting.result import Answer, FitResult
 from momentmix.fitting.robust.standard_fit import StandardFit
-from momentmix.mixture.laws.law import Law
-from momentmix.mixture.mixture import mixture_from
+from momentmix.mixture.mixture import Mixture, mixture_from
+from momentmix.rows.arrays import namespace, on_device_of
 from momentmix.rows.protocol import Rows
 from momentmix.schema.schema import Schema
 from momentmix.summary.summary import MomentSummary
 
 
-def mean_base_measure(rows: Rows, laws: tuple[Law, ...]) -> float:
-    """Mean of log y! and its like over all rows, with the sign that it has in a log-density."""
-    own = [law for law in laws if law.has_base_measure]
-    if not own:
-        return 0.0
-    total = 0.0
-    for block in rows.blocks():
-        values = np.asarray(block, dtype=np.float64).T
-        total += sum(float(law.base_measure(values[list(law.features)]).sum()) for law in own)
-    return total / rows.n_rows
+class LogLikelihood(NamedTuple):
+    """Mean log-density of the rows: of the mixture, and of standardized features that vary."""
+
+    of_rows: float
+    standardized: float
 
 
-def mean_log_jacobian(moments: StandardMoments, schema: Schema | None) -> float:
-    """Mean over all rows of the log-derivatives of the columns' transforms: −T(y) where seen."""
-    means, total = moments.shift + moments.scale * moments.orders[1], 0.0
-    for number, column in enumerate(() if schema is None else schema.columns):
-        if column.transform and schema is not None:
-            seen = schema.seen_of(number)
-            center = column.center * (1.0 if seen is None else float(means[seen]))
-            total -= float(means[schema.features_of(number)[0]]) + center
-    return total
+def log_likelihood_of(
+    rows: Rows, mixture: Mixture, answer: StandardFit, n_threads: int
+) -> LogLikelihood:
+    """Both by one pass over the rows that a fit uses, which count as their weights say.
+
+    What an EM pass computes has other units, and lacks constant columns, the derivatives of
+    transforms and the like; their difference is the same for all mixtures of the same rows.
+    """
+    log_prob = mixture.log_prob_of_features()
+
+    def sums(block: Any, counts: Float | None = None) -> tuple[float, float, float]:
+        _, total, n_rows = answer.sums(block, counts)
+        logs = log_prob(block)
+        xp = namespace(logs)
+        if counts is not None:
+            logs = logs * on_device_of(counts, logs, xp)
+        return float(xp.sum(logs)), total, n_rows
+
+    of_rows, total, n_rows = rows.sum_blocks(sums, n_threads)
+    return LogLikelihood(of_rows / n_rows, total / n_rows)
 
 
 def in_data_units(
@@ -49,13 +55,13 @@ def in_data_units(
     notes: list[str],
     tried: tuple[Trial, ...],
     context: FitContext,
-    base: float = 0.0,
+    rows: Rows | None = None,
     schema: Schema | None = None,
 ) -> FitResult:
     """The result: all columns, in the units of the data.
 
     The heaviest component comes first, or components come in the order of a start that was given.
-    `base` is the mean over all rows of what log-densities have beside linear functions of T(z).
+    `rows` are those that were used, where the log-likelihood is that of rows.
     """
     moments, floor = all_columns.truncated(answer.moments.order), context.variance_floor
     place = (answer.moments.columns, moments.n_features, floor, moments.laws)
@@ -69,17 +75,17 @@ def in_data_units(
     ordered = ordered.restored(moments.shift, moments.scale)
     names = moments.feature_names if schema is None else None  # a schema has those of columns
     mixture = mixture_from(ordered, names, schema)
-    # Log-densities of raw rows, not of standardized ones, and of the constant columns too.
-    own = moments.alone.gaussian
-    units = float(np.log(moments.scale[own]).sum())
-    units += 0.5 * float(np.log(2 * np.pi * floor)) * int(moments.constant[own].sum())
-    units -= base
-    log_likelihood, certificate = answer.diagnostics.log_likelihood, answer.diagnostics.certificate
+    log_likelihood, units = None, 0.0
+    if rows is not None:
+        with context.clock.stage("log-likelihood"):
+            found = log_likelihood_of(rows, mixture, answer, context.n_threads)
+        log_likelihood, units = found.of_rows, found.standardized - found.of_rows
+    certificate = answer.diagnostics.certificate
     findings = find_constants(moments)
     if context.checked is not None:
         findings = context.checked.outliers.findings(moments) + findings
     diagnostics = Diagnostics(
-        None if log_likelihood is None else log_likelihood - units,
+        log_likelihood,
         [*notes, *answer.diagnostics.notes],
         replace(certificate, findings=certificate.findings + findings),
         [(name, score - units) for name, score in answer.diagnostics.candidates],

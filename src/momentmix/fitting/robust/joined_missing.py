@@ -29,7 +29,6 @@ from momentmix.fitting.em.patterns import (
     pattern_information,
     pattern_pass,
     run_patterns,
-    shares_seen,
     single_component,
     structure_of,
 )
@@ -90,16 +89,12 @@ def answer_by_patterns(
         moments, found.done, found.winner, found.uncertainty, found.certificate, context
     )
     diagnostics = replace(answer.diagnostics, notes=[*notes, *answer.diagnostics.notes])
-    return replace(answer, diagnostics=diagnostics)
+    return replace(answer, diagnostics=diagnostics, layout=layout)
 
 
 @dataclass(frozen=True)
 class PatternFit:
-    """A fit by pattern in standardized features.
-
-    Log-likelihoods of the passes are per row, of densities in which a missing value has the unit
-    of its column, as a seen one has: the units of all columns can be taken off for every row alike.
-    """
+    """A fit by pattern in standardized features."""
 
     done: Refined
     uncertainty: Uncertainty
@@ -160,11 +155,9 @@ def fit_patterns(
     n, r = rows.n_counted, start.n_components
     prior = VariancePrior.of_rows(n, r, structure)
     scored = _information_values(rows, moments, sample, start, context)
-    last: list[Pass] = []
 
     def sums_of(p: Parameters) -> Pass:
-        last[:] = [pattern_pass(rows, moments, layout, p, context.n_threads)]
-        return last[0]
+        return pattern_pass(rows, moments, layout, p, context.n_threads)
 
     def information_of(p: Parameters) -> Float:
         return pattern_information(layout, scored, p)
@@ -179,13 +172,6 @@ def fit_patterns(
         together = gaps_together(moments, p)
         uncertainty = uncertainty_after_em(p, information, moments.n_effective, together=together)
     certificate = _certificate(moments, layout, few, p, structure, uncertainty, context)
-    seen = shares_seen(layout, last[0].statistics)
-    units = sum((1.0 - q) * log(moments.scale[j]) for j, q in seen.items())
-    done = replace(
-        done,
-        log_likelihood=done.log_likelihood + units,
-        log_likelihoods=[value + units for value in done.log_likelihoods],
-    )
     return PatternFit(done, uncertainty, certificate, best.name)
 
 

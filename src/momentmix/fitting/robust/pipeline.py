@@ -26,6 +26,7 @@ from momentmix.fitting.inputs import summarized
 from momentmix.fitting.result import FitResult
 from momentmix.fitting.robust.asked_blocks import (
     AskedBlocks,
+    check_memory,
     check_widest,
     joined_with_missing,
     known_blocks,
@@ -38,7 +39,7 @@ from momentmix.fitting.robust.automatic import (
     choose_by_moments,
 )
 from momentmix.fitting.robust.constrained import check_varying
-from momentmix.fitting.robust.data_units import in_data_units, mean_base_measure, mean_log_jacobian
+from momentmix.fitting.robust.data_units import in_data_units
 from momentmix.fitting.robust.joined_missing import answer_by_patterns
 from momentmix.fitting.robust.joining import choose_blocks
 from momentmix.fitting.robust.moment_answers import (
@@ -67,6 +68,7 @@ def fit_robust(
     blocks: AskedBlocks = None,
 ) -> FitResult:
     """Fit by the robust method; `refine` allows passes over the rows, where there are rows."""
+    check_memory(table, n_components)
     data, all_columns, summary, context, notes = _used(
         table, n_components, order, refine, context, blocks
     )
@@ -113,9 +115,7 @@ def fit_robust(
         if choice.joined:
             diagnostics = replace(answer.diagnostics, joined=choice.joined)
             answer = replace(answer, diagnostics=diagnostics)
-    base = 0.0 if rows is None else mean_base_measure(rows, laws_of(table.schema))
-    base += mean_log_jacobian(all_columns, table.schema)
-    return in_data_units(answer, all_columns, summary, notes, tried, context, base, table.schema)
+    return in_data_units(answer, all_columns, summary, notes, tried, context, rows, table.schema)
 
 
 class _Used(NamedTuple):

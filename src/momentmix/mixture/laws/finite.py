@@ -153,12 +153,24 @@ class Finite(Law):
         return slope, curvature
 
     def _powers(self, exponents: Int) -> Float:
-        """x_o^e, of shape (n, k + 1)."""
-        return np.asarray((np.array(self.points) ** exponents[:, None, :]).prod(axis=2))
+        """x_o^e, of shape (n, k + 1).
+
+        Feature by feature: of many levels, most of n·k exponents are 0, and n·k² numbers too many.
+        """
+        x, table = np.array(self.points), np.ones((len(exponents), len(self.points)))
+        for place in np.flatnonzero(exponents.any(axis=0)):
+            own = np.flatnonzero(exponents[:, place])
+            table[own] *= x[:, place] ** exponents[own, place, None]
+        return table
 
     def moments(self, means: Float, variances: Float, exponents: Int) -> Float:
         """E z^e = Σ_o P_o x_o^e."""
         return np.asarray(self._powers(exponents) @ self.probabilities(means).T)
+
+    def products(self, means: Float, variances: Float, exponents: Int) -> Float:
+        """E z^e z^f = Σ_o P_o x_o^e x_o^f: no other exponents are needed."""
+        powers = self._powers(exponents)
+        return np.asarray((powers * self.probabilities(means)[:, None, :]) @ powers.T)
 
     def slopes(self, means: Float, variances: Float, exponents: Int) -> Float:
         """Derivatives of `moments`: moments are linear in the means."""

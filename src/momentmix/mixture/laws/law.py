@@ -132,6 +132,14 @@ class Law(ABC):
     def moments(self, means: Float, variances: Float, exponents: Int) -> Float:
         """E z^e of one mixture for exponents (n, k), of shape (n, r)."""
 
+    def products(self, means: Float, variances: Float, exponents: Int) -> Float:
+        """E z^e z^f of all pairs of exponents (n, k), of shape (r, n, n)."""
+        n, k = exponents.shape
+        sums = (exponents[:, None] + exponents).reshape(-1, k)
+        distinct, place = np.unique(sums, axis=0, return_inverse=True)
+        found = self.moments(means, variances, distinct)[place.ravel()]
+        return np.ascontiguousarray(found.T).reshape(-1, n, n)
+
     @abstractmethod
     def slopes(self, means: Float, variances: Float, exponents: Int) -> Float:
         """Derivatives of `moments` by (μ, v), of shape (n, 2k, r)."""

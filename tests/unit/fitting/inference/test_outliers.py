@@ -10,7 +10,7 @@ from fitting_helpers import exact_moments, random_mixture
 import momentmix as mm
 from momentmix.fitting.inference.finding import Severity
 from momentmix.fitting.inference.findings import collect_findings
-from momentmix.fitting.inference.of_rows.outliers import find_outliers, robust_scale
+from momentmix.fitting.inference.of_rows.outliers import _apart, find_outliers, robust_scale
 from momentmix.fitting.inference.of_rows.rows_checked import check_rows
 from momentmix.fitting.inference.over_identification import check_conditions
 from momentmix.fitting.inputs import rows_of, summarized
@@ -248,3 +248,11 @@ def test_powers_tell_one_far_row_from_a_heavy_tail():
     powers[1] = 113.9  # of a lognormal column: 14 %
     (finding,) = influence(replace(moments, powers=powers), truth)
     assert finding.severity is Severity.WARNING
+
+
+def test_equal_distances_near_zero_stay_above_it():
+    distances = np.repeat([9.0, 5.0, 3.0, 0.2], [1, 1, 40, 40])  # the grid is wider than the least
+    apart = _apart(distances)
+    assert apart.min() > 0
+    assert (np.diff(apart) <= 0).all()
+    assert outliers_of(np.column_stack([distances, -distances])).places.size == 0

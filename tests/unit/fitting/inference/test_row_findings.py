@@ -416,3 +416,16 @@ def test_findings_number_components_as_the_result_does(light):
     assert result.mixture.weights[light] == pytest.approx(30 / 650)
     (found,) = [f.text for f in result.certificate.findings if f.name == "light-components"]
     assert found.startswith(f"component {light} (30 rows)")
+
+
+def test_two_neighbors_of_a_rare_level_are_no_order():
+    rng = np.random.default_rng(3)
+    z = rng.integers(2, size=600)
+    answers = np.where(rng.random(600) < 0.2 + 0.6 * z, "often", "seldom").astype(object)
+    answers[[100, 101, 400]] = "rare"
+    data = {"answer": answers, "x": 4.0 * z + rng.normal(size=600), "y": z + rng.normal(size=600)}
+    result = mm.fit(data, 2, families={"answer": "categorical"}, random_state=0)
+    assert "ordered-rows" not in [finding.name for finding in result.certificate.findings]
+    data["answer"] = np.repeat(answers[::6], 6)  # a control: here neighbors are alike
+    result = mm.fit(data, 2, families={"answer": "categorical"}, random_state=0)
+    assert "ordered-rows" in [finding.name for finding in result.certificate.findings]

@@ -153,3 +153,13 @@ def test_one_component_has_no_free_weight():
     two = Parameters(np.array([0.5, 0.5]), np.array([-1.0, 1.0])[:, None] * np.ones((2, 3)),
                      np.ones((2, 3)))  # fmt: skip
     assert Whitening(conditions, two).projection.rank == 13
+
+
+def test_a_correlation_that_rounding_made_indefinite_gets_a_larger_ridge(case, monkeypatch):
+    conditions, p, _ = case
+    correlation, scale = module.monomial_correlation(conditions, p)
+    values, vectors = np.linalg.eigh(correlation)
+    indefinite = correlation - (values[0] + 1e-6) * np.outer(vectors[:, 0], vectors[:, 0])
+    monkeypatch.setattr(module, "monomial_correlation", lambda *_: (indefinite.copy(), scale))
+    triangle = np.tril(Whitening(conditions, p).triangle)
+    np.testing.assert_allclose(triangle @ triangle.T, indefinite, atol=2e-5)

@@ -121,6 +121,11 @@ def test_moments_and_their_derivatives(name: str) -> None:
         rows, weights = rows_and_weights(name, law, m, v)
         expected = (rows[:, None, :] ** exponents).prod(axis=2).T @ weights
         np.testing.assert_allclose(moments[:, i], expected, rtol=1e-9, atol=1e-9)
+    sums = (exponents[:, None] + exponents).reshape(-1, k)
+    expected = law.moments(means, variances, sums).T.reshape(-1, len(exponents), len(exponents))
+    np.testing.assert_allclose(
+        law.products(means, variances, exponents), expected, rtol=1e-9, atol=1e-9
+    )
     slopes, step = law.slopes(means, variances, exponents), 1e-6
     for j in range(2 * k):
         move = np.zeros((2, *means.shape))

@@ -222,7 +222,7 @@ def _n_beyond_gap(distances: Float, far: float, n_rows: int, n_tail: int) -> int
 
 
 def _apart(distances: Float) -> Float:
-    """Sorted distances as they were before rounding: equal ones spread over a cell of the grid.
+    """Sorted distances above 0 as before rounding: equal ones spread over a cell of the grid.
 
     Between the rows of two counts there is otherwise a gap, after many spacings of 0.
 
@@ -236,4 +236,5 @@ def _apart(distances: Float) -> Float:
         return distances
     place = np.arange(len(distances)) - np.repeat(first, counts) + 1.0  # within its value, from 1
     share = 0.5 - place / (np.repeat(counts, counts) + 1.0)
-    return np.asarray(distances + np.diff(values).min() * share)
+    cell = min(float(np.diff(values).min()), float(distances[-1]))  # all stay above 0
+    return np.asarray(distances + cell * share)

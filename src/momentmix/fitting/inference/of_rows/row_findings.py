@@ -111,38 +111,43 @@ def _about_copies(checked: CheckedRows) -> Iterator[Finding]:
 
 def _serial_correlations(
     checked: CheckedRows, moments: StandardMoments, parameters: Parameters
-) -> list[tuple[float, int]]:
-    """For each feature the correlation of neighboring rows within components, and their number.
+) -> list[tuple[float, float]]:
+    """For each feature the correlation of neighboring rows within components, and its deviates.
 
     Residuals from the most probable component: rows that are sorted by component are no matter.
+    Deviates are those of the sum of products by their own squares: two neighbors that share a level
+    of five rows make a correlation of 0.2, and are one product.
     """
     z = standardized(checked, moments)
     labels = joint_of(z, parameters).argmax(axis=0)
-    residuals = (z - parameters.means[labels]) / np.sqrt(parameters.variances[labels])
-    residuals = np.clip(residuals, -3.0, 3.0)  # a few far rows say nothing about the order
     neighbors = np.diff(checked.places) == 1
     neighbors &= ~checked.is_copy[1:] & ~checked.is_copy[:-1]
-    first, second = residuals[:-1][neighbors], residuals[1:][neighbors]
-    n = len(first)
-    if n < _FEWEST_ROWS:
-        return [(0.0, n)] * z.shape[1]
-    first, second = first - first.mean(axis=0), second - second.mean(axis=0)
-    lengths = np.sqrt((first**2).sum(axis=0) * (second**2).sum(axis=0))
-    along = (first * second).sum(axis=0)
-    return [(float(a / max(b, 1e-300)), n) for a, b in zip(along, lengths, strict=True)]
+    if neighbors.sum() < _FEWEST_ROWS:
+        return [(0.0, 0.0)] * z.shape[1]
+    found, deviations = [], np.sqrt(parameters.variances)
+    for column, means, units in zip(z.T, parameters.means.T, deviations.T, strict=True):
+        # A few far rows say nothing about the order.
+        residuals = np.clip((column - means[labels]) / units[labels], -3.0, 3.0)
+        first, second = residuals[:-1][neighbors], residuals[1:][neighbors]
+        first, second = first - first.mean(), second - second.mean()
+        products = first * second
+        length, noise = np.linalg.norm(first) * np.linalg.norm(second), np.linalg.norm(products)
+        along = products.sum()
+        found.append((float(along / max(length, 1e-300)), float(along / max(noise, 1e-300))))
+    return found
 
 
 def _about_order(
     moments: StandardMoments,
     facts: list[ColumnFacts],
-    serial: list[tuple[float, int]],
+    serial: list[tuple[float, float]],
     checked: CheckedRows,
 ) -> Iterator[Finding]:
     ordered = [
         j
-        for j, (value, n) in enumerate(serial)
+        for j, (value, deviates) in enumerate(serial)
         if abs(value) > _SERIAL_CORRELATION
-        and abs(value) * np.sqrt(n) > _SIGNIFICANT_DEVIATES
+        and abs(deviates) > _SIGNIFICANT_DEVIATES
         and not facts[j].is_sorted
     ]
     if ordered:

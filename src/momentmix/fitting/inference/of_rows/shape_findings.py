@@ -45,7 +45,7 @@ def column_shapes(
     moments: StandardMoments,
     parameters: Parameters,
     facts: list[ColumnFacts],
-    serial: list[tuple[float, int]],
+    serial: list[tuple[float, float]],
 ) -> dict[int, ColumnShape]:
     """Continuous columns of an excerpt from all over the rows, against the mixture."""
     if not checked.is_everywhere:
