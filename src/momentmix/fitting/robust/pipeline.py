@@ -52,7 +52,7 @@ from momentmix.fitting.robust.row_answers import answer_from_rows, hear_certific
 from momentmix.fitting.robust.standard_fit import StandardFit
 from momentmix.fitting.tables import Table
 from momentmix.mixture.blocks import Blocks
-from momentmix.mixture.column_laws import laws_of, with_joined_values
+from momentmix.mixture.column_laws import with_joined_values
 from momentmix.rows.protocol import Rows
 from momentmix.summary.summary import MomentSummary
 
