@@ -9,8 +9,8 @@
 A mixture is fitted in features; a category is told by the probabilities of its levels given that
 the cell is seen, a number with missing cells by its mean where it is seen. Intervals of
 probabilities are symmetric in log-odds, those of rates and variances in logarithms; those of a
-probability that is 0 or 1 in all n rows of a component, or of a rate that is 0, are one-sided: up
-to 1 − (1 − level)^(1/n), about 3/n for 95 %.
+probability that is 0 or 1 in all rows of a component, or of a rate that is 0, are one-sided: up to
+−log(1 − level) errors, which for 95 % is 3/n of n rows whose component is certain.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _WIDEST = 3.0  # half a width on the scale of logarithms or log-odds, beyond whi
 class Quantity(NamedTuple):
     """A number of each component, its derivatives by (μ, v), and the scale of its interval.
 
-    `at_zero` and `at_one` say where no row shows anything else, of the `counts` rows of a
-    component; None where the number has no such bound.
+    `at_zero` and `at_one` say where none of the `counts` rows of a component shows anything else;
+    None where the number has no such bound.
     """
 
     values: Float
@@ -302,14 +302,13 @@ def _interval(quantity: Quantity, factor: Float, level: float) -> Float:
         moved = np.minimum(reach, _WIDEST)
         inner = np.stack([1 / (1 + np.exp(moved - odds)), 1 / (1 + np.exp(-moved - odds))])
         ends = np.where(reach < _WIDEST, inner, np.clip(ends, 0.0, 1.0))
-    if quantity.counts is None or quantity.at_zero is None:
+    if quantity.at_zero is None or quantity.counts is None:
         return ends
-    farthest = -np.log1p(-level) / np.maximum(quantity.counts, 1e-12)  # 3 / n for 95 %
-    if quantity.scale == "logit":
-        farthest = -np.expm1(-farthest)
+    error = np.maximum(half / normal_quantile(level), 1.0 / np.maximum(quantity.counts, 1e-12))
+    farthest = -np.log1p(-level) * error  # three errors for 95 %
     upward = np.stack([np.zeros_like(x), np.maximum(x, farthest)])
     ends = np.where(quantity.at_zero, upward, ends)
     if quantity.at_one is not None:
         downward = np.stack([np.minimum(x, 1.0 - farthest), np.ones_like(x)])
         ends = np.where(quantity.at_one, downward, ends)
-    return np.asarray(ends)
+    return np.asarray(np.clip(ends, 0.0, 1.0) if quantity.scale == "logit" else ends)

@@ -304,7 +304,7 @@ def uncertainty_after_em(
     for table, slopes in spread_changes(parameters):
         own = places[:, table[np.triu_indices(len(table))]]
         factor[own] = slopes @ factor[own]
-    return Uncertainty(parameters, apart_from_bounded(factor, parameters), True)
+    return Uncertainty(parameters, apart_from_bounded(factor, parameters, n_effective), True)
 
 
 def _inverse_root(matrix: Float) -> Float:

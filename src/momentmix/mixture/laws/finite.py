@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
-from momentmix.mixture.laws.law import PSEUDO_ROWS, Law, Prior, is_zero, padded
+from momentmix.mixture.laws.law import PSEUDO_ROWS, Law, Prior, padded
 
 LEAST_PROBABILITY = 1e-9  # of an outcome within a component: its logarithm stays finite
 _SAME = 1e-9  # difference of two values of a feature that are the same
@@ -197,9 +197,16 @@ class Finite(Law):
         slopes[:, :k] = self.inverse[:k].T
         return self.probabilities(means), np.broadcast_to(slopes, (len(means), *slopes.shape))
 
-    def at_zero(self, means: Float, variances: Float, counts: Float) -> NDArray[np.bool_]:
-        """Outcomes that no row of a component shows."""
-        return is_zero(self.probabilities(means), self.overall, counts)
+    @property
+    def prior_positive(self) -> Float:
+        """The probabilities of all rows."""
+        return PSEUDO_ROWS * self.overall
+
+    def turns(self, means: Float, variances: Float, numbers: Int) -> Float:
+        """∂(μ, v) by some probabilities; the variances, which follow, are left out."""
+        p = self._allowed(self.probabilities(means))[numbers]
+        by_mean = (np.array(self.points)[numbers] - means) / (1 - p)[:, None]
+        return np.hstack([by_mean, np.zeros_like(by_mean)])
 
     def with_positive(self, values: Float, means: Float, variances: Float) -> tuple[Float, Float]:
         """Means and variances of other probabilities, whose sum need not be 1."""

@@ -130,9 +130,10 @@ class GaussianValue(Law):
         slopes[:, 0, 1] = 1.0
         return variances, slopes
 
-    def at_zero(self, means: Float, variances: Float, counts: Float) -> NDArray[np.bool_]:
+    @property
+    def prior_positive(self) -> Float:
         """Variances have a floor of their own."""
-        return np.zeros((len(means), 1), dtype=bool)
+        return np.array([np.nan])
 
     def with_positive(self, values: Float, means: Float, variances: Float) -> tuple[Float, Float]:
         """The same mean with another variance."""

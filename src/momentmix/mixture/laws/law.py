@@ -31,6 +31,7 @@ PSEUDO_ROWS = 1.0  # of the prior of a component: as if one row were like all ro
 # Rows of a component that show an outcome, beside those of the prior. Of fewer, rows know no more
 # than that the outcome is rare: their scores are the same for all, and look like those of weights.
 _FEWEST_ROWS = 0.5
+_STEP = 1e-6  # of a probability or rate, for a derivative
 
 
 class Prior(Protocol):
@@ -169,18 +170,33 @@ class Law(ABC):
     ) -> tuple[Float, Float]:
         """Values of one feature and weights, (r, n) each, exact for polynomials of this degree."""
 
+    @property
     @abstractmethod
+    def prior_positive(self) -> Float:
+        """What the row of the prior adds to the sums that `positive` comes from; NaN: no bound."""
+
     def at_zero(self, means: Float, variances: Float, counts: Float) -> NDArray[np.bool_]:
         """Which numbers of `positive`, (r, n), are 0 as far as `counts` rows (r,) can tell."""
+        values, prior = self.positive(means, variances)[0], self.prior_positive
+        shown = counts[:, None] * values + PSEUDO_ROWS * values - prior
+        return np.asarray(shown < _FEWEST_ROWS)  # never for NaN
 
-    def bounded(self, means: Float, variances: Float, counts: Float) -> tuple[Float, Float]:
-        """Information that a row holds about numbers at 0, (r, n), and their slopes, (r, n, 2k).
+    def turns(self, means: Float, variances: Float, numbers: Int) -> Float:
+        """∂(μ, v) by some numbers of `positive`, (n, 2k), where others keep their proportions."""
+        values, ends = self.positive(means[None], variances[None])[0], []
+        for m in numbers:
+            moved = values.copy()
+            moved[0, m] += _STEP
+            after = self.with_positive(moved, means[None], variances[None])
+            ends.append(np.concatenate([after[0][0] - means, after[1][0] - variances]) / _STEP)
+        return np.array(ends)
 
-        It is that of the law itself, as for n outcomes of probability p: 1/p. 0 for other numbers.
-        """
-        values, slopes = self.positive(means, variances)
-        zero = self.at_zero(means, variances, counts)
-        return np.where(zero, 1.0 / np.maximum(values, 1e-12), 0.0), slopes
+    def unseen(
+        self, means: Float, variances: Float, counts: Float
+    ) -> tuple[NDArray[np.bool_], Float, Float]:
+        """Where no cell is seen, (r,): slopes (r, n, 2k) and errors (r, n) of other numbers."""
+        r, k = means.shape
+        return np.zeros(r, dtype=bool), np.zeros((r, 0, 2 * k)), np.zeros((r, 0))
 
     def probability_seen(self, means: Float, variances: Float) -> Float | None:
         """Probability of being seen, of shape (r,); None where no cell is missing."""
@@ -217,14 +233,6 @@ def stacks_of(laws: Sequence[Law]) -> tuple[Stack, ...]:
         Stack(type(own[0]).stacked(own), np.array([law.features for law in own]))
         for own in kinds.values()
     )
-
-
-def is_zero(values: Float, overall: Float, counts: Float) -> NDArray[np.bool_]:
-    """Whether outcomes with these probabilities, or counts of these rates, occur in no row.
-
-    `overall` are those of all rows, which the prior adds. Shapes (r, n), (n,) and (r,).
-    """
-    return np.asarray(counts[:, None] * values + PSEUDO_ROWS * (values - overall) < _FEWEST_ROWS)
 
 
 def first(values: Float) -> Any:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from momentmix._typing import Float, Int
-from momentmix.mixture.laws.law import PSEUDO_ROWS, Law, Prior, first, is_zero, padded
+from momentmix.mixture.laws.law import PSEUDO_ROWS, Law, Prior, first, padded
 
 _LEAST_MEAN = 1e-6  # counts; its logarithm stays finite
 _REACH = 9.0  # deviations from the mean beyond which no count has a weight that matters
@@ -141,9 +141,10 @@ class Poisson(Law):
         slopes[:, 0, 0] = self.scale
         return self.rates(means)[:, None], slopes
 
-    def at_zero(self, means: Float, variances: Float, counts: Float) -> NDArray[np.bool_]:
-        """Components all of whose counts are 0."""
-        return is_zero(self.rates(means)[:, None], np.array([self.shift]), counts)
+    @property
+    def prior_positive(self) -> Float:
+        """The rate of all rows."""
+        return np.array([PSEUDO_ROWS * self.shift])
 
     def with_positive(self, values: Float, means: Float, variances: Float) -> tuple[Float, Float]:
         """Mean and variance of another mean count."""

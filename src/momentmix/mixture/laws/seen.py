@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from momentmix._typing import Float, Int
 from momentmix.mixture.laws.finite import LEAST_PROBABILITY, Finite
 from momentmix.mixture.laws.gaussian_value import LEAST_VARIANCE, MOST_FLOOR, GaussianValue
-from momentmix.mixture.laws.law import PSEUDO_ROWS, Law, Prior, is_zero
+from momentmix.mixture.laws.law import PSEUDO_ROWS, Law, Prior
 from momentmix.mixture.laws.poisson import Poisson
 
 _FARTHEST = 100.0  # deviations of all rows from their mean, for the mean of a component
@@ -312,23 +312,30 @@ class Seen(Law):
             [-by_seen, by_seen, slopes @ chain[:, :2]], axis=1
         )
 
+    @property
+    def prior_positive(self) -> Float:
+        """Of missing cells, of seen ones, and of the value where it is seen."""
+        q, (own,) = float(self.overall.q), self.value.prior_positive
+        return np.array([PSEUDO_ROWS * (1 - q), PSEUDO_ROWS * q, own])
+
     def at_zero(self, means: Float, variances: Float, counts: Float) -> NDArray[np.bool_]:
-        """Components that never, or always, see the cell; or whose counts there are all 0."""
-        found, q = self.value_of(means, variances), float(self.overall.q)
-        zero = is_zero(np.stack([1 - found.q, found.q], axis=1), np.array([1 - q, q]), counts)
+        """As for other laws; the value's number only where cells are seen."""
+        zero, found = super().at_zero(means, variances, counts), self.value_of(means, variances)
         zero[:, 0] &= ~zero[:, 1]
         own = self.value.at_zero(found.mean, found.variance, counts * found.q)
-        return np.hstack([zero, own & ~zero[:, 1:]])
+        zero[:, 2:] = own & ~zero[:, 1:2]
+        return zero
 
-    def bounded(self, means: Float, variances: Float, counts: Float) -> tuple[Float, Float]:
-        """As for other laws; of a cell that is never seen, the value's mean and variance too."""
-        information, slopes = super().bounded(means, variances, counts)
-        found, never = self.value_of(means, variances), information[:, 1] > 0
-        q, v = found.q, np.maximum(found.variance[:, 0], 1e-300)
-        own = np.where(never, np.stack([q / v, q / (2 * v**2) * self.value.free[0]]), 0.0)
-        return np.hstack([information, own.T]), np.concatenate(
-            [slopes, self._chain(found, means)[:, :2]], axis=1
-        )
+    def unseen(
+        self, means: Float, variances: Float, counts: Float
+    ) -> tuple[NDArray[np.bool_], Float, Float]:
+        """The value's mean and variance: their errors are those of the rows that see it."""
+        found = self.value_of(means, variances)
+        n, v = np.maximum(counts * found.q, 1e-12), np.maximum(found.variance[:, 0], 1e-300)
+        errors = np.stack([np.sqrt(v / n), v * np.sqrt(2.0 / n)], axis=1)
+        n_own = 1 + self.value.free[0]
+        never = self.at_zero(means, variances, counts)[:, 1]
+        return never, self._chain(found, means)[:, :n_own], errors[:, :n_own]
 
     def with_positive(self, values: Float, means: Float, variances: Float) -> tuple[Float, Float]:
         """Means and variances where these numbers are others."""
