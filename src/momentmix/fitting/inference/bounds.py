@@ -27,7 +27,7 @@ from momentmix.mixture.parameters import Parameters, component_places
 
 # A number counts as 0 for all others below so many standard errors and so many rows, if the outcome
 # is common in all rows. Of rare ones, coverage of intervals falls: a rare answer is never quite 0.
-_MAYBE_ZERO, _FEW_ROWS, _COMMON = 1.0, 8.0, 0.1
+_MAYBE_ZERO, _FEW_ROWS, _COMMON = 1.0, 20.0, 0.1
 # Of the information about a variance: what is left beside the mean, 1 − skewness² / (kurtosis − 1),
 # is rounding where a column has two values, and half for an exponential column. Of two values that
 # are equally frequent there is hardly any to begin with.

@@ -285,6 +285,11 @@ def uncertainty_after_em(
         information = free.T @ information @ free
         if score_covariance is not None:
             score_covariance = free.T @ score_covariance @ free
+    else:  # variances that follow from means are half of all places of many levels
+        own = np.delete(np.arange(len(information)), dependent_places(parameters))
+        information = information[np.ix_(own, own)]
+        if score_covariance is not None:
+            score_covariance = score_covariance[np.ix_(own, own)]
     scale = np.sqrt(np.maximum(np.diagonal(information), 1e-12))
     matrix = information / scale[:, None] / scale
     # Of one component the weight is known: what is there is rounding.
@@ -295,6 +300,9 @@ def uncertainty_after_em(
     factor = root / scale[:, None] / np.sqrt(n_effective)
     if free is not None:
         factor = free @ factor
+    else:
+        factor, known = np.zeros((parameters.n_places, factor.shape[1])), factor
+        factor[own] = known
     logs = factor[:r]
     factor[:r] = parameters.weights[:, None] * (logs - parameters.weights @ logs)
     places = component_places(parameters)[:, 1 + d :]

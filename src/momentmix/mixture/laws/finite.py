@@ -59,9 +59,14 @@ class Finite(Law):
         return cls(features, tuple(map(tuple, points.tolist())), n_seen)
 
     @cached_property
+    def _table(self) -> Float:
+        """The points as an array: of a thousand levels, making one takes longer than its use."""
+        return np.array(self.points)
+
+    @cached_property
     def inverse(self) -> Float:
         """V⁻¹."""
-        x = np.array(self.points)
+        x = self._table
         return np.asarray(np.linalg.inv(np.concatenate([x, np.ones_like(x[..., :1])], axis=-1)))
 
     def __reduce__(self) -> tuple[type[Finite], tuple[object, ...]]:
@@ -85,12 +90,12 @@ class Finite(Law):
 
     def rescaled(self, shift: Float, scale: Float) -> Self:
         """The law of (z − shift) / scale."""
-        points = (np.array(self.points) - shift) / scale
+        points = (self._table - shift) / scale
         return replace(self, points=tuple(map(tuple, points.tolist())))
 
     def without(self, place: int, value: float) -> Law | None:
         """The law where a feature is always `value`: of the outcomes where it is."""
-        k, points = len(self.features), np.array(self.points)
+        k, points = len(self.features), self._table
         kept = points[np.abs(points[:, place] - value) <= _SAME * (1 + abs(value))]
         others = np.delete(np.arange(k), place)
         left = tuple(self.features[j] for j in others)
@@ -114,7 +119,7 @@ class Finite(Law):
 
     def of_probabilities(self, p: Float) -> tuple[Float, Float]:
         """Means and variances, (…, k) each."""
-        x = np.array(self.points)
+        x = self._table
         means = _row_times(p, x)
         # About the mean: no difference of close numbers.
         variances = (p[..., :, None] * (x - means[..., None, :]) ** 2).sum(axis=-2)
@@ -157,10 +162,10 @@ class Finite(Law):
 
         Feature by feature: of many levels, most of n·k exponents are 0, and n·k² numbers too many.
         """
-        x, table = np.array(self.points), np.ones((len(exponents), len(self.points)))
+        table = np.ones((len(exponents), len(self.points)))
         for place in np.flatnonzero(exponents.any(axis=0)):
             own = np.flatnonzero(exponents[:, place])
-            table[own] *= x[:, place] ** exponents[own, place, None]
+            table[own] *= self._table[:, place] ** exponents[own, place, None]
         return table
 
     def moments(self, means: Float, variances: Float, exponents: Int) -> Float:
@@ -188,7 +193,7 @@ class Finite(Law):
     def sample(self, means: Float, variances: Float, n: int, rng: np.random.Generator) -> Float:
         """Features drawn from the law."""
         p = self._allowed(self.probabilities(means))
-        return np.array(self.points)[rng.choice(len(p), size=n, p=p)]
+        return self._table[rng.choice(len(p), size=n, p=p)]
 
     def positive(self, means: Float, variances: Float) -> tuple[Float, Float]:
         """The probabilities."""
@@ -205,7 +210,7 @@ class Finite(Law):
     def turns(self, means: Float, variances: Float, numbers: Int) -> Float:
         """∂(μ, v) by some probabilities; the variances, which follow, are left out."""
         p = self._allowed(self.probabilities(means))[numbers]
-        by_mean = (np.array(self.points)[numbers] - means) / (1 - p)[:, None]
+        by_mean = (self._table[numbers] - means) / (1 - p)[:, None]
         return np.hstack([by_mean, np.zeros_like(by_mean)])
 
     def with_positive(self, values: Float, means: Float, variances: Float) -> tuple[Float, Float]:
@@ -217,7 +222,7 @@ class Finite(Law):
     ) -> tuple[Float, Float]:
         """The outcomes."""
         p = self._allowed(self.probabilities(means))
-        return np.broadcast_to(np.array(self.points)[:, place], p.shape), p
+        return np.broadcast_to(self._table[:, place], p.shape), p
 
     def probability_seen(self, means: Float, variances: Float) -> Float | None:
         """That of all outcomes but the first; None where no cell is missing."""
