@@ -70,7 +70,8 @@ class MixtureMethods(FittedState, DensityMixin, BaseEstimator):  # type: ignore[
         self.weights_, self.means_ = mixture.weights, mixture.means
         self.n_iter_, self.converged_ = result.n_passes - 1, bool(result.converged)
         self.lower_bound_ = np.nan if result.log_likelihood is None else result.log_likelihood
-        self.lower_bounds_ = list(result.log_likelihoods)
+        # After each step, as scikit-learn has them; those of a result are before.
+        self.lower_bounds_ = [*result.log_likelihoods, self.lower_bound_][1:]
         self.certificate_ = result.certificate
         self.standard_errors_ = None if result.uncertainty is None else result.standard_errors
         self._warn(result)

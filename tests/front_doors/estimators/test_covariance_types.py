@@ -228,10 +228,10 @@ def test_moments_need_three_blocks(frame):
         needed = f"at least three blocks to tell components apart; these are {count}"
         fitted = clone(model).fit(frame, sample_weight=weights)  # passes over the rows need none
         assert fitted.n_iter_ > 1
-        with pytest.raises(CapacityError, match=f"{needed}.*or pass the rows"):
+        with pytest.raises(CapacityError, match=f"{needed}.*or fit the rows"):
             clone(model).set_params(refine=None).fit(frame, sample_weight=weights)
         with pytest.raises(CapacityError, match=f"partial_fit keeps moments.*{needed}"):
             model.partial_fit(frame)
-        with pytest.raises(CapacityError, match=f"{needed}.*or pass the rows"):
+        with pytest.raises(CapacityError, match=f"{needed}.*or fit the rows"):
             model.fit_summary(mm.summarize(frame, order=4))
         assert not hasattr(model, "summary_")

@@ -110,14 +110,16 @@ def measured(result, rows, first, second):
 def correlated_table(seed, gaps):
     """Three groups with correlations of 0.4 to 0.6 within, a year, and a few rows without cells."""
     rng = np.random.default_rng(seed)
-    kind = np.repeat([0, 1, 2], [152, 68, 124])
+    kind = np.repeat([0, 1, 2], [760, 340, 620])
     means = np.array([[38.8, 18.3, 190, 37], [48.8, 18.4, 196, 37.3], [47.5, 15.0, 217, 50.8]])
     deviations = np.array([2.9, 1.1, 6.7, 4.5])
     within = np.full((4, 4), 0.5) + 0.5 * np.eye(4)
-    values = means[kind] + deviations * (rng.normal(size=(344, 4)) @ np.linalg.cholesky(within).T)
+    values = means[kind] + deviations * (
+        rng.normal(size=(kind.size, 4)) @ np.linalg.cholesky(within).T
+    )
     rows = pd.DataFrame(values, columns=["length", "depth", "flipper", "mass"])
-    rows["year"] = rng.choice([2007, 2008, 2009], 344)
-    rows["sex"] = rng.choice(["f", "m"], 344)
+    rows["year"] = rng.choice([2007, 2008, 2009], kind.size)
+    rows["sex"] = rng.choice(["f", "m"], kind.size)
     if gaps:
         rows.iloc[[3, 271], :4] = np.nan
         rows.loc[[3, 8, 9, 10, 47, 178, 271], "sex"] = None
@@ -136,7 +138,9 @@ def test_correlations_are_those_of_the_rows(gaps):
                 r"(?:: |; )'(\w+)' and '(\w+)' \(about ([+-]\d.\d\d)\)", text
             ):
                 n_printed += 1
-                assert abs(measured(result, rows, first, second) - float(value)) < 0.03
+                # The fit takes up a part of a correlation: the figure may be larger, not smaller.
+                shown = measured(result, rows, first, second)
+                assert -0.03 < (float(value) - shown) * np.sign(shown) < 0.3
     assert n_printed >= 6
 
 

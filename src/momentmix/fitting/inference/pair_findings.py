@@ -20,6 +20,7 @@ Pair = tuple[int, int]
 CORRELATION_THAT_MATTERS = 0.1  # with many rows, smaller ones are significant and change little
 SIGNIFICANT_DEVIATES = 6  # not reached by chance, however many pairs are tested
 COPY_CORRELATION = 0.999  # two different measurements are rarely so close
+_TAKEN_UP = 0.3  # of a correlation, by components that describe a part of it
 _AT_BOUND = 0.995  # of a correlation: 1 to two digits, which is a bound and no measurement
 _EXPLAINED = 1e-6  # share of a variance that is left where gaps explain it
 _PAIRS_LISTED, _MOST_JOINED = 3, 24  # pairs in the sentence, and columns in its code
@@ -129,9 +130,10 @@ def _correlated(
     """Pairs that are correlated within components, and the correlation where it is known.
 
     The test estimates correlations from the misfit, component by component; where the model is
-    wrong otherwise too, an estimate can reach its bound of 1. So the correlation that is printed,
-    pooled over components, comes from the second moments: what the components leave of them. The
-    estimate counts where correlations of different signs cancel in that.
+    wrong otherwise too, an estimate can reach its bound of 1. What the components leave of the
+    second moments, pooled over them, is what the rows show; the fit has taken up a part of it. So
+    the estimate is printed where it is of that sign and somewhat larger, else what the rows show.
+    The estimate alone counts where correlations of different signs cancel.
     """
     within = moments.total_covariance - (p.weights * (p.means - p.weights @ p.means).T) @ p.means
     np.fill_diagonal(within, p.weights @ p.variances)
@@ -146,7 +148,9 @@ def _correlated(
         is_estimated = CORRELATION_THAT_MATTERS < abs(c.value) < _AT_BOUND
         is_estimated &= not any(moments.part(j).is_seen for j in pair)  # gaps depend on gaps
         if abs(c.deviates) > SIGNIFICANT_DEVIATES and (is_known or is_estimated):
-            found[pair] = pooled if is_known else np.nan
+            is_near = 0.0 <= (c.value - pooled) * np.sign(pooled) < _TAKEN_UP
+            value = c.value if is_estimated and is_near else pooled
+            found[pair] = value if is_known else np.nan
     return found
 
 

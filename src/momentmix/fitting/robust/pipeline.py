@@ -153,7 +153,8 @@ def _used(
             notes.append(f"{data.n_rows - left_out.size} of {data.n_rows} rows were used")
             data = data.without(left_out)
             all_columns, summary = read(data)
-        all_columns = all_columns.with_grids(checked.grids(all_columns))
+        if len(checked.values):  # not of remote rows
+            all_columns = all_columns.with_grids(checked.grids(all_columns))
     return _Used(data, all_columns, summary, context, notes)
 
 
