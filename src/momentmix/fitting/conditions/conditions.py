@@ -171,7 +171,9 @@ class Conditions:
         else:
             raw = self.by_block(parameters.blocks, 2).model(parameters)
         # Rounding errors of the difference are about 1e-16·raw: it must stay clear of zero.
-        return np.asarray(np.maximum(raw - self.model(parameters) ** 2, 1e-12 * (1.0 + raw)))
+        return np.asarray(
+            np.maximum(raw - self.model(parameters) ** 2, 1e-12 * (1.0 + np.abs(raw)))
+        )
 
 
 def gaussian_powers(parameters: Parameters, highest: int) -> Float:

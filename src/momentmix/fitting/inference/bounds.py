@@ -132,19 +132,20 @@ def apart_from_bounded(factor: Float, parameters: Parameters, n_rows: float) -> 
 
     These are less than their own standard error, which they keep, independent of all others.
     """
-    counts = n_rows * parameters.weights[:, None]
+    counts = n_rows * parameters.weights
     given, own_errors = [], []
     for law, means, variances, places in _laws(parameters):
         values, slopes = law.positive(means, variances)
-        along = slopes @ factor[places]  # (r, n, q)
-        errors = np.sqrt((along**2).sum(axis=-1))
-        maybe = (values < _MAYBE_ZERO * errors) & (errors > 0) & (counts * values < _FEW_ROWS)
-        maybe &= law.prior_positive > _COMMON  # not for NaN
-        for c in np.flatnonzero(maybe.any(axis=1)):
-            own = np.zeros((len(factor), int(maybe[c].sum())))
-            own[places[c]] = np.linalg.pinv(slopes[c, maybe[c]]) * errors[c, maybe[c]]
-            given.append(along[c, maybe[c]] / errors[c, maybe[c], None])
-            own_errors.append(own)
+        for c, own in enumerate(places):
+            along = slopes[c] @ factor[own]  # (n, q)
+            error = np.sqrt((along**2).sum(axis=1))
+            maybe = (values[c] < _MAYBE_ZERO * error) & (error > 0)
+            maybe &= (counts[c] * values[c] < _FEW_ROWS) & (law.prior_positive > _COMMON)
+            if maybe.any():
+                moved = np.zeros((len(factor), int(maybe.sum())))
+                moved[own] = np.linalg.pinv(slopes[c, maybe]) * error[maybe]
+                given.append(along[maybe] / error[maybe, None])
+                own_errors.append(moved)
     if not given:
         return factor
     unit = np.concatenate(given)

@@ -281,6 +281,7 @@ def uncertainty_after_em(
     settle_two_valued(matrices, parameters)
     for matrix in matrices:
         settle_bounded(matrix, parameters, n_effective, together)
+    del matrices, matrix  # of many levels, hundreds of megabytes
     if free is not None:
         information = free.T @ information @ free
         if score_covariance is not None:
@@ -306,9 +307,10 @@ def uncertainty_after_em(
     logs = factor[:r]
     factor[:r] = parameters.weights[:, None] * (logs - parameters.weights @ logs)
     places = component_places(parameters)[:, 1 + d :]
-    own = parameters.blocks.single_or_law
-    factor[places[:, own]] *= parameters.variances[:, own, None]
-    factor[dependent_places(parameters)] = 0.0
+    own, units = parameters.blocks.single_or_law, np.ones(len(factor))
+    units[places[:, own]] = parameters.variances[:, own]
+    units[dependent_places(parameters)] = 0.0
+    factor *= units[:, None]
     for table, slopes in spread_changes(parameters):
         own = places[:, table[np.triu_indices(len(table))]]
         factor[own] = slopes @ factor[own]

@@ -169,7 +169,8 @@ def uncertainty_from_rows(
     of_scores = matrices[1] if len(matrices) > 1 else None
     free = free_parameters(p, structure)
     together = gaps_together(moments, p)
-    return uncertainty_after_em(p, matrices[0], moments.n_effective, of_scores, free, together)
+    information = matrices.pop(0)  # held by nobody else: it may be large
+    return uncertainty_after_em(p, information, moments.n_effective, of_scores, free, together)
 
 
 def hear_certificate(

@@ -25,6 +25,7 @@ from momentmix._typing import Float, Int
 from momentmix.mixture.laws.law import PSEUDO_ROWS, Law, Prior, padded
 
 LEAST_PROBABILITY = 1e-9  # of an outcome within a component: its logarithm stays finite
+_MANY = 100  # levels, of which a table of outcomes and features for each component takes memory
 _SAME = 1e-9  # difference of two values of a feature that are the same
 
 
@@ -121,7 +122,11 @@ class Finite(Law):
         """Means and variances, (…, k) each."""
         x = self._table
         means = _row_times(p, x)
-        # About the mean: no difference of close numbers.
+        # About the mean: no difference of close numbers. One at a time where levels are many.
+        if p.shape[-1] > _MANY and p.ndim > 1 and x.ndim == 2:
+            pairs = zip(p.reshape(-1, p.shape[-1]), means.reshape(-1, means.shape[-1]), strict=True)
+            variances = np.array([own @ (x - mean) ** 2 for own, mean in pairs])
+            return means, variances.reshape(means.shape)
         variances = (p[..., :, None] * (x - means[..., None, :]) ** 2).sum(axis=-2)
         return means, variances
 
