@@ -161,16 +161,13 @@ def uncertainty_from_rows(
     if counts is not None and not rows.is_frequency:
         weights.append(counts**2)
     prior = VariancePrior.of_rows(n, p.n_components, structure)
-    matrices = []
-    for of_rows in weights:
-        matrix = information_matrix(features, p, n_threads, of_rows)
-        settle_floored(matrix, p, prior.floors(p, n), prior.structure)
-        matrices.append(matrix)
+    matrices = [information_matrix(features, p, n_threads, of_rows) for of_rows in weights]
+    for k in range(len(matrices)):  # no name for a matrix: it may be large, and is given away
+        settle_floored(matrices[k], p, prior.floors(p, n), prior.structure)
     of_scores = matrices[1] if len(matrices) > 1 else None
     free = free_parameters(p, structure)
     together = gaps_together(moments, p)
-    information = matrices.pop(0)  # held by nobody else: it may be large
-    return uncertainty_after_em(p, information, moments.n_effective, of_scores, free, together)
+    return uncertainty_after_em(p, matrices.pop(0), moments.n_effective, of_scores, free, together)
 
 
 def hear_certificate(

@@ -120,15 +120,15 @@ class Finite(Law):
 
     def of_probabilities(self, p: Float) -> tuple[Float, Float]:
         """Means and variances, (…, k) each."""
+        means = _row_times(p, self._table)
+        return means, self._variances(p, means)
+
+    def _variances(self, p: Float, means: Float) -> Float:
+        """About the mean: no difference of close numbers. One by one where levels are many."""
         x = self._table
-        means = _row_times(p, x)
-        # About the mean: no difference of close numbers. One at a time where levels are many.
-        if p.shape[-1] > _MANY and p.ndim > 1 and x.ndim == 2:
-            pairs = zip(p.reshape(-1, p.shape[-1]), means.reshape(-1, means.shape[-1]), strict=True)
-            variances = np.array([own @ (x - mean) ** 2 for own, mean in pairs])
-            return means, variances.reshape(means.shape)
-        variances = (p[..., :, None] * (x - means[..., None, :]) ** 2).sum(axis=-2)
-        return means, variances
+        if p.shape[-1] > _MANY and p.ndim >= x.ndim:
+            return np.array([self._variances(*own) for own in zip(p, means, strict=True)])
+        return np.asarray((p[..., :, None] * (x - means[..., None, :]) ** 2).sum(axis=-2))
 
     def completed(self, means: Float, variances: Float) -> tuple[Float, Float]:
         """The nearest means that the law allows, and the variances that belong to them."""
