@@ -200,7 +200,14 @@ def fit(
             if isinstance(blocks, str) and blocks == "full":
                 blocks = [_gaussian_columns(table)]
             asked = feature_blocks(blocks, table.schema, has_rows)
-            return fit_robust(table, n_components, order, refine is not None, context, asked)
+            try:
+                return fit_robust(table, n_components, order, refine is not None, context, asked)
+            except np.linalg.LinAlgError as error:
+                raise InputError(
+                    f"a matrix of the fit is singular ({error}), as where columns repeat each "
+                    "other or a component holds hardly any rows. Use fewer components, a larger "
+                    "variance_floor, or leave such columns out."
+                ) from error
 
 
 def _checked_number(n_components: Any) -> int | Auto:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import cho_solve, helmert, solve_triangular
+from scipy.linalg import LinAlgError, cho_solve, helmert, solve_triangular
 from scipy.linalg.blas import dtrmm
 from scipy.linalg.lapack import dpotrf, dpstrf, dtrtri, dtrtrs
 
@@ -148,7 +148,7 @@ def _factored(correlation: Float) -> Float:
     the rounding of products of several is then more than the usual ridge.
     """
     diagonal, ridge = np.diagonal(correlation).copy(), _RIDGE
-    while True:
+    while ridge < 1.0:
         np.fill_diagonal(correlation, diagonal + ridge)
         # Symmetric, so its transpose serves, which LAPACK can overwrite.
         triangle, failed = dpotrf(correlation.T, lower=1, clean=0, overwrite_a=1)
@@ -156,6 +156,7 @@ def _factored(correlation: Float) -> Float:
             return np.asarray(triangle)
         lower = np.tril(correlation, -1)  # LAPACK has overwritten the other half
         correlation, ridge = lower + lower.T, 10.0 * ridge
+    raise LinAlgError("the covariance of the conditions is not positive definite")
 
 
 def _tangent(table: Float, parameters: Parameters) -> Float:

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from fitting_helpers import exact_moments, monomial_covariance, parameters_of, random_mixture
 
-from momentmix import DiagonalMixture
+from momentmix import DiagonalMixture, fit
+from momentmix.errors import InputError
 from momentmix.fitting.conditions.conditions import build_conditions, point_powers
 from momentmix.fitting.inference import whitening as module
 from momentmix.fitting.inference.whitening import Projection, Whitening
@@ -163,3 +164,15 @@ def test_a_correlation_that_rounding_made_indefinite_gets_a_larger_ridge(case, m
     monkeypatch.setattr(module, "monomial_correlation", lambda *_: (indefinite.copy(), scale))
     triangle = np.tril(Whitening(conditions, p).triangle)
     np.testing.assert_allclose(triangle @ triangle.T, indefinite, atol=2e-5)
+
+
+def test_a_singular_matrix_is_an_input_error(monkeypatch):
+    """Where no ridge helps, the user does not see LinAlgError."""
+
+    def broken(conditions, parameters):
+        return -10.0 * np.eye(conditions.size), np.ones(conditions.size)
+
+    monkeypatch.setattr(module, "monomial_correlation", broken)
+    rows = np.random.default_rng(0).normal(size=(400, 4))
+    with pytest.raises(InputError, match=r"a matrix of the fit is singular.*fewer comp"):
+        fit(rows, 2, random_state=0)
