@@ -61,7 +61,7 @@ def settle_bounded(
     `together` are missing in the same rows: how often is fixed too, where the scores of two columns
     are the same.
     """
-    counts = n_rows * parameters.weights
+    counts = np.maximum(n_rows * parameters.weights, 1e-12)
     for law, means, variances, places in _laws(parameters):
         units = np.hstack([np.ones_like(means), variances])[:, None]
         values, slopes = law.positive(means, variances)
@@ -70,7 +70,8 @@ def settle_bounded(
             numbers, own = np.flatnonzero(fixed[c]), np.ix_(places[c], places[c])
             turns = law.turns(means[c], variances[c], numbers) / units[c]
             known = n_rows * ((turns @ information[own]) * turns).sum(axis=1)
-            slope = np.minimum(law.prior_positive[numbers] / values[c, numbers], counts[c])
+            own_values = np.maximum(values[c, numbers], 1e-12)  # rounding may leave less than 0
+            slope = np.minimum(law.prior_positive[numbers] / own_values, counts[c])
             errors[c, numbers] = _error_at_zero(slope, known)
         if law in together:
             gap = np.clip(values[:, 0], 1e-12, 1 - 1e-12)
