@@ -92,7 +92,7 @@ class Source(ABC):
     is_text : bool
         Whether it is lines of text, whose contents are known when all of it has been read.
     nulls : tuple of str
-        Texts that stand for a missing cell, in files of text.
+        Texts that stand for a missing cell in text as it is written; of CSV only.
     header_note : str or None
         A note where it is a guess whether a first line of numbers holds names of columns.
     first_line : tuple of str
@@ -111,12 +111,13 @@ class Source(ABC):
 
     @abstractmethod
     def batches(
-        self, columns: Sequence[int], start: int = 0, as_written: Sequence[int] = ()
+        self, columns: Sequence[int], start: int = 0, as_text: Sequence[int] = ()
     ) -> Iterator[Batch]:
         """Batches of the given columns from row `start` on; earlier rows may come too.
 
-        Fields of CSV in columns `as_written` are given as the text that stands in the file, NaN
-        and the like for a missing cell included.
+        Text of CSV is given as it is written, with its spaces, and `nulls` are not made null: that
+        is for who reads it (`momentmix.tables.cells`). Columns `as_text` of CSV are text, too,
+        whatever they hold; other formats give them as they are.
         """
 
     def kind(self, column: int) -> Kind:
