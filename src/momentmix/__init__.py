@@ -36,8 +36,8 @@ if _typing.TYPE_CHECKING:
     from momentmix.monitoring.comparison import Comparison
     from momentmix.monitoring.track import track
     from momentmix.reporting.report import report
-    from momentmix.rows.opening import open_rows
-    from momentmix.schema.schema import Schema
+    from momentmix.tables.opening import open_rows
+    from momentmix.tables.schema import Schema
     from momentmix.schema.sources import schema_from
     from momentmix.summary.summarize import summarize
     from momentmix.summary.summary import MomentSummary

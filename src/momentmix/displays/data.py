@@ -12,11 +12,11 @@ from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.tables.rows import encoded_blocks, rows_at_a_time
 from momentmix.progress import step
 from momentmix.rows.header import warn_of_header
-from momentmix.rows.opening import open_rows
+from momentmix.tables.opening import open_rows
 from momentmix.rows.source import Missing, RowSource
 from momentmix.schema.building import EncodedTable
 from momentmix.schema.encoding import Encoded
-from momentmix.schema.schema import Schema
+from momentmix.tables.schema import Schema
 from momentmix.schema.sources import coded_by
 from momentmix.summary.summary import MomentSummary
 

@@ -16,7 +16,7 @@ from momentmix._typing import Float
 from momentmix.displays.style import axis_names_of, short_name
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.tables.block_features import column_seen
-from momentmix.schema.column import POISSON, Column
+from momentmix.tables.column import POISSON, Column
 from momentmix.summary.summary import MomentSummary
 
 _FEWEST_BINS, _MOST_BINS = 8, 60

@@ -14,9 +14,9 @@ from momentmix.displays.data import opened
 from momentmix.displays.style import thinned
 from momentmix.mixture.density import most_probable
 from momentmix.mixture.mixture import Mixture
-from momentmix.rows.validation import rows_for
+from momentmix.tables.validation import rows_for
 from momentmix.schema.cells import CellTable, read_cells
-from momentmix.schema.column import Column
+from momentmix.tables.column import Column
 from momentmix.schema.encoding import Encoded, encode_cells
 
 

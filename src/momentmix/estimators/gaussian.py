@@ -25,16 +25,16 @@ from momentmix.fitting.api import fit
 from momentmix.fitting.robust.asked_blocks import AskedBlocks, known_blocks
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.mixture import Mixture
-from momentmix.rows.arrays import is_foreign
-from momentmix.rows.protocol import ArrayRows, DeviceRows, HeldRows
-from momentmix.rows.validation import (
+from momentmix.arrays import is_foreign
+from momentmix.tables.rows import ArrayRows, DeviceRows, HeldRows
+from momentmix.tables.validation import (
     LARGEST_TO_FIT,
     LARGEST_VALUE,
     as_device_rows,
     check_values,
     for_sklearn,
 )
-from momentmix.rows.weighted import with_weights
+from momentmix.tables.weights import with_weights
 from momentmix.summary.summary import MomentSummary
 
 _SHARED = (  # with scikit-learn's, beside the covariances

@@ -14,14 +14,14 @@ from momentmix.estimators.fitted_state import keeps_state
 from momentmix.estimators.methods import MixtureMethods
 from momentmix.fitting.api import fit
 from momentmix.mixture.mixture import Mixture
-from momentmix.rows.arrays import is_foreign, to_numpy
+from momentmix.arrays import is_foreign, to_numpy
 from momentmix.rows.containers import frame_labels, frame_names, is_frame
 from momentmix.rows.source import Missing
-from momentmix.rows.validation import refuse_dask
+from momentmix.tables.validation import refuse_dask
 from momentmix.schema.building import Families
 from momentmix.schema.encoding import Unseen
-from momentmix.schema.joining import plain_schema
-from momentmix.schema.schema import Schema
+from momentmix.tables.schema import plain_schema
+from momentmix.tables.schema import Schema
 from momentmix.summary.summarize import summarize
 from momentmix.summary.summary import MomentSummary
 

@@ -22,11 +22,11 @@ from momentmix.fitting.tables import Asked, Table, feature_blocks, table_of
 from momentmix.mixture.prior import Constraint
 from momentmix.parallel import few_threads, usable_cores
 from momentmix.progress import check_asked, step, tell
-from momentmix.rows.opening import path_list
+from momentmix.tables.opening import path_list
 from momentmix.rows.reading import reading_from
 from momentmix.rows.source import Missing
 from momentmix.schema.building import Families
-from momentmix.schema.column import GAUSSIAN
+from momentmix.tables.column import GAUSSIAN
 
 Auto = Literal["auto"]
 

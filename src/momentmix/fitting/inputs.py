@@ -15,11 +15,11 @@ import numpy as np
 
 from momentmix.errors import InputError
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.rows.arrays import is_foreign
-from momentmix.rows.names import column_label
-from momentmix.rows.opening import path_list
-from momentmix.rows.protocol import ArrayRows, BlockRows, DeviceRows, Rows
-from momentmix.rows.validation import (
+from momentmix.arrays import is_foreign
+from momentmix.names import column_label
+from momentmix.tables.opening import path_list
+from momentmix.tables.rows import ArrayRows, BlockRows, DeviceRows, Rows
+from momentmix.tables.validation import (
     LARGEST_TO_FIT,
     as_device_rows,
     as_rows,

@@ -22,7 +22,7 @@ from momentmix.html.notebook import Markup, box, bullets, folded
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameter_table import parameter_frame
 from momentmix.mixture.profiles.profile import Profile, profile_of
-from momentmix.schema.schema import Schema
+from momentmix.tables.schema import Schema
 from momentmix.summary.summary import MomentSummary
 from momentmix.wording import cut_lines, listed, plural, short_repr
 

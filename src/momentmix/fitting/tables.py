@@ -17,20 +17,20 @@ from momentmix.errors import InputError, InputTypeError
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inputs import moments_of, rows_of
 from momentmix.mixture.blocks import blocks_from
-from momentmix.rows.arrays import is_plain_array
-from momentmix.rows.names import column_label
-from momentmix.rows.opening import can_open
-from momentmix.rows.protocol import ArrayRows, Rows
+from momentmix.arrays import is_plain_array
+from momentmix.names import column_label
+from momentmix.tables.opening import can_open
+from momentmix.tables.rows import ArrayRows, Rows
 from momentmix.rows.reading import ALL_AS_IT_IS, Reading
 from momentmix.rows.source import Missing, RowSource, check_missing
-from momentmix.rows.validation import LARGEST_TO_FIT, as_weights, check_values
-from momentmix.rows.weighted import with_weights
+from momentmix.tables.validation import LARGEST_TO_FIT, as_weights, check_values
+from momentmix.tables.weights import with_weights
 from momentmix.schema.building import EncodedTable, Families, encode_table
-from momentmix.schema.column import BERNOULLI, FAMILIES, GAUSSIAN, POISSON, Column, unknown_family
+from momentmix.tables.column import BERNOULLI, FAMILIES, GAUSSIAN, POISSON, Column, unknown_family
 from momentmix.schema.rows import EncodedArray, SchemaOfRows
-from momentmix.schema.schema import Schema
+from momentmix.tables.schema import Schema
 from momentmix.schema.sources import encode_prepared, encode_rows, held_table, prepare
-from momentmix.schema.transforms import TRANSFORMS
+from momentmix.tables.transforms import TRANSFORMS
 from momentmix.summary.cost import physical_memory
 from momentmix.summary.summary import MomentSummary
 from momentmix.wording import NEED_ROWS, plural

@@ -34,7 +34,7 @@ from momentmix.mixture.gaussian import (
 from momentmix.mixture.parameters import Parameters
 from momentmix.native import code, readable
 from momentmix.parallel import few_threads, map_in_order, usable_cores
-from momentmix.rows.arrays import as_float64, free_bytes, namespace, on_device_of, to_numpy
+from momentmix.arrays import as_float64, free_bytes, namespace, on_device_of, to_numpy
 
 Reduction = Callable[[Any, Any], Any]
 

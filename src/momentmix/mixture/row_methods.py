@@ -17,12 +17,12 @@ from momentmix.mixture.tables.block_features import Block, complete_schema
 from momentmix.mixture.tables.filled_rows import filled_rows
 from momentmix.mixture.tables.imputation import imputed_features
 from momentmix.mixture.tables.rows import TableDensity
-from momentmix.rows.arrays import check_real, is_foreign, namespace, on_device_of, to_numpy
-from momentmix.rows.validation import rows_for
-from momentmix.schema.column import Column
+from momentmix.arrays import check_real, is_foreign, namespace, on_device_of, to_numpy
+from momentmix.tables.validation import rows_for
+from momentmix.tables.column import Column
 from momentmix.schema.encoding import Encoded, Unseen, check_unseen
 from momentmix.schema.prediction import coded_blocks, is_read_in_blocks
-from momentmix.schema.schema import Schema
+from momentmix.tables.schema import Schema
 
 
 def _checked_labels(labels: Any) -> Any:

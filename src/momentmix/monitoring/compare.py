@@ -42,8 +42,8 @@ from momentmix.monitoring.compared.wild_rows import (
     without_row,
 )
 from momentmix.monitoring.comparison import ColumnComparison, Comparison
-from momentmix.schema.joining import joined
-from momentmix.schema.schema import Schema
+from momentmix.tables.schema import joined
+from momentmix.tables.schema import Schema
 from momentmix.summary.file import is_summary_file
 from momentmix.summary.summary import MomentSummary
 from momentmix.wording import listed

@@ -28,8 +28,8 @@ from momentmix.fitting.inputs import moments_of
 from momentmix.mixture.density import log_sums, most_probable
 from momentmix.mixture.mixture import Mixture
 from momentmix.schema.building import EncodedTable
-from momentmix.schema.column import GAUSSIAN, Column
-from momentmix.schema.schema import Schema
+from momentmix.tables.column import GAUSSIAN, Column
+from momentmix.tables.schema import Schema
 from momentmix.summary.summary import MomentSummary
 
 _MOST_SHOWN = 4000  # rows in the pictures; more points hide one another and make the file large

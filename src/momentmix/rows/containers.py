@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.errors import InputError, PrecisionWarning, printable, warn_caller
-from momentmix.rows.arrays import check_real
-from momentmix.rows.names import check_feature_names, match_names
+from momentmix.arrays import check_real
+from momentmix.names import check_feature_names, match_names
 
 # -- data frames ------------------------------------------------------------------------------
 

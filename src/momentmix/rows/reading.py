@@ -9,7 +9,7 @@ from typing import Any
 from momentmix.errors import InputError
 from momentmix.rows.columns import Selection
 from momentmix.rows.csv.dialect import Dialect
-from momentmix.rows.opening import checked_nulls, open_rows, tables_of
+from momentmix.tables.opening import checked_nulls, open_rows, tables_of
 from momentmix.rows.source import Missing, RowSource
 from momentmix.rows.table import Table
 from momentmix.wording import did_you_mean

@@ -14,13 +14,13 @@ import numpy as np
 from momentmix._typing import Array, Float
 from momentmix.errors import InputError
 from momentmix.rows.labels import Labels
-from momentmix.rows.names import column_label
-from momentmix.rows.protocol import Rows
+from momentmix.names import column_label
+from momentmix.tables.rows import Rows
 from momentmix.rows.source import RowSource
 from momentmix.rows.table import NO_CELL, NUMBER, Kind
 from momentmix.schema.building import LOOKED_AT, MOST_LEVELS
 from momentmix.schema.cells import Cells, CellTable
-from momentmix.schema.column import BERNOULLI, CATEGORICAL
+from momentmix.tables.column import BERNOULLI, CATEGORICAL
 
 
 def nulls_of(source: RowSource) -> tuple[str, ...]:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from momentmix.errors import InputError
-from momentmix.rows.names import column_label
-from momentmix.schema.column import Column, Level
+from momentmix.names import column_label
+from momentmix.tables.column import Column, Level
 from momentmix.schema.encoding import family_key
-from momentmix.schema.schema import Schema
+from momentmix.tables.schema import Schema
 
 
 def plain_schema(n_columns: int, names: tuple[str, ...] | None = None) -> Schema:

@@ -8,11 +8,11 @@ from typing import Any
 from momentmix._typing import Float
 from momentmix.errors import InputError
 from momentmix.rows.header import warn_of_header
-from momentmix.rows.names import names_for
-from momentmix.rows.opening import can_open, open_rows
+from momentmix.names import names_for
+from momentmix.tables.opening import can_open, open_rows
 from momentmix.rows.source import RowSource
 from momentmix.schema.encoding import Unseen
-from momentmix.schema.schema import Schema
+from momentmix.tables.schema import Schema
 from momentmix.schema.sources import coded_by, in_columns_of
 
 

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from momentmix._typing import Float, Int
 from momentmix.errors import InputError
-from momentmix.rows.protocol import ArrayRows, Rows
+from momentmix.tables.rows import ArrayRows, Rows
 from momentmix.schema.building import EncodedTable
-from momentmix.schema.schema import Schema
+from momentmix.tables.schema import Schema
 
 
 class EncodedArray(ArrayRows):

@@ -26,8 +26,8 @@ import numpy as np
 
 from momentmix.errors import InputError, SummaryFileError
 from momentmix.index_sets import countable
-from momentmix.rows.names import check_encodable
-from momentmix.schema.schema import Schema
+from momentmix.names import check_encodable
+from momentmix.tables.schema import Schema
 from momentmix.strict_json import parse_strict
 from momentmix.summary.exact.common_schema import has_units_of
 from momentmix.summary.exact.fixed_point import QUANTUM_BITS

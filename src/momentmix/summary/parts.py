@@ -23,7 +23,7 @@ from typing import NamedTuple, Protocol
 
 from momentmix._typing import Float
 from momentmix.errors import InputError, ShardError
-from momentmix.rows.fingerprint import Origin, RowDigest, counted_twice
+from momentmix.digests import Origin, RowDigest, counted_twice
 from momentmix.rows.source import NumberedBlock, RowSource
 from momentmix.schema.building import EncodedTable
 from momentmix.summary.summary import MomentSummary, rename_shards

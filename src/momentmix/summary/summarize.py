@@ -13,17 +13,17 @@ from numpy.typing import ArrayLike
 from momentmix.capacity import usual_order
 from momentmix.errors import InputError, TableWarning, warn_caller
 from momentmix.progress import check_asked, erase, row_counter, step
-from momentmix.rows.arrays import is_plain_array
+from momentmix.arrays import is_plain_array
 from momentmix.rows.columns import Selection
-from momentmix.rows.opening import can_open
-from momentmix.rows.protocol import Rows
+from momentmix.tables.opening import can_open
+from momentmix.tables.rows import Rows
 from momentmix.rows.reading import Reading
 from momentmix.rows.source import Missing, RowSource
-from momentmix.rows.validation import as_weights, check_shape
+from momentmix.tables.validation import as_weights, check_shape
 from momentmix.schema.building import EncodedTable, Families, encode_known, encode_table
 from momentmix.schema.cells import read_cells
 from momentmix.schema.rows import EncodedRows
-from momentmix.schema.schema import Schema
+from momentmix.tables.schema import Schema
 from momentmix.schema.sources import encode_rows, needs_pass
 from momentmix.summary.parts import Progress, summarize_parts
 from momentmix.summary.summary import MomentSummary

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from momentmix._typing import Float
 from momentmix.arguments import check_count
 from momentmix.errors import InputError
-from momentmix.schema.schema import Schema
+from momentmix.tables.schema import Schema
 from momentmix.summary import readings
 from momentmix.summary.cost import SummaryCost, estimate
 from momentmix.summary.exact.combining import combine

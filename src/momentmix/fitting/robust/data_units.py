@@ -13,9 +13,9 @@ from momentmix.fitting.outcome import Diagnostics, JoinedColumns, JoinReason, Tr
 from momentmix.fitting.result import Answer, FitResult
 from momentmix.fitting.robust.standard_fit import StandardFit
 from momentmix.mixture.mixture import Mixture, mixture_from
-from momentmix.rows.arrays import namespace, on_device_of
-from momentmix.rows.protocol import Rows
-from momentmix.schema.schema import Schema
+from momentmix.arrays import namespace, on_device_of
+from momentmix.tables.rows import Rows
+from momentmix.tables.schema import Schema
 from momentmix.summary.summary import MomentSummary
 
 

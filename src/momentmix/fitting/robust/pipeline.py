@@ -53,7 +53,7 @@ from momentmix.fitting.robust.standard_fit import StandardFit
 from momentmix.fitting.tables import Table
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.column_laws import with_joined_values
-from momentmix.rows.protocol import Rows
+from momentmix.tables.rows import Rows
 from momentmix.summary.summary import MomentSummary
 
 Number = int | Literal["auto"]

@@ -25,7 +25,7 @@ from momentmix.mixture.gaussian_block import GaussianBlock
 from momentmix.mixture.tables.block_features import Block, complete_schema, selected
 from momentmix.mixture.tables.gaussian_cells import expected_cells
 from momentmix.rows.containers import is_missing
-from momentmix.schema.transforms import restored_columns, transformed_columns
+from momentmix.tables.transforms import restored_columns, transformed_columns
 
 if TYPE_CHECKING:
     from momentmix.mixture.mixture import Mixture

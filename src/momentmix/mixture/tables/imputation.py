@@ -21,8 +21,8 @@ from momentmix.mixture.tables.block_features import Block
 from momentmix.mixture.tables.gaussian_cells import drawn_cells, expected_cells
 from momentmix.mixture.tables.rows import TableDensity, encoded_blocks, rows_at_a_time
 from momentmix.schema.encoding import Encoded, Unseen
-from momentmix.schema.schema import Schema
-from momentmix.schema.transforms import restored_columns, transformed_columns
+from momentmix.tables.schema import Schema
+from momentmix.tables.transforms import restored_columns, transformed_columns
 
 _Fill = Callable[[Block, Float, Int], Float]
 

@@ -33,7 +33,7 @@ from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.tables.patterns import rows_by_pattern
 from momentmix.schema.cells import CellTable, read_cells
 from momentmix.schema.encoding import Encoded, Unseen, encode_cells, warn_of_unknown
-from momentmix.schema.schema import Schema
+from momentmix.tables.schema import Schema
 
 _ENTRIES = 1 << 23  # doubles of features at a time: 64 MB
 _MOST_PATTERNS = 1024  # of missing cells, whose densities are kept

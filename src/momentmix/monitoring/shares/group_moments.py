@@ -15,9 +15,9 @@ from momentmix.errors import InputError, InputTypeError, printable
 from momentmix.mixture.mixture import Mixture
 from momentmix.monitoring.shares.fixed_components import Shape, flat_moments
 from momentmix.progress import counting
-from momentmix.rows.names import column_label, match_names
-from momentmix.schema.joining import joined, plain_schema
-from momentmix.schema.schema import Schema
+from momentmix.names import column_label, match_names
+from momentmix.tables.schema import joined, plain_schema
+from momentmix.tables.schema import Schema
 from momentmix.summary.exact.common_schema import in_schema
 from momentmix.summary.exact.integers.many_readings import MOST_ENTRIES, readings_of_many
 from momentmix.summary.exact.totals import Totals

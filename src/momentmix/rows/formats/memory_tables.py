@@ -31,7 +31,7 @@ from momentmix.rows.labels import (
     too_many_labels,
 )
 from momentmix.rows.table import Kind, RawBlock, Table, rows_from
-from momentmix.rows.validation import as_rows
+from momentmix.tables.validation import as_rows
 
 
 def memory_table(data: Any, name: str | None = None) -> Table:

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.errors import InputError, ShardError
-from momentmix.schema.joining import joined, plain_schema
-from momentmix.schema.schema import Schema
+from momentmix.tables.schema import joined, plain_schema
+from momentmix.tables.schema import Schema
 from momentmix.summary.exact.common_schema import about_means, alike_all
 from momentmix.summary.exact.high_sections import without_absent
 from momentmix.summary.exact.integers.frames import Reframed, total

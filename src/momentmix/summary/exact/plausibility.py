@@ -18,8 +18,8 @@ from math import isfinite, ldexp
 
 import numpy as np
 
-from momentmix.rows.validation import LARGEST_VALUE, LARGEST_WEIGHT
-from momentmix.schema.column import POISSON
+from momentmix.tables.validation import LARGEST_VALUE, LARGEST_WEIGHT
+from momentmix.tables.column import POISSON
 from momentmix.summary.exact.fixed_point import QUANTUM_BITS
 from momentmix.summary.exact.high_sections import LARGEST_REACH, absent
 from momentmix.summary.exact.totals import Totals

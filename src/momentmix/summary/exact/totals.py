@@ -33,8 +33,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float
-from momentmix.schema.column import GAUSSIAN
-from momentmix.schema.schema import Schema
+from momentmix.tables.column import GAUSSIAN
+from momentmix.tables.schema import Schema
 from momentmix.summary.exact.fixed_point import QUANTUM_BITS
 from momentmix.summary.exact.high_sections import LARGEST_REACH, without_absent
 from momentmix.summary.exact.integers.frames import reframed

@@ -18,11 +18,11 @@ from numpy.typing import ArrayLike, NDArray
 from momentmix._typing import Float
 from momentmix.errors import InputError, InputTypeError, ShardError
 from momentmix.parallel import usable_cores
-from momentmix.rows.arrays import device_of, is_foreign, namespace, on_device_of, to_numpy
-from momentmix.rows.validation import as_device_rows, as_rows, as_weights, check_values
+from momentmix.arrays import device_of, is_foreign, namespace, on_device_of, to_numpy
+from momentmix.tables.validation import as_device_rows, as_rows, as_weights, check_values
 from momentmix.schema.building import EncodedTable
-from momentmix.schema.joining import joined, plain_schema
-from momentmix.schema.schema import Schema
+from momentmix.tables.schema import joined, plain_schema
+from momentmix.tables.schema import Schema
 from momentmix.summary.exact.totals import Totals
 from momentmix.summary.kernels.choice import host_executor
 from momentmix.summary.kernels.host_feed import feed

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.rows.arrays import (
+from momentmix.arrays import (
     as_float64,
     dtype_name,
     free_bytes,
@@ -35,7 +35,7 @@ from momentmix.rows.arrays import (
     to_numpy,
     to_numpy_later,
 )
-from momentmix.rows.validation import LARGEST_VALUE, check_values
+from momentmix.tables.validation import LARGEST_VALUE, check_values
 from momentmix.summary.kernels.choice import device_executor
 from momentmix.summary.kernels.executor import Units
 from momentmix.summary.layout import Layout

@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from momentmix._typing import Float
 from momentmix.errors import InputError
 from momentmix.parallel import map_in_order
-from momentmix.rows.names import column_label
-from momentmix.schema.schema import Schema
+from momentmix.names import column_label
+from momentmix.tables.schema import Schema
 from momentmix.summary.exact.common_schema import encoded
 from momentmix.summary.exact.totals import Totals, recentered
 from momentmix.summary.kernels.executor import HostExecutor

@@ -13,7 +13,7 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.errors import InputError, printable
 from momentmix.rows.containers import float64_of
-from momentmix.schema.transforms import TRANSFORMS, transformed
+from momentmix.tables.transforms import TRANSFORMS, transformed
 from momentmix.wording import did_you_mean
 
 GAUSSIAN, BERNOULLI, CATEGORICAL, POISSON = "gaussian", "bernoulli", "categorical", "poisson"

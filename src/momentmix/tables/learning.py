@@ -13,10 +13,10 @@ from momentmix._typing import Array, Float
 from momentmix.errors import InputError, InputTypeError
 from momentmix.rows.columns import ALL_COLUMNS, Selection
 from momentmix.rows.labels import MOST_LABELS
-from momentmix.rows.names import column_label
+from momentmix.names import column_label
 from momentmix.rows.source import Missing, check_missing
 from momentmix.schema.cells import Cells, CellTable, read_cells
-from momentmix.schema.column import (
+from momentmix.tables.column import (
     BERNOULLI,
     CATEGORICAL,
     FAMILIES,
@@ -32,8 +32,8 @@ from momentmix.schema.column import (
 )
 from momentmix.schema.encoding import check_numeric, encode_cells, missing_cell
 from momentmix.schema.guessing import guess_columns
-from momentmix.schema.schema import Schema
-from momentmix.schema.transforms import TRANSFORMS
+from momentmix.tables.schema import Schema
+from momentmix.tables.transforms import TRANSFORMS
 
 Families = Mapping[Any, Any] | Schema | None
 CENTER_BITS = 30  # of a center: leaves room to change it exactly, and far more than it needs

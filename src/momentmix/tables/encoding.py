@@ -12,11 +12,11 @@ from momentmix._typing import Array, Float
 from momentmix.errors import InputError, InputTypeError, TableWarning, warn_caller
 from momentmix.native import code, readable
 from momentmix.parallel import map_in_order, usable_cores
-from momentmix.rows.names import column_label
-from momentmix.rows.validation import LARGEST_VALUE, in_range
+from momentmix.names import column_label
+from momentmix.tables.validation import LARGEST_VALUE, in_range
 from momentmix.schema.cells import Cells, CellTable
-from momentmix.schema.column import POISSON, Column
-from momentmix.schema.transforms import check_range, restored
+from momentmix.tables.column import POISSON, Column
+from momentmix.tables.transforms import check_range, restored
 
 _BLOCK = 8192  # rows at a time: they and their features stay in the processor's cache
 _SHARE = 1 << 16  # rows that are worth a thread

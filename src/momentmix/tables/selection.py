@@ -9,7 +9,7 @@ from typing import Protocol
 
 from momentmix.arguments import check_count
 from momentmix.errors import InputError, InputTypeError
-from momentmix.rows.names import check_encodable
+from momentmix.names import check_encodable
 from momentmix.rows.table import Table
 from momentmix.wording import did_you_mean
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from momentmix._typing import Array
 from momentmix.errors import InputError, InputTypeError
 from momentmix.parallel import map_in_order, usable_cores
-from momentmix.rows.arrays import check_real, is_foreign, to_numpy
+from momentmix.arrays import check_real, is_foreign, to_numpy
 from momentmix.rows.columns import ALL_COLUMNS, Selection
 from momentmix.rows.containers import (
     checked_column,
@@ -34,9 +34,9 @@ from momentmix.rows.containers import (
     plain_array,
     warn_integers,
 )
-from momentmix.rows.names import check_feature_names, match_names, names_for
-from momentmix.rows.validation import as_rows, check_shape, is_dask
-from momentmix.schema.column import plain_level
+from momentmix.names import check_feature_names, match_names, names_for
+from momentmix.tables.validation import as_rows, check_shape, is_dask
+from momentmix.tables.column import plain_level
 
 _TIME_TYPES = ("date", "time", "duration", "period", "interval")  # of pandas, polars and Arrow
 _TIMES = (date, time, timedelta, np.datetime64, np.timedelta64)

@@ -15,9 +15,9 @@ import numpy as np
 from momentmix._typing import Float, Int
 from momentmix.errors import InputError
 from momentmix.parallel import few_threads, map_in_order
-from momentmix.rows.arrays import as_float64, namespace, on_device_of, to_numpy
+from momentmix.arrays import as_float64, namespace, on_device_of, to_numpy
 from momentmix.rows.blocks import add_sums, rows_at
-from momentmix.rows.validation import LARGEST_TO_FIT, check_values
+from momentmix.tables.validation import LARGEST_TO_FIT, check_values
 
 Sums = tuple[Any, ...]
 _STRETCHES = 40  # of an excerpt: enough to cover the rows, and long enough to show their order
@@ -34,7 +34,7 @@ class Rows(ABC):
     is_remote : bool
         Whether rows lie on other machines, so that few of them should be taken here.
     row_counts : array of shape (n_rows,) or None
-        How many rows each counts as, where they have weights (`momentmix.rows.weighted`).
+        How many rows each counts as, where they have weights (`momentmix.tables.weights`).
     is_frequency : bool
         Whether a row that counts as several stands for several rows.
     """

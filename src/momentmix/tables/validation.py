@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from momentmix.errors import InputError, InputTypeError
 from momentmix.native import code
 from momentmix.parallel import usable_cores
-from momentmix.rows.arrays import check_real, dtype_name, is_foreign, namespace, to_numpy
+from momentmix.arrays import check_real, dtype_name, is_foreign, namespace, to_numpy
 from momentmix.rows.containers import (
     column_array,
     frame_column,
@@ -29,7 +29,7 @@ from momentmix.rows.containers import (
     plain_array,
     warn_integers,
 )
-from momentmix.rows.names import check_feature_names, column_label, names_for
+from momentmix.names import check_feature_names, column_label, names_for
 
 _MANY = 1 << 18  # values whose check is worth several threads
 _SCAN = 8192  # rows checked together: a block of usual width stays in the processor's cache

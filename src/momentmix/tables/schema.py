@@ -29,7 +29,7 @@ from momentmix.atomic_file import atomic_write
 from momentmix.errors import InputError, NoInputError
 from momentmix.json_fields import Fields, check_version
 from momentmix.schema.cells import read_cells
-from momentmix.schema.column import (
+from momentmix.tables.column import (
     FAMILIES,
     GAUSSIAN,
     Column,
@@ -47,7 +47,7 @@ from momentmix.schema.encoding import (
     encode_cells,
     missing_cell,
 )
-from momentmix.schema.transforms import TRANSFORMS
+from momentmix.tables.transforms import TRANSFORMS
 from momentmix.strict_json import format_strict, parse_strict
 from momentmix.wording import short_repr
 

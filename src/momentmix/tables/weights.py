@@ -25,8 +25,8 @@ from momentmix._typing import Float, Int
 from momentmix.errors import InputError
 from momentmix.parallel import few_threads, map_in_order
 from momentmix.rows.blocks import add_sums
-from momentmix.rows.protocol import ArrayRows, DeviceRows, Rows, Sums
-from momentmix.rows.validation import LARGEST_TO_FIT, as_weights, check_values
+from momentmix.tables.rows import ArrayRows, DeviceRows, Rows, Sums
+from momentmix.tables.validation import LARGEST_TO_FIT, as_weights, check_values
 
 _MOST_REPEATED = 10, 10_000  # times the rows, and rows more: memory stays near that of the rows
 

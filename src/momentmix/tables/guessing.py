@@ -25,9 +25,9 @@ import numpy as np
 from momentmix._typing import Array
 from momentmix.errors import InputError
 from momentmix.rows.csv.kinds import are_dates
-from momentmix.rows.names import column_label
+from momentmix.names import column_label
 from momentmix.schema.cells import Cells, CellTable
-from momentmix.schema.column import BERNOULLI, CATEGORICAL, GAUSSIAN, families_code
+from momentmix.tables.column import BERNOULLI, CATEGORICAL, GAUSSIAN, families_code
 
 HEAD = 1 << 16  # rows that are looked at
 FEW_LEVELS = 50  # more labels of text are an error
