@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isfinite
 from shlex import quote
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from momentmix._typing import Float
+from momentmix._typing import Array, Float
 from momentmix.errors import InputError, printable
-from momentmix.rows.containers import float64_of
 from momentmix.tables.transforms import TRANSFORMS, transformed
 from momentmix.wording import did_you_mean
 
@@ -87,6 +86,9 @@ class Column:
         What is taken of the numbers of a gaussian column, before the center is subtracted.
     other : str or int, optional
         The level of a categorical column that stands for all values that are no level.
+    drops : bool
+        Whether rows with a missing or infinite cell of the column are left out; else such a cell
+        is an error where missing cells are not modeled. No part of the schema as a value.
     """
 
     name: str | None
@@ -96,6 +98,7 @@ class Column:
     center: float = 0.0
     transform: str = ""
     other: Level | None = None
+    drops: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.family not in FAMILIES:
@@ -183,6 +186,23 @@ def check_sizes_of(levels: Sequence[object], label: str) -> None:
     """Raise where an integer is too large for the float64 numbers that cells are."""
     whole = [level for level in levels if is_whole(level)]
     float64_of(np.array(whole, dtype=object), f"the list of levels of {label}")
+
+
+def float64_of(numbers: Array, what: str) -> Float:
+    """Objects that are numbers as float64; `what` has them, in the error for one that is too large.
+
+    Examples
+    --------
+    >>> float64_of(np.array([2, True], dtype=object), "the column").tolist()
+    [2.0, 1.0]
+    """
+    try:
+        return numbers.astype(np.float64)
+    except OverflowError:
+        raise InputError(
+            f"numbers must stay below 2^1000 ≈ 1.07e301 in size; {what} has an integer that is "
+            "larger than all float64 numbers. Write names as text, or set the cell to missing."
+        ) from None
 
 
 def plain_level(level: Any) -> Any:

@@ -1,21 +1,23 @@
-"""Rows, families and what to do with missing cells → a schema, and the rows as features."""
+"""`learn`: rows of tables, families and what to do with missing cells → rows with a schema.
+
+Kinds of columns and their families are guessed from the first rows. Levels, and which columns have
+missing cells, take a pass where there is something to find. What was asked for missing cells is
+decided here: each `Column` holds what becomes of them (``has_missing``, ``drops``).
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from momentmix._typing import Array, Float
 from momentmix.errors import InputError, InputTypeError
-from momentmix.rows.columns import ALL_COLUMNS, Selection
-from momentmix.rows.labels import MOST_LABELS
 from momentmix.names import column_label
-from momentmix.rows.source import Missing, check_missing
-from momentmix.schema.cells import Cells, CellTable, read_cells
+from momentmix.tables.cells import Cells
 from momentmix.tables.column import (
     BERNOULLI,
     CATEGORICAL,
@@ -30,119 +32,77 @@ from momentmix.tables.column import (
     plain_level,
     unknown_family,
 )
-from momentmix.schema.encoding import check_numeric, encode_cells, missing_cell
-from momentmix.schema.guessing import guess_columns
-from momentmix.tables.schema import Schema
+from momentmix.tables.guessing import guess_columns
+from momentmix.tables.schema import Schema, plain_schema
+from momentmix.tables.source import NO_CELL, Kind
+from momentmix.tables.table_rows import Missing, TableRows, check_missing
 from momentmix.tables.transforms import TRANSFORMS
 
 Families = Mapping[Any, Any] | Schema | None
 CENTER_BITS = 30  # of a center: leaves room to change it exactly, and far more than it needs
 SMALLEST_CENTER = 2.0**-900  # its digits are in the range of units
-LOOKED_AT = 1 << 14  # numbers, spread over the rows: a center need not be the mean itself
-MOST_LEVELS = MOST_LABELS  # more are names of rows, not categories
+LOOKED_AT = 1 << 14  # numbers, the first of a column: a center need not be the mean itself
+MOST_LEVELS = 1000  # more are names of rows, not categories
+_MOST_TEXTS = 1 << 20  # of a column whose rare levels are joined
 OTHER = "other"  # the level for all rare ones
+_WITH_LEVELS = (BERNOULLI, CATEGORICAL)
 
 
-class EncodedTable(NamedTuple):
-    """Rows as features.
+def learn(
+    rows: TableRows, families: Families = None, missing: Missing = "error", rare: float = 0.0
+) -> TableRows:
+    """Rows as features, by the families given or guessed, or by a schema.
 
-    Attributes
+    Parameters
     ----------
-    schema : Schema
-    features : array of shape (n_rows, n_features)
-    kept : array of bool, or None
-        Which rows were kept, where some were dropped.
-    notes : tuple of str
-        Which columns were left out, and hints what others could be taken as.
-    """
+    rows : TableRows
+    families, missing, rare
+        As for `schema_from`. With missing="error", as the rows were opened.
 
-    schema: Schema
-    features: Float
-    kept: NDArray[np.bool_] | None = None
-    notes: tuple[str, ...] = ()
-
-    @property
-    def n_dropped(self) -> int:
-        """Number of rows that were left out."""
-        return 0 if self.kept is None else int((~self.kept).sum())
-
-
-def encode_table(
-    rows: Any,
-    families: Families = None,
-    missing: Missing = "error",
-    chosen: Selection = ALL_COLUMNS,
-) -> EncodedTable:
-    """The features of a table in memory, and the schema that gives them; as `schema_from`.
-
-    A schema may stand for `families`. With missing="model", its columns get a feature ``seen``
-    where they have missing cells.
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from momentmix.tables.opening import open_rows
+    >>> rows = open_rows(np.array([[1.5, 0], [np.nan, 2], [2.5, 1]]))
+    >>> learn(rows, {1: "poisson"}, "model").feature_names
+    ('0', '0 seen', '1')
     """
     check_missing(missing)
+    missing = rows.missing if missing == "error" else missing
     if isinstance(families, Schema):
-        table = read_cells(rows, families.column_names, families.n_columns)
-        schema = with_gaps(families, table) if missing == "model" else families
-        return encode_known(table, schema, missing)
-    table = read_cells(rows, None, None, chosen=chosen)
-    found = guessed(table, families, missing, chosen.columns is not None)
-    return encode_known(found.table, found.schema, missing, found.notes)
-
-
-class GuessedTable(NamedTuple):
-    """Columns that are used, how they become features, and notes on the others."""
-
-    table: CellTable
-    schema: Schema
+        return _by_schema(rows, families, missing)
+    asked = by_number(families, rows.column_names, len(rows.kinds))
+    rows = rows.with_texts(_texts(rows, asked))
     notes: tuple[str, ...] = ()
+    if rows.column_names is not None or any(kind.kind == "text" for kind in rows.kinds):
+        head = rows.head()
+        if head is not None:
+            guess = guess_columns(head, rows.column_names, asked, rows.chosen, rare)
+            notes = guess.notes(rows.column_names)
+            kept = [i for i in range(len(head)) if i not in guess.left_out]
+            asked = {k: guess.families[i] for k, i in enumerate(kept) if i in guess.families}
+            rows = rows.selected(kept)
+        elif len(rows.sources) == 1 and any(kind.kind == "text" for kind in rows.kinds):
+            raise InputError("rows must hold at least one row; the source gave none.")
+    if missing != "model" and all(family == GAUSSIAN for family in asked.values()):
+        plain = plain_schema(len(rows.kinds), rows.column_names, missing == "drop")
+        return rows.with_schema(plain, notes)
+    found = _found(rows, asked, missing, rare)
+    schema = schema_of(found, rows.column_names, asked, missing, rare)
+    return rows.with_schema(schema, notes)
 
 
-def guessed(
-    table: CellTable,
-    families: Families,
-    missing: Missing,
-    asked: bool,
-    rare: float = 0.0,
-) -> GuessedTable:
-    """The columns of a table that can be features, with the families given or guessed."""
-    if table.names is None and all(cells.is_number for cells in table.columns):
-        return GuessedTable(table, schema_of_cells(table, by_number(families, table), missing))
-    found = guess_columns(table, by_number(families, table), asked, rare)
-    kept = found.kept(len(table.columns))
-    notes, table = found.notes(table.names), table.selected(kept.numbers)
-    schema = schema_of_cells(table, kept.families, missing, rare)
-    return GuessedTable(table, schema, notes)
+def needs_pass(rows: TableRows, families: Families, missing: Missing) -> bool:
+    """Whether `learn` reads all rows, to find levels or missing cells."""
+    if isinstance(families, Schema):
+        return missing == "model" and not all(column.has_missing for column in families.columns)
+    text = any(kind.kind == "text" for kind in rows.kinds)
+    return missing == "model" or text or families is not None
 
 
-def with_gaps(schema: Schema, table: CellTable) -> Schema:
-    """The schema with a feature ``seen`` for all columns that have missing cells in the table."""
-    for i, (column, cells) in enumerate(zip(schema.columns, table.columns, strict=True)):
-        if not column.has_missing and cells.missing().any():
-            schema = schema.with_column(i, has_missing=True, center=_center(column, cells))
-    return schema
-
-
-def encode_known(
-    table: CellTable,
-    schema: Schema,
-    missing: Missing,
-    notes: tuple[str, ...] = (),
-) -> EncodedTable:
-    """The features of columns of cells, by a schema."""
-    encoded = encode_cells(schema.columns, table)
-    if encoded.left_out is None:
-        return EncodedTable(schema, encoded.features, None, notes)
-    if missing != "drop":
-        raise missing_cell(encoded.left_out, schema.column_names)
-    kept = np.asarray(~encoded.left_out.any(axis=1))
-    if not kept.any():
-        raise InputError(
-            f"every one of the {len(kept)} rows has a missing cell, so that missing='drop' leaves "
-            "none. Leave out columns, or pass missing='model'."
-        )
-    return EncodedTable(schema, encoded.features[kept], kept, notes)
-
-
-def by_number(families: Families, table: CellTable) -> dict[int, Any]:
+def by_number(
+    families: Families, names: tuple[str, ...] | None, n_columns: int
+) -> dict[int, Any]:
     """Families by the number of their column."""
     if families is None:
         return {}
@@ -153,46 +113,149 @@ def by_number(families: Families, table: CellTable) -> dict[int, Any]:
         )
     chosen: dict[int, Any] = {}
     for key, family in families.items():
-        number = number_of(key, table.names, len(table.columns), "families names no column")
+        number = number_of(key, names, n_columns, "families names no column")
         if number in chosen:
             raise InputError(
-                f"families must name a column once; {column_label(number, table.names)} is there "
+                f"families must name a column once; {column_label(number, names)} is there "
                 "by name and by number. Leave one of them out."
             )
         chosen[number] = family
     return chosen
 
 
-def schema_of_cells(
-    table: CellTable, families: dict[int, Any], missing: str, rare: float = 0.0
+def _texts(rows: TableRows, families: Mapping[int, Any]) -> list[int]:
+    """Columns of CSV that are read as text because of their family, though they look otherwise."""
+    texts = []
+    for j, kind in enumerate(rows.kinds):
+        family = families.get(j)
+        is_listed = isinstance(family, Sequence | np.ndarray) and not isinstance(family, str)
+        lists_text = is_listed and any(isinstance(level, str) for level in family or ())
+        # Its first cells do not tell; or they are true and false, and levels of text are given.
+        is_open = (kind.kind == "mixed" or kind == NO_CELL) and family in _WITH_LEVELS
+        if kind.kind == "text" and not (is_listed or family in (None, *_WITH_LEVELS)):
+            raise InputError(
+                f"a {family} column must hold numbers; {column_label(j, rows.column_names)} "
+                f"holds {kind.type}. Convert it, or take it as 'categorical' in families."
+            )
+        if lists_text or (not is_listed and is_open):
+            texts.append(j)
+    return texts
+
+
+# -- what all rows hold -----------------------------------------------------------------------
+
+
+class Found:
+    """What all rows of a column hold, as far as its schema needs it.
+
+    Attributes
+    ----------
+    kind : Kind
+    counts : Counter
+        How often each label of text occurs.
+    numbers : array
+        All different numbers of a column with levels; of another some numbers.
+    has_missing, has_cells : bool
+        Whether there are missing cells, and others.
+    """
+
+    def __init__(self, kind: Kind, family: Any = None, most: int = MOST_LEVELS) -> None:
+        self.kind, self.most = kind, most
+        self._has_levels = isinstance(family, str) and family in _WITH_LEVELS
+        self.counts: Counter[Any] = Counter()
+        self.numbers, self.has_missing, self.has_cells = np.empty(0), False, False
+
+    @property
+    def is_text(self) -> bool:
+        """Whether cells are labels, not numbers."""
+        return bool(self.counts) or self.kind.kind == "text"
+
+    def add(self, cells: Cells, label: str) -> None:
+        """Add the cells of more rows; too many labels are an error, in which `label` is named."""
+        gaps = cells.missing()
+        self.has_missing = self.has_missing or bool(gaps.any())
+        self.has_cells = self.has_cells or not gaps.all()
+        if cells.labels is not None:
+            counts = np.bincount(cells.values[~gaps], minlength=len(cells.labels))
+            for name, count in zip(cells.labels, counts.tolist(), strict=True):
+                self.counts[name] += count
+            if len(self.counts) > self.most:
+                raise InputError(
+                    f"{label} has more than {self.most} different texts: it names rows, or needs "
+                    "fewer levels. Leave it out with exclude= (--exclude), or join levels in a "
+                    "schema (momentmix schema --rare)."
+                )
+        elif self._has_levels:
+            if len(self.numbers) <= MOST_LEVELS:
+                self.numbers = np.union1d(self.numbers, cells.values[~gaps])
+        elif len(self.numbers) < LOOKED_AT:
+            seen = cells.values if not gaps.any() else cells.values[~gaps]
+            self.numbers = np.append(self.numbers, seen[: LOOKED_AT - len(self.numbers)])
+
+
+def _found(
+    rows: TableRows, families: Mapping[int, Any], missing: Missing, rare: float
+) -> list[Found]:
+    """What all rows hold, from a pass over the columns that have something to be found."""
+    most = _MOST_TEXTS if rare else MOST_LEVELS
+    found = [Found(kind, families.get(j), most) for j, kind in enumerate(rows.kinds)]
+    read = [
+        j
+        for j, kind in enumerate(rows.kinds)
+        if missing == "model" or kind.kind == "text" or j in rows.texts
+        or (families.get(j) in _WITH_LEVELS and kind.kind != "bool")
+    ]  # fmt: skip
+    n_rows = 0
+    for cells in rows.batches(read) if read else ():
+        n_rows += len(cells[0].values)
+        for j, own in zip(read, cells, strict=True):
+            source = rows.sources[0]
+            found[j].add(own, f"{source.name}, {source.label(rows.columns[0][j])}")
+    if read and not n_rows:
+        raise InputError("rows must hold at least one row; the source gave none.")
+    for j, own in enumerate(found):
+        own.has_cells = own.has_cells or j not in read
+        if own.kind.kind == "bool":
+            own.numbers = np.array([0.0, 1.0])
+    return found
+
+
+def schema_of(
+    found: Sequence[Found],
+    names: tuple[str, ...] | None,
+    families: Mapping[int, Any],
+    missing: Missing,
+    rare: float = 0.0,
 ) -> Schema:
-    """The schema of columns of cells, with families by the numbers of columns."""
+    """The schema of columns, with families by their numbers."""
     columns = []
-    for i, cells in enumerate(table.columns):
-        name, label = None if table.names is None else table.names[i], column_label(i, table.names)
-        gap = cells.missing()
-        if gap.all():
+    for i, own in enumerate(found):
+        name, label = None if names is None else names[i], column_label(i, names)
+        if not own.has_cells:
             raise InputError(
                 f"{label} has no cell that is not missing: nothing can be learned of it. Leave it "
                 "out; or pass families=schema, the schema of a table that has some."
             )
-        column = _column(name, families.get(i, GAUSSIAN), cells, label, rare)
-        if not column.levels:
-            check_numeric(column, cells, label)
-        if missing == "model" and gap.any():
-            column = replace(column, has_missing=True, center=_center(column, cells))
-        columns.append(column)
+        column = _column(name, families.get(i, GAUSSIAN), own, label, rare)
+        if own.is_text and not column.levels and any(isinstance(x, str) for x in own.counts):
+            raise InputTypeError(
+                f"a {column.family} column must hold numbers; {label} holds text. Convert the "
+                f"column to numbers, or fit with families={{{name!a}: 'categorical'}}."
+            )
+        if missing == "model" and own.has_missing:
+            column = replace(column, has_missing=True, center=_center(column, own))
+        columns.append(replace(column, drops=missing == "drop"))
     return Schema(tuple(columns))
 
 
-def _column(name: str | None, family: Any, cells: Cells, label: str, rare: float) -> Column:
+def _column(name: str | None, family: Any, found: Found, label: str, rare: float) -> Column:
     if isinstance(family, str):
         if family in TRANSFORMS:
             return Column(name, transform=family)
         if family not in FAMILIES:
             raise InputError(unknown_family(family, label))
-        if family in (BERNOULLI, CATEGORICAL):
-            levels, other = _found_levels(family, cells, label, rare)
+        if family in _WITH_LEVELS:
+            levels, other = _found_levels(family, found, label, rare)
             return Column(name, family, levels, other=other)
         return Column(name, family)
     if isinstance(family, Sequence | np.ndarray):
@@ -200,27 +263,94 @@ def _column(name: str | None, family: Any, cells: Cells, label: str, rare: float
     raise InputTypeError(unknown_family(family, label))
 
 
+# -- rows of a known schema -------------------------------------------------------------------
+
+
+def rows_with(
+    schema: Schema, rows: TableRows, owner: str = "the schema", drops: bool = False
+) -> TableRows:
+    """Rows as features of a schema; columns by name where both have names.
+
+    Parameters
+    ----------
+    schema : Schema
+    rows : TableRows
+    owner : str
+        Whose columns they are, for messages.
+    drops : bool
+        Whether rows with missing cells are left out, in columns that model none.
+    """
+    name = rows.sources[0].name
+    rows = rows.selected(schema.places_in(rows.column_names, len(rows.kinds), owner, name))
+    texts = []
+    for j, (column, kind) in enumerate(zip(schema.columns, rows.kinds, strict=True)):
+        has_texts = bool(column.levels) and isinstance(column.levels[0], str)
+        place = rows.sources[0].label(rows.columns[0][j])
+        if rows.sources[0].nulls:
+            if has_texts:
+                texts.append(j)
+            _check_nulls(column, rows, place)
+        if kind.kind == "text" and not column.levels and not kind.order:
+            raise InputError(
+                f"{name}: {place} is {kind.type}, and {owner} has {column.family} for it. Correct "
+                "the schema, or convert the column."
+            )
+    rows = rows.with_texts(texts)
+    columns = (replace(column, drops=drops and not column.has_missing) for column in schema.columns)
+    return rows.with_schema(Schema(tuple(columns)))
+
+
+def _check_nulls(column: Column, rows: TableRows, place: str) -> None:
+    """Raise where a level reads as a missing cell."""
+    lost = [level for level in column.levels if level in rows.sources[0].nulls]
+    if lost:
+        raise InputError(
+            f"{rows.sources[0].name}: the level {lost[0]!a} of {place} reads as a missing cell. "
+            "Pass na_values (--na-values), the texts that stand for missing cells in this file, "
+            "without it; or rename the level."
+        )
+
+
+def _by_schema(rows: TableRows, schema: Schema, missing: Missing) -> TableRows:
+    """Rows as features of a schema; with more features ``seen`` where cells are missing."""
+    rows = rows_with(schema, rows, drops=missing == "drop")
+    if needs_pass(rows, schema, missing):
+        found = [Found(kind) for kind in rows.kinds]
+        for cells in rows.batches(range(len(found))):
+            for own, new in zip(found, cells, strict=True):
+                own.add(new, "a column")
+        for i, (column, own) in enumerate(zip(schema.columns, found, strict=True)):
+            if own.has_missing and not column.has_missing:
+                schema = schema.with_column(i, has_missing=True, center=_center(column, own))
+        rows = rows.with_schema(schema)
+    return rows
+
+
 # -- levels -----------------------------------------------------------------------------------
 
 
 def _found_levels(
-    family: str, cells: Cells, label: str, rare: float
+    family: str, found: Found, label: str, rare: float
 ) -> tuple[tuple[Level, ...], str | None]:
     """All levels of a column, those of its type or those that occur; and the one for others."""
-    if cells.labels is None:
-        found = np.unique(cells.values[~cells.missing()]).tolist()
-        if cells.are_bools:
-            found = [bool(value) for value in found]
-        if set(found) <= {0, 1} and family == BERNOULLI:
-            return (False, True) if cells.are_bools else (0, 1), None
+    if not found.is_text:
+        values = found.numbers.tolist()
+        if found.kind.kind == "bool":
+            values = [bool(value) for value in values]
+        if set(values) <= {0, 1} and family == BERNOULLI:
+            return (False, True) if found.kind.kind == "bool" else (0, 1), None
     else:
-        found = list(cells.labels)
-    found, other = _without_rare(found, cells, rare)
-    levels = _checked_levels([*found, *filter(None, [other])], label, len(found))
-    if cells.order != "ordered":
+        values = list(found.counts)
+    values, other = _without_rare(values, found, rare)
+    levels = _checked_levels([*values, *filter(None, [other])], label, len(values))
+    if found.kind.order != "ordered":
         levels = tuple(sorted(levels, key=lambda level: (level == other, level)))
     if family == BERNOULLI and len(levels) != 2:
-        raise _not_two(levels, cells, label)
+        raise InputError(
+            f"a bernoulli column must have two levels; {label} has {len(levels)}: beside "
+            f"{levels[0]!a} and {levels[1]!a} there is {levels[2]!a}. Correct the cells, or take "
+            "the column as 'categorical' in families."
+        )
     return levels, other
 
 
@@ -249,30 +379,14 @@ def _checked_levels(found: list[Any], label: str, n_found: int | None = None) ->
     return tuple(levels)
 
 
-def _not_two(levels: Sequence[Level], cells: Cells, label: str) -> InputError:
-    """The error for a yes/no column of more than two levels."""
-    first_two = set(levels[:2])
-    if cells.labels is None:
-        others = ~np.isin(cells.values, list(first_two)) & ~cells.missing()
-    else:
-        others = np.isin(
-            cells.values, [i for i, x in enumerate(cells.labels) if x not in first_two]
-        )
-    row = int(np.argmax(others))
-    return InputError(
-        f"a bernoulli column must have two levels; {label} has {len(levels)}: beside "
-        f"{levels[0]!a} and {levels[1]!a}, row {row} is {cells.text(row)}. Correct the cell, or "
-        "take the column as 'categorical' in families."
-    )
-
-
-def _without_rare(levels: list[Any], cells: Cells, rare: float) -> tuple[list[Any], str | None]:
+def _without_rare(
+    levels: list[Any], found: Found, rare: float
+) -> tuple[list[Any], str | None]:
     """Levels of text that are frequent, and one for all others where some are rare."""
-    if not rare or cells.labels is None or not all(map(is_text, levels)):
+    if not rare or not found.is_text or not all(map(is_text, levels)):
         return levels, None
-    counts = cells.label_counts
-    least = rare * counts.sum()
-    frequent = [level for level, count in zip(levels, counts, strict=True) if count >= least]
+    least = rare * found.counts.total()
+    frequent = [level for level in levels if found.counts[level] >= least]
     if len(frequent) >= len(levels) - 1 or not frequent:
         return levels, None
     other = OTHER
@@ -284,14 +398,11 @@ def _without_rare(levels: list[Any], cells: Cells, rare: float) -> tuple[list[An
 # -- centers ----------------------------------------------------------------------------------
 
 
-def _center(column: Column, cells: Cells) -> float:
+def _center(column: Column, found: Found) -> float:
     """A short number near the mean of the cells that are seen; 0 where the column has no center."""
-    if column.family != GAUSSIAN or cells.labels is not None:
+    if column.family != GAUSSIAN or found.is_text or not len(found.numbers):
         return 0.0
-    sample = cells.values[:: -(-len(cells.values) // LOOKED_AT)]
-    if np.isnan(sample).all():
-        sample = cells.values
-    return short_mean(column.transformed(sample[~np.isnan(sample)]))
+    return short_mean(column.transformed(found.numbers))
 
 
 def short_mean(values: Array) -> float:

@@ -1,4 +1,4 @@
-"""`open_rows`: anything that holds rows → a `RowSource`."""
+"""`open_table`: anything that holds a table → sources; `open_rows`: the same → rows."""
 
 from __future__ import annotations
 
@@ -7,32 +7,151 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from momentmix.arguments import check_count
-from momentmix.errors import InputError, InputTypeError, NoInputError, without_secrets
-from momentmix.rows.columns import choose_columns, match_columns, usable_columns
-from momentmix.rows.csv.compression import PACKINGS, split_packing
-from momentmix.rows.csv.dialect import Dialect
-from momentmix.rows.formats.memory_tables import memory_table
-from momentmix.rows.formats.queries import is_query, query_table
-from momentmix.rows.formats.remote import can_fetch, fetched, is_address, name_at, remote_files
-from momentmix.rows.header import header_notes
-from momentmix.rows.source import Missing, RowSource, check_missing
-from momentmix.rows.table import FileTable, Table
+from momentmix.errors import (
+    InputError,
+    InputTypeError,
+    NoInputError,
+    TableWarning,
+    warn_caller,
+    without_secrets,
+)
+from momentmix.tables.compression import PACKINGS, split_packing
+from momentmix.tables.copies import (
+    can_fetch,
+    copied_stream,
+    fetched,
+    is_address,
+    name_at,
+    remote_files,
+)
+from momentmix.tables.dialect import Dialect
+from momentmix.tables.memory import MemoryTable
+from momentmix.tables.queries import query_source
+from momentmix.tables.selection import choose_columns, match_columns, usable_columns
+from momentmix.tables.source import FileSource, Source
+from momentmix.tables.table_rows import Missing, TableRows, check_missing
+from momentmix.wording import did_you_mean
 
 _TEXT = (".csv", ".tsv", ".jsonl", ".ndjson")
 _SUFFIXES = (".npy", ".parquet", ".arrow", ".feather", ".xlsx", *_TEXT)
 _KNOWN = f"{', '.join(_SUFFIXES)}; the last four also with {', '.join(PACKINGS)}"
 # Sums of moments are fastest from about 100,000 rows on; a few blocks are in memory at a time.
 _MOST_ROWS, _BLOCK_BYTES = 1 << 17, 1 << 24
-
+_OF_FILES = ("na_values", "delimiter", "decimal", "thousands", "header", "by_name")
+_BESIDE = ("families", "missing")  # keywords that all functions with `Reading` have
 _BY_HAND = (
     "Download it first, or pipe its CSV to '-', e.g. curl -s https://… | momentmix summarize - -o "
     "x.mms."
 )
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How tables are read: keywords of `open_rows` that `fit` and `summarize` have too.
+
+    Attributes
+    ----------
+    columns, exclude, numeric_only
+        Which columns to take, of files and of tables in memory.
+    na_values, delimiter, decimal, thousands, header, by_name
+        For files.
+    """
+
+    columns: Sequence[str | int] | None = None
+    exclude: Sequence[str | int] | None = None
+    numeric_only: bool = False
+    na_values: Sequence[str] | None = None
+    delimiter: str | None = None
+    decimal: str = "."
+    thousands: str | None = None
+    header: bool | None = None
+    by_name: bool = False
+
+    @classmethod
+    def of(cls, options: dict[str, Any]) -> Reading:
+        """Options by name; an unknown one is an error, as of a function.
+
+        Examples
+        --------
+        >>> Reading.of({"exclude": ["id"]}).exclude
+        ['id']
+        """
+        known = [field.name for field in fields(cls)]
+        for name in options:
+            if name not in known:
+                raise TypeError(
+                    f"unexpected keyword argument {name!r}; keywords for reading tables are "
+                    f"{', '.join(known)}.{did_you_mean(name, (*known, *_BESIDE))}"
+                )
+        return cls(**options)
+
+    @property
+    def dialect(self) -> Dialect:
+        """The characters of text files."""
+        nulls = self.na_values
+        if nulls is not None:
+            nulls = [nulls] if isinstance(nulls, str) else list(nulls)
+            if not all(isinstance(text, str) for text in nulls):
+                raise InputTypeError(
+                    f"na_values must be strings, as they stand in the file; got {nulls}."
+                )
+            nulls = tuple(nulls)
+        return Dialect(self.delimiter, self.decimal, self.thousands, nulls, self.header)
+
+    def open(
+        self,
+        data: Any,
+        missing: Missing = "error",
+        expected: Sequence[str] | None = None,
+        block_rows: int | None = None,
+    ) -> TableRows:
+        """The rows of anything that holds a table, or of sources that are open already.
+
+        A first line of numbers that was taken for names is a note, unless these are expected.
+        """
+        check_missing(missing)
+        are_open = isinstance(data, list) and data and all(isinstance(x, Source) for x in data)
+        sources = data if are_open else open_table(data, self, expected)
+        guessed, columns = header_notes(sources, expected), self.columns
+        if columns is None and expected is not None and sources[0].column_names is not None:
+            columns = list(expected)
+        first = choose_columns(sources[0], columns)
+        others = [match_columns(sources[0], first, x, columns is None) for x in sources[1:]]
+        chosen = [first, *others]
+        places, notes = usable_columns(
+            sources, chosen, self.exclude, self.numeric_only, columns is not None
+        )
+        chosen = [[numbers[k] for k in places] for numbers in chosen]
+        if block_rows is None:
+            fitting = max(1, min(_MOST_ROWS, _BLOCK_BYTES // (8 * len(places))))
+            block_rows = 1 << (fitting.bit_length() - 1)  # parts of a file are whole blocks
+        notes = (*guessed, *notes)
+        by_name, are_chosen = self.by_name, columns is not None
+        return TableRows(sources, chosen, missing, block_rows, by_name, are_chosen, notes)
+
+    def check_in_memory(self) -> None:
+        """Raise where an option for files was given."""
+        for name in _OF_FILES:
+            if getattr(self, name) != getattr(READ_ALL, name):
+                raise InputError(
+                    f"{name} is for files; the rows are in memory. Leave it out, and convert "
+                    "the columns."
+                )
+
+    def check_nothing(self, what: str) -> None:
+        """Raise where any option was given for what is no table."""
+        for field in fields(self):
+            if getattr(self, field.name) != field.default:
+                raise InputError(f"{field.name} is for tables; {what}. Leave it out.")
+
+
+READ_ALL = Reading()
 
 
 def open_rows(
@@ -50,7 +169,7 @@ def open_rows(
     thousands: str | None = None,
     header: bool | None = None,
     by_name: bool = False,
-) -> RowSource:
+) -> TableRows:
     """Open rows wherever they are, to read them in blocks as often as needed.
 
     Parameters
@@ -96,7 +215,7 @@ def open_rows(
 
     Returns
     -------
-    RowSource
+    TableRows
         With ``n_features``, ``feature_names``, ``n_rows`` and ``blocks()``.
 
     Examples
@@ -106,46 +225,34 @@ def open_rows(
     >>> [block.tolist() for block in source.blocks()]
     [[[1.0], [3.0], [5.0]]]
     """
-    check_missing(missing)
-    dialect = Dialect(delimiter, decimal, thousands, checked_nulls(na_values), header)
     if block_rows is not None:
         check_count("block_rows", block_rows, 1)
-    tables = tables_of(source, dialect)
-    guessed = header_notes(tables, expected)
-    if columns is None and expected is not None and tables[0].column_names is not None:
-        columns = list(expected)
-    first = choose_columns(tables[0], columns)
-    others = [match_columns(tables[0], first, table, columns is None) for table in tables[1:]]
-    chosen = [first, *others]
-    places, notes = usable_columns(tables, chosen, exclude, numeric_only, columns is not None)
-    chosen = [[numbers[k] for k in places] for numbers in chosen]
-    if block_rows is None:
-        fitting = max(1, min(_MOST_ROWS, _BLOCK_BYTES // (8 * len(places))))
-        block_rows = 1 << (fitting.bit_length() - 1)  # parts of a file are whole blocks
-    notes = (*guessed, *notes)
-    return RowSource(tables, chosen, missing, block_rows, by_name, columns is not None, notes)
+    reading = Reading(
+        columns, exclude, numeric_only, na_values, delimiter, decimal, thousands, header, by_name
+    )
+    return reading.open(source, missing, expected, block_rows)
 
 
-def checked_nulls(na_values: Sequence[str] | None) -> tuple[str, ...] | None:
-    """Texts that stand for a missing cell, as a tuple; None for the usual ones."""
-    if na_values is None:
-        return None
-    texts = [na_values] if isinstance(na_values, str) else list(na_values)
-    if not all(isinstance(text, str) for text in texts):
-        raise InputTypeError(f"na_values must be strings, as they stand in the file; got {texts}.")
-    return tuple(texts)
+# -- sources ----------------------------------------------------------------------------------
 
 
-# -- tables of a source -----------------------------------------------------------------------
+def open_table(
+    data: Any, reading: Reading = READ_ALL, expected: Sequence[str] | None = None
+) -> list[Source]:
+    """The sources of anything that holds a table, one for each file.
 
-
-def tables_of(source: Any, dialect: Dialect) -> list[Table]:
-    """The tables that a source is, before columns are chosen."""
-    if isinstance(source, Table):
-        return [source]
-    if isinstance(source, list) and source and all(isinstance(x, Table) for x in source):
-        return list(source)
-    names = path_list(source)
+    Parameters
+    ----------
+    data : object
+        As for `open_rows`.
+    reading : Reading
+    expected : sequence of str, optional
+        Names that will be asked for; see `MemoryTable`.
+    """
+    dialect = reading.dialect
+    if isinstance(data, Source):
+        return [data]
+    names = path_list(data)
     if names:
         files = [file for name in names for file in _files(name)]
         repeated = sorted(
@@ -154,38 +261,55 @@ def tables_of(source: Any, dialect: Dialect) -> list[Table]:
         if repeated:
             raise InputError(f"the same file is given twice: {', '.join(repeated[:5])}.")
         return _agreed([_open_any(file, dialect) for file in files], dialect)
-    query = query_table(source)
+    query = query_source(data)
     if query is not None:
         return [query]
-    if _is_stream(source):
-        from momentmix.rows.formats.streams import stream_table
-
-        return [stream_table(source, dialect, open_file)]
-    if hasattr(source, "__next__"):
+    if _is_stream(data):
+        return [open_file(copied_stream(data), dialect)]
+    if hasattr(data, "__next__"):
         raise InputTypeError(
             "rows must be readable more than once; an iterator is not. Pass an array or a file."
         )
-    return [memory_table(source)]
+    return [MemoryTable(data, expected=expected)]
 
 
-def _agreed(tables: list[Table], dialect: Dialect) -> list[Table]:
-    """Tables of several files; a first line of numbers holds names in all of them, or in none."""
-    guessed = [t for t in tables if t.header_note is not None and t.column_names is not None]
-    others = [t for t in tables if t.column_names is None]
+def _agreed(sources: list[Source], dialect: Dialect) -> list[Source]:
+    """Sources of several files; a first line of numbers holds names in all of them, or in none."""
+    guessed = [x for x in sources if x.header_note is not None and x.column_names is not None]
+    others = [x for x in sources if x.column_names is None]
     if not guessed or not others:
-        return tables
-    header = all(table.first_line == guessed[0].first_line for table in others)
+        return sources
+    header = all(source.first_line == guessed[0].first_line for source in others)
     changed, dialect = others if header else guessed, replace(dialect, header=header)
     return [
-        open_file(table.source, dialect) if table in changed and isinstance(table, FileTable)
-        else table
-        for table in tables
-    ]  # fmt: skip
+        open_file(source.given_path, dialect)
+        if source in changed and isinstance(source, FileSource)
+        else source
+        for source in sources
+    ]
+
+
+def header_notes(
+    sources: Sequence[Source], expected: Sequence[str] | None = None
+) -> tuple[str, ...]:
+    """A note on first lines that were taken for names, of all sources; not of expected names."""
+    found = [source for source in sources if source.header_note]
+    names = found[0].column_names if found else ()
+    if not found or (expected is not None and (names is None or {*expected} <= {*names})):
+        return ()
+    more = f" (so in {len(found) - 1} more files)" if len(found) > 1 else ""
+    return (f"{found[0].header_note}{more}",)
+
+
+def warn_of_header(sources: Sequence[Source], expected: Sequence[str] | None) -> None:
+    """Warn where rows that a model reads lack a first line which was taken for names."""
+    for note in header_notes(sources, expected):
+        warn_caller(f"{note}.", TableWarning)
 
 
 def can_open(data: Any) -> bool:
     """Whether this is a path, a list of paths, a stream or a query, which `open_rows` opens."""
-    return bool(path_list(data)) or is_query(data) or _is_stream(data)
+    return bool(path_list(data)) or query_source(data) is not None or _is_stream(data)
 
 
 def _is_stream(source: Any) -> bool:
@@ -256,7 +380,7 @@ def _suffix(name: str) -> str:
     return known and name.lower()[len(bare) - len(known) :]
 
 
-def _open_any(file: Path | str, dialect: Dialect) -> Table:
+def _open_any(file: Path | str, dialect: Dialect) -> Source:
     if isinstance(file, Path):
         return open_file(file, dialect)
     suffix = _suffix(name_at(file))
@@ -265,32 +389,32 @@ def _open_any(file: Path | str, dialect: Dialect) -> Table:
     return open_file(fetched(file, suffix), dialect)
 
 
-def open_file(path: str | os.PathLike[str], dialect: Dialect) -> Table:
-    """A data file as a table, by the ending of its name."""
+def open_file(path: str | os.PathLike[str], dialect: Dialect) -> Source:
+    """The source of a data file, by the ending of its name."""
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise InputError(f"{path} is not a regular file; give a file, or pipe CSV to '-'.")
     suffix, _ = split_packing(_suffix(os.path.basename(path)))
-    if suffix == ".npy":
-        from momentmix.rows.formats.npy import NpyFile
+    if suffix not in _FORMATS:
+        raise _unknown(path)
+    module, name = _FORMATS[suffix]
+    opener = getattr(import_module(f"momentmix.tables.{module}"), name)
+    source: Source = opener(path, dialect) if suffix in _WITH_DIALECT else opener(path)
+    return source
 
-        return NpyFile(path)
-    if suffix in (".parquet", ".arrow", ".feather"):
-        from momentmix.rows.formats.arrow_files import ArrowFile, ParquetFile
 
-        return ParquetFile(path) if suffix == ".parquet" else ArrowFile(path)
-    if suffix in (".csv", ".tsv"):
-        from momentmix.rows.csv.reader import CsvFile
-
-        return CsvFile(path, dialect)
-    if suffix in (".jsonl", ".ndjson"):
-        from momentmix.rows.formats.json_lines import JsonLinesFile
-
-        return JsonLinesFile(path)
-    if suffix == ".xlsx":
-        from momentmix.rows.formats.excel import ExcelFile
-
-        return ExcelFile(path, dialect)
-    raise _unknown(path)
+# What reads a format is imported where a file has it.
+_FORMATS = {
+    ".npy": ("npy", "NpyFile"),
+    ".parquet": ("arrow_files", "ParquetFile"),
+    ".arrow": ("arrow_files", "ArrowFile"),
+    ".feather": ("arrow_files", "ArrowFile"),
+    ".csv": ("csv_file", "CsvFile"),
+    ".tsv": ("csv_file", "CsvFile"),
+    ".jsonl": ("json_lines", "JsonLinesFile"),
+    ".ndjson": ("json_lines", "JsonLinesFile"),
+    ".xlsx": ("excel", "ExcelFile"),
+}
+_WITH_DIALECT = (".csv", ".tsv", ".xlsx")
 
 
 def _unknown(path: object) -> InputError:

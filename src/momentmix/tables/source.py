@@ -137,9 +137,13 @@ class Source(ABC):
         """The place of a row in words."""
         return f"row {row}"
 
-    def head(self, columns: Sequence[int]) -> Batch | None:
+    def integer(self, row: int, column: int) -> int | None:
+        """The integer that is written in a field of CSV; None where it is none."""
+        return None
+
+    def head(self, columns: Sequence[int], as_text: Sequence[int] = ()) -> Batch | None:
         """The first batch; None if there are no rows."""
-        batches = self.batches(columns)
+        batches = self.batches(columns, as_text=as_text)
         return next((batch for batch in batches if batch.n_rows), None)
 
     def plan(self, columns: Sequence[int], once: bool) -> None:
