@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,9 @@ def batch_rows(n_columns: int) -> int:
     return 1 << (fitting.bit_length() - 1)
 
 
-def numbered(batches: Iterator[Any], position: int = 0) -> Iterator[Batch]:
-    """Record batches from outside, checked, numbered from a row on, and cut where they are long."""
-    for batch in map(checked, batches):
+def numbered(batches: Iterable[Any], position: int = 0) -> Iterator[Batch]:
+    """Record batches that are `checked`, numbered from a row on, and cut where they are long."""
+    for batch in batches:
         for first in range(0, batch.num_rows, BATCH_ROWS):
             part = batch.slice(first, BATCH_ROWS)
             yield Batch(position + first, part.num_rows, part.columns)
@@ -70,7 +70,7 @@ class ParquetFile(ArrowFileSource):
         for batch in file.iter_batches(rows, row_groups=groups, columns=names):
             # pyarrow gives all columns of a name, and parts of nested ones, in file order.
             places = {key: i for i, key in enumerate(_occurrences(batch.schema.names))}
-            yield batch.select([places[keys[i]] for i in columns])
+            yield checked(batch.select([places[keys[i]] for i in columns]))
 
 
 def _occurrences(names: Sequence[str]) -> list[tuple[str, int]]:
@@ -133,4 +133,4 @@ class ArrowFile(ArrowFileSource):
                 whole = iter(reader)
             else:
                 whole = (reader.get_batch(i) for i in range(reader.num_record_batches))
-            yield from numbered(batch.select(order) for batch in whole)
+            yield from numbered(checked(batch.select(order)) for batch in whole)

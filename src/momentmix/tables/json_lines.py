@@ -18,7 +18,7 @@ from momentmix.errors import InputError
 from momentmix.rows.csv.compression import Unpacked, split_packing
 from momentmix.rows.fingerprint import TextDigest
 from momentmix.tables.arrow_files import numbered
-from momentmix.tables.source import ArrowFileSource, Batch, arrow_kind
+from momentmix.tables.source import ArrowFileSource, Batch, arrow_kind, checked
 
 CHUNK = 1 << 22  # bytes read at a time
 LONGEST = 1 << 25  # bytes of a line
@@ -45,7 +45,7 @@ class JsonLinesFile(ArrowFileSource):
         fields = [self.schema.field(i) for i in columns]
         with self._refuse_unreadable():
             yield from numbered(
-                batch
+                checked(batch)
                 for line, chunk in self._chunks()
                 for batch in self._parsed(line, chunk, fields).to_batches()
             )
