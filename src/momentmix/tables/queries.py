@@ -1,0 +1,338 @@
+"""Sources of Arrow data that are no data frames: queries, datasets and streams of batches.
+
+A query (a polars LazyFrame, a DuckDB relation) runs once, for the columns that are read; what it
+gives is kept from then on, because another run could give the rows in another order. So is a stream
+of batches, which can be read once only. Where one pass is all (`Source.plan`), the rows are worked
+on as they come, and none are kept. A dataset is scanned in each pass: its order is that of its
+files.
+
+No library is imported; sources are recognized by their classes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from itertools import chain
+from typing import Any
+
+from momentmix.errors import InputError
+from momentmix.parallel import read_ahead
+from momentmix.rows.containers import is_frame
+from momentmix.tables.arrow_files import ArrowFile, batch_rows, numbered
+from momentmix.tables.copies import LocalCopy
+from momentmix.tables.source import BATCH_ROWS, ArrowSource, Batch, arrow_kind, checked
+
+_LEAST_ROWS = 1 << 12  # of a batch
+_AHEAD = {"batch_readahead": 4, "fragment_readahead": 2}  # pyarrow's 16 and 4 take much memory
+# In memory: writing and reading a file takes a fifteenth of the time of a summary with text.
+KEPT_BYTES = 1 << 28
+
+
+def query_source(data: Any) -> ArrowSource | None:
+    """A query, dataset or stream of record batches as a source; None if it is something else."""
+    kind = _kind(data)
+    return None if kind is None else kind(data)
+
+
+def is_query(data: Any) -> bool:
+    """Whether `data` is a query, a dataset or a stream of record batches."""
+    return _kind(data) is not None
+
+
+def _kind(data: Any) -> type[_Dataset | _Query] | None:
+    library = type(data).__module__.partition(".")[0].lstrip("_")
+    if library == "polars" and type(data).__name__ == "LazyFrame":
+        return _LazyFrame  # asked for its columns, it warns
+    if library == "duckdb" and type(data).__name__ == "DuckDBPyRelation":
+        return _DuckRelation  # has the names of its columns as attributes
+    datasets = sys.modules.get("pyarrow.dataset")
+    if datasets is not None and isinstance(data, datasets.Dataset):
+        return _Dataset
+    if datasets is not None and isinstance(data, datasets.Scanner):
+        return _Scanner
+    is_array = hasattr(data, "to_numpy")  # columns of polars and pandas have streams, too
+    is_stream = hasattr(data, "__arrow_c_stream__") and not is_array and not is_frame(data)
+    return _Stream if is_stream else None
+
+
+class _Dataset(ArrowSource):
+    """A pyarrow Dataset, scanned in each pass."""
+
+    name = "the dataset"
+
+    def __init__(self, data: Any) -> None:
+        self.data = data
+        self._read_schema()
+
+    def _open(self) -> None:
+        self.schema = self.data.schema
+
+    def mark(self) -> str:
+        """Digest of the schema: the rows are not known before they are read."""
+        return hashlib.sha256(str(self.schema).encode()).hexdigest()
+
+    def batches(
+        self, columns: Sequence[int], start: int = 0, as_text: Sequence[int] = ()
+    ) -> Iterator[Batch]:
+        """All batches of a scan."""
+        names = [self.schema.names[i] for i in columns]
+        size = {"batch_size": max(batch_rows(len(names)), _LEAST_ROWS), **_AHEAD}
+        with self._refuse_unreadable():
+            yield from numbered(map(checked, self.data.to_batches(columns=names, **size)))
+
+
+class _Query(_Dataset):
+    """A query, which runs when its rows are read for the first time."""
+
+    name = "the query"
+    reads_ahead = True
+
+    def __init__(self, data: Any) -> None:
+        self._planned: tuple[int, ...] = ()
+        self._is_once = False
+        self._run: _Run | None = None  # of which nothing but the head was read
+        self._spool: _Spool | None = None
+        super().__init__(data)
+
+    def plan(self, columns: Sequence[int], once: bool) -> None:
+        """The next run gives these columns; its rows are kept unless one pass is all."""
+        self._planned, self._is_once = tuple(columns), once and self._spool is None
+
+    def head(self, columns: Sequence[int]) -> Batch | None:
+        """The first batch; where one pass is all, it is kept for that."""
+        if not self._is_once:
+            return super().head(columns)
+        with self._refuse_unreadable():
+            run = self._started(columns)
+            first = [] if run.head() is None else [run.head()]
+        return next(numbered(_chosen(first, run.columns, columns)), None)
+
+    def batches(
+        self, columns: Sequence[int], start: int = 0, as_text: Sequence[int] = ()
+    ) -> Iterator[Batch]:
+        """All batches, as they come or from where they are kept."""
+        with self._refuse_unreadable():
+            if not self._is_once:
+                yield from self._kept(columns).batches(columns)
+                return
+            run, self._run = self._started(columns), None
+            self._is_once = False  # a second pass is another run
+            with closing(run):
+                yield from numbered(_chosen(run.batches, run.columns, columns))
+
+    def _kept(self, columns: Sequence[int]) -> _Spool:
+        """The rows of the run, which is now if there was none."""
+        if self._spool is None or not {*columns} <= {*self._spool.columns}:
+            self._spool = None
+            run, self._run = self._started(columns), None
+            with closing(run):
+                self._spool = _Spool(self.name, run, self.reads_ahead)
+        return self._spool
+
+    def _started(self, columns: Sequence[int]) -> _Run:
+        """The run that was begun for the head, if it gives these columns; else another one."""
+        if self._run is None or not {*columns} <= {*self._run.columns}:
+            self._run = None
+            run_columns = self._run_columns(columns)
+            fields = [self.schema.field(i) for i in run_columns]
+            self._run = _Run(run_columns, fields, self._begin(run_columns))
+        return self._run
+
+    def _run_columns(self, columns: Sequence[int]) -> tuple[int, ...]:
+        """The columns of a run where these are to be read."""
+        return tuple(sorted({*columns, *self._planned}))
+
+    def _begin(self, columns: Sequence[int]) -> Iterable[Any]:
+        """Record batches with these columns."""
+        raise NotImplementedError
+
+
+class _Run:
+    """Record batches that come once, with columns of these types."""
+
+    def __init__(self, columns: tuple[int, ...], fields: Sequence[Any], batches: Any) -> None:
+        import pyarrow
+
+        self.columns, self.schema, self._source = columns, pyarrow.schema(fields), batches
+        self.batches = (_typed(checked(batch), self.schema) for batch in batches)
+
+    def head(self) -> Any:
+        """The first batch with rows, which is given again; None if there is none."""
+        first = next((batch for batch in self.batches if batch.num_rows), None)
+        if first is not None:
+            self.batches = chain([first], self.batches)
+        return first
+
+    def close(self) -> None:
+        """End the run: a connection of DuckDB has one open result only."""
+        getattr(self._source, "close", lambda: None)()
+
+
+class _Spool:
+    """The rows of a run: the first in memory, the others in a temporary file.
+
+    Text that repeats becomes a dictionary, which is coded once.
+    """
+
+    def __init__(self, name: str, run: _Run, reads_ahead: bool) -> None:
+        from pyarrow import ipc
+
+        self.columns, self._memory, n_bytes = run.columns, [], 0
+        self._file: ArrowFile | None = None
+        schema = _repeating(run.schema, run.head())
+        given = read_ahead(run.batches) if reads_ahead else run.batches
+        batches = (_typed(batch, schema) for batch in given)
+        for batch in batches:
+            n_bytes += batch.get_total_buffer_size()
+            if n_bytes > KEPT_BYTES:
+                break
+            self._memory.append(batch)
+        else:
+            return
+        copy = LocalCopy(name, ".arrow")
+        # In the stream format each batch may have its own dictionaries.
+        with copy.filling(), ipc.new_stream(os.fspath(copy), schema) as writer:
+            for rest in chain([batch], batches):
+                writer.write_batch(rest)
+        self._file = ArrowFile(copy)
+
+    def batches(self, columns: Sequence[int]) -> Iterator[Batch]:
+        """Batches in the order in which they came."""
+        yield from numbered(_chosen(self._memory, self.columns, columns))
+        if self._file is not None:
+            position = sum(batch.num_rows for batch in self._memory)
+            for batch in self._file.batches([self.columns.index(i) for i in columns]):
+                yield batch._replace(first_row=position + batch.first_row)
+
+
+def _chosen(batches: Iterable[Any], given: Sequence[int], columns: Sequence[int]) -> Iterator[Any]:
+    """Record batches of given columns with some of these only."""
+    places = [given.index(i) for i in columns]
+    return (batch.select(places) for batch in batches)
+
+
+def _repeating(schema: Any, first: Any) -> Any:
+    """The schema with dictionaries for text that repeats in the first batch."""
+    import pyarrow
+
+    for k, field in enumerate(schema if first is not None else ()):
+        if arrow_kind(field.type).kind == "text" and not pyarrow.types.is_dictionary(field.type):
+            found = first.column(k).dictionary_encode()
+            if len(found.dictionary) <= len(found) // 2:
+                type_ = pyarrow.dictionary(pyarrow.int32(), field.type)
+                schema = schema.set(k, field.with_type(type_))
+    return schema
+
+
+def _typed(batch: Any, schema: Any) -> Any:
+    """A record batch cast to the types of a schema, which may be dictionaries."""
+    import pyarrow
+
+    arrays = []
+    for column, type_ in zip(batch.columns, schema.types, strict=True):
+        if pyarrow.types.is_dictionary(type_) and not hasattr(column, "dictionary"):
+            column = column.dictionary_encode()
+        arrays.append(column if column.type == type_ else column.cast(type_))
+    return pyarrow.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+class _EngineQuery(_Query):
+    """A query of an engine, whose errors become an `InputError`."""
+
+    _error = ("", "")  # what all errors of the engine are: a module, and the name there
+    _shown = ""
+
+    @contextmanager
+    def _refuse_unreadable(self) -> Iterator[None]:
+        module, name = self._error
+        with super()._refuse_unreadable():
+            try:
+                yield
+            except getattr(sys.modules[module], name) as error:
+                raise self._unreadable(str(error).strip().partition("\n")[0][:200]) from None
+
+    def _unreadable(self, text: str) -> InputError:
+        return InputError(
+            f"{self.name} cannot be read: {text.rstrip('.')}. Run it by itself ({self._shown}) to "
+            "see where it fails; if its file, table or connection is gone, make all of it again."
+        )
+
+
+class _LazyFrame(_EngineQuery):
+    """A polars LazyFrame, collected in batches where polars can."""
+
+    _error = ("polars.exceptions", "PolarsError")
+    _shown = "frame.collect()"
+
+    def _open(self) -> None:
+        polars = sys.modules["polars"]
+        types = self.data.collect_schema()
+        wide = {type_ for type_ in types.values() if str(type_) in ("Int128", "UInt128")}
+        if wide:  # Arrow has none
+            self.data = self.data.with_columns(polars.col(*wide).cast(polars.Float64))
+            types = self.data.collect_schema()
+        self.schema = polars.DataFrame(schema=types).to_arrow().schema
+
+    def _begin(self, columns: Sequence[int]) -> Iterable[Any]:
+        # By number: "^x$" is a pattern, and polars keeps more rows ahead of columns with new names.
+        chosen = self.data.select(sys.modules["polars"].nth(list(columns)))
+        if hasattr(chosen, "collect_batches"):
+            frames = chosen.collect_batches(maintain_order=True, engine="streaming")
+        else:
+            frames = [chosen.collect()]
+        return (batch for frame in frames for batch in frame.to_arrow().to_batches())
+
+
+class _DuckRelation(_EngineQuery):
+    """A DuckDB relation, fetched in record batches."""
+
+    _error = ("duckdb", "Error")
+    _shown = "relation.show()"
+
+    def _open(self) -> None:
+        self.schema = self._reader(self.data.limit(0)).schema
+
+    def _reader(self, relation: Any) -> Any:
+        if hasattr(relation, "to_arrow_reader"):
+            return relation.to_arrow_reader(BATCH_ROWS)
+        return relation.fetch_arrow_reader(BATCH_ROWS)
+
+    def _begin(self, columns: Sequence[int]) -> Any:
+        places = ", ".join(f"#{i + 1}" for i in columns)  # names may repeat after a join
+        return self._reader(self.data.project(places))
+
+
+class _Stream(_Query):
+    """Anything with an Arrow stream, read once and kept with all its columns."""
+
+    name = "the stream"
+    reads_ahead = False  # reading may wait for ever
+
+    def _open(self) -> None:
+        import pyarrow
+
+        self._reader = pyarrow.RecordBatchReader.from_stream(self.data)
+        self.schema = self._reader.schema
+
+    def _run_columns(self, columns: Sequence[int]) -> tuple[int, ...]:
+        return tuple(range(self.n_columns))
+
+    def _begin(self, columns: Sequence[int]) -> Any:
+        reader, self._reader = self._reader, None
+        if reader is None:
+            raise InputError(f"{self.name} can be read once only, and that failed. Make it again.")
+        return reader
+
+
+class _Scanner(_Stream):
+    """A pyarrow Scanner, which may be that of a stream."""
+
+    name = "the scanner"
+
+    def _open(self) -> None:
+        self._reader = self.data.to_reader()
+        self.schema = self._reader.schema
