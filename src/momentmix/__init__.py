@@ -38,7 +38,7 @@ if _typing.TYPE_CHECKING:
     from momentmix.reporting.report import report
     from momentmix.tables.opening import open_rows
     from momentmix.tables.schema import Schema
-    from momentmix.schema.sources import schema_from
+    from momentmix.tables.learning import schema_from
     from momentmix.summary.summarize import summarize
     from momentmix.summary.summary import MomentSummary
     from momentmix.tensor.approximate import approximate
@@ -109,9 +109,9 @@ _HOMES = {
     "monitoring.comparison": ("Comparison",),
     "monitoring.track": ("track",),
     "reporting.report": ("report",),
-    "rows.opening": ("open_rows",),
-    "schema.schema": ("Schema",),
-    "schema.sources": ("schema_from",),
+    "tables.opening": ("open_rows",),
+    "tables.schema": ("Schema",),
+    "tables.learning": ("schema_from",),
     "tensor.approximate": ("approximate",),
     "tensor.decompose": ("decompose",),
 }

@@ -18,6 +18,8 @@ from momentmix.wording import did_you_mean
 GAUSSIAN, BERNOULLI, CATEGORICAL, POISSON = "gaussian", "bernoulli", "categorical", "poisson"
 FAMILIES = (GAUSSIAN, BERNOULLI, CATEGORICAL, POISSON)
 Level = str | int  # bool is an int
+CENTER_BITS = 30  # of a center: leaves room to change it exactly, and far more than it needs
+SMALLEST_CENTER = 2.0**-900  # its digits are in the range of units
 
 
 def families_code(families: Mapping[str | int, str]) -> str:
@@ -162,6 +164,26 @@ class Column:
         parts = [FeaturePart(key, str(level)) for level in self.levels[1:] if is_labeled]
         parts = parts or [FeaturePart(key)]
         return parts + [FeaturePart(key, is_seen=True)] * self.has_missing
+
+
+def short_mean(values: Array) -> float:
+    """The mean, rounded to a power of two of about the standard deviation, with few digits.
+
+    Examples
+    --------
+    >>> short_mean(np.array([36.0, 41.5, 60.0]))
+    48.0
+    """
+    size = float(np.abs(values).max())
+    if not np.isfinite(size) or not size:
+        return 0.0
+    unit = 2.0 ** np.frexp(size)[1]  # no square may leave the range of float64
+    scaled = values.astype(np.float64) / unit
+    mean, deviation = float(scaled.mean()), float(scaled.std())
+    finest = int(np.frexp(mean)[1]) - CENTER_BITS
+    step = 2.0 ** max(int(np.frexp(deviation)[1]) - 1 if deviation else finest, finest)
+    center = float(round(mean / step) * step * unit)
+    return center if abs(center) >= SMALLEST_CENTER else 0.0
 
 
 def unknown_family(family: object, label: str) -> str:

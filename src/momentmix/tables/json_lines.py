@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from momentmix.errors import InputError
-from momentmix.rows.csv.compression import Unpacked, split_packing
-from momentmix.rows.fingerprint import TextDigest
+from momentmix.tables.compression import Unpacked, split_packing
+from momentmix.digests import TextDigest
 from momentmix.tables.arrow_files import numbered
 from momentmix.tables.source import ArrowFileSource, Batch, arrow_kind, checked
 

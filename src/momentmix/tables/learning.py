@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from momentmix._typing import Array, Float
 from momentmix.errors import InputError, InputTypeError
 from momentmix.names import column_label
+from momentmix.progress import step
 from momentmix.tables.cells import Cells
 from momentmix.tables.column import (
     BERNOULLI,
@@ -30,22 +30,71 @@ from momentmix.tables.column import (
     is_whole,
     number_of,
     plain_level,
+    short_mean,
     unknown_family,
 )
 from momentmix.tables.guessing import guess_columns
+from momentmix.tables.opening import Reading, can_open
 from momentmix.tables.schema import Schema, plain_schema
 from momentmix.tables.source import NO_CELL, Kind
 from momentmix.tables.table_rows import Missing, TableRows, check_missing
 from momentmix.tables.transforms import TRANSFORMS
 
 Families = Mapping[Any, Any] | Schema | None
-CENTER_BITS = 30  # of a center: leaves room to change it exactly, and far more than it needs
-SMALLEST_CENTER = 2.0**-900  # its digits are in the range of units
 LOOKED_AT = 1 << 14  # numbers, the first of a column: a center need not be the mean itself
 MOST_LEVELS = 1000  # more are names of rows, not categories
 _MOST_TEXTS = 1 << 20  # of a column whose rare levels are joined
 OTHER = "other"  # the level for all rare ones
 _WITH_LEVELS = (BERNOULLI, CATEGORICAL)
+
+
+def schema_from(
+    rows: Any,
+    families: Families = None,
+    missing: Missing = "error",
+    *,
+    rare: float = 0.0,
+    **reading: Any,
+) -> Schema:
+    """How the columns of a table become features; what no family is given for is guessed.
+
+    Parameters
+    ----------
+    rows : array, data frame, Arrow table, list of rows, dict of columns, path or source
+    families : dict, optional
+        Family of a column, by name or number: ``"gaussian"``, ``"bernoulli"``, ``"categorical"``,
+        ``"poisson"``, or a list of the levels of a categorical column. ``"log"`` and ``"log1p"``
+        stand for a column whose log(y) or log(1 + y) is gaussian.
+    missing : {"error", "drop", "model"}
+        What to do with missing cells (NaN, None, NA, NaT, masked): refuse them, leave their rows
+        out, or give the column a feature that tells whether a cell was seen.
+    rare : float
+        Levels of text with a smaller share of the rows are joined into one level, "other".
+    **reading
+        Columns to take and how files are read, as for `open_rows`.
+
+    Examples
+    --------
+    >>> table = {"age": [31.0, None, 40.0], "plan": ["gold", "basic", "gold"]}
+    >>> schema = schema_from(table, missing="model")
+    >>> schema.feature_names
+    ('age', 'age seen', 'plan=gold')
+    >>> schema.encode(table).tolist()
+    [[-5.0, 1.0, 1.0], [0.0, 0.0, 0.0], [4.0, 1.0, 1.0]]
+    """
+    with step("Reading columns"):
+        opened = open_data(rows, Reading.of(reading), missing)
+        return learn(opened, families, missing, rare).learned
+
+
+def open_data(data: Any, reading: Reading, missing: Missing) -> TableRows:
+    """Rows of a table anywhere; options that do not fit it are an error."""
+    if isinstance(data, TableRows):
+        reading.check_nothing("the rows are opened already")
+        return data
+    if not can_open(data):
+        reading.check_in_memory()
+    return reading.open(data, missing)
 
 
 def learn(
@@ -68,6 +117,8 @@ def learn(
     ('0', '0 seen', '1')
     """
     check_missing(missing)
+    if not 0 <= rare < 1:
+        raise InputError(f"rare is a share of the rows, from 0 to less than 1; got {rare}.")
     missing = rows.missing if missing == "error" else missing
     if isinstance(families, Schema):
         return _by_schema(rows, families, missing)
@@ -403,23 +454,3 @@ def _center(column: Column, found: Found) -> float:
     if column.family != GAUSSIAN or found.is_text or not len(found.numbers):
         return 0.0
     return short_mean(column.transformed(found.numbers))
-
-
-def short_mean(values: Array) -> float:
-    """The mean, rounded to a power of two of about the standard deviation, with few digits.
-
-    Examples
-    --------
-    >>> short_mean(np.array([36.0, 41.5, 60.0]))
-    48.0
-    """
-    size = float(np.abs(values).max())
-    if not np.isfinite(size) or not size:
-        return 0.0
-    unit = 2.0 ** np.frexp(size)[1]  # no square may leave the range of float64
-    scaled = values.astype(np.float64) / unit
-    mean, deviation = float(scaled.mean()), float(scaled.std())
-    finest = int(np.frexp(mean)[1]) - CENTER_BITS
-    step = 2.0 ** max(int(np.frexp(deviation)[1]) - 1 if deviation else finest, finest)
-    center = float(round(mean / step) * step * unit)
-    return center if abs(center) >= SMALLEST_CENTER else 0.0

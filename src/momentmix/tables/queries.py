@@ -21,7 +21,7 @@ from typing import Any
 
 from momentmix.errors import InputError
 from momentmix.parallel import read_ahead
-from momentmix.rows.containers import is_frame
+from momentmix.tables.memory import is_frame
 from momentmix.tables.arrow_files import ArrowFile, batch_rows, numbered
 from momentmix.tables.copies import LocalCopy
 from momentmix.tables.source import BATCH_ROWS, ArrowSource, Batch, arrow_kind, checked
@@ -102,10 +102,10 @@ class _Query(_Dataset):
         """The next run gives these columns; its rows are kept unless one pass is all."""
         self._planned, self._is_once = tuple(columns), once and self._spool is None
 
-    def head(self, columns: Sequence[int]) -> Batch | None:
+    def head(self, columns: Sequence[int], as_text: Sequence[int] = ()) -> Batch | None:
         """The first batch; where one pass is all, it is kept for that."""
         if not self._is_once:
-            return super().head(columns)
+            return super().head(columns, as_text)
         with self._refuse_unreadable():
             run = self._started(columns)
             first = [] if run.head() is None else [run.head()]

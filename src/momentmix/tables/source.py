@@ -137,8 +137,8 @@ class Source(ABC):
         """The place of a row in words."""
         return f"row {row}"
 
-    def integer(self, row: int, column: int) -> int | None:
-        """The integer that is written in a field of CSV; None where it is none."""
+    def large_integer(self, row: int, column: int) -> int | None:
+        """The size of the integer that is written in a field of CSV; None where it is none."""
         return None
 
     def head(self, columns: Sequence[int], as_text: Sequence[int] = ()) -> Batch | None:

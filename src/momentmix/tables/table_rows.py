@@ -178,6 +178,11 @@ class TableRows(Rows):
             more = others[i] if others else ()
             source.plan([*self.columns[i], *more], once)
 
+    @property
+    def learned(self) -> Schema:
+        """The schema by which rows are encoded, also where the features are the columns."""
+        return self._encoded_by
+
     # -- facts --------------------------------------------------------------------------------
 
     @property
@@ -521,11 +526,12 @@ class _Reader:
             large = (np.abs(own.values) >= 2**53) & np.isfinite(own.values)
             if large.any():
                 row = first_row + int(large.argmax())
-                integer = self.source.integer(row, self.own[j])
-                if integer is None or abs(integer) > 2**53:
-                    self.examined.add(j)
-                if integer is not None and abs(integer) > 2**53:
-                    warn_beyond(f"{self.rows.where(self.table, row, j)} holds", abs(integer))
+                integer = self.source.large_integer(row, self.own[j])
+                if integer == 2**53:
+                    continue
+                self.examined.add(j)  # the first one decides
+                if integer is not None:
+                    warn_beyond(f"{self.rows.where(self.table, row, j)} holds", integer)
 
     def _finished(self) -> Block:
         assert self.target is not None

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from momentmix.schema.building import CENTER_BITS, SMALLEST_CENTER
+from momentmix.tables.column import CENTER_BITS, SMALLEST_CENTER
 from momentmix.tables.column import GAUSSIAN
 from momentmix.tables.schema import joined, plain_schema
 from momentmix.tables.schema import Schema
