@@ -232,7 +232,7 @@ class MemoryTable(Source):
     ----------
     data : data frame, Arrow table, dict, array or list
     name : str, optional
-        For messages.
+        For messages; without it they tell row and column alone.
     expected : sequence of str, optional
         Names that will be asked for, so that numbers may be names; see `frame_names`.
     """
@@ -251,6 +251,7 @@ class MemoryTable(Source):
             self._columns = [_frame_column(data, i) for i in range(len(frame_labels(data)))]
         else:
             self._columns = _columns_of_array(data)
+        self.is_named = name is not None
         self.name = name or ("the array" if self.column_names is None else "the table")
         self.n_columns = len(self._columns)
         if not self._columns:

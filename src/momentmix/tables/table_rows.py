@@ -224,7 +224,7 @@ class TableRows(Rows):
     def where(self, table: int, row: int, column: int) -> str:
         """The place of a cell in words; `column` is its place among the columns."""
         source, number = self.sources[table], self.columns[table][column]
-        if isinstance(source, MemoryTable):
+        if isinstance(source, MemoryTable) and not source.is_named:
             return f"{source.where(row)}, {column_label(number, source.column_names)}"
         return f"{source.name}, {source.where(row)}, {source.label(number)}"
 

@@ -181,7 +181,7 @@ def test_files_give_the_bytes_of_the_command(folder, momentmix, client):
     assert found.n_rows == 1_063_010
     assert len(found.shard_ids) == 4
     assert found.to_bytes() == (folder / "all.mms").read_bytes()
-    rows = open_collection("data", None, "error", None, Schedule())
+    rows = open_collection("data", Schedule())
     places = np.array([0, 1_048_575, 1_048_576, 1_060_000, 1_063_009])
     whole = np.concatenate(list(mm.open_rows("data").blocks()))
     assert rows.n_rows == len(whole)
@@ -191,7 +191,7 @@ def test_files_give_the_bytes_of_the_command(folder, momentmix, client):
 
 
 def test_files_that_are_lost_doubled_or_changed(folder, monkeypatch):
-    rows = open_collection(["data/b.csv", "data/c.parquet"], None, "error", None, Schedule())
+    rows = open_collection(["data/b.csv", "data/c.parquet"], Schedule())
     os.utime("data/b.csv", ns=(1, 1))
     with pytest.raises(InputError, match=r"b\.csv changed while it was being read"):
         rows.summary(1, 0)
@@ -232,7 +232,7 @@ def test_rows_are_never_pulled_to_the_client(client, gathered):
 
 
 def test_asking_for_blocks_is_refused():
-    rows = open_collection(ARRAY, None, "error", None, Schedule())
+    rows = open_collection(ARRAY, Schedule())
     with pytest.raises(InputTypeError, match="lie on a cluster and are not brought here"):
         rows.blocks()
 
