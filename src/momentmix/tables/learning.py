@@ -264,10 +264,10 @@ def _found(
             found[j].add(own, f"{source.name}, {source.label(rows.columns[0][j])}")
     if read and not n_rows:
         raise InputError("rows must hold at least one row; the source gave none.")
-    for j, own in enumerate(found):
-        own.has_cells = own.has_cells or j not in read
-        if own.kind.kind == "bool":
-            own.numbers = np.array([0.0, 1.0])
+    for j, known in enumerate(found):
+        known.has_cells = known.has_cells or j not in read
+        if known.kind.kind == "bool":
+            known.numbers = np.array([0.0, 1.0])
     return found
 
 
