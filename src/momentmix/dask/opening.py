@@ -15,13 +15,7 @@ import numpy as np
 from dask.delayed import Delayed
 from distributed import Future
 
-from momentmix.dask.partitions import (
-    CollectionPartition,
-    FilePartition,
-    Layout,
-    Partition,
-    named,
-)
+from momentmix.dask.partitions import CollectionPartition, FilePartition, Partition, named
 from momentmix.dask.rows import DaskRows
 from momentmix.dask.schedule import Schedule
 from momentmix.errors import InputError, InputTypeError, without_secrets
@@ -30,7 +24,7 @@ from momentmix.summary.summary import MomentSummary
 from momentmix.tables.learning import Families
 from momentmix.tables.memory import MemoryTable, is_frame
 from momentmix.tables.opening import Reading, path_list, warn_of_header
-from momentmix.tables.table_rows import Missing, check_missing
+from momentmix.tables.table_rows import Missing
 
 _ACCEPTED = (
     "a dask.array of two dimensions, a dask.dataframe, a path, folder, glob or list of paths, or a "
@@ -56,7 +50,6 @@ def open_collection(
     shard_id : str, optional
         Stem of the shard ids; by default the collection's own name.
     """
-    check_missing(missing)
     is_learned = families is not None or missing == "model"
     paths = path_list(data)
     if paths and is_learned:
@@ -74,14 +67,10 @@ def open_collection(
     blocks, example = blocks_of(data, schedule)
     with named("the collection"):
         table = MemoryTable(example, "the collection")
-        like = Reading(columns=columns).open([table])
-    layout = Layout(
-        table.column_names, table.n_columns, like.columns[0], columns is not None, missing,
-        families, is_learned,
-    )  # fmt: skip
+        like = Reading(columns=columns).open([table], missing)
     ids = _shard_ids(data, blocks, shard_id)
     partitions: list[tuple[Partition, Any]] = [
-        (CollectionPartition(i, name, layout), block)
+        (CollectionPartition(i, name, like, families), block)
         for i, (name, block) in enumerate(zip(ids, blocks, strict=True))
     ]
     return DaskRows(partitions, None if is_learned else like.check_numeric(), schedule)
@@ -160,9 +149,10 @@ def _open_files(
     for file, (source, numbers) in enumerate(zip(rows.sources, rows.columns, strict=True)):
         starts = range(0, source.n_rows, PART_ROWS) if source.n_rows else [0]
         for start in starts:
+            stop = math.inf if source.n_rows is None else start + PART_ROWS
             partition = FilePartition(
-                len(partitions), file, os.path.abspath(source.name), source.stamp(), start,
-                source.n_rows is None, tuple(numbers), missing, source.column_names is not None,
+                len(partitions), file, os.path.abspath(source.name), source.stamp(), numbers,
+                missing, source.column_names is not None, start, stop,
             )  # fmt: skip
             partitions.append((partition, None))
     return DaskRows(partitions, rows, schedule)

@@ -8,21 +8,15 @@ from __future__ import annotations
 
 import math
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from momentmix._typing import Float
 from momentmix.errors import InputError, InputTypeError
-from momentmix.summary.parts import (
-    PART_ROWS,
-    NewShard,
-    PartMark,
-    Progress,
-    read_parts,
-    summarize_parts,
-)
+from momentmix.summary.parts import PART_ROWS, NewShard, PartMark, read_parts
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.learning import Families, learn
 from momentmix.tables.memory import MemoryTable
@@ -43,77 +37,73 @@ def named(name: str) -> Iterator[None]:
         raise type(error)(f"{name}: {error}") from None
 
 
-class Layout(NamedTuple):
-    """Columns of a collection, and how all its partitions are read.
+class Partition(ABC):
+    """What one task reads."""
 
-    Attributes
-    ----------
-    column_names : tuple of str or None
-    n_columns : int
-    taken : list of int
-        Numbers of the columns to take.
-    are_chosen : bool
-        Whether these were asked for.
-    missing : {"error", "drop", "model"}
-    families : dict or Schema, optional
-    is_learned : bool
-        Whether columns may be other than numbers: each partition learns its schema.
-    """
+    number: int
+    start: int = 0
+    stop: float = math.inf
 
-    column_names: tuple[str, ...] | None
-    n_columns: int
-    taken: list[int]
-    are_chosen: bool
-    missing: Missing
-    families: Families
-    is_learned: bool
-    name: str = "the collection"
+    @abstractmethod
+    def open(self, data: Any) -> TableRows | None:
+        """The table in which the rows are; None if there are none."""
+
+    @abstractmethod
+    def summary(self, rows: TableRows, new_shard: NewShard) -> tuple[MomentSummary, list[PartMark]]:
+        """Summary of the rows, and what tells the ids of its shards where these are not known."""
+
+    def blocks(self, data: Any) -> Iterator[Float]:
+        """Blocks of the rows kept."""
+        rows = self.open(data)
+        if rows is not None:
+            for block in rows.source_blocks(0, self.start, PART_ROWS, self.stop):
+                if len(block.features):
+                    yield block.features
 
 
 @dataclass(frozen=True)
-class CollectionPartition:
+class CollectionPartition(Partition):
     """A partition of a Dask collection, one shard; tasks are given its computed rows.
 
     Attributes
     ----------
     number : int
     shard_id : str
-    layout : Layout
+    like : TableRows
+        Rows with the columns of the collection, of which every partition has the same ones.
+    families : dict or Schema, optional
     """
 
     number: int
     shard_id: str
-    layout: Layout
+    like: TableRows
+    families: Families
 
     def open(self, data: Any) -> TableRows | None:
-        """The rows; None if there are none. Columns may be in another order than elsewhere."""
+        """The rows, learned where columns may be other than numbers."""
         if hasattr(data, "shape") and data.shape[:1] == (0,):
             return None
-        name, own = f"partition {self.number}", self.layout
+        name, like = f"partition {self.number}", self.like
         with named(name):
             table = MemoryTable(data, name)
-            numbers = match_columns(own, own.taken, table, not own.are_chosen)
-            rows = Reading(columns=numbers, by_name=True).open([table], own.missing)
-            rows.chosen = own.are_chosen
-            return learn(rows, own.families) if own.is_learned else rows.check_numeric()
+            numbers = match_columns(like.sources[0], like.columns[0], table, not like.chosen)
+            rows = Reading(columns=numbers, by_name=True).open([table], like.missing)
+            rows.chosen = like.chosen
+            if self.families is None and like.missing != "model":
+                return rows.check_numeric()
+            return learn(rows, self.families)
 
-    def blocks(self, rows: TableRows) -> Iterator[Float]:
-        """Blocks of the rows kept."""
-        return rows.blocks()
-
-    def summary(
-        self, rows: TableRows, new_shard: NewShard
-    ) -> tuple[MomentSummary, PartMark | None]:
+    def summary(self, rows: TableRows, new_shard: NewShard) -> tuple[MomentSummary, list[PartMark]]:
         """Summary of the partition, one shard."""
         shard = new_shard(shard_id=self.shard_id)
         for block in rows.blocks():
             shard.update(rows.summand(block))
-        return shard, None
+        return shard, []
 
 
 @dataclass(frozen=True)
-class FilePartition:
-    """Rows of a file from `start` on: one part of ``PART_ROWS`` rows, or all where `whole`.
+class FilePartition(Partition):
+    """Rows of a file: one part of ``PART_ROWS`` rows, or all where their number is not known.
 
     The parts and their shard ids are those of ``momentmix summarize``, and so are the bytes.
 
@@ -124,24 +114,23 @@ class FilePartition:
     path : str
     stamp : dict
         Size and time of the file when the client opened it.
-    start : int
-    whole : bool
-        Where the format does not tell the number of rows.
-    columns : tuple of int
+    columns : list of int
     missing : {"error", "drop"}
     header : bool
         Whether the first line of text holds names, as the client has found with all files.
+    start : int
+    stop : float
     """
 
     number: int
     file: int
     path: str
     stamp: dict[str, object]
-    start: int
-    whole: bool
-    columns: tuple[int, ...]
+    columns: list[int]
     missing: Missing
     header: bool
+    start: int = 0
+    stop: float = math.inf
 
     def open(self, data: None) -> TableRows:
         """The rows of the file."""
@@ -157,34 +146,14 @@ class FilePartition:
         file.expect(self.stamp)
         return rows
 
-    def blocks(self, rows: TableRows) -> Iterator[Float]:
-        """Blocks of the rows kept."""
-        for block in rows.source_blocks(0, self.start, PART_ROWS, self._stop):
-            if len(block.features):
-                yield block.features
-
-    @property
-    def _stop(self) -> float:
-        return math.inf if self.whole else self.start + PART_ROWS
-
-    def summary(
-        self, rows: TableRows, new_shard: NewShard
-    ) -> tuple[MomentSummary, PartMark | None]:
+    def summary(self, rows: TableRows, new_shard: NewShard) -> tuple[MomentSummary, list[PartMark]]:
         """Summary of the rows, one shard for each part of the file.
 
-        Where this is one part of several, its shard gets its id when all of them are known; the
-        mark tells what it is made of.
+        Shards get their ids from the marks of all parts of the file.
         """
-        summary, mark = new_shard(), None
-        if self.whole:
-            for state in summarize_parts(rows, Progress(summary, 0, 0, 0), new_shard):
-                summary = state.summary
-        else:
-            place = (rows, 0, self.start, new_shard)
-            for part in read_parts(*place, number=self.file, stop=self._stop):
-                origin = rows.origin(0, "parts", PART_ROWS)
-                summary, mark = part.summary(), part.mark()._replace(origin=origin)
-        return summary, mark
-
-
-Partition = CollectionPartition | FilePartition
+        summary, marks, number = new_shard(), [], self.file
+        for part in read_parts(rows, 0, self.start, new_shard, number=number, stop=self.stop):
+            summary = summary + part.summary()
+            marks.append(part.mark())
+        origin = rows.origin(0, "parts", PART_ROWS)
+        return summary, [mark._replace(origin=origin) for mark in marks]

@@ -34,15 +34,15 @@ class MergedSummary(NamedTuple):
         None if there are no rows.
     counts : tuple of int
         Number of rows of each partition.
-    marks : tuple of PartMark or None
-        Of each partition that is a part of a file.
+    marks : tuple of list of PartMark
+        Of the parts of each partition.
     notes : tuple of str
         On columns, of all partitions.
     """
 
     summary: MomentSummary | None
     counts: tuple[int, ...]
-    marks: tuple[PartMark | None, ...]
+    marks: tuple[list[PartMark], ...]
     notes: tuple[str, ...] = ()
 
 
@@ -50,11 +50,11 @@ def summarize_partition(partition: Partition, options: dict[str, Any], data: Any
     """Summary of one partition; its shards are closed, so that nothing changes it later."""
     rows = partition.open(data)
     if rows is None:
-        return MergedSummary(None, (0,), (None,))
+        return MergedSummary(None, (0,), ([],))
     new_shard = shards_of(rows, **options)
-    filled, mark = partition.summary(rows, new_shard)
+    filled, marks = partition.summary(rows, new_shard)
     summary = new_shard() + filled
-    return MergedSummary(summary, (summary.n_rows,), (mark,), rows.notes)
+    return MergedSummary(summary, (summary.n_rows,), (marks,), rows.notes)
 
 
 def merge_summaries(parts: list[MergedSummary]) -> MergedSummary:
@@ -78,16 +78,10 @@ def _given_twice(error: ShardError) -> InputError:
     )
 
 
-def blocks_in(partition: Partition, data: Any) -> Iterator[Float]:
-    """Blocks of the rows of a partition."""
-    rows = partition.open(data)
-    return iter(()) if rows is None else partition.blocks(rows)
-
-
 def sum_partition(partition: Partition, work: Callable[[Float], Any], data: Any) -> Any:
     """``work`` added up over the blocks of a partition; None if it has no rows."""
     with few_threads(True):
-        return add_sums(work(block) for block in blocks_in(partition, data))
+        return add_sums(work(block) for block in partition.blocks(data))
 
 
 class Places(NamedTuple):
@@ -106,7 +100,7 @@ def take_rows(partition: Partition, wanted: Places, data: Any) -> list[Float]:
 
     def counted() -> Iterator[Float]:
         nonlocal n_rows
-        for block in blocks_in(partition, data):
+        for block in partition.blocks(data):
             n_rows += len(block)
             yield block
 
@@ -190,17 +184,14 @@ class DaskRows(Rows):
             )
         warn_of_notes(merged.notes)
         self._counts = merged.counts
-        return self._with_ids(merged.summary, merged.marks)
-
-    def _with_ids(self, summary: MomentSummary, marks: Sequence[PartMark | None]) -> MomentSummary:
-        """The summary with the ids of files that were read in several parts."""
         files: dict[int, list[PartMark]] = {}
-        for (partition, _), mark in zip(self.partitions, marks, strict=True):
-            if mark is not None and isinstance(partition, FilePartition):
-                files.setdefault(partition.file, []).append(mark)
-        for own in files.values():
+        for (partition, _), marks in zip(self.partitions, merged.marks, strict=True):
+            if isinstance(partition, FilePartition):
+                files.setdefault(partition.file, []).extend(marks)
+        summary = merged.summary
+        for marks in filter(None, files.values()):
             try:
-                summary = name_shards(summary, own, own[0].origin)
+                summary = name_shards(summary, marks, marks[0].origin)
             except ShardError as error:
                 raise _given_twice(error) from None
         return summary
