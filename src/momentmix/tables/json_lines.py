@@ -129,13 +129,15 @@ class JsonLinesFile(ArrowFileSource):
             place = f"{self.name}, line {number}"
             try:
                 row = json.loads(text, object_pairs_hook=_distinct)
+                reason = "" if isinstance(row, dict) else _kind(row)
+            except KeyError:
+                reason = "an object in which a key stands twice"
             except ValueError as error:
-                reason = str(error) if isinstance(error, _RepeatedKeyError) else f"no JSON: {error}"
-                raise InputError(f"{place} is {reason}. Each line must be {_OBJECT}.") from None
-            if not isinstance(row, dict):
+                reason = f"no JSON: {error}"
+            if reason:
                 raise InputError(
-                    f"{place} is {_kind(row)}; each line must be {_OBJECT}. For an array of "
-                    "objects: jq -c '.[]'."
+                    f"{place} is {reason}; each line must be {_OBJECT}. For an array of objects: "
+                    "jq -c '.[]'."
                 )
             for key, value in row.items():
                 kind = _kind(value)
@@ -146,14 +148,10 @@ class JsonLinesFile(ArrowFileSource):
                     )
 
 
-class _RepeatedKeyError(ValueError):
-    pass
-
-
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     row = dict(pairs)
     if len(row) < len(pairs):
-        raise _RepeatedKeyError("an object in which a key stands twice")
+        raise KeyError
     return row
 
 

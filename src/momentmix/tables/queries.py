@@ -16,11 +16,10 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 from momentmix.errors import InputError
-from momentmix.parallel import read_ahead
 from momentmix.rows.containers import is_frame
 from momentmix.tables.arrow_files import ArrowFile, batch_rows, numbered
 from momentmix.tables.copies import LocalCopy
@@ -32,28 +31,16 @@ _AHEAD = {"batch_readahead": 4, "fragment_readahead": 2}  # pyarrow's 16 and 4 t
 KEPT_BYTES = 1 << 28
 
 
-def query_source(data: Any) -> ArrowSource | None:
-    """A query, dataset or stream of record batches as a source; None if it is something else."""
-    kind = _kind(data)
-    return None if kind is None else kind(data)
-
-
-def is_query(data: Any) -> bool:
-    """Whether `data` is a query, a dataset or a stream of record batches."""
-    return _kind(data) is not None
-
-
-def _kind(data: Any) -> type[_Dataset | _Query] | None:
+def query_class(data: Any) -> type[_Dataset] | None:
+    """The class of source for a query, dataset or stream of record batches; None for others."""
     library = type(data).__module__.partition(".")[0].lstrip("_")
     if library == "polars" and type(data).__name__ == "LazyFrame":
         return _LazyFrame  # asked for its columns, it warns
     if library == "duckdb" and type(data).__name__ == "DuckDBPyRelation":
         return _DuckRelation  # has the names of its columns as attributes
     datasets = sys.modules.get("pyarrow.dataset")
-    if datasets is not None and isinstance(data, datasets.Dataset):
-        return _Dataset
-    if datasets is not None and isinstance(data, datasets.Scanner):
-        return _Scanner
+    if datasets is not None and isinstance(data, datasets.Dataset | datasets.Scanner):
+        return _Dataset if isinstance(data, datasets.Dataset) else _Scanner
     is_array = hasattr(data, "to_numpy")  # columns of polars and pandas have streams, too
     is_stream = hasattr(data, "__arrow_c_stream__") and not is_array and not is_frame(data)
     return _Stream if is_stream else None
@@ -108,8 +95,7 @@ class _Query(_Dataset):
             return super().head(columns)
         with self._refuse_unreadable():
             run = self._started(columns)
-            first = [] if run.head() is None else [run.head()]
-        return next(numbered(_chosen(first, run.columns, columns)), None)
+            return next(numbered(_chosen(run.head, run.columns, columns)), None)
 
     def batches(
         self, columns: Sequence[int], start: int = 0, as_text: Sequence[int] = ()
@@ -130,16 +116,18 @@ class _Query(_Dataset):
             self._spool = None
             run, self._run = self._started(columns), None
             with closing(run):
-                self._spool = _Spool(self.name, run, self.reads_ahead)
+                self._spool = _Spool(self.name, run)
         return self._spool
 
     def _started(self, columns: Sequence[int]) -> _Run:
         """The run that was begun for the head, if it gives these columns; else another one."""
+        import pyarrow
+
         if self._run is None or not {*columns} <= {*self._run.columns}:
             self._run = None
-            run_columns = self._run_columns(columns)
-            fields = [self.schema.field(i) for i in run_columns]
-            self._run = _Run(run_columns, fields, self._begin(run_columns))
+            given = self._run_columns(columns)
+            schema = pyarrow.schema([self.schema.field(i) for i in given])
+            self._run = _Run(given, schema, self._begin(given))
         return self._run
 
     def _run_columns(self, columns: Sequence[int]) -> tuple[int, ...]:
@@ -152,20 +140,18 @@ class _Query(_Dataset):
 
 
 class _Run:
-    """Record batches that come once, with columns of these types."""
+    """Record batches that come once: their columns, the first with rows, and all of them.
 
-    def __init__(self, columns: tuple[int, ...], fields: Sequence[Any], batches: Any) -> None:
-        import pyarrow
+    Text that repeats in the first becomes a dictionary, which is coded once.
+    """
 
-        self.columns, self.schema, self._source = columns, pyarrow.schema(fields), batches
-        self.batches = (_typed(checked(batch), self.schema) for batch in batches)
-
-    def head(self) -> Any:
-        """The first batch with rows, which is given again; None if there is none."""
-        first = next((batch for batch in self.batches if batch.num_rows), None)
-        if first is not None:
-            self.batches = chain([first], self.batches)
-        return first
+    def __init__(self, columns: Sequence[int], schema: Any, source: Any) -> None:
+        given = map(checked, source)
+        first = list(islice((batch for batch in given if batch.num_rows), 1))
+        self.columns, self._source = columns, source
+        self.schema = _repeating(schema, first[0]) if first else schema
+        self.head = [_typed(batch, self.schema) for batch in first]
+        self.batches = chain(self.head, (_typed(batch, self.schema) for batch in given))
 
     def close(self) -> None:
         """End the run: a connection of DuckDB has one open result only."""
@@ -173,20 +159,14 @@ class _Run:
 
 
 class _Spool:
-    """The rows of a run: the first in memory, the others in a temporary file.
+    """The rows of a run: the first in memory, the others in a temporary file."""
 
-    Text that repeats becomes a dictionary, which is coded once.
-    """
-
-    def __init__(self, name: str, run: _Run, reads_ahead: bool) -> None:
+    def __init__(self, name: str, run: _Run) -> None:
         from pyarrow import ipc
 
         self.columns, self._memory, n_bytes = run.columns, [], 0
         self._file: ArrowFile | None = None
-        schema = _repeating(run.schema, run.head())
-        given = read_ahead(run.batches) if reads_ahead else run.batches
-        batches = (_typed(batch, schema) for batch in given)
-        for batch in batches:
+        for batch in run.batches:
             n_bytes += batch.get_total_buffer_size()
             if n_bytes > KEPT_BYTES:
                 break
@@ -195,8 +175,8 @@ class _Spool:
             return
         copy = LocalCopy(name, ".arrow")
         # In the stream format each batch may have its own dictionaries.
-        with copy.filling(), ipc.new_stream(os.fspath(copy), schema) as writer:
-            for rest in chain([batch], batches):
+        with copy.filling(), ipc.new_stream(os.fspath(copy), run.schema) as writer:
+            for rest in chain([batch], run.batches):
                 writer.write_batch(rest)
         self._file = ArrowFile(copy)
 
@@ -219,7 +199,7 @@ def _repeating(schema: Any, first: Any) -> Any:
     """The schema with dictionaries for text that repeats in the first batch."""
     import pyarrow
 
-    for k, field in enumerate(schema if first is not None else ()):
+    for k, field in enumerate(schema):
         if arrow_kind(field.type).kind == "text" and not pyarrow.types.is_dictionary(field.type):
             found = first.column(k).dictionary_encode()
             if len(found.dictionary) <= len(found) // 2:
