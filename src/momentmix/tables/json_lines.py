@@ -84,6 +84,8 @@ class JsonLinesFile(ArrowFileSource):
         import pyarrow
 
         self._refuse_depth(line, chunk)
+        if b"\nnull" in chunk or not chunk.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+            self._refuse_line(line, chunk, fields or ())  # at null pyarrow may crash
         attempts = [None] if fields is None else [fields, [_widened(field) for field in fields]]
         for attempt in attempts:
             try:
@@ -135,10 +137,8 @@ class JsonLinesFile(ArrowFileSource):
             except ValueError as error:
                 reason = f"no JSON: {error}"
             if reason:
-                raise InputError(
-                    f"{place} is {reason}; each line must be {_OBJECT}. For an array of objects: "
-                    "jq -c '.[]'."
-                )
+                cure = " For an array of objects: jq -c '.[]'." if text.strip()[:1] == b"[" else ""
+                raise InputError(f"{place} is {reason}; each line must be {_OBJECT}.{cure}")
             for key, value in row.items():
                 kind = _kind(value)
                 if value is not None and kinds.setdefault(key, kind) not in (kind, ""):
@@ -197,4 +197,4 @@ _WORDS = {"number": "a number", "bool": "true or false", "text": "text"}
 
 def _kind(value: Any) -> str:
     kinds = {bool: "true or false", str: "text", dict: "an object", list: "an array"}
-    return kinds.get(type(value), "a number")
+    return "null" if value is None else kinds.get(type(value), "a number")
