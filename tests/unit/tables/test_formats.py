@@ -451,7 +451,7 @@ def test_names_of_a_workbook(tmp_path):
     assert excel_file(tmp_path, [[7, 2], [3, 4]]).column_names is None
     assert values(excel_file(tmp_path, [[7, 2], [3, 4]])).tolist() == [[7, 2], [3, 4]]
     guessed = excel_file(tmp_path, [[0, 1.0], *numbers])
-    assert guessed.column_names == ("0", "1.0")
+    assert guessed.column_names == ("0", "1")
     assert guessed.first_line == ("0", "1")
     assert "is taken for names of columns" in guessed.header_note
     plain = excel_file(tmp_path, [[0, 1], *numbers], header=False)
