@@ -107,7 +107,7 @@ def copied_stream(stream: Any) -> LocalCopy:
         shutil.copyfileobj(stream, file, _HEAD)
     if packing and suffix not in (".csv", ".jsonl"):
         packed_copy, copy = copy, LocalCopy(_STREAM, suffix)
-        whole = Unpacked(os.fspath(packed_copy), packing, _STREAM)
+        whole: Any = Unpacked(os.fspath(packed_copy), packing, _STREAM)
         with whole, copy.filling(), open(copy, "wb") as file:
             shutil.copyfileobj(whole, file, _HEAD)
     os.utime(copy, (0, 0))  # always the same: it is not a time of what was copied
