@@ -34,7 +34,7 @@ import momentmix as mm
 from momentmix.fitting.em.em import em_pass
 from momentmix.fitting.inputs import moments_of
 from momentmix.mixture.parameters import Parameters
-from momentmix.rows.protocol import ArrayRows, DeviceRows
+from momentmix.tables.rows import ArrayRows, DeviceRows
 from momentmix.summary.cost import estimate
 from momentmix.summary.kernels.choice import device_executor
 from momentmix.summary.kernels.triton_sums import TritonExecutor

@@ -38,7 +38,7 @@ from momentmix.fitting.inputs import summarized
 from momentmix.mixture.gaussian import m_step
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VariancePrior
-from momentmix.rows.protocol import ArrayRows
+from momentmix.tables.rows import ArrayRows
 
 ALLOWANCE = 0.005  # nats a row below the best
 N_FRESH = 200_000  # rows that no fit has seen: likelihood of its own rows rewards overfitting

@@ -31,7 +31,7 @@ from momentmix.fitting.moment.selection import select_means
 from momentmix.fitting.moment.variances import fit_variances
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VariancePrior
-from momentmix.rows.protocol import ArrayRows
+from momentmix.tables.rows import ArrayRows
 
 FLOOR = 1e-6
 

@@ -33,7 +33,7 @@ from robust_fit import LAWS, sklearn_best
 from sklearn.mixture import GaussianMixture
 
 import momentmix as mm
-from momentmix.rows.protocol import ArrayRows
+from momentmix.tables.rows import ArrayRows
 
 WORST_LOSS, WORST_NATS = 0.01, 0.02
 NO_ANSWER = ("refused", "failed")

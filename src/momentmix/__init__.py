@@ -36,11 +36,11 @@ if _typing.TYPE_CHECKING:
     from momentmix.monitoring.comparison import Comparison
     from momentmix.monitoring.track import track
     from momentmix.reporting.report import report
-    from momentmix.rows.opening import open_rows
-    from momentmix.schema.schema import Schema
-    from momentmix.schema.sources import schema_from
     from momentmix.summary.summarize import summarize
     from momentmix.summary.summary import MomentSummary
+    from momentmix.tables.learning import schema_from
+    from momentmix.tables.opening import open_rows
+    from momentmix.tables.schema import Schema
     from momentmix.tensor.approximate import approximate
     from momentmix.tensor.decompose import decompose
     from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
@@ -109,9 +109,9 @@ _HOMES = {
     "monitoring.comparison": ("Comparison",),
     "monitoring.track": ("track",),
     "reporting.report": ("report",),
-    "rows.opening": ("open_rows",),
-    "schema.schema": ("Schema",),
-    "schema.sources": ("schema_from",),
+    "tables.opening": ("open_rows",),
+    "tables.schema": ("Schema",),
+    "tables.learning": ("schema_from",),
     "tensor.approximate": ("approximate",),
     "tensor.decompose": ("decompose",),
 }

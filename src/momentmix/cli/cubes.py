@@ -161,7 +161,7 @@ def names_cube(path: str) -> bool:
 def load_groups(paths: Sequence[str], where: Sequence[str], rollup: str | None) -> SummaryCube:
     """The sum of cubes in files: groups that meet conditions, by some of the keys."""
     from momentmix.cli.summaries import load_cubes
-    from momentmix.rows.opening import missing_input
+    from momentmix.tables.opening import missing_input
 
     for path in paths:
         if not Path(path).exists():

@@ -187,7 +187,7 @@ def families_options(command: Command) -> Command:
 def _families(text: str | None, path: str | None) -> Any:
     if path is None:
         return parse_families(text)
-    from momentmix.schema.schema import Schema
+    from momentmix.tables.schema import Schema
 
     if text is not None:
         raise click.UsageError("give --schema or --families, not both: a schema has families.")

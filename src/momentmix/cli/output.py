@@ -173,7 +173,7 @@ def _check_not_among(path: str, inputs: Iterable[str], outputs: Iterable[str]) -
 
 def _files(text: str) -> list[str]:
     """The files that an argument matches; the argument itself where there are none."""
-    from momentmix.rows.opening import expand
+    from momentmix.tables.opening import expand
 
     with suppress(NoInputError, OSError):
         return ["-"] if text == "-" else [str(file) for file in expand(text)]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from momentmix.mixture.mixture import Mixture
     from momentmix.rows.source import RowSource
     from momentmix.rows.table import RawBlock
-    from momentmix.schema.column import Column
+    from momentmix.tables.column import Column
 
 
 _BLOCK = 65536
@@ -59,7 +59,7 @@ def parse_keep(text: str | None, inputs: tuple[str, ...]) -> list[str | int] | N
 def load_model(path: str) -> Mixture:
     """Load a model; a missing file is no input."""
     from momentmix.mixture.mixture import Mixture
-    from momentmix.rows.opening import missing_input
+    from momentmix.tables.opening import missing_input
 
     if not Path(path).exists():
         raise missing_input(path)
@@ -108,7 +108,7 @@ def open_columns(
     """
     from momentmix.errors import InputError
     from momentmix.rows.header import warn_of_header
-    from momentmix.schema.schema import Schema
+    from momentmix.tables.schema import Schema
     from momentmix.schema.sources import coded_by
 
     names = tuple(column.name for column in columns if column.name is not None) or None

@@ -18,7 +18,7 @@ from momentmix.cli.options import (
 from momentmix.cli.output import check_output, say, say_json, say_message
 
 if TYPE_CHECKING:
-    from momentmix.schema.schema import Schema
+    from momentmix.tables.schema import Schema
 
 _WIDEST = 60  # characters of the levels that are printed
 

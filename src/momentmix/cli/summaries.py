@@ -90,7 +90,7 @@ def _counted_twice(error: ShardError, paths: Sequence[str], ids: list[set[str]])
 def _loaded(paths: Sequence[str], truncate: bool) -> list[MomentSummary]:
     from momentmix.cli.cubes import are_cubes
     from momentmix.cube.cube import SummaryCube
-    from momentmix.rows.opening import missing_input
+    from momentmix.tables.opening import missing_input
 
     for path in paths:
         if not Path(path).exists():

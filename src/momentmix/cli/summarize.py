@@ -28,7 +28,7 @@ from momentmix.wording import plural
 if TYPE_CHECKING:
     from momentmix.cli.checkpoint import Checkpoint
     from momentmix.rows.source import RowSource
-    from momentmix.schema.schema import Schema
+    from momentmix.tables.schema import Schema
 
 
 @click.command("summarize", short_help="Moments of rows, in one pass.")

@@ -18,7 +18,7 @@ import numpy as np
 
 from momentmix._typing import Float, Int
 from momentmix.parallel import begin, read_ahead, usable_cores
-from momentmix.rows.fingerprint import Origin, RowDigest
+from momentmix.digests import Origin, RowDigest
 from momentmix.summary.shard.single_shard import SingleShard
 from momentmix.summary.summary import MomentSummary, single_shard
 

@@ -18,7 +18,7 @@ from momentmix.cube.grouping import GroupedShard, KeyIndex
 from momentmix.cube.keyed_rows import KeyedRows
 from momentmix.cube.keys import GroupKey
 from momentmix.errors import InputError
-from momentmix.rows.fingerprint import Origin, counted_twice
+from momentmix.digests import Origin, counted_twice
 from momentmix.summary.parts import ResumeCheck, digest_of, read_parts
 from momentmix.summary.summary import MomentSummary, union
 

@@ -18,7 +18,7 @@ from momentmix.rows.reading import Reading, reading_from
 from momentmix.rows.source import Missing, RowSource
 from momentmix.schema.building import Families
 from momentmix.schema.rows import EncodedRows
-from momentmix.schema.schema import Schema
+from momentmix.tables.schema import Schema
 from momentmix.schema.sources import encode_rows, needs_pass
 from momentmix.summary.summary import MomentSummary
 

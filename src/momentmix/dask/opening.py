@@ -27,7 +27,7 @@ from momentmix.errors import InputError, InputTypeError, without_secrets
 from momentmix.rows.columns import column_keys
 from momentmix.rows.containers import is_frame
 from momentmix.rows.header import warn_of_header
-from momentmix.rows.opening import open_rows, path_list
+from momentmix.tables.opening import open_rows, path_list
 from momentmix.rows.source import Missing
 from momentmix.summary.parts import PART_ROWS
 from momentmix.summary.summary import MomentSummary

@@ -16,7 +16,7 @@ from momentmix._typing import Float
 from momentmix.errors import InputError, InputTypeError
 from momentmix.rows.containers import is_frame
 from momentmix.rows.formats.memory_tables import memory_table
-from momentmix.rows.opening import open_rows
+from momentmix.tables.opening import open_rows
 from momentmix.rows.source import Missing, RowSource
 from momentmix.rows.table import FileTable, Table
 from momentmix.summary.parts import (

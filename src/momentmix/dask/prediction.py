@@ -17,8 +17,8 @@ from momentmix.errors import InputError, InputTypeError
 from momentmix.fitting.result import FitResult
 from momentmix.mixture.mixture import Mixture
 from momentmix.rows.columns import column_keys
-from momentmix.rows.names import names_for
-from momentmix.rows.opening import open_rows
+from momentmix.names import names_for
+from momentmix.tables.opening import open_rows
 
 RowFunction = Callable[[NDArray[np.float64]], NDArray[Any]]
 

@@ -18,7 +18,7 @@ from momentmix.dask.schedule import Schedule
 from momentmix.errors import InputError, InputTypeError, ShardError
 from momentmix.parallel import few_threads
 from momentmix.rows.blocks import add_sums, rows_at
-from momentmix.rows.protocol import Rows
+from momentmix.tables.rows import Rows
 from momentmix.summary.parts import NewShard, PartMark, name_shards
 from momentmix.summary.summary import MomentSummary
 

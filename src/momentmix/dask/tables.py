@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from momentmix.dask.opening import blocks_of, shard_ids
 from momentmix.dask.schedule import Schedule
 from momentmix.errors import InputError
-from momentmix.rows.opening import path_list
+from momentmix.tables.opening import path_list
 from momentmix.rows.source import Missing
 from momentmix.schema.building import Families
 from momentmix.summary.summarize import summarize

@@ -20,7 +20,7 @@ from momentmix.fitting.inference.standard_errors import Intervals
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.overall import column_names
 from momentmix.mixture.tables.block_features import column_seen
-from momentmix.schema.column import BERNOULLI
+from momentmix.tables.column import BERNOULLI
 
 
 @dataclass(frozen=True)

@@ -9,16 +9,16 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.errors import InputError, TableWarning, warn_caller
-from momentmix.rows.names import match_names
-from momentmix.rows.opening import open_rows
+from momentmix.names import match_names
+from momentmix.tables.opening import open_rows
 from momentmix.rows.source import Missing, RowSource
 from momentmix.rows.table import Kind
 from momentmix.schema.building import LOOKED_AT, Families, schema_of_cells
 from momentmix.schema.cells import Cells, CellTable
-from momentmix.schema.column import BERNOULLI, CATEGORICAL
+from momentmix.tables.column import BERNOULLI, CATEGORICAL
 from momentmix.schema.file_cells import new_labels
-from momentmix.schema.joining import plain_schema
-from momentmix.schema.schema import Schema
+from momentmix.tables.schema import plain_schema
+from momentmix.tables.schema import Schema
 from momentmix.schema.sources import prepare
 
 

@@ -27,7 +27,7 @@ from momentmix.rows.reading import Reading
 from momentmix.rows.source import Missing, RowSource, check_missing
 from momentmix.schema.building import Families
 from momentmix.schema.rows import EncodedRows
-from momentmix.schema.schema import Schema
+from momentmix.tables.schema import Schema
 from momentmix.schema.sources import encode_rows
 from momentmix.summary.layout import DEFAULT_REPLICATES
 from momentmix.summary.parts import Progress, summarize_parts

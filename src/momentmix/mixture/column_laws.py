@@ -17,8 +17,8 @@ from momentmix.mixture.laws.finite import Finite
 from momentmix.mixture.laws.law import Law
 from momentmix.mixture.laws.poisson import Poisson
 from momentmix.mixture.laws.seen import Seen
-from momentmix.schema.column import BERNOULLI, CATEGORICAL, POISSON, Column
-from momentmix.schema.schema import Schema
+from momentmix.tables.column import BERNOULLI, CATEGORICAL, POISSON, Column
+from momentmix.tables.schema import Schema
 
 
 def laws_of(schema: Schema | None, joined: Collection[int] = ()) -> tuple[Law, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.mixture.gaussian import center_and_scale
 from momentmix.mixture.tables.block_features import column_seen
-from momentmix.schema.column import GAUSSIAN, POISSON
+from momentmix.tables.column import GAUSSIAN, POISSON
 
 if TYPE_CHECKING:
     from momentmix.mixture.mixture import Mixture

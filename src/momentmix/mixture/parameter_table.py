@@ -23,7 +23,7 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.errors import MissingDependencyError
 from momentmix.mixture.tables.block_features import column_seen
-from momentmix.schema.column import BERNOULLI, CATEGORICAL, POISSON, Column, Level
+from momentmix.tables.column import BERNOULLI, CATEGORICAL, POISSON, Column, Level
 from momentmix.wording import short_repr
 
 if TYPE_CHECKING:

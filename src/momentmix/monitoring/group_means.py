@@ -16,7 +16,7 @@ from momentmix.mixture.tables.block_features import Block
 from momentmix.mixture.tables.family_blocks import CategoricalBlock
 from momentmix.mixture.tables.seen_values import NEVER_SEEN
 from momentmix.monitoring.shares.means.own_means import OwnMeans
-from momentmix.schema.column import GAUSSIAN, Level
+from momentmix.tables.column import GAUSSIAN, Level
 from momentmix.wording import short_number
 
 

@@ -12,8 +12,8 @@ from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.profiles.profile import ComponentProfile
 from momentmix.mixture.profiles.traits import Trait
 from momentmix.reporting.contents import Contents
-from momentmix.schema.column import BERNOULLI, CATEGORICAL
-from momentmix.schema.transforms import restored
+from momentmix.tables.column import BERNOULLI, CATEGORICAL
+from momentmix.tables.transforms import restored
 from momentmix.wording import percent, short_number
 
 _MOST_TRAITS = 6  # shown at once; the others are folded

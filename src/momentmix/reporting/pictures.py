@@ -22,7 +22,7 @@ from momentmix.mixture.mixture import Mixture
 from momentmix.reporting.data_facts import DataFacts
 from momentmix.reporting.separation import by_separation, pairs_by_separation
 from momentmix.reporting.svg import SETTINGS, data_url
-from momentmix.schema.column import BERNOULLI, CATEGORICAL, POISSON
+from momentmix.tables.column import BERNOULLI, CATEGORICAL, POISSON
 
 _MOST_PAIRS = 6
 MOST_POINTS = 1500  # of rows in a picture of a pair

@@ -16,8 +16,8 @@ from momentmix.displays.style import strongest_pairs
 from momentmix.html.markup import Cell, escaped, folded, sortable_table
 from momentmix.mixture.overall import column_names, numeric_columns
 from momentmix.reporting.contents import Contents
-from momentmix.schema.column import POISSON
-from momentmix.schema.transforms import restored
+from momentmix.tables.column import POISSON
+from momentmix.tables.transforms import restored
 from momentmix.wording import percent, short_number
 
 _MOST_PAIRS = 20  # pairs of joined columns in the table, the strongest of them

@@ -17,11 +17,11 @@ from momentmix.errors import InputError
 from momentmix.parallel import read_ahead
 from momentmix.progress import row_counter
 from momentmix.rows.columns import column_keys, feature_names
-from momentmix.rows.fingerprint import Fingerprint, Origin, RowDigest, counted_twice
+from momentmix.digests import Fingerprint, Origin, RowDigest, counted_twice
 from momentmix.rows.labels import Labels
-from momentmix.rows.protocol import Rows
+from momentmix.tables.rows import Rows
 from momentmix.rows.table import NO_CELL, Kind, RawBlock, Table
-from momentmix.rows.validation import bad_value, in_range
+from momentmix.tables.validation import bad_value, in_range
 
 Missing = Literal["error", "drop", "model"]
 

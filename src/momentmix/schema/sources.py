@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from momentmix.errors import InputError
 from momentmix.progress import step
 from momentmix.rows.labels import Labels
-from momentmix.rows.names import match_names
-from momentmix.rows.opening import can_open
-from momentmix.rows.protocol import Rows
+from momentmix.names import match_names
+from momentmix.tables.opening import can_open
+from momentmix.tables.rows import Rows
 from momentmix.rows.reading import Reading, reading_from
 from momentmix.rows.source import Missing, RowSource, check_missing
 from momentmix.rows.table import Kind
@@ -29,7 +29,7 @@ from momentmix.schema.building import (
     with_gaps,
 )
 from momentmix.schema.cells import read_cells
-from momentmix.schema.column import GAUSSIAN, Column
+from momentmix.tables.column import GAUSSIAN, Column
 from momentmix.schema.encoding import Unseen
 from momentmix.schema.file_cells import (
     cells_of,
@@ -40,9 +40,9 @@ from momentmix.schema.file_cells import (
     nulls_of,
 )
 from momentmix.schema.guessing import HEAD, guess_columns
-from momentmix.schema.joining import plain_schema
+from momentmix.tables.schema import plain_schema
 from momentmix.schema.rows import SchemaOfRows
-from momentmix.schema.schema import Schema
+from momentmix.tables.schema import Schema
 
 _MOST_TEXTS = 1 << 20  # of a column whose rare levels are joined
 
@@ -182,7 +182,7 @@ def encode_rows(
     Examples
     --------
     >>> import numpy as np
-    >>> from momentmix.rows.opening import open_rows
+    >>> from momentmix.tables.opening import open_rows
     >>> source = open_rows(np.array([[1.5, 0], [np.nan, 2], [2.5, 1]]))
     >>> encode_rows(source, {1: "poisson"}, "model").schema.feature_names
     ('0', '0 seen', '1')

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from momentmix.html.notebook import Markup, box, plain_table
-from momentmix.schema.column import Column, Level
-from momentmix.schema.transforms import TRANSFORMS
+from momentmix.tables.column import Column, Level
+from momentmix.tables.transforms import TRANSFORMS
 from momentmix.wording import listed, percent, plural, short_number
 
 if TYPE_CHECKING:

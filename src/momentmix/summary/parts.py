@@ -1,4 +1,4 @@
-"""One pass over a source, cut into parts that are always the same.
+"""One pass over rows of tables, cut into parts that are always the same.
 
 A part is a run of rows of one table that starts at a multiple of ``part_rows``; it becomes one
 shard. The parts and the order of adding them do not depend on where a pass was interrupted, so
@@ -16,24 +16,19 @@ import hashlib
 import json
 import math
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from momentmix._typing import Float
+from momentmix.digests import Origin, RowDigest, counted_twice
 from momentmix.errors import InputError, ShardError
-from momentmix.rows.fingerprint import Origin, RowDigest, counted_twice
-from momentmix.rows.source import NumberedBlock, RowSource
-from momentmix.schema.building import EncodedTable
 from momentmix.summary.summary import MomentSummary, rename_shards
+from momentmix.tables.table_rows import Block, TableRows
 
 # Enough rows that opening a shard costs nothing beside summing them; a checkpoint is at most so
 # many rows behind, and a cluster shares large files evenly.
 PART_ROWS = 1 << 20
-
-
-Encode = Callable[[Float], EncodedTable]
 
 
 class NewShard(Protocol):
@@ -121,25 +116,23 @@ class Part:
         Whether it has all its ``part_rows`` rows; the last part of a table may have fewer.
     """
 
-    def __init__(
-        self, place_id: str, in_pass: str, shard: MomentSummary | None, encode: Encode | None
-    ) -> None:
-        self.place_id, self.in_pass, self.shard, self.encode = place_id, in_pass, shard, encode
+    def __init__(self, place_id: str, in_pass: str, shard: MomentSummary | None) -> None:
+        self.place_id, self.in_pass, self.shard = place_id, in_pass, shard
         self.n_kept = self.n_dropped = self.stop = 0
         self.complete = False
         self._digest = RowDigest()
         self._hashing: deque[Future[None]] = deque()
 
-    def add(self, block: NumberedBlock, pool: ThreadPoolExecutor) -> None:
-        """Add the rows of a block."""
+    def add(self, block: Block, summand: Any, pool: ThreadPoolExecutor) -> None:
+        """Add the rows of a block; `summand` is what is added to the shard for them."""
         self._wait(n_left=1)
-        self._hashing.append(pool.submit(self._digest.update, block.kept))
-        if self.shard is not None and len(block.kept):
-            self.shard.update(block.kept if self.encode is None else self.encode(block.kept))
-        n_read, n_kept = len(block.raw.values), len(block.kept)
+        self._hashing.append(pool.submit(self._digest.update, block.features))
+        n_kept = len(block.features)
+        if self.shard is not None and n_kept:
+            self.shard.update(summand)
         self.n_kept += n_kept
-        self.n_dropped += n_read - n_kept
-        self.stop = block.first_row + n_read
+        self.n_dropped += block.n_read - n_kept
+        self.stop = block.first_row + block.n_read
 
     def _wait(self, n_left: int = 0) -> None:
         """Wait until the digest of at most so many blocks is still to be made."""
@@ -159,7 +152,7 @@ class Part:
 
 
 def read_parts(
-    source: RowSource,
+    rows: TableRows,
     table: int,
     start: int,
     new_shard: NewShard,
@@ -168,34 +161,33 @@ def read_parts(
     summed_to: float = 0,
     stop: float = math.inf,
     part_rows: int = PART_ROWS,
-    encode: Encode | None = None,
 ) -> Iterator[Part]:
     """The parts of one table from a row on, each when all of it has been read.
 
     Parameters
     ----------
-    source : RowSource
+    rows : TableRows
     table, start : int
         Where to begin; a multiple of `part_rows`.
     number : int, optional
-        Number of the table in the pass, where `source` is not all of it.
+        Number of the table in the pass, where `rows` are not all of it.
     summed_to : float
         Parts that start before this row are summed already: only their digests are made.
     stop : float
         Where to stop, a multiple of `part_rows`; by default at the end of the table.
-    new_shard, part_rows, encode
+    new_shard, part_rows
         As for `summarize_parts`.
     """
     part = None
     with ThreadPoolExecutor(1) as pool:
-        for block in source.numbered_blocks(table, start, part_rows, stop):
+        for block in rows.source_blocks(table, start, part_rows, stop):
             if part is None:
                 row = block.first_row
-                place_id = source.shard_id(table, row)
+                place_id = rows.shard_id(table, row)
                 in_pass = json.dumps(["part", table if number is None else number, row])
                 shard = None if row < summed_to else new_shard(shard_id=place_id)
-                part = Part(place_id, in_pass, shard, encode)
-            part.add(block, pool)
+                part = Part(place_id, in_pass, shard)
+            part.add(block, rows.summand(block.features), pool)
             part.complete = part.stop % part_rows == 0
             if part.complete:
                 yield part
@@ -221,34 +213,26 @@ def digest_of(texts: Sequence[str]) -> str:
 
 
 def summarize_parts(
-    source: RowSource,
-    start: Progress,
-    new_shard: NewShard,
-    part_rows: int = PART_ROWS,
-    encode: Encode | None = None,
+    rows: TableRows, start: Progress, new_shard: NewShard, part_rows: int = PART_ROWS
 ) -> Iterator[Progress]:
-    """Go on from `start` to the end of the source, and give the state after every part.
+    """Go on from `start` to the end of the rows, and give the state after every part.
 
     Parameters
     ----------
-    source : RowSource
+    rows : TableRows
     start : Progress
         Where to begin; table 0, row 0 and an empty summary for a new pass. The rows before that
         place are read again, without summing, and compared with what was read then.
     new_shard : NewShard
     part_rows : int
         Rows in a part, before any are dropped.
-    encode : callable, optional
-        Rows as read → what is added to a summary of features.
     """
-    check = ResumeCheck(start, source)
+    check = ResumeCheck(start, rows)
     total, n_dropped, read = start.summary, start.n_dropped, ""
-    for table in range(len(source.tables)):
+    for table, source in enumerate(rows.sources):
         marks: list[PartMark] = []
-        for part in read_parts(
-            source, table, 0, new_shard,
-            summed_to=check.summed_to(table), part_rows=part_rows, encode=encode,
-        ):  # fmt: skip
+        summed_to = check.summed_to(table)
+        for part in read_parts(rows, table, 0, new_shard, summed_to=summed_to, part_rows=part_rows):
             if part.shard is None:
                 check.count(part)
             else:
@@ -259,9 +243,9 @@ def summarize_parts(
                 yield Progress(total, table, part.stop, n_dropped, read)
         if (table + 1, 0) > check.goal:
             try:
-                total = name_shards(total, marks, source.origin(table, "parts", part_rows))
+                total = name_shards(total, marks, rows.origin(table, "parts", part_rows))
             except ShardError as error:
-                raise InputError(counted_twice(source.tables[table].name)) from error
+                raise InputError(counted_twice(source.name)) from error
         if check.passed((table + 1, 0), read):
             yield Progress(total, table + 1, 0, n_dropped, read)
     check.finish()
@@ -270,8 +254,8 @@ def summarize_parts(
 class ResumeCheck:
     """Whether the rows before the start of a pass are those that were summed before."""
 
-    def __init__(self, start: StartOfPass, source: RowSource) -> None:
-        self.start, self.goal, self.source = start, (start.table, start.row), source
+    def __init__(self, start: StartOfPass, rows: TableRows) -> None:
+        self.start, self.goal, self.rows = start, (start.table, start.row), rows
         self.n_kept = self.n_dropped = 0
         self.waiting = self.goal > (0, 0)
 
@@ -298,9 +282,9 @@ class ResumeCheck:
     def finish(self) -> None:
         """Raise unless the rows before the start were reached, and were the same."""
         if self.waiting:
-            table = min(self.start.table, len(self.source.tables) - 1)
+            table = min(self.start.table, len(self.rows.sources) - 1)
             raise InputError(
-                f"the rows before row {self.start.row} of {self.source.tables[table].name} are not "
+                f"the rows before row {self.start.row} of {self.rows.sources[table].name} are not "
                 "those that were summed before the interruption: a file has changed, whatever its "
                 "time says. Remove the checkpoint to start again."
             )

@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import fields
 from functools import partial
 from typing import Any
 
 from numpy.typing import ArrayLike
 
+from momentmix.arrays import is_plain_array
 from momentmix.capacity import usual_order
 from momentmix.errors import InputError, TableWarning, warn_caller
 from momentmix.progress import check_asked, erase, row_counter, step
-from momentmix.rows.arrays import is_plain_array
-from momentmix.rows.columns import Selection
-from momentmix.rows.opening import can_open
-from momentmix.rows.protocol import Rows
-from momentmix.rows.reading import Reading
-from momentmix.rows.source import Missing, RowSource
-from momentmix.rows.validation import as_weights, check_shape
-from momentmix.schema.building import EncodedTable, Families, encode_known, encode_table
-from momentmix.schema.cells import read_cells
-from momentmix.schema.rows import EncodedRows
-from momentmix.schema.schema import Schema
-from momentmix.schema.sources import encode_rows, needs_pass
 from momentmix.summary.parts import Progress, summarize_parts
 from momentmix.summary.summary import MomentSummary
+from momentmix.tables.learning import Families, learn, needs_pass, open_data, rows_with
+from momentmix.tables.memory import MemoryTable
+from momentmix.tables.opening import READ_ALL, Reading, can_open
+from momentmix.tables.rows import Rows
+from momentmix.tables.table_rows import Missing, TableRows
+from momentmix.tables.validation import as_weights, check_shape
 
 _NO_WEIGHTS = "sample_weight needs a single array; call update() for each block."
 
@@ -87,112 +82,117 @@ def summarize(
     known = {field.name for field in fields(Reading)}
     reading = Reading(**{name: options.pop(name) for name in list(options) if name in known})
     with step("Summarizing", check_asked(progress)):
-        if can_open(rows):
-            if sample_weight is not None:
-                raise InputError(_NO_WEIGHTS)
-            source = reading.open(rows, missing)
-            with source.streamed(not needs_pass(source, families, missing)):
-                return _of_rows(source, order, families, missing, options)
-        elif isinstance(rows, Rows):
+        is_stream = hasattr(rows, "__next__") and not can_open(rows)
+        if sample_weight is not None and (is_stream or isinstance(rows, Rows) or can_open(rows)):
+            raise InputError(_NO_WEIGHTS)
+        if isinstance(rows, Rows) and not isinstance(rows, TableRows):
             reading.check_nothing("the rows are opened already")
-        else:
-            reading.check_in_memory()
-        if isinstance(rows, Rows):
-            if sample_weight is not None:
-                raise InputError(_NO_WEIGHTS)
-            return _of_rows(rows, order, families, missing, options)
-        return _of_blocks(
-            [rows] if not hasattr(rows, "__next__") else _counted(rows, sample_weight),
-            _Asked(order, families, missing, reading.selection, device, options),
-            sample_weight,
-        )
-
-
-def _counted(blocks: Iterable[Any], sample_weight: ArrayLike | None) -> Iterable[Any]:
-    """Blocks of an iterator, whose rows are counted for the progress bar."""
-    if sample_weight is not None:
-        raise InputError(_NO_WEIGHTS)
-    count = row_counter(None)
-    for block in blocks:
-        yield block
-        shape = getattr(block, "shape", None)
-        count(shape[0] if shape else 0)
-
-
-# -- files ------------------------------------------------------------------------------------
-
-
-def _of_rows(
-    rows: Rows, order: int | None, families: Families, missing: Missing, options: dict[str, Any]
-) -> MomentSummary:
-    """The summary of files, or of other rows that are read in blocks."""
-    if isinstance(rows, RowSource) or families is not None or missing != "error":
-        found = encode_rows(rows, families, missing)
-        rows, schema = found.encoded, None if found.schema.is_plain else found.schema
-        _warn_of(found.notes)
-    else:
-        schema = getattr(rows, "schema", None)
-    order = usual_order(rows.n_features) if order is None else order
-    names = None if schema else rows.feature_names
-    options = {"feature_names": names, "schema": schema} | options
-    source = rows.rows if isinstance(rows, EncodedRows) else rows
-    if isinstance(source, RowSource) and "shard_id" not in options:
-        new_shard = partial(MomentSummary, rows.n_features, order, **options)
-        state = Progress(new_shard(), 0, 0, 0)
-        encode = rows.summand_of if isinstance(rows, EncodedRows) else None
-        last = deque(summarize_parts(source, state, new_shard, encode=encode), maxlen=1)
-        if not last or not last[0].summary.n_rows:
-            raise InputError("rows must hold at least one row; the source gave none.")
-        return last[0].summary
-    summary: MomentSummary = rows.summarize_into(MomentSummary(rows.n_features, order, **options))
-    return summary
-
-
-# -- tables in memory -------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """What `summarize` was told about tables in memory."""
-
-    order: int | None
-    families: Families
-    missing: Missing
-    chosen: Selection
-    device: Any
-    options: dict[str, Any]
-
-    def new_summary(self, n_features: int, **options: Any) -> MomentSummary:
-        order = usual_order(n_features) if self.order is None else self.order
-        return MomentSummary(n_features, order, **{**options, **self.options})
-
-
-def _of_blocks(
-    blocks: Iterable[Any], asked: _Asked, sample_weight: ArrayLike | None
-) -> MomentSummary:
-    """The sum of blocks; the first one says what their columns are."""
-    summary: MomentSummary | None = None
-    schema: Schema | None = None
-    for block in blocks:
-        if summary is None:
-            if asked.families is None and asked.missing == "error" and is_plain_array(block):
-                block = _columns_of(block, asked.chosen)
-                summary = asked.new_summary(block.shape[1])
+            if families is None and missing == "error":
+                return _added(rows, order, options)
+            raise InputError(
+                "families and missing need a table; these are rows of numbers. Open the table with "
+                "open_rows, or leave them out."
+            )
+        asked = partial(_of_table, families=families, missing=missing, reading=reading)
+        if not is_stream:
+            return asked(rows, order, sample_weight, device=device, options=options)
+        summary: MomentSummary | None = None
+        count = row_counter(None)
+        for block in rows:
+            if summary is None:
+                summary = asked(block, order, None, device=device, options=options)
             else:
-                table = encode_table(block, asked.families, asked.missing, asked.chosen)
-                schema = table.schema
-                _warn_of(table.notes)
-                names = schema.column_names if schema.is_plain else None
-                summary = asked.new_summary(schema.n_features, feature_names=names, schema=schema)
-                _add(summary, table, sample_weight, asked.device)
-                continue
-        if schema is None:
-            summary.update(_columns_of(block, asked.chosen), sample_weight, device=asked.device)
-        else:
-            _add(summary, _encoded(block, schema, asked.missing), sample_weight, asked.device)
-    if summary is None:
-        raise InputError("rows must hold at least one block; the iterator was empty.")
+                _add_block(summary, block, missing, reading, device)
+            count(getattr(block, "shape", (0,))[0])
+        if summary is None:
+            raise InputError("rows must hold at least one block; the iterator was empty.")
+        return summary
+
+
+def _of_table(
+    data: Any,
+    order: int | None,
+    sample_weight: ArrayLike | None,
+    *,
+    families: Families,
+    missing: Missing,
+    reading: Reading,
+    device: Any,
+    options: dict[str, Any],
+) -> MomentSummary:
+    """The summary of one table."""
+    if families is None and missing == "error" and reading == READ_ALL and is_plain_array(data):
+        check_shape(data, None)
+        order = usual_order(data.shape[1]) if order is None else order
+        summary = MomentSummary(data.shape[1], order, **options)
+        return summary.update(data, sample_weight, device=device)
+    opened = open_data(data, reading, missing)
+    opened.plan(once=not needs_pass(opened, families, missing))
+    rows = learn(opened, families, missing)
+    _warn_of(rows.notes)
+    return _added(rows, order, options, sample_weight, device)
+
+
+def _added(
+    rows: Rows,
+    order: int | None,
+    options: dict[str, Any],
+    sample_weight: ArrayLike | None = None,
+    device: Any = None,
+) -> MomentSummary:
+    """The summary of rows: in parts where they are files, else as one shard."""
+    order = usual_order(rows.n_features) if order is None else order
+    names = None if rows.schema else rows.feature_names
+    options = {"feature_names": names, "schema": rows.schema} | options
+    new_shard = partial(MomentSummary, rows.n_features, order, **options)
+    if not isinstance(rows, TableRows):
+        summary: MomentSummary = rows.summarize_into(new_shard())
+        return summary
+    in_memory = isinstance(rows.sources[0], MemoryTable)
+    if in_memory or "shard_id" in options:
+        summary = new_shard()
+        _add_rows(summary, rows, sample_weight, device)
+    else:
+        start = Progress(new_shard(), 0, 0, 0)
+        last = deque(summarize_parts(rows, start, new_shard), maxlen=1)
+        summary = last[0].summary if last else start.summary
+    if not summary.n_rows:
+        raise InputError("rows must hold at least one row; the source gave none.")
     return summary
+
+
+def _add_rows(
+    summary: MomentSummary, rows: TableRows, sample_weight: ArrayLike | None, device: Any
+) -> None:
+    """Add rows of a table to a summary."""
+    weights = as_weights(sample_weight, rows.total_rows or 0)
+    for _, block in rows.placed_blocks():
+        own = None
+        if weights is not None:
+            own = weights[block.first_row : block.first_row + block.n_read]
+            own = own if block.kept is None else own[block.kept]
+        if len(block.features):
+            summary.update(rows.summand(block.features), own, device=device)
+
+
+def _add_block(
+    summary: MomentSummary, block: Any, missing: Missing, reading: Reading, device: Any
+) -> None:
+    """Add a block to a summary whose first block said what the columns are."""
+    schema = summary.schema
+    if schema is None and reading == READ_ALL and missing == "error":
+        summary.update(block, device=device)
+        return
+    try:
+        rows = open_data(block, reading, missing)
+        if schema is not None:
+            rows = rows_with(schema, rows, drops=missing == "drop")
+        _add_rows(summary, rows, None, device)
+    except InputError as error:
+        raise InputError(
+            f"{error} (The first block says how the others are encoded; to let each block have "
+            "missing cells of its own, add up summaries of the blocks.)"
+        ) from error
 
 
 def _warn_of(notes: Sequence[str]) -> None:
@@ -204,31 +204,3 @@ def _warn_of(notes: Sequence[str]) -> None:
             "choose them with columns= or exclude=.",
             TableWarning,
         )
-
-
-def _columns_of(array: Any, chosen: Selection) -> Any:
-    check_shape(array, None)
-    return array if chosen.is_all else array[:, chosen.numbers("the array", None, array.shape[1])]
-
-
-def _add(
-    summary: MomentSummary, table: EncodedTable, sample_weight: ArrayLike | None, device: Any
-) -> None:
-    """Add the rows of a table that are kept."""
-    weights = as_weights(sample_weight, len(table.features) + table.n_dropped)
-    if weights is not None and table.kept is not None:
-        weights = weights[table.kept]
-    features = table.features if table.schema.is_plain else table
-    summary.update(features, weights, device=device)
-
-
-def _encoded(block: Any, schema: Schema, missing: Missing) -> EncodedTable:
-    """A block that is encoded as the first one was."""
-    try:
-        table = read_cells(block, schema.column_names, schema.n_columns)
-        return encode_known(table, schema, missing)
-    except InputError as error:
-        raise InputError(
-            f"{error} (The first block says how the others are encoded; to let each block have "
-            "missing cells of its own, add up summaries of the blocks.)"
-        ) from error

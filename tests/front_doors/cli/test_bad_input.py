@@ -402,7 +402,7 @@ def test_a_package_that_cannot_be_loaded_is_not_called_missing(folder, momentmix
 
 LIMITED = """
 import resource, sys
-import numpy, scipy.linalg, scipy.optimize, momentmix.rows.opening, momentmix.summary.summary
+import numpy, scipy.linalg, scipy.optimize, momentmix.tables.opening, momentmix.summary.summary
 from momentmix.cli import main
 
 pages = int(open("/proc/self/statm").read().split()[0])

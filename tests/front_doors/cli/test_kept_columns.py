@@ -108,7 +108,7 @@ def test_blocks_of_any_size_stay_in_step(frame, momentmix, monkeypatch, truth, b
     table = pa.Table.from_pandas(frame, preserve_index=False)
     pyarrow.parquet.write_table(table, "groups.parquet", row_group_size=37)
     frame.to_csv("some.csv", index=False)
-    monkeypatch.setattr("momentmix.rows.opening._MOST_ROWS", block_rows)
+    monkeypatch.setattr("momentmix.tables.opening._MOST_ROWS", block_rows)
     monkeypatch.setattr("momentmix.rows.csv.reader.CHUNK", 1000)
     for name in ("groups.parquet", "some.csv"):
         found = lines(momentmix("predict", "model.json", name, "--keep", "id").out)[1:]

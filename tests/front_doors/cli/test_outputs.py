@@ -191,7 +191,7 @@ def test_names_that_are_too_long_are_found_before_any_work(
     def refuse(*arguments, **options):
         raise AssertionError("rows were opened")
 
-    monkeypatch.setattr("momentmix.rows.opening.open_rows", refuse)
+    monkeypatch.setattr("momentmix.tables.opening.open_rows", refuse)
     more = [] if option == "-o" else ["-o", "x.mms"]
     done = momentmix("summarize", "data", option, name, *more)
     assert (done.code, "File name too long" in done.err) == (73, True), done

@@ -71,7 +71,7 @@ def assert_close(found, expected):
 
 def test_forgetting_rows_block_by_block(folder, momentmix, monkeypatch):
     """As if the rows had never been seen, up to rounding."""
-    monkeypatch.setattr("momentmix.rows.opening._MOST_ROWS", 64)
+    monkeypatch.setattr("momentmix.tables.opening._MOST_ROWS", 64)
     frame = pd.DataFrame(folder[100:350], columns=NAMES)[NAMES[::-1]].assign(name="x")
     frame.to_parquet("gone.parquet")
     done = momentmix("forget", "all.mms", "gone.parquet", "-o", "rest.mms", "--json")

@@ -6,7 +6,7 @@ import pytest
 
 import momentmix as mm
 from momentmix.errors import TableWarning
-from momentmix.rows.opening import open_rows
+from momentmix.tables.opening import open_rows
 
 LAW = mm.Mixture.from_blocks(
     [0.6, 0.4],

@@ -14,7 +14,7 @@ from pyarrow import parquet
 import momentmix as mm
 from momentmix.errors import InputError, InputTypeError, NoInputError, TableWarning
 from momentmix.mixture.matching import clustering_accuracy
-from momentmix.schema.column import Column
+from momentmix.tables.column import Column
 
 N_ROWS = 6000
 

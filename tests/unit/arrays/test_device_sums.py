@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from campaigns.written_out import written_out
 
-from momentmix.rows.arrays import namespace
+from momentmix.arrays import namespace
 from momentmix.summary.kernels import array_sums, high_sums
 from momentmix.summary.kernels.array_sums import ArrayExecutor
 from momentmix.summary.kernels.tile_plan import n_factors, tile_plan

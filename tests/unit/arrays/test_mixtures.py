@@ -9,8 +9,8 @@ from momentmix.fitting.em.em import em_pass
 from momentmix.fitting.inputs import moments_of, rows_of
 from momentmix.mixture import density
 from momentmix.mixture.parameters import Parameters
-from momentmix.rows.protocol import ArrayRows, DeviceRows
-from momentmix.rows.weighted import WeightedRows
+from momentmix.tables.rows import ArrayRows, DeviceRows
+from momentmix.tables.weights import WeightedRows
 
 
 @pytest.fixture(scope="module")

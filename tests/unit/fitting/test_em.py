@@ -30,7 +30,7 @@ from momentmix.fitting.inputs import rows_of, summarized
 from momentmix.mixture.gaussian import coefficients, features_of, m_step
 from momentmix.mixture.parameters import Parameters, parameters_from
 from momentmix.mixture.prior import Structure, VariancePrior
-from momentmix.rows.protocol import ArrayRows
+from momentmix.tables.rows import ArrayRows
 
 FLOOR = np.full(4, 1e-6)
 NO_PRIOR = VariancePrior(FLOOR)

@@ -15,7 +15,7 @@ from momentmix.fitting.inputs import summarized
 from momentmix.mixture.gaussian import features_of, m_step
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure, VariancePrior
-from momentmix.rows.protocol import ArrayRows
+from momentmix.tables.rows import ArrayRows
 
 FLOOR = np.full(5, 1e-6)
 

@@ -5,7 +5,7 @@ import pytest
 
 from momentmix.native import code
 from momentmix.rows import fingerprint
-from momentmix.rows.fingerprint import RowDigest, fold
+from momentmix.digests import RowDigest, fold
 
 
 def digest(parts):

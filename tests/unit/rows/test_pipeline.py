@@ -127,7 +127,7 @@ def test_blocks_are_as_large_as_their_bytes_allow(tmp_path, rows, monkeypatch):
     wide = np.ones((3, 1000))
     assert open_rows(wide).block_rows == 2048
     assert open_rows(path, block_rows=10**12).block_rows == 10**12
-    monkeypatch.setattr("momentmix.rows.opening._BLOCK_BYTES", 7999)
+    monkeypatch.setattr("momentmix.tables.opening._BLOCK_BYTES", 7999)
     assert open_rows(wide).block_rows == 1  # there is no smaller one
 
 

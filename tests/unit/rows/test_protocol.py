@@ -6,7 +6,7 @@ import pytest
 
 from momentmix.errors import InputError
 from momentmix.fitting.inputs import rows_of
-from momentmix.rows.protocol import ArrayRows, BlockRows, DeviceRows, Rows
+from momentmix.tables.rows import ArrayRows, BlockRows, DeviceRows, Rows
 from momentmix.summary.summary import MomentSummary
 
 ROWS = np.random.default_rng(0).normal(size=(5000, 3))

@@ -23,7 +23,7 @@ from momentmix import open_rows
 from momentmix.errors import InputError, PrecisionWarning
 from momentmix.rows.formats import copies, spool
 from momentmix.rows.labels import Labels
-from momentmix.rows.opening import can_open
+from momentmix.tables.opening import can_open
 
 NAMES = ["a", "^b.*$", 'c "quoted"']  # a pattern for polars, and a quote within SQL
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from momentmix.native import code
 from momentmix.schema import encoding
 from momentmix.schema.cells import Cells, CellTable
-from momentmix.schema.column import Column
+from momentmix.tables.column import Column
 
 needs_code = pytest.mark.skipif(code is None, reason="there is no compiled code")
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from momentmix.errors import InputError, InputTypeError, PrecisionWarning
 from momentmix.schema.building import encode_table, short_mean
-from momentmix.schema.column import Column
-from momentmix.schema.schema import Schema
+from momentmix.tables.column import Column
+from momentmix.tables.schema import Schema
 from momentmix.schema.sources import schema_from
 
 COLUMNS = {

@@ -8,7 +8,7 @@ import pytest
 import momentmix as mm
 from momentmix.errors import InputError
 from momentmix.fitting.inputs import summary_of
-from momentmix.rows.protocol import ArrayRows
+from momentmix.tables.rows import ArrayRows
 from momentmix.schema.building import encode_table
 from momentmix.schema.rows import EncodedArray, EncodedRows
 from momentmix.schema.sources import encode_rows

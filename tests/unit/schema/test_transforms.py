@@ -6,11 +6,11 @@ import pytest
 
 import momentmix as mm
 from momentmix.schema.building import encode_table
-from momentmix.schema.column import Column
-from momentmix.schema.joining import joined, plain_schema
-from momentmix.schema.schema import Schema
+from momentmix.tables.column import Column
+from momentmix.tables.schema import joined, plain_schema
+from momentmix.tables.schema import Schema
 from momentmix.schema.sources import schema_from
-from momentmix.schema.transforms import restored_columns, transformed_columns
+from momentmix.tables.transforms import restored_columns, transformed_columns
 
 MAPS = {"log": (np.log, np.exp), "log1p": (np.log1p, np.expm1)}
 

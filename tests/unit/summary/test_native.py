@@ -10,7 +10,7 @@ from campaigns.written_out import written_out
 
 import momentmix as mm
 from momentmix.native import code
-from momentmix.rows.validation import LARGEST_VALUE, in_range
+from momentmix.tables.validation import LARGEST_VALUE, in_range
 from momentmix.summary.exact import fixed_point
 from momentmix.summary.kernels.native_sums import NativeExecutor, tile_order
 from momentmix.summary.kernels.numpy_sums import NumpyExecutor

@@ -11,8 +11,8 @@ import pytest
 import momentmix as mm
 from momentmix import MomentSummary
 from momentmix.errors import InputError, SummaryFileError
-from momentmix.schema.column import Column
-from momentmix.schema.schema import Schema
+from momentmix.tables.column import Column
+from momentmix.tables.schema import Schema
 
 TABLE = pd.DataFrame(
     {

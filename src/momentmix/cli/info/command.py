@@ -41,7 +41,7 @@ def facts_of(file: str, delimiter: str | None = None, header: bool | None = None
     from momentmix.cli.info.of_schema import is_schema, schema_facts
     from momentmix.cli.info.of_summary import checkpoint_facts, cube_facts, summary_facts
     from momentmix.errors import InputError
-    from momentmix.rows.opening import missing_input
+    from momentmix.tables.opening import missing_input
     from momentmix.summary.file import MAGIC
 
     if file == "-":
@@ -100,7 +100,7 @@ def _table(columns: list[dict[str, Any]]) -> list[str]:
 
 def _cell(column: dict[str, Any], name: str) -> Any:
     """A fact of a column; its name is that of its logarithm where means are those of it."""
-    from momentmix.schema.transforms import TRANSFORMS
+    from momentmix.tables.transforms import TRANSFORMS
 
     if name == "name" and "mean" in column and column["family"] in TRANSFORMS:
         return f"{column['family']} {column['name']}"

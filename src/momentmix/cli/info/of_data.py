@@ -9,7 +9,7 @@ import click
 
 from momentmix.errors import InputError
 from momentmix.rows.csv.dialect import Dialect
-from momentmix.rows.opening import open_file
+from momentmix.tables.opening import open_file
 from momentmix.rows.table import Table
 
 

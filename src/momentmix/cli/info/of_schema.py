@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from momentmix.schema.column import Column
-from momentmix.schema.schema import FORMAT, Schema
+from momentmix.tables.column import Column
+from momentmix.tables.schema import FORMAT, Schema
 
 
 def is_schema(path: Path) -> bool:

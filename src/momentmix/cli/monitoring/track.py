@@ -131,7 +131,7 @@ def _tracked(
 ) -> Tracking:
     from momentmix.cli.cubes import load_groups
     from momentmix.monitoring.track import track
-    from momentmix.rows.opening import missing_input
+    from momentmix.tables.opening import missing_input
 
     if not Path(model).exists():
         raise missing_input(model)

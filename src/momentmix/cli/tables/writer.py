@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from momentmix.cli.output import output_stream
 from momentmix.errors import printable
 from momentmix.rows.formats.arrow_files import need_pyarrow
-from momentmix.schema.column import POISSON, Column
+from momentmix.tables.column import POISSON, Column
 
 Table = NDArray[np.float64]
 

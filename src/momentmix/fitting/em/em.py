@@ -19,7 +19,7 @@ from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VariancePrior
 from momentmix.native import code
 from momentmix.parallel import map_in_order
-from momentmix.rows.protocol import Rows
+from momentmix.tables.rows import Rows
 
 MOST_COMPILED = 32  # features of a block: the rotations of wider matrices take longer than LAPACK
 _ROUND = 5  # EM steps between looks at the gains

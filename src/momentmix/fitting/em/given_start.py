@@ -18,8 +18,8 @@ from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VariancePrior
 from momentmix.mixture.tables.block_features import parameters_of
-from momentmix.schema.column import GAUSSIAN
-from momentmix.schema.schema import Schema
+from momentmix.tables.column import GAUSSIAN
+from momentmix.tables.schema import Schema
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure, VariancePrior
 from momentmix.parallel import few_threads
 from momentmix.progress import detail
-from momentmix.rows.protocol import Rows
+from momentmix.tables.rows import Rows
 
 # Ridge of scoring steps after one that failed, its factor after further ones and after each that
 # did not, and from where on EM goes on alone.

@@ -39,7 +39,7 @@ from momentmix.mixture.parameters import (
 )
 from momentmix.mixture.prior import Structure, VariancePrior
 from momentmix.mixture.tables.patterns import rows_by_pattern
-from momentmix.rows.protocol import Rows
+from momentmix.tables.rows import Rows
 
 _ROWS = 4096  # rows whose scores are in memory at once
 _MOST_STEPS = 100  # for the total covariance, of which only the units of a prior are made

@@ -16,8 +16,8 @@ from momentmix.mixture.gaussian import (
     standardized_features,
     values_of,
 )
-from momentmix.rows.protocol import Rows
-from momentmix.rows.weighted import proportional_places
+from momentmix.tables.rows import Rows
+from momentmix.tables.weights import proportional_places
 
 FEWEST_SAMPLED, MOST_NUMBERS = 4000, 10**7  # rows, and numbers of the features of a sample
 ALL_ROWS_BELOW = 20000  # with fewer rows, candidates are made on all of them: it takes seconds

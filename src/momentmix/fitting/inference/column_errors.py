@@ -37,8 +37,8 @@ from momentmix.mixture.laws.law import Law
 from momentmix.mixture.laws.poisson import Poisson
 from momentmix.mixture.laws.seen import Seen
 from momentmix.mixture.parameters import Parameters, parameters_from
-from momentmix.schema.column import CATEGORICAL, GAUSSIAN, Column
-from momentmix.schema.schema import Schema
+from momentmix.tables.column import CATEGORICAL, GAUSSIAN, Column
+from momentmix.tables.schema import Schema
 
 _WIDEST = 3.0  # half a width on the scale of logarithms or log-odds, beyond which it says nothing
 

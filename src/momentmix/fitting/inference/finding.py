@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.schema.column import families_code
+from momentmix.tables.column import families_code
 from momentmix.wording import plural
 
 _MOST_LISTED = 8  # names in one sentence

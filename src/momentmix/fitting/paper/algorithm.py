@@ -36,7 +36,7 @@ from momentmix._typing import Array
 from momentmix.errors import InputError, PrecisionWarning, warn_caller
 from momentmix.index_sets import sets_without
 from momentmix.mixture.mixture import DiagonalMixture
-from momentmix.rows.names import column_label
+from momentmix.names import column_label
 from momentmix.summary.summary import MomentSummary
 from momentmix.tensor.approximate import Approximation, approximate
 from momentmix.tensor.gauss_newton import PowerFit, fit_weighted_powers

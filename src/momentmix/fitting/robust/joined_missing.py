@@ -50,7 +50,7 @@ from momentmix.fitting.robust.standard_fit import StandardFit
 from momentmix.mixture.gaussian import features_of, values_of
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure, VariancePrior
-from momentmix.rows.protocol import Rows
+from momentmix.tables.rows import Rows
 
 _STEPS = 30  # of EM on a sample for each of them
 _MOST_SAMPLED = 20000  # rows of these steps

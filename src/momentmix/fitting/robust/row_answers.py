@@ -43,7 +43,7 @@ from momentmix.fitting.robust.support import support_from_rows
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure, VariancePrior
 from momentmix.parallel import begin
-from momentmix.rows.protocol import Rows
+from momentmix.tables.rows import Rows
 
 CLEARLY_BETTER = 1e-3  # nats a row; candidates at one optimum differ by less
 

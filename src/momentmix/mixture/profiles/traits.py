@@ -26,8 +26,8 @@ from momentmix.errors import printable
 from momentmix.mixture.overall import column_names, numeric_columns, overall_spread
 from momentmix.mixture.parameter_table import ColumnValues
 from momentmix.mixture.tables.block_features import column_seen
-from momentmix.schema.column import BERNOULLI, GAUSSIAN, Column, Level
-from momentmix.schema.transforms import restored
+from momentmix.tables.column import BERNOULLI, GAUSSIAN, Column, Level
+from momentmix.tables.transforms import restored
 from momentmix.wording import cut, numbers_apart, percent
 
 if TYPE_CHECKING:

@@ -46,10 +46,9 @@ from momentmix.mixture.tables.seen_values import (
     unknown_columns,
     with_unknown,
 )
-from momentmix.rows.names import check_feature_names
-from momentmix.schema.building import short_mean
-from momentmix.schema.column import BERNOULLI, GAUSSIAN, Column
-from momentmix.schema.schema import Schema
+from momentmix.names import check_feature_names
+from momentmix.tables.column import BERNOULLI, GAUSSIAN, Column, short_mean
+from momentmix.tables.schema import Schema
 
 Block = GaussianBlock | FamilyBlock
 

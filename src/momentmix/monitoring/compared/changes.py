@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from momentmix._typing import Float, Int
 from momentmix.monitoring.compared.side import Side, is_indicator, polynomial_variance
 from momentmix.monitoring.compared.significance import by_chance, share_test, two_sided
-from momentmix.schema.column import CATEGORICAL, Level
+from momentmix.tables.column import CATEGORICAL, Level
 
 _NORMAL = 1.959963984540054  # of 95 % intervals
 _LEAST_CURVATURE = 25  # rows · (kurtosis − 1); below, the spread follows from the mean (0 and 1)

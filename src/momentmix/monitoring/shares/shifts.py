@@ -27,7 +27,7 @@ from momentmix.monitoring.shares.fixed_components import FixedComponents, moment
 from momentmix.monitoring.shares.group_weights import FitTest, check_fit
 from momentmix.monitoring.shares.means.values import MovingValues
 from momentmix.monitoring.shares.residual import Residual
-from momentmix.schema.schema import Schema
+from momentmix.tables.schema import Schema
 
 _TIMES, _STEP = (0.5, 0.75, 1.1, 1.7, 2.5), 1.5  # of the linear estimate of a shift
 _TRIED, _ENOUGH = 4, 4.0  # shifts, until one leaves no more than chance: in its deviations

@@ -25,7 +25,7 @@ from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameter_table import ColumnValues
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.tables.block_features import parameters_of
-from momentmix.schema.schema import Schema
+from momentmix.tables.schema import Schema
 
 _DRAWS = 8000  # rows for the information; more than there are parameters
 _PER_PARAMETER = 20

@@ -27,7 +27,7 @@ from momentmix.rows.csv.dialect import Dialect
 from momentmix.rows.csv.kinds import is_row, kinds_of
 from momentmix.rows.csv.lines import LineFinder, count_lines, end_of_line
 from momentmix.rows.csv.numbers import parsed_fast
-from momentmix.rows.fingerprint import TextDigest
+from momentmix.digests import TextDigest
 from momentmix.rows.header import above_fractions, judged
 from momentmix.rows.labels import (
     NO_LABELS,

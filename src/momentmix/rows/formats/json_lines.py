@@ -16,7 +16,7 @@ import numpy as np
 
 from momentmix.errors import InputError
 from momentmix.rows.csv.compression import Unpacked, split_packing
-from momentmix.rows.fingerprint import TextDigest
+from momentmix.digests import TextDigest
 from momentmix.rows.formats.arrow_files import ArrowFileTable
 
 CHUNK = 1 << 22  # bytes read at a time

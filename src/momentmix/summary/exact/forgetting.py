@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.errors import InputError
-from momentmix.rows.names import column_label
+from momentmix.names import column_label
 from momentmix.summary.exact.combining import remove
 from momentmix.summary.exact.fixed_point import QUANTUM_BITS
 from momentmix.summary.exact.integers.packed import Sums

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from momentmix.rows.arrays import free_bytes, on_device_of
+from momentmix.arrays import free_bytes, on_device_of
 from momentmix.summary.kernels.executor import Units
 from momentmix.summary.kernels.high_sums import TABLES, high_sums
 from momentmix.summary.kernels.plan import Plan, Product, TableRows

@@ -15,7 +15,7 @@ from momentmix.fitting.inference.of_rows.rows_checked import check_rows
 from momentmix.fitting.inference.over_identification import check_conditions
 from momentmix.fitting.inputs import rows_of, summarized
 from momentmix.mixture.parameters import Parameters
-from momentmix.rows.protocol import BlockRows
+from momentmix.tables.rows import BlockRows
 
 
 def outliers_of(data):

@@ -11,8 +11,8 @@ from unit.mixture.table_truths import NAMES, PLANS, all_families
 
 import momentmix as mm
 from momentmix.errors import InputError, InputTypeError, TableWarning
-from momentmix.schema.column import Column
-from momentmix.schema.schema import Schema
+from momentmix.tables.column import Column
+from momentmix.tables.schema import Schema
 
 GAPS = [(), (0,), (1,), (0, 1), (1, 3), (0, 1, 2), (0, 1, 2, 3)]
 

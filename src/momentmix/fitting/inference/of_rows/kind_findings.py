@@ -25,7 +25,7 @@ from momentmix.fitting.inference.of_rows.logarithms import log_normal
 from momentmix.fitting.inference.of_rows.rows_checked import CheckedRows, joint_of, standardized
 from momentmix.mixture.density import posteriors
 from momentmix.mixture.parameters import Parameters
-from momentmix.schema.column import BERNOULLI, CATEGORICAL, POISSON
+from momentmix.tables.column import BERNOULLI, CATEGORICAL, POISSON
 
 _COARSE = 0.5  # grid width in deviations of a component: a variance off by 2 %; coarser is worse
 _STEPS = 20  # of EM for the rates of a column that may be counts

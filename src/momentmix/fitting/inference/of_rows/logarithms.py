@@ -19,7 +19,7 @@ from momentmix._typing import Float, Int
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.mixture.density import log_sums, posteriors
 from momentmix.mixture.parameters import Parameters
-from momentmix.schema.transforms import LOG, LOG1P, transformed
+from momentmix.tables.transforms import LOG, LOG1P, transformed
 
 _FEWEST_ROWS = 20  # of a component, whose skewness has an error of 0.5 then
 _HELPS, _MOST_LEFT = 0.5, 1.0  # times the skewness that there was, and of either sign, at most

@@ -26,7 +26,7 @@ import numpy as np
 from momentmix._typing import Float, Int
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.finding import Finding, fatal
-from momentmix.rows.protocol import Rows
+from momentmix.tables.rows import Rows
 from momentmix.wording import plural
 
 _FEWEST_ROWS = 30  # with fewer, no tail can be told from an outlier

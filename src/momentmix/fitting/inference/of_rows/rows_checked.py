@@ -26,8 +26,8 @@ from momentmix.mixture.density import joint_densities
 from momentmix.mixture.gaussian import coefficients, features_of
 from momentmix.mixture.laws.seen import Seen
 from momentmix.mixture.parameters import Parameters
-from momentmix.rows.protocol import Rows
-from momentmix.rows.weighted import proportional_places
+from momentmix.tables.rows import Rows
+from momentmix.tables.weights import proportional_places
 
 EXCERPT = 20_000  # rows: enough for shapes and shares, and a small part of a fit's time
 

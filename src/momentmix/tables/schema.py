@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -28,8 +29,9 @@ from momentmix._typing import Float
 from momentmix.atomic_file import atomic_write
 from momentmix.errors import InputError, NoInputError
 from momentmix.json_fields import Fields, check_version
-from momentmix.schema.cells import read_cells
-from momentmix.schema.column import (
+from momentmix.names import column_label, match_names, names_for
+from momentmix.strict_json import format_strict, parse_strict
+from momentmix.tables.column import (
     FAMILIES,
     GAUSSIAN,
     Column,
@@ -39,16 +41,17 @@ from momentmix.schema.column import (
     is_whole,
     number_of,
 )
-from momentmix.schema.encoding import (
+from momentmix.tables.encoding import (
     Encoded,
     Unseen,
     as_table,
     decode_columns,
     encode_cells,
     missing_cell,
+    place_of,
 )
-from momentmix.schema.transforms import TRANSFORMS
-from momentmix.strict_json import format_strict, parse_strict
+from momentmix.tables.memory import MemoryTable
+from momentmix.tables.transforms import TRANSFORMS
 from momentmix.wording import short_repr
 
 FORMAT = "momentmix schema"  # of files
@@ -166,17 +169,6 @@ class Schema:
         """Whether the features are the columns: numbers without missing cells."""
         return all(column.is_plain for column in self.columns)
 
-    @cached_property
-    def coded(self) -> Schema:
-        """The schema of the same rows where levels of text are given by their numbers."""
-        columns = []
-        for column in self.columns:
-            if column.levels and isinstance(column.levels[0], str):
-                other = None if column.other is None else column.levels.index(column.other)
-                column = replace(column, levels=tuple(range(len(column.levels))), other=other)
-            columns.append(column)
-        return Schema(tuple(columns))
-
     def with_column(self, number: int, **changes: Any) -> Schema:
         """The schema with one column changed."""
         column = replace(self.columns[number], **changes)
@@ -198,10 +190,10 @@ class Schema:
             Where a value is outside the range of its family, a level was never seen, or a cell is
             missing in a column that has no ``seen``.
         """
-        encoded = self.encode_for_prediction(rows)
-        if encoded.left_out is not None:
-            raise missing_cell(encoded.left_out, self.column_names)
-        return encoded.features
+        features, left_out = self.encode_for_prediction(rows)
+        if left_out is not None:
+            raise missing_cell(left_out, place_of(self.columns))
+        return features
 
     def encode_for_prediction(self, rows: Any, unseen: Unseen = "error") -> Encoded:
         """Rows as features, and which cells are to be left out of the density.
@@ -212,17 +204,37 @@ class Schema:
             As for `encode`.
         unseen : {"error", "missing"}
             What a cell gets that holds no level of its column: an error, or it is left out.
-
-        Returns
-        -------
-        Encoded
-            ``features`` of shape (n_rows, n_features), and ``left_out`` of shape (n_rows,
-            n_columns):
-            Cells that are missing in columns that have no ``seen``, and unseen levels; their
-            features are 0. None if there are none.
         """
-        table = read_cells(rows, self.column_names, self.n_columns)
-        return encode_cells(self.columns, table, unseen)
+        table = MemoryTable(rows, expected=self.column_names)
+        places = self.places_in(table.column_names, table.n_columns, "the schema", "rows")
+        (batch,) = table.batches(places)
+        return encode_cells(self.columns, batch.columns, place_of(self.columns), unseen)
+
+    def places_in(
+        self, names: Sequence[str] | None, n_columns: int, owner: str, name: str
+    ) -> list[int]:
+        """Numbers of the columns in a table, by name where both have names; others are left out.
+
+        Parameters
+        ----------
+        names : sequence of str or None
+            Of the columns of the table.
+        n_columns : int
+            Of the table.
+        owner, name : str
+            Whose columns these are, and what the table is called, for messages.
+        """
+        expected = self.column_names
+        if names is not None and expected is None:
+            expected = names_for(None, names)  # warns where names cannot be compared
+        if names is not None and expected is not None:
+            return match_names(expected, names, owner, others=True)
+        if n_columns != self.n_columns:
+            raise InputError(
+                f"{name} must have the {self.n_columns} columns of {owner}; got {n_columns}. "
+                "Select them with columns= (--columns)."
+            )
+        return list(range(n_columns))
 
     def decode(self, features: Any) -> Any:
         """Features as the columns that they stand for.
@@ -328,3 +340,80 @@ _COLUMN = Fields(
 _FIELDS = Fields(
     lambda values: Schema(tuple(values["columns"])), {"columns": fields.list_of(_COLUMN)}
 )
+
+
+# -- schemas of several tables ----------------------------------------------------------------
+
+
+def plain_schema(
+    n_columns: int, names: tuple[str, ...] | None = None, drops: bool = False
+) -> Schema:
+    """The schema of numbers without missing cells; `drops` as of `Column`."""
+    return Schema(tuple(Column(name, drops=drops) for name in names or (None,) * n_columns))
+
+
+def joined(left: Schema, right: Schema) -> Schema:
+    """The schema in which both kinds of rows can be encoded; an error where there is none.
+
+    The order does not matter: a column has missing cells if it has some in one of them, and the
+    center that is nearest to 0.
+
+    Examples
+    --------
+    >>> seen, plain = Column("age", has_missing=True, center=32.0), Column("age")
+    >>> joined(Schema((plain,)), Schema((seen,))) == Schema((seen,))
+    True
+    """
+    if left.n_columns != right.n_columns:
+        raise InputError(
+            f"tables must have the same columns; got {left.n_columns} and {right.n_columns}. "
+            "Select the common ones."
+        )
+    names = left.column_names or right.column_names
+    pairs = zip(left.columns, right.columns, strict=True)
+    return Schema(tuple(_joined(a, b, column_label(i, names)) for i, (a, b) in enumerate(pairs)))
+
+
+def _joined(a: Column, b: Column, label: str) -> Column:
+    if a.name is not None and b.name is not None and a.name != b.name:
+        raise InputError(
+            f"tables must have the same columns; {label} is {b.name!a} in the other. Rename or "
+            "select the columns."
+        )
+    name = a.name or b.name
+    key = label.split()[1] if name is None else ascii(name)
+    if a.family != b.family:
+        raise InputError(
+            f"a column must have one family; {label} is {a.family} in one table and {b.family} in "
+            "the other. Pass the same families for both."
+        )
+    if a.transform != b.transform:
+        wanted = a.transform or b.transform
+        raise InputError(
+            f"a column must have one transform; {label} is {a.transform or 'as it is'} in one "
+            f"table and {b.transform or 'as it is'} in the other. Pass the same for both: "
+            f"families={{{key}: {wanted!r}}}."
+        )
+    if a.levels != b.levels:
+        both = [*a.levels, *(level for level in b.levels if level not in a.levels)]
+        raise InputError(
+            f"a column must have the same levels, in one order; {label} has "
+            f"{', '.join(map(ascii, a.levels))} in one table and "
+            f"{', '.join(map(ascii, b.levels))} in the other. Give all levels for both: "
+            f"families={{{key}: {both!a}}}."
+        )
+    centers = [column.center for column in (a, b) if column.has_missing]
+    return replace(
+        a,
+        name=name,
+        levels=_common_levels(a, b),
+        has_missing=bool(centers),
+        center=min(centers, key=lambda c: (abs(c), c), default=0.0),
+    )
+
+
+def _common_levels(a: Column, b: Column) -> tuple[Level, ...]:
+    """The levels, which are equal; integers where one column has integers and one bools."""
+    if all(isinstance(level, str | bool) for level in (*a.levels, *b.levels)):
+        return a.levels
+    return tuple(int(level) for level in a.levels)

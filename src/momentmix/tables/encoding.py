@@ -1,4 +1,4 @@
-"""Columns of cells → features, and back."""
+"""Cells of columns → features, and back."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Array, Float
 from momentmix.errors import InputError, InputTypeError, TableWarning, warn_caller
+from momentmix.names import column_label
 from momentmix.native import code, readable
 from momentmix.parallel import map_in_order, usable_cores
-from momentmix.rows.names import column_label
-from momentmix.rows.validation import LARGEST_VALUE, in_range
-from momentmix.schema.cells import Cells, CellTable
-from momentmix.schema.column import POISSON, Column
-from momentmix.schema.transforms import check_range, restored
+from momentmix.tables.cells import Cells
+from momentmix.tables.column import POISSON, Column
+from momentmix.tables.transforms import check_range, restored
+from momentmix.tables.validation import in_range, out_of_range
 
 _BLOCK = 8192  # rows at a time: they and their features stay in the processor's cache
 _SHARE = 1 << 16  # rows that are worth a thread
@@ -26,6 +26,7 @@ _UNKNOWN = -2  # the code of a label that is no level
 _LEFT_OUT = -3  # that of one which is left out of the density, whatever the column's model
 
 Unseen = Literal["error", "missing"]
+Where = Callable[[int, int], str]  # numbers of a row and a column → its place in words
 
 
 class Encoded(NamedTuple):
@@ -53,35 +54,54 @@ def check_unseen(unseen: object) -> None:
         raise InputError(f"unseen must be 'error' or 'missing'; got {unseen!r}.")
 
 
-def encode_cells(columns: Sequence[Column], table: CellTable, unseen: Unseen = "error") -> Encoded:
-    """The features of a table; values outside the range of their family are an error.
+def place_of(columns: Sequence[Column]) -> Where:
+    """Places of cells in a table in memory."""
+    names = tuple(column.name for column in columns if column.name is not None) or None
+    return lambda row, column: f"row {row}, {column_label(column, names)}"
 
-    With unseen="missing", cells that hold no level of their column are left out.
+
+def encode_cells(
+    columns: Sequence[Column],
+    cells: Sequence[Cells],
+    where: Where,
+    unseen: Unseen = "error",
+    out: Float | None = None,
+) -> Encoded:
+    """The features of rows; values outside the range of their family are an error.
+
+    Parameters
+    ----------
+    columns : sequence of Column
+    cells : sequence of Cells
+        Of each column.
+    where : callable
+        Place of a cell, for errors.
+    unseen : {"error", "missing"}
+        With "missing", cells that hold no level of their column are left out.
+    out : array of shape (n_rows, n_features), optional
+        Where the features go; by default to a new array.
     """
-    check_unseen(unseen)
-    known = [column.name for column in columns if column.name is not None]
-    names = tuple(known) or None
     starts = np.cumsum([0] + [column.n_features for column in columns]).tolist()
-    features = np.empty((table.n_rows, starts[-1]))
+    features = np.empty((len(cells[0].values), starts[-1])) if out is None else out
     ends = zip(columns, starts[:-1], starts[1:], strict=True)
     parts = [(column, slice(start, stop)) for column, start, stop in ends]
+    pairs = list(zip(columns, cells, strict=True))
     if code is not None:
-        quick = [
-            _numbers_or_codes(c, cells) for c, cells in zip(columns, table.columns, strict=True)
-        ]
+        quick = [_numbers_or_codes(column, own) for column, own in pairs]
         sources = [source for source in quick if source is not None]
         if len(sources) == len(columns) and _fill_all(_compiled_fill, parts, sources, features):
             return Encoded(features, None)
     sources = [
-        _checked(column, cells, column_label(i, names), unseen)
-        for i, (column, cells) in enumerate(zip(columns, table.columns, strict=True))
+        _checked(column, own, lambda row, j=j: where(row, j), unseen)  # type: ignore[misc]
+        for j, (column, own) in enumerate(pairs)
     ]
     if _fill_all(_fill, parts, sources, features):
         return Encoded(features, None)
     left_out = np.isnan(features[:, starts[:-1]])
     features[np.isnan(features)] = 0.0
     if not in_range(features):
-        raise _too_large(features, columns, names)
+        column_of = np.repeat(np.arange(len(columns)), [c.n_features for c in columns])
+        raise out_of_range(features, lambda row, feature: where(row, int(column_of[feature])))
     return Encoded(features, left_out if left_out.any() else None)
 
 
@@ -155,44 +175,40 @@ def _fill(column: Column, source: Array, target: Float) -> bool:
     return True
 
 
-def _checked(column: Column, cells: Cells, label: str, unseen: Unseen) -> Array:
+def _checked(column: Column, cells: Cells, where: Callable[[int], str], unseen: Unseen) -> Array:
     """The numbers of a column after its transform, or the codes of its levels."""
     if column.levels:
-        return _level_codes(column, cells, label, unseen)
-    numbers = _numbers(column, cells, label)
+        return _level_codes(column, cells, where, unseen)
+    check_numeric(column, cells, where)
+    numbers = cells.numbers()
+    if column.drops and numbers.dtype.kind == "f":
+        numbers = np.where(np.isinf(numbers), np.nan, numbers)
     if column.family == POISSON:
-        check_counts(numbers, label)
+        wrong = _no_counts(numbers)
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise InputError(
+                f"counts must be integers from 0 to 2^53; {where(row)}, is {numbers[row]:.17g}. "
+                "Correct the cell, or take the column as 'gaussian' in families."
+            )
     if column.transform:
-        check_range(numbers, column.transform, label)
+        check_range(numbers, column.transform, where)
         return column.transformed(numbers)
     return numbers
 
 
-def _numbers(column: Column, cells: Cells, label: str) -> Array:
-    """The cells as numbers."""
-    check_numeric(column, cells, label)
-    if cells.labels is None:
-        return cells.values
-    return np.array([*cells.labels, np.nan], dtype=np.float64)[cells.values]
-
-
-def check_numeric(column: Column, cells: Cells, label: str) -> None:
+def check_numeric(column: Column, cells: Cells, where: Callable[[int], str]) -> None:
     """Raise where a column of numbers holds text."""
     if cells.labels is None or not any(
         isinstance(name, str) or not np.isscalar(name) for name in cells.labels
     ):
         return
     row = int(np.argmax(cells.values >= 0))
+    key = "…" if column.name is None else ascii(column.name)
     raise InputTypeError(
-        f"a {column.family} column must hold numbers; row {row}, {label}, holds {cells.text(row)}. "
-        "Convert the column to numbers, or fit with "
-        f"families={{{family_key(column, label)}: 'categorical'}}."
+        f"a {column.family} column must hold numbers; {where(row)}, holds {cells.text(row)}. "
+        f"Convert the column to numbers, or fit with families={{{key}: 'categorical'}}."
     )
-
-
-def family_key(column: Column, label: str) -> str:
-    """The key of a column in `families`, as messages print it."""
-    return label.split()[1] if column.name is None else ascii(column.name)
 
 
 def _no_counts(numbers: Array) -> NDArray[np.bool_]:
@@ -204,18 +220,9 @@ def _no_counts(numbers: Array) -> NDArray[np.bool_]:
     return np.asarray(wrong)
 
 
-def check_counts(numbers: Array, label: str) -> None:
-    """Raise unless all numbers are missing or counts."""
-    wrong = _no_counts(numbers)
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        raise InputError(
-            f"counts must be integers from 0 to 2^53; row {row}, {label}, is {numbers[row]:.17g}. "
-            "Correct the cell, or take the column as 'gaussian' in families."
-        )
-
-
-def _level_codes(column: Column, cells: Cells, label: str, unseen: Unseen) -> Array:
+def _level_codes(
+    column: Column, cells: Cells, where: Callable[[int], str], unseen: Unseen
+) -> Array:
     """The number of the level of each cell, −1 where it is missing, −3 where it is left out."""
     codes = _codes(column.levels, cells)
     unknown = codes == _UNKNOWN
@@ -228,10 +235,13 @@ def _level_codes(column: Column, cells: Cells, label: str, unseen: Unseen) -> Ar
         codes[unknown] = _LEFT_OUT
         return codes
     row = int(np.argmax(unknown))
+    listed = ", ".join(map(ascii, column.levels[:8])) + (", …" if len(column.levels) > 8 else "")
     raise InputError(
-        f"{label} must hold its levels, {_listed(column.levels)}; row {row} is {cells.text(row)}. "
+        f"a column must hold its levels, here {listed}; {where(row)}, is {cells.text(row)}. "
         "Correct the cell or set it to missing; or give all levels of the column from the start, "
-        "in families. The methods of a mixture leave such cells out with unseen='missing'."
+        "in families or in a schema, perhaps with one for all others. The methods of a mixture "
+        "and the commands predict and score leave such cells out with unseen='missing' (--unseen "
+        "missing)."
     )
 
 
@@ -241,13 +251,13 @@ def _kinds_differ(column: Column, cells: Cells) -> bool:
     return isinstance(column.levels[0], str) != is_text
 
 
-def warn_of_unknown(columns: Sequence[Column], table: CellTable) -> None:
+def warn_of_unknown(columns: Sequence[Column], cells: Sequence[Cells]) -> None:
     """Warn of columns that unseen="missing" leaves out whole: none of their cells is a level."""
     names = tuple(column.name for column in columns if column.name is not None) or None
-    for i, (column, cells) in enumerate(zip(columns, table.columns, strict=True)):
-        if not column.levels or column.other is not None or not table.n_rows:
+    for i, (column, own) in enumerate(zip(columns, cells, strict=True)):
+        if not column.levels or column.other is not None or not len(own.values):
             continue
-        codes, differ = _codes(column.levels, cells), _kinds_differ(column, cells)
+        codes, differ = _codes(column.levels, own), _kinds_differ(column, own)
         n = int((codes == _UNKNOWN).sum())
         if (codes >= 0).any() or n < (1 if differ else 2):  # one row may well hold another level
             continue
@@ -269,54 +279,21 @@ def _codes(levels: tuple[Any, ...], cells: Cells) -> Array:
         return np.array([*known, -1], dtype=np.int64)[cells.values]
     if isinstance(levels[0], str):
         return np.where(cells.missing(), -1, _UNKNOWN)
-    values = cells.values
-    if levels == tuple(range(len(levels))) and _are_among(values, len(levels)):
-        return values if values.dtype.kind in "fi" else values.astype(np.int64)
     order = np.argsort(levels)
     ascending = np.array(levels, dtype=np.float64)[order]
-    nearest = np.searchsorted(ascending, values).clip(max=len(levels) - 1)
-    codes = np.where(ascending[nearest] == values, order[nearest], _UNKNOWN)
+    nearest = np.searchsorted(ascending, cells.values).clip(max=len(levels) - 1)
+    codes = np.where(ascending[nearest] == cells.values, order[nearest], _UNKNOWN)
     codes[cells.missing()] = -1
     return codes
 
 
-def _are_among(values: Array, n_levels: int) -> bool:
-    """Whether all values are whole numbers from 0 to `n_levels` − 1, none missing."""
-    return bool(
-        values.min() >= 0 and values.max() < n_levels and (values == np.floor(values)).all()
-    )
-
-
-def _listed(levels: Sequence[Any]) -> str:
-    return ", ".join(map(ascii, levels[:8])) + (", …" if len(levels) > 8 else "")
-
-
-def _too_large(
-    features: Float, columns: Sequence[Column], names: tuple[str, ...] | None
-) -> InputError:
-    """The error for an infinite number, or one that is too large."""
-    row, feature = (int(i) for i in np.argwhere(~(np.abs(features) <= LARGEST_VALUE))[0])
-    number = np.repeat(np.arange(len(columns)), [c.n_features for c in columns])[feature]
-    place = f"row {row}, {column_label(int(number), names)}"
-    if np.isinf(features[row, feature]):
-        return InputError(
-            f"rows must be finite; {place} is {features[row, feature]}. Set the cell to missing "
-            "(NaN) if that is what it stands for, or drop the row."
-        )
-    return InputError(
-        f"rows must stay below 2^1000 ≈ 1.07e301 in size; {place} is "
-        f"{features[row, feature]:.6g}. Rescale the column, or set the cell to missing."
-    )
-
-
-def missing_cell(left_out: NDArray[np.bool_], names: tuple[str, ...] | None) -> InputError:
+def missing_cell(left_out: NDArray[np.bool_], where: Where) -> InputError:
     """The error for the first cell that is missing where none may be."""
     row, column = (int(i) for i in np.argwhere(left_out)[0])
     return InputError(
-        f"rows must not hold missing values (NaN, None, masked cells); row {row}, "
-        f"{column_label(column, names)}, is missing. Pass missing='model' to mm.summarize or "
-        "mm.fit, so that missing cells are part of the model, or missing='drop' to leave such "
-        "rows out."
+        f"rows must not hold missing values (NaN, None, masked cells); {where(row, column)}, is "
+        "missing. Pass missing='drop' (--missing drop) to leave such rows out, or missing='model' "
+        "(--missing model), so that missing cells are part of the model."
     )
 
 

@@ -10,7 +10,7 @@ So the log-density of y is that of t, less t.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -66,14 +66,14 @@ def _by_column(values: Float, transforms: Sequence[str], change: Any) -> Float:
     return np.stack(columns, axis=1)
 
 
-def check_range(numbers: Array, transform: str, label: str) -> None:
+def check_range(numbers: Array, transform: str, where: Callable[[int], str]) -> None:
     """Raise unless all numbers are missing or have a transform."""
     with np.errstate(invalid="ignore"):
         wrong = numbers <= _ENDS[transform]
     if wrong.any():
         row = int(np.argmax(wrong))
         raise InputError(
-            f"numbers of a {transform} column must be greater than {_ENDS[transform]}; row {row}, "
-            f"{label}, is {float(numbers[row]):.17g}. Correct the cell or set it to missing; or "
-            f"take the column as {_OTHERS[transform]} in families."
+            f"numbers of a {transform} column must be greater than {_ENDS[transform]}; "
+            f"{where(row)}, is {float(numbers[row]):.17g}. Correct the cell or set it to missing; "
+            f"or take the column as {_OTHERS[transform]} in families."
         )

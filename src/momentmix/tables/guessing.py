@@ -24,10 +24,10 @@ import numpy as np
 
 from momentmix._typing import Array
 from momentmix.errors import InputError
-from momentmix.rows.csv.kinds import are_dates
-from momentmix.rows.names import column_label
-from momentmix.schema.cells import Cells, CellTable
-from momentmix.schema.column import BERNOULLI, CATEGORICAL, GAUSSIAN, families_code
+from momentmix.names import column_label
+from momentmix.tables.cells import Cells
+from momentmix.tables.column import BERNOULLI, CATEGORICAL, GAUSSIAN, families_code
+from momentmix.tables.dialect import are_dates
 
 HEAD = 1 << 16  # rows that are looked at
 FEW_LEVELS = 50  # more labels of text are an error
@@ -40,21 +40,6 @@ _ID_NAME = re.compile(
 _INDEX = re.compile(r"__index_level_\d+__")  # as pandas writes it to Parquet
 _ONE_LEVEL = "it has one level only"
 _MOST_COUNTED = 20.0  # mean of whole numbers that may be counts or grades
-
-
-class KeptColumns(NamedTuple):
-    """Columns that are used.
-
-    Attributes
-    ----------
-    numbers : list of int
-        Their numbers in the table.
-    families : dict
-        By number among these columns.
-    """
-
-    numbers: list[int]
-    families: dict[int, Any]
 
 
 class Guess(NamedTuple):
@@ -75,12 +60,6 @@ class Guess(NamedTuple):
     left_out: dict[int, str]
     hints: dict[int, str]
 
-    def kept(self, n_columns: int) -> KeptColumns:
-        """The columns that are not left out, and what is known of them by their new numbers."""
-        numbers = [i for i in range(n_columns) if i not in self.left_out]
-        families = {k: self.families[i] for k, i in enumerate(numbers) if i in self.families}
-        return KeptColumns(numbers, families)
-
     def notes(self, names: tuple[str, ...] | None) -> tuple[str, ...]:
         """What was left out, and the hints, in sentences."""
         gone = [
@@ -91,13 +70,19 @@ class Guess(NamedTuple):
 
 
 def guess_columns(
-    table: CellTable, families: Mapping[int, Any], asked: bool = False, rare: float = 0.0
+    cells: Sequence[Cells],
+    names: tuple[str, ...] | None,
+    families: Mapping[int, Any],
+    asked: bool = False,
+    rare: float = 0.0,
 ) -> Guess:
     """What the columns are taken as, those without a family in `families` by their cells.
 
     Parameters
     ----------
-    table : CellTable
+    cells : sequence of Cells
+        First rows of each column.
+    names : tuple of str, or None
     families : dict
         Families that are known, by number.
     asked : bool
@@ -105,36 +90,32 @@ def guess_columns(
     rare : float
         Share of rows below which levels are joined, so that text may have many of them.
     """
-    asked = asked or table.names is None  # columns without names are known by their places
+    asked = asked or names is None  # columns without names are known by their places
     chosen: dict[int, Any] = dict(families)
     left_out: dict[int, str] = {}
     hints: dict[int, str] = {}
-    for i, cells in enumerate(table.columns):
-        if cells.problem is not None:
-            if i in families or asked or not cells.are_dates:
-                raise cells.problem
-            left_out[i] = "dates"
-        elif i in families:
+    for i, own in enumerate(cells):
+        if i in families:
             continue
-        elif cells.labels is not None and not _are_numbers(cells.labels):
-            why = _unusable_text(cells, column_label(i, table.names), asked, rare)
+        if own.labels is not None and not _are_numbers(own.labels):
+            why = _unusable_text(own, column_label(i, names), asked, rare)
             if why:
                 left_out[i] = why
             else:
                 chosen[i] = CATEGORICAL
-        elif cells.are_bools:
+        elif own.are_bools:
             chosen[i] = BERNOULLI
-        elif table.names is not None and cells.labels is None:
-            head = cells.values[:HEAD]
-            if not asked and _INDEX.fullmatch(table.names[i]):
+        elif names is not None and own.labels is None:
+            head = own.values[:HEAD]
+            if not asked and _INDEX.fullmatch(names[i]):
                 left_out[i] = "it is the index of a pandas frame"
-            elif not asked and _numbers_rows(head, table.names[i]):
+            elif not asked and _numbers_rows(head, names[i]):
                 left_out[i] = "it numbers the rows"
             else:
-                hint = _hint(head, table.names[i])
+                hint = _hint(head, names[i])
                 hints |= {} if hint is None else {i: hint}
-    if len(left_out) == len(table.columns):
-        listed = "; ".join(f"{column_label(i, table.names)}: {w}" for i, w in left_out.items())
+    if len(left_out) == len(cells):
+        listed = "; ".join(f"{column_label(i, names)}: {w}" for i, w in left_out.items())
         raise InputError(
             f"the table has no usable column ({listed}). Pass columns of numbers or of few levels, "
             "or say with families= (--families) what the columns are."

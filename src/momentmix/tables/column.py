@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isfinite
 from shlex import quote
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from momentmix._typing import Float
+from momentmix._typing import Array, Float
 from momentmix.errors import InputError, printable
-from momentmix.rows.containers import float64_of
-from momentmix.schema.transforms import TRANSFORMS, transformed
+from momentmix.tables.transforms import TRANSFORMS, transformed
 from momentmix.wording import did_you_mean
 
 GAUSSIAN, BERNOULLI, CATEGORICAL, POISSON = "gaussian", "bernoulli", "categorical", "poisson"
 FAMILIES = (GAUSSIAN, BERNOULLI, CATEGORICAL, POISSON)
 Level = str | int  # bool is an int
+CENTER_BITS = 30  # of a center: leaves room to change it exactly, and far more than it needs
+SMALLEST_CENTER = 2.0**-900  # its digits are in the range of units
 
 
 def families_code(families: Mapping[str | int, str]) -> str:
@@ -87,6 +88,9 @@ class Column:
         What is taken of the numbers of a gaussian column, before the center is subtracted.
     other : str or int, optional
         The level of a categorical column that stands for all values that are no level.
+    drops : bool
+        Whether rows with a missing or infinite cell of the column are left out; else such a cell
+        is an error where missing cells are not modeled. No part of the schema as a value.
     """
 
     name: str | None
@@ -96,6 +100,7 @@ class Column:
     center: float = 0.0
     transform: str = ""
     other: Level | None = None
+    drops: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.family not in FAMILIES:
@@ -161,6 +166,26 @@ class Column:
         return parts + [FeaturePart(key, is_seen=True)] * self.has_missing
 
 
+def short_mean(values: Array) -> float:
+    """The mean, rounded to a power of two of about the standard deviation, with few digits.
+
+    Examples
+    --------
+    >>> short_mean(np.array([36.0, 41.5, 60.0]))
+    48.0
+    """
+    size = float(np.abs(values).max())
+    if not np.isfinite(size) or not size:
+        return 0.0
+    unit = 2.0 ** np.frexp(size)[1]  # no square may leave the range of float64
+    scaled = values.astype(np.float64) / unit
+    mean, deviation = float(scaled.mean()), float(scaled.std())
+    finest = int(np.frexp(mean)[1]) - CENTER_BITS
+    step = 2.0 ** max(int(np.frexp(deviation)[1]) - 1 if deviation else finest, finest)
+    center = float(round(mean / step) * step * unit)
+    return center if abs(center) >= SMALLEST_CENTER else 0.0
+
+
 def unknown_family(family: object, label: str) -> str:
     """The message for a family that does not exist."""
     return (
@@ -183,6 +208,23 @@ def check_sizes_of(levels: Sequence[object], label: str) -> None:
     """Raise where an integer is too large for the float64 numbers that cells are."""
     whole = [level for level in levels if is_whole(level)]
     float64_of(np.array(whole, dtype=object), f"the list of levels of {label}")
+
+
+def float64_of(numbers: Array, what: str) -> Float:
+    """Objects that are numbers as float64; `what` has them, in the error for one that is too large.
+
+    Examples
+    --------
+    >>> float64_of(np.array([2, True], dtype=object), "the column").tolist()
+    [2.0, 1.0]
+    """
+    try:
+        return numbers.astype(np.float64)
+    except OverflowError:
+        raise InputError(
+            f"numbers must stay below 2^1000 ≈ 1.07e301 in size; {what} has an integer that is "
+            "larger than all float64 numbers. Write names as text, or set the cell to missing."
+        ) from None
 
 
 def plain_level(level: Any) -> Any:

@@ -1,26 +1,33 @@
 """Rows that can be read more than once: one protocol, whatever holds them.
 
 `Rows` is what the stages of a fit ask for. Arrays in memory and on a device implement it here,
-files in `momentmix.rows.source`, Dask collections in `momentmix.dask.rows`.
+tables of all kinds in `momentmix.tables.table_rows`, Dask collections in `momentmix.dask.rows`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from momentmix._typing import Float, Int
+from momentmix.arrays import as_float64, namespace, on_device_of, to_numpy
 from momentmix.errors import InputError
 from momentmix.parallel import few_threads, map_in_order
-from momentmix.rows.arrays import as_float64, namespace, on_device_of, to_numpy
-from momentmix.rows.blocks import add_sums, rows_at
-from momentmix.rows.validation import LARGEST_TO_FIT, check_values
+from momentmix.tables.schema import Schema
+from momentmix.tables.validation import LARGEST_TO_FIT, check_values
 
 Sums = tuple[Any, ...]
 _STRETCHES = 40  # of an excerpt: enough to cover the rows, and long enough to show their order
+
+
+class Features(NamedTuple):
+    """Features of rows, of shape (n_rows, n_features), and the schema that they were encoded by."""
+
+    schema: Schema
+    values: Float
 
 
 class Rows(ABC):
@@ -31,15 +38,18 @@ class Rows(ABC):
     Attributes
     ----------
     feature_names : tuple of str or None
+    schema : Schema or None
+        How columns became features; None where the features are the columns.
     is_remote : bool
         Whether rows lie on other machines, so that few of them should be taken here.
     row_counts : array of shape (n_rows,) or None
-        How many rows each counts as, where they have weights (`momentmix.rows.weighted`).
+        How many rows each counts as, where they have weights (`momentmix.tables.weights`).
     is_frequency : bool
         Whether a row that counts as several stands for several rows.
     """
 
     feature_names: tuple[str, ...] | None = None
+    schema: Schema | None = None
     is_remote = False
     row_counts: Float | None = None
     is_frequency = True
@@ -103,8 +113,8 @@ class Rows(ABC):
         return total
 
     def summand(self, block: Any) -> Any:
-        """What is added to a summary for a block of the rows: the block itself."""
-        return block
+        """What is added to a summary for a block of the rows."""
+        return block if self.schema is None else Features(self.schema, block)
 
     def summarize_into(self, summary: Any) -> Any:
         """Add all rows to an empty MomentSummary, and return the summary of the rows."""
@@ -143,7 +153,7 @@ class RowsWithout(Rows):
 
     def __init__(self, rows: Rows, places: Int) -> None:
         self.rows, self.places = rows, places
-        self.feature_names = rows.feature_names
+        self.feature_names, self.schema = rows.feature_names, rows.schema
 
     @property
     def n_rows(self) -> int:
@@ -212,8 +222,10 @@ class ArrayRows(HeldRows):
         rows: Float,
         block_size: int = 16384,
         feature_names: tuple[str, ...] | None = None,
+        schema: Schema | None = None,
     ) -> None:
-        self.rows, self.block_size, self.feature_names = rows, block_size, feature_names
+        self.rows, self.block_size = rows, block_size
+        self.feature_names, self.schema = feature_names, schema
 
     def blocks(self) -> Iterator[Float]:
         """Consecutive blocks of rows, views where that is possible."""
@@ -230,7 +242,7 @@ class ArrayRows(HeldRows):
 
     def like(self, rows: Float) -> ArrayRows:
         """Other rows with the same columns."""
-        return ArrayRows(rows, self.block_size, self.feature_names)
+        return ArrayRows(rows, self.block_size, self.feature_names, self.schema)
 
 
 class DeviceRows(HeldRows):
@@ -267,3 +279,33 @@ class DeviceRows(HeldRows):
     def sum_blocks(self, work: Callable[[Any], Sums], n_threads: int = 1) -> Sums:
         """`work` of the array as one block; it divides the rows as the device's memory allows."""
         return work(self.rows)
+
+
+# -- blocks -----------------------------------------------------------------------------------
+
+
+def add_sums(sums: Iterable[tuple[Any, ...] | None]) -> Any:
+    """Tuples added entry by entry, from left to right; None stands for no rows.
+
+    Examples
+    --------
+    >>> add_sums([(1, 2.5), None, (2, 0.5)])
+    (3, 3.0)
+    """
+    total: tuple[Any, ...] | None = None
+    for entries in sums:
+        if total is None:
+            total = entries
+        elif entries is not None:
+            total = tuple(a + b for a, b in zip(total, entries, strict=True))
+    return total
+
+
+def rows_at(blocks: Iterable[Float], places: Int) -> list[Float]:
+    """The rows with these numbers, which ascend, block by block."""
+    taken, start = [], 0
+    for block in blocks:
+        first, last = np.searchsorted(places, [start, start + len(block)])
+        taken.append(block[places[first:last] - start])
+        start += len(block)
+    return taken

@@ -4,41 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from momentmix.arguments import check_count
 from momentmix.errors import InputError, InputTypeError
-from momentmix.rows.names import check_encodable
-from momentmix.rows.table import Table
+from momentmix.names import check_encodable
+from momentmix.tables.source import Source
 from momentmix.wording import did_you_mean
-
-
-@dataclass(frozen=True)
-class Selection:
-    """Which columns of a table in memory to take; see `open_rows` for files."""
-
-    columns: Sequence[str | int] | None = None
-    exclude: Sequence[str | int] | None = None
-    numeric_only: bool = False
-
-    @property
-    def is_all(self) -> bool:
-        """Whether all columns are taken."""
-        return self.columns is None and self.exclude is None and not self.numeric_only
-
-    def numbers(self, what: str, names: tuple[str, ...] | None, n_columns: int) -> list[int]:
-        """Numbers of the columns, before those that are not numeric are left out."""
-        table = _Columns(what, names, n_columns)
-        taken = choose_columns(table, self.columns)
-        gone = set() if self.exclude is None else set(choose_columns(table, self.exclude))
-        left = [i for i in taken if i not in gone]
-        if not left:
-            raise InputError(f"{what} has no column left; exclude= names all of them.")
-        return left
-
-
-ALL_COLUMNS = Selection()
 
 
 class _Named(Protocol):
@@ -50,13 +22,6 @@ class _Named(Protocol):
     def column_names(self) -> tuple[str, ...] | None: ...
     @property
     def n_columns(self) -> int: ...
-
-
-@dataclass(frozen=True)
-class _Columns:
-    name: str
-    column_names: tuple[str, ...] | None
-    n_columns: int
 
 
 def choose_columns(table: _Named, columns: Sequence[str | int] | None) -> list[int]:
@@ -128,7 +93,7 @@ def _if_guessed(table: _Named) -> str:
     return f" Note: {note}." if note else ""
 
 
-def match_columns(first: Table, chosen: list[int], table: Table, all_columns: bool) -> list[int]:
+def match_columns(first: Source, chosen: list[int], table: Source, all_columns: bool) -> list[int]:
     """The chosen columns of the first table in another one.
 
     By number where both have the same list of names, or none; else by name.
@@ -170,7 +135,7 @@ def match_columns(first: Table, chosen: list[int], table: Table, all_columns: bo
 
 
 def usable_columns(
-    tables: Sequence[Table],
+    tables: Sequence[Source],
     columns: Sequence[Sequence[int]],
     exclude: Sequence[str | int] | None,
     numeric_only: bool,
@@ -180,7 +145,7 @@ def usable_columns(
 
     Parameters
     ----------
-    tables : sequence of Table
+    tables : sequence of Source
     columns : sequence of sequences of int
         Numbers of the columns of each table.
     exclude, numeric_only
@@ -203,6 +168,8 @@ def usable_columns(
             places.append(k)
         elif odd.kind == "date" and not asked:
             notes.append(f"{first.label(number)} left out: dates")
+        elif (problem := first.problem(number)) is not None:
+            raise type(problem)(f"{problem} Or leave it out: exclude= (--exclude).")
         else:
             refused.append(f"{name} ({odd.type})")
     if refused:
@@ -218,7 +185,7 @@ def usable_columns(
     return places, tuple(notes)
 
 
-def column_keys(table: Table, chosen: Sequence[int]) -> list[str | int]:
+def column_keys(table: Source, chosen: Sequence[int]) -> list[str | int]:
     """A key of each chosen column: its name, or its number if it has none or shares it."""
     names, repeated = table.column_names, _repeated(table)
     if names is None:
@@ -226,7 +193,7 @@ def column_keys(table: Table, chosen: Sequence[int]) -> list[str | int]:
     return [i if names[i] in repeated else names[i] for i in chosen]
 
 
-def feature_names(table: Table, chosen: Sequence[int]) -> tuple[str, ...] | None:
+def feature_names(table: Source, chosen: Sequence[int]) -> tuple[str, ...] | None:
     """Names of the chosen columns; if several have the same one, their numbers are appended."""
     if table.column_names is None:
         return None

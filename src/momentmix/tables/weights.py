@@ -24,9 +24,8 @@ import numpy as np
 from momentmix._typing import Float, Int
 from momentmix.errors import InputError
 from momentmix.parallel import few_threads, map_in_order
-from momentmix.rows.blocks import add_sums
-from momentmix.rows.protocol import ArrayRows, DeviceRows, Rows, Sums
-from momentmix.rows.validation import LARGEST_TO_FIT, as_weights, check_values
+from momentmix.tables.rows import ArrayRows, DeviceRows, Rows, Sums, add_sums
+from momentmix.tables.validation import LARGEST_TO_FIT, as_weights, check_values
 
 _MOST_REPEATED = 10, 10_000  # times the rows, and rows more: memory stays near that of the rows
 
@@ -82,8 +81,8 @@ class WeightedRows(Rows):
     row_counts: Float
 
     def __init__(self, rows: Rows, weights: Float) -> None:
-        self.rows, self.weights, self.feature_names = rows, weights, rows.feature_names
-        self.schema = getattr(rows, "schema", None)
+        self.rows, self.weights = rows, weights
+        self.feature_names, self.schema = rows.feature_names, rows.schema
         self.is_frequency = _are_whole(weights)
         relative = weights / weights.max()  # squares of these do not overflow
         in_rows = relative * ((relative**2).sum() / (relative**3).sum())

@@ -1,0 +1,392 @@
+"""A column of any library → cells: numbers, or codes of labels.
+
+No data-frame library is imported; pandas, polars and Arrow are recognized by their attributes, and
+are used to number the labels where they are loaded.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, time, timedelta
+from decimal import Decimal
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix._typing import Array
+from momentmix.arrays import check_real
+from momentmix.errors import (
+    InputError,
+    InputTypeError,
+    PrecisionWarning,
+    printable,
+    warn_caller,
+)
+from momentmix.tables.column import float64_of, plain_level
+from momentmix.tables.source import checked, is_text_type
+
+MISSING = -1  # the code of a missing cell
+_TIME_TYPES = ("date", "time", "duration", "period", "interval")  # of pandas, polars and Arrow
+_TIMES = (date, time, timedelta, np.datetime64, np.timedelta64)
+_NUMBERS = (Real, Decimal, np.bool_)
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The cells of one column: numbers, or codes of labels.
+
+    Attributes
+    ----------
+    values : array of shape (n_rows,)
+        Real numbers, NaN where one is missing; or codes, −1 where a label is missing.
+    labels : tuple, or None
+        What the codes stand for; None for numbers.
+    order : {"", "declared", "ordered"}
+        Whether the labels are the categories of the column's type, and whether that orders them.
+    are_bools : bool
+        Whether the numbers were True and False.
+    """
+
+    values: Array
+    labels: tuple[Any, ...] | None = None
+    order: str = ""
+    are_bools: bool = False
+
+    def missing(self) -> NDArray[np.bool_]:
+        """Which cells are missing."""
+        if self.labels is not None:
+            return np.asarray(self.values == MISSING)
+        if self.values.dtype.kind != "f":
+            return np.zeros(len(self.values), dtype=bool)
+        return np.isnan(self.values)
+
+    def text(self, row: int) -> str:
+        """A cell as messages print it."""
+        if self.labels is None:
+            return f"{self.values[row]:.17g}"
+        return ascii(self.labels[int(self.values[row])])
+
+    def section(self, start: int, stop: int) -> Cells:
+        """Some of the rows."""
+        if (start, stop) == (0, len(self.values)):
+            return self
+        return replace(self, values=self.values[start:stop])
+
+    def numbers(self) -> Array:
+        """The cells as numbers, where their labels are numbers or there are none."""
+        if self.labels is None:
+            return self.values
+        return np.array([*self.labels, np.nan], dtype=np.float64)[self.values]
+
+
+def labeled(
+    codes: Any, labels: Sequence[Any], order: str = "", nulls: Collection[str] = ()
+) -> Cells:
+    """Cells from codes of labels, which may repeat or be None; codes of −1 are missing.
+
+    Where there are `nulls`, spaces around texts do not count, and these texts are missing.
+    """
+    if nulls:
+        texts = [None if text is None else text.strip() for text in labels]
+        labels = [None if text in nulls else text for text in texts]
+    known: dict[Any, int] = {}
+    places = [MISSING if x is None else known.setdefault(x, len(known)) for x in labels]
+    codes = np.asarray(codes)
+    if places != list(range(len(places))):
+        codes = np.array([*places, MISSING])[codes]
+    return Cells(codes, tuple(map(plain_level, known)), order)
+
+
+# -- Arrow ------------------------------------------------------------------------------------
+
+
+def cells_of(column: Any, holder: str, nulls: Collection[str] = ()) -> Cells:
+    """The cells of a column of a batch: an array of NumPy or pyarrow, or cells already.
+
+    Parameters
+    ----------
+    column : array or Cells
+    holder : str
+        What holds it, for a warning of integers that float64 rounds ("rows hold").
+    nulls : collection of str
+        Texts that are missing cells; see `labeled`.
+    """
+    if isinstance(column, Cells):
+        return column
+    if isinstance(column, np.ndarray):
+        if column.dtype.kind in "iu":
+            warn_integers(column, holder)
+        return Cells(column, are_bools=column.dtype.kind == "b")
+    from pyarrow import float64, types
+
+    if types.is_dictionary(column.type) or is_text_type(column.type):
+        order = ""
+        if types.is_dictionary(column.type):
+            order = "ordered" if column.type.ordered else "declared"
+        else:
+            column = column.dictionary_encode()
+        codes, valid = arrow_numbers(column.indices)
+        if not len(column.dictionary):  # nulls only; their codes are arbitrary
+            codes, valid = np.full(len(column), MISSING), None
+        codes = codes if valid is None else np.where(valid, codes, MISSING)
+        return labeled(codes.astype(np.int64), column.dictionary.to_pylist(), order, nulls)
+    if types.is_decimal(column.type) or types.is_null(column.type):
+        column = column.cast(float64())
+    array, valid = arrow_numbers(column)
+    if array.dtype.kind in "iu":
+        warn_integers(array if valid is None else array[valid], holder)
+    numbers = array if valid is None else np.where(valid, array, np.nan)
+    return Cells(numbers, are_bools=types.is_boolean(column.type))
+
+
+def arrow_numbers(column: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+    """Numbers of an Arrow array, and which of them are not null; None if all are not.
+
+    Arrow's ``to_numpy`` imports pandas, which takes longer than all else with a small file.
+    """
+    first, stop = column.offset, column.offset + len(column)
+
+    def bits(buffer: Any) -> NDArray[np.bool_]:
+        packed = np.frombuffer(buffer, np.uint8)[first // 8 : -(-stop // 8)]
+        unpacked = np.unpackbits(packed, bitorder="little").view(np.bool_)
+        return unpacked[first % 8 :][: len(column)]
+
+    validity, values = column.buffers()
+    if values is None or not len(column):
+        return np.full(len(column), np.nan), None
+    valid = bits(validity) if column.null_count else None
+    kind = column.type.to_pandas_dtype()
+    # A count, since a buffer may be longer than its numbers, by part of one.
+    array = bits(values) if kind is np.bool_ else np.frombuffer(values, kind, stop)[first:]
+    return array, valid
+
+
+# -- columns in memory ------------------------------------------------------------------------
+
+
+def column_cells(column: Any, label: str) -> Cells:
+    """A column of a frame or dict: a series, an Arrow array, an array, or a list."""
+    if not hasattr(column, "dtype") and hasattr(column, "type") and hasattr(column, "null_count"):
+        return _of_arrow(column, label)
+    dtype: Any = getattr(column, "dtype", None)
+    if hasattr(column, "to_physical"):  # polars
+        if str(dtype).endswith("Int128"):  # Arrow has none
+            warn_integers(column, f"{label} holds")
+            column = column.cast(float)
+        return _of_values(column, label) if str(dtype) == "Object" else _of_polars(column, label)
+    if hasattr(column, "cat") and hasattr(dtype, "categories") and hasattr(dtype, "ordered"):
+        order = "ordered" if dtype.ordered else "declared"  # pandas
+        return _categories(column.cat.codes.to_numpy(), dtype.categories.tolist(), order, label)
+    if hasattr(column, "factorize") and str(dtype).startswith("str"):
+        codes, labels = column.factorize()
+        return labeled(codes, labels.tolist())
+    if hasattr(column, "to_numpy") and getattr(dtype, "kind", "O") in "fiub":
+        warn_integers(column, f"{label} holds")
+        array = plain_array(column.to_numpy())
+        if array.dtype == object:  # nullable numbers
+            array = column.to_numpy(dtype=np.float64, na_value=np.nan)
+        return Cells(array, are_bools=dtype.kind == "b")
+    return _of_values(column, label)
+
+
+def _of_polars(column: Any, label: str) -> Cells:
+    cells = _of_arrow(column.to_arrow(), label)
+    if str(column.dtype) == "Categorical":  # its type may have labels of other columns
+        found = np.unique(cells.values[cells.values >= 0])
+        places = np.full(len(cells.labels or ()) + 1, MISSING)
+        places[found] = np.arange(len(found))
+        return labeled(places[cells.values], [(cells.labels or ())[i] for i in found], cells.order)
+    return cells
+
+
+def _of_arrow(column: Any, label: str) -> Cells:
+    from pyarrow import types
+
+    try:
+        column = checked(column)
+        if hasattr(column, "chunks"):
+            is_coded = types.is_dictionary(column.type)
+            column = (column.unify_dictionaries() if is_coded else column).combine_chunks()
+    except ValueError as error:
+        text = printable(str(error).strip().partition("\n")[0])[:200]
+        raise InputError(
+            f"{label} of the Arrow data is damaged: {text}. Read or make the data again."
+        ) from None
+    value = column.type.value_type if types.is_dictionary(column.type) else column.type
+    if types.is_dictionary(column.type) and types.is_temporal(value):
+        return _categories([], column.dictionary.to_pylist(), "", label)  # raises
+    is_number = types.is_primitive(value) and not types.is_temporal(value)
+    if is_number or is_text_type(value) or types.is_decimal(value) or types.is_null(value):
+        return cells_of(column, f"{label} holds")
+    return _of_values(np.asarray(column), label)
+
+
+def _categories(codes: Any, labels: Sequence[Any], order: str, label: str) -> Cells:
+    """Codes of categories; intervals, as of ``pandas.cut``, are told by their text."""
+    if labels and isinstance(labels[0], _TIMES):
+        raise InputTypeError(
+            f"categories must be text or numbers; those of {label} are dates or times. Write them "
+            "as text."
+        )
+    if labels and all(hasattr(name, "left") and hasattr(name, "right") for name in labels):
+        labels = [str(name) for name in labels]
+    return labeled(np.asarray(codes, dtype=np.int64), labels, order)
+
+
+def _of_values(column: Any, label: str) -> Cells:
+    """A column that NumPy makes an array of."""
+    array = plain_array(column.to_numpy() if hasattr(column, "to_numpy") else column)
+    if array.dtype.kind in "US" and not isinstance(column, np.ndarray):
+        array = np.array(column, dtype=object)  # numbers beside text stay numbers
+    if array.ndim != 1:
+        raise InputError(f"columns must have one dimension; {label} has shape {array.shape}.")
+    if array.dtype.kind in "fiub":
+        return Cells(array, are_bools=array.dtype.kind == "b")
+    if array.dtype.kind == "U":
+        return _numbered(array.astype(object), np.zeros(len(array), dtype=bool))
+    if array.dtype.kind != "O":
+        check_real(array, label)  # raises, with the cure
+    missing = _missing_objects(array)
+    present = array[~missing]
+    kinds = {type(value) for value in present}
+    if all(issubclass(kind, _NUMBERS) for kind in kinds):
+        numbers = np.full(len(array), np.nan)
+        numbers[~missing] = float64_of(present, label)
+        warn_integers(array, f"{label} holds")
+        return Cells(numbers, are_bools=bool(kinds) and kinds <= {bool, np.bool_})
+    if all(issubclass(kind, str) for kind in kinds):
+        return _numbered(array, missing)
+    raise _mixed(array, missing, label)
+
+
+def _mixed(array: Array, missing: NDArray[np.bool_], label: str) -> InputTypeError:
+    """The error for a column of objects that are neither all numbers nor all text."""
+    kinds = _NUMBERS if isinstance(array[~missing][0], _NUMBERS) else (str,)
+    row = next(i for i in np.flatnonzero(~missing).tolist() if not isinstance(array[i], kinds))
+    return InputTypeError(
+        f"a column must hold numbers, or text; row {row}, {label}, holds {array[row]!a} "
+        f"({type(array[row]).__name__}). Convert the column to one type."
+    )
+
+
+def _missing_objects(array: Array) -> NDArray[np.bool_]:
+    """Which objects are None, NaN, NaT or NA."""
+    if "pandas" in sys.modules:
+        return np.asarray(sys.modules["pandas"].isna(array))
+    return np.array([is_missing(value) for value in array], dtype=bool)
+
+
+def _numbered(array: Array, missing: NDArray[np.bool_]) -> Cells:
+    """Codes of text."""
+    if "pandas" in sys.modules:
+        codes, labels = sys.modules["pandas"].factorize(array)
+        return labeled(np.where(missing, MISSING, codes), [str(label) for label in labels])
+    codes = np.full(len(array), MISSING, dtype=np.int64)
+    found, codes[~missing] = np.unique(array[~missing], return_inverse=True)
+    return labeled(codes, [str(label) for label in found])
+
+
+def holds_dates(column: Any) -> bool:
+    """Whether a column of any library holds dates, times or spans of time."""
+    dtype = getattr(column, "dtype", getattr(column, "type", None))
+    dtype = getattr(dtype, "value_type", dtype)  # of Arrow's dictionaries
+    if getattr(dtype, "kind", "") in tuple("Mm") or str(dtype).lower().startswith(_TIME_TYPES):
+        return True
+    seen = (value for value in column if not is_missing(value))
+    return isinstance(next(seen, None), _TIMES)
+
+
+# -- arrays -----------------------------------------------------------------------------------
+
+
+def has_mask(rows: Any) -> bool:
+    """Whether this is a masked array, or a list that holds some."""
+    if "numpy.ma" not in sys.modules:  # importing it takes long, and no one has made such an array
+        return False
+    if isinstance(rows, list | tuple):
+        return any(isinstance(row, np.ma.MaskedArray) for row in rows)
+    return isinstance(rows, np.ma.MaskedArray)
+
+
+def plain_array(rows: Any) -> NDArray[Any]:
+    """What NumPy makes of `rows`, with NaN where a masked array hides a number."""
+    if not has_mask(rows):
+        return np.asarray(rows)
+    rows = np.ma.asarray(rows)  # of a list, np.asarray would forget the masks
+    if rows.dtype.kind in "VMm" or not np.ma.is_masked(rows):  # fields and times: no NaN
+        return np.asarray(rows.data)
+    if rows.dtype.kind in "iub":
+        rows = rows.astype(np.float64)
+    return np.asarray(rows.filled(np.nan))
+
+
+def is_missing(value: object) -> bool:
+    """Whether a cell is None, NaN, NaT or NA.
+
+    Examples
+    --------
+    >>> is_missing(None), is_missing(float("nan")), is_missing("no")
+    (True, True, False)
+    """
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # NA is neither equal to itself nor not
+        return True
+    except ValueError:  # an array, which has no one answer
+        return False
+
+
+def numbers_of_objects(array: NDArray[Any]) -> NDArray[Any]:
+    """Objects that are numbers or missing, as float64; any other array as it is.
+
+    Examples
+    --------
+    >>> numbers_of_objects(np.array([[2, None]], dtype=object)).tolist()
+    [[2.0, nan]]
+    """
+    if array.dtype.kind != "O" or array.ndim == 0:
+        return array
+    cells = array.ravel()
+    numbers = np.array([isinstance(cell, _NUMBERS) for cell in cells], dtype=bool)
+    if not all(is_missing(cell) for cell in cells[~numbers]):
+        return array
+    found = np.full(cells.size, np.nan)
+    found[numbers] = float64_of(cells[numbers], "the array or column")
+    return found.reshape(array.shape)
+
+
+# -- integers ---------------------------------------------------------------------------------
+
+
+def _largest_integer(column: Any) -> int:
+    """Largest size in a column of integers of NumPy, pandas or polars, nulls left out; else 0."""
+    kind = getattr(column.dtype, "kind", None)
+    if kind == "O":
+        cells = column.to_numpy() if hasattr(column, "to_numpy") else column
+        return max((abs(x) for x in cells.ravel() if isinstance(x, int)), default=0)
+    if kind not in ("i", "u") and not str(column.dtype).endswith("Int128"):
+        return 0
+    try:
+        return max(abs(int(column.min())), abs(int(column.max())))
+    except (TypeError, ValueError):  # no values, or nulls only
+        return 0
+
+
+def warn_integers(column: Any, what: str = "rows hold") -> None:
+    """Warn where float64 cannot hold the integers of an array, or of a column of any library."""
+    largest = _largest_integer(column)
+    if 2**53 < largest < 2**1023:  # what is larger is refused
+        warn_beyond(what, largest)
+
+
+def warn_beyond(what: str, integer: int) -> None:
+    """Warn that an integer beyond 2^53 is there, what = "rows hold" or the like."""
+    warn_caller(
+        f"{what} integers up to {integer}, beyond 2^53; float64 rounds these. Subtract a common "
+        "offset before passing them if the last digits matter.",
+        PrecisionWarning,
+    )

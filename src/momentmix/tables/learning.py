@@ -1,0 +1,496 @@
+"""`learn`: rows of tables, families and what to do with missing cells → rows with a schema.
+
+Kinds of columns and their families are guessed from the first rows. Levels, and which columns have
+missing cells, take a pass where there is something to find. What was asked for missing cells is
+decided here: each `Column` holds what becomes of them (``has_missing``, ``drops``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from momentmix.errors import InputError, InputTypeError
+from momentmix.names import column_label
+from momentmix.progress import step
+from momentmix.tables.cells import Cells
+from momentmix.tables.column import (
+    BERNOULLI,
+    CATEGORICAL,
+    FAMILIES,
+    GAUSSIAN,
+    Column,
+    Level,
+    check_sizes_of,
+    is_text,
+    is_whole,
+    number_of,
+    plain_level,
+    short_mean,
+    unknown_family,
+)
+from momentmix.tables.encoding import Encoded, Unseen, warn_of_unknown
+from momentmix.tables.guessing import guess_columns
+from momentmix.tables.memory import MemoryTable
+from momentmix.tables.opening import READ_ALL, Reading, can_open, open_table, warn_of_header
+from momentmix.tables.schema import Schema, plain_schema
+from momentmix.tables.source import NO_CELL, Kind
+from momentmix.tables.table_rows import Missing, TableRows, check_missing
+from momentmix.tables.transforms import TRANSFORMS
+
+Families = Mapping[Any, Any] | Schema | None
+LOOKED_AT = 1 << 14  # numbers, the first of a column: a center need not be the mean itself
+MOST_LEVELS = 1000  # more are names of rows, not categories
+_MOST_TEXTS = 1 << 20  # of a column whose rare levels are joined
+OTHER = "other"  # the level for all rare ones
+_WITH_LEVELS = (BERNOULLI, CATEGORICAL)
+
+
+def schema_from(
+    rows: Any,
+    families: Families = None,
+    missing: Missing = "error",
+    *,
+    rare: float = 0.0,
+    **reading: Any,
+) -> Schema:
+    """How the columns of a table become features; what no family is given for is guessed.
+
+    Parameters
+    ----------
+    rows : array, data frame, Arrow table, list of rows, dict of columns, path or source
+    families : dict, optional
+        Family of a column, by name or number: ``"gaussian"``, ``"bernoulli"``, ``"categorical"``,
+        ``"poisson"``, or a list of the levels of a categorical column. ``"log"`` and ``"log1p"``
+        stand for a column whose log(y) or log(1 + y) is gaussian.
+    missing : {"error", "drop", "model"}
+        What to do with missing cells (NaN, None, NA, NaT, masked): refuse them, leave their rows
+        out, or give the column a feature that tells whether a cell was seen.
+    rare : float
+        Levels of text with a smaller share of the rows are joined into one level, "other".
+    **reading
+        Columns to take and how files are read, as for `open_rows`.
+
+    Examples
+    --------
+    >>> table = {"age": [31.0, None, 40.0], "plan": ["gold", "basic", "gold"]}
+    >>> schema = schema_from(table, missing="model")
+    >>> schema.feature_names
+    ('age', 'age seen', 'plan=gold')
+    >>> schema.encode(table).tolist()
+    [[-5.0, 1.0, 1.0], [0.0, 0.0, 0.0], [4.0, 1.0, 1.0]]
+    """
+    with step("Reading columns"):
+        opened = open_data(rows, Reading.of(reading), missing)
+        return learn(opened, families, missing, rare).learned
+
+
+def open_data(data: Any, reading: Reading, missing: Missing) -> TableRows:
+    """Rows of a table anywhere; options that do not fit it are an error."""
+    if isinstance(data, TableRows):
+        reading.check_nothing("the rows are opened already")
+        return data
+    if not can_open(data):
+        reading.check_in_memory()
+    return reading.open(data, missing)
+
+
+def learn(
+    rows: TableRows, families: Families = None, missing: Missing = "error", rare: float = 0.0
+) -> TableRows:
+    """Rows as features, by the families given or guessed, or by a schema.
+
+    Parameters
+    ----------
+    rows : TableRows
+    families, missing, rare
+        As for `schema_from`. With missing="error", as the rows were opened.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from momentmix.tables.opening import open_rows
+    >>> rows = open_rows(np.array([[1.5, 0], [np.nan, 2], [2.5, 1]]))
+    >>> learn(rows, {1: "poisson"}, "model").feature_names
+    ('0', '0 seen', '1')
+    """
+    check_missing(missing)
+    if not 0 <= rare < 1:
+        raise InputError(f"rare is a share of the rows, from 0 to less than 1; got {rare}.")
+    missing = rows.missing if missing == "error" else missing
+    if isinstance(families, Schema):
+        return _by_schema(rows, families, missing)
+    asked = by_number(families, rows.column_names, len(rows.kinds))
+    rows = rows.with_texts(_texts(rows, asked))
+    notes: tuple[str, ...] = ()
+    if rows.column_names is not None or any(kind.kind == "text" for kind in rows.kinds):
+        head = rows.head()
+        if head is not None:
+            guess = guess_columns(head, rows.column_names, asked, rows.chosen, rare)
+            notes = guess.notes(rows.column_names)
+            kept = [i for i in range(len(head)) if i not in guess.left_out]
+            asked = {k: guess.families[i] for k, i in enumerate(kept) if i in guess.families}
+            rows = rows.selected(kept)
+        elif len(rows.sources) == 1 and any(kind.kind == "text" for kind in rows.kinds):
+            raise InputError("rows must hold at least one row; the source gave none.")
+    if missing != "model" and all(family == GAUSSIAN for family in asked.values()):
+        plain = plain_schema(len(rows.kinds), rows.column_names, missing == "drop")
+        return rows.with_schema(plain, notes)
+    found = _found(rows, asked, missing, rare)
+    schema = schema_of(found, rows.column_names, asked, missing, rare)
+    return rows.with_schema(schema, notes)
+
+
+def needs_pass(rows: TableRows, families: Families, missing: Missing) -> bool:
+    """Whether `learn` reads all rows, to find levels or missing cells."""
+    if isinstance(families, Schema):
+        return missing == "model" and not all(column.has_missing for column in families.columns)
+    text = any(kind.kind == "text" for kind in rows.kinds)
+    return missing == "model" or text or families is not None
+
+
+def by_number(families: Families, names: tuple[str, ...] | None, n_columns: int) -> dict[int, Any]:
+    """Families by the number of their column."""
+    if families is None:
+        return {}
+    if not isinstance(families, Mapping):
+        raise InputTypeError(
+            "families must be a dict, {name or number of a column: family}; got "
+            f"{type(families).__name__}."
+        )
+    chosen: dict[int, Any] = {}
+    for key, family in families.items():
+        number = number_of(key, names, n_columns, "families names no column")
+        if number in chosen:
+            raise InputError(
+                f"families must name a column once; {column_label(number, names)} is there "
+                "by name and by number. Leave one of them out."
+            )
+        chosen[number] = family
+    return chosen
+
+
+def _texts(rows: TableRows, families: Mapping[int, Any]) -> list[int]:
+    """Columns of CSV that are read as text because of their family, though they look otherwise."""
+    texts = []
+    for j, kind in enumerate(rows.kinds):
+        family = families.get(j)
+        is_listed = isinstance(family, Sequence | np.ndarray) and not isinstance(family, str)
+        lists_text = is_listed and any(isinstance(level, str) for level in family or ())
+        # Its first cells do not tell; or they are true and false, and levels of text are given.
+        is_open = (kind.kind == "mixed" or kind == NO_CELL) and family in _WITH_LEVELS
+        if kind.kind == "text" and not (is_listed or family in (None, *_WITH_LEVELS)):
+            raise InputError(
+                f"a {family} column must hold numbers; {column_label(j, rows.column_names)} "
+                f"holds {kind.type}. Convert it, or take it as 'categorical' in families."
+            )
+        if lists_text or (not is_listed and is_open):
+            texts.append(j)
+    return texts
+
+
+# -- what all rows hold -----------------------------------------------------------------------
+
+
+class Found:
+    """What all rows of a column hold, as far as its schema needs it.
+
+    Attributes
+    ----------
+    kind : Kind
+    counts : Counter
+        How often each label of text occurs.
+    numbers : array
+        All different numbers of a column with levels; of another some numbers.
+    has_missing, has_cells : bool
+        Whether there are missing cells, and others.
+    """
+
+    def __init__(self, kind: Kind, family: Any = None, most: int = MOST_LEVELS) -> None:
+        self.kind, self.most = kind, most
+        self._has_levels = isinstance(family, str) and family in _WITH_LEVELS
+        self.counts: Counter[Any] = Counter()
+        self.numbers, self.has_missing, self.has_cells = np.empty(0), False, False
+
+    @property
+    def is_text(self) -> bool:
+        """Whether cells are labels, not numbers."""
+        return bool(self.counts) or self.kind.kind == "text"
+
+    def add(self, cells: Cells, label: str) -> None:
+        """Add the cells of more rows; too many labels are an error, in which `label` is named."""
+        gaps = cells.missing()
+        self.has_missing = self.has_missing or bool(gaps.any())
+        self.has_cells = self.has_cells or not gaps.all()
+        if cells.labels is not None:
+            counts = np.bincount(cells.values[~gaps], minlength=len(cells.labels))
+            for name, count in zip(cells.labels, counts.tolist(), strict=True):
+                self.counts[name] += count
+            if len(self.counts) > self.most:
+                raise InputError(
+                    f"{label} has more than {self.most} different texts: it names rows, or needs "
+                    "fewer levels. Leave it out with exclude= (--exclude), or join levels in a "
+                    "schema (momentmix schema --rare)."
+                )
+        elif self._has_levels:
+            if len(self.numbers) <= MOST_LEVELS:
+                self.numbers = np.union1d(self.numbers, cells.values[~gaps])
+        elif len(self.numbers) < LOOKED_AT:
+            seen = cells.values if not gaps.any() else cells.values[~gaps]
+            self.numbers = np.append(self.numbers, seen[: LOOKED_AT - len(self.numbers)])
+
+
+def _found(
+    rows: TableRows, families: Mapping[int, Any], missing: Missing, rare: float
+) -> list[Found]:
+    """What all rows hold, from a pass over the columns that have something to be found."""
+    most = _MOST_TEXTS if rare else MOST_LEVELS
+    found = [Found(kind, families.get(j), most) for j, kind in enumerate(rows.kinds)]
+    read = [
+        j
+        for j, kind in enumerate(rows.kinds)
+        if missing == "model" or kind.kind == "text" or j in rows.texts
+        or (families.get(j) in _WITH_LEVELS and kind.kind != "bool")
+    ]  # fmt: skip
+    n_rows = 0
+    for cells in rows.batches(read) if read else ():
+        n_rows += len(cells[0].values)
+        for j, own in zip(read, cells, strict=True):
+            source = rows.sources[0]
+            found[j].add(own, f"{source.name}, {source.label(rows.columns[0][j])}")
+    if read and not n_rows:
+        raise InputError("rows must hold at least one row; the source gave none.")
+    for j, known in enumerate(found):
+        known.has_cells = known.has_cells or j not in read
+        if known.kind.kind == "bool":
+            known.numbers = np.array([0.0, 1.0])
+    return found
+
+
+def schema_of(
+    found: Sequence[Found],
+    names: tuple[str, ...] | None,
+    families: Mapping[int, Any],
+    missing: Missing,
+    rare: float = 0.0,
+) -> Schema:
+    """The schema of columns, with families by their numbers."""
+    columns = []
+    for i, own in enumerate(found):
+        name, label = None if names is None else names[i], column_label(i, names)
+        if not own.has_cells:
+            raise InputError(
+                f"{label} has no cell that is not missing: nothing can be learned of it. Leave it "
+                "out; or pass families=schema, the schema of a table that has some."
+            )
+        column = _column(name, families.get(i, GAUSSIAN), own, label, rare)
+        if own.is_text and not column.levels and any(isinstance(x, str) for x in own.counts):
+            raise InputTypeError(
+                f"a {column.family} column must hold numbers; {label} holds text. Convert the "
+                f"column to numbers, or fit with families={{{name!a}: 'categorical'}}."
+            )
+        if missing == "model" and own.has_missing:
+            column = replace(column, has_missing=True, center=_center(column, own))
+        columns.append(replace(column, drops=missing == "drop"))
+    return Schema(tuple(columns))
+
+
+def _column(name: str | None, family: Any, found: Found, label: str, rare: float) -> Column:
+    if isinstance(family, str):
+        if family in TRANSFORMS:
+            return Column(name, transform=family)
+        if family not in FAMILIES:
+            raise InputError(unknown_family(family, label))
+        if family in _WITH_LEVELS:
+            levels, other = _found_levels(family, found, label, rare)
+            return Column(name, family, levels, other=other)
+        return Column(name, family)
+    if isinstance(family, Sequence | np.ndarray):
+        return Column(name, CATEGORICAL, _checked_levels(list(family), label))
+    raise InputTypeError(unknown_family(family, label))
+
+
+# -- rows of a known schema -------------------------------------------------------------------
+
+
+def rows_with(
+    schema: Schema, rows: TableRows, owner: str = "the schema", drops: bool = False
+) -> TableRows:
+    """Rows as features of a schema; columns by name where both have names.
+
+    Parameters
+    ----------
+    schema : Schema
+    rows : TableRows
+    owner : str
+        Whose columns they are, for messages.
+    drops : bool
+        Whether rows with missing cells are left out, in columns that model none.
+    """
+    name = rows.sources[0].name
+    rows = rows.selected(schema.places_in(rows.column_names, len(rows.kinds), owner, name))
+    return _encoded_by(schema, rows, owner, drops)
+
+
+def rows_to_predict(schema: Schema, data: Any, owner: str, unseen: Unseen = "error") -> TableRows:
+    """Rows of anything that holds a table, with the columns of a model.
+
+    Others are left out. With unseen="missing", a warning names columns none of whose cells is a
+    level, where all cells are at hand.
+    """
+    if isinstance(data, TableRows):
+        return rows_with(schema, data, owner, data.missing == "drop")
+    names = schema.column_names
+    sources = open_table(data, READ_ALL, names)
+    if not isinstance(sources[0], MemoryTable):
+        rows = Reading(by_name=True).open(sources, expected=names)
+        warn_of_header(sources, names)
+        return rows_with(schema, rows, owner)
+    source = sources[0]
+    places = schema.places_in(source.column_names, source.n_columns, owner, source.name)
+    rows = Reading(columns=places).open(sources)
+    if unseen == "missing":
+        for batch in source.batches(places):
+            warn_of_unknown(schema.columns, batch.columns)
+    return _encoded_by(schema, rows, owner)
+
+
+def encoded_blocks(
+    schema: Schema, data: Any, owner: str, unseen: Unseen = "error"
+) -> Iterator[Encoded]:
+    """Rows of anything as features of a model, block by block."""
+    rows, empty = rows_to_predict(schema, data, owner, unseen), True
+    for table in range(len(rows.sources)):
+        for block in rows.source_blocks(table, unseen=unseen):
+            if len(block.features):
+                empty = False
+                yield block.encoded
+    if empty:
+        raise InputError(f"{rows.sources[0].name} holds no rows.")
+
+
+def _encoded_by(schema: Schema, rows: TableRows, owner: str, drops: bool = False) -> TableRows:
+    """Rows whose columns are those of a schema, as its features."""
+    name, texts = rows.sources[0].name, []
+    for j, (column, kind) in enumerate(zip(schema.columns, rows.kinds, strict=True)):
+        has_texts = bool(column.levels) and isinstance(column.levels[0], str)
+        place = rows.sources[0].label(rows.columns[0][j])
+        if rows.sources[0].nulls:
+            if has_texts:
+                texts.append(j)
+            _check_nulls(column, rows, place)
+        if kind.kind == "text" and not column.levels and not kind.order:
+            raise InputError(
+                f"{name}: {place} is {kind.type}, and {owner} has {column.family} for it. Correct "
+                "the schema, or convert the column."
+            )
+    rows = rows.with_texts(texts)
+    columns = (replace(column, drops=drops and not column.has_missing) for column in schema.columns)
+    return rows.with_schema(Schema(tuple(columns)))
+
+
+def _check_nulls(column: Column, rows: TableRows, place: str) -> None:
+    """Raise where a level reads as a missing cell."""
+    lost = [level for level in column.levels if level in rows.sources[0].nulls]
+    if lost:
+        raise InputError(
+            f"{rows.sources[0].name}: the level {lost[0]!a} of {place} reads as a missing cell. "
+            "Pass na_values (--na-values), the texts that stand for missing cells in this file, "
+            "without it; or rename the level."
+        )
+
+
+def _by_schema(rows: TableRows, schema: Schema, missing: Missing) -> TableRows:
+    """Rows as features of a schema; with more features ``seen`` where cells are missing."""
+    rows = rows_with(schema, rows, drops=missing == "drop")
+    if needs_pass(rows, schema, missing):
+        found = [Found(kind) for kind in rows.kinds]
+        for cells in rows.batches(range(len(found))):
+            for own, new in zip(found, cells, strict=True):
+                own.add(new, "a column")
+        for i, (column, own) in enumerate(zip(schema.columns, found, strict=True)):
+            if own.has_missing and not column.has_missing:
+                schema = schema.with_column(i, has_missing=True, center=_center(column, own))
+        rows = rows.with_schema(schema)
+    return rows
+
+
+# -- levels -----------------------------------------------------------------------------------
+
+
+def _found_levels(
+    family: str, found: Found, label: str, rare: float
+) -> tuple[tuple[Level, ...], str | None]:
+    """All levels of a column, those of its type or those that occur; and the one for others."""
+    if not found.is_text:
+        values = found.numbers.tolist()
+        if found.kind.kind == "bool":
+            values = [bool(value) for value in values]
+        if set(values) <= {0, 1} and family == BERNOULLI:
+            return (False, True) if found.kind.kind == "bool" else (0, 1), None
+    else:
+        values = list(found.counts)
+    values, other = _without_rare(values, found, rare)
+    levels = _checked_levels([*values, *filter(None, [other])], label, len(values))
+    if found.kind.order != "ordered":
+        levels = tuple(sorted(levels, key=lambda level: (level == other, level)))
+    if family == BERNOULLI and len(levels) != 2:
+        raise InputError(
+            f"a bernoulli column must have two levels; {label} has {len(levels)}: beside "
+            f"{levels[0]!a} and {levels[1]!a} there is {levels[2]!a}. Correct the cells, or take "
+            "the column as 'categorical' in families."
+        )
+    return levels, other
+
+
+def _checked_levels(found: list[Any], label: str, n_found: int | None = None) -> tuple[Level, ...]:
+    """Levels as strings, integers or bools; at least two, all different."""
+    levels = [plain_level(level) for level in found]
+    check_sizes_of(levels, label)
+    if not (all(map(is_text, levels)) or all(map(is_whole, levels))):
+        odd = next((x for x in levels if not (is_text(x) or is_whole(x))), levels)
+        raise InputError(
+            f"levels must be strings, integers or bools, all of one kind; {label} has {odd!a}. "
+            "Round the column or write its levels as text; or take it as 'gaussian'."
+        )
+    if len(levels) > MOST_LEVELS:
+        raise InputError(
+            f"{label} has {len(levels)} levels; a categorical column may have {MOST_LEVELS}. "
+            "Leave it out if it names the rows: exclude= (--exclude); or join rare levels with a "
+            "schema (momentmix schema --rare 0.01)."
+        )
+    if len(levels) < 2 or len(set(levels)) < len(levels):
+        problem = "has one level only" if n_found else "must have different levels, at least two"
+        raise InputError(
+            f"{label} {problem}: {levels!a}. Leave the column out, or give all levels that it may "
+            "have: families={…: ['no', 'yes']}."
+        )
+    return tuple(levels)
+
+
+def _without_rare(levels: list[Any], found: Found, rare: float) -> tuple[list[Any], str | None]:
+    """Levels of text that are frequent, and one for all others where some are rare."""
+    if not rare or not found.is_text or not all(map(is_text, levels)):
+        return levels, None
+    least = rare * found.counts.total()
+    frequent = [level for level in levels if found.counts[level] >= least]
+    if len(frequent) >= len(levels) - 1 or not frequent:
+        return levels, None
+    other = OTHER
+    while other in frequent:
+        other += "_"
+    return frequent, other
+
+
+# -- centers ----------------------------------------------------------------------------------
+
+
+def _center(column: Column, found: Found) -> float:
+    """A short number near the mean of the cells that are seen; 0 where the column has no center."""
+    if column.family != GAUSSIAN or found.is_text or not len(found.numbers):
+        return 0.0
+    return short_mean(column.transformed(found.numbers))

@@ -1,0 +1,347 @@
+"""Tables in memory: data frames, dicts of columns, arrays and lists of rows.
+
+Plain numbers become one array of a real dtype. It is cast to float64 block by block later, before
+any product, so that a large float32 or memory-mapped array is never copied as a whole. Arrays of
+other libraries stay on their device.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix._typing import Array
+from momentmix.arrays import check_real, dtype_name, is_foreign, namespace, to_numpy
+from momentmix.errors import InputError, InputTypeError
+from momentmix.names import check_feature_names, match_names, names_for
+from momentmix.parallel import map_in_order, usable_cores
+from momentmix.tables.cells import (
+    Cells,
+    column_cells,
+    has_mask,
+    holds_dates,
+    numbers_of_objects,
+    plain_array,
+    warn_integers,
+)
+from momentmix.tables.source import Batch, Kind, Source
+from momentmix.tables.validation import check_shape
+
+_MANY_ROWS = 1 << 16  # whose text is worth a thread for each column
+
+
+# -- data frames ------------------------------------------------------------------------------
+
+
+def _is_arrow(data: Any) -> bool:
+    return hasattr(data, "column_names") and hasattr(data, "column")
+
+
+def is_frame(data: Any) -> bool:
+    """Whether `data` is a table with labeled columns (pandas, polars, Arrow)."""
+    return _is_arrow(data) or (hasattr(data, "columns") and hasattr(data, "to_numpy"))
+
+
+def frame_labels(frame: Any) -> list[Any]:
+    """Labels of the columns, of whatever type."""
+    return list(frame.column_names if _is_arrow(frame) else frame.columns)
+
+
+def frame_names(frame: Any, expected: Sequence[str] | None = None) -> tuple[str, ...] | None:
+    """Labels as strings; None for 0, 1, 2, …, the labels of a frame that was given none.
+
+    These do count as names where the expected names are the same numbers in some order.
+    """
+    labels = frame_labels(frame)
+    names = tuple(str(label) for label in labels)
+    if labels == list(range(len(labels))) and set(names) != set(expected or ()):
+        return None
+    return names
+
+
+def _frame_column(frame: Any, i: int) -> Any:
+    """A column as its library has it."""
+    if _is_arrow(frame):
+        return frame.column(i)
+    return frame.iloc[:, i] if hasattr(frame, "iloc") else frame[frame.columns[i]]
+
+
+def _numbers_of(frame: Any, i: int) -> Array:
+    """A column of a frame, which must be real numbers."""
+    label = f"column {str(frame_labels(frame)[i])!a}"
+    cells = column_cells(_frame_column(frame, i), label)
+    if any(isinstance(name, str) for name in cells.labels or ()):
+        raise InputTypeError(
+            f"rows must be real numbers; {label} holds text or other objects. Leave it out, "
+            "convert it, or use MomentMixture, which takes text as categories."
+        )
+    return cells.numbers()
+
+
+def _frame_rows(
+    frame: Any, expected: Sequence[str] | None, owner: str, others: bool = False
+) -> tuple[NDArray[np.float64], tuple[str, ...] | None]:
+    """All columns of a frame as one array, and their names where they have any.
+
+    Parameters
+    ----------
+    frame : data frame or Arrow table
+    expected : sequence of str or None
+        Names that the columns must have; they are taken in this order.
+    owner : str
+        Whose names are expected, for messages.
+    others : bool
+        Whether the frame may have other columns, which are left out.
+    """
+    names, order = frame_names(frame, expected), list(range(len(frame_labels(frame))))
+    if names is not None:
+        check_feature_names(names)
+        if expected is not None:
+            order = match_names(expected, names, owner, others=others)
+            names = tuple(expected)
+    arrays = [_numbers_of(frame, i).astype(np.float64, copy=False) for i in order]
+    return np.column_stack(arrays) if arrays else np.empty((0, 0)), names
+
+
+# -- rows of numbers → arrays -----------------------------------------------------------------
+
+
+def refuse_dask(rows: Any) -> None:
+    """Raise where rows are a Dask collection."""
+    if hasattr(rows, "__dask_graph__"):
+        raise InputTypeError(
+            f"rows must be in this process; got a Dask collection ({type(rows).__name__}), which "
+            "would be computed as a whole, in memory. Use momentmix.dask (its summarize, fit and "
+            "predict), or pass rows.compute()."
+        )
+
+
+def _refuse_elsewhere(rows: Any) -> None:
+    """Raise where rows are a Dask collection, or sparse."""
+    refuse_dask(rows)
+    if hasattr(rows, "toarray") and hasattr(rows, "nnz"):
+        raise InputTypeError(
+            f"rows must be dense; got a sparse {type(rows).__name__}. Pass blocks of rows as "
+            "rows.toarray()."
+        )
+
+
+def as_rows(
+    rows: Any, n_features: int | None, feature_names: Sequence[str] | None = None
+) -> tuple[NDArray[Any], tuple[str, ...] | None]:
+    """Rows as an array of shape (n_rows, n_features) of a real dtype, and names where known.
+
+    The columns of a data frame are put in the order of `feature_names`, where given. Masked
+    numbers become NaN. The values are not checked: see `validation.check_values`.
+    """
+    _refuse_elsewhere(rows)
+    if is_foreign(rows):
+        check_real(rows)
+        rows = to_numpy(rows)  # callers that compute on the device use `as_device_rows`
+    names = None
+    if is_frame(rows):
+        array, names = _frame_rows(rows, feature_names, "the summary")
+    else:
+        array = _from_array(rows)
+    check_shape(array, n_features)
+    return array, names
+
+
+def _from_array(rows: Any) -> NDArray[Any]:
+    array = _rectangular(rows)
+    check_real(array, "the array" if array.dtype.kind in "fiubc" else _not_numbers(array))
+    # Masked integers were cast to make room for NaN; what the mask hides does not count.
+    warn_integers(np.ma.asarray(rows).compressed() if has_mask(rows) else array)
+    return array
+
+
+def _rectangular(rows: Any) -> NDArray[Any]:
+    try:
+        return plain_array(rows)
+    except ValueError as error:
+        raise InputError(f"rows must form a rectangular array: {error}.") from error
+
+
+def _not_numbers(array: NDArray[Any]) -> str:
+    """The first column of an object or text array that is not made of numbers, in words."""
+    if array.ndim == 2:
+        for column in range(array.shape[1]):
+            for row, value in enumerate(array[:, column]):
+                if isinstance(value, str | bytes | None | dict | list) or not np.isscalar(value):
+                    return f"column {column} (row {row} holds {value!r})"
+    return "the array"
+
+
+def as_device_rows(rows: Any, n_features: int | None) -> Any:
+    """Rows of another array library, on their device; values are checked when they are summed."""
+    check_real(rows)
+    check_shape(rows, n_features)
+    if dtype_name(rows) == "int64":
+        xp = namespace(rows)
+        warn_integers(to_numpy(xp.stack([xp.min(rows, axis=0), xp.max(rows, axis=0)])))
+    return rows.detach() if hasattr(rows, "detach") else rows  # torch: no gradients of sums
+
+
+def rows_for(rows: Any, feature_names: tuple[str, ...] | None) -> NDArray[Any]:
+    """Rows as an array with the columns of a mixture's features; shape and values unchecked.
+
+    The columns of a data frame are matched by name (`names_for`); other columns are left out.
+    Missing cells are NaN.
+    """
+    if not is_frame(rows):
+        return numbers_of_objects(plain_array(rows))
+    refuse_dask(rows)
+    expected = names_for(feature_names, frame_names(rows, feature_names))
+    return _frame_rows(rows, expected, "the mixture", others=True)[0]
+
+
+def for_sklearn(X: Any) -> tuple[Any, tuple[str, ...] | None]:
+    """Rows that every version of scikit-learn reads, and the names of a polars or Arrow table.
+
+    Refuses what scikit-learn would read wrongly, and warns of integers, which it casts.
+    """
+    refuse_dask(X)
+    if is_frame(X):
+        if not hasattr(X, "iloc"):
+            return as_rows(X, None)
+        check_feature_names(frame_names(X) or ())  # pandas, which scikit-learn reads itself
+        for i in range(len(frame_labels(X))):
+            _numbers_of(X, i)  # scikit-learn names no column
+        return X, None
+    if has_mask(X):
+        X = plain_array(X)  # NaN where a number is masked
+    dtype = getattr(X, "dtype", None)
+    if getattr(dtype, "kind", "") in "VMm" and dtype is not None:
+        check_real(X, "X")  # fields and times, whose bytes scikit-learn takes as numbers
+    if isinstance(X, np.ndarray):
+        warn_integers(X)
+    return X, None
+
+
+# -- tables of all kinds ----------------------------------------------------------------------
+
+
+class MemoryTable(Source):
+    """A frame, a dict of columns, an array or a list of rows; its cells are converted once.
+
+    Parameters
+    ----------
+    data : data frame, Arrow table, dict, array or list
+    name : str, optional
+        For messages.
+    expected : sequence of str, optional
+        Names that will be asked for, so that numbers may be names; see `frame_names`.
+    """
+
+    def __init__(
+        self, data: Any, name: str | None = None, expected: Sequence[str] | None = None
+    ) -> None:
+        _refuse_elsewhere(data)
+        self.column_names = None
+        if isinstance(data, Mapping):
+            self.column_names = tuple(map(str, data))
+            self._columns = list(data.values())
+            _check_lists(data)
+        elif is_frame(data):
+            self.column_names = frame_names(data, expected)
+            self._columns = [_frame_column(data, i) for i in range(len(frame_labels(data)))]
+        else:
+            self._columns = _columns_of_array(data)
+        self.name = name or ("the array" if self.column_names is None else "the table")
+        self.n_columns = len(self._columns)
+        if not self._columns:
+            raise InputError(f"rows must have at least one column; {self.name} has none.")
+        lengths = sorted({len(column) for column in self._columns})
+        if len(lengths) > 1:
+            raise InputError(f"columns must have equal lengths; got {lengths} rows.")
+        self.n_rows = lengths[0]
+        self._cells: dict[int, Cells | Exception] = {}
+        self._mark: str | None = None
+
+    def plan(self, columns: Sequence[int], once: bool) -> None:
+        """Convert the columns, those of long tables by all cores."""
+        new = [i for i in columns if i not in self._cells]
+        n_threads = usable_cores() if (self.n_rows or 0) > _MANY_ROWS else 1
+        converted = map_in_order(self._converted, new, n_threads)
+        self._cells.update(zip(new, converted, strict=True))
+
+    def _converted(self, i: int) -> Cells | Exception:
+        try:
+            return column_cells(self._columns[i], self.label(i))
+        except (InputError, InputTypeError) as error:
+            return error
+
+    def _loaded(self, column: int) -> Cells | Exception:
+        if column not in self._cells:
+            self.plan([column], once=False)
+        return self._cells[column]
+
+    def kind(self, column: int) -> Kind:
+        """What a column holds, from its cells."""
+        cells, own = self._loaded(column), self._columns[column]
+        type_ = str(getattr(own, "dtype", getattr(own, "type", "")))
+        if isinstance(cells, Exception):
+            return Kind("date" if holds_dates(own) else "other", type_ or "objects")
+        if cells.labels is not None:
+            return Kind("text", type_ or "text", cells.order)
+        return Kind("bool" if cells.are_bools else "number", type_ or "number")
+
+    def problem(self, column: int) -> Exception | None:
+        """The error for a column that is neither numbers nor text."""
+        cells = self._loaded(column)
+        return cells if isinstance(cells, Exception) else None
+
+    def batches(
+        self, columns: Sequence[int], start: int = 0, as_text: Sequence[int] = ()
+    ) -> Iterator[Batch]:
+        """All rows at once."""
+        self.plan(columns, once=False)
+        found = [self._cells[i] for i in columns]
+        for cells in found:
+            if isinstance(cells, Exception):
+                raise cells
+        yield Batch(0, self.n_rows or 0, found)
+
+    def mark(self) -> str:
+        """Digest of names and of all cells."""
+        if self._mark is None:
+            digest = hashlib.sha256(repr(self.column_names).encode())
+            for i in range(self.n_columns):
+                cells = self._loaded(i)
+                if isinstance(cells, Cells):
+                    digest.update(repr(cells.labels).encode())
+                    digest.update(np.ascontiguousarray(cells.values).tobytes())
+            self._mark = digest.hexdigest()
+        return self._mark
+
+    def contents(self) -> tuple[str, bool]:
+        """The mark."""
+        return self.mark(), True
+
+
+def _check_lists(columns: Mapping[Any, Any]) -> None:
+    """Raise unless the columns of a dict are arrays, lists or the like."""
+    for name, column in columns.items():
+        has_cells = hasattr(column, "__len__") and getattr(column, "shape", None) != ()
+        if isinstance(column, str | bytes) or not has_cells:
+            raise InputTypeError(
+                "the columns of a dict must be lists, arrays or series of one cell for each row; "
+                f"column {str(name)!a} is {type(column).__name__}. Put its cells in a list."
+            )
+
+
+def _columns_of_array(rows: Any) -> list[Array]:
+    """The columns of an array, or of a list of rows."""
+    array = _rectangular(to_numpy(rows) if is_foreign(rows) else rows)
+    if array.dtype.kind in "US" and not isinstance(rows, np.ndarray):
+        array = np.array(rows, dtype=object)  # numbers beside text stay numbers
+    if array.dtype.kind in "fiub":
+        warn_integers(array)
+    elif array.dtype.kind not in "OU":
+        check_real(array)  # raises, with the cure
+    check_shape(array, None)
+    return list(array.T)

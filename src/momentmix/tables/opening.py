@@ -1,0 +1,424 @@
+"""`open_table`: anything that holds a table → sources; `open_rows`: the same → rows."""
+
+from __future__ import annotations
+
+import glob
+import os
+import stat
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from momentmix.arguments import check_count
+from momentmix.errors import (
+    InputError,
+    InputTypeError,
+    NoInputError,
+    TableWarning,
+    warn_caller,
+    without_secrets,
+)
+from momentmix.tables.compression import PACKINGS, split_packing
+from momentmix.tables.copies import (
+    can_fetch,
+    copied_stream,
+    fetched,
+    is_address,
+    name_at,
+    remote_files,
+)
+from momentmix.tables.dialect import Dialect
+from momentmix.tables.memory import MemoryTable
+from momentmix.tables.queries import query_class
+from momentmix.tables.selection import choose_columns, match_columns, usable_columns
+from momentmix.tables.source import FileSource, Source
+from momentmix.tables.table_rows import Missing, TableRows, check_missing
+from momentmix.wording import did_you_mean
+
+_TEXT = (".csv", ".tsv", ".jsonl", ".ndjson")
+_SUFFIXES = (".npy", ".parquet", ".arrow", ".feather", ".xlsx", *_TEXT)
+_KNOWN = f"{', '.join(_SUFFIXES)}; the last four also with {', '.join(PACKINGS)}"
+# Sums of moments are fastest from about 100,000 rows on; a few blocks are in memory at a time.
+_MOST_ROWS, _BLOCK_BYTES = 1 << 17, 1 << 24
+_OF_FILES = ("na_values", "delimiter", "decimal", "thousands", "header", "by_name")
+_BESIDE = ("families", "missing")  # keywords that all functions with `Reading` have
+_BY_HAND = (
+    "Download it first, or pipe its CSV to '-', e.g. curl -s https://… | momentmix summarize - -o "
+    "x.mms."
+)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How tables are read: keywords of `open_rows` that `fit` and `summarize` have too.
+
+    Attributes
+    ----------
+    columns, exclude, numeric_only
+        Which columns to take, of files and of tables in memory.
+    na_values, delimiter, decimal, thousands, header, by_name
+        For files.
+    """
+
+    columns: Sequence[str | int] | None = None
+    exclude: Sequence[str | int] | None = None
+    numeric_only: bool = False
+    na_values: Sequence[str] | None = None
+    delimiter: str | None = None
+    decimal: str = "."
+    thousands: str | None = None
+    header: bool | None = None
+    by_name: bool = False
+
+    @classmethod
+    def of(cls, options: dict[str, Any]) -> Reading:
+        """Options by name; an unknown one is an error, as of a function.
+
+        Examples
+        --------
+        >>> Reading.of({"exclude": ["id"]}).exclude
+        ['id']
+        """
+        known = [field.name for field in fields(cls)]
+        for name in options:
+            if name not in known:
+                raise TypeError(
+                    f"unexpected keyword argument {name!r}; keywords for reading tables are "
+                    f"{', '.join(known)}.{did_you_mean(name, (*known, *_BESIDE))}"
+                )
+        return cls(**options)
+
+    @property
+    def dialect(self) -> Dialect:
+        """The characters of text files."""
+        nulls = self.na_values
+        if nulls is not None:
+            nulls = [nulls] if isinstance(nulls, str) else list(nulls)
+            if not all(isinstance(text, str) for text in nulls):
+                raise InputTypeError(
+                    f"na_values must be strings, as they stand in the file; got {nulls}."
+                )
+            nulls = tuple(nulls)
+        return Dialect(self.delimiter, self.decimal, self.thousands, nulls, self.header)
+
+    def open(
+        self,
+        data: Any,
+        missing: Missing = "error",
+        expected: Sequence[str] | None = None,
+        block_rows: int | None = None,
+    ) -> TableRows:
+        """The rows of anything that holds a table, or of sources that are open already.
+
+        A first line of numbers that was taken for names is a note, unless these are expected.
+        """
+        check_missing(missing)
+        are_open = isinstance(data, list) and data and all(isinstance(x, Source) for x in data)
+        sources = data if are_open else open_table(data, self, expected)
+        guessed, columns = header_notes(sources, expected), self.columns
+        if columns is None and expected is not None and sources[0].column_names is not None:
+            columns = list(expected)
+        first = choose_columns(sources[0], columns)
+        others = [match_columns(sources[0], first, x, columns is None) for x in sources[1:]]
+        chosen = [first, *others]
+        places, notes = usable_columns(
+            sources, chosen, self.exclude, self.numeric_only, columns is not None
+        )
+        chosen = [[numbers[k] for k in places] for numbers in chosen]
+        if block_rows is None:
+            fitting = max(1, min(_MOST_ROWS, _BLOCK_BYTES // (8 * len(places))))
+            block_rows = 1 << (fitting.bit_length() - 1)  # parts of a file are whole blocks
+        notes = (*guessed, *notes)
+        by_name, are_chosen = self.by_name, columns is not None
+        return TableRows(sources, chosen, missing, block_rows, by_name, are_chosen, notes)
+
+    def check_in_memory(self) -> None:
+        """Raise where an option for files was given."""
+        for name in _OF_FILES:
+            if getattr(self, name) != getattr(READ_ALL, name):
+                raise InputError(
+                    f"{name} is for files; the rows are in memory. Leave it out, and convert "
+                    "the columns."
+                )
+
+    def check_nothing(self, what: str) -> None:
+        """Raise where any option was given for what is no table."""
+        for field in fields(self):
+            if getattr(self, field.name) != field.default:
+                raise InputError(f"{field.name} is for tables; {what}. Leave it out.")
+
+
+READ_ALL = Reading()
+
+
+def open_rows(
+    source: Any,
+    columns: Sequence[str | int] | None = None,
+    missing: Missing = "error",
+    block_rows: int | None = None,
+    *,
+    exclude: Sequence[str | int] | None = None,
+    numeric_only: bool = False,
+    na_values: Sequence[str] | None = None,
+    expected: Sequence[str] | None = None,
+    delimiter: str | None = None,
+    decimal: str = ".",
+    thousands: str | None = None,
+    header: bool | None = None,
+    by_name: bool = False,
+) -> TableRows:
+    """Open rows wherever they are, to read them in blocks as often as needed.
+
+    Parameters
+    ----------
+    source : array, data frame, query, path, address, glob, folder, list of paths, or binary stream
+        Arrays and pandas, polars or Arrow tables in memory; a polars LazyFrame, DuckDB relation,
+        pyarrow Dataset, Scanner or RecordBatchReader, or anything with ``__arrow_c_stream__``;
+        files .npy, .parquet, .arrow, .feather, .xlsx (the first sheet), .csv, .tsv, .jsonl and
+        .ndjson, the last four also with .gz, .bz2, .xz, .zip (of one file) or .zst; folders and
+        globs of such files, in the order of their names; addresses that fsspec knows (s3://,
+        https://, …), whose files are copied to a temporary folder. A stream of bytes holds CSV,
+        JSON lines, Parquet, Arrow or NPY, perhaps compressed; CSV from it can be read once only.
+    columns : sequence of str or int, optional
+        Names or numbers of the columns to take, in this order; by default all. A name that several
+        columns have is an error: take these by number. Columns of dates are left out unless they
+        are asked for; text is read as categories by `fit` and `summarize`.
+    exclude : sequence of str or int, optional
+        Columns to leave out.
+    numeric_only : bool
+        Leave out all columns that are not numbers, or true and false.
+    na_values : sequence of str, optional
+        For text files: texts that stand for a missing cell, in place of NA, NaN, null and their
+        like. An empty field is always missing.
+    missing : {"error", "drop", "model"}
+        What to do with rows that hold missing, NaN or infinite values: raise, leave them out, or
+        give NaN for a missing cell, for a fit with ``missing="model"`` (infinite ones raise).
+    block_rows : int, optional
+        Most rows in a block; by default a power of two, of at most 16 MiB and 131,072 rows.
+    expected : sequence of str, optional
+        Names to take, in this order, where `columns` is not given and the source has names.
+    delimiter, decimal : str
+        For CSV; by default a comma (a tab for .tsv) and a point. ASCII characters.
+    thousands : str, optional
+        For CSV: the character between groups of digits, as the comma in "17,405".
+    header : bool, optional
+        For CSV and Excel: whether the first line holds the names of the columns. By default it does
+        if any of it is text. Numbers are names too where they count 0, 1, … or 1, 2, … over two or
+        more columns, where they alone are quoted, and where they are whole numbers above columns of
+        fractions; ``notes`` of the source says so. Other numbers are a row.
+    by_name : bool
+        Files with equal contents are different data. By default a pass over both is an error,
+        because the rows would count twice.
+
+    Returns
+    -------
+    TableRows
+        With ``n_features``, ``feature_names``, ``n_rows`` and ``blocks()``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> source = open_rows(np.arange(6.0).reshape(3, 2), columns=[1])
+    >>> [block.tolist() for block in source.blocks()]
+    [[[1.0], [3.0], [5.0]]]
+    """
+    if block_rows is not None:
+        check_count("block_rows", block_rows, 1)
+    reading = Reading(
+        columns, exclude, numeric_only, na_values, delimiter, decimal, thousands, header, by_name
+    )
+    return reading.open(source, missing, expected, block_rows)
+
+
+# -- sources ----------------------------------------------------------------------------------
+
+
+def open_table(
+    data: Any, reading: Reading = READ_ALL, expected: Sequence[str] | None = None
+) -> list[Source]:
+    """The sources of anything that holds a table, one for each file.
+
+    Parameters
+    ----------
+    data : object
+        As for `open_rows`.
+    reading : Reading
+    expected : sequence of str, optional
+        Names that will be asked for; see `MemoryTable`.
+    """
+    dialect = reading.dialect
+    if isinstance(data, Source):
+        return [data]
+    names = path_list(data)
+    if names:
+        files = [file for name in names for file in _files(name)]
+        repeated = sorted(
+            without_secrets(str(file)) for file, times in Counter(files).items() if times > 1
+        )
+        if repeated:
+            raise InputError(f"the same file is given twice: {', '.join(repeated[:5])}.")
+        return _agreed([_open_any(file, dialect) for file in files], dialect)
+    query = query_class(data)
+    if query is not None:
+        return [query(data)]
+    if _is_stream(data):
+        return [open_file(copied_stream(data), dialect)]
+    if hasattr(data, "__next__"):
+        raise InputTypeError(
+            "rows must be readable more than once; an iterator is not. Pass an array or a file."
+        )
+    return [MemoryTable(data, expected=expected)]
+
+
+def _agreed(sources: list[Source], dialect: Dialect) -> list[Source]:
+    """Sources of several files; a first line of numbers holds names in all of them, or in none."""
+    guessed = [x for x in sources if x.header_note is not None and x.column_names is not None]
+    others = [x for x in sources if x.column_names is None]
+    if not guessed or not others:
+        return sources
+    header = all(source.first_line == guessed[0].first_line for source in others)
+    changed, dialect = others if header else guessed, replace(dialect, header=header)
+    return [
+        open_file(source.given_path, dialect)
+        if source in changed and isinstance(source, FileSource)
+        else source
+        for source in sources
+    ]
+
+
+def header_notes(
+    sources: Sequence[Source], expected: Sequence[str] | None = None
+) -> tuple[str, ...]:
+    """A note on first lines that were taken for names, of all sources; not of expected names."""
+    found = [source for source in sources if source.header_note]
+    names = found[0].column_names if found else ()
+    if not found or (expected is not None and (names is None or {*expected} <= {*names})):
+        return ()
+    more = f" (so in {len(found) - 1} more files)" if len(found) > 1 else ""
+    return (f"{found[0].header_note}{more}",)
+
+
+def warn_of_header(sources: Sequence[Source], expected: Sequence[str] | None) -> None:
+    """Warn where rows that a model reads lack a first line which was taken for names."""
+    for note in header_notes(sources, expected):
+        warn_caller(f"{note}.", TableWarning)
+
+
+def can_open(data: Any) -> bool:
+    """Whether this is a path, a list of paths, a stream or a query, which `open_rows` opens."""
+    return bool(path_list(data)) or query_class(data) is not None or _is_stream(data)
+
+
+def _is_stream(source: Any) -> bool:
+    return hasattr(source, "read") and not hasattr(source, "to_numpy")
+
+
+def path_list(source: Any) -> list[str]:
+    """The paths that `source` is, or is a list of; empty if it is anything else."""
+    items = source if isinstance(source, list | tuple) else [source]
+    if not all(isinstance(item, str | os.PathLike) for item in items):
+        return []
+    return [os.fspath(item) for item in items]
+
+
+def expand(text: str) -> list[Path]:
+    """The files that a path, folder or pattern stands for."""
+    path = Path(text)
+    if path.is_dir():
+        files = sorted(p for p in path.rglob("*") if _readable(p.relative_to(path)) and p.is_file())
+        if not files:
+            raise NoInputError(f"{text} is a folder without data files ({_KNOWN}); give another.")
+        return files
+    if path.exists():
+        return [path]
+    if is_address(text):
+        raise missing_input(text)
+    if glob.has_magic(text):
+        files = sorted(Path(p) for p in glob.glob(text, recursive=True) if Path(p).is_file())
+        if not files:
+            raise NoInputError(f"no file matches {text!a}; check the pattern, and its quotes.")
+        return files
+    raise missing_input(text)
+
+
+def missing_input(path: str) -> NoInputError:
+    """The error for a path at which there is no file; its text is another for an address."""
+    if not is_address(path):
+        return NoInputError(f"{path} does not exist; check the path.")
+    name = without_secrets(path)
+    if path.startswith("file:"):
+        return NoInputError(f"{name} is an address; give the path alone, without file://.")
+    return NoInputError(f"{name} is an address; momentmix reads files on this machine. {_BY_HAND}")
+
+
+def _files(text: str) -> list[Path | str]:
+    """The files that a path, folder or pattern stands for; those elsewhere by their addresses."""
+    if not is_address(text) or Path(text).exists():
+        return [*expand(text)]
+    if can_fetch(text):
+        return [*remote_files(text, lambda path: _readable(Path(path)))]
+    if text.startswith("file:"):
+        raise missing_input(text)
+    raise NoInputError(
+        f"{without_secrets(text)} is an address; reading it needs fsspec, which is not installed: "
+        f"pip install momentmix[remote]. {_BY_HAND}"
+    )
+
+
+def _readable(relative: Path) -> bool:
+    hidden = any(part.startswith((".", "_")) for part in relative.parts)
+    return not hidden and bool(_suffix(relative.name))
+
+
+def _suffix(name: str) -> str:
+    """The end of a name that tells the format, in lower case; "" if momentmix knows none."""
+    bare, packing = split_packing(name)
+    known = next((s for s in (_TEXT if packing else _SUFFIXES) if bare.endswith(s)), "")
+    return known and name.lower()[len(bare) - len(known) :]
+
+
+def _open_any(file: Path | str, dialect: Dialect) -> Source:
+    if isinstance(file, Path):
+        return open_file(file, dialect)
+    suffix = _suffix(name_at(file))
+    if not suffix:
+        raise _unknown(file)
+    return open_file(fetched(file, suffix), dialect)
+
+
+def open_file(path: str | os.PathLike[str], dialect: Dialect) -> Source:
+    """The source of a data file, by the ending of its name."""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise InputError(f"{path} is not a regular file; give a file, or pipe CSV to '-'.")
+    suffix, _ = split_packing(_suffix(os.path.basename(path)))
+    if suffix not in _FORMATS:
+        raise _unknown(path)
+    module, name = _FORMATS[suffix]
+    opener = getattr(import_module(f"momentmix.tables.{module}"), name)
+    source: Source = opener(path, dialect) if suffix in _WITH_DIALECT else opener(path)
+    return source
+
+
+# What reads a format is imported where a file has it.
+_FORMATS = {
+    ".npy": ("npy", "NpyFile"),
+    ".parquet": ("arrow_files", "ParquetFile"),
+    ".arrow": ("arrow_files", "ArrowFile"),
+    ".feather": ("arrow_files", "ArrowFile"),
+    ".csv": ("csv_file", "CsvFile"),
+    ".tsv": ("csv_file", "CsvFile"),
+    ".jsonl": ("json_lines", "JsonLinesFile"),
+    ".ndjson": ("json_lines", "JsonLinesFile"),
+    ".xlsx": ("excel", "ExcelFile"),
+}
+_WITH_DIALECT = (".csv", ".tsv", ".xlsx")
+
+
+def _unknown(path: object) -> InputError:
+    return InputError(
+        f"{without_secrets(str(path))} has no name that momentmix knows; it reads {_KNOWN}. Rename "
+        "or convert it."
+    )

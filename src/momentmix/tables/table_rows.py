@@ -1,0 +1,608 @@
+"""`TableRows`: sources with the same columns, read one after the other as checked features."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter, deque
+from collections.abc import Generator, Iterator, Sequence
+from copy import copy
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix._typing import Float
+from momentmix.digests import Fingerprint, Origin, RowDigest, counted_twice
+from momentmix.errors import InputError
+from momentmix.names import column_label
+from momentmix.parallel import read_ahead
+from momentmix.progress import row_counter
+from momentmix.tables.cells import Cells, cells_of, warn_beyond
+from momentmix.tables.encoding import Encoded, Unseen, encode_cells, missing_cell
+from momentmix.tables.memory import MemoryTable
+from momentmix.tables.rows import Rows
+from momentmix.tables.schema import Schema, plain_schema
+from momentmix.tables.selection import column_keys, feature_names
+from momentmix.tables.source import NO_CELL, Batch, Held, Kind, Source
+from momentmix.tables.validation import in_range
+
+Missing = Literal["error", "drop", "model"]
+_SPARE = 4  # blocks: those that are read ahead, summed and hashed at a time
+
+
+def check_missing(missing: object) -> None:
+    """Raise unless this says what missing cells get."""
+    if missing not in ("error", "drop", "model"):
+        raise InputError(f"missing must be 'error', 'drop' or 'model'; got {missing!r}.")
+
+
+class Block(NamedTuple):
+    """Consecutive rows of a source as features.
+
+    Attributes
+    ----------
+    first_row : int
+        Number of the first row that was read, in its source.
+    n_read : int
+        Number of rows that were read.
+    features : array of shape (n_rows, n_features)
+        Of the rows that were kept.
+    left_out : array of bool of shape (n_rows, n_columns), or None
+        Missing cells of the rows kept, where rows are read for prediction; see `Encoded`.
+    kept : array of bool of shape (n_read,), or None
+        Which rows were kept; None if all were.
+    others : list
+        Columns that were read beside those of the features, of all rows, as their source gives
+        them: pieces of arrays, each with its number of rows.
+    """
+
+    first_row: int
+    n_read: int
+    features: Float
+    left_out: NDArray[np.bool_] | None = None
+    kept: NDArray[np.bool_] | None = None
+    others: list[list[Any]] = []  # noqa: RUF012 - never changed
+
+    @property
+    def encoded(self) -> Encoded:
+        """The features, and which cells are to be left out of a density."""
+        return Encoded(self.features, self.left_out)
+
+
+class TableRows(Rows):
+    """Rows of tables that can be read several times; `open_rows` makes it.
+
+    Attributes
+    ----------
+    sources : list of Source
+    columns : list of lists of int
+        Numbers of the columns in each source.
+    feature_names : tuple of str or None
+    schema : Schema or None
+        How columns become features; None where they are numbers that nothing is done to.
+    missing : {"error", "drop", "model"}
+        What was asked for missing cells when the tables were opened.
+    total_rows : int or None
+        Rows before any are dropped, where the formats tell; for progress bars.
+    n_dropped : int
+        Rows with missing values that the last complete pass dropped.
+    by_name : bool
+        Whether tables with equal contents are different data; else the second one is an error.
+    chosen : bool
+        Whether the columns were asked for, so that none is left out because of what it holds.
+    notes : tuple of str
+        Which columns were left out, and why.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        columns: list[list[int]],
+        missing: Missing,
+        block_rows: int,
+        by_name: bool = False,
+        chosen: bool = True,
+        notes: tuple[str, ...] = (),
+    ) -> None:
+        self.sources, self.columns = list(sources), columns
+        self.missing, self.block_rows, self.by_name = missing, block_rows, by_name
+        self.chosen, self.notes = chosen, notes
+        self.kinds = [common_kind(sources, numbers) for numbers in zip(*columns, strict=True)]
+        self.column_names = feature_names(sources[0], columns[0])
+        self.texts: frozenset[int] = frozenset()  # columns of CSV to be read as text, by place
+        counts = [source.n_rows for source in sources]
+        self.total_rows = None if None in counts else sum(n for n in counts if n is not None)
+        self.n_dropped = 0
+        self._n_rows: int | None = None
+        self._suspects: frozenset[int] | None = None
+        self._set_schema(None)
+
+    def _set_schema(self, schema: Schema | None) -> None:
+        is_plain = schema is None or schema.is_plain
+        self.schema = None if is_plain else schema
+        self.feature_names = self.column_names
+        if schema is not None:
+            self.feature_names = schema.column_names if is_plain else schema.feature_names
+        drops = self.missing == "drop"
+        plain = plain_schema(len(self.columns[0]), self.column_names, drops)
+        self._encoded_by = plain if schema is None else schema
+        self.is_learned = schema is not None
+
+    # -- the same tables, read otherwise ------------------------------------------------------
+
+    def with_schema(self, schema: Schema, notes: Sequence[str] = ()) -> TableRows:
+        """The same tables as features."""
+        twin = copy(self)
+        twin.notes, twin._n_rows = (*self.notes, *notes), None
+        twin._set_schema(schema)
+        return twin
+
+    def with_texts(self, columns: Sequence[int]) -> TableRows:
+        """The same tables; columns of CSV with these places are read as text."""
+        twin = copy(self)
+        twin.texts = frozenset(columns)
+        return twin
+
+    def with_missing(self, missing: Missing) -> TableRows:
+        """The same tables with another policy for missing cells, before they are learned."""
+        twin = copy(self)
+        twin.missing, twin._n_rows = missing, None
+        twin._set_schema(None)
+        return twin
+
+    def held(self, n_bytes: float) -> TableRows:
+        """The same rows from memory, where their cells take no more than so many bytes there."""
+        known = self.total_rows
+        if known is not None and 8 * known * len(self.kinds) > n_bytes:
+            return self
+        twin, left = copy(self), n_bytes
+        twin.sources = []
+        for i, source in enumerate(self.sources):
+            if not isinstance(source, MemoryTable):
+                source.check_unchanged()
+                texts = [self.columns[i][j] for j in self.texts]
+                source = Held(source, self.columns[i], texts)
+                left -= source.read(left)
+                if left < 0:
+                    return self
+            twin.sources.append(source)
+        return twin
+
+    def selected(self, places: Sequence[int]) -> TableRows:
+        """The same tables with some of the columns."""
+        twin = copy(self)
+        twin.columns = [[numbers[j] for j in places] for numbers in self.columns]
+        twin.kinds = [self.kinds[j] for j in places]
+        twin.texts = frozenset(k for k, j in enumerate(places) if j in self.texts)
+        names = self.column_names
+        twin.column_names = None if names is None else tuple(names[j] for j in places)
+        twin._set_schema(None)
+        return twin
+
+    def plan(self, once: bool, others: Sequence[Sequence[int]] = ()) -> None:
+        """Prepare sources for passes: for one only, where `once`; see `Source.plan`.
+
+        `others` are further columns of each source that will be read.
+        """
+        for i, source in enumerate(self.sources):
+            more = others[i] if others else ()
+            source.plan([*self.columns[i], *more], once)
+
+    @property
+    def learned(self) -> Schema:
+        """The schema by which rows are encoded, also where the features are the columns."""
+        return self._encoded_by
+
+    # -- facts --------------------------------------------------------------------------------
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return self._encoded_by.n_features
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows that `blocks` gives; costs a pass where the formats cannot tell."""
+        if self._n_rows is None:
+            if not self._drops and self.total_rows is not None:
+                self._n_rows = self.total_rows
+            else:
+                self._n_rows = sum(len(block) for block in self.blocks())
+        return self._n_rows
+
+    @property
+    def _drops(self) -> bool:
+        return any(column.drops for column in self._encoded_by.columns)
+
+    @property
+    def expected_rows(self) -> int | None:
+        """Number of rows, where the files tell."""
+        return self.total_rows
+
+    def where(self, table: int, row: int, column: int) -> str:
+        """The place of a cell in words; `column` is its place among the columns."""
+        source, number = self.sources[table], self.columns[table][column]
+        if isinstance(source, MemoryTable):
+            return f"{source.where(row)}, {column_label(number, source.column_names)}"
+        return f"{source.name}, {source.where(row)}, {source.label(number)}"
+
+    def check_numeric(self) -> TableRows:
+        """The rows themselves; an error where a column is text that nothing is known of."""
+        texts = [j for j, kind in enumerate(self.kinds) if kind.kind == "text"]
+        if texts and not self.is_learned:
+            source, numbers = self.sources[0], self.columns[0]
+            refused = ", ".join(
+                f"{source.label(numbers[j]).removeprefix('column ')} ({self.kinds[j].type})"
+                for j in texts
+            )
+            raise InputError(
+                f"{source.name}: columns must hold real numbers; these do not: {refused}. Leave "
+                "them out with exclude= or numeric_only= (--exclude, --numeric-only), or select "
+                "others with columns= (--columns)."
+            )
+        return self
+
+    # -- reading ------------------------------------------------------------------------------
+
+    def blocks(self) -> Iterator[Float]:
+        """Consecutive blocks of features, each of shape (some, n_features)."""
+        return (block.features for _, block in self.placed_blocks() if len(block.features))
+
+    def placed_blocks(self) -> Iterator[tuple[int, Block]]:
+        """All blocks, with the numbers of their sources; equal sources are an error."""
+        n_dropped = n_rows = 0
+        seen: set[object] = set()
+        for i, source in enumerate(self.sources):
+            digest = RowDigest() if i in self._may_be_equal() and not source.is_text else None
+            for block in self.source_blocks(i):
+                n_dropped += block.n_read - len(block.features)
+                n_rows += len(block.features)
+                if digest is not None:
+                    digest.update(block.features)
+                yield i, block
+            contents: object = None if self.by_name or not source.is_text else source.contents()
+            if digest is not None:
+                contents = source.mark(), digest.hexdigest()
+            if contents is not None and contents in seen:
+                raise InputError(counted_twice(source.name))
+            seen.add(contents)
+        self.n_dropped, self._n_rows = n_dropped, n_rows
+        self._suspects = frozenset()  # compared once, not in every pass
+
+    def _may_be_equal(self) -> frozenset[int]:
+        """Sources that share their mark with another one, where that matters."""
+        if self._suspects is None:
+            several = len(self.sources) > 1 and not self.by_name
+            marks = [source.mark() for source in self.sources] if several else []
+            times = Counter(marks)
+            self._suspects = frozenset(i for i, mark in enumerate(marks) if times[mark] > 1)
+        return self._suspects
+
+    def source_blocks(
+        self,
+        table: int,
+        start: int = 0,
+        part_rows: int | None = None,
+        stop: float = math.inf,
+        others: Sequence[int] = (),
+        unseen: Unseen | None = None,
+    ) -> Iterator[Block]:
+        """Blocks of one source.
+
+        Another thread reads and encodes the next blocks of a file meanwhile. A file that is not as
+        it was when it was opened is an error.
+
+        Parameters
+        ----------
+        table : int
+            Number of the source.
+        start : int
+            First row to read.
+        part_rows : int, optional
+            Blocks end at the multiples of it, too.
+        stop : float
+            Where to stop, a multiple of `part_rows`; by default at the end of the source.
+        others : sequence of int
+            Numbers of further columns of the source to read; those of CSV as text.
+        unseen : {"error", "missing"}, optional
+            Read for prediction: missing cells are no error, and `Block.left_out` tells them.
+        """
+        self.check_numeric()
+        source = self.sources[table]
+        source.check_unchanged()
+        known = self.total_rows
+        if known is None and self._n_rows is not None:
+            known = self._n_rows + self.n_dropped
+        count = row_counter(known, goes_on=table > 0)
+        blocks = _Reader(self, table, others, unseen).blocks(start, part_rows, stop)
+        try:
+            for block in read_ahead(blocks) if source.reads_ahead else blocks:
+                source.check_unchanged()  # a file that grows as it is read has no end
+                count(block.n_read)
+                yield block
+        except (InputError, OSError):
+            source.check_unchanged()  # if it has changed, that is the reason
+            raise
+        source.check_unchanged()
+
+    def cells(self, table: int, batch: Batch, places: Sequence[int] | None = None) -> list[Cells]:
+        """The cells of a batch with the columns of these places; by default all."""
+        source, found = self.sources[table], []
+        for j, column in zip(places or range(len(self.columns[0])), batch.columns, strict=True):
+            number = self.columns[table][j]
+            own = cells_of(column, f"{source.name}, {source.label(number)} holds", source.nulls)
+            # Text of Parquet is read as a dictionary, whatever its type.
+            found.append(own if own.labels is None else replace(own, order=self.kinds[j].order))
+        return found
+
+    def batches(self, places: Sequence[int]) -> Iterator[list[Cells]]:
+        """The cells of columns with these places, batch by batch, of all sources."""
+        for i, source in enumerate(self.sources):
+            source.check_unchanged()
+            numbers = [self.columns[i][j] for j in places]
+            texts = [self.columns[i][j] for j in places if j in self.texts]
+            for batch in source.batches(numbers, as_text=texts):
+                yield self.cells(i, batch, places)
+            source.check_unchanged()
+
+    def head(self) -> list[Cells] | None:
+        """The cells of the first rows of the first source; None if there are none."""
+        source, texts = self.sources[0], [self.columns[0][j] for j in self.texts]
+        batch = source.head(self.columns[0], texts)
+        return None if batch is None else self.cells(0, batch)
+
+    def read_all(self) -> Float:
+        """All rows as one array of shape (n_rows, n_features), in memory."""
+        rows = self.read_within(math.inf)
+        assert rows is not None
+        return rows[0]
+
+    def read_within(self, n_bytes: float) -> tuple[Float, NDArray[np.bool_] | None] | None:
+        """All rows as one array, and which were kept of those read (None for all).
+
+        None if they take more than so many bytes.
+        """
+        if self.total_rows is not None and 8 * self.total_rows * self.n_features > n_bytes:
+            return None
+        size, blocks, kept = 0, [], []
+        for _, block in self.placed_blocks():
+            size += block.features.nbytes
+            if size > n_bytes:
+                return None
+            blocks.append(block.features)
+            kept.append(np.ones(block.n_read, dtype=bool) if block.kept is None else block.kept)
+        features = np.concatenate(blocks) if len(blocks) != 1 else blocks[0]
+        return features, np.concatenate(kept) if self.n_dropped else None
+
+    # -- what is read -------------------------------------------------------------------------
+
+    @property
+    def policy(self) -> str:
+        """What missing cells get, as the names of shards have it."""
+        modeled = any(column.has_missing for column in self._encoded_by.columns)
+        return "drop" if self._drops else "model" if modeled else "error"
+
+    def fingerprint(self) -> Fingerprint:
+        """Names, sizes, times and digests of the sources, the columns and the policy."""
+        tables = tuple({**source.stamp(), "mark": source.mark()} for source in self.sources)
+        columns = column_keys(self.sources[0], self.columns[0])
+        return Fingerprint(tables, tuple(columns), self.policy)
+
+    def shard_id(self, table: int, first_row: int) -> str:
+        """Name of the shard that starts at a row of a source: mark, columns, policy, place.
+
+        All that is known before the rows are read; `summarize_parts` adds a digest of them. Where
+        equal files are different data, also the name of the file.
+        """
+        source = self.sources[table]
+        text = [source.mark(), column_keys(source, self.columns[table]), self.policy, first_row]
+        return json.dumps([*text, source.name] if self.by_name else text)
+
+    def origin(self, table: int, *way: object) -> Origin | None:
+        """Where shards of a source come from; None where that is not known.
+
+        Parameters
+        ----------
+        table : int
+            Number of the source.
+        *way : object
+            How it is cut into shards, beside columns and policy; JSON.
+        """
+        found = self.sources[table].contents()
+        if found is None:
+            return None
+        name = self.sources[table].name if self.by_name else None
+        return Origin(
+            json.dumps([found[0], name]), found[1], json.dumps([self.shard_id(table, 0), *way])
+        )
+
+    def __repr__(self) -> str:
+        rows = "unknown" if self.total_rows is None else f"{self.total_rows:,}"
+        return (
+            f"TableRows({len(self.sources)} table(s), n_features={self.n_features}, {rows} rows, "
+            f"missing={self.missing!r})"
+        )
+
+
+def common_kind(sources: Sequence[Source], columns: Sequence[int]) -> Kind:
+    """What a column holds in all sources; an error where it is text in some of them only."""
+    places = [(source.kind(i), source, i) for source, i in zip(sources, columns, strict=True)]
+    known = [place for place in places if place[0] != NO_CELL] or places[:1]
+    first, source, column = known[0]
+    for kind, other, i in known[1:]:
+        if any((kind.kind == what) != (first.kind == what) for what in ("text", "bool")):
+            raise InputError(
+                f"a column must hold the same in all inputs; {source.label(column)} is "
+                f"{first.type} in {source.name}, and {other.label(i)} is {kind.type} in "
+                f"{other.name}. Convert it, or leave it out with exclude= (--exclude)."
+            )
+    return first
+
+
+# -- batches → blocks -------------------------------------------------------------------------
+
+
+class _Reader:
+    """Reads one source: batches of any sizes become blocks of features."""
+
+    def __init__(
+        self, rows: TableRows, table: int, others: Sequence[int], unseen: Unseen | None
+    ) -> None:
+        self.rows, self.table, self.unseen = rows, table, unseen
+        self.source, self.schema = rows.sources[table], rows._encoded_by
+        self.own, self.others = rows.columns[table], list(others)
+        self.is_plain = self.schema.is_plain
+        self.free: deque[Float] = deque(maxlen=_SPARE)
+        self.examined: set[int] = set()  # columns of CSV whose first large number was examined
+        self._begin(0)
+
+    def _begin(self, first_row: int) -> None:
+        """Begin a block."""
+        self.first_row, self.n_read = first_row, 0
+        self.target: Float | None = None
+        self.left_out: list[tuple[int, NDArray[np.bool_]]] = []
+        self.read_others: list[list[Any]] = [[] for _ in self.others]
+
+    def blocks(
+        self, start: int, part_rows: int | None, stop: float
+    ) -> Generator[Block, None, None]:
+        """Blocks from row `start` on; see `TableRows.source_blocks`."""
+        position, n_own = start, len(self.own)
+        texts = [*(self.own[j] for j in self.rows.texts), *self.others]
+        self._begin(start)
+        for batch in self.source.batches([*self.own, *self.others], start, texts):
+            cells = self.rows.cells(self.table, batch._replace(columns=batch.columns[:n_own]))
+            end = batch.first_row + batch.n_rows
+            while position < end:
+                room = self.rows.block_rows - self.n_read
+                if part_rows is not None:
+                    room = min(room, part_rows - position % part_rows)
+                size = min(room, end - position)
+                first = position - batch.first_row
+                self._add([own.section(first, first + size) for own in cells], size == room)
+                for pieces, column in zip(self.read_others, batch.columns[n_own:], strict=True):
+                    pieces.append(_section(column, first, size))
+                position += size
+                if size == room:
+                    yield self._finished()
+                    self._begin(position)
+                if position >= stop:
+                    return
+        if self.n_read:
+            yield self._finished()
+
+    def _add(self, cells: list[Cells], is_last: bool) -> None:
+        """Add the features of consecutive rows."""
+        size = len(cells[0].values)
+        if self.is_plain and not self.n_read and (is_last or isinstance(self.source, MemoryTable)):
+            whole = _one_array(cells)
+            if whole is not None and in_range(whole):
+                self.target, self.n_read = whole, size
+                return
+        if self.target is None:
+            self.target = self._memory()
+        first = self.first_row + self.n_read
+        features, left_out = encode_cells(
+            self.schema.columns, cells,
+            lambda row, column: self.rows.where(self.table, first + row, column),
+            self.unseen or "error", self.target[self.n_read : self.n_read + size],
+        )  # fmt: skip
+        if self.source.nulls and not in_range(features, 2.0**53):
+            self._warn_of_integers(cells, first)
+        if left_out is not None:
+            self.left_out.append((self.n_read, left_out))
+        self.n_read += size
+
+    def _memory(self) -> Float:
+        """Memory of a block, used again when no array shows it any more.
+
+        The system clears the pages of new memory, which takes as long as reading a file from its
+        cache.
+        """
+        try:
+            memory = self.free.pop()
+        except IndexError:
+            n_rows = self.rows.block_rows
+            if self.source.n_rows is not None:
+                n_rows = max(1, min(n_rows, self.source.n_rows))
+            memory = np.empty((n_rows, self.schema.n_features))
+        return np.asarray(_Lent(memory, self.free))
+
+    def _warn_of_integers(self, cells: list[Cells], first_row: int) -> None:
+        """Warn once for each column of CSV that holds integers which float64 rounds."""
+        for j, own in enumerate(cells):
+            if own.labels is not None or j in self.examined:
+                continue
+            large = (np.abs(own.values) >= 2**53) & np.isfinite(own.values)
+            if large.any():
+                row = first_row + int(large.argmax())
+                integer = self.source.large_integer(row, self.own[j])
+                if integer == 2**53:
+                    continue
+                self.examined.add(j)  # the first one decides
+                if integer is not None:
+                    warn_beyond(f"{self.rows.where(self.table, row, j)} holds", integer)
+
+    def _finished(self) -> Block:
+        assert self.target is not None
+        features, left_out, kept = self.target[: self.n_read], None, None
+        if self.left_out:
+            left_out = np.zeros((self.n_read, len(self.own)), dtype=bool)
+            for start, own in self.left_out:
+                left_out[start : start + len(own)] = own
+            features, left_out, kept = self._kept(features, left_out)
+        return Block(self.first_row, self.n_read, features, left_out, kept, self.read_others)
+
+    def _kept(
+        self, features: Float, left_out: NDArray[np.bool_]
+    ) -> tuple[Float, NDArray[np.bool_] | None, NDArray[np.bool_] | None]:
+        """What the columns make of missing cells: an error, rows left out, or cells left out."""
+        drops = [column.drops for column in self.schema.columns]
+        refused = left_out & ~np.array(drops)
+        if self.unseen is None and self.rows.missing == "model" and not self.rows.is_learned:
+            features[left_out] = np.nan
+            return features, None, None
+        if self.unseen is None and refused.any():
+            raise missing_cell(
+                refused,
+                lambda row, column: self.rows.where(self.table, self.first_row + row, column),
+            )
+        kept = ~left_out[:, drops].any(axis=1)
+        if kept.all():
+            return features, left_out, None
+        left = left_out[kept] if self.unseen is not None and left_out[kept].any() else None
+        return features[kept], left, kept
+
+
+class _Lent:
+    """What arrays that show the memory keep alive; the last of them gives it back."""
+
+    def __init__(self, memory: Float, free: deque[Float]) -> None:
+        self._memory, self._free = memory, free
+        self.__array_interface__ = memory.__array_interface__
+
+    def __del__(self) -> None:
+        self._free.append(self._memory)
+
+
+def _section(column: Any, first: int, size: int) -> Any:
+    """Some rows of a column of a batch."""
+    if isinstance(column, Cells):
+        return column.section(first, first + size)
+    return column[first : first + size]
+
+
+def _one_array(cells: list[Cells]) -> Float | None:
+    """The array whose columns are these, one beside the other; None if there is none."""
+    first = cells[0].values
+    if first.dtype != np.float64 or not first.flags.aligned:
+        return None
+    step, address = 8 * len(cells), first.__array_interface__["data"][0]
+    for j, own in enumerate(cells):
+        place = own.values.__array_interface__["data"][0]
+        same = own.values.dtype == np.float64 and own.values.strides == (step,)
+        if not same or place != address + 8 * j:
+            return None
+    return np.lib.stride_tricks.as_strided(first, (len(first), len(cells)), (step, 8))

@@ -1,0 +1,160 @@
+"""Checks of rows and weights: shapes, ranges of values, sizes of weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix.errors import InputError, InputTypeError
+from momentmix.names import column_label
+from momentmix.native import code
+from momentmix.parallel import usable_cores
+from momentmix.tables.cells import plain_array
+
+_MANY = 1 << 18  # values whose check is worth several threads
+_SCAN = 8192  # rows checked together: a block of usual width stays in the processor's cache
+LARGEST_VALUE = 2.0**1000  # powers of a scaled value stay finite
+LARGEST_TO_FIT = 1e154  # its square is a float64 number, as variances have to be
+LARGEST_WEIGHT = 2.0**50  # more than the rows of any data set
+_SMALLEST_WEIGHT = 2.0**-40  # leaves room for weights that add up to 1
+
+
+# -- shapes and values ------------------------------------------------------------------------
+
+
+def check_shape(array: Any, n_features: int | None) -> None:
+    """Raise unless an array of any library has shape (n_rows, n_features), with rows."""
+    wanted = "n_features" if n_features is None else n_features
+    if array.ndim != 2:
+        cure = {
+            0: "Pass a table.",
+            1: "Reshape with rows.reshape(1, -1) for one row, rows.reshape(-1, 1) for one feature.",
+        }.get(array.ndim, "Flatten it to a table.")
+        raise InputError(
+            f"rows must have shape (n_rows, {wanted}); got {array.ndim} dimension(s), shape "
+            f"{tuple(array.shape)}. {cure}"
+        )
+    if array.shape[1] == 0:
+        raise InputError(f"rows must have at least one column; got shape {tuple(array.shape)}.")
+    if n_features is not None and array.shape[1] != n_features:
+        raise InputError(
+            f"rows must have {n_features} columns, one for each feature of the summary; got "
+            f"{array.shape[1]}. Select the columns, or make another summary."
+        )
+    if array.shape[0] == 0:
+        raise InputError(
+            f"rows must hold at least one row; got shape {tuple(array.shape)}. Skip empty blocks."
+        )
+
+
+def check_sizes(minimum: Any, maximum: Any, feature_names: Sequence[str] | None = None) -> None:
+    """Raise where a column has values too large to be fitted, though they can be summarized."""
+    largest = np.maximum(np.abs(minimum), np.abs(maximum))
+    column = int(largest.argmax())
+    if largest[column] > LARGEST_TO_FIT:
+        unit = 10.0 ** int(np.log10(largest[column]))
+        raise InputError(
+            f"values to be fitted must stay below {LARGEST_TO_FIT:g} in size, since variances are "
+            f"their squares; {column_label(column, feature_names)} reaches {largest[column]:.6g}. "
+            f"Rescale the column: divide it by a constant such as {unit:g}."
+        )
+
+
+def in_range(block: NDArray[Any], largest: float = LARGEST_VALUE) -> bool:
+    """Whether every value is finite and at most `largest` in size; makes no other array."""
+    flags = block.flags
+    if code is not None and block.dtype == np.float64 and flags.c_contiguous and flags.aligned:
+        return bool(code.in_range(block, largest, usable_cores() if block.size > _MANY else 1))
+    for start in range(0, len(block), _SCAN):
+        rows = block[start : start + _SCAN]
+        if not (rows.min() >= -largest and rows.max() <= largest):  # also for NaN
+            return False
+    return True
+
+
+def check_values(
+    array: NDArray[Any],
+    feature_names: Sequence[str] | None,
+    first_row: int = 0,
+    largest: float = LARGEST_VALUE,
+) -> None:
+    """Raise unless every value is finite and at most `largest` in size; name the first other."""
+    if array.dtype == np.float64 and in_range(array, largest):
+        return
+    for start in range(0, len(array), _SCAN):
+        block = array[start : start + _SCAN].astype(np.float64, copy=False)
+        if in_range(block, largest):
+            continue
+        if in_range(block):
+            check_sizes(np.fmin.reduce(block), np.fmax.reduce(block), feature_names)
+        first = first_row + start
+
+        def where(row: int, column: int, first: int = first) -> str:
+            return f"row {first + row}, {column_label(column, feature_names)}"
+
+        raise out_of_range(block, where)
+
+
+def out_of_range(block: NDArray[np.float64], where: Callable[[int, int], str]) -> InputError:
+    """The error for the first value of a block that is not in range.
+
+    Parameters
+    ----------
+    block : array of shape (n_rows, n_features)
+    where : callable (row, column) → str
+        The place of a value in words.
+    """
+    row, column = (int(i) for i in np.argwhere(~(np.abs(block) <= LARGEST_VALUE))[0])
+    value, place = block[row, column], where(row, column)
+    if np.isnan(value):
+        return InputError(
+            f"rows must not hold missing values (NaN, masked cells); {place} is NaN. Drop "
+            "incomplete rows (missing='drop' where offered) or impute them first."
+        )
+    if np.isinf(value):
+        return InputError(
+            f"rows must be finite; {place} is {value}. Set the cell to missing (NaN) if that is "
+            "what it stands for, or leave such rows out: missing='drop' (--missing drop)."
+        )
+    return InputError(
+        f"rows must stay below 2^1000 ≈ 1.07e301 in size; {place} is {value:.6g}. Rescale the "
+        "column, or set the cell to missing or drop the row if the number stands for that."
+    )
+
+
+# -- weights ----------------------------------------------------------------------------------
+
+
+def as_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64] | None:
+    """Frequency weights as float64 of shape (n_rows,), or None for all one."""
+    if sample_weight is None:
+        return None
+    weights = plain_array(sample_weight)
+    if weights.dtype.kind not in "fiub":
+        raise InputTypeError(f"sample_weight must be real numbers; got dtype {weights.dtype}.")
+    if weights.shape != (n_rows,):
+        raise InputError(
+            f"sample_weight must have shape ({n_rows},), one weight for each row; got "
+            f"{weights.shape}."
+        )
+    weights = weights.astype(np.float64)
+    bad = np.flatnonzero(~(weights >= 0) | np.isinf(weights))
+    if bad.size:
+        value = weights[bad[0]]
+        missing = " (NaN or masked)" if np.isnan(value) else ""
+        raise InputError(
+            f"sample_weight must be finite and not negative; row {bad[0]} has {value}{missing}. "
+            "Use weight 0 for a row that does not count, forget() to take rows away."
+        )
+    positive = weights[weights > 0]
+    if not positive.size:
+        raise InputError("sample_weight must not be all zero: no row would count. Skip the block.")
+    if positive.min() < _SMALLEST_WEIGHT or positive.max() > LARGEST_WEIGHT:
+        raise InputError(
+            f"positive weights must lie between 2^−40 ≈ 9e-13 and 2^50 ≈ 1.1e15 (row frequencies); "
+            f"got {positive.min():.6g} … {positive.max():.6g}. Multiply all weights by a constant."
+        )
+    return weights
