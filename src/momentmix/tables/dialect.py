@@ -149,6 +149,8 @@ class Dialect:
                     continue
                 if Dialect("\t", decimal, thousands).number(text) is not None:
                     cures.append(self._cure(decimal, thousands))
+        if re.search(r"(?=[^0-9])\d", text) and self.number(re.sub(r"\d", "0", text)) is not None:
+            cures.append("has digits other than 0 to 9: replace these")
         return cures
 
     def _cure(self, decimal: str, thousands: str | None) -> str:
