@@ -64,7 +64,7 @@ class CsvFile(FileSource):
             first = "".join(lines)
             lines.clear()
             rows = self._first_rows(records)
-        self._decide_header(rows, first.strip("\r\n"), lines)
+        self._decide_header(rows, first.strip(), lines)
         self.header_bytes = b""
         if self.column_names is None:
             rows = [list(self.first_line), *rows]
@@ -392,7 +392,7 @@ class _Rows(io.RawIOBase):
     def _read(self, size: int) -> Generator[bytes, None, None]:
         """Stretches of the text, none of which ends between CR and LF."""
         source, again = self._source, self._source.repeated
-        pattern = re.compile(rb"[\r\n]%b[ \t]*[\r\n]" % re.escape(again))
+        pattern = re.compile(rb"[\r\n][ \t]*%b[ \t]*[\r\n]" % re.escape(again))
         skipped, carried, looked_at, mark = len(source.header_bytes), b"", b"\n", b"\xef\xbb\xbf"
         yield b"\n"  # a mark in the first field is not that of the file, which pyarrow would skip
         with source.open_text() as file:
