@@ -22,6 +22,7 @@ from momentmix.parallel import map_in_order, usable_cores
 from momentmix.tables.cells import (
     Cells,
     column_cells,
+    column_dates,
     has_mask,
     holds_dates,
     numbers_of_objects,
@@ -300,12 +301,14 @@ class MemoryTable(Source):
     def batches(
         self, columns: Sequence[int], start: int = 0, as_text: Sequence[int] = ()
     ) -> Iterator[Batch]:
-        """All rows at once."""
+        """All rows at once; dates only where the column is to be given as it is."""
         self.plan(columns, once=False)
-        found = [self._cells[i] for i in columns]
-        for cells in found:
-            if isinstance(cells, Exception):
-                raise cells
+        found: list[Any] = [self._cells[i] for i in columns]
+        for k, i in enumerate(columns):
+            if isinstance(found[k], Exception):
+                if i not in as_text or not holds_dates(self._columns[i]):
+                    raise found[k]
+                found[k] = column_dates(self._columns[i], self.label(i))
         yield Batch(0, self.n_rows or 0, found)
 
     def mark(self) -> str:
