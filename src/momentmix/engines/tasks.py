@@ -23,16 +23,14 @@ from momentmix.cube.summarize_by import cube_job
 from momentmix.engines.columns import EngineRows, found_columns
 from momentmix.errors import InputError, InputTypeError, MomentmixError
 from momentmix.parallel import few_threads
-from momentmix.rows.formats.queries import query_table
-from momentmix.rows.reading import Reading
-from momentmix.rows.source import Missing, RowSource, check_missing
-from momentmix.schema.building import Families
-from momentmix.schema.rows import EncodedRows
-from momentmix.tables.schema import Schema
-from momentmix.schema.sources import encode_rows
 from momentmix.summary.layout import DEFAULT_REPLICATES
 from momentmix.summary.parts import Progress, summarize_parts
 from momentmix.summary.summary import MomentSummary
+from momentmix.tables.learning import Families, rows_with
+from momentmix.tables.opening import Reading, open_table
+from momentmix.tables.schema import Schema
+from momentmix.tables.source import Source
+from momentmix.tables.table_rows import Missing, check_missing
 
 Groups = dict[GroupKey, bytes]
 
@@ -85,14 +83,14 @@ class Task:
             source = self._source(_watched(batches, failures), name)
             if source is None:
                 return {}
-            with few_threads(True), source.streamed(True):
+            with few_threads(True):
                 return self._keyed(source) if self.keys else self._whole(source)
         except MomentmixError as error:
             if failures:
                 raise failures[0] from error  # not by the rows: the engine tries again
             raise
 
-    def _source(self, batches: Iterable[Any], name: str) -> RowSource | None:
+    def _source(self, batches: Iterable[Any], name: str) -> Source | None:
         """The rows as a source that is read once; None where there are none."""
         from pyarrow import RecordBatch, RecordBatchReader
 
@@ -100,26 +98,25 @@ class Task:
         first = next(named, None)
         if first is None:
             return None
-        table = query_table(RecordBatchReader.from_batches(first.schema, chain([first], named)))
-        assert table is not None
-        table.name = name if self.shard_id is None else f"{name} of {self.shard_id}"
-        return self._reading.open(table, self.missing)
+        reader = RecordBatchReader.from_batches(first.schema, chain([first], named))
+        (source,) = open_table(reader)
+        source.name = name if self.shard_id is None else f"{name} of {self.shard_id}"
+        return source
 
     @property
     def _reading(self) -> Reading:
         return Reading(columns=self.columns, by_name=True)
 
-    def _whole(self, source: RowSource) -> Groups:
-        rows = encode_rows(source, self.schema, self.missing).encoded
-        encode = rows.summand_of if isinstance(rows, EncodedRows) else None
-        read = rows.rows if isinstance(rows, EncodedRows) else rows
-        assert isinstance(read, RowSource)
+    def _whole(self, source: Source) -> Groups:
+        opened = self._reading.open([source], self.missing)
+        opened.plan(once=True)
+        rows = rows_with(self.schema, opened, drops=self.missing == "drop")
         start = Progress(self.new_shard(), 0, 0, 0)
-        *_, state = start, *summarize_parts(read, start, self.new_shard, encode=encode)
+        *_, state = start, *summarize_parts(rows, start, self.new_shard)
         return {(): state.summary.to_bytes()} if state.n_rows else {}
 
-    def _keyed(self, source: RowSource) -> Groups:
-        job = cube_job(source, self.keys, self.schema, self.missing, self._reading)
+    def _keyed(self, source: Source) -> Groups:
+        job = cube_job([source], self.keys, self.schema, self.missing, self._reading)
         start = CubeProgress()
         *_, state = start, *job.run(start, self.order, self.options)
         return state.sums.groups()

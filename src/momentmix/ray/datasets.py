@@ -14,12 +14,10 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from momentmix.engines.columns import Met
 from momentmix.engines.failures import running
 from momentmix.engines.tasks import RESULT, Groups, Task, added, result_rows
-from momentmix.rows.table import Kind
-from momentmix.schema.building import LOOKED_AT
 from momentmix.summary.summary import MomentSummary, copied_shards
+from momentmix.tables.learning import LOOKED_AT
 
 
 @dataclass(frozen=True)
@@ -53,14 +51,14 @@ class RayRows:
             return pa.table({name: [] for name in names})
         return pa.concat_tables(tables, promote_options="permissive")
 
-    def met(self, names: Sequence[str], kinds: Sequence[Kind], listed: Sequence[int]) -> list[Met]:
+    def met(self, names: Sequence[str], listed: Sequence[str]) -> list[tuple[bool, Sequence[Any]]]:
         """Missing cells and levels of all rows, by a pass over them."""
         are_missing, levels = [False] * len(names), [set[Any]() for _ in names]
         for row in self._made(names, lambda block: _met_in(block, listed)):
             for j, (is_missing, found) in enumerate(json.loads(row["met"])):
                 are_missing[j] |= is_missing
                 levels[j].update(found)
-        return [Met(*both) for both in zip(are_missing, map(list, levels), strict=True)]
+        return list(zip(are_missing, map(list, levels), strict=True))
 
     def groups(self, task: Task) -> Groups:
         """The sum of each group, as results of blocks come."""
@@ -119,15 +117,15 @@ def _of_block(task: Task, block: Any) -> Any:
     return pa.Table.from_pylist(list(rows), pa.schema(RESULT.items()))
 
 
-def _met_in(block: Any, listed: Sequence[int]) -> Any:
+def _met_in(block: Any, listed: Sequence[str]) -> Any:
     """One row: for each column whether cells are missing, and its levels, as JSON."""
     import pyarrow as pa
     from pyarrow import compute
 
     found = []
-    for j, column in enumerate(block.columns):
+    for name, column in zip(block.column_names, block.columns, strict=True):
         is_missing = compute.any(compute.is_null(column, nan_is_null=True)).as_py()
-        levels = compute.unique(_plain(column)).drop_null() if j in listed else []
+        levels = compute.unique(_plain(column)).drop_null() if name in listed else []
         found.append((bool(is_missing), [x.as_py() for x in levels]))
     return pa.table({"met": [json.dumps(found, default=float)]})
 

@@ -11,10 +11,10 @@ from typing import Any, Literal, Unpack, overload
 from momentmix.cube.cube import SummaryCube
 from momentmix.engines.tasks import Options, check_rows, summarize_rows
 from momentmix.errors import needed
-from momentmix.rows.source import Missing
-from momentmix.schema.building import Families
 from momentmix.spark.frames import SparkRows
 from momentmix.summary.summary import MomentSummary
+from momentmix.tables.learning import Families
+from momentmix.tables.table_rows import Missing
 
 __all__ = ["summarize"]
 

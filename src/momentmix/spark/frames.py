@@ -7,11 +7,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from momentmix.engines.columns import Met
 from momentmix.engines.failures import running
 from momentmix.engines.tasks import RESULT, Groups, Task, added, result_rows
-from momentmix.rows.table import Kind
-from momentmix.schema.building import LOOKED_AT
+from momentmix.tables.learning import LOOKED_AT
 
 _SUMS = 8  # tasks that add summaries, at most; the driver adds what they give
 
@@ -50,25 +48,22 @@ class SparkRows:
         arrays = [pa.array(x, field.type) for x, field in zip(columns, schema, strict=True)]
         return pa.Table.from_arrays(arrays, schema=schema)
 
-    def met(self, names: Sequence[str], kinds: Sequence[Kind], listed: Sequence[int]) -> list[Met]:
+    def met(self, names: Sequence[str], listed: Sequence[str]) -> list[tuple[bool, Sequence[Any]]]:
         """Missing cells and levels of all rows, by an aggregation."""
         from pyspark.sql import functions
 
-        wanted = []
-        for j, (name, kind) in enumerate(zip(names, kinds, strict=True)):
+        types, wanted = dict(self.df.dtypes), []
+        for name in names:
             column = functions.col(_quoted(name))
             is_missing = column.isNull()
-            if kind.type in ("float", "double"):
+            if types[name] in ("float", "double"):
                 is_missing = is_missing | functions.isnan(column)
-            wanted.append(functions.max(is_missing).alias(f"missing{j}"))
-            if j in listed:
-                wanted.append(functions.collect_set(column).alias(f"levels{j}"))
+            levels = functions.collect_set(column) if name in listed else functions.array()
+            wanted += [functions.max(is_missing), levels]
+        aliased = [column.alias(f"column{i}") for i, column in enumerate(wanted)]
         with _job():
-            (met,) = self.df.agg(*wanted).collect()
-        return [
-            Met(bool(met[f"missing{j}"]), met[f"levels{j}"] if j in listed else ())
-            for j in range(len(names))
-        ]
+            (met,) = self.df.agg(*aliased).collect()
+        return list(zip(map(bool, met[::2]), met[1::2], strict=True))
 
     def groups(self, task: Task) -> Groups:
         """The sum of each group: executors add the results of partitions, the driver theirs."""

@@ -26,7 +26,16 @@ class Listed:
         self.columns = tables[0].column_names
 
     def head(self, names):
-        return pa.concat_tables(self.tables).select(names)
+        return pa.concat_tables(self.tables).select(names).slice(0, 300)
+
+    def met(self, names, listed):
+        whole = pa.concat_tables(self.tables)
+        cells = [whole.column(name) for name in names]
+        levels = [x.unique().drop_null().to_pylist() for x in cells]
+        return [
+            (x.null_count > 0, own if name in listed else [])
+            for name, x, own in zip(names, cells, levels, strict=True)
+        ]
 
     def _batches(self, number, names):
         yield from self.tables[number].select(names).to_batches()
@@ -74,11 +83,29 @@ def test_groups_keep_the_values_of_their_keys(check_same):
         check_same(found[key], expected[key])
 
 
+@pytest.mark.parametrize("missing", ["model", "drop"])
+def test_levels_and_missing_cells_are_those_of_all_rows(missing, check_same):
+    """The first rows lack a level, and have no missing cells."""
+    late = pa.table({"x": [None, 5.0], "plan": ["new", None], "ok": [True, None], "n": [3, 4]})
+    columns = {"plan": ["a", "b"] * 200, "ok": [True, False] * 200, "n": [0, 1] * 200}
+    tables = [pa.table({"x": np.linspace(0, 9, 400), **columns}), late]
+    options = OPTIONS | {"missing": missing, "families": {"n": "categorical"}}
+    found = summarize_rows(Listed(tables), 2, None, **options)
+    whole = pa.concat_tables(tables)
+    expected = mm.summarize(whole, 2, missing=missing, families={"n": "categorical"})
+    assert found.feature_names == expected.feature_names
+    assert found.schema.columns[1].levels == ("a", "b", "new")
+    check_same(found, mm.summarize(whole, 2, missing=missing, families=found.schema))
+    many = pa.table({"x": np.arange(2e3), "plan": ["a", "b"] * 450 + [*map(str, range(1100))]})
+    with pytest.raises(InputError, match="the list, column 'plan' has more than 1000 different"):
+        summarize_rows(Listed([many]), 2, None, **OPTIONS | {"columns": ["x", "plan"]})
+
+
 def test_rows_that_are_refused_and_tables_without_rows():
     gap = pa.table({"x": pa.array([None, 1.0]), "y": [0.5, 2.0]})
     families = mm.schema_from({"x": [0.5, 1.5], "y": [0.5, 2.5]})
     options = OPTIONS | {"families": families}
-    with pytest.raises(InputError, match="table 1, row 0, column 'x' is missing"):
+    with pytest.raises(InputError, match="table 1, row 0, column 'x', is missing"):
         summarize_rows(Listed([TABLES[0], gap]), 2, None, **options)
     for rows in (TABLES[1], gap.slice(0, 1)):
         with pytest.raises(InputError, match="at least one row; all tables are empty"):
