@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix._typing import Float
+from momentmix._typing import Float, Int
 from momentmix.dask.partitions import FilePartition, Partition
 from momentmix.dask.schedule import Schedule
 from momentmix.errors import InputError, InputTypeError, ShardError
@@ -84,16 +84,11 @@ def sum_partition(partition: Partition, work: Callable[[Float], Any], data: Any)
         return add_sums(work(block) for block in partition.blocks(data))
 
 
-class Places(NamedTuple):
-    """Rows to take of each partition, and how many rows it has."""
-
-    places: list[NDArray[np.int64]]
-    counts: tuple[int, ...]
-
-
-def take_rows(partition: Partition, wanted: Places, data: Any) -> list[Float]:
-    """Some rows of a partition, by their numbers in it."""
-    places, expected = wanted.places[partition.number], wanted.counts[partition.number]
+def take_rows(
+    partition: Partition, wanted: tuple[list[Int], tuple[int, ...]], data: Any
+) -> list[Float]:
+    """Rows of a partition by their numbers in it; `wanted` has those and the number of all rows."""
+    places, expected = (each[partition.number] for each in wanted)
     if not len(places):
         return []
     n_rows = 0
@@ -224,6 +219,6 @@ class DaskRows(Rows):
             some - (end - n)
             for some, end, n in zip(np.split(places, cuts), ends, self.counts, strict=True)
         ]
-        wanted = Places(local, self.counts)
+        wanted = local, self.counts
         rows = self.schedule.reduce(take_rows, join_lists, wanted, self.partitions, "Sampling rows")
         return np.concatenate(rows)
