@@ -136,7 +136,7 @@ def learn(
             asked = {k: guess.families[i] for k, i in enumerate(kept) if i in guess.families}
             rows = rows.selected(kept)
         elif len(rows.sources) == 1 and any(kind.kind == "text" for kind in rows.kinds):
-            raise InputError("rows must hold at least one row; the source gave none.")
+            raise InputError(f"rows must hold at least one row; {rows.sources[0].name} has none.")
     if missing != "model" and all(family == GAUSSIAN for family in asked.values()):
         plain = plain_schema(len(rows.kinds), rows.column_names, missing == "drop")
         return rows.with_schema(plain, notes)
@@ -263,7 +263,7 @@ def _found(
             source = rows.sources[0]
             found[j].add(own, f"{source.name}, {source.label(rows.columns[0][j])}")
     if read and not n_rows:
-        raise InputError("rows must hold at least one row; the source gave none.")
+        raise InputError(f"rows must hold at least one row; {rows.sources[0].name} has none.")
     for j, known in enumerate(found):
         known.has_cells = known.has_cells or j not in read
         if known.kind.kind == "bool":
