@@ -209,7 +209,8 @@ def check_contents(h, bounds, sums, groups):
             farthest = reach / unit + max(abs(a / unit - k), abs(b / unit - k))
             means = [1, Fraction(s, weight), Fraction(t, weight)]
             means += [Fraction(x, weight) for x in powers]
-            check_powers(means[: h["reach"][j] + 1], farthest)
+            if farthest >= Fraction(1, 64):
+                check_powers(means[: h["reach"][j] + 1], farthest)
     return None
 
 

@@ -31,6 +31,7 @@ _TOLERANCE = Fraction(
 )  # far above rounding errors, far below what corrupt sums show
 _EXACT = 1 << 53  # integers below it are float64 numbers
 _ROUNDING = 2.0**-40  # far above the rounding errors of a few operations
+_LEAST_REACH = Fraction(1, 64)  # in units; powers of less are mostly rounding to the quantum
 _FAR = 1e24  # its twelfth power is a float64 number
 _LARGEST_WEIGHT = int(LARGEST_WEIGHT)
 _LARGEST_SHIFT = Fraction(np.finfo(np.float64).max)
@@ -211,7 +212,8 @@ def _features(totals: Totals) -> str | None:
         if wrong is None and powers[j]:
             farthest = reach / unit + max(abs(least / unit - k), abs(most / unit - k))
             means = [Fraction(x, weight) for x in (weight, s, t, *powers[j])]
-            wrong = _impossible_powers(means[: totals.reach[j] + 1], farthest)
+            if farthest >= _LEAST_REACH:
+                wrong = _impossible_powers(means[: totals.reach[j] + 1], farthest)
         if wrong:
             return wrong
     return None
