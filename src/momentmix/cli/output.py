@@ -38,7 +38,6 @@ _FAMILIES = re.compile(r"\bfamilies=\{([^{}\[\]]+)\}")
 _LEVELS = re.compile(r"\bfamilies=\{[^{}]*\[[^{}]*\}")
 _BLOCKS = re.compile(r"\bblocks=\[(\[[^{}]*?\])\](?!\])")
 _TRUNCATE = re.compile(r"Cut both with truncate\((\d+), \d+\)")
-_REPLICATES = re.compile(r"Give them up with truncate\([^)]*\)")
 WORDS = {
     "families names no column": "--families names no column",
     "families must be": "--families must be",
@@ -74,7 +73,6 @@ def in_shell_words(text: str) -> str:
     text = _FAMILIES.sub(lambda found: _families_option(found[1]), text)
     text = _BLOCKS.sub(lambda found: _blocks_option(found[1]), text)
     text = _TRUNCATE.sub(r"Summarize both with --order \1", text)
-    text = _REPLICATES.sub("Summarize both with the same --replicates", text)
     for python, shell in WORDS.items():
         text = text.replace(python, shell)
     return text

@@ -49,13 +49,6 @@ if TYPE_CHECKING:
     "order − 2.",
 )
 @click.option(
-    "--replicates",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Number of groups of rows summed apart, for standard errors of moments; no fit uses them.",
-)
-@click.option(
     "--by",
     help="Keys, separated by commas: one summary for each group of rows, in a cube (.parquet or "
     ".arrow). Names of columns or of folders (region=EU/), or week(column) and its like (year, "
@@ -95,7 +88,6 @@ def summarize_command(
     output: str,
     order: int | None,
     squared_order: int | None,
-    replicates: int,
     by: str | None,
     min_rows: int,
     families: Any,
@@ -148,7 +140,7 @@ def summarize_command(
                 job = cube_job_of(inputs, by, families, read_options, by_name, quiet or as_json)
                 job.threads, job.min_rows = threads, min_rows
             job.settings |= job.settings_of(order, part_rows)
-            job.settings |= {"replicates": replicates, "squared_order": squared_order}
+            job.settings["squared_order"] = squared_order
             if job.schema is not None:
                 job.settings["schema"] = job.schema.to_dict()
             job.output, job.force = Path(output), force
@@ -285,8 +277,9 @@ class Job:
             self.settings["order"],
             self.source.feature_names if self.schema is None else None,
             self.settings["squared_order"],
-            replicates=self.settings["replicates"], n_threads=self.threads, schema=self.schema,
-        )  # fmt: skip
+            n_threads=self.threads,
+            schema=self.schema,
+        )
 
     def start(self) -> Any:
         """The state before the first row."""

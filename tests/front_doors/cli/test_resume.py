@@ -64,7 +64,8 @@ def test_a_second_writer_is_refused_while_the_first_is_at_work(forks):
 @pytest.mark.parametrize(
     ("fault", "cases", "message"),
     [
-        ("write in place", (0, 5), r"case \d: .*is damaged"),
+        # Killed before its first write it leaves an empty file.
+        ("write in place", (0, 5), r"case \d: .*(is damaged|is not a momentmix checkpoint)"),
         ("a row late", (0, 5), r"case \d: (other bytes|.*not those that were summed)"),
         ("no lock", (19, 20), r"case 19: exit code 0: other\.mms"),
     ],
@@ -131,7 +132,7 @@ def test_a_checkpoint_of_other_input_shows_both_fingerprints(half_done, momentmi
         (["--missing", "drop"], "missing: 'error' there, 'drop' here"),
         (["--columns", "1"], "columns: [0, 1] there, [1] here"),
         (["-m", "1"], "was made with order=2, this run has order=1"),
-        (["--replicates", "16"], "replicates=0"),
+        (["--squared-order", "0"], "squared_order=None"),
     ],
 )
 def test_a_checkpoint_with_other_settings_is_refused(half_done, momentmix, change, message):

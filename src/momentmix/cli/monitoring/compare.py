@@ -226,5 +226,5 @@ def _summarized(path: str, like: MomentSummary, read_options: ReadOptions) -> Mo
     source = read_options.open((path,), expected=schema.column_names, by_name=True)
     return summarize(
         source, like.order, families=schema, missing=read_options.missing,
-        squared_order=like.squared_order, replicates=like.replicates,
+        squared_order=like.squared_order,
     )  # fmt: skip
