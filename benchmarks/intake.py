@@ -111,7 +111,7 @@ for path, options in json.load(open(sys.argv[1])):
         continue
     m = result.mixture
     parts = [m.parameters.weights, m.parameters.means.ravel(), m.parameters.variances.ravel()]
-    names = [list(map(str, m.feature_names or ())), list(result.notes)]
+    names = [list(map(str, m.feature_names or ())), sorted(result.notes)]
     verdict = result.certificate.verdict
     print(json.dumps([[p.tolist() for p in parts], names, verdict]), flush=True)
 """
