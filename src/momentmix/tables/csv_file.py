@@ -149,7 +149,7 @@ class CsvFile(FileSource):
                 for block in blocks:
                     for skipped in range(max(0, given - n_good), block.num_rows, BATCH_ROWS):
                         piece = block.slice(skipped, BATCH_ROWS)
-                        yield Batch(given, piece.num_rows, piece.columns[: len(columns)])
+                        yield Batch(given, piece.num_rows, piece.columns)
                         given += piece.num_rows
                     n_good += block.num_rows
                 return
@@ -168,12 +168,14 @@ class CsvFile(FileSource):
         from pyarrow import csv as arrow_csv
 
         last, careful, file = self.n_columns - 1, self._careful, _Rows(self)
-        kinds = {i: self._kind_read(i, as_text) for i in columns}
-        kinds.setdefault(last, "unread")
+        kinds = self._kinds_read(columns, as_text)
         text = pyarrow.string()
         types = {"unread": pyarrow.binary(), "text": pyarrow.dictionary(pyarrow.int32(), text)}
         types["number"] = text if careful else pyarrow.float64()
         types["bool"] = text if careful else pyarrow.bool_()
+        read = {last: types["unread"], **{i: types[kind] for i, kind in kinds}}
+        # A column that is asked for as text, too, is converted from that.
+        read |= {i: text for i, kind in kinds if kind != "text" and (i, "text") in kinds}
         options = {
             "read_options": arrow_csv.ReadOptions(
                 column_names=[str(i) for i in range(self.n_columns)],
@@ -183,46 +185,49 @@ class CsvFile(FileSource):
                 delimiter=self.delimiter, newlines_in_values=True
             ),
             "convert_options": arrow_csv.ConvertOptions(
-                include_columns=[str(i) for i in kinds],
-                column_types={str(i): types[kind] for i, kind in kinds.items()},
+                include_columns=[str(i) for i in read],
+                column_types={str(i): type_ for i, type_ in read.items()},
                 null_values=self.nulls,
                 true_values=TRUE,
                 false_values=FALSE,
                 decimal_point=self.dialect.decimal,
             ),
         }
-        held = None
+        held, end = None, None
         with closing(file), arrow_csv.open_csv(pyarrow.PythonFile(file, "r"), **options) as reader:
             for block in reader:
                 if file.may_repeat and self.repeated:
                     self._refuse_repeated()
+                if not block.num_rows:
+                    continue
                 if held is not None:
                     yield held
-                held = (
-                    self._converted(block, [*kinds.values()], careful) if block.num_rows else held
-                )
-        if held.column(str(last))[-1].as_py():
+                held, end = self._converted(block, kinds), block.column(str(last))[-1]
+        if end.as_py():
             raise ValueError(_WRONG_LINE)  # the line after the last one is part of a quoted field
         self._text = file.hexdigest()
         yield held[:-1]
 
-    def _kind_read(self, column: int, as_text: Sequence[int]) -> str:
-        kind = self._kinds[column].kind
-        if column in as_text or kind in ("text", "date"):
-            return "text"
-        return "bool" if kind == "bool" else "number"
+    def _kinds_read(self, columns: Sequence[int], as_text: Sequence[int]) -> list[tuple[int, str]]:
+        """Each column, and what it is read as: "number", "bool" or "text"."""
+        kinds = [self._kinds[i].kind for i in columns]
+        kinds = ["text" if kind == "date" else kind.replace("mixed", "number") for kind in kinds]
+        return [(i, "text" if k in as_text else kinds[k]) for k, i in enumerate(columns)]
 
-    def _converted(self, block: Any, kinds: list[str], careful: bool) -> Any:
-        from pyarrow import RecordBatch, compute
+    def _converted(self, block: Any, kinds: Sequence[tuple[int, str]]) -> Any:
+        """The columns asked for; those of numbers that were read as text are converted."""
+        from pyarrow import RecordBatch, compute, types
 
-        if not careful:
-            for column, kind in zip(block.columns, kinds, strict=True):
-                if kind == "number" and compute.any(compute.is_nan(column)).as_py():
-                    raise ValueError("NaN")  # it may be "nan(1)", which is a number for pyarrow
-            return block
-        convert = {"number": self.dialect.numbers, "bool": self.dialect.bools, "text": lambda x: x}
-        columns = [convert[kind](x) for x, kind in zip(block.columns, kinds, strict=True)]
-        return RecordBatch.from_arrays(columns, names=block.schema.names)
+        convert = {"number": self.dialect.numbers, "bool": self.dialect.bools}
+        columns = []
+        for i, kind in kinds:
+            column = block.column(str(i))
+            if kind != "text" and types.is_string(column.type):
+                column = convert[kind](column)
+            elif kind == "number" and compute.any(compute.is_nan(column)).as_py():
+                raise ValueError("NaN")  # it may be "nan(1)", which is a number for pyarrow
+            columns.append(column)
+        return RecordBatch.from_arrays(columns, names=[str(i) for i, _ in kinds])
 
     # -- line by line -------------------------------------------------------------------------
 
@@ -311,11 +316,11 @@ class CsvFile(FileSource):
         self, n_good: int, columns: Sequence[int], as_text: Sequence[int], reason: str
     ) -> NoReturn:
         """Raise for the first line that is wrong after so many good rows."""
-        kinds = {i: self._kind_read(i, as_text) for i in columns}
+        kinds = self._kinds_read(columns, as_text)
         with closing(self._records()) as records:
             for number, fields in islice(records, n_good + (self.column_names is not None), None):
                 self._check_line(number, fields)
-                for column, kind in kinds.items():
+                for column, kind in kinds:
                     self._check_field(number, column, kind, fields[column])
         raise InputError(f"{self.name} cannot be read: {reason}")
 

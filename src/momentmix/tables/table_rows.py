@@ -330,15 +330,14 @@ class TableRows(Rows):
         for i, source in enumerate(self.sources):
             source.check_unchanged()
             numbers = [self.columns[i][j] for j in places]
-            texts = [self.columns[i][j] for j in places if j in self.texts]
+            texts = [k for k, j in enumerate(places) if j in self.texts]
             for batch in source.batches(numbers, as_text=texts):
                 yield self.cells(i, batch, places)
             source.check_unchanged()
 
     def head(self) -> list[Cells] | None:
         """The cells of the first rows of the first source; None if there are none."""
-        source, texts = self.sources[0], [self.columns[0][j] for j in self.texts]
-        batch = source.head(self.columns[0], texts)
+        batch = self.sources[0].head(self.columns[0], list(self.texts))
         return None if batch is None else self.cells(0, batch)
 
     def read_all(self) -> Float:
@@ -458,9 +457,10 @@ class _Reader:
     ) -> Generator[Block, None, None]:
         """Blocks from row `start` on; see `TableRows.source_blocks`."""
         position, n_own = start, len(self.own)
-        texts = [*(self.own[j] for j in self.rows.texts), *self.others]
+        columns = [*self.own, *self.others]
+        texts = [*self.rows.texts, *range(n_own, len(columns))]
         self._begin(start)
-        for batch in self.source.batches([*self.own, *self.others], start, texts):
+        for batch in self.source.batches(columns, start, texts):
             cells = self.rows.cells(self.table, batch._replace(columns=batch.columns[:n_own]))
             end = batch.first_row + batch.n_rows
             while position < end:
