@@ -36,11 +36,11 @@ if _typing.TYPE_CHECKING:
     from momentmix.monitoring.comparison import Comparison
     from momentmix.monitoring.track import track
     from momentmix.reporting.report import report
-    from momentmix.tables.opening import open_rows
-    from momentmix.tables.schema import Schema
-    from momentmix.tables.learning import schema_from
     from momentmix.summary.summarize import summarize
     from momentmix.summary.summary import MomentSummary
+    from momentmix.tables.learning import schema_from
+    from momentmix.tables.opening import open_rows
+    from momentmix.tables.schema import Schema
     from momentmix.tensor.approximate import approximate
     from momentmix.tensor.decompose import decompose
     from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor

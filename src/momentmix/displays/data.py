@@ -2,44 +2,29 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
 from momentmix._typing import Float
 from momentmix.errors import InputError
 from momentmix.mixture.mixture import Mixture
-from momentmix.mixture.tables.rows import encoded_blocks, rows_at_a_time
 from momentmix.progress import step
-from momentmix.rows.header import warn_of_header
-from momentmix.tables.opening import open_rows
-from momentmix.rows.source import Missing, RowSource
-from momentmix.schema.building import EncodedTable
-from momentmix.schema.encoding import Encoded
-from momentmix.tables.schema import Schema
-from momentmix.schema.sources import coded_by
 from momentmix.summary.summary import MomentSummary
+from momentmix.tables.encoding import Encoded
+from momentmix.tables.learning import encoded_blocks, rows_to_predict
+from momentmix.tables.rows import Features
+from momentmix.tables.schema import Schema
+from momentmix.tables.table_rows import TableRows
 
 HIGHEST_ORDER = 4  # of the moments in a picture: higher ones are noise for most numbers of rows
 
 
-def opened(mixture: Mixture, data: Any, missing: Missing) -> Any:
+def opened(mixture: Mixture, data: Any) -> Any:
     """Rows with the columns of the mixture."""
-    source = data
-    if not (hasattr(source, "blocks") and hasattr(source, "n_features")):
-        source = open_rows(data, missing=missing, expected=mixture.feature_names)
-        warn_of_header(source.tables, mixture.feature_names)
-    check_columns(mixture, source.n_features, getattr(source, "feature_names", None))
-    if mixture.schema is not None and isinstance(source, RowSource):
-        source = coded_by(source, mixture.schema, "missing")
-    return source
-
-
-def opened_table(mixture: Mixture, data: Any) -> Any:
-    """Files as a source, with the columns of a mixture that has a schema; a table as it is."""
-    several = data if isinstance(data, list | tuple) and data else [data]
-    names_files = all(isinstance(part, str | os.PathLike) for part in several)
-    return opened(mixture, data, "model") if names_files or hasattr(data, "blocks") else data
+    if hasattr(data, "blocks") and hasattr(data, "n_features") and not isinstance(data, TableRows):
+        check_columns(mixture, data.n_features, getattr(data, "feature_names", None))
+        return data
+    return rows_to_predict(Schema(mixture.columns), data, "the model")
 
 
 def check_columns(mixture: Mixture, n_features: int, names: tuple[str, ...] | None) -> None:
@@ -57,13 +42,9 @@ def check_columns(mixture: Mixture, n_features: int, names: tuple[str, ...] | No
         )
 
 
-def encoded_rows(schema: Schema, source: Any) -> Iterator[Encoded]:
-    """Rows as features, block by block."""
-    if hasattr(source, "blocks"):
-        coded = schema.coded  # files have numbers in place of levels of text
-        yield from (coded.encode_for_prediction(block, "missing") for block in source.blocks())
-    else:
-        yield from encoded_blocks(schema, source, rows_at_a_time(schema))
+def encoded_rows(schema: Schema, data: Any) -> Iterator[Encoded]:
+    """Rows as features, block by block; levels that the model does not know are left out."""
+    return encoded_blocks(schema, data, "the model", "missing")
 
 
 def without_left_out(encoded: Encoded) -> Float:
@@ -81,7 +62,7 @@ def summary_of_rows(mixture: Mixture, data: Any) -> MomentSummary:
     Parameters
     ----------
     mixture : Mixture
-    data : rows, data frame, RowSource, or anything that `open_rows` takes
+    data : rows, data frame, TableRows, or anything that `open_rows` takes
     """
     schema = mixture.schema
     n_features = mixture.n_features if schema is None else schema.n_features
@@ -90,11 +71,11 @@ def summary_of_rows(mixture: Mixture, data: Any) -> MomentSummary:
     summary = MomentSummary(n_features, order, names, replicates=0, schema=schema)
     with step("Reading rows"):
         if schema is None:
-            for block in opened(mixture, data, "error").blocks():
+            for block in opened(mixture, data).blocks():
                 summary.update(block)
         else:
-            for encoded in encoded_rows(schema, opened_table(mixture, data)):
-                summary.update(EncodedTable(schema, without_left_out(encoded)))
+            for encoded in encoded_rows(schema, data):
+                summary.update(Features(schema, without_left_out(encoded)))
     if not summary.n_rows:
         raise InputError(
             "there are no rows without missing cells, where the mixture knows of none. Give other "

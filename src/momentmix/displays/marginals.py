@@ -16,8 +16,8 @@ from momentmix._typing import Float
 from momentmix.displays.style import axis_names_of, short_name
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.tables.block_features import column_seen
-from momentmix.tables.column import POISSON, Column
 from momentmix.summary.summary import MomentSummary
+from momentmix.tables.column import POISSON, Column
 
 _FEWEST_BINS, _MOST_BINS = 8, 60
 _MOST_INTEGERS = 60  # bars of counts; more of them are bars of several counts each

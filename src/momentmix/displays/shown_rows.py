@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float
-from momentmix.displays.data import opened
+from momentmix.displays.data import encoded_rows, opened
 from momentmix.displays.style import thinned
 from momentmix.mixture.density import most_probable
 from momentmix.mixture.mixture import Mixture
-from momentmix.tables.validation import rows_for
-from momentmix.schema.cells import CellTable, read_cells
 from momentmix.tables.column import Column
-from momentmix.schema.encoding import Encoded, encode_cells
+from momentmix.tables.encoding import Encoded
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,23 +51,14 @@ def shown_rows(mixture: Mixture, rows: Any, most: int) -> ShownRows:
 
     Levels that the mixture does not know are taken for missing cells.
     """
-    several = rows if isinstance(rows, list | tuple) and rows else [rows]
-    if hasattr(rows, "blocks") or all(isinstance(x, str | os.PathLike) for x in several):
-        source = opened(mixture, rows, "error" if mixture.schema is None else "model")
-        table = thinned(source.blocks(), most)
-        if mixture.schema is None:
-            return ShownRows(table, Encoded(table, None))
-        coded = mixture.schema.coded  # files have numbers in place of levels of text
-        return _of_features(mixture, coded.encode_for_prediction(table, "missing"))
     if mixture.schema is None:
-        table = rows_for(rows, mixture.feature_names).astype(np.float64, copy=False)
-        table = table[:: _step(len(table), most)]
+        table = thinned(opened(mixture, rows).blocks(), most)
         return ShownRows(table, Encoded(table, None))
-    cells = read_cells(rows, mixture.feature_names, mixture.n_columns, "the mixture")
-    step = _step(cells.n_rows, most)
-    parts = [replace(column, values=column.values[::step]) for column in cells.columns]
-    encoded = encode_cells(mixture.columns, CellTable(parts, cells.names), "missing")
-    return _of_features(mixture, encoded)
+    schema = mixture.schema
+    blocks = (np.hstack([x, np.zeros((len(x), schema.n_columns)) if gaps is None else gaps])
+              for x, gaps in encoded_rows(schema, rows))  # fmt: skip
+    features, left_out = np.hsplit(thinned(blocks, most), [schema.n_features])
+    return _of_features(mixture, Encoded(features, left_out > 0 if left_out.any() else None))
 
 
 def _step(n_rows: int, most: int) -> int:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.utils.validation import check_array, validate_data
 
+from momentmix.arrays import is_foreign
 from momentmix.capacity import choose_order
 from momentmix.errors import CapacityError, InputError
 from momentmix.estimators.covariance_types import (
@@ -25,17 +26,11 @@ from momentmix.fitting.api import fit
 from momentmix.fitting.robust.asked_blocks import AskedBlocks, known_blocks
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.mixture import Mixture
-from momentmix.arrays import is_foreign
-from momentmix.tables.rows import ArrayRows, DeviceRows, HeldRows
-from momentmix.tables.validation import (
-    LARGEST_TO_FIT,
-    LARGEST_VALUE,
-    as_device_rows,
-    check_values,
-    for_sklearn,
-)
-from momentmix.tables.weights import with_weights
 from momentmix.summary.summary import MomentSummary
+from momentmix.tables.memory import as_device_rows, for_sklearn
+from momentmix.tables.rows import ArrayRows, DeviceRows, HeldRows
+from momentmix.tables.validation import LARGEST_TO_FIT, LARGEST_VALUE, check_values
+from momentmix.tables.weights import with_weights
 
 _SHARED = (  # with scikit-learn's, beside the covariances
     "weights_", "means_", "converged_", "n_iter_", "lower_bound_", "n_features_in_",

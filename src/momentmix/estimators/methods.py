@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from momentmix.arguments import check_count
+from momentmix.arrays import namespace
 from momentmix.errors import (
     CertificateWarning,
     FitWarning,
@@ -23,7 +24,6 @@ from momentmix.estimators.fitted_state import FittedState, keeps_state
 from momentmix.estimators.sklearn_names import can_start, progress_of, threads_of
 from momentmix.fitting.result import FitResult
 from momentmix.mixture.mixture import Mixture
-from momentmix.arrays import namespace
 from momentmix.summary.summary import MomentSummary
 
 _WARNED_OF = {"constant-column", "duplicate-columns", "outlier-influence", "outlier-rows"}

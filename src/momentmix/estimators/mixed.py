@@ -9,21 +9,19 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.utils.validation import validate_data
 
+from momentmix.arrays import is_foreign, to_numpy
 from momentmix.errors import InputError
 from momentmix.estimators.fitted_state import keeps_state
 from momentmix.estimators.methods import MixtureMethods
 from momentmix.fitting.api import fit
 from momentmix.mixture.mixture import Mixture
-from momentmix.arrays import is_foreign, to_numpy
-from momentmix.rows.containers import frame_labels, frame_names, is_frame
-from momentmix.rows.source import Missing
-from momentmix.tables.validation import refuse_dask
-from momentmix.schema.building import Families
-from momentmix.schema.encoding import Unseen
-from momentmix.tables.schema import plain_schema
-from momentmix.tables.schema import Schema
 from momentmix.summary.summarize import summarize
 from momentmix.summary.summary import MomentSummary
+from momentmix.tables.encoding import Unseen
+from momentmix.tables.learning import Families
+from momentmix.tables.memory import frame_labels, frame_names, is_frame, refuse_dask
+from momentmix.tables.schema import Schema, plain_schema
+from momentmix.tables.table_rows import Missing
 
 
 class MomentMixture(MixtureMethods):

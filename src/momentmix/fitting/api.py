@@ -11,22 +11,26 @@ from momentmix.arguments import check_count
 from momentmix.errors import InputError, InputTypeError
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import Clock, FitContext
+from momentmix.fitting.data import (
+    Table,
+    feature_blocks,
+    is_summary_path,
+    load_summaries,
+    table_of,
+)
 from momentmix.fitting.em.given_start import Start
-from momentmix.fitting.inputs import is_summary_path, load_summaries
 from momentmix.fitting.paper.method import fit_as_printed
 from momentmix.fitting.result import FitResult
 from momentmix.fitting.robust.asked_blocks import AskedBlocks
 from momentmix.fitting.robust.constrained import check_constraint
 from momentmix.fitting.robust.pipeline import fit_robust
-from momentmix.fitting.tables import Asked, Table, feature_blocks, table_of
 from momentmix.mixture.prior import Constraint
 from momentmix.parallel import few_threads, usable_cores
 from momentmix.progress import check_asked, step, tell
-from momentmix.tables.opening import path_list
-from momentmix.rows.reading import reading_from
-from momentmix.rows.source import Missing
-from momentmix.schema.building import Families
 from momentmix.tables.column import GAUSSIAN
+from momentmix.tables.learning import Families
+from momentmix.tables.opening import Reading, path_list
+from momentmix.tables.table_rows import Missing
 
 Auto = Literal["auto"]
 
@@ -160,9 +164,9 @@ def fit(
             raise InputError(
                 'method="paper" has diagonal covariances only; got blocks. Use method="robust".'
             )
-        told = Asked(families, missing, reading_from(reading), sample_weight)
+        told = Reading.of(reading)
         tell("reading rows")
-        table = table_of(data, told)
+        table = table_of(data, families, missing, told, sample_weight)
         if method == "paper":
             if families is not None or missing != "error" or table.schema is not None:
                 raise InputError(

@@ -22,8 +22,8 @@ from momentmix.html.notebook import Markup, box, bullets, folded
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameter_table import parameter_frame
 from momentmix.mixture.profiles.profile import Profile, profile_of
-from momentmix.tables.schema import Schema
 from momentmix.summary.summary import MomentSummary
+from momentmix.tables.schema import Schema
 from momentmix.wording import cut_lines, listed, plural, short_repr
 
 MOST_TRIALS_PRINTED = 8  # numbers of components; all of them are in `tried`

@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from momentmix._typing import Float, Int
+from momentmix.arrays import is_foreign, to_numpy
 from momentmix.errors import InputError, InputTypeError
 from momentmix.mixture.gaussian_block import GaussianBlock, Regression, gaussian_blocks
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.tables.gaussian_cells import expected_cells
-from momentmix.arrays import is_foreign, to_numpy
-from momentmix.rows.containers import frame_names, is_frame, is_missing
 from momentmix.names import feature_number
-from momentmix.tables.validation import rows_for
+from momentmix.tables.cells import is_missing
+from momentmix.tables.memory import frame_names, is_frame, rows_for
 
 if TYPE_CHECKING:
     from momentmix.mixture.mixture import Mixture

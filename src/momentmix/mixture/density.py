@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float
+from momentmix.arrays import as_float64, free_bytes, namespace, on_device_of, to_numpy
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.gaussian import (
     feature_parts,
@@ -34,7 +35,6 @@ from momentmix.mixture.gaussian import (
 from momentmix.mixture.parameters import Parameters
 from momentmix.native import code, readable
 from momentmix.parallel import few_threads, map_in_order, usable_cores
-from momentmix.arrays import as_float64, free_bytes, namespace, on_device_of, to_numpy
 
 Reduction = Callable[[Any, Any], Any]
 

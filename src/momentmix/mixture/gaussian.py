@@ -23,11 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
+from momentmix.arrays import on_device_of
 from momentmix.errors import InputError
 from momentmix.mixture.blocks import Blocks, matrices_of
 from momentmix.mixture.parameters import HasParameters, Parameters
 from momentmix.mixture.prior import FEWEST_ROWS, VariancePrior
-from momentmix.arrays import on_device_of
 
 
 def n_statistics(blocks: Blocks) -> int:

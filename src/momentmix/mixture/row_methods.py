@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from copy import copy
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from momentmix.arrays import check_real, is_foreign, namespace, on_device_of, to_numpy
 from momentmix.errors import InputError, InputTypeError
 from momentmix.mixture.density import Density, Reduction, log_sums, most_probable, posteriors
 from momentmix.mixture.gaussian import sample
@@ -17,12 +17,12 @@ from momentmix.mixture.tables.block_features import Block, complete_schema
 from momentmix.mixture.tables.filled_rows import filled_rows
 from momentmix.mixture.tables.imputation import imputed_features
 from momentmix.mixture.tables.rows import TableDensity
-from momentmix.arrays import check_real, is_foreign, namespace, on_device_of, to_numpy
-from momentmix.tables.validation import rows_for
 from momentmix.tables.column import Column
-from momentmix.schema.encoding import Encoded, Unseen, check_unseen
-from momentmix.schema.prediction import coded_blocks, is_read_in_blocks
+from momentmix.tables.encoding import Encoded, Unseen, check_unseen
+from momentmix.tables.memory import rows_for
+from momentmix.tables.opening import can_open
 from momentmix.tables.schema import Schema
+from momentmix.tables.table_rows import TableRows
 
 
 def _checked_labels(labels: Any) -> Any:
@@ -60,23 +60,11 @@ class RowMethods:
         names = self.feature_names or (None,) * self.parameters.blocks.n_features
         return tuple(Column(name) for name in names)
 
-    @property
-    def coded(self) -> Self:
-        """The same mixture for rows of files, which have numbers in place of levels of text."""
-        if self.schema is None:
-            return self
-        twin = copy(self)
-        object.__setattr__(twin, "schema", self.schema.coded)
-        return twin
-
     def _map_rows(self, rows: Any, reduce: Reduction, unseen: Unseen) -> Any:
         """`reduce` of log ω_i + log p_i(y) of each row, in the library of the rows."""
         check_unseen(unseen)
-        if is_read_in_blocks(rows):
-            coded = self.coded
-            blocks = coded_blocks(rows, Schema(self.columns), unseen)
-            return np.concatenate([coded._map_rows(b, reduce, unseen) for b in blocks])
-        if self.schema is not None or isinstance(rows, Mapping):
+        in_blocks = isinstance(rows, TableRows) or can_open(rows)
+        if in_blocks or self.schema is not None or isinstance(rows, Mapping):
             values = self.table_density().map_rows(rows, reduce, unseen)
             return on_device_of(values, rows, namespace(rows)) if is_foreign(rows) else values
         if is_foreign(rows):
@@ -256,7 +244,7 @@ class RowMethods:
             raise InputTypeError(f"draws must be an integer or None; got {draws!r}.")
         if draws is not None and draws < 1:
             raise InputError(f"draws must be at least 1; got {draws}.")
-        if is_read_in_blocks(rows):
+        if isinstance(rows, TableRows) or can_open(rows):
             raise InputTypeError(
                 f"impute takes rows in memory; got {ascii(rows)[:80]}. Read the file first, for "
                 "example with pandas."

@@ -42,10 +42,9 @@ from momentmix.monitoring.compared.wild_rows import (
     without_row,
 )
 from momentmix.monitoring.comparison import ColumnComparison, Comparison
-from momentmix.tables.schema import joined
-from momentmix.tables.schema import Schema
 from momentmix.summary.file import is_summary_file
 from momentmix.summary.summary import MomentSummary
+from momentmix.tables.schema import Schema, joined
 from momentmix.wording import listed
 
 # The test of means has most of the level: with heavy tails and few rows it alone keeps it, while

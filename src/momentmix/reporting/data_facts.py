@@ -17,20 +17,19 @@ from momentmix.displays.data import (
     check_columns,
     encoded_rows,
     opened,
-    opened_table,
     without_left_out,
 )
 from momentmix.displays.residuals import matching_summary
 from momentmix.displays.style import in_order_of
 from momentmix.errors import InputError
+from momentmix.fitting.data import moments_of
 from momentmix.fitting.inference.pair_findings import copies_of
-from momentmix.fitting.inputs import moments_of
 from momentmix.mixture.density import log_sums, most_probable
 from momentmix.mixture.mixture import Mixture
-from momentmix.schema.building import EncodedTable
-from momentmix.tables.column import GAUSSIAN, Column
-from momentmix.tables.schema import Schema
 from momentmix.summary.summary import MomentSummary
+from momentmix.tables.column import GAUSSIAN, Column
+from momentmix.tables.rows import Features
+from momentmix.tables.schema import Schema
 
 _MOST_SHOWN = 4000  # rows in the pictures; more points hide one another and make the file large
 _MOST_MOMENTS = 10_000  # of one order in the residuals; more take long, and show no more
@@ -136,7 +135,7 @@ def gather(mixture: Mixture, data: Any) -> DataFacts:
     Parameters
     ----------
     mixture : Mixture
-    data : MomentSummary, RowSource, or anything that `open_rows` takes
+    data : MomentSummary, TableRows, or anything that `open_rows` takes
     """
     if isinstance(data, MomentSummary):
         if mixture.schema is None and data.schema is None:
@@ -149,7 +148,7 @@ def gather(mixture: Mixture, data: Any) -> DataFacts:
         return DataFacts(data.truncate(order, min(data.squared_order, max(order - 2, 0))))
     if mixture.schema is not None:
         return _pass_over_table(mixture, mixture.schema, data)
-    source = opened(mixture, data, "error")
+    source = opened(mixture, data)
     order = _order(mixture.n_features)
     return _pass(mixture, source, MomentSummary(mixture.n_features, order, replicates=0))
 
@@ -197,7 +196,7 @@ def _pass_over_table(mixture: Mixture, schema: Schema, data: Any) -> DataFacts:
     density, rare_below = mixture.table_density(), _rare_below(mixture)
     counts = np.zeros(mixture.n_components, dtype=np.int64)
     total, n_rare, n_unexpected = 0.0, 0, 0
-    source = opened_table(mixture, data)
+    source = opened(mixture, data)
 
     def blocks() -> Iterator[Float]:
         nonlocal total, n_rare, n_unexpected
@@ -209,7 +208,7 @@ def _pass_over_table(mixture: Mixture, schema: Schema, data: Any) -> DataFacts:
             counts[:] += np.bincount(labels, minlength=len(counts))
             features = without_left_out(encoded)
             n_unexpected += len(encoded.features) - len(features)
-            summary.update(EncodedTable(schema, features))
+            summary.update(Features(schema, features))
             yield features
 
     shown = thinned(blocks(), _MOST_SHOWN)

@@ -30,6 +30,7 @@ from momentmix.tables.table_rows import Block, TableRows
 # many rows behind, and a cluster shares large files evenly.
 PART_ROWS = 1 << 20
 
+
 class NewShard(Protocol):
     """Makes an empty summary, with the same settings for every shard id."""
 
@@ -231,9 +232,7 @@ def summarize_parts(
     for table, source in enumerate(rows.sources):
         marks: list[PartMark] = []
         summed_to = check.summed_to(table)
-        for part in read_parts(
-            rows, table, 0, new_shard, summed_to=summed_to, part_rows=part_rows
-        ):
+        for part in read_parts(rows, table, 0, new_shard, summed_to=summed_to, part_rows=part_rows):
             if part.shard is None:
                 check.count(part)
             else:

@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 from momentmix._typing import Float
 from momentmix.arguments import check_count
 from momentmix.errors import InputError
-from momentmix.tables.schema import Schema
 from momentmix.summary import readings
 from momentmix.summary.cost import SummaryCost, estimate
 from momentmix.summary.exact.combining import combine
@@ -22,6 +21,7 @@ from momentmix.summary.layout import NO_HIGH, Layout
 from momentmix.summary.readings import Moments
 from momentmix.summary.shard.accumulator import State
 from momentmix.summary.shard.open_shard import OpenShard
+from momentmix.tables.schema import Schema
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
 
 

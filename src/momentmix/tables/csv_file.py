@@ -17,8 +17,8 @@ from itertools import islice
 from threading import Lock
 from typing import Any, NoReturn
 
-from momentmix.errors import InputError
 from momentmix.digests import TextDigest
+from momentmix.errors import InputError
 from momentmix.tables.compression import Unpacked, split_packing
 from momentmix.tables.csv_header import above_fractions, alone_is_quoted, is_row, judged
 from momentmix.tables.dialect import FALSE, TRUE, Dialect, kinds_of

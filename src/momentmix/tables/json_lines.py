@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from momentmix.errors import InputError
-from momentmix.tables.compression import Unpacked, split_packing
 from momentmix.digests import TextDigest
+from momentmix.errors import InputError
 from momentmix.tables.arrow_files import numbered
+from momentmix.tables.compression import Unpacked, split_packing
 from momentmix.tables.source import ArrowFileSource, Batch, arrow_kind, checked
 
 CHUNK = 1 << 22  # bytes read at a time

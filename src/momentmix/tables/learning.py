@@ -8,7 +8,7 @@ decided here: each `Column` holds what becomes of them (``has_missing``, ``drops
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -33,8 +33,10 @@ from momentmix.tables.column import (
     short_mean,
     unknown_family,
 )
+from momentmix.tables.encoding import Encoded, Unseen, warn_of_unknown
 from momentmix.tables.guessing import guess_columns
-from momentmix.tables.opening import Reading, can_open
+from momentmix.tables.memory import MemoryTable
+from momentmix.tables.opening import READ_ALL, Reading, can_open, open_table, warn_of_header
 from momentmix.tables.schema import Schema, plain_schema
 from momentmix.tables.source import NO_CELL, Kind
 from momentmix.tables.table_rows import Missing, TableRows, check_missing
@@ -151,9 +153,7 @@ def needs_pass(rows: TableRows, families: Families, missing: Missing) -> bool:
     return missing == "model" or text or families is not None
 
 
-def by_number(
-    families: Families, names: tuple[str, ...] | None, n_columns: int
-) -> dict[int, Any]:
+def by_number(families: Families, names: tuple[str, ...] | None, n_columns: int) -> dict[int, Any]:
     """Families by the number of their column."""
     if families is None:
         return {}
@@ -333,7 +333,49 @@ def rows_with(
     """
     name = rows.sources[0].name
     rows = rows.selected(schema.places_in(rows.column_names, len(rows.kinds), owner, name))
-    texts = []
+    return _encoded_by(schema, rows, owner, drops)
+
+
+def rows_to_predict(schema: Schema, data: Any, owner: str, unseen: Unseen = "error") -> TableRows:
+    """Rows of anything that holds a table, with the columns of a model.
+
+    Others are left out. With unseen="missing", a warning names columns none of whose cells is a
+    level, where all cells are at hand.
+    """
+    if isinstance(data, TableRows):
+        return rows_with(schema, data, owner, data.missing == "drop")
+    names = schema.column_names
+    sources = open_table(data, READ_ALL, names)
+    if not isinstance(sources[0], MemoryTable):
+        rows = Reading(by_name=True).open(sources, expected=names)
+        warn_of_header(sources, names)
+        return rows_with(schema, rows, owner)
+    source = sources[0]
+    places = schema.places_in(source.column_names, source.n_columns, owner, source.name)
+    rows = Reading(columns=places).open(sources)
+    if unseen == "missing":
+        for batch in source.batches(places):
+            warn_of_unknown(schema.columns, batch.columns)
+    return _encoded_by(schema, rows, owner)
+
+
+def encoded_blocks(
+    schema: Schema, data: Any, owner: str, unseen: Unseen = "error"
+) -> Iterator[Encoded]:
+    """Rows of anything as features of a model, block by block."""
+    rows, empty = rows_to_predict(schema, data, owner, unseen), True
+    for table in range(len(rows.sources)):
+        for block in rows.source_blocks(table, unseen=unseen):
+            if len(block.features):
+                empty = False
+                yield block.encoded
+    if empty:
+        raise InputError(f"{rows.sources[0].name} holds no rows.")
+
+
+def _encoded_by(schema: Schema, rows: TableRows, owner: str, drops: bool = False) -> TableRows:
+    """Rows whose columns are those of a schema, as its features."""
+    name, texts = rows.sources[0].name, []
     for j, (column, kind) in enumerate(zip(schema.columns, rows.kinds, strict=True)):
         has_texts = bool(column.levels) and isinstance(column.levels[0], str)
         place = rows.sources[0].label(rows.columns[0][j])
@@ -430,9 +472,7 @@ def _checked_levels(found: list[Any], label: str, n_found: int | None = None) ->
     return tuple(levels)
 
 
-def _without_rare(
-    levels: list[Any], found: Found, rare: float
-) -> tuple[list[Any], str | None]:
+def _without_rare(levels: list[Any], found: Found, rare: float) -> tuple[list[Any], str | None]:
     """Levels of text that are frequent, and one for all others where some are rare."""
     if not rare or not found.is_text or not all(map(is_text, levels)):
         return levels, None

@@ -21,9 +21,9 @@ from typing import Any
 
 from momentmix.errors import InputError
 from momentmix.parallel import read_ahead
-from momentmix.tables.memory import is_frame
 from momentmix.tables.arrow_files import ArrowFile, batch_rows, numbered
 from momentmix.tables.copies import LocalCopy
+from momentmix.tables.memory import is_frame
 from momentmix.tables.source import BATCH_ROWS, ArrowSource, Batch, arrow_kind, checked
 
 _LEAST_ROWS = 1 << 12  # of a batch

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from momentmix._typing import Float, Int
+from momentmix.arrays import as_float64, namespace, on_device_of, to_numpy
 from momentmix.errors import InputError
 from momentmix.parallel import few_threads, map_in_order
-from momentmix.arrays import as_float64, namespace, on_device_of, to_numpy
 from momentmix.tables.schema import Schema
 from momentmix.tables.validation import LARGEST_TO_FIT, check_values
 

@@ -30,6 +30,7 @@ from momentmix.atomic_file import atomic_write
 from momentmix.errors import InputError, NoInputError
 from momentmix.json_fields import Fields, check_version
 from momentmix.names import column_label, match_names, names_for
+from momentmix.strict_json import format_strict, parse_strict
 from momentmix.tables.column import (
     FAMILIES,
     GAUSSIAN,
@@ -41,6 +42,8 @@ from momentmix.tables.column import (
     number_of,
 )
 from momentmix.tables.encoding import (
+    Encoded,
+    Unseen,
     as_table,
     decode_columns,
     encode_cells,
@@ -49,7 +52,6 @@ from momentmix.tables.encoding import (
 )
 from momentmix.tables.memory import MemoryTable
 from momentmix.tables.transforms import TRANSFORMS
-from momentmix.strict_json import format_strict, parse_strict
 from momentmix.wording import short_repr
 
 FORMAT = "momentmix schema"  # of files
@@ -188,14 +190,25 @@ class Schema:
             Where a value is outside the range of its family, a level was never seen, or a cell is
             missing in a column that has no ``seen``.
         """
+        features, left_out = self.encode_for_prediction(rows)
+        if left_out is not None:
+            raise missing_cell(left_out, place_of(self.columns))
+        return features
+
+    def encode_for_prediction(self, rows: Any, unseen: Unseen = "error") -> Encoded:
+        """Rows as features, and which cells are to be left out of the density.
+
+        Parameters
+        ----------
+        rows
+            As for `encode`.
+        unseen : {"error", "missing"}
+            What a cell gets that holds no level of its column: an error, or it is left out.
+        """
         table = MemoryTable(rows, expected=self.column_names)
         places = self.places_in(table.column_names, table.n_columns, "the schema", "rows")
         (batch,) = table.batches(places)
-        where = place_of(self.columns)
-        features, left_out = encode_cells(self.columns, batch.columns, where)
-        if left_out is not None:
-            raise missing_cell(left_out, where)
-        return features
+        return encode_cells(self.columns, batch.columns, place_of(self.columns), unseen)
 
     def places_in(
         self, names: Sequence[str] | None, n_columns: int, owner: str, name: str

@@ -234,6 +234,51 @@ class FileSource(Source):
         return {"name": self.name, "bytes": status.st_size, "mtime_ns": status.st_mtime_ns}
 
 
+class Held(Source):
+    """Columns of another source, whose batches are in memory.
+
+    Parameters
+    ----------
+    source : Source
+    columns : sequence of int
+        Those that will be read.
+    as_text : sequence of int
+        As for `Source.batches`.
+    """
+
+    def __init__(self, source: Source, columns: Sequence[int], as_text: Sequence[int]) -> None:
+        self.source, self._columns, self._as_text = source, list(columns), as_text
+        self.name, self.column_names = source.name, source.column_names
+        self.n_columns, self.n_rows = source.n_columns, source.n_rows
+        self.is_text, self.nulls = source.is_text, source.nulls
+        self._batches: list[Batch] = []
+        for method in ("kind", "where", "large_integer", "mark", "contents", "stamp"):
+            setattr(self, method, getattr(source, method))
+
+    def read(self, n_bytes: float) -> int:
+        """Read all batches, unless they take more than so many bytes; how many they took."""
+        size = 0
+        for batch in self.source.batches(self._columns, as_text=self._as_text):
+            size += sum(column.nbytes for column in batch.columns)
+            if size > n_bytes:
+                break
+            self._batches.append(batch)
+        self.source.check_unchanged()
+        return size
+
+    def batches(
+        self, columns: Sequence[int], start: int = 0, as_text: Sequence[int] = ()
+    ) -> Iterator[Batch]:
+        """The batches, with some of the columns."""
+        places = [self._columns.index(i) for i in columns]
+        for batch in self._batches:
+            yield batch._replace(columns=[batch.columns[k] for k in places])
+
+    def mark(self) -> str:
+        """That of the source."""
+        return self.source.mark()
+
+
 # -- what pyarrow reads -----------------------------------------------------------------------
 
 

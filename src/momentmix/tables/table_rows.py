@@ -25,7 +25,7 @@ from momentmix.tables.memory import MemoryTable
 from momentmix.tables.rows import Rows
 from momentmix.tables.schema import Schema, plain_schema
 from momentmix.tables.selection import column_keys, feature_names
-from momentmix.tables.source import NO_CELL, Batch, Kind, Source
+from momentmix.tables.source import NO_CELL, Batch, Held, Kind, Source
 from momentmix.tables.validation import in_range
 
 Missing = Literal["error", "drop", "model"]
@@ -152,10 +152,22 @@ class TableRows(Rows):
         twin._set_schema(None)
         return twin
 
-    def with_sources(self, sources: Sequence[Source]) -> TableRows:
-        """The same rows from other sources."""
-        twin = copy(self)
-        twin.sources = list(sources)
+    def held(self, n_bytes: float) -> TableRows:
+        """The same rows from memory, where their cells take no more than so many bytes there."""
+        known = self.total_rows
+        if known is not None and 8 * known * len(self.kinds) > n_bytes:
+            return self
+        twin, left = copy(self), n_bytes
+        twin.sources = []
+        for i, source in enumerate(self.sources):
+            if not isinstance(source, MemoryTable):
+                source.check_unchanged()
+                texts = [self.columns[i][j] for j in self.texts]
+                source = Held(source, self.columns[i], texts)
+                left -= source.read(left)
+                if left < 0:
+                    return self
+            twin.sources.append(source)
         return twin
 
     def selected(self, places: Sequence[int]) -> TableRows:
@@ -554,7 +566,8 @@ class _Reader:
             return features, None, None
         if self.unseen is None and refused.any():
             raise missing_cell(
-                refused, lambda row, column: self.rows.where(self.table, self.first_row + row, column)
+                refused,
+                lambda row, column: self.rows.where(self.table, self.first_row + row, column),
             )
         kept = ~left_out[:, drops].any(axis=1)
         if kept.all():

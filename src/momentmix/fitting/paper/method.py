@@ -12,10 +12,10 @@ from momentmix.capacity import best_split, check_order, choose_order, largest_ra
 from momentmix.errors import InputError, InputTypeError
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import Clock
+from momentmix.fitting.data import moments_of, rows_of, summary_of
 from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.findings import collect_findings, find_constants
 from momentmix.fitting.inference.over_identification import check_conditions
-from momentmix.fitting.inputs import moments_of, rows_of, summary_of
 from momentmix.fitting.outcome import Diagnostics, Provenance
 from momentmix.fitting.paper.algorithm import fit_paper
 from momentmix.fitting.result import Answer, FitResult

@@ -7,7 +7,7 @@ from typing import Literal
 
 from momentmix.errors import InputError
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.tables import Table
+from momentmix.fitting.data import Table
 from momentmix.mixture.blocks import Blocks, blocks_from
 from momentmix.mixture.laws.seen import Seen
 from momentmix.summary.cost import physical_memory, size_text

@@ -17,10 +17,10 @@ from momentmix._typing import Float
 from momentmix.errors import InputError
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
+from momentmix.fitting.data import Table
 from momentmix.fitting.em.em import log_likelihood, run_batch
 from momentmix.fitting.em.sample import Sample
 from momentmix.fitting.inference.finding import Finding, fatal
-from momentmix.fitting.tables import Table
 from momentmix.mixture.parameters import Parameters, component_places
 from momentmix.mixture.prior import Constraint, Structure, VariancePrior
 from momentmix.wording import NEED_ROWS

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from momentmix._typing import Float
+from momentmix.arrays import namespace, on_device_of
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.inference.findings import find_constants
@@ -13,10 +14,9 @@ from momentmix.fitting.outcome import Diagnostics, JoinedColumns, JoinReason, Tr
 from momentmix.fitting.result import Answer, FitResult
 from momentmix.fitting.robust.standard_fit import StandardFit
 from momentmix.mixture.mixture import Mixture, mixture_from
-from momentmix.arrays import namespace, on_device_of
+from momentmix.summary.summary import MomentSummary
 from momentmix.tables.rows import Rows
 from momentmix.tables.schema import Schema
-from momentmix.summary.summary import MomentSummary
 
 
 class LogLikelihood(NamedTuple):

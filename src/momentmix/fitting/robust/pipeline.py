@@ -18,11 +18,11 @@ from momentmix.capacity import affordable_order, check_order, choose_order, robu
 from momentmix.errors import InputError
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
+from momentmix.fitting.data import Table, summarized
 from momentmix.fitting.em.patterns import Layout
 from momentmix.fitting.em.sample import Sample, draw_sample
 from momentmix.fitting.inference.of_rows.rows_checked import check_rows
 from momentmix.fitting.inference.over_identification import order_after_rows
-from momentmix.fitting.inputs import summarized
 from momentmix.fitting.result import FitResult
 from momentmix.fitting.robust.asked_blocks import (
     AskedBlocks,
@@ -50,11 +50,10 @@ from momentmix.fitting.robust.moment_answers import (
 )
 from momentmix.fitting.robust.row_answers import answer_from_rows, hear_certificate
 from momentmix.fitting.robust.standard_fit import StandardFit
-from momentmix.fitting.tables import Table
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.column_laws import with_joined_values
-from momentmix.tables.rows import Rows
 from momentmix.summary.summary import MomentSummary
+from momentmix.tables.rows import Rows
 
 Number = int | Literal["auto"]
 

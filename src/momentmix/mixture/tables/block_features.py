@@ -47,8 +47,7 @@ from momentmix.mixture.tables.seen_values import (
     with_unknown,
 )
 from momentmix.names import check_feature_names
-from momentmix.tables.column import short_mean
-from momentmix.tables.column import BERNOULLI, GAUSSIAN, Column
+from momentmix.tables.column import BERNOULLI, GAUSSIAN, Column, short_mean
 from momentmix.tables.schema import Schema
 
 Block = GaussianBlock | FamilyBlock

@@ -24,7 +24,7 @@ from momentmix.mixture.density import posteriors
 from momentmix.mixture.gaussian_block import GaussianBlock
 from momentmix.mixture.tables.block_features import Block, complete_schema, selected
 from momentmix.mixture.tables.gaussian_cells import expected_cells
-from momentmix.rows.containers import is_missing
+from momentmix.tables.cells import is_missing
 from momentmix.tables.transforms import restored_columns, transformed_columns
 
 if TYPE_CHECKING:

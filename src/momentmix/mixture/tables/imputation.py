@@ -19,8 +19,9 @@ from momentmix.mixture.density import posteriors
 from momentmix.mixture.gaussian_block import GaussianBlock
 from momentmix.mixture.tables.block_features import Block
 from momentmix.mixture.tables.gaussian_cells import drawn_cells, expected_cells
-from momentmix.mixture.tables.rows import TableDensity, encoded_blocks, rows_at_a_time
-from momentmix.schema.encoding import Encoded, Unseen
+from momentmix.mixture.tables.rows import TableDensity
+from momentmix.tables.encoding import Encoded, Unseen
+from momentmix.tables.learning import encoded_blocks
 from momentmix.tables.schema import Schema
 from momentmix.tables.transforms import restored_columns, transformed_columns
 
@@ -58,14 +59,14 @@ def imputed_features(
     """
     n_tables = 1 if draws is None else draws[0]
     tables: list[list[Float]] = [[] for _ in range(n_tables)]
-    gaps = []
-    step = rows_at_a_time(density.schema)
-    both = (encoded_blocks(schema, rows, step, unseen) for schema in (density.schema, complete))
-    encodings = zip(*both, strict=True)
-    for number, (encoded, cells) in enumerate(encodings):
+    gaps: list[NDArray[np.bool_]] = []
+    both = (
+        encoded_blocks(schema, rows, "the mixture", unseen) for schema in (density.schema, complete)
+    )
+    for encoded, cells in zip(*both, strict=True):
         shares = density.map_encoded(encoded, posteriors)
         if np.isnan(shares).any():
-            row = number * step + int(np.argmax(np.isnan(shares).any(axis=1)))
+            row = sum(map(len, gaps)) + int(np.argmax(np.isnan(shares).any(axis=1)))
             raise InputError(
                 f"row {row} is so far from all components that none is probable. Check its cells "
                 "and their units."

@@ -16,8 +16,7 @@ whether or not the model has the probability of being seen: that is a feature of
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -25,14 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
-from momentmix.errors import InputError
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.density import Density, Reduction, log_sums
 from momentmix.mixture.gaussian import central_densities
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.tables.patterns import rows_by_pattern
-from momentmix.schema.cells import CellTable, read_cells
-from momentmix.schema.encoding import Encoded, Unseen, encode_cells, warn_of_unknown
+from momentmix.tables.encoding import Encoded, Unseen
+from momentmix.tables.learning import encoded_blocks
 from momentmix.tables.schema import Schema
 
 _ENTRIES = 1 << 23  # doubles of features at a time: 64 MB
@@ -58,7 +56,7 @@ class TableDensity:
 
     def map_rows(self, rows: Any, reduce: Reduction, unseen: Unseen = "error") -> NDArray[Any]:
         """`reduce` of the joint densities of each row, of shape (n_rows,) or (n_rows, r)."""
-        blocks = encoded_blocks(self.schema, rows, rows_at_a_time(self.schema), unseen)
+        blocks = encoded_blocks(self.schema, rows, "the mixture", unseen)
         parts = [self.map_encoded(encoded, reduce) for encoded in blocks]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
@@ -75,7 +73,7 @@ class TableDensity:
         self, rows: NDArray[Any], places: Int, values: NDArray[Any], reduce: Reduction
     ) -> None:
         """Set `values` of those of the rows `places` that hold NaN; all columns are numbers."""
-        step = rows_at_a_time(self.schema)
+        step = max(1, _ENTRIES // self.schema.n_features)
         for start in range(0, places.size, step):
             part = rows[places[start : start + step]].astype(np.float64)
             gaps = np.isnan(part)
@@ -223,36 +221,3 @@ def _with_indicators(density: Density, constants: Float) -> Density:
         np.arange(d + n),
         Blocks(d + n, density.blocks.joined),
     )
-
-
-# -- tables → features, block by block ----------------------------------------------------------
-
-
-def rows_at_a_time(schema: Schema) -> int:
-    """Number of rows whose features take little memory."""
-    return max(1, _ENTRIES // schema.n_features)
-
-
-def encoded_blocks(
-    schema: Schema, rows: Any, step: int, unseen: Unseen = "error"
-) -> Iterator[Encoded]:
-    """The rows of a table in memory as features, `step` at a time."""
-    table = read_cells(rows, schema.column_names, schema.n_columns, "the mixture")
-    if unseen == "missing":
-        warn_of_unknown(schema.columns, table)
-    if table.n_rows <= step:
-        yield encode_cells(schema.columns, table, unseen)
-        return
-    for start in range(0, table.n_rows, step):
-        try:
-            encoded = encode_cells(schema.columns, _rows_of(table, start, start + step), unseen)
-        except InputError:
-            encode_cells(schema.columns, table, unseen)  # raises with the row of the whole table
-            raise
-        yield encoded
-
-
-def _rows_of(table: CellTable, start: int, stop: int) -> CellTable:
-    """Some rows of a table."""
-    columns = [replace(cells, values=cells.values[start:stop]) for cells in table.columns]
-    return CellTable(columns, table.names)

@@ -24,11 +24,10 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
 from momentmix.monitoring.compared.moment_table import MomentTable
-from momentmix.tables.column import BERNOULLI, CATEGORICAL, Column
-from momentmix.tables.schema import plain_schema
-from momentmix.tables.schema import Schema
 from momentmix.summary.readings import Moments
 from momentmix.summary.summary import MomentSummary
+from momentmix.tables.column import BERNOULLI, CATEGORICAL, Column
+from momentmix.tables.schema import Schema, plain_schema
 
 
 def schema_of(summary: MomentSummary) -> Schema:

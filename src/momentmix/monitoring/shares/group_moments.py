@@ -14,10 +14,8 @@ from momentmix._typing import Float, Int
 from momentmix.errors import InputError, InputTypeError, printable
 from momentmix.mixture.mixture import Mixture
 from momentmix.monitoring.shares.fixed_components import Shape, flat_moments
-from momentmix.progress import counting
 from momentmix.names import column_label, match_names
-from momentmix.tables.schema import joined, plain_schema
-from momentmix.tables.schema import Schema
+from momentmix.progress import counting
 from momentmix.summary.exact.common_schema import in_schema
 from momentmix.summary.exact.integers.many_readings import MOST_ENTRIES, readings_of_many
 from momentmix.summary.exact.totals import Totals
@@ -25,6 +23,7 @@ from momentmix.summary.layout import Kind, Layout
 from momentmix.summary.readings import Moments
 from momentmix.summary.readings import moments as read_moments
 from momentmix.summary.summary import MomentSummary
+from momentmix.tables.schema import Schema, joined, plain_schema
 from momentmix.wording import cut
 
 _MOST_KEPT = 4_000_000  # sums of groups that are kept unpacked: about 100 megabytes

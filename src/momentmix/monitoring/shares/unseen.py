@@ -41,8 +41,7 @@ from momentmix.monitoring.shares.new_component import Law, NewComponent, fit_com
 from momentmix.monitoring.shares.residual import Residual
 from momentmix.monitoring.shares.shifts import Shift, Shifts
 from momentmix.monitoring.shares.tracked_model import StandardComponents
-from momentmix.tables.schema import plain_schema
-from momentmix.tables.schema import Schema
+from momentmix.tables.schema import Schema, plain_schema
 from momentmix.wording import short_number
 
 _PLACES = (-4.5, -3.2, -2.2, -1.4, -0.7, 0.7, 1.4, 2.2, 3.2, 4.5)  # in overall deviations

@@ -17,8 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.errors import InputError, ShardError
-from momentmix.tables.schema import joined, plain_schema
-from momentmix.tables.schema import Schema
 from momentmix.summary.exact.common_schema import about_means, alike_all
 from momentmix.summary.exact.high_sections import without_absent
 from momentmix.summary.exact.integers.frames import Reframed, total
@@ -37,6 +35,7 @@ from momentmix.summary.exact.totals import (
     with_high,
 )
 from momentmix.summary.layout import Layout
+from momentmix.tables.schema import Schema, joined, plain_schema
 
 T = TypeVar("T")
 

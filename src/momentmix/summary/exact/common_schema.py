@@ -10,10 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from momentmix.tables.column import CENTER_BITS, SMALLEST_CENTER
-from momentmix.tables.column import GAUSSIAN
-from momentmix.tables.schema import joined, plain_schema
-from momentmix.tables.schema import Schema
 from momentmix.summary.exact.encoded_sums import change_center, with_ones
 from momentmix.summary.exact.high_sections import LARGEST_REACH, without_absent
 from momentmix.summary.exact.totals import (
@@ -27,6 +23,8 @@ from momentmix.summary.exact.totals import (
     rescaled,
     with_high,
 )
+from momentmix.tables.column import CENTER_BITS, GAUSSIAN, SMALLEST_CENTER
+from momentmix.tables.schema import Schema, joined, plain_schema
 
 
 def encoded(totals: Totals, schema: Schema) -> Totals:

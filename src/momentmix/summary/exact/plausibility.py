@@ -18,12 +18,12 @@ from math import isfinite, ldexp
 
 import numpy as np
 
-from momentmix.tables.validation import LARGEST_VALUE, LARGEST_WEIGHT
-from momentmix.tables.column import POISSON
 from momentmix.summary.exact.fixed_point import QUANTUM_BITS
 from momentmix.summary.exact.high_sections import LARGEST_REACH, absent
 from momentmix.summary.exact.totals import Totals
 from momentmix.summary.layout import POWER_DEGREES
+from momentmix.tables.column import POISSON
+from momentmix.tables.validation import LARGEST_VALUE, LARGEST_WEIGHT
 
 _TOLERANCE_BITS = 16
 _TOLERANCE = Fraction(

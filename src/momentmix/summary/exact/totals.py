@@ -33,14 +33,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float
-from momentmix.tables.column import GAUSSIAN
-from momentmix.tables.schema import Schema
 from momentmix.summary.exact.fixed_point import QUANTUM_BITS
 from momentmix.summary.exact.high_sections import LARGEST_REACH, without_absent
 from momentmix.summary.exact.integers.frames import reframed
 from momentmix.summary.exact.integers.packed import PackedSums, Sums, no_sums
 from momentmix.summary.layout import Layout, known
 from momentmix.summary.shard.units import round_ratio
+from momentmix.tables.column import GAUSSIAN
+from momentmix.tables.schema import Schema
 
 Exponents = tuple[int | None, ...]
 

@@ -17,8 +17,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from momentmix.native import code
 from momentmix.arrays import is_cuda_tensor, namespace
+from momentmix.native import code
 from momentmix.summary.kernels.array_sums import ArrayExecutor
 from momentmix.summary.kernels.executor import Executor, HostExecutor
 from momentmix.summary.kernels.native_sums import NativeExecutor

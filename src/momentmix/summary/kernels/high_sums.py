@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from momentmix._typing import Int
-from momentmix.index_sets import index_sets
 from momentmix.arrays import on_device_of
+from momentmix.index_sets import index_sets
 from momentmix.summary.layout import COMPLETE, Layout
 
 TABLES = 6  # as large as the points, in memory at once

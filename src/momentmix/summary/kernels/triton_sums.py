@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from momentmix._typing import Int
-from momentmix.index_sets import index_sets
 from momentmix.arrays import namespace
+from momentmix.index_sets import index_sets
 from momentmix.summary.kernels.executor import Units
 from momentmix.summary.kernels.high_sums import high_sums
 from momentmix.summary.kernels.tile_plan import TilePlan, n_factors, tile_plan

@@ -35,12 +35,12 @@ from momentmix.arrays import (
     to_numpy,
     to_numpy_later,
 )
-from momentmix.tables.validation import LARGEST_VALUE, check_values
 from momentmix.summary.kernels.choice import device_executor
 from momentmix.summary.kernels.executor import Units
 from momentmix.summary.layout import Layout
 from momentmix.summary.shard.open_shard import OpenShard, block_rows
 from momentmix.summary.shard.units import block_extremes
+from momentmix.tables.validation import LARGEST_VALUE, check_values
 
 _GROWTH = 16
 _FIRST_BLOCKS = 16  # blocks in the first batch

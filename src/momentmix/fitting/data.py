@@ -1,0 +1,339 @@
+"""The data of a fit: rows, a summary of rows, or standardized moments → features and a schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from momentmix.arrays import is_foreign, is_plain_array
+from momentmix.errors import InputError, InputTypeError
+from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.mixture.blocks import blocks_from
+from momentmix.names import column_label
+from momentmix.summary.cost import physical_memory
+from momentmix.summary.file import is_summary_file
+from momentmix.summary.summary import MomentSummary
+from momentmix.tables.column import BERNOULLI, FAMILIES, GAUSSIAN, POISSON, Column, unknown_family
+from momentmix.tables.learning import Families, learn, needs_pass, open_data
+from momentmix.tables.memory import MemoryTable, as_device_rows, as_rows
+from momentmix.tables.opening import READ_ALL, Reading, path_list
+from momentmix.tables.rows import ArrayRows, BlockRows, DeviceRows, Rows
+from momentmix.tables.schema import Schema
+from momentmix.tables.table_rows import Missing, TableRows, check_missing
+from momentmix.tables.transforms import TRANSFORMS
+from momentmix.tables.validation import LARGEST_TO_FIT, as_weights, check_sizes, check_values
+from momentmix.tables.weights import with_weights
+from momentmix.wording import NEED_ROWS, plural
+
+SHARE_IN_MEMORY = 0.125  # of the memory: rows of files that take more are read for each pass
+_SMALLEST_DEVIATION = 1e-151  # its square, times the usual variance floor, is a float64 number
+
+
+@dataclass(frozen=True)
+class Table:
+    """The data of a fit as features.
+
+    Attributes
+    ----------
+    data : Rows or StandardMoments
+    schema : Schema or None
+        How columns became features; None where the features are the columns.
+    notes : tuple of str
+        What was done to the columns and rows.
+    """
+
+    data: Rows | StandardMoments
+    schema: Schema | None = None
+    notes: tuple[str, ...] = ()
+
+
+def table_of(
+    data: Any,
+    families: Families = None,
+    missing: Missing = "error",
+    reading: Reading = READ_ALL,
+    sample_weight: Any = None,
+) -> Table:
+    """Rows wherever they are, or a summary of rows, as features; arguments as for `fit`."""
+    check_missing(missing)
+    moments = moments_of(data)
+    if moments is not None:
+        return _table_of_summary(data, moments, families, reading, sample_weight)
+    asks_nothing = families is None and missing == "error" and reading == READ_ALL
+    has_blocks = hasattr(data, "blocks") and hasattr(data, "n_features")
+    if asks_nothing and (is_plain_array(data) or has_blocks) and not isinstance(data, TableRows):
+        rows, weights, notes = rows_of(data), sample_weight, ()
+    elif has_blocks and not isinstance(data, TableRows):
+        raise InputTypeError(
+            "families, missing and columns need a table in memory, an array or a data frame, or "
+            f"rows that mm.open_rows opened; got {type(data).__name__}. Summarize its parts with "
+            "mm.summarize(part, families=…, missing=…) and fit the sum of these."
+        )
+    else:
+        rows, weights, notes = _read(data, families, missing, reading, sample_weight)
+    if weights is not None:
+        rows = with_weights(rows, weights)
+    return Table(rows, rows.schema, notes)
+
+
+def _read(
+    data: Any, families: Families, missing: Missing, reading: Reading, sample_weight: Any
+) -> tuple[Rows, Any, tuple[str, ...]]:
+    """Rows of a table, in memory where they take little of it; their weights, and notes.
+
+    A source that was opened before is read for each pass.
+    """
+    opened = open_data(data, reading, missing)
+    n_bytes = SHARE_IN_MEMORY * physical_memory()
+    if isinstance(opened.sources[0], MemoryTable):
+        n_bytes = np.inf
+    elif isinstance(data, TableRows):
+        n_bytes = 0.0
+    once = n_bytes > 0 and not needs_pass(opened, families, missing)
+    opened.plan(once)
+    rows = learn(opened if once else opened.held(n_bytes), families, missing)
+    held = rows.read_within(n_bytes) if n_bytes else None
+    if held is None:
+        return rows, sample_weight, rows.notes
+    features, kept = held
+    if not len(features):
+        dropped = " that has no missing cell" if kept is not None else ""
+        raise InputError(
+            f"rows must hold at least one row{dropped}; {rows.sources[0].name} gave none. Leave "
+            "out columns, or pass missing='model', if cells are missing."
+        )
+    check_values(features, rows.feature_names, largest=LARGEST_TO_FIT)
+    notes = rows.notes
+    if kept is not None:
+        n_dropped = int((~kept).sum())
+        notes += (f"{n_dropped} row{plural(n_dropped)} with missing cells left out",)
+        weights = as_weights(sample_weight, len(kept))
+        sample_weight = None if weights is None else weights[kept]
+    array = ArrayRows(features, feature_names=rows.feature_names, schema=rows.schema)
+    return array, sample_weight, notes
+
+
+def rows_of(data: Any) -> Rows:
+    """Rows that can be read again: a source or an array on a device as it is, else as float64.
+
+    Values on a device are checked when they are summed, the others here.
+    """
+    if isinstance(data, Rows):
+        return data
+    if hasattr(data, "blocks") and hasattr(data, "n_features"):
+        return BlockRows(data)
+    if is_foreign(data):
+        return DeviceRows(as_device_rows(data, None))
+    array, names = as_rows(data, None)
+    check_values(array, names, largest=LARGEST_TO_FIT)
+    return ArrayRows(np.asarray(array, dtype=np.float64), feature_names=names)
+
+
+# -- summaries --------------------------------------------------------------------------------
+
+
+def _table_of_summary(
+    data: Any, moments: StandardMoments, families: Families, reading: Reading, sample_weight: Any
+) -> Table:
+    if sample_weight is not None:
+        raise InputError(
+            "sample_weight goes with rows; a summary holds the weights of its rows. Pass them "
+            "to MomentSummary.update or mm.summarize, or pass the rows."
+        )
+    columns = reading.columns
+    replace(reading, columns=None).check_nothing("a summary holds moments")
+    if columns is not None:
+        if not isinstance(data, MomentSummary):
+            reading.check_nothing("these are standardized moments")
+        data = data.truncate(min(data.order, len(columns))).select(columns)
+        selected = moments_of(data)
+        assert selected is not None
+        moments = selected
+    return Table(moments, _schema_of_summary(data, moments, families))
+
+
+def _schema_of_summary(
+    data: MomentSummary | StandardMoments, moments: StandardMoments, families: Families
+) -> Schema | None:
+    """The schema of a summary; that of families where it has none."""
+    own: Schema | None = getattr(data, "schema", None)
+    if own is not None:
+        if families is not None and families != own:
+            raise InputError(
+                "the summary holds the families of its columns already; leave families out, or "
+                "summarize the rows again with other ones."
+            )
+        return own
+    if families is None:
+        return None
+    if isinstance(families, Schema) or not isinstance(families, Mapping):
+        raise InputTypeError(
+            "families of a summary of numbers must be a dict, {name or number of a column: "
+            f"family}}; got {type(families).__name__}."
+        )
+    names = moments.feature_names
+    columns = [
+        Column(None if names is None else names[j], GAUSSIAN) for j in range(moments.n_features)
+    ]
+    for key, family in families.items():
+        number = Schema(tuple(columns)).number_of(key)
+        columns[number] = _column_of_summary(columns[number], family, moments, number)
+    return Schema(tuple(columns))
+
+
+def _column_of_summary(
+    column: Column, family: object, moments: StandardMoments, number: int
+) -> Column:
+    """A column of a summary of numbers with a family that its numbers can be of."""
+    label = column_label(number, moments.feature_names)
+    if family in TRANSFORMS:
+        raise InputError(
+            f"a summary of numbers has no moments of their logarithms; {label} cannot be "
+            f"{family!r}. Summarize the rows again with families={{…: {family!r}}}."
+        )
+    if family not in FAMILIES:
+        raise InputError(unknown_family(family, label))
+    low, high = float(moments.minimum[number]), float(moments.maximum[number])
+    if family == GAUSSIAN:
+        return column
+    if family == POISSON:
+        if low < 0 or low != np.floor(low) or high != np.floor(high):
+            raise InputError(
+                f"counts must be integers from 0 on; {label} lies between {low:.6g} and "
+                f"{high:.6g}. Take it as 'gaussian' in families."
+            )
+        return Column(column.name, POISSON)
+    if family == BERNOULLI:
+        # Of zeros and ones the standardized square is a function of the mean.
+        mean, scale = float(moments.shift[number]), float(moments.scale[number])
+        is_binary = abs(scale**2 - mean * (1 - mean)) < 1e-9
+        if not (low == 0.0 and high == 1.0 and is_binary):
+            raise InputError(
+                f"a bernoulli column of a summary must hold 0 and 1 only; {label} lies between "
+                f"{low:.6g} and {high:.6g}, with other values. Summarize the rows with "
+                "families={…: 'bernoulli'}."
+            )
+        return Column(column.name, BERNOULLI, (0, 1))
+    raise InputError(
+        f"a summary of numbers does not tell levels apart; {label} cannot be {family!r}. "
+        "Summarize the rows again with families={…}."
+    )
+
+
+def is_summary_path(data: Any) -> bool:
+    """Whether these are paths of summaries; an error where some are and others are not."""
+    paths = path_list(data)
+    are_summaries = [is_summary_file(path) for path in paths]
+    if any(are_summaries) and not all(are_summaries):
+        raise InputError(
+            f"{paths[are_summaries.index(True)]} is a summary and "
+            f"{paths[are_summaries.index(False)]} is not; give summaries or data files, not both."
+        )
+    return any(are_summaries)
+
+
+def load_summaries(paths: Sequence[str]) -> MomentSummary:
+    """The sum of the summaries in files."""
+    total, *others = (MomentSummary.load(path) for path in paths)
+    for other in others:
+        total = total + other
+    return total
+
+
+def moments_of(data: object) -> StandardMoments | None:
+    """The standardized moments that `data` is or holds; None if it is rows."""
+    if isinstance(data, StandardMoments):
+        check_sizes(data.minimum, data.maximum)
+        _check_spread(data, None)
+        return data
+    if not isinstance(data, MomentSummary):
+        return None
+    data = data.copy()  # one state for all that follows, whatever other threads add meanwhile
+    if data.n_rows:
+        check_sizes(data.minimum, data.maximum, data.feature_names)
+    view = data.moments()
+    constant = (data.deviation == 0) | (data.minimum == data.maximum)
+    scale = np.where(constant & (view.scale < _SMALLEST_DEVIATION), 1.0, view.scale)
+    moments = StandardMoments(
+        view.n_features, view.order, view.distinct, view.squared, view.n_rows,
+        data.effective_rows, view.shift, scale, data.minimum, data.maximum, constant,
+        data.feature_names, powers=view.powers, cubed=view.cubed, two_squares=view.two_squares,
+    )  # fmt: skip
+    _check_spread(moments, data.feature_names)
+    return moments
+
+
+def _check_spread(moments: StandardMoments, feature_names: Sequence[str] | None) -> None:
+    """Raise where a column varies so little that its variance is no float64 number."""
+    # Below about 1e-316 the exact sums see no spread; the bounds do.
+    spread = np.where(moments.constant, moments.maximum - moments.minimum, moments.scale)
+    small = np.flatnonzero((spread > 0) & (spread < _SMALLEST_DEVIATION))
+    if small.size:
+        column = int(small[0])
+        size = max(abs(moments.minimum[column]), abs(moments.maximum[column]))
+        unit = 10.0 ** min(300, -int(np.log10(spread[column])))
+        raise InputError(
+            f"columns to be fitted must have a standard deviation of at least "
+            f"{_SMALLEST_DEVIATION:g}, since variances are its square; "
+            f"{column_label(column, feature_names)} has {spread[column]:.3g}, and values up to "
+            f"{size:.3g}. Rescale the column: multiply it by a constant such as {unit:g}."
+        )
+
+
+def feature_blocks(blocks: Any, schema: Schema | None, has_rows: bool = True) -> Any:
+    """Blocks of columns, by number or name, as blocks of features by number.
+
+    Joined columns with missing cells need passes over the rows.
+    """
+    if schema is None or blocks is None or isinstance(blocks, str):
+        return blocks
+    joined = blocks_from(blocks, schema.n_columns, schema.column_names).joined
+    for number in (j for block in joined for j in block):
+        column, label = schema.columns[number], column_label(number, schema.column_names)
+        if column.family != GAUSSIAN:
+            raise InputError(
+                f"columns of a block must be gaussian; {label} is {column.family}. Take it out of "
+                "the block."
+            )
+        if column.has_missing and not has_rows:
+            raise InputError(
+                f"from moments alone, columns of a block must have no missing cells; {label} has "
+                f"some. Take it out of the block, drop such rows: missing='drop', or {NEED_ROWS}."
+            )
+    return [[schema.features_of(j)[0] for j in block] for block in joined]
+
+
+# -- rows → moments ---------------------------------------------------------------------------
+
+
+def summary_of(rows: Rows, order: int, squared_order: int, n_threads: int) -> MomentSummary:
+    """Summary of rows in one pass."""
+    names = rows.feature_names if rows.schema is None else None
+    empty = MomentSummary(
+        rows.n_features, order, names, squared_order, n_threads=n_threads, schema=rows.schema
+    )
+    summary: MomentSummary = rows.summarize_into(empty)
+    return summary
+
+
+def summarized(
+    data: Any, order: int, n_threads: int, most_squared: int = 2
+) -> tuple[StandardMoments, MomentSummary]:
+    """Standardized moments of rows up to `order`, in one pass, and the summary of the rows.
+
+    Squares are multiplied by up to `most_squared` other features.
+    """
+    rows = rows_of(data)
+    squared_order = max(0, min(most_squared, order - 1))
+    summary = summary_of(rows, order, squared_order, n_threads)
+    moments = moments_of(summary)
+    assert moments is not None
+    if rows.row_counts is not None:
+        moments = replace(moments, counted=rows.n_counted)
+        if rows.is_frequency:
+            n = rows.row_counts.sum()
+            moments = replace(moments, n_rows=int(n), n_effective=float(n))
+    return moments, summary
