@@ -343,16 +343,17 @@ def rows_to_predict(schema: Schema, data: Any, owner: str, unseen: Unseen = "err
     level, where all cells are at hand.
     """
     if isinstance(data, TableRows):
-        return rows_with(schema, data, owner, data.missing == "drop")
+        rows = data.with_missing("model") if data.missing == "error" else data
+        return rows_with(schema, rows, owner, data.missing == "drop")
     names = schema.column_names
     sources = open_table(data, READ_ALL, names)
     if not isinstance(sources[0], MemoryTable):
-        rows = Reading(by_name=True).open(sources, expected=names)
+        rows = Reading(by_name=True).open(sources, "model", names)
         warn_of_header(sources, names)
         return rows_with(schema, rows, owner)
     source = sources[0]
     places = schema.places_in(source.column_names, source.n_columns, owner, source.name)
-    rows = Reading(columns=places).open(sources)
+    rows = Reading(columns=places).open(sources, "model")
     if unseen == "missing":
         for batch in source.batches(places):
             warn_of_unknown(schema.columns, batch.columns)
