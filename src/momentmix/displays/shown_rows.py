@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -55,10 +56,18 @@ def shown_rows(mixture: Mixture, rows: Any, most: int) -> ShownRows:
         table = thinned(opened(mixture, rows).blocks(), most)
         return ShownRows(table, Encoded(table, None))
     schema = mixture.schema
-    blocks = (np.hstack([x, np.zeros((len(x), schema.n_columns)) if gaps is None else gaps])
-              for x, gaps in encoded_rows(schema, rows))  # fmt: skip
-    features, left_out = np.hsplit(thinned(blocks, most), [schema.n_features])
+    features, left_out = np.hsplit(
+        thinned(map(_with_gaps, encoded_rows(schema, rows), repeat(schema.n_columns)), most),
+        [schema.n_features],
+    )
     return _of_features(mixture, Encoded(features, left_out > 0 if left_out.any() else None))
+
+
+def _with_gaps(encoded: Encoded, n_columns: int) -> Float:
+    """Features, and beside them which cells are left out."""
+    features, left_out = encoded
+    gaps = np.zeros((len(features), n_columns)) if left_out is None else left_out
+    return np.hstack([features, gaps.astype(np.float64)])
 
 
 def _step(n_rows: int, most: int) -> int:

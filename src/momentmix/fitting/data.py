@@ -64,8 +64,9 @@ def table_of(
         return _table_of_summary(data, moments, families, reading, sample_weight)
     asks_nothing = families is None and missing == "error" and reading == READ_ALL
     has_blocks = hasattr(data, "blocks") and hasattr(data, "n_features")
+    notes: tuple[str, ...] = ()
     if asks_nothing and (is_plain_array(data) or has_blocks) and not isinstance(data, TableRows):
-        rows, weights, notes = rows_of(data), sample_weight, ()
+        rows, weights = rows_of(data), sample_weight
     elif has_blocks and not isinstance(data, TableRows):
         raise InputTypeError(
             "families, missing and columns need a table in memory, an array or a data frame, or "

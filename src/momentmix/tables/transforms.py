@@ -74,6 +74,6 @@ def check_range(numbers: Array, transform: str, where: Callable[[int], str]) -> 
         row = int(np.argmax(wrong))
         raise InputError(
             f"numbers of a {transform} column must be greater than {_ENDS[transform]}; "
-            f"{where(row)}, is {float(numbers[row]):.17g}. Correct the cell or set it to missing; or "
-            f"take the column as {_OTHERS[transform]} in families."
+            f"{where(row)}, is {float(numbers[row]):.17g}. Correct the cell or set it to missing; "
+            f"or take the column as {_OTHERS[transform]} in families."
         )
