@@ -148,7 +148,7 @@ class CsvFile(FileSource):
                 for block in blocks:
                     for skipped in range(max(0, given - n_good), block.num_rows, BATCH_ROWS):
                         piece = block.slice(skipped, BATCH_ROWS)
-                        yield Batch(given, piece.num_rows, piece.columns)
+                        yield Batch(given, piece.num_rows, piece.columns[:-1])
                         given += piece.num_rows
                     n_good += block.num_rows
                 return
@@ -164,7 +164,7 @@ class CsvFile(FileSource):
                 blocks.close()
 
     def _blocks(self, kinds: Sequence[tuple[int, str]]) -> Generator[Any, None, None]:
-        """Rows as pyarrow parses them, in stretches of the text."""
+        """Rows as pyarrow parses them, in stretches of the text; the last column comes after them."""
         import pyarrow
         from pyarrow import csv as arrow_csv
 
@@ -193,7 +193,7 @@ class CsvFile(FileSource):
                 decimal_point=self.dialect.decimal,
             ),
         }
-        held, end = None, None
+        held = None
         with closing(file), arrow_csv.open_csv(pyarrow.PythonFile(file, "r"), **options) as reader:
             for block in reader:
                 if file.may_repeat and self.repeated:
@@ -203,9 +203,9 @@ class CsvFile(FileSource):
                     continue
                 if held is not None:
                     yield held
-                held, end = self._converted(block, kinds), block.column(str(last))[-1]
-        assert held is not None and end is not None
-        if end.as_py():
+                held = self._converted(block, kinds)
+        assert held is not None
+        if held.columns[-1][-1].as_py():
             raise ValueError(_WRONG_LINE)  # the line after the last one is part of a quoted field
         self._text = file.digest.hexdigest()
         yield held.slice(0, held.num_rows - 1)
@@ -217,19 +217,19 @@ class CsvFile(FileSource):
         return [(i, "text" if k in as_text else kinds[k]) for k, i in enumerate(columns)]
 
     def _converted(self, block: Any, kinds: Sequence[tuple[int, str]]) -> Any:
-        """The columns asked for; those of numbers that were read as text are converted."""
+        """The columns asked for, of which those read as text are converted, and the last one."""
         from pyarrow import RecordBatch, compute, types
 
         convert = {"number": self.dialect.numbers, "bool": self.dialect.bools}
         columns = []
-        for i, kind in kinds:
+        for i, kind in [*kinds, (self.n_columns - 1, "text")]:
             column = block.column(str(i))
             if kind != "text" and types.is_string(column.type):
                 column = convert[kind](column)
             elif kind == "number" and compute.any(compute.is_nan(column)).as_py():
                 raise ValueError("NaN")  # it may be "nan(1)", which is a number for pyarrow
             columns.append(column)
-        return RecordBatch.from_arrays(columns, names=[str(i) for i, _ in kinds])
+        return RecordBatch.from_arrays(columns, names=[""] * len(columns))
 
     # -- line by line -------------------------------------------------------------------------
 

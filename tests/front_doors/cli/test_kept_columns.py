@@ -68,13 +68,13 @@ def test_types_stay_in_parquet(frame, momentmix, truth):
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "feather", "jsonl"])
 def test_columns_of_the_model_are_copied_as_they_are_written(frame, momentmix, truth, ending):
-    frame = frame[["a", "b", "c"]][:20].round(1)
+    frame = frame[["a", "b", "c"]][:20].map(lambda x: round(x, 1))
     frame.to_csv("some.csv", index=False, float_format="%.3f")
     frame.to_parquet("some.parquet")
     frame.to_feather("some.feather")
     frame.to_json("some.jsonl", orient="records", lines=True)
     found = lines(momentmix("predict", "model.json", f"some.{ending}", "--keep", "c,a").out)[1:]
-    written = "%.3f" if ending == "csv" else "%s"
+    written = "%.3f" if ending == "csv" else "%g"
     columns = frame["c"], frame["a"], truth.predict(frame)
     expected = [[written % c, written % a, str(k)] for c, a, k in zip(*columns, strict=True)]
     assert found == expected
@@ -178,7 +178,7 @@ def test_other_text_than_utf_8_is_refused_by_line(frame, momentmix):
         file.write("id,a,b,c\nx,1,2,3\nZürich,1,2,3\n".encode("latin-1"))
     assert momentmix("predict", "model.json", "latin.csv").code == 0
     done = momentmix("predict", "model.json", "latin.csv", "--keep", "id", "-o", "out.csv")
-    assert (done.code, "latin.csv, line 3 is not UTF-8" in done.err) == (65, True), done
+    assert (done.code, "latin.csv, line 3, column 'id' is not UTF-8" in done.err) == (65, True), done
     assert "iconv" in done.err
     assert not os.path.exists("out.csv")
 
