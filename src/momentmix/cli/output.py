@@ -51,7 +51,6 @@ WORDS = {
     "Use rollup() to bring both to common ones": "Bring both to common ones with --rollup",
     "use forget()": "use `momentmix forget`",
     "Use the summary that it was fitted to": "Give the data that it was fitted to",
-    "to mm.summarize or mm.fit, so": "so",
     ", or use with_variance_floor()": "",
     "exclude=": "--exclude",
     "refine=None": "--refine none",

@@ -345,15 +345,17 @@ def rows_to_predict(schema: Schema, data: Any, owner: str, unseen: Unseen = "err
     check_unseen(unseen)
     names = schema.column_names
     if isinstance(data, TableRows):
-        rows = rows_with(schema, data, owner, data.missing == "drop")
+        rows = data.with_missing("model") if data.missing == "error" else data
+        rows = rows_with(schema, rows, owner, data.missing == "drop")
     else:
         sources = open_table(data, READ_ALL, names)
         first = sources[0]
         if isinstance(first, MemoryTable):
             places = schema.places_in(first.column_names, first.n_columns, owner, first.name)
-            rows = _encoded_by(schema, Reading(columns=places).open(sources))
+            rows = _encoded_by(schema, Reading(columns=places).open(sources, "model"))
         else:
-            rows = rows_with(schema, Reading(by_name=True).open(sources, expected=names), owner)
+            opened = Reading(by_name=True).open(sources, "model", names)
+            rows = rows_with(schema, opened, owner)
             warn_of_header(sources, names)
     if unseen == "missing" and (head := rows.head()) is not None:
         warn_of_unknown(schema.columns, head)

@@ -195,3 +195,26 @@ def test_equal_files_count_once_unless_told_otherwise(tmp_path, monkeypatch, mom
     assert (done.code, "b.npy holds the same bytes" in done.err) == (65, True)
     assert momentmix("summarize", "a.npy", "b.npy", "-o", "out.mms", "--by-name").code == 0
     assert mm.MomentSummary.load("out.mms").n_rows == 6
+
+
+def test_standard_input_that_is_piped_again(folder, momentmix, monkeypatch):
+    rows = (folder / "data" / "b.csv").read_bytes()
+    options = ["--checkpoint", "state", "--every", "0", "--part-rows", "300", "--missing", "drop"]
+    assert momentmix("summarize", "-", "-o", "all.mms", *options, stdin=rows).code == 0
+    save, places = Checkpoint.save, []
+
+    def stop(self, path):
+        save(self, path)
+        places.append(self.row)
+        if len(places) == 4:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "save", stop)
+        momentmix("summarize", "-", "-o", "x.mms", *options, stdin=rows)
+    assert (places, os.path.exists("x.mms")) == ([300, 600, 900, 1200], False)
+    done = momentmix("summarize", "-", "-o", "x.mms", *options, stdin=rows + b"1,2,3,4,5,6\n")
+    assert (done.code, "state belongs to another input" in done.err) == (65, True), done
+    done = momentmix("summarize", "-", "-o", "x.mms", *options, "--json", stdin=rows)
+    assert (done.code, json.loads(done.out)["resumed_at_row"]) == (0, 1200)
+    assert Path("x.mms").read_bytes() == Path("all.mms").read_bytes()
