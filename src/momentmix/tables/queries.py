@@ -164,7 +164,7 @@ class _Run:
         """The first batch with rows, which is given again; None if there is none."""
         first = next((batch for batch in self.batches if batch.num_rows), None)
         if first is not None:
-            self.batches = chain([first], self.batches)
+            self.batches = (x for part in ([first], self.batches) for x in part)
         return first
 
     def close(self) -> None:
