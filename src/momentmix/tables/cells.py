@@ -129,11 +129,13 @@ def cells_of(column: Any, holder: str, nulls: Collection[str] = ()) -> Cells:
             order = "ordered" if column.type.ordered else "declared"
         else:
             column = column.dictionary_encode()
-        codes, valid = arrow_numbers(column.indices)
+        indices, valid = arrow_numbers(column.indices)
+        codes = indices.astype(np.int64)
+        if valid is not None:
+            codes[~valid] = MISSING
         if not len(column.dictionary):  # nulls only; their codes are arbitrary
-            codes, valid = np.full(len(column), MISSING), None
-        codes = codes if valid is None else np.where(valid, codes, MISSING)
-        return labeled(codes.astype(np.int64), column.dictionary.to_pylist(), order, nulls)
+            codes[:] = MISSING
+        return labeled(codes, column.dictionary.to_pylist(), order, nulls)
     if types.is_decimal(column.type) or types.is_null(column.type):
         column = column.cast(float64())
     array, valid = arrow_numbers(column)
@@ -247,7 +249,8 @@ def _categories(codes: Any, labels: Sequence[Any], order: str, label: str) -> Ce
 
 def _of_values(column: Any, label: str) -> Cells:
     """A column that NumPy makes an array of."""
-    array = plain_array(column.to_numpy() if hasattr(column, "to_numpy") else column)
+    column = column.to_numpy() if hasattr(column, "to_numpy") else column
+    array = plain_array(column)
     if array.dtype.kind in "US" and not isinstance(column, np.ndarray):
         array = np.array(column, dtype=object)  # numbers beside text stay numbers
     if array.ndim != 1:

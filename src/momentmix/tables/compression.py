@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import re
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -21,8 +20,6 @@ _FIRST_BYTES = {
     "xz": re.compile(rb"\xfd7zXZ\0"),
     "zstd": re.compile(rb"\x28\xb5\x2f\xfd"),
 }
-# What is raised for bytes that are not as they should be, beside those that are no OSError.
-_OWN_ERRORS = {"xz": ("lzma", "LZMAError"), "zip": ("zipfile", "BadZipFile")}
 
 
 def split_packing(name: str) -> tuple[str, str]:
@@ -97,16 +94,11 @@ class Unpacked(io.RawIOBase):
     @contextmanager
     def _refuse_damaged(self) -> Iterator[None]:
         """Turn what is said of bytes that cannot be unpacked into an `InputError`."""
-        errors: tuple[type[Exception], ...] = (EOFError, OSError, zlib.error)
-        if self._packing in _OWN_ERRORS:
-            module, error_name = _OWN_ERRORS[self._packing]
-            errors += (getattr(import_module(module), error_name),)
-        if self._packing == "zip":
-            errors += (NotImplementedError, RuntimeError)  # methods; a password
         try:
             yield
-        except errors as error:
-            if getattr(error, "errno", None) is not None:
+        except Exception as error:  # each module has its own for damaged bytes
+            is_other = isinstance(error, InputError | MemoryError | ImportError)
+            if is_other or getattr(error, "errno", None) is not None:
                 raise  # of the system, not of the bytes
             raise InputError(
                 f"{self._name} is not a whole {self._packing} file: {error}. Compress or copy it "

@@ -65,10 +65,11 @@ class CsvFile(FileSource):
             lines.clear()
             rows = self._first_rows(records)
         self._decide_header(rows, first.strip(), lines)
-        header = first if self.column_names is not None else ""
-        self.header_bytes = header.encode("utf-8", "surrogateescape")
+        self.header_bytes = b""
         if self.column_names is None:
             rows = [list(self.first_line), *rows]
+        else:
+            self.header_bytes = first.encode()
         self._kinds = kinds_of(rows, self.n_columns, self.dialect)
 
     def open_text(self) -> Any:
@@ -103,13 +104,11 @@ class CsvFile(FileSource):
 
     def _first_rows(self, records: Iterator[tuple[int, list[str]]]) -> list[list[str]]:
         """The fields of some lines, from which the columns are known."""
-        rows = []
-        with suppress(InputError):  # is raised again where the line is read
-            for _, fields in islice(
-                records, max(1, min(_LOOKED_AT, _MOST_FIELDS // self.n_columns))
-            ):
-                rows.append(fields)
-        return [fields for fields in rows if len(fields) == self.n_columns]
+        rows, most = [], max(1, min(_LOOKED_AT, _MOST_FIELDS // self.n_columns))
+        with suppress(InputError):  # the line is refused when it is read
+            for _, fields in islice(records, most):
+                rows += [fields] if len(fields) == self.n_columns else []
+        return rows
 
     def _decide_header(self, rows: list[list[str]], first: str, lines: list[str]) -> None:
         """Take the first line for names or for a row."""
@@ -142,9 +141,9 @@ class CsvFile(FileSource):
         self, columns: Sequence[int], start: int = 0, as_text: Sequence[int] = ()
     ) -> Iterator[Batch]:
         """Batches from row `start` on."""
-        given = start
+        given, kinds = start, {i: self._kind_read(i, as_text) for i in columns}
         while True:
-            n_good, blocks = 0, self._blocks(columns, as_text)
+            n_good, blocks = 0, self._blocks(kinds)
             try:
                 for block in blocks:
                     for skipped in range(max(0, given - n_good), block.num_rows, BATCH_ROWS):
@@ -157,19 +156,20 @@ class CsvFile(FileSource):
                 if isinstance(error, InputError):
                     raise
                 if self._careful or _WRONG_LINE in str(error):
-                    self._refuse(n_good, columns, as_text, str(error).partition("\n")[0])
+                    self._check_lines(n_good, kinds)
+                    reason = str(error).partition("\n")[0]
+                    raise InputError(f"{self.name} cannot be read: {reason}") from None
                 self._careful = True
             finally:
                 blocks.close()
 
-    def _blocks(self, columns: Sequence[int], as_text: Sequence[int]) -> Generator[Any, None, None]:
+    def _blocks(self, asked: dict[int, str]) -> Generator[Any, None, None]:
         """Rows as pyarrow parses them, in stretches of the text; the last column is among them."""
         import pyarrow
         from pyarrow import csv as arrow_csv
 
         last, careful, file = self.n_columns - 1, self._careful, _Rows(self)
-        kinds = {i: self._kind_read(i, as_text) for i in columns}
-        kinds.setdefault(last, "unread")
+        kinds = {**asked, last: asked.get(last, "unread")}
         text = pyarrow.string()
         types = {"unread": pyarrow.binary(), "text": pyarrow.dictionary(pyarrow.int32(), text)}
         types["number"] = text if careful else pyarrow.float64()
@@ -195,16 +195,18 @@ class CsvFile(FileSource):
         with closing(file), arrow_csv.open_csv(pyarrow.PythonFile(file, "r"), **options) as reader:
             for block in reader:
                 if file.may_repeat and self.repeated:
-                    self._refuse_repeated()
+                    self._check_lines(0, asked)
+                    self.repeated = b""  # there is none, where a line in quotes looks like it
+                if not block.num_rows:
+                    continue
                 if held is not None:
                     yield held
-                held = (
-                    self._converted(block, [*kinds.values()], careful) if block.num_rows else held
-                )
+                held = self._converted(block, [*kinds.values()], careful)
+        assert held is not None
         if held.column(str(last))[-1].as_py():
             raise ValueError(_WRONG_LINE)  # the line after the last one is part of a quoted field
-        self._text = file.hexdigest()
-        yield held[:-1]
+        self._text = file.digest.hexdigest()
+        yield held.slice(0, held.num_rows - 1)
 
     def _kind_read(self, column: int, as_text: Sequence[int]) -> str:
         kind = self._kinds[column].kind
@@ -220,8 +222,10 @@ class CsvFile(FileSource):
                 if kind == "number" and compute.any(compute.is_nan(column)).as_py():
                     raise ValueError("NaN")  # it may be "nan(1)", which is a number for pyarrow
             return block
-        convert = {"number": self.dialect.numbers, "bool": self.dialect.bools, "text": lambda x: x}
-        columns = [convert[kind](x) for x, kind in zip(block.columns, kinds, strict=True)]
+        convert = {"number": self.dialect.numbers, "bool": self.dialect.bools}
+        columns = [
+            convert.get(kind, lambda x: x)(x) for x, kind in zip(block.columns, kinds, strict=True)
+        ]
         return RecordBatch.from_arrays(columns, names=block.schema.names)
 
     # -- line by line -------------------------------------------------------------------------
@@ -300,24 +304,13 @@ class CsvFile(FileSource):
             'remove the stray ".'
         )
 
-    def _refuse_repeated(self) -> None:
-        """Raise where a line is the header again; there may be none where one looks like it."""
-        with closing(self._records()) as records:
-            for number, fields in islice(records, 1, None):
-                self._check_line(number, fields)
-        self.repeated = b""
-
-    def _refuse(
-        self, n_good: int, columns: Sequence[int], as_text: Sequence[int], reason: str
-    ) -> NoReturn:
+    def _check_lines(self, n_good: int, kinds: dict[int, str]) -> None:
         """Raise for the first line that is wrong after so many good rows."""
-        kinds = {i: self._kind_read(i, as_text) for i in columns}
         with closing(self._records()) as records:
             for number, fields in islice(records, n_good + (self.column_names is not None), None):
                 self._check_line(number, fields)
                 for column, kind in kinds.items():
                     self._check_field(number, column, kind, fields[column])
-        raise InputError(f"{self.name} cannot be read: {reason}")
 
     def _check_line(self, number: int, fields: list[str]) -> None:
         if self.repeated and tuple(field.strip() for field in fields) == self.first_line:
@@ -341,24 +334,21 @@ class CsvFile(FileSource):
                 raise InputError(f"{place} is not UTF-8; convert it: iconv -t utf-8.")
             return
         key = column if self.column_names is None else self.column_names[column]
-        levels = (
-            f"families={{{key!a}: 'categorical'}} (--families), or a list of the levels as text"
-        )
-        if kind == "bool":
-            if text in (*TRUE, *FALSE, *self.nulls):
-                return
+        if kind == "bool" and text not in (*TRUE, *FALSE, *self.nulls):
             raise InputError(
                 f"{place}: {text[:60]!a} is no level of the column, which has 'false', 'true'. "
-                f"Correct the cell, or take the column as categories: {levels}."
+                f"Correct the cell, or list the levels as text: families={{{key!a}: ['false', "
+                "'true', …]} (--families)."
             )
-        if self.dialect.number(text) is not None:
+        if kind == "bool" or self.dialect.number(text) is not None:
             return
         cures = self.dialect.cures(text)
         cure = " ".join(f"{'If it' if len(cures) > 1 else 'It'} {cure}." for cure in cures)
         cure = cure or (
             "Repair the line; name the text in na_values (--na-values) if it stands for a missing "
             "cell; leave the column out with exclude= (--exclude); or take it as categories: "
-            f"{levels} where the first rows hold numbers only."
+            f"families={{{key!a}: 'categorical'}} (--families), or a list of the levels as text "
+            "where the first rows hold numbers only."
         )
         raise InputError(f"{place}: {text[:60]!a} is not a number. {cure}")
 
@@ -372,12 +362,14 @@ class _Rows(io.RawIOBase):
     ----------
     may_repeat : bool
         Whether a line so far may be the header again.
+    digest : TextDigest
+        Of the text so far, with the header.
     """
 
     may_repeat = False
 
     def __init__(self, source: CsvFile) -> None:
-        self._source, self._digest, self._lock = source, TextDigest(), Lock()
+        self._source, self.digest, self._lock = source, TextDigest(), Lock()
         self._pieces: Generator[bytes, None, None] | None = None
 
     def readable(self) -> bool:
@@ -398,28 +390,23 @@ class _Rows(io.RawIOBase):
             super().close()
 
     def _read(self, size: int) -> Generator[bytes, None, None]:
+        """Stretches of the text, none of which ends between CR and LF."""
         source, again = self._source, self._source.repeated
-        pattern = re.compile(rb"[\r\n]%b[ \t]*[\r\n]" % re.escape(again))
-        skipped, carried, looked_at = len(source.header_bytes), b"", b"\n"
+        pattern = re.compile(rb"[\r\n][ \t]*%b[ \t]*[\r\n]" % re.escape(again))
+        skipped, carried, looked_at, mark = len(source.header_bytes), b"", b"\n", b"\xef\xbb\xbf"
         yield b"\n"  # a mark in the first field is not that of the file, which pyarrow would skip
         with source.open_text() as file:
-            data = file.read(size).removeprefix(b"\xef\xbb\xbf")
-            while data:
+            while data := file.read(size):
+                data, mark = carried + data.removeprefix(mark), b""
+                carried = b"\r" if data.endswith(b"\r") else b""
+                data = data.removesuffix(b"\r")
+                self.digest.add(data)
                 text, skipped = data[skipped:], max(0, skipped - len(data))
                 if again:
                     looked_at = looked_at[-len(again) - 64 :] + text
-                    found = again in looked_at and pattern.search(looked_at)
-                    self.may_repeat = self.may_repeat or bool(found)
+                    self.may_repeat |= again in looked_at and bool(pattern.search(looked_at))
                 if text:
                     yield text
-                data = carried + data  # TextDigest takes no text that ends between CR and LF
-                carried = b"\r" if data.endswith(b"\r") else b""
-                self._digest.add(data.removesuffix(b"\r"))
-                data = file.read(size)
-        self._digest.add(carried)
-        self.may_repeat = self.may_repeat or bool(again and pattern.search(looked_at + b"\n"))
+        self.digest.add(carried)
+        self.may_repeat |= bool(again and pattern.search(looked_at + b"\n"))
         yield f'\n{source.delimiter * (source.n_columns - 1)}""'.encode()
-
-    def hexdigest(self) -> str:
-        """The digest of the text, when all of it has been read."""
-        return self._digest.hexdigest()

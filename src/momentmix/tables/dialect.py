@@ -71,20 +71,21 @@ class Dialect:
             return NULLS
         return tuple(dict.fromkeys(("", *(text.strip() for text in self.na_values))))
 
-    # Patterns that Python and pyarrow (RE2) read. pyarrow takes the same numbers, and "nan(1)".
-
     @cached_property
     def _grouped(self) -> str:
-        """A number with marks between thousands, or hundreds of thousands as in India."""
+        """Pattern of a number with marks between thousands, or hundreds of thousands as in India.
+
+        Both Python and pyarrow (RE2) read it.
+        """
         mark, point = re.escape(self.thousands or ""), re.escape(self.decimal)
         groups = f"[0-9]{{1,3}}(?:{mark}[0-9]{{2,3}})*{mark}[0-9]{{3}}"
         return f"^[+-]?{groups}(?:{point}[0-9]*)?(?:[eE][+-]?[0-9]+)?$"
 
     @cached_property
     def _ungrouped(self) -> str:
-        """A number without such marks."""
+        r"""Pattern of a number without such marks, in which ``\d`` is any digit, as for Python."""
         point = re.escape(self.decimal)
-        digits = f"(?:[0-9]+(?:{point}[0-9]*)?|{point}[0-9]+)(?:[eE][+-]?[0-9]+)?"
+        digits = rf"(?:\d+(?:{point}\d*)?|{point}\d+)(?:[eE][+-]?\d+)?"
         return f"^[+-]?(?:{digits}|(?i:inf|infinity|nan))$"
 
     def plain(self, text: str) -> str:
@@ -109,17 +110,20 @@ class Dialect:
         ValueError
             Where one of them is something else.
         """
-        from pyarrow import compute, float64
+        from pyarrow import ArrowInvalid, array, compute, float64
 
         text = self._trimmed(fields)
         if self.thousands is not None:
             plain = compute.replace_substring(text, self.thousands, "")
             text = compute.if_else(compute.match_substring_regex(text, self._grouped), plain, text)
-        are_numbers = compute.match_substring_regex(text, self._ungrouped)
-        if not compute.all(are_numbers, min_count=0).as_py():
+        pattern = self._ungrouped.replace(r"\d", r"\p{Nd}")
+        if not compute.all(compute.match_substring_regex(text, pattern), min_count=0).as_py():
             raise ValueError("a field is not a number")
-        text = compute.utf8_ltrim(compute.replace_substring(text, self.decimal, "."), "+")
-        return text.cast(float64())
+        text = compute.replace_substring(text, self.decimal, ".")
+        try:
+            return text.cast(float64())
+        except ArrowInvalid:  # of other digits than 0 to 9
+            return array([None if x is None else float(x) for x in text.to_pylist()], float64())
 
     def bools(self, fields: Any) -> Any:
         """The same for true and false."""

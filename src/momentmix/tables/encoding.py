@@ -15,6 +15,7 @@ from momentmix.native import code, readable
 from momentmix.parallel import map_in_order, usable_cores
 from momentmix.tables.cells import Cells
 from momentmix.tables.column import POISSON, Column
+from momentmix.tables.dialect import FALSE, TRUE
 from momentmix.tables.transforms import check_range, restored
 from momentmix.tables.validation import in_range, out_of_range
 
@@ -23,6 +24,7 @@ _SHARE = 1 << 16  # rows that are worth a thread
 _HAS_SEEN, _HAS_LEVELS = 1, 2  # the same in native/encoding.h
 _LARGEST_COUNT = 2.0**53  # float64 holds all integers up to it
 _UNKNOWN = -2  # the code of a label that is no level
+_BOOLS = {**dict.fromkeys(FALSE, 0), **dict.fromkeys(TRUE, 1)}
 _LEFT_OUT = -3  # that of one which is left out of the density, whatever the column's model
 
 Unseen = Literal["error", "missing"]
@@ -140,6 +142,8 @@ def _numbers_or_codes(column: Column, cells: Cells) -> Float | None:
     if cells.labels is not None:
         unknown = _UNKNOWN if column.other is None else column.levels.index(column.other)
         places = {level: i for i, level in enumerate(column.levels)}
+        if column.levels == (False, True):
+            places |= _BOOLS  # as CSV has them
         known = [places.get(name, unknown) for name in cells.labels]
         return np.array([*known, np.nan])[cells.values]
     if column.levels != tuple(range(len(column.levels))) or column.other is not None:
@@ -275,6 +279,8 @@ def _codes(levels: tuple[Any, ...], cells: Cells) -> Array:
     """The number of the level of each cell, −1 where it is missing, −2 where it is none."""
     if cells.labels is not None:
         places = {level: i for i, level in enumerate(levels)}
+        if levels == (False, True):
+            places |= _BOOLS  # as CSV has them
         known = [places.get(name, _UNKNOWN) for name in cells.labels]
         return np.array([*known, -1], dtype=np.int64)[cells.values]
     if isinstance(levels[0], str):

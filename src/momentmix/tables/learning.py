@@ -333,7 +333,7 @@ def rows_with(
     """
     name = rows.sources[0].name
     rows = rows.selected(schema.places_in(rows.column_names, len(rows.kinds), owner, name))
-    return _encoded_by(schema, rows, owner, drops)
+    return _encoded_by(schema, rows, drops)
 
 
 def rows_to_predict(schema: Schema, data: Any, owner: str, unseen: Unseen = "error") -> TableRows:
@@ -356,7 +356,7 @@ def rows_to_predict(schema: Schema, data: Any, owner: str, unseen: Unseen = "err
     if unseen == "missing":
         for batch in source.batches(places):
             warn_of_unknown(schema.columns, batch.columns)
-    return _encoded_by(schema, rows, owner)
+    return _encoded_by(schema, rows)
 
 
 def encoded_blocks(
@@ -373,21 +373,16 @@ def encoded_blocks(
         raise InputError(f"{rows.sources[0].name} holds no rows.")
 
 
-def _encoded_by(schema: Schema, rows: TableRows, owner: str, drops: bool = False) -> TableRows:
+def _encoded_by(schema: Schema, rows: TableRows, drops: bool = False) -> TableRows:
     """Rows whose columns are those of a schema, as its features."""
-    name, texts = rows.sources[0].name, []
+    texts = []
     for j, (column, kind) in enumerate(zip(schema.columns, rows.kinds, strict=True)):
         has_texts = bool(column.levels) and isinstance(column.levels[0], str)
         place = rows.sources[0].label(rows.columns[0][j])
         if rows.sources[0].nulls:
-            if has_texts:
+            if has_texts or (column.levels == (False, True) and kind.kind != "number"):
                 texts.append(j)
             _check_nulls(column, rows, place)
-        if kind.kind == "text" and not column.levels and not kind.order:
-            raise InputError(
-                f"{name}: {place} is {kind.type}, and {owner} has {column.family} for it. Correct "
-                "the schema, or convert the column."
-            )
     rows = rows.with_texts(texts)
     columns = (replace(column, drops=drops and not column.has_missing) for column in schema.columns)
     return rows.with_schema(Schema(tuple(columns)))

@@ -1,0 +1,362 @@
+"""CSV files: no row is lost or read differently, whatever the text is; errors name the line.
+
+The oracle is Python's csv module on the whole text, which knows nothing of blocks.
+"""
+
+import bz2
+import csv
+import gzip
+import io
+import lzma
+import math
+import os
+import zipfile
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from momentmix.errors import InputError
+from momentmix.tables import csv_file
+from momentmix.tables.csv_file import CsvFile
+from momentmix.tables.dialect import NULLS, Dialect, are_dates
+from momentmix.tables.source import NO_CELL, NUMBER, Kind
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("csv")
+
+
+def opened(folder, text, name="x.csv", **options):
+    path = folder / name
+    path.write_bytes(text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text)
+    return CsvFile(path, Dialect(**options))
+
+
+def read(source, columns=None, start=0, as_text=()):
+    """Rows as lists, and their batches' first rows fit together."""
+    columns = list(range(source.n_columns)) if columns is None else columns
+    rows, expected = [], start
+    for batch in source.batches(columns, start, as_text):
+        assert batch.first_row == expected
+        assert all(len(column) == batch.n_rows for column in batch.columns)
+        expected += batch.n_rows
+        rows += [
+            list(row) for row in zip(*(x.to_pylist() for x in batch.columns), strict=True)
+        ] or [[]] * batch.n_rows
+    return rows
+
+
+# -- any text ---------------------------------------------------------------------------------
+
+
+def oracle(text):
+    """Numbers of the lines in which rows start, and their fields; None if a quote stays open."""
+    reader = csv.reader(io.StringIO(text + "\r\nEND", newline=""))
+    rows, before = [], 0
+    for fields in reader:
+        if fields:
+            rows.append((f"line {before + 1}", fields))
+        before = reader.line_num
+    return rows[:-1] if rows[-1][1] == ["END"] else None
+
+
+SOUP = st.lists(
+    st.sampled_from(
+        [
+            "1",
+            "2.5",
+            ",",
+            ",",
+            '"',
+            '""',
+            "\r",
+            "\n",
+            "\r\n",
+            " ",
+            "x",
+            "é",
+            "\udcff",
+            "\ufeff",
+            "\0",
+        ]
+    ),
+    max_size=40,
+).map("".join)
+
+
+@given(SOUP, st.sampled_from([8, 24, 1 << 22]), st.booleans())
+@example('"temp\r(C)",b\n1,2\n3,4\n5,9\n', 24, True)
+@example("a,b\r1,2\r3,4\n5,6\n7,8\n", 24, True)
+@example('1,""\r', 8, False)
+@example('a\r\n"a,b"\r\nc\r\n"a\r\nb"\r\n', 19, True)  # the last LF alone in a block
+@example('a,b\n1,"2', 1 << 22, True)
+@example("x\n1\n \n   \n2\n", 8, True)
+def test_text_is_read_as_python_reads_it_or_refused(folder, text, block, header):
+    known = oracle(text.removeprefix("\ufeff"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(csv_file, "BLOCK", block)
+        try:
+            source = opened(folder, text, header=header)
+            columns = list(range(source.n_columns))
+            rows = read(source, as_text=columns)
+        except InputError:
+            widths = {len(fields) for _, fields in known or []}
+            stripped = [[field.strip() for field in fields] for _, fields in known or []]
+            repeats = header and stripped[:1] and stripped[0] in stripped[1:]
+            assert len(widths) != 1 or repeats or "\udcff" in text or "\0" in text
+            return
+    assert rows == [fields for _, fields in known[header:]]
+    assert [source.where(i) for i in range(len(rows))] == [line for line, _ in known[header:]]
+    assert read(source, columns[1:], as_text=columns) == [row[1:] for row in rows]
+    assert read(source, columns, len(rows) // 2, columns) == rows[len(rows) // 2 :]
+
+
+ODD = [
+    "1e5", "1E+5", "-1e-5", "1e", "e5", "1.", ".5", "-.5", ".", "+1", "--1", "+-1", "0x10", "1_000",
+    "1e400", "-1e400", "1e-400", "5e-324", "-0", "-0.0", "1,5", "1.234,5", "1,234.5", "12,34",
+    "1'000", "inf", "-inf", "Infinity", "INF", "infinit", "nan(1)", "-nan", "+nan", "nAn", " 1",
+    "1 ", "\t2", "\u00a03", " NA", "NA ", " ", '"1.5"', '"NA"', '""', '" 1 "', '" NA "', '"1"2',
+    '1"2', ' "1"', '"1" ', "true", "x", "١٢", "1\u00b2", "1d5", "1f", "0.1e1.5", "\x00", "1\x00",
+    "９", "−1", "9007199254740993", "0.1000000000000000055511151231257827", "\ufeff1",
+    "2.2250738585072011e-308", "1.7976931348623159e308", "1" * 400, "0." + "0" * 400 + "1", "1 2",
+]  # fmt: skip
+DIALECTS = [
+    {"delimiter": ";"},
+    {"delimiter": ";", "decimal": ","},
+    {"delimiter": ";", "thousands": ","},
+    {"delimiter": "\t", "decimal": ",", "thousands": "."},
+    {"delimiter": "|", "thousands": "'", "na_values": ("x",)},
+]
+
+
+def python_number(field, dialect):
+    """What Python's float says of a field; None for no number."""
+    text = dialect.plain(field.strip())
+    if field.strip() in dialect.nulls:
+        return math.nan
+    if "_" in text or (dialect.decimal != "." and "." in text):
+        return None
+    try:
+        return float(text.replace(dialect.decimal, "."))
+    except ValueError:
+        return None
+
+
+@pytest.mark.parametrize("options", DIALECTS)
+def test_numbers_are_those_of_python(folder, options):
+    """Each alone, since a refusal says nothing of the others; the error names it."""
+    dialect, mark = Dialect(**options), options["delimiter"]
+    for text in [*ODD, *NULLS]:
+        line = f"1{mark}{text}{mark}2"
+        ((fields),) = csv.reader(io.StringIO(line, newline=""), delimiter=mark)
+        if len(fields) != 3:
+            continue
+        number = python_number(fields[1], dialect)
+        assert [number] == [dialect.number(fields[1])] or math.isnan(number), text
+        source = opened(folder, f"1{mark}1{mark}2\n" * 1001 + line + "\n", header=False, **options)
+        if number is None:
+            with pytest.raises(InputError, match=r"x.csv, line 1002, column 1: .* is not a number"):
+                read(source)
+            continue
+        found = read(source)[-1][1]
+        expected = None if math.isnan(number) else number
+        found = None if found is None or math.isnan(found) else found
+        assert repr(found) == repr(expected), text
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20))
+@example([5e-324, -0.0, 1.7976931348623157e308])
+def test_plain_numbers_are_read_to_the_bit(folder, values):
+    text = "a,b\n" + "".join(f"{value!r},{value:.17e}\n" for value in values)
+    for blank in ("", ",\n", " , NA\n"):  # the last one is read as text
+        rows = np.array(read(opened(folder, text + blank))[: len(values)], dtype=float)
+        assert rows.tobytes() == np.array([values, values]).T.tobytes()
+
+
+# -- columns ----------------------------------------------------------------------------------
+
+
+def test_kinds_of_columns(folder):
+    text = "n,b,t,d,m,e\n1,true,x,2024-01-31,1,\n2, FALSE,y,1.2.2024 08:15,2,NA\n,,NA,,u, \n"
+    source = opened(folder, text)
+    kinds = ["number", "bool", "text", "date", "mixed", "number"]
+    assert [source.kind(i).kind for i in range(6)] == kinds
+    assert (source.kind(0), source.kind(5)) == (NUMBER, NO_CELL)
+    assert source.kind(1) == Kind("bool", "true or false")
+    assert read(source, [0, 1, 2, 3, 5]) == [
+        [1, True, "x", "2024-01-31", None],
+        [2, False, "y", "1.2.2024 08:15", None],
+        [None, None, "NA", "", None],
+    ]
+    assert read(source, [5, 0, 1], as_text=[1, 5]) == [
+        ["", 1, "true"],
+        ["NA", 2, " FALSE"],
+        [" ", None, ""],
+    ]
+    assert read(source, []) == [[], [], []]
+    text_type = pa.dictionary(pa.int32(), pa.string())
+    (batch,) = source.batches([2, 1, 0])
+    assert [x.type for x in batch.columns] == [text_type, pa.bool_(), pa.float64()]
+    with pytest.raises(InputError, match=r"line 4, column 'm': 'u' is not a number\. Repair"):
+        read(source, [4])
+    assert are_dates(["2024-01-31"])
+
+
+def test_batches_have_at_most_so_many_rows(folder, monkeypatch):
+    monkeypatch.setattr(csv_file, "BATCH_ROWS", 1000)
+    source = opened(folder, "a\n" + "1\n" * 3500)
+    assert [batch.n_rows for batch in source.batches([0])] == [1000, 1000, 1000, 500]
+    assert [batch.first_row for batch in source.batches([0], 1234)] == [1234, 2234, 3234]
+
+
+def test_integers_beyond_float64(folder):
+    source = opened(
+        folder, "a;b\n1;+9 007 199 254 740 993\n-12;1e17\n", thousands=" ", delimiter=";"
+    )
+    assert source.large_integer(0, 1) == 2**53 + 1
+    assert source.large_integer(1, 0) == 12
+    assert source.large_integer(1, 1) is None
+    assert source.field(0, 1) == "+9 007 199 254 740 993"
+
+
+# -- the whole file ---------------------------------------------------------------------------
+
+PACKED = {
+    "x.csv": lambda data: data,
+    "x.csv.gz": gzip.compress,
+    "x.csv.bz2": bz2.compress,
+    "x.CSV.XZ": lzma.compress,
+    "x.csv.zst": lambda data: pa.compress(data, "zstd", asbytes=True),
+}
+
+
+def zipped(data):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("x.csv", data)
+    return buffer.getvalue()
+
+
+def test_contents_are_those_of_the_text(folder, monkeypatch):
+    """Whatever ends the lines, packs them and cuts them; other text has others."""
+    lines = ["a,b", *(f"{i},{i / 7}" for i in range(2000))]
+    found = set()
+    for end in ("\n", "\r\n", "\r"):
+        for name, pack in {**PACKED, "x.csv.zip": zipped}.items():
+            monkeypatch.setattr(csv_file, "BLOCK", 997 if end == "\r\n" else 1 << 22)
+            text = "\ufeff" * (end == "\r") + end.join(lines) + end * (name == "x.csv.gz")
+            source = opened(folder, pack(text.encode()), name)
+            if end == "\r\n":
+                assert next(source.batches([0])).first_row == 0
+                assert source.contents() is None
+            assert read(source, [0])[1999] == [1999]
+            found.add(source.contents())
+    ((digest, is_exact),) = found
+    assert is_exact
+    other = opened(folder, "\n".join([*lines[:-1], "1999,7"]))
+    assert len(read(other)) == 2000
+    assert other.contents()[0] != digest
+    empty = opened(folder, "a,b\n")
+    assert read(empty) == []
+    assert empty.contents() is not None
+
+
+def test_a_pass_that_stops_early_leaves_no_file_open(folder):
+    source = opened(folder, gzip.compress(b"a,b\n" + b"1,2\n" * 3_000_000), "x.csv.gz")
+    before = os.listdir("/proc/self/fd") if os.path.exists("/proc/self/fd") else []
+    for _ in range(5):
+        batches = source.batches([0, 1])
+        assert next(batches).first_row == 0
+        batches.close()
+    assert len(os.listdir("/proc/self/fd") if before else []) == len(before)
+    assert source.contents() is None
+
+
+@pytest.mark.parametrize("name", ["x.csv.gz", "x.csv.bz2", "x.csv.xz", "x.csv.zip", "x.csv.zst"])
+def test_damaged_archives(folder, name):
+    text = b"a,b\n" + os.urandom(30_000).hex().encode() + b",1\n"
+    packed = {**PACKED, "x.csv.zip": zipped, "x.csv.xz": lzma.compress}[name](text)
+    for data in (packed[: len(packed) // 2], text, b""):
+        with pytest.raises(InputError, match=f"{name} is (not a whole|empty)"):
+            read(opened(folder, data, name))
+
+
+# -- errors -----------------------------------------------------------------------------------
+
+BAD = [
+    ("a,b\n1,2\n3\n", "line 3 has 1 field"),
+    ("a,b\n1,2\n\n3,4,\udcff\n", "line 4 has 3 field"),
+    ("a,b\n1,5,2,5\n", "line 2 has 4 field.*decimal commas"),
+    ("a,b\n1,2\na,b\n3,4\n", "line 3 repeats the header"),
+    ("a,b\nx,y\na,b", "line 3 repeats the header"),
+    ('a,b\n"x\na,b\n",y\n a,b \n', "line 5 repeats the header"),
+    ("\ta\tb\n0\tx\ty\n\ta\tb\n", "seems to be separated"),
+    ("a,b\r1,2\r3,x\r", "line 3, column 'b': 'x' is not a number"),
+    ('"a\rb",c\r\n1,2\n3\r', "line 4 has 1 field"),
+    ('a,b\n1,"2,5"\n', "line 2, column 'b': '2,5' .* decimal comma: pass decimal"),
+    ("a;b\n1,5;2,5\n", "seems to be separated by ';'"),
+    ('a,b\r1,2\r\n"3\r\n,4', "a quote opens in line 3 and"),
+    ('a,b\r1,"2 ""x""\r\n\r', "a quote opens in line 2 and"),
+    ('a,b\n1,"2\n' + "3,4\n" * 50_000, "a quote opens in line 2 and"),
+    ('a,b\n1,"' + "2" * 200_000, "line 2: field larger than field limit"),
+    ("", "is empty"),
+    ("\n\r\n", "is empty"),
+    ("a\udcff,b\n1,2\n", "not UTF-8 in its first line"),
+    ("a,b\nx,y\nx,\udcff\n", "line 3, column 'b' is not UTF-8; convert it"),
+    ("a,b\n1,\udcff\n", "line 2, column 'b' is not UTF-8|line 2, column 'b': .* is not a number"),
+    ("a,b\n1,2_000\n", "'2_000' is not a number"),
+    ("a,b\n1,true\n" + "1,False\n" * 1000 + "2,maybe\n", "line 1003, .* 'maybe' is no level"),
+    ("3,y\n1,x\n2,y\n", "look like a row. Write .* or pass header=False"),
+]
+
+
+@pytest.mark.parametrize("block", [64, 1 << 22])
+@pytest.mark.parametrize(("text", "message"), BAD)
+def test_errors_name_the_line(folder, monkeypatch, text, message, block):
+    monkeypatch.setattr(csv_file, "BLOCK", block)
+    with pytest.raises(InputError, match=rf"x\.csv.*{message}"):
+        read(opened(folder, text))
+
+
+def test_the_longest_line(folder, monkeypatch):
+    monkeypatch.setattr(csv_file, "BLOCK", 64)
+    monkeypatch.setattr(csv_file, "LONGEST", 1 << 20)
+    text = "a,b\n1,x\n3," + "4" * (1 << 21)
+    with pytest.raises(InputError, match="line 3 has more than 1 MiB and no end"):
+        read(opened(folder, text), as_text=[1])
+
+
+def test_text_of_two_bytes_a_letter_is_refused(folder):
+    for encoding in ("utf-16", "utf-16-be"):
+        with pytest.raises(InputError, match="UTF-16 or binary, not UTF-8 text"):
+            opened(folder, "a,b\n1,2\n".encode(encoding))
+
+
+def test_a_line_in_quotes_may_look_like_the_header(folder):
+    source = opened(folder, 'a,b\n"x\na,b\n",y\nz,w\n')
+    assert read(source) == [["x\na,b\n", "y"], ["z", "w"]]
+
+
+def test_rows_of_whole_numbers_may_be_equal_to_names_that_are(folder):
+    source = opened(folder, "0,1\n5,6\n" + "2,3\n" * 50 + "0,1\n")
+    assert source.column_names == ("0", "1")
+    assert "is taken for names of columns ('0', '1')" in source.header_note
+    assert read(source)[-1] == [0, 1]
+    source = opened(folder, "0,1\n5.5,6.5\n" + "2.5,3.5\n" * 50 + "0,1\n")
+    with pytest.raises(InputError, match="line 53 repeats the header"):
+        read(source)
+
+
+def test_long_lines_and_spaces_are_met_late(folder, monkeypatch):
+    """What is read again is given once."""
+    monkeypatch.setattr(csv_file, "BLOCK", 4096)
+    rows = [[float(i), "x"] for i in range(5000)]
+    lines = [f"{x:g},{y}\n" for x, y in rows]
+    for late, number, text in [(" NA ,x\n", None, "x"), (f"7,{'y' * 9000}\n", 7.0, "y" * 9000)]:
+        source = opened(folder, "a,b\n" + "".join(lines[:4000]) + late + "".join(lines[4000:]))
+        assert read(source) == [*rows[:4000], [number, text], *rows[4000:]]
+        assert read(source, start=3999)[:2] == [rows[3999], [number, text]]
