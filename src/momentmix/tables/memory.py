@@ -299,15 +299,18 @@ class MemoryTable(Source):
     def batches(
         self, columns: Sequence[int], start: int = 0, as_text: Sequence[int] = ()
     ) -> Iterator[Batch]:
-        """All rows at once; dates only where the column is to be given as it is."""
+        """All rows at once."""
         self.plan(columns, once=False)
-        found: list[Any] = [self._cells[i] for i in columns]
-        for k, i in enumerate(columns):
-            if isinstance(found[k], Exception):
-                if i not in as_text or not holds_dates(self._columns[i]):
-                    raise found[k]
-                found[k] = column_dates(self._columns[i], self.label(i))
-        yield Batch(0, self.n_rows or 0, found)
+        yield Batch(0, self.n_rows or 0, [self._given(i) for i in columns])
+
+    def _given(self, column: int) -> Cells | Array:
+        """A column as cells, or dates as they are: those are keys, and no features."""
+        cells = self._cells[column]
+        if isinstance(cells, Cells):
+            return cells
+        if not holds_dates(self._columns[column]):
+            raise cells
+        return column_dates(self._columns[column], self.label(column))
 
     def mark(self) -> str:
         """Digest of names and of all cells."""
