@@ -8,6 +8,7 @@ other libraries stay on their device.
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -317,7 +318,8 @@ class MemoryTable(Source):
         if self._mark is None:
             digest = hashlib.sha256(repr(self.column_names).encode())
             for i in range(self.n_columns):
-                cells = self._loaded(i)
+                with warnings.catch_warnings(action="ignore"):  # who reads the column is warned
+                    cells = self._cells.get(i) or self._converted(i)
                 if isinstance(cells, Cells):
                     digest.update(repr(cells.labels).encode())
                     digest.update(np.ascontiguousarray(cells.values).tobytes())

@@ -512,7 +512,7 @@ class _Reader:
             lambda row, column: self.rows.where(self.table, first + row, column),
             self.unseen or "error", self.target[self.n_read : self.n_read + size],
         )  # fmt: skip
-        if self.source.nulls and not in_range(features, 2.0**53):
+        if self.source.nulls and not in_range(features, 2.0**53 - 1):
             self._warn_of_integers(cells, first)
         if left_out is not None:
             self.left_out.append((self.n_read, left_out))

@@ -15,7 +15,7 @@ from momentmix.cube.grouping import KeyIndex, by_group
 from momentmix.cube.keys import parse_keys
 from momentmix.cube.passes import CubeProgress
 from momentmix.cube.summarize_by import cube_job
-from momentmix.errors import InputError
+from momentmix.errors import InputError, PrecisionWarning
 from momentmix.tables.opening import Reading
 
 N = 3000
@@ -503,3 +503,12 @@ def test_a_pass_goes_on_only_with_the_keys_that_it_has_read(tmp_path, old, new):
         list(states(before))
     path.write_text(text)
     assert list(states(next(states(CubeProgress()))))[-1].sums.groups() == whole
+
+
+def test_integers_that_float64_rounds_are_told_where_they_are_read(tmp_path):
+    table = pd.DataFrame({"x": [1.0, 2.5], "big": [2**53 + 1, 4], "k": ["a", "b"]})
+    table.to_csv(tmp_path / "x.csv", index=False)
+    for rows in (table, tmp_path / "x.csv"):
+        assert len(mm.summarize_by(rows, by="k", columns=["x"])) == 2  # a warning is an error here
+        with pytest.warns(PrecisionWarning, match="'big' holds integers up to 9007199254740993"):
+            mm.summarize_by(rows, by="k", columns=["x", "big"])
