@@ -97,18 +97,8 @@ class ArrowFile(ArrowFileSource):
             file.seek(0)
             with self._reader(file) as reader:
                 self.schema = reader.schema
-                if not self._streamed:
-                    self.n_rows = self._count_rows(reader)
-
-    def _count_rows(self, reader: Any) -> int | None:
-        """Number of rows of the file format, from its metadata."""
-        if hasattr(reader, "count_rows"):
-            return int(reader.count_rows())
-        if len(set(self.schema.names)) < len(self.schema.names):
-            return None  # a dataset refuses names that columns share
-        from pyarrow import dataset  # imports pandas
-
-        return int(dataset.dataset(str(self.path), format="ipc").count_rows())
+                if hasattr(reader, "count_rows"):  # of newer versions, and the file format
+                    self.n_rows = int(reader.count_rows())
 
     def _file(self) -> Any:
         import pyarrow
@@ -116,10 +106,9 @@ class ArrowFile(ArrowFileSource):
         # Not a memory map: a mapped file that is truncated by another program kills the process.
         return pyarrow.OSFile(str(self.path))
 
-    def _reader(self, file: Any, columns: Sequence[int] | None = None) -> Any:
+    def _reader(self, file: Any, chosen: Sequence[int] | None = None) -> Any:
         from pyarrow import ipc
 
-        chosen = None if columns is None else sorted(columns)
         opener = ipc.open_stream if self._streamed else ipc.open_file
         return opener(file, options=ipc.IpcReadOptions(included_fields=chosen))
 
@@ -127,8 +116,9 @@ class ArrowFile(ArrowFileSource):
         self, columns: Sequence[int], start: int = 0, as_text: Sequence[int] = ()
     ) -> Iterator[Batch]:
         """All batches: where row `start` is, the file does not tell."""
-        order = np.argsort(np.argsort(columns)).tolist()
-        with self._refuse_unreadable(), self._file() as file, self._reader(file, columns) as reader:
+        chosen = sorted({*columns})
+        order = [chosen.index(i) for i in columns]
+        with self._refuse_unreadable(), self._file() as file, self._reader(file, chosen) as reader:
             if self._streamed:
                 whole = iter(reader)
             else:

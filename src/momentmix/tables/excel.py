@@ -18,6 +18,7 @@ from typing import Any
 
 from momentmix.errors import InputError, needed
 from momentmix.tables.csv_header import judged
+from momentmix.tables.dialect import Dialect
 from momentmix.tables.source import ArrowFileSource, Batch
 
 _ROWS = 4096  # read at a time
@@ -34,17 +35,13 @@ class ExcelFile(ArrowFileSource):
     Parameters
     ----------
     path : str or path-like
-    nulls : sequence of str
-        Texts that stand for a missing cell, beside what Excel writes for a number that a formula
-        could not compute.
-    header : bool or None
-        Whether the first row holds names; None to judge by what it holds.
+    dialect : Dialect
+        For texts that stand for a missing cell, beside what Excel writes for a number that a
+        formula could not compute; and whether the first row holds names.
     """
 
-    def __init__(
-        self, path: str | os.PathLike[str], nulls: Sequence[str], header: bool | None
-    ) -> None:
-        self._missing, self._header = {*nulls, *_ERRORS}, header
+    def __init__(self, path: str | os.PathLike[str], dialect: Dialect) -> None:
+        self._missing, self._header = {*dialect.nulls, *_ERRORS}, dialect.header
         super().__init__(path)
         if not self._named:
             self.column_names = None
@@ -136,23 +133,20 @@ class ExcelFile(ArrowFileSource):
                 cells.pop()
             if cells and not width:
                 width = len(cells)
-                self._check_first(cells, number)
+                blank = sum(1 for _ in takewhile(lambda cell: cell is None, cells[-2::-1]))
+                if blank >= _FAR:  # it would make thousands of columns
+                    raise InputError(
+                        f"{self.name}, sheet {self._sheet!a}, cell {self._place(width - 1, number)}"
+                        f" has {blank} blank cells before it in the first row. Remove it, or name "
+                        "the columns."
+                    )
             if len(cells) > width:
                 raise InputError(
-                    f"{self.name}, cell {self._place(width, number)} lies beyond the last column of the "
-                    "first row. Name the column there, or remove the cell."
+                    f"{self.name}, cell {self._place(width, number)} lies beyond the last column "
+                    "of the first row. Name the column there, or remove the cell."
                 )
             if cells:
                 yield number, cells + [None] * (width - len(cells))
-
-    def _check_first(self, cells: list[Any], number: int) -> None:
-        """Raise where a cell stands alone far to the right: it would make thousands of columns."""
-        blank = sum(1 for _ in takewhile(lambda cell: cell is None, cells[-2::-1]))
-        if blank >= _FAR:
-            raise InputError(
-                f"{self.name}, sheet {self._sheet!a}, cell {self._place(len(cells) - 1, number)} has "
-                f"{blank} blank cells before it in the first row. Remove it, or name the columns."
-            )
 
     def batches(
         self, columns: Sequence[int], start: int = 0, as_text: Sequence[int] = ()

@@ -54,7 +54,7 @@ def test_conditions_are_those_of_the_query(path, engine):
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_groups_of_numbers_need_no_copy(path, engine, monkeypatch):
-    monkeypatch.setattr(queries._Spool, "__init__", None)  # no copy can be made
+    monkeypatch.setattr(queries._Run, "keep", None)  # no copy can be made
     found = mm.summarize_by(query(engine, path, True), "region, month(day)", 1, columns=["x"])
     assert found.n_rows == 150
     with pytest.raises(TypeError):  # text as a feature: its levels are not known before
