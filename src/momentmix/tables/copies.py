@@ -107,9 +107,9 @@ def copied_stream(stream: Any) -> LocalCopy:
         shutil.copyfileobj(stream, file, _HEAD)
     if packing and suffix not in (".csv", ".jsonl"):
         packed_copy, copy = copy, LocalCopy(_STREAM, suffix)
-        with Unpacked(os.fspath(packed_copy), packing, _STREAM) as whole, copy.filling():
-            with open(copy, "wb") as file:
-                shutil.copyfileobj(whole, file, _HEAD)
+        whole: Any = Unpacked(os.fspath(packed_copy), packing, _STREAM)
+        with whole, copy.filling(), open(copy, "wb") as file:
+            shutil.copyfileobj(whole, file, _HEAD)
     os.utime(copy, (0, 0))  # always the same: it is not a time of what was copied
     return copy
 
@@ -149,7 +149,7 @@ def remote_files(text: str, readable: Callable[[str], bool]) -> list[str]:
     readable : callable
         Whether a path in a folder is that of a data file.
     """
-    address = _restored(text)
+    address = re.sub("^([^:/]+):/+", r"\1://", text)  # with both slashes
     web = address.startswith(("http:", "https:"))  # no folders there, and ? begins a query
     with _refuse_unreachable(address):
         system, path = _located(address)
@@ -180,11 +180,6 @@ def fetched(address: str, suffix: str) -> LocalCopy:
         system.get_file(path, os.fspath(copy))
     os.utime(copy, (0, 0))
     return copy
-
-
-def _restored(text: str) -> str:
-    """An address with both slashes."""
-    return re.sub("^([^:/]+):/+", r"\1://", text)
 
 
 def _located(address: str) -> tuple[Any, str]:

@@ -136,23 +136,20 @@ class ExcelFile(ArrowFileSource):
                 cells.pop()
             if cells and not width:
                 width = len(cells)
-                self._check_first(cells, number)
+                blank = sum(1 for _ in takewhile(lambda cell: cell is None, cells[-2::-1]))
+                if blank >= _FAR:  # it would make thousands of columns
+                    raise InputError(
+                        f"{self.name}, sheet {self._sheet!a}, cell {self._place(width - 1, number)}"
+                        f" has {blank} blank cells before it in the first row. Remove it, or name "
+                        "the columns."
+                    )
             if len(cells) > width:
                 raise InputError(
-                    f"{self.name}, cell {self._place(width, number)} lies beyond the last column of the "
-                    "first row. Name the column there, or remove the cell."
+                    f"{self.name}, cell {self._place(width, number)} lies beyond the last column "
+                    "of the first row. Name the column there, or remove the cell."
                 )
             if cells:
                 yield number, cells + [None] * (width - len(cells))
-
-    def _check_first(self, cells: list[Any], number: int) -> None:
-        """Raise where a cell stands alone far to the right: it would make thousands of columns."""
-        blank = sum(1 for _ in takewhile(lambda cell: cell is None, cells[-2::-1]))
-        if blank >= _FAR:
-            raise InputError(
-                f"{self.name}, sheet {self._sheet!a}, cell {self._place(len(cells) - 1, number)} has "
-                f"{blank} blank cells before it in the first row. Remove it, or name the columns."
-            )
 
     def batches(
         self, columns: Sequence[int], start: int = 0, as_text: Sequence[int] = ()

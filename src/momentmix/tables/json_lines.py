@@ -84,6 +84,8 @@ class JsonLinesFile(ArrowFileSource):
         import pyarrow
 
         self._refuse_depth(line, chunk)
+        if b"\nnull" in chunk or not chunk.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+            self._refuse_line(line, chunk, fields or ())  # at null pyarrow may crash
         attempts = [None] if fields is None else [fields, [_widened(field) for field in fields]]
         for attempt in attempts:
             try:
@@ -129,14 +131,14 @@ class JsonLinesFile(ArrowFileSource):
             place = f"{self.name}, line {number}"
             try:
                 row = json.loads(text, object_pairs_hook=_distinct)
+                reason = "" if isinstance(row, dict) else _kind(row)
+            except KeyError:
+                reason = "an object in which a key stands twice"
             except ValueError as error:
-                reason = str(error) if isinstance(error, _RepeatedKeyError) else f"no JSON: {error}"
-                raise InputError(f"{place} is {reason}. Each line must be {_OBJECT}.") from None
-            if not isinstance(row, dict):
-                raise InputError(
-                    f"{place} is {_kind(row)}; each line must be {_OBJECT}. For an array of "
-                    "objects: jq -c '.[]'."
-                )
+                reason = f"no JSON: {error}"
+            if reason:
+                cure = " For an array of objects: jq -c '.[]'." if text.strip()[:1] == b"[" else ""
+                raise InputError(f"{place} is {reason}; each line must be {_OBJECT}.{cure}")
             for key, value in row.items():
                 kind = _kind(value)
                 if value is not None and kinds.setdefault(key, kind) not in (kind, ""):
@@ -146,14 +148,10 @@ class JsonLinesFile(ArrowFileSource):
                     )
 
 
-class _RepeatedKeyError(ValueError):
-    pass
-
-
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     row = dict(pairs)
     if len(row) < len(pairs):
-        raise _RepeatedKeyError("an object in which a key stands twice")
+        raise KeyError
     return row
 
 
@@ -199,4 +197,4 @@ _WORDS = {"number": "a number", "bool": "true or false", "text": "text"}
 
 def _kind(value: Any) -> str:
     kinds = {bool: "true or false", str: "text", dict: "an object", list: "an array"}
-    return kinds.get(type(value), "a number")
+    return "null" if value is None else kinds.get(type(value), "a number")

@@ -106,7 +106,7 @@ class NpyFile(FileSource):
     def _values(self, file: FileIO, place: int, *shape: int) -> NDArray[Any]:
         """Consecutive values from a place in the array that the file holds."""
         values = np.empty(shape, self._dtype)
-        left = memoryview(values.reshape(-1).view(np.uint8))
+        left = values.reshape(-1).view(np.uint8).data
         file.seek(self._offset + place * self._dtype.itemsize)
         while left:
             n_read = file.readinto(left)

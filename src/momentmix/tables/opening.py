@@ -32,7 +32,7 @@ from momentmix.tables.copies import (
 )
 from momentmix.tables.dialect import Dialect
 from momentmix.tables.memory import MemoryTable
-from momentmix.tables.queries import query_source
+from momentmix.tables.queries import query_class
 from momentmix.tables.selection import choose_columns, match_columns, usable_columns
 from momentmix.tables.source import FileSource, Source
 from momentmix.tables.table_rows import Missing, TableRows, check_missing
@@ -261,9 +261,9 @@ def open_table(
         if repeated:
             raise InputError(f"the same file is given twice: {', '.join(repeated[:5])}.")
         return _agreed([_open_any(file, dialect) for file in files], dialect)
-    query = query_source(data)
+    query = query_class(data)
     if query is not None:
-        return [query]
+        return [query(data)]
     if _is_stream(data):
         return [open_file(copied_stream(data), dialect)]
     if hasattr(data, "__next__"):
@@ -309,7 +309,7 @@ def warn_of_header(sources: Sequence[Source], expected: Sequence[str] | None) ->
 
 def can_open(data: Any) -> bool:
     """Whether this is a path, a list of paths, a stream or a query, which `open_rows` opens."""
-    return bool(path_list(data)) or query_source(data) is not None or _is_stream(data)
+    return bool(path_list(data)) or query_class(data) is not None or _is_stream(data)
 
 
 def _is_stream(source: Any) -> bool:

@@ -16,11 +16,10 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 from momentmix.errors import InputError
-from momentmix.parallel import read_ahead
 from momentmix.tables.arrow_files import ArrowFile, batch_rows, numbered
 from momentmix.tables.copies import LocalCopy
 from momentmix.tables.memory import is_frame
@@ -32,28 +31,16 @@ _AHEAD = {"batch_readahead": 4, "fragment_readahead": 2}  # pyarrow's 16 and 4 t
 KEPT_BYTES = 1 << 28
 
 
-def query_source(data: Any) -> ArrowSource | None:
-    """A query, dataset or stream of record batches as a source; None if it is something else."""
-    kind = _kind(data)
-    return None if kind is None else kind(data)
-
-
-def is_query(data: Any) -> bool:
-    """Whether `data` is a query, a dataset or a stream of record batches."""
-    return _kind(data) is not None
-
-
-def _kind(data: Any) -> type[_Dataset | _Query] | None:
+def query_class(data: Any) -> type[_Dataset] | None:
+    """The class of source for a query, dataset or stream of record batches; None for others."""
     library = type(data).__module__.partition(".")[0].lstrip("_")
     if library == "polars" and type(data).__name__ == "LazyFrame":
         return _LazyFrame  # asked for its columns, it warns
     if library == "duckdb" and type(data).__name__ == "DuckDBPyRelation":
         return _DuckRelation  # has the names of its columns as attributes
     datasets = sys.modules.get("pyarrow.dataset")
-    if datasets is not None and isinstance(data, datasets.Dataset):
-        return _Dataset
-    if datasets is not None and isinstance(data, datasets.Scanner):
-        return _Scanner
+    if datasets is not None and isinstance(data, datasets.Dataset | datasets.Scanner):
+        return _Dataset if isinstance(data, datasets.Dataset) else _Scanner
     is_array = hasattr(data, "to_numpy")  # columns of polars and pandas have streams, too
     is_stream = hasattr(data, "__arrow_c_stream__") and not is_array and not is_frame(data)
     return _Stream if is_stream else None
@@ -94,57 +81,45 @@ class _Query(_Dataset):
     def __init__(self, data: Any) -> None:
         self._planned: tuple[int, ...] = ()
         self._is_once = False
-        self._run: _Run | None = None  # of which nothing but the head was read
-        self._spool: _Spool | None = None
+        self._run: _Run | None = None  # whose rows are kept, or of which the head was read
         super().__init__(data)
 
     def plan(self, columns: Sequence[int], once: bool) -> None:
         """The next run gives these columns; its rows are kept unless one pass is all."""
-        self._planned, self._is_once = tuple(columns), once and self._spool is None
+        self._planned, self._is_once = tuple(columns), once
 
     def head(self, columns: Sequence[int], as_text: Sequence[int] = ()) -> Batch | None:
-        """The first batch; where one pass is all, it is kept for that."""
-        if not self._is_once:
-            return super().head(columns, as_text)
+        """The first batch, which is there for the pass that follows."""
         with self._refuse_unreadable():
-            run = self._started(columns)
-            first = [] if run.head() is None else [run.head()]
-        return next(numbered(_chosen(first, run.columns, columns)), None)
+            self._run = self._begun(columns)
+            return self._run.head(columns)
 
     def batches(
         self, columns: Sequence[int], start: int = 0, as_text: Sequence[int] = ()
     ) -> Iterator[Batch]:
         """All batches, as they come or from where they are kept."""
         with self._refuse_unreadable():
-            if not self._is_once:
-                yield from self._kept(columns).batches(columns)
-                return
-            run, self._run = self._started(columns), None
-            self._is_once = False  # a second pass is another run
-            with closing(run):
-                yield from numbered(_chosen(run.batches, run.columns, columns))
+            run = self._begun(columns)
+            self._run = None if run.is_live else run
+            self._is_once = False  # a second pass is another run, which is kept
+            yield from run.batches(columns)
 
-    def _kept(self, columns: Sequence[int]) -> _Spool:
-        """The rows of the run, which is now if there was none."""
-        if self._spool is None or not {*columns} <= {*self._spool.columns}:
-            self._spool = None
-            run, self._run = self._started(columns), None
-            with closing(run):
-                self._spool = _Spool(self.name, run, self.reads_ahead)
-        return self._spool
+    def _begun(self, columns: Sequence[int]) -> _Run:
+        """The run that gives these columns, which is now if there was none."""
+        import pyarrow
 
-    def _started(self, columns: Sequence[int]) -> _Run:
-        """The run that was begun for the head, if it gives these columns; else another one."""
-        if self._run is None or not {*columns} <= {*self._run.columns}:
-            self._run = None
-            run_columns = self._run_columns(columns)
-            fields = [self.schema.field(i) for i in run_columns]
-            self._run = _Run(run_columns, fields, self._begin(run_columns))
-        return self._run
+        run, self._run = self._run, None
+        if run is None or not {*columns} <= {*run.columns}:
+            given = self._run_columns(columns)
+            schema = pyarrow.schema([self.schema.field(i) for i in given])
+            run = _Run(given, schema, self._begin(given))
+        if run.is_live and not self._is_once:
+            run.keep(self.name)
+        return run
 
-    def _run_columns(self, columns: Sequence[int]) -> tuple[int, ...]:
+    def _run_columns(self, columns: Sequence[int]) -> Sequence[int]:
         """The columns of a run where these are to be read."""
-        return tuple(sorted({*columns, *self._planned}))
+        return sorted({*columns, *self._planned})
 
     def _begin(self, columns: Sequence[int]) -> Iterable[Any]:
         """Record batches with these columns."""
@@ -152,74 +127,75 @@ class _Query(_Dataset):
 
 
 class _Run:
-    """Record batches that come once, with columns of these types."""
+    """Record batches that come once, or have come and are kept.
 
-    def __init__(self, columns: tuple[int, ...], fields: Sequence[Any], batches: Any) -> None:
-        import pyarrow
+    Text that repeats in the first one becomes a dictionary, which is coded once.
+    """
 
-        self.columns, self.schema, self._source = columns, pyarrow.schema(fields), batches
-        self.batches = (_typed(checked(batch), self.schema) for batch in batches)
+    def __init__(self, columns: Sequence[int], schema: Any, source: Any) -> None:
+        given = map(checked, source)
+        first = list(islice((batch for batch in given if batch.num_rows), 1))
+        self._schema = _repeating(schema, first[0]) if first else schema
+        self.columns, self._source = columns, source
+        self._memory = [_typed(batch, self._schema) for batch in first]
+        self._rest = (_typed(batch, self._schema) for batch in given)
+        self._file: ArrowFile | None = None
 
-    def head(self) -> Any:
-        """The first batch with rows, which is given again; None if there is none."""
-        first = next((batch for batch in self.batches if batch.num_rows), None)
-        if first is not None:
-            self.batches = chain([first], self.batches)
-        return first
+    @property
+    def is_live(self) -> bool:
+        """Whether batches are still to come."""
+        return self._source is not None
 
     def close(self) -> None:
         """End the run: a connection of DuckDB has one open result only."""
         getattr(self._source, "close", lambda: None)()
+        self._source = None
 
-
-class _Spool:
-    """The rows of a run: the first in memory, the others in a temporary file.
-
-    Text that repeats becomes a dictionary, which is coded once.
-    """
-
-    def __init__(self, name: str, run: _Run, reads_ahead: bool) -> None:
+    def keep(self, name: str) -> None:
+        """Take all batches: the first into memory, the others into a temporary file."""
         from pyarrow import ipc
 
-        self.columns, self._memory, n_bytes = run.columns, [], 0
-        self._file: ArrowFile | None = None
-        schema = _repeating(run.schema, run.head())
-        given = read_ahead(run.batches) if reads_ahead else run.batches
-        batches = (_typed(batch, schema) for batch in given)
-        for batch in batches:
-            n_bytes += batch.get_total_buffer_size()
-            if n_bytes > KEPT_BYTES:
-                break
-            self._memory.append(batch)
-        else:
-            return
-        copy = LocalCopy(name, ".arrow")
-        # In the stream format each batch may have its own dictionaries.
-        with copy.filling(), ipc.new_stream(os.fspath(copy), schema) as writer:
-            for rest in chain([batch], batches):
-                writer.write_batch(rest)
+        batches, self._memory, n_bytes = chain(self._memory, self._rest), [], 0
+        with closing(self):
+            for batch in batches:
+                n_bytes += batch.get_total_buffer_size()
+                if n_bytes > KEPT_BYTES:
+                    break
+                self._memory.append(batch)
+            else:
+                return
+            copy = LocalCopy(name, ".arrow")
+            # In the stream format each batch may have its own dictionaries.
+            with copy.filling(), ipc.new_stream(os.fspath(copy), self._schema) as writer:
+                for rest in chain([batch], batches):
+                    writer.write_batch(rest)
         self._file = ArrowFile(copy)
 
+    def head(self, columns: Sequence[int]) -> Batch | None:
+        """The first batch; None if there are no rows."""
+        if not self.is_live:
+            return next(self.batches(columns), None)
+        return next(self._chosen(self._memory, columns), None)
+
     def batches(self, columns: Sequence[int]) -> Iterator[Batch]:
-        """Batches in the order in which they came."""
-        yield from numbered(_chosen(self._memory, self.columns, columns))
+        """All batches in the order in which they came."""
+        with closing(self):
+            yield from self._chosen(chain(self._memory, self._rest), columns)
         if self._file is not None:
             position = sum(batch.num_rows for batch in self._memory)
             for batch in self._file.batches([self.columns.index(i) for i in columns]):
                 yield batch._replace(first_row=position + batch.first_row)
 
-
-def _chosen(batches: Iterable[Any], given: Sequence[int], columns: Sequence[int]) -> Iterator[Any]:
-    """Record batches of given columns with some of these only."""
-    places = [given.index(i) for i in columns]
-    return (batch.select(places) for batch in batches)
+    def _chosen(self, batches: Iterable[Any], columns: Sequence[int]) -> Iterator[Batch]:
+        places = [self.columns.index(i) for i in columns]
+        return numbered(batch.select(places) for batch in batches)
 
 
 def _repeating(schema: Any, first: Any) -> Any:
     """The schema with dictionaries for text that repeats in the first batch."""
     import pyarrow
 
-    for k, field in enumerate(schema if first is not None else ()):
+    for k, field in enumerate(schema):
         if arrow_kind(field.type).kind == "text" and not pyarrow.types.is_dictionary(field.type):
             found = first.column(k).dictionary_encode()
             if len(found.dictionary) <= len(found) // 2:
@@ -318,8 +294,8 @@ class _Stream(_Query):
         self._reader = pyarrow.RecordBatchReader.from_stream(self.data)
         self.schema = self._reader.schema
 
-    def _run_columns(self, columns: Sequence[int]) -> tuple[int, ...]:
-        return tuple(range(self.n_columns))
+    def _run_columns(self, columns: Sequence[int]) -> Sequence[int]:
+        return range(self.n_columns)
 
     def _begin(self, columns: Sequence[int]) -> Any:
         reader, self._reader = self._reader, None

@@ -1,0 +1,424 @@
+"""Queries, datasets and streams of record batches as sources."""
+
+import gc
+import re
+import sys
+from decimal import Decimal
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.parquet
+import pytest
+
+from momentmix.errors import InputError
+from momentmix.tables import arrow_files, copies, queries
+from momentmix.tables.queries import query_class
+
+NAMES = ["a", "^b.*$", 'c "quoted"']  # a pattern for polars, and a quote within SQL
+
+
+@pytest.fixture
+def rows():
+    return np.random.default_rng(0).standard_normal((1000, 3))
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path_factory, monkeypatch):
+    """A folder of its own for temporary copies."""
+    folder = tmp_path_factory.mktemp("copies")
+    monkeypatch.setattr(copies.tempfile, "tempdir", str(folder))
+    return folder
+
+
+class Stream:
+    """An object that has nothing but the method of Arrow's protocol."""
+
+    def __init__(self, table):
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+def table_of(rows):
+    return pa.table({name: rows[:, i] for i, name in enumerate(NAMES)})
+
+
+def made(folder, table, kind):
+    """A query for a table."""
+    if kind == "lazy frame":
+        return pl.from_arrow(table).lazy()
+    if kind == "scanned file":
+        pa.parquet.write_table(table, folder / "x.parquet", row_group_size=170)
+        return pl.scan_parquet(folder / "x.parquet")
+    if kind == "reader":
+        return table.to_reader(max_chunksize=130)
+    if kind == "dataset":
+        size = -(-len(table) // 4)
+        for i in range(4):
+            part = table.slice(size * i, size)
+            pa.parquet.write_table(part, folder / f"{i}.parquet", row_group_size=99)
+        return pa.dataset.dataset(folder)
+    if kind == "scanner":
+        return pa.dataset.dataset(table).scanner()
+    if kind == "scanner of a stream":
+        return pa.dataset.Scanner.from_batches(table.to_reader(max_chunksize=130))
+    if kind == "relation":
+        return pytest.importorskip("duckdb").from_arrow(table)
+    return Stream(table)
+
+
+QUERIES = ["lazy frame", "scanned file", "relation"]
+STREAMS = ["reader", "scanner", "scanner of a stream", "protocol"]
+KINDS = [*QUERIES, *STREAMS, "dataset"]
+
+
+def opened(data):
+    return query_class(data)(data)
+
+
+def values(source, columns=None):
+    """Rows of a source, float64 with NaN for nulls."""
+    columns = range(source.n_columns) if columns is None else columns
+    parts, position = [np.empty((0, len(columns)))], 0
+    for batch in source.batches(columns):
+        assert batch.first_row == position
+        position += batch.n_rows
+        arrays = [c.cast(pa.float64()).to_numpy(zero_copy_only=False) for c in batch.columns]
+        assert {len(array) for array in arrays} == {batch.n_rows}
+        parts.append(np.column_stack(arrays))
+    return np.concatenate(parts)
+
+
+def cells(source, column):
+    return [cell for batch in source.batches([column]) for cell in batch.columns[0].to_pylist()]
+
+
+@pytest.mark.parametrize("kept", [0, 8000, 1 << 20], ids=["file", "both", "memory"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_source_gives_the_rows_of_the_array(
+    tmp_path, temporary, rows, kind, kept, monkeypatch
+):
+    monkeypatch.setattr(queries, "KEPT_BYTES", kept)
+    monkeypatch.setattr(arrow_files, "BATCH_ROWS", 64)
+    source = opened(made(tmp_path, table_of(rows), kind))
+    source.plan(range(3), once=False)
+    assert list(temporary.iterdir()) == []  # nothing runs before the rows are read
+    first = source.head([1])
+    np.testing.assert_array_equal(first.columns[0].to_numpy(), rows[: first.n_rows, 1])
+    for columns in ([0, 1, 2], [0, 1, 2], [2, 0], [1]):
+        np.testing.assert_array_equal(values(source, columns), rows[:, columns])
+    assert source.column_names == tuple(NAMES)
+    assert source.n_rows is None
+    assert source.contents() is None
+    assert source.mark() == opened(made(tmp_path, table_of(rows), kind)).mark()
+    assert len(list(temporary.iterdir())) == (kind != "dataset" and kept < 1 << 20)
+    del source
+    gc.collect()
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_where_one_pass_is_all_no_copy_is_made(tmp_path, rows, kind, monkeypatch):
+    monkeypatch.setattr(copies.LocalCopy, "__init__", None)  # no copy can be made
+    monkeypatch.setattr(queries, "KEPT_BYTES", 0)
+    source = opened(made(tmp_path, table_of(rows), kind))
+    source.plan(range(3), once=True)
+    for _ in range(2):  # what the head has read comes again
+        first = source.head([2, 0])
+        np.testing.assert_array_equal(first.columns[1].to_numpy(), rows[: first.n_rows, 0])
+    np.testing.assert_array_equal(values(source), rows)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_pass_after_the_only_one(tmp_path, rows, kind):
+    source = opened(made(tmp_path, table_of(rows), kind))
+    source.plan(range(3), once=True)
+    np.testing.assert_array_equal(values(source, [1]), rows[:, [1]])
+    if kind in STREAMS:
+        with pytest.raises(InputError, match=r"the (stream|scanner) can be read once only"):
+            values(source)
+    else:
+        np.testing.assert_array_equal(values(source), rows)
+
+
+def test_a_head_that_was_read_for_one_pass_is_kept_for_several(rows):
+    source = opened(table_of(rows).to_reader(max_chunksize=130))
+    source.plan([0], once=True)
+    assert source.head([0]).n_rows == 130
+    source.plan(range(3), once=False)
+    for _ in range(2):
+        np.testing.assert_array_equal(values(source), rows)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_missing_cells_text_and_kinds(tmp_path, kind):
+    data = {"x": [1, None, 3], "word": ["u", "v", None], "y": [True, False, None]}
+    source = opened(made(tmp_path, pa.table(data), kind))
+    assert [source.kind(i).kind for i in range(3)] == ["number", "text", "bool"]
+    assert source.label(1) == "column 'word'"
+    source.plan(range(3), once=False)
+    for i, column in enumerate(data.values()):
+        assert cells(source, i) == column
+
+
+@pytest.mark.parametrize("once", [True, False])
+def test_a_query_runs_once_for_the_columns_that_are_read(rows, once):
+    ran = []
+
+    def note(column):
+        ran.append(len(column))
+        return column
+
+    def fail(column):
+        raise AssertionError("nobody has asked for this column")
+
+    a, numbers = pl.col("a"), {"return_dtype": pl.Float64}
+    frame = pl.from_arrow(table_of(rows)).lazy()
+    query = frame.with_columns(a.map_batches(fail, **numbers).alias("costly"))
+    source = opened(query.with_columns(a.map_batches(note, **numbers)))
+    source.plan([0, 1], once)
+    assert ran == []
+    assert source.head([1]) is not None
+    for _ in range(1 if once else 3):
+        np.testing.assert_array_equal(values(source, [0]), rows[:, :1])
+    assert ran == [1000]
+
+
+def test_rows_in_random_order_stay_in_the_order_of_the_first_pass(rows):
+    source = opened(pl.from_arrow(table_of(rows)).lazy().select(pl.all().shuffle()))
+    np.testing.assert_array_equal(values(source), values(source))
+    duckdb = pytest.importorskip("duckdb")
+    source = opened(duckdb.sql("select random() as x, random() as y from range(5000)"))
+    first = values(source)
+    assert first.shape == (5000, 2)
+    np.testing.assert_array_equal(values(source), first)
+
+
+@pytest.mark.parametrize("kept", [0, 1 << 20])
+def test_categories_whose_levels_differ_between_batches(monkeypatch, kept):
+    monkeypatch.setattr(queries, "KEPT_BYTES", kept)
+    dictionary = pa.dictionary(pa.int32(), pa.string())
+    schema = pa.schema([("x", pa.float64()), ("level", dictionary)])
+    levels = [pa.array(texts).dictionary_encode() for texts in (["u", "v"], ["w", "u"])]
+    batches = [
+        pa.record_batch([pa.array([1.0, 2.0]), level.cast(dictionary)], schema=schema)
+        for level in levels
+    ]
+    source = opened(pa.RecordBatchReader.from_batches(schema, batches))
+    assert values(source, [0]).tolist() == [[1], [2], [1], [2]]
+    assert cells(source, 1) == ["u", "v", "w", "u"]
+
+
+def test_text_that_repeats_is_kept_as_dictionaries_and_other_text_as_it_is(temporary, monkeypatch):
+    monkeypatch.setattr(queries, "KEPT_BYTES", 0)
+    texts = {"word": ["u", None, "v", "u"] * 50, "name": [f"n{i}" for i in range(200)]}
+    source = opened(pl.LazyFrame({"x": [0.5] * 200, **texts}))
+    source.plan([1, 2], once=False)
+    assert [cells(source, i) for i in (1, 2)] == list(texts.values())
+    (file,) = temporary.rglob("*.arrow")
+    with pa.ipc.open_stream(str(file)) as reader:
+        kinds = {field.name: pa.types.is_dictionary(field.type) for field in reader.schema}
+    assert kinds == {"word": True, "name": False}
+
+
+def test_batches_without_rows_are_passed_over():
+    schema = pa.schema([("x", pa.float64()), ("w", pa.string())])
+    batches = [pa.record_batch([[], []], schema=schema), pa.record_batch([[1.5], ["u"]], schema)]
+    for once in (True, False):
+        source = opened(pa.RecordBatchReader.from_batches(schema, [*batches, batches[0]]))
+        source.plan([0, 1], once)
+        assert source.head([1]).columns[0].to_pylist() == ["u"]
+        (batch,) = source.batches([0])
+        assert batch.first_row == 0
+        assert batch.columns[0].to_pylist() == [1.5]
+
+
+def test_sources_without_rows_or_columns():
+    empty = pa.table({"x": pa.array([], pa.float64()), "w": pa.array([], pa.string())})
+    for data in (empty.to_reader(), pl.from_arrow(empty).lazy()):
+        for once in (True, False):
+            source = opened(data)
+            source.plan([0, 1], once)
+            assert source.head([0, 1]) is None
+            assert list(source.batches([0, 1])) == []
+            data = empty.to_reader()
+    for data in (pa.table({}).to_reader(), pl.LazyFrame()):
+        with pytest.raises(InputError, match="has no columns"):
+            opened(data)
+
+
+def test_names_that_columns_share_are_chosen_by_number():
+    table = pa.table([pa.array([1.0]), pa.array([2.0])], names=["x", "x"])
+    assert values(opened(table.to_reader()), [1]).tolist() == [[2.0]]
+    duckdb = pytest.importorskip("duckdb")
+    left = duckdb.sql("select i, i * 0.5 as x from range(3) t(i)").set_alias("l")
+    right = duckdb.sql("select i as j, i * 2.5 as x from range(3) t(i)").set_alias("r")
+    source = opened(left.join(right, "i = j").order("i"))
+    assert values(source, [3, 1]).tolist() == [[0, 0], [2.5, 0.5], [5, 1]]
+
+
+def test_a_relation_with_columns_named_like_methods():
+    duckdb = pytest.importorskip("duckdb")
+    source = opened(duckdb.sql('select 1.5::double as read, 2::int as "to_numpy", 3 as "limit"'))
+    assert source.column_names == ("read", "to_numpy", "limit")
+    assert values(source).tolist() == [[1.5, 2, 3]]
+    assert opened(duckdb.sql("select date '2026-01-31' as x")).kind(0).kind == "date"
+
+
+def test_integers_of_128_bits_and_decimals_are_numbers():
+    frame = pl.LazyFrame({"x": [3, -7, None]}, schema={"x": pl.Int128}).with_columns(y=0.5)
+    np.testing.assert_array_equal(values(opened(frame)), [[3, 0.5], [-7, 0.5], [np.nan, 0.5]])
+    prices = pa.array([Decimal("1.25"), None], pa.decimal128(30, 4))
+    for data in (pa.table({"x": prices}).to_reader(), pl.LazyFrame({"x": prices})):
+        source = opened(data)
+        assert source.kind(0).kind == "number"
+        np.testing.assert_array_equal(values(source), [[1.25], [np.nan]])
+
+
+# -- errors -----------------------------------------------------------------------------------
+
+
+def test_a_stream_that_fails_is_not_read_on():
+    def batches():
+        yield pa.record_batch({"x": [1.0]})
+        raise RuntimeError("connection lost")
+
+    for once in (True, False):
+        reader = pa.RecordBatchReader.from_batches(pa.schema([("x", pa.float64())]), batches())
+        source = opened(reader)
+        source.plan([0], once)
+        with pytest.raises(InputError, match=r"the stream cannot be read: .*connection lost\.?$"):
+            values(source)
+        with pytest.raises(InputError, match=r"stream can be read once only, and that failed. Mak"):
+            values(source)
+
+
+def test_memory_that_a_stream_has_wrong_is_refused():
+    offsets = pa.py_buffer(np.array([0, 9, 4], np.int32))
+    text = pa.StringArray.from_buffers(2, offsets, pa.py_buffer(b"abcd"))
+    with pytest.raises(InputError, match=r"the stream cannot be read: .*[Oo]ffset"):
+        cells(opened(Stream(pa.table({"w": text}))), 0)
+
+
+def test_a_dataset_that_changes_is_an_error(tmp_path, rows):
+    source = opened(made(tmp_path, table_of(rows), "dataset"))
+    assert len(values(source)) == 1000
+    (tmp_path / "2.parquet").write_bytes(b"PAR1")
+    with pytest.raises(InputError, match="the dataset cannot be read: "):
+        values(source)
+
+
+@pytest.mark.parametrize("once", [True, False])
+def test_errors_of_duckdb_say_what_helps(once):
+    duckdb = pytest.importorskip("duckdb")
+    connection = duckdb.connect()
+    connection.execute("create table z as select i::double as x from range(9) t(i)")
+    again, source = connection.table("z"), opened(connection.table("z"))
+    source.plan([0], once)
+    connection.execute("drop table z")
+    with pytest.raises(InputError, match=r"the query cannot be read: Catalog Error: .* z .*"):
+        values(source)
+    with pytest.raises(InputError, match=r"the query cannot be read: Catalog Error: .* z .*"):
+        opened(again)
+    ended = connection.sql("select 1.5 as x")
+    connection.close()
+    with pytest.raises(InputError, match=r"closed\. Run it by itself \(relation\.show\(\)\) to"):
+        opened(ended)
+    late = "case when i = 250_000 then 'abc' else '1' end"
+    failing = opened(duckdb.sql(f"select ({late})::double as x from range(300_000) t(i)"))
+    failing.plan([0], once)
+    with pytest.raises(InputError, match="Error: Could not convert string 'abc' to DOUBLE"):
+        values(failing)
+
+
+@pytest.mark.parametrize("once", [True, False])
+def test_errors_of_polars_say_what_helps(once):
+    frame = pl.LazyFrame({"s": ["1"] * 1000 + ["z"]})
+    failing = opened(frame.select(pl.col("s").cast(pl.Float64)))
+    failing.plan([0], once)
+    with pytest.raises(InputError, match=r"conversion .* failed .*itself \(frame\.collect\(\)\)"):
+        values(failing)
+    with pytest.raises(InputError, match='the query cannot be read: unable to find column "t"'):
+        opened(frame.select("t"))
+    own = opened(frame.select(pl.col("s").map_batches(lambda _: 1 / 0, return_dtype=pl.String)))
+    own.plan([0], once)
+    with pytest.raises(ZeroDivisionError):  # of a function in the query
+        values(own)
+
+
+def test_a_connection_is_free_after_a_pass_and_after_one_that_ended_early():
+    connection = pytest.importorskip("duckdb").connect()
+    relation = connection.sql("select sqrt(i) as x from range(300_000) t(i)")
+    for n_batches in (1, 100):
+        source = opened(relation)
+        source.plan([0], once=True)
+        batches = source.batches([0])
+        n_rows = sum(batch.n_rows for batch, _ in zip(batches, range(n_batches), strict=False))
+        assert n_rows > 100_000
+        batches.close()
+        assert connection.sql("select 42").fetchall() == [(42,)]
+    source = opened(relation)
+    for batch in source.batches([0]):  # of a run that is over
+        assert connection.sql("select 42").fetchall() == [(42,)]
+        assert batch.n_rows
+
+
+def test_the_file_of_a_query_that_fails_is_removed_although_its_error_is_kept(
+    temporary, monkeypatch
+):
+    monkeypatch.setattr(queries, "KEPT_BYTES", 0)
+    batch = pa.record_batch({"x": [0.5] * 10, "word": ["u", "v"] * 5})
+
+    def batches():
+        yield batch
+        yield batch
+        assert list(temporary.rglob("*.arrow"))  # this one comes when the others are written
+        raise ValueError("no more")
+
+    source = opened(pa.RecordBatchReader.from_batches(batch.schema, batches()))
+    with pytest.raises(InputError, match="no more") as kept:
+        values(source, [0])
+    assert not list(temporary.iterdir())
+    assert kept.tb is not None  # as in a notebook
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "polars"])
+def test_conditions_and_columns_reach_the_scan(tmp_path, monkeypatch, engine):
+    path, plans = str(tmp_path / "x.parquet"), []
+    pa.parquet.write_table(pa.table({name: np.arange(100.0) for name in "abcd"}), path)
+    if engine == "duckdb":
+        source = opened(pytest.importorskip("duckdb").read_parquet(path).filter("a > 90"))
+        run = source._reader
+        monkeypatch.setattr(source, "_reader", lambda it: plans.append(it.explain()) or run(it))
+    else:
+        source = opened(pl.scan_parquet(path).filter(pl.col("a") > 90))
+        run = pl.LazyFrame.collect_batches
+        monkeypatch.setattr(
+            pl.LazyFrame,
+            "collect_batches",
+            lambda it, **how: plans.append(it.explain()) or run(it, **how),
+        )
+    assert values(source, [1, 2]).tolist() == [[i, i] for i in range(91, 100)]
+    (plan,) = plans
+    read = {"duckdb": r"Projections:\W+b\W+c\W", "polars": r"PROJECT (2|3)/4 COLUMNS"}[engine]
+    assert re.search(read, plan)
+    condition = {"duckdb": r"Filters:\W+a ?> ?90", "polars": r"SELECTION:.*a.*> .*90"}[engine]
+    assert re.search(condition, plan)
+    assert not re.search(r"(?i)\bfilter\b", plan)  # as a step of its own above the scan
+
+
+def test_what_is_no_query(rows):
+    frame = table_of(rows)
+    frames = [frame, frame.to_pandas(), pl.from_arrow(frame)]
+    columns = [frame.column(0), frame.to_pandas()["a"], pl.Series([1.0])]
+    others = [rows, rows.tolist(), iter([rows]), None, "x.csv", {"a": [1.0]}]
+    assert all(query_class(data) is None for data in (*frames, *columns, *others))
+
+
+def test_no_library_is_imported_to_recognize_a_source(rows, monkeypatch):
+    for library in ("polars", "duckdb", "pyarrow", "pyarrow.dataset"):
+        monkeypatch.setitem(sys.modules, library, None)
+    assert query_class(rows) is None
