@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from momentmix.errors import InputError
-from momentmix.fitting.inputs import rows_of
+from momentmix.fitting.data import rows_of
 from momentmix.tables.rows import ArrayRows, BlockRows, DeviceRows, Rows
 from momentmix.summary.summary import MomentSummary
 

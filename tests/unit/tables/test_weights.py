@@ -5,7 +5,7 @@ import pytest
 
 from momentmix import MomentSummary, fit, summarize
 from momentmix.errors import InputError
-from momentmix.fitting.inputs import rows_of
+from momentmix.fitting.data import rows_of
 from momentmix.tables.rows import ArrayRows
 from momentmix.tables.weights import WeightedRows, proportional_places, with_weights
 

@@ -12,7 +12,7 @@ from scipy import sparse
 
 import momentmix as mm
 from momentmix.errors import InputError, InputTypeError, PrecisionWarning
-from momentmix.tables.validation import for_sklearn
+from momentmix.tables.memory import for_sklearn
 from momentmix.tables.column import Column
 
 N = 60
