@@ -32,7 +32,7 @@ import numpy as np
 
 import momentmix as mm
 from momentmix.fitting.em.em import em_pass
-from momentmix.fitting.inputs import moments_of
+from momentmix.fitting.data import moments_of
 from momentmix.mixture.parameters import Parameters
 from momentmix.tables.rows import ArrayRows, DeviceRows
 from momentmix.summary.cost import estimate

@@ -22,7 +22,7 @@ from momentmix.fitting.em.pooling import pool_components, pool_weights, reduce_p
 from momentmix.fitting.em.sample import draw_sample
 from momentmix.fitting.em.starts import random_starts, seeded_starts
 from momentmix.fitting.inference.standard_errors import deviations_of
-from momentmix.fitting.inputs import summarized
+from momentmix.fitting.data import summarized
 from momentmix.fitting.moment.candidates import draw_candidates
 from momentmix.fitting.moment.polish import Stopping, parameter_bounds
 from momentmix.fitting.moment.pool import PATIENCE, implied_noise, joint_polish, select_and_polish

@@ -12,7 +12,7 @@ from pyarrow import feather, parquet
 
 import momentmix as mm
 from momentmix.errors import MomentmixError
-from momentmix.rows.csv.dialect import NULLS
+from momentmix.tables.dialect import NULLS
 from momentmix.summary.exact.combining import same
 
 laws = settings(max_examples=40, deadline=None)

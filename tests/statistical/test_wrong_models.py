@@ -8,7 +8,7 @@ from campaigns import wrong_models
 
 import momentmix as mm
 from momentmix.errors import CapacityError, DecompositionError, InputError
-from momentmix.fitting.inputs import summarized
+from momentmix.fitting.data import summarized
 
 
 def equicorrelated(rho, d, n, seed):

@@ -116,8 +116,8 @@ def out_of_range(block: NDArray[np.float64], where: Callable[[int, int], str]) -
         )
     if np.isinf(value):
         return InputError(
-            f"rows must be finite; {place} is {value}. Set the cell to missing (NaN) if that is "
-            "what it stands for, or leave such rows out: missing='drop' (--missing drop)."
+            f"rows must be finite; {place} is {value}. If it stands for a missing value, set the "
+            "cell to NaN, or leave such rows out: missing='drop' (--missing drop) where offered."
         )
     return InputError(
         f"rows must stay below 2^1000 ≈ 1.07e301 in size; {place} is {value:.6g}. Rescale the "

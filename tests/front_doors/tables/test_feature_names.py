@@ -15,9 +15,9 @@ import pytest
 import momentmix as mm
 from momentmix.errors import FitWarning, InputError, InputTypeError
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inputs import moments_of
+from momentmix.fitting.data import moments_of
 from momentmix.fitting.record import load_fit
-from momentmix.rows.containers import plain_array
+from momentmix.tables.cells import plain_array
 
 NAMES = ("dose", "age", "rate\n", "flow", "x 1", "depth", "0")
 BACK = NAMES[::-1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from momentmix.fitting.inputs import moments_of
+from momentmix.fitting.data import moments_of
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.gaussian import sample
 from momentmix.mixture.laws.finite import Finite

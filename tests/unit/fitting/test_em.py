@@ -26,7 +26,7 @@ from momentmix.fitting.em.sample import draw_sample
 from momentmix.fitting.em.scores import information_matrix, mean_score, scoring_step
 from momentmix.fitting.em.search import Kind, Origin, ranked_candidates
 from momentmix.fitting.em.starts import random_starts, seeded_starts
-from momentmix.fitting.inputs import rows_of, summarized
+from momentmix.fitting.data import rows_of, summarized
 from momentmix.mixture.gaussian import coefficients, features_of, m_step
 from momentmix.mixture.parameters import Parameters, parameters_from
 from momentmix.mixture.prior import Structure, VariancePrior

@@ -18,7 +18,7 @@ from momentmix.fitting.inference.standard_errors import (
     standard_errors,
     uncertainty_after_em,
 )
-from momentmix.fitting.inputs import summarized
+from momentmix.fitting.data import summarized
 from momentmix.fitting.robust import asked_blocks
 from momentmix.mixture.parameters import Parameters
 

@@ -6,7 +6,7 @@ import pytest
 
 import momentmix as mm
 from momentmix.errors import InputError
-from momentmix.fitting.inputs import moments_of, summarized
+from momentmix.fitting.data import moments_of, summarized
 
 NAMES = ["a", "b", "c", "d", "e", "f"]
 LARGE = r"must stay below 1e\+154 in size.*column 2{} reaches 9e\+{}.*divide it by .* 1e\+{}"

@@ -6,7 +6,7 @@ from campaigns.written_out import monomials
 
 import momentmix as mm
 from momentmix import MomentSummary
-from momentmix.fitting.inputs import moments_of
+from momentmix.fitting.data import moments_of
 from momentmix.summary.exact.high_sections import absent_places
 from momentmix.summary.kernels.numpy_sums import NumpyExecutor
 from momentmix.summary.layout import COMPLETE, NO_HIGH, POWERS, Layout

@@ -3,6 +3,9 @@
 import copy
 
 import numpy as np
+import pandas
+import polars
+import pyarrow
 import pytest
 
 from momentmix import DiagonalMixture, MomentSummary, summarize
@@ -223,51 +226,7 @@ def test_bounds_become_bounds():
 # -- names and data frames --------------------------------------------------------------------
 
 
-class Pandas:
-    """What update() uses of a pandas data frame."""
-
-    def __init__(self, columns):
-        self._columns = columns
-        self.columns, self.iloc = list(columns), self
-
-    def to_numpy(self):
-        return np.column_stack(list(self._columns.values()))
-
-    def __getitem__(self, key):
-        return Column(list(self._columns.values())[key[1]])
-
-
-class Column:
-    def __init__(self, values):
-        self.values = np.asarray(values)
-
-    def to_numpy(self):
-        return self.values
-
-    def validate(self, full):
-        assert full
-
-
-class Polars:
-    def __init__(self, columns):
-        self._columns, self.columns = columns, list(columns)
-
-    def to_numpy(self):
-        return np.column_stack(list(self._columns.values()))
-
-    def __getitem__(self, name):
-        return Column(self._columns[name])
-
-
-class Arrow:
-    def __init__(self, columns):
-        self._columns, self.column_names = columns, list(columns)
-
-    def column(self, i):
-        return Column(list(self._columns.values())[i])
-
-
-@pytest.mark.parametrize("frame", [Pandas, Polars, Arrow])
+@pytest.mark.parametrize("frame", [pandas.DataFrame, polars.DataFrame, pyarrow.table])
 def test_data_frames_bring_names(frame):
     rows = normal(30, 3)
     columns = {"a": rows[:, 0], "b": rows[:, 1].astype(np.float32), "c": np.arange(30)}
@@ -294,7 +253,7 @@ def test_data_frames_bring_names(frame):
             refused(frame({"a": columns["a"], "c": columns["c"]}))
         with pytest.raises(InputError, match=r"'x', 'y' are not among them\. Drop"):
             refused(frame({"x": ["no number"] * 30, **columns, "y": columns["a"]}))
-    with pytest.raises(InputTypeError, match=r"column 'b' has dtype <U1"):
+    with pytest.raises(InputTypeError, match=r"real numbers; column 'b' holds text"):
         summary.update(frame({**columns, "b": ["x"] * 30}))
     assert summary.n_rows == 30
     names = ("a", "b", "c")

@@ -7,7 +7,7 @@ import pytest
 
 import momentmix as mm
 from momentmix.errors import InputError
-from momentmix.fitting.inputs import summary_of
+from momentmix.fitting.data import summary_of
 from momentmix.tables.rows import ArrayRows
 from momentmix.schema.building import encode_table
 from momentmix.schema.rows import EncodedArray, EncodedRows

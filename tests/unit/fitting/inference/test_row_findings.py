@@ -19,7 +19,7 @@ from momentmix.fitting.inference.of_rows.row_findings import row_findings
 from momentmix.fitting.inference.of_rows.rows_checked import check_rows
 from momentmix.fitting.inference.of_rows.shape_findings import shape_text
 from momentmix.fitting.inference.over_identification import Correlation, OverIdentification
-from momentmix.fitting.inputs import rows_of, summarized
+from momentmix.fitting.data import rows_of, summarized
 from momentmix.mixture.parameters import Parameters
 
 N = 2000
