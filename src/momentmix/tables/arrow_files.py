@@ -97,18 +97,8 @@ class ArrowFile(ArrowFileSource):
             file.seek(0)
             with self._reader(file) as reader:
                 self.schema = reader.schema
-                if not self._streamed:
-                    self.n_rows = self._count_rows(reader)
-
-    def _count_rows(self, reader: Any) -> int | None:
-        """Number of rows of the file format, from its metadata."""
-        if hasattr(reader, "count_rows"):
-            return int(reader.count_rows())
-        if len(set(self.schema.names)) < len(self.schema.names):
-            return None  # a dataset refuses names that columns share
-        from pyarrow import dataset  # imports pandas
-
-        return int(dataset.dataset(str(self.path), format="ipc").count_rows())
+                if hasattr(reader, "count_rows"):  # of newer versions, and the file format
+                    self.n_rows = int(reader.count_rows())
 
     def _file(self) -> Any:
         import pyarrow
