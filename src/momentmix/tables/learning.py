@@ -33,7 +33,7 @@ from momentmix.tables.column import (
     short_mean,
     unknown_family,
 )
-from momentmix.tables.encoding import Encoded, Unseen, warn_of_unknown
+from momentmix.tables.encoding import Encoded, Unseen, check_unseen, warn_of_unknown
 from momentmix.tables.guessing import guess_columns
 from momentmix.tables.memory import MemoryTable
 from momentmix.tables.opening import READ_ALL, Reading, can_open, open_table, warn_of_header
@@ -340,24 +340,25 @@ def rows_with(
 def rows_to_predict(schema: Schema, data: Any, owner: str, unseen: Unseen = "error") -> TableRows:
     """Rows of anything that holds a table, with the columns of a model.
 
-    Others are left out. With unseen="missing", a warning names columns none of whose cells is a
-    level, where all cells are at hand.
+    Others are left out. With unseen="missing", a warning names columns none of whose first cells
+    is a level.
     """
-    if isinstance(data, TableRows):
-        return rows_with(schema, data, owner, data.missing == "drop")
+    check_unseen(unseen)
     names = schema.column_names
-    sources = open_table(data, READ_ALL, names)
-    if not isinstance(sources[0], MemoryTable):
-        rows = Reading(by_name=True).open(sources, expected=names)
-        warn_of_header(sources, names)
-        return rows_with(schema, rows, owner)
-    source = sources[0]
-    places = schema.places_in(source.column_names, source.n_columns, owner, source.name)
-    rows = Reading(columns=places).open(sources)
-    if unseen == "missing":
-        for batch in source.batches(places):
-            warn_of_unknown(schema.columns, batch.columns)
-    return _encoded_by(schema, rows)
+    if isinstance(data, TableRows):
+        rows = rows_with(schema, data, owner, data.missing == "drop")
+    else:
+        sources = open_table(data, READ_ALL, names)
+        first = sources[0]
+        if isinstance(first, MemoryTable):
+            places = schema.places_in(first.column_names, first.n_columns, owner, first.name)
+            rows = _encoded_by(schema, Reading(columns=places).open(sources))
+        else:
+            rows = rows_with(schema, Reading(by_name=True).open(sources, expected=names), owner)
+            warn_of_header(sources, names)
+    if unseen == "missing" and (head := rows.head()) is not None:
+        warn_of_unknown(schema.columns, head)
+    return rows
 
 
 def encoded_blocks(

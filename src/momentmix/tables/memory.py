@@ -115,8 +115,9 @@ def refuse_dask(rows: Any) -> None:
     if hasattr(rows, "__dask_graph__"):
         raise InputTypeError(
             f"rows must be in this process; got a Dask collection ({type(rows).__name__}), which "
-            "would be computed as a whole, in memory. Use momentmix.dask (its summarize, fit and "
-            "predict), or pass rows.compute()."
+            "would be computed as a whole, in memory. Use momentmix.dask: fit_summary(momentmix."
+            "dask.summarize(X)) with an estimator, else its summarize, fit and predict; or pass "
+            "rows.compute()."
         )
 
 
