@@ -373,7 +373,8 @@ class TableRows(Rows):
                 return None
             blocks.append(block.features)
             kept.append(np.ones(block.n_read, dtype=bool) if block.kept is None else block.kept)
-        features = np.concatenate(blocks) if len(blocks) != 1 else blocks[0]
+        none = np.empty((0, self.n_features))
+        features = np.concatenate([none, *blocks]) if len(blocks) != 1 else blocks[0]
         return features, np.concatenate(kept) if self.n_dropped else None
 
     # -- what is read -------------------------------------------------------------------------
@@ -504,12 +505,12 @@ class _Reader:
         if self.target is None:
             self.target = self._memory()
         first = self.first_row + self.n_read
-        features, left_out = encode_cells(
+        _, left_out = encode_cells(
             self.schema.columns, cells,
             lambda row, column: self.rows.where(self.table, first + row, column),
             self.unseen or "error", self.target[self.n_read : self.n_read + size],
         )  # fmt: skip
-        if self.source.nulls and not in_range(features, 2.0**53):
+        if self.source.nulls:
             self._warn_of_integers(cells, first)
         if left_out is not None:
             self.left_out.append((self.n_read, left_out))
@@ -533,7 +534,7 @@ class _Reader:
     def _warn_of_integers(self, cells: list[Cells], first_row: int) -> None:
         """Warn once for each column of CSV that holds integers which float64 rounds."""
         for j, own in enumerate(cells):
-            if own.labels is not None or j in self.examined:
+            if own.labels is not None or j in self.examined or in_range(own.values, 2.0**53 - 1):
                 continue
             large = (np.abs(own.values) >= 2**53) & np.isfinite(own.values)
             if large.any():
