@@ -17,8 +17,11 @@ from itertools import islice
 from threading import Lock
 from typing import Any, NoReturn
 
+import numpy as np
+
 from momentmix.digests import TextDigest
 from momentmix.errors import InputError
+from momentmix.tables.cells import arrow_numbers
 from momentmix.tables.compression import Unpacked, split_packing
 from momentmix.tables.csv_header import above_fractions, alone_is_quoted, is_row, judged
 from momentmix.tables.dialect import FALSE, TRUE, Dialect, kinds_of
@@ -215,11 +218,11 @@ class CsvFile(FileSource):
         return "bool" if kind == "bool" else "number"
 
     def _converted(self, block: Any, kinds: list[str], careful: bool) -> Any:
-        from pyarrow import RecordBatch, compute
+        from pyarrow import RecordBatch
 
         if not careful:
             for column, kind in zip(block.columns, kinds, strict=True):
-                if kind == "number" and compute.any(compute.is_nan(column)).as_py():
+                if kind == "number" and np.isnan(arrow_numbers(column)[0]).any():
                     raise ValueError("NaN")  # it may be "nan(1)", which is a number for pyarrow
             return block
         convert = {"number": self.dialect.numbers, "bool": self.dialect.bools}

@@ -30,6 +30,7 @@ from momentmix.tables.validation import in_range
 
 Missing = Literal["error", "drop", "model"]
 _SPARE = 4  # blocks: those that are read ahead, summed and hashed at a time
+_MOST_BYTES = 1 << 28  # of a block, where a source has an unknown number of rows
 
 
 def check_missing(missing: object) -> None:
@@ -454,7 +455,10 @@ class _Reader:
         self.rows, self.table, self.unseen = rows, table, unseen
         self.source, self.schema = rows.sources[table], rows._encoded_by
         self.own, self.others = rows.columns[table], list(others)
-        self.is_plain = self.schema.is_plain
+        self.is_plain, most = self.schema.is_plain, self.source.n_rows
+        if most is None:
+            most = _MOST_BYTES // (8 * self.schema.n_features)
+        self.block_rows = max(1, min(rows.block_rows, most))
         self.free: deque[Float] = deque(maxlen=_SPARE)
         self.examined: set[int] = set()  # columns of CSV whose first large number was examined
         self._begin(0)
@@ -477,7 +481,7 @@ class _Reader:
             cells = self.rows.cells(self.table, batch._replace(columns=batch.columns[:n_own]))
             end = batch.first_row + batch.n_rows
             while position < end:
-                room = self.rows.block_rows - self.n_read
+                room = self.block_rows - self.n_read
                 if part_rows is not None:
                     room = min(room, part_rows - position % part_rows)
                 size = min(room, end - position)
@@ -525,10 +529,7 @@ class _Reader:
         try:
             memory = self.free.pop()
         except IndexError:
-            n_rows = self.rows.block_rows
-            if self.source.n_rows is not None:
-                n_rows = max(1, min(n_rows, self.source.n_rows))
-            memory = np.empty((n_rows, self.schema.n_features))
+            memory = np.empty((self.block_rows, self.schema.n_features))
         return np.asarray(_Lent(memory, self.free))
 
     def _warn_of_integers(self, cells: list[Cells], first_row: int) -> None:

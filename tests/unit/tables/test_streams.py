@@ -206,12 +206,3 @@ def test_streams_that_end_early(rows, temporary, kind):
 def test_bad_streams(content, message):
     with pytest.raises(InputError, match=message):
         open_rows(io.BytesIO(content)).read_all()
-
-
-def test_a_stream_that_gives_its_lines_one_by_one(rows):
-    class Lines(io.BytesIO):
-        def read(self, size=-1):
-            return self.readline() if size > 100 else super().read(size)
-
-    source = open_rows(Lines(bytes_of(rows, "csv")))
-    np.testing.assert_array_equal(source.read_all(), rows)
