@@ -32,7 +32,6 @@ from momentmix.fitting.result import FitResult
 from momentmix.fitting.robust.asked_blocks import AskedBlocks
 from momentmix.rows.source import Missing
 from momentmix.schema.building import Families
-from momentmix.summary.layout import DEFAULT_REPLICATES
 from momentmix.summary.summary import MomentSummary
 
 __all__ = ["fit", "predict", "predict_proba", "score_samples", "summarize"]
@@ -46,7 +45,6 @@ def summarize(
     missing: Missing = "error",
     families: Families = None,
     squared_order: int | None = None,
-    replicates: int = DEFAULT_REPLICATES,
     shard_id: str | None = None,
     client: Any = None,
     retries: int = 2,
@@ -76,7 +74,7 @@ def summarize(
     families : dict, optional
         As for `momentmix.summarize`. Levels of categories must be given where partitions may have
         different ones.
-    squared_order, replicates : int, optional
+    squared_order : int, optional
         As for `MomentSummary`.
     shard_id : str, optional
         Name of the data: partition i becomes the shard ``f"{shard_id}/{i}"``. By default Dask's
@@ -104,13 +102,13 @@ def summarize(
     """
     schedule = Schedule(client, retries, progress)
     if families is not None or missing == "model":
-        options = {"squared_order": squared_order, "replicates": replicates}
+        options = {"squared_order": squared_order}
         chosen = None if columns is None else list(columns)
         return summarize_table(
             data, Encoding(order, families, missing, chosen, options), shard_id, schedule
         )
     rows = open_collection(data, columns, missing, shard_id, schedule)
-    return rows.summary(order, squared_order, replicates)
+    return rows.summary(order, squared_order)
 
 
 def fit(

@@ -146,13 +146,12 @@ class DaskRows(Rows):
         """Number of rows; costs a pass if there was none so far."""
         return sum(self.counts)
 
-    def summary(self, order: int, squared_order: int | None, replicates: int = 0) -> MomentSummary:
+    def summary(self, order: int, squared_order: int | None) -> MomentSummary:
         """Summary of all rows: one for each partition, then a tree of sums."""
         # A worker runs as many tasks as it has threads, so one thread each.
         new_shard = partial(
-            MomentSummary, self.n_features, order, self.feature_names, squared_order,
-            replicates=replicates, n_threads=1,
-        )  # fmt: skip
+            MomentSummary, self.n_features, order, self.feature_names, squared_order, n_threads=1
+        )
         new_shard()  # wrong orders are an error here, before any work
         merged: MergedSummary = self.schedule.reduce(
             summarize_partition, merge_summaries, new_shard, self.partitions, "Summarizing"

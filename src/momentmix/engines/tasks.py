@@ -29,7 +29,6 @@ from momentmix.schema.building import Families
 from momentmix.schema.rows import EncodedRows
 from momentmix.tables.schema import Schema
 from momentmix.schema.sources import encode_rows
-from momentmix.summary.layout import DEFAULT_REPLICATES
 from momentmix.summary.parts import Progress, summarize_parts
 from momentmix.summary.summary import MomentSummary
 
@@ -152,7 +151,6 @@ def job_for(
     missing: Missing,
     min_rows: int,
     squared_order: int | None,
-    replicates: int | None,
     shard_id: str | None,
 ) -> Job:
     """The job for the arguments of `summarize`; impossible ones are an error before any work."""
@@ -163,9 +161,7 @@ def job_for(
     schema, names = found_columns(rows, own, columns, exclude, families, missing)
     if order is None:
         order = usual_order(schema.n_features)
-    if replicates is None:
-        replicates = DEFAULT_REPLICATES if keys is None else 0
-    options = {"squared_order": squared_order, "replicates": replicates, "n_threads": 1}
+    options = {"squared_order": squared_order, "n_threads": 1}
     # Cells of columns without the feature "seen" must be there, whatever is asked.
     policy: Missing = "drop" if missing == "drop" else "error"
     sent = tuple(dict.fromkeys([*names, *own]))

@@ -39,7 +39,6 @@ def summarize(
     missing: Missing = "error",
     min_rows: int = 1,
     squared_order: int | None = None,
-    replicates: int | None = None,
     shard_id: str | None = None,
     read_files: bool = True,
 ) -> MomentSummary: ...
@@ -57,7 +56,6 @@ def summarize(
     missing: Missing = "error",
     min_rows: int = 1,
     squared_order: int | None = None,
-    replicates: int | None = None,
     shard_id: str | None = None,
     read_files: bool = True,
 ) -> SummaryCube: ...
@@ -74,7 +72,6 @@ def summarize(
     missing: Missing = "error",
     min_rows: int = 1,
     squared_order: int | None = None,
-    replicates: int | None = None,
     shard_id: str | None = None,
     read_files: bool = True,
 ) -> MomentSummary | SummaryCube:
@@ -102,8 +99,8 @@ def summarize(
         As for `momentmix.summarize`.
     min_rows : int
         With `by`, groups of fewer rows are left out.
-    squared_order, replicates : int, optional
-        As for `MomentSummary`; with `by` no replicates by default.
+    squared_order : int, optional
+        As for `MomentSummary`.
     shard_id : str, optional
         Name of the data, which becomes part of the ids of shards. By default equal partitions with
         the same number, of whatever data frames, are the same shard, which counts once only.
@@ -136,7 +133,6 @@ def summarize(
         missing=missing,
         min_rows=min_rows,
         squared_order=squared_order,
-        replicates=replicates,
         shard_id=shard_id,
     )
     chosen = df.select(*map(quoted, job.task.sent))

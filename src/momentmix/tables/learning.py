@@ -136,7 +136,7 @@ def learn(
             asked = {k: guess.families[i] for k, i in enumerate(kept) if i in guess.families}
             rows = rows.selected(kept)
         elif len(rows.sources) == 1 and any(kind.kind == "text" for kind in rows.kinds):
-            raise InputError("rows must hold at least one row; the source gave none.")
+            raise InputError(f"rows must hold at least one row; {rows.sources[0].name} has none.")
     if missing != "model" and all(family == GAUSSIAN for family in asked.values()):
         plain = plain_schema(len(rows.kinds), rows.column_names, missing == "drop")
         return rows.with_schema(plain, notes)
@@ -264,7 +264,7 @@ def _found(
             source = rows.sources[0]
             found[j].add(own, f"{source.name}, {source.label(rows.columns[0][j])}")
     if read and not n_rows:
-        raise InputError("rows must hold at least one row; the source gave none.")
+        raise InputError(f"rows must hold at least one row; {rows.sources[0].name} has none.")
     for j, known in enumerate(found):
         known.has_cells = known.has_cells or j not in read
         if known.kind.kind == "bool":
@@ -346,15 +346,17 @@ def rows_to_predict(schema: Schema, data: Any, owner: str, unseen: Unseen = "err
     check_unseen(unseen)
     names = schema.column_names
     if isinstance(data, TableRows):
-        rows = rows_with(schema, data, owner, data.missing == "drop")
+        rows = data.with_missing("model") if data.missing == "error" else data
+        rows = rows_with(schema, rows, owner, data.missing == "drop")
     else:
         sources = open_table(data, READ_ALL, names)
         first = sources[0]
         if isinstance(first, MemoryTable):
             places = schema.places_in(first.column_names, first.n_columns, owner, first.name)
-            rows = _encoded_by(schema, Reading(columns=places).open(sources))
+            rows = _encoded_by(schema, Reading(columns=places).open(sources, "model"))
         else:
-            rows = rows_with(schema, Reading(by_name=True).open(sources, expected=names), owner)
+            opened = Reading(by_name=True).open(sources, "model", names)
+            rows = rows_with(schema, opened, owner)
             warn_of_header(sources, names)
     if unseen == "missing" and (head := rows.head()) is not None:
         warn_of_unknown(schema.columns, head)

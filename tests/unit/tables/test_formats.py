@@ -25,6 +25,7 @@ from momentmix.tables.json_lines import JsonLinesFile
 from momentmix.tables.npy import NpyFile
 
 NAMES = ["a", "b", "c"]
+PLAIN = Dialect()
 
 
 def values(table, columns=None, start=0):
@@ -105,7 +106,7 @@ def written(folder, rows, kind):
             stream.write_table(table, max_chunksize=130)
         return ArrowFile(path)
     if kind == "xlsx":
-        return ExcelFile(workbook(path, [NAMES, *rows.tolist()]), Dialect())
+        return ExcelFile(workbook(path, [NAMES, *rows.tolist()]), PLAIN)
     packing = kind.removeprefix("jsonl")
     path.write_bytes(PACK.get(packing, bytes)(json_bytes(rows)))
     return JsonLinesFile(path)
@@ -524,14 +525,14 @@ def test_damaged_workbooks(tmp_path, rows):
     for content in (whole[:middle], flipped, b"", b"a,b\n1,2\n", zipped(b"a\n1\n")):
         path.write_bytes(content)
         with pytest.raises(InputError, match=r"rows.xlsx cannot be read; .*no .xlsx .* Save"):
-            ExcelFile(path, Dialect())
+            ExcelFile(path, PLAIN)
 
 
 def test_workbooks_need_openpyxl(tmp_path, monkeypatch):
     (tmp_path / "x.xlsx").write_bytes(b"")
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     with pytest.raises(MissingDependencyError, match=r"needs openpyxl.*momentmix\[excel\]"):
-        ExcelFile(tmp_path / "x.xlsx", Dialect())
+        ExcelFile(tmp_path / "x.xlsx", PLAIN)
 
 
 def test_a_wide_file_is_read_a_few_rows_at_a_time():
