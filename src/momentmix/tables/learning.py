@@ -124,7 +124,7 @@ def learn(
     missing = rows.missing if missing == "error" else missing
     if isinstance(families, Schema):
         return _by_schema(rows, families, missing)
-    asked = by_number(families, rows.column_names, len(rows.kinds))
+    asked = _by_number(families, rows)
     rows = rows.with_texts(_texts(rows, asked))
     notes: tuple[str, ...] = ()
     if rows.column_names is not None or any(kind.kind == "text" for kind in rows.kinds):
@@ -153,7 +153,7 @@ def needs_pass(rows: TableRows, families: Families, missing: Missing) -> bool:
     return missing == "model" or text or families is not None
 
 
-def by_number(families: Families, names: tuple[str, ...] | None, n_columns: int) -> dict[int, Any]:
+def _by_number(families: Families, rows: TableRows) -> dict[int, Any]:
     """Families by the number of their column."""
     if families is None:
         return {}
@@ -163,8 +163,9 @@ def by_number(families: Families, names: tuple[str, ...] | None, n_columns: int)
             f"{type(families).__name__}."
         )
     chosen: dict[int, Any] = {}
+    names, left_out = rows.column_names, f" ({'; '.join(rows.notes)})" if rows.notes else ""
     for key, family in families.items():
-        number = number_of(key, names, n_columns, "families names no column")
+        number = number_of(key, names, len(rows.kinds), f"families names no column{left_out}")
         if number in chosen:
             raise InputError(
                 f"families must name a column once; {column_label(number, names)} is there "
