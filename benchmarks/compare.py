@@ -11,7 +11,7 @@ Each case is one line: seed, law, rows, features, p-value, and what was named. T
 share of false alarms at 5 % with its binomial standard error, in all and in each cell, and in each
 cell which test would reject alone: the F tests of means and of second moments, and the changes one
 by one. For power, how often the change was named, and how often another one. Laws are those of
-compare_laws.py; `--order` and `--replicates` are those of summarize.
+compare_laws.py; `--order` is that of summarize.
 """
 
 import argparse
@@ -186,9 +186,7 @@ def share(hits, n):
 
 
 def run(case, asked, arguments, quiet=False):
-    options = {"replicates": arguments.replicates}
-    if arguments.order:
-        options["order"] = arguments.order
+    options = {"order": arguments.order} if arguments.order else {}
     with multiprocessing.Pool(arguments.processes) as pool:
         for line in pool.imap(case, [(*one, options) for one in asked], chunksize=4):
             if not quiet:
@@ -207,7 +205,6 @@ def main():
     parser.add_argument("--other-rows", type=lambda text: int(float(text)))
     parser.add_argument("--features", type=int)
     parser.add_argument("--order", type=int)
-    parser.add_argument("--replicates", type=int, default=0)
     parser.add_argument("--change", choices=list(CHANGES), default="mean")
     arguments = parser.parse_args()
     if arguments.what == "unequal":

@@ -97,7 +97,7 @@ def agreed(name, gap):
 
 
 def accumulate(torch, d, m, power, rate, repetitions):
-    layout = Layout(d, m, min(2, m - 1), 0)
+    layout = Layout(d, m, min(2, m - 1))
     n = 1 << power
     rows = torch.randn((n, d), dtype=torch.float64, device="cuda") * 2.0 + 1.0
     few = rows[: 1 << (16 if m < 5 else 14)]

@@ -250,7 +250,7 @@ def solver(a):
             continue
         n = 200_000 if r == 100 else 100_000
         truth, rows = draw(r, d, n, a.seed)
-        summary = mm.MomentSummary(d, choose_order(d, r, None), replicates=0).update(rows)
+        summary = mm.MomentSummary(d, choose_order(d, r, None)).update(rows)
         best = np.inf
         for _ in range(1 if d > 15 else 3):
             wall, core = time.perf_counter(), time.process_time()

@@ -92,6 +92,36 @@ seconds, found = best(lambda: mm.decompose(tensor, {r}, random_state=0), {repeat
 error = largest_factor_error(vectors, found.factors, {order})
 done(seconds, found.diagnostics.residual < 1e-6 and error < 1e-5)
 """
+TABLES = """
+import pandas as pd
+folder = tempfile.mkdtemp()
+path = os.path.join(folder, "rows.{ending}")
+rng = np.random.default_rng(0)
+n, n_texts = {n}, {texts}
+table = {{f"x{{i}}": rng.standard_normal(n) for i in range({d})}}
+labels = np.array(["north", "south", "east", "west", "elsewhere"])
+table |= {{f"t{{i}}": labels[rng.integers(0, 5, n)] for i in range(n_texts)}}
+frame = pd.DataFrame(table)
+del table
+if "{ending}" == "parquet":
+    frame.to_parquet(path, index=False)
+elif "{ending}" == "csv":
+    import pyarrow as pa, pyarrow.csv
+    pa.csv.write_csv(pa.Table.from_pandas(frame, preserve_index=False), path)
+elif "{ending}" == "npy":
+    np.save(path, frame.to_numpy())
+elif "{ending}" == "polars":
+    import polars
+    path = polars.from_pandas(frame)
+else:
+    path = frame
+mean = frame["x0"].mean()
+if "{ending}" != "pandas":
+    del frame
+seconds, s = best(lambda: {call}, {repeats})
+done(seconds, s.n_rows == n and abs(s.mean[0] - mean) < 1e-9)
+import shutil; shutil.rmtree(folder)
+"""
 IMPORT = """
 import subprocess
 def work():
@@ -115,6 +145,32 @@ TASKS = {
     "file-parquet": FILES.format(ending="parquet", n=500_000),
     "file-npy": FILES.format(ending="npy", n=500_000),
     "file-csv": FILES.format(ending="csv", n=100_000),
+    "parquet-1e7": TABLES.format(
+        ending="parquet", n=10_000_000, d=15, texts=0, call="mm.summarize(path, 2)", repeats=2
+    ),
+    "parquet-text": TABLES.format(
+        ending="parquet", n=1_000_000, d=6, texts=4, call="mm.summarize(path, 2)", repeats=3
+    ),
+    "csv-1e6": TABLES.format(
+        ending="csv", n=1_000_000, d=15, texts=0, call="mm.summarize(path, 2)", repeats=2
+    ),
+    "csv-text": TABLES.format(
+        ending="csv", n=500_000, d=6, texts=4, call="mm.summarize(path, 2)", repeats=2
+    ),
+    "npy-5e6": TABLES.format(
+        ending="npy", n=5_000_000, d=15, texts=0, call="mm.summarize(path, 2)", repeats=3
+    ),
+    **{
+        f"{library}-{kind}": TABLES.format(
+            ending=library, n=1_000_000, d=d, texts=texts, call="mm.summarize(path, 2)", repeats=4
+        )
+        for library in ("pandas", "polars")
+        for kind, d, texts in (("numbers", 15, 0), ("text", 6, 4))
+    },
+    "fit-csv-text": TABLES.format(
+        ending="csv", n=50_000, d=6, texts=4, repeats=2,
+        call="mm.fit(path, 2, random_state=0, max_passes=3).moments",
+    ),
     "decompose-25-6-84": DECOMPOSE.format(
         d=25, order=6, r=84, imaginary=1j, repeats=2, matching="{matching}"
     ),

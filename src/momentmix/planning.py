@@ -21,7 +21,7 @@ from momentmix.errors import CapacityError
 from momentmix.index_sets import countable
 from momentmix.mixture.blocks import Blocks
 from momentmix.summary.cost import estimate
-from momentmix.summary.layout import DEFAULT_REPLICATES, Layout
+from momentmix.summary.layout import Layout
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def _order_plan(d: int, order: int, blocks: Blocks | None) -> OrderPlan:
         lower, degree = split.n_lower, split.degree
     if blocks is None:
         printed = _capacity(d, order, "paper", None)
-    cost = estimate(Layout(d, order, min(2, order - 1), DEFAULT_REPLICATES))
+    cost = estimate(Layout(d, order, min(2, order - 1)))
     return OrderPlan(
         order,
         printed,

@@ -23,7 +23,7 @@ def forgetting(start, stop, seed):
         tables = [integer_rows(rng, int(rng.integers(6, 30)), d) for _ in range(n_shards)]
         lost = tables[0][: int(rng.integers(1, 5))]
         made = [
-            MomentSummary(d, order, replicates=0, shard_id=f"{i}", n_threads=1).update(rows)
+            MomentSummary(d, order, shard_id=f"{i}", n_threads=1).update(rows)
             for i, rows in enumerate(tables)
         ]
         late = random_tree(made, rng)
@@ -67,8 +67,7 @@ def forgetting_files(start, stop, seed):
         rows, weights = strange_rows(rng)
         n_left = int(rng.integers(1, 4)) if number % 2 else len(rows) // 2
         lost = rng.permutation(len(rows))[n_left:]
-        replicates = int(rng.choice([0, 2, 16]))
-        summary = MomentSummary(2, 2, shard_id="a", replicates=replicates, n_threads=1)
+        summary = MomentSummary(2, 2, shard_id="a", n_threads=1)
         before = summary.update(rows, weights).to_bytes()
         share = rng.choice([1.0, 0.5]) if n_left > 3 else 1.0
         try:

@@ -77,7 +77,7 @@ def drift(start, stop, seed):
         for i in range(n_shards):
             rows = rng.standard_normal((12, 3)) * 10.0 ** rng.uniform(-2, 2, 3) + rng.uniform(-9, 9)
             times = max(1, int(largest / n_shards / 12))
-            base = MomentSummary(3, 3, shard_id="x", replicates=2, n_threads=1).update(rows)
+            base = MomentSummary(3, 3, shard_id="x", n_threads=1).update(rows)
             data = repeated_shard(base.to_bytes(), times, f"{number}/{i}")
             read_summary(data)  # a valid file, says the stranger
             shards.append(MomentSummary.from_bytes(data))
@@ -100,8 +100,7 @@ def ten_billion(start, stop, seed):
         total, parts = None, []
         bases = [rng.standard_normal((10, 3)) + rng.uniform(-3, 3, 3) for _ in range(8)]
         files = [
-            MomentSummary(3, 3, shard_id="x", replicates=0, n_threads=1).update(rows).to_bytes()
-            for rows in bases
+            MomentSummary(3, 3, shard_id="x", n_threads=1).update(rows).to_bytes() for rows in bases
         ]
         for i in range(1000):
             data = repeated_shard(files[i % 8], 10**6, f"{number}/{i}")

@@ -8,7 +8,7 @@ import numpy as np
 from campaigns.campaign import Campaign
 from momentmix.summary.summary import MomentSummary
 
-KINDS = [(3, 3, 0), (4, 3, 2), (4, 4, 2), (7, 7, 2)]  # n_features, order, replicates
+KINDS = [(3, 3), (4, 3), (4, 4), (7, 7)]  # n_features, order
 POOL = 48
 
 
@@ -30,12 +30,12 @@ def random_rows(rng, d):
 
 
 @lru_cache(maxsize=16)
-def random_shards(n_shards, d, order, replicates, seed):
+def random_shards(n_shards, d, order, seed):
     """Closed shards of one kind, with frames of their own."""
-    rng = np.random.default_rng([seed, d, order, replicates])
+    rng = np.random.default_rng([seed, d, order])
     shards = []
     for i in range(n_shards):
-        summary = MomentSummary(d, order, replicates=replicates, shard_id=f"{i}", n_threads=1)
+        summary = MomentSummary(d, order, shard_id=f"{i}", n_threads=1)
         shards.append(summary.update(*random_rows(rng, d)).copy())
     return tuple(shards)
 
@@ -73,11 +73,11 @@ def merge_trees(start, stop, seed):
     counts = Counter()
     for number in range(start, stop):
         rng = np.random.default_rng([seed, number])
-        d, order, replicates = KINDS[number % len(KINDS)]
+        d, order = KINDS[number % len(KINDS)]
         if number % 1000 == 1:  # now and then a thousand shards
-            shards, size = random_shards(1000, 4, 3, 2, seed), 1000
+            shards, size = random_shards(1000, 4, 3, seed), 1000
         else:
-            shards = random_shards(POOL, d, order, replicates, seed + number // 400)
+            shards = random_shards(POOL, d, order, seed + number // 400)
             size = 2 + int(14 * rng.random() ** 2)
         chosen = [shards[i] for i in rng.permutation(len(shards))]
         first, second = (random_tree(chosen[:size], rng) for _ in range(2))

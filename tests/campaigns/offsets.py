@@ -80,12 +80,12 @@ def offsets(start, stop, seed):
             if strange
             else offset_rows(rng, n, d)
         )
-        whole = MomentSummary(d, order, shard_id="a", replicates=2, n_threads=1)
+        whole = MomentSummary(d, order, shard_id="a", n_threads=1)
         for part in np.array_split(rows, int(rng.integers(1, min(4, n + 1)))):
             whole.update(part)
         cut = int(rng.integers(1, n))
         parts = [
-            MomentSummary(d, order, shard_id=str(i), replicates=2, n_threads=1).update(part)
+            MomentSummary(d, order, shard_id=str(i), n_threads=1).update(part)
             for i, part in enumerate((rows[:cut], rows[cut:]))
         ]
         union = parts[0] + parts[1]
@@ -116,12 +116,12 @@ def extremes(start, stop, seed):
     counts = Counter()
     for number in range(start, stop):
         rng = np.random.default_rng([seed, 9, number])
-        n, groups = int(rng.integers(1, 40)), int(rng.choice([0, 2]))
+        n = int(rng.integers(1, 40))
         rows = extreme_rows(rng, n)
         weights = 10.0 ** rng.uniform(-11, 14, n) if number % 3 else rng.uniform(0.1, 3, n)
-        one = MomentSummary(2, 2, shard_id="a", replicates=groups, n_threads=1)
+        one = MomentSummary(2, 2, shard_id="a", n_threads=1)
         one.update(rows, weights)
-        other = MomentSummary(2, 2, shard_id="b", replicates=groups, n_threads=1)
+        other = MomentSummary(2, 2, shard_id="b", n_threads=1)
         other.update(rows[:1] * rng.choice([1, 0, 1e-10, 3]))
         union = one + other
         assert union - other == one, f"case {number}"

@@ -15,24 +15,24 @@ def equal(left, right):
     return all((a == b).all() for a, b in zip(left, right, strict=True))
 
 
-def draw(d, m, q, groups, rng, n=8):
-    """A layout, points of large integers and their groups."""
+def draw(d, m, q, rng, n=8):
+    """A layout, and points of large integers."""
     points = [[int(x) for x in row] for row in rng.integers(-(10**6), 10**6, (n, d))]
-    return Layout(d, m, q, groups), points, [int(g) for g in rng.integers(0, max(1, groups), n)]
+    return Layout(d, m, q), points
 
 
-def check_maps(layout, points, group, rng):
+def check_maps(layout, points, rng):
     """Moving and refining exact sums is moving and refining the points, and can be undone."""
-    d, start = layout.n_features, exact_sums(layout, points, group)
+    d, start = layout.n_features, exact_sums(layout, points)
     deltas = [int(x) * 10 ** int(rng.integers(0, 25)) + 7 for x in rng.integers(-9, 10, d)]
     moved = [[z - delta for z, delta in zip(point, deltas, strict=True)] for point in points]
     result = move(layout, start, deltas)
-    assert equal(result, exact_sums(layout, moved, group))
+    assert equal(result, exact_sums(layout, moved))
     assert equal(move(layout, result, [-delta for delta in deltas]), start)
     bits = [int(x) for x in rng.integers(0, 60, d)]
     scaled = [[z << a for z, a in zip(point, bits, strict=True)] for point in points]
     result = finer(layout, start, bits)
-    assert equal(result, exact_sums(layout, scaled, group))
+    assert equal(result, exact_sums(layout, scaled))
     for j, a in enumerate(bits):
         result = coarser(layout, result, j, a) if a else result
     assert equal(result, start)
@@ -42,7 +42,7 @@ def check_hops(rng):
     """A summary that is moved about comes back to the same bytes; gives the number of hops."""
     d = int(rng.integers(1, 5))
     rows = rng.standard_normal((int(rng.integers(2, 60)), d)) * 10.0 ** rng.integers(-5, 5, d)
-    summary = MomentSummary(d, d, shard_id="a", replicates=2, n_threads=1)
+    summary = MomentSummary(d, d, shard_id="a", n_threads=1)
     start = summary.update(rows + rng.standard_normal(d)).to_bytes()
     steps = rng.integers(-(10**6), 10**6, (3, d))
     here = summary
@@ -64,9 +64,9 @@ def reshifts(start, stop, seed):
         rng = np.random.default_rng([seed, 3, number])
         d = int(rng.integers(1, 6))
         m = int(rng.integers(1, min(d, 4) + 1))
-        q, groups = int(rng.integers(0, m)), int(rng.choice([0, 2, 3]))
+        q = int(rng.integers(0, m))
         try:
-            check_maps(*draw(d, m, q, groups, rng, n=5), rng)
+            check_maps(*draw(d, m, q, rng, n=5), rng)
             hops = check_hops(rng)
         except AssertionError as error:
             raise AssertionError(f"case {number}: {error}") from error

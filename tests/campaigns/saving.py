@@ -28,7 +28,7 @@ def contents(kind, seed):
     rng = np.random.default_rng(seed)
     if kind == "summary":
         rows = rng.standard_normal((60, 3))
-        return MomentSummary(3, 3, shard_id=str(seed), replicates=0).update(rows).to_bytes()
+        return MomentSummary(3, 3, shard_id=str(seed)).update(rows).to_bytes()
     with temporary_folder() as folder:
         path = Path(folder) / "model.json"
         DiagonalMixture([0.25, 0.75], rng.random((2, 3)), rng.random((2, 3))).save(path)

@@ -87,6 +87,7 @@ def check_header(raw, version):
     listed(h["reach"], d, lambda r: whole(r, 2 if h["high"] else 6, 6))
     need(decimal(h["weight_squares"]))
     listed(h["n_rows"], max(g, 1), lambda n: whole(n, 0, 2**62))
+    need(sum(h["n_rows"]) <= 2**62)
     check_names(h["feature_names"], d)
     has_schema = version == 3 or h.get("schema") is not None
     h["parts"] = check_schema(h) if has_schema else ([], [], [])
@@ -164,19 +165,18 @@ def length_of(kind, size, d):
     return {"T": d * comb(d - 1, size), "P": d, "C": d * (d - 1), "Q": comb(d, 2)}[kind]
 
 
-def check_contents(h, bounds, sums, groups):
+def check_contents(h, bounds, sums):
     """Nothing that no rows can have."""
-    d, n, weight = h["n_features"], sum(h["n_rows"]), sum(groups)
+    d, n, weight = h["n_features"], sum(h["n_rows"]), sums[()]
     squares = int(h["weight_squares"])
     need(bool(h["n_shards"]) == bool(n))
     if not n:
-        need(not any(sums.values()) and not any(groups) and not squares)
+        need(not any(sums.values()) and not squares)
         need(h["reach"] == [6] * d)
         need(h["exponents"] == [None] * d and h["shifts"] == ["0"] * d)
         need(h["exact_bounds"] and not h["n_forgotten"])
         return need(bounds == [inf] * d + [-inf] * d)
     need(weight > 0 and squares > 0)
-    need(all(w >= 0 and (w or not rows) for w, rows in zip(groups, h["n_rows"], strict=True)))
     ever = n + h["n_forgotten"]
     need(weight <= ever * 2**50 * 2**96)
     need(weight**2 * (1 - EPSILON) <= ever * squares * 2**96)
@@ -209,7 +209,8 @@ def check_contents(h, bounds, sums, groups):
             farthest = reach / unit + max(abs(a / unit - k), abs(b / unit - k))
             means = [1, Fraction(s, weight), Fraction(t, weight)]
             means += [Fraction(x, weight) for x in powers]
-            check_powers(means[: h["reach"][j] + 1], farthest)
+            if farthest >= Fraction(1, 64):
+                check_powers(means[: h["reach"][j] + 1], farthest)
     return None
 
 
@@ -283,7 +284,7 @@ def read_summary(data):
         check_forgotten(h, forgotten, any(origins))
     bounds = list(struct.unpack(f"<{2 * d}d", data[at : at + 16 * d]))
     at += 16 * d
-    sums, groups = {}, []
+    sums = {}
     for (kind, size, n_groups), width in zip(sections, h["widths"], strict=True):
         keys, values = names_of(kind, size, d), []
         for key in keys * n_groups:
@@ -291,11 +292,10 @@ def read_summary(data):
             sums[key] = sums.get(key, 0) + values[-1]
             at += width
         need(width == max((v if v >= 0 else -v - 1).bit_length() for v in values) // 8 + 1)
-        groups = values if (kind, size) == ("S", 0) else groups
         for key, value in zip(keys, values, strict=False):
             if kind in "PCQ" and min(h["reach"][i] for i in key) < len(key):
                 need(not value)
-    check_contents(h, bounds, sums, groups)
+    check_contents(h, bounds, sums)
     if marked:
         check_marks(h, marks, sums)
     return h, shards, bounds, sums

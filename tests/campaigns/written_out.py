@@ -36,13 +36,11 @@ def written_out(layout, points, weights):
     return flat
 
 
-def exact_sums(layout, points, groups):
-    """Sums of products of whole numbers or fractions, in quanta, group by group."""
-    sums = [np.zeros((s.n_groups, *s.shape), dtype=object) for s in layout.sections]
+def exact_sums(layout, points):
+    """Sums of products of whole numbers or fractions, in quanta."""
+    sums = [np.zeros(s.shape, dtype=object) for s in layout.sections]
     for section, array in zip(layout.sections, sums, strict=True):
-        flat = array.reshape(section.n_groups, -1)
+        flat = array.reshape(-1)
         for place, s in enumerate(monomials(section, layout.n_features)):
-            for point, group in zip(points, groups, strict=True):
-                g = group if section.n_groups > 1 else 0
-                flat[g, place] += prod(point[i] for i in s) * 2**QUANTUM_BITS
+            flat[place] = sum(prod(point[i] for i in s) for point in points) * 2**QUANTUM_BITS
     return sums

@@ -153,7 +153,7 @@ def test_random_offsets_and_strange_columns_in_one_shard_and_in_two():
 
 
 def test_numbers_of_any_size_load_again():
-    assert offsets.extremes(0, 100, seed=0)["extreme tables saved and loaded"] == 400
+    assert offsets.extremes(0, 250, seed=0)["extreme tables saved and loaded"] == 1000
 
 
 def test_negative_control_a_moment_that_is_off_is_noticed():

@@ -13,7 +13,7 @@ def test_shards_of_up_to_ten_billion_rows_do_not_drift():
 
 def test_negative_control_a_drift_of_a_ten_millionth_of_a_standard_error_is_noticed():
     rows = np.random.default_rng(0).standard_normal((12, 3))
-    base = many_rows.MomentSummary(3, 3, shard_id="x", replicates=0).update(rows)
+    base = many_rows.MomentSummary(3, 3, shard_id="x").update(rows)
     data = many_rows.repeated_shard(base.to_bytes(), 10**8, "y")
     summary = many_rows.MomentSummary.from_bytes(data)
     many_rows.check_drift(summary, [(rows.tolist(), 10**8)])

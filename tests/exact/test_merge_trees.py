@@ -8,13 +8,13 @@ from campaigns.merge_trees import random_shards, random_tree
 def test_random_trees():
     """Some of ten thousand; at order 7, too. The second one of them has a thousand shards."""
     assert merge_trees.merge_trees(2, 26, seed=0)["merge trees"] == 24
-    many, rng = random_shards(200, 4, 3, 2, seed=0), np.random.default_rng(0)
+    many, rng = random_shards(200, 4, 3, seed=0), np.random.default_rng(0)
     assert random_tree(many, rng).to_bytes() == random_tree(many, rng).to_bytes()
 
 
 def test_a_tree_that_loses_a_shard_is_noticed():
     """Negative control of the campaign."""
-    shards = random_shards(12, 4, 3, 2, seed=1)
+    shards = random_shards(12, 4, 3, seed=1)
     rng = np.random.default_rng(0)
     whole = random_tree(shards, rng)
     assert whole.to_bytes() != random_tree(shards[1:], rng).to_bytes()
@@ -23,7 +23,7 @@ def test_a_tree_that_loses_a_shard_is_noticed():
 
 def test_shards_leave_without_a_trace():
     rng = np.random.default_rng(5)
-    shards = random_shards(12, 7, 7, 2, seed=5)
+    shards = random_shards(12, 7, 7, seed=5)
     kept, gone = shards[:5], shards[5:]
     whole = random_tree(shards, rng)
     for shard in gone:
@@ -38,7 +38,7 @@ def test_negative_control_float_sums_depend_on_the_tree():
     rng = np.random.default_rng(6)
     sums = [
         np.array([shard.moments(0, 1).distinct[3][0] * shard.sum_weights])
-        for shard in random_shards(40, 4, 3, 2, seed=6)
+        for shard in random_shards(40, 4, 3, seed=6)
     ]
     found = {sum((sums[i] for i in rng.permutation(40)), np.zeros(1)).tobytes() for _ in range(20)}
     assert len(found) > 1

@@ -19,7 +19,7 @@ from momentmix.summary.file import MAGIC, VERSION, pack
 
 def small(seed=0, **options):
     rows = np.random.default_rng(seed).standard_normal((20, 2)) * 3 + 1
-    return MomentSummary(2, 2, shard_id="a", replicates=0, **options).update(rows)
+    return MomentSummary(2, 2, shard_id="a", **options).update(rows)
 
 
 DATA = small().to_bytes()
@@ -135,7 +135,8 @@ IMPOSSIBLE = [
     ({"order": 3}, r"order must be at most n_features"),
     ({"order": 2**70}, r"order must be a positive integer"),
     ({"squared_order": 2}, r"closed"),
-    ({"replicates": 1}, r"replicates"),
+    ({"replicates": 1}, r"replicates must be 0 or from 2 to 4096"),
+    ({"replicates": 4097}, r"replicates must be 0 or from 2 to 4096"),
     ({"replicates": 2}, r"one row count for each group"),
     ({"n_rows": [-20]}, r"row counts"),
     ({"n_rows": [0]}, r"shards without rows"),
@@ -266,17 +267,17 @@ def test_impossible_powers_are_refused():
             MomentSummary.from_bytes(with_power(name, lambda x: -x))
     with pytest.raises(SummaryFileError, match="powers 0, 2 and 4 that no feature has"):
         MomentSummary.from_bytes(with_power("P4", lambda x: x // 64))
-    low = MomentSummary(2, 2, shard_id="a", replicates=0)
+    low = MomentSummary(2, 2, shard_id="a")
     low.update(np.full((20, 2), 1.0) + np.arange(20)[:, None] % 2)
     totals = low._totals()
     sums = [array.copy() for array in totals.sums]
-    sums[totals.layout.index["power", 6]][0, 0] *= 10**6
+    sums[totals.layout.index["power", 6]][0] *= 10**6
     with pytest.raises(SummaryFileError, match="a power too large for the bounds"):
         MomentSummary.from_bytes(pack(replace(totals, sums=sums), None))
 
 
 def test_impossible_marks_are_refused():
-    two = (small() + MomentSummary(2, 2, shard_id="b", replicates=0).update(np.eye(2))).to_bytes()
+    two = (small() + MomentSummary(2, 2, shard_id="b").update(np.eye(2))).to_bytes()
     length = struct.unpack("<I", two[12:16])[0]
     at = 16 + length + 32  # two marks of a count and three numbers
 
@@ -306,7 +307,7 @@ def test_impossible_marks_are_refused():
 
 
 def test_unsorted_shards_are_refused():
-    other = MomentSummary(2, 2, shard_id="b", replicates=0).update(np.eye(2))
+    other = MomentSummary(2, 2, shard_id="b").update(np.eye(2))
     data = (small() + other).to_bytes()
     length = struct.unpack("<I", data[12:16])[0]
     start = 16 + length

@@ -5,6 +5,8 @@ change (the last one holds TABLE, with a schema). Their rows are
 small integers, so that their sums are exact on every machine:  ROWS with weights WEIGHTS in the
 shard "part 1", one row of ones in the shard "part 2". Version 1 has neither high sections nor
 marks. ``summary_v4.mms`` holds ROWS, read from a file, without the last one, which was forgotten.
+Versions 1 and 2 keep moments up to order 3 by group of rows, as ``summary_v4_groups.mms`` does, of
+GROUPED without its first three rows; ``summary_v2_without_groups.mms`` has no groups.
 ``model_v1.json`` was written once, too; its numbers are those of MODEL. So were the cubes
 ``cube_v1`` and ``cube_v2``, of CUBE_ROWS. The stranger's reader uses nothing of momentmix.
 """
@@ -40,10 +42,8 @@ WEIGHTS = [1, 2, 1, 0.5]
 def remade():
     names = ["height", "width", "δ", "empty\n"]
     parts = [
-        MomentSummary(4, 4, names, replicates=2, shard_id="part 1").update(ROWS, WEIGHTS),
-        MomentSummary(4, 4, names, replicates=2, shard_id="part 2").update(
-            np.ones((1, 4)) * [1, 1, 1, 0]
-        ),
+        MomentSummary(4, 4, names, shard_id="part 1").update(ROWS, WEIGHTS),
+        MomentSummary(4, 4, names, shard_id="part 2").update(np.ones((1, 4)) * [1, 1, 1, 0]),
     ]
     return parts[0] + parts[1]
 
@@ -81,7 +81,7 @@ def test_a_summary_of_the_first_format_is_saved_in_the_second(tmp_path):
 
 def test_adding_to_the_first_format_keeps_what_both_hold():
     first, rows = MomentSummary.load(FIRST), np.array([[3.0, 1, 4, 1], [5, 9, 2, 6]])
-    new = MomentSummary(4, 4, replicates=2, shard_id="part 3").update(rows)
+    new = MomentSummary(4, 4, shard_id="part 3").update(rows)
     for both in (first + new, new + first, first.copy().update(rows, shard_id="part 3")):
         assert both.to_bytes() == (first + new).to_bytes()
         assert both.n_rows == 7
@@ -89,34 +89,85 @@ def test_adding_to_the_first_format_keeps_what_both_hold():
         assert both - new == first
     whole = (MomentSummary.load(FILE) + new).moments()
     np.testing.assert_array_equal((first + new).moments().distinct[4], whole.distinct[4])
-    empty = MomentSummary(4, 4, replicates=2)
+    empty = MomentSummary(4, 4)
     assert empty + first == first + empty == first
     assert (new - new) + new == new
 
 
 def test_an_open_shard_beside_the_first_format_gives_up_its_high_sections():
     first, rows = MomentSummary.load(FIRST), np.array([[3.0, 1, 4, 1], [5, 9, 2, 6]])
-    summary = MomentSummary(4, 4, replicates=2, shard_id="part 3").update(rows[:1])
+    summary = MomentSummary(4, 4, shard_id="part 3").update(rows[:1])
     summary += first
     assert summary.moments().powers is None
-    later = MomentSummary(4, 4, replicates=2, shard_id="part 3").update(rows)
+    later = MomentSummary(4, 4, shard_id="part 3").update(rows)
     assert summary.update(rows[1:]) == first + later
 
 
 def test_marks_are_stored_since_the_second_format():
     """An early version of a shard is told apart after loading; the first format cannot."""
-    early = MomentSummary(4, 4, replicates=2, shard_id="part 1").update(ROWS[:2], WEIGHTS[:2])
+    early = MomentSummary(4, 4, shard_id="part 1").update(ROWS[:2], WEIGHTS[:2])
     with pytest.raises(ShardError, match="not the same in both summaries: 4 rows"):
         MomentSummary.load(FILE) - early
     with pytest.raises(InputError, match="although the shard ids agree"):  # only by luck
-        MomentSummary.load(FIRST) - MomentSummary(4, 4, replicates=2, shard_id="part 1").update(
-            ROWS[:1] * 3
-        )
+        MomentSummary.load(FIRST) - MomentSummary(4, 4, shard_id="part 1").update(ROWS[:1] * 3)
 
 
 def test_writing_it_again_gives_the_same_bytes():
-    assert MomentSummary.load(FILE).to_bytes() == FILE.read_bytes()
-    assert remade().to_bytes() == FILE.read_bytes()
+    data = (Path(__file__).parent / "summary_v2_without_groups.mms").read_bytes()
+    for file in (data, FILE.read_bytes()):
+        assert MomentSummary.from_bytes(file).to_bytes() == data
+    assert remade().to_bytes() == data
+
+
+# -- groups of rows ---------------------------------------------------------------------------
+
+NUMBERS = np.arange(6000)
+GROUPED = np.column_stack([NUMBERS % 7, NUMBERS**2 % 11 - 5, NUMBERS // 100 % 13]).astype(float)
+GROUPED_FILE = Path(__file__).parent / "summary_v4_groups.mms"
+
+
+def grouped_part(shard, rows):
+    return MomentSummary(3, 3, ["a", "b", "c"], shard_id=shard).update(rows)
+
+
+def test_groups_of_rows_are_added_up():
+    """Sixteen groups, six of them with rows; what is left is a summary without groups."""
+    header, _, _, sums = read_summary(GROUPED_FILE.read_bytes())
+    assert (header["replicates"], sum(n > 0 for n in header["n_rows"])) == (16, 6)
+    parts = grouped_part("part 1", GROUPED[:5000]), grouped_part("part 2", GROUPED[5000:])
+    expected = (parts[0] + parts[1]).forget(GROUPED[:3])
+    loaded = MomentSummary.load(GROUPED_FILE)
+    assert loaded == expected
+    assert loaded.to_bytes() == expected.to_bytes()
+    assert read_summary(loaded.to_bytes())[3] == sums
+    assert (loaded.n_rows, loaded.n_forgotten, loaded.sum_weights) == (5997, 3, 5997.0)
+    np.testing.assert_array_equal(loaded.mean, GROUPED[3:].mean(axis=0))
+    raw = loaded.moments(0, 1)
+    np.testing.assert_allclose(raw.distinct[3], GROUPED[3:].prod(axis=1).mean(), rtol=1e-14)
+    np.testing.assert_allclose(raw.powers[3], (GROUPED[3:] ** 6).mean(axis=0), rtol=1e-14)
+
+
+def test_what_had_groups_is_merged_subtracted_and_saved(tmp_path):
+    loaded = MomentSummary.load(GROUPED_FILE)
+    new = grouped_part("part 3", GROUPED[:100] + 1)
+    both = loaded + new
+    assert both.n_rows == 6097
+    assert both.to_bytes() == (new + loaded).to_bytes()
+    assert both - new == loaded
+    assert loaded.copy().update(GROUPED[:100] + 1, shard_id="part 3") == both
+    second = grouped_part("part 2", GROUPED[5000:]).forget(GROUPED[:3])
+    first = grouped_part("part 1", GROUPED[:5000])
+    assert loaded - second == first
+    with pytest.raises(ShardError, match="count twice"):
+        loaded + first
+    loaded.save(tmp_path / "again.mms")
+    assert MomentSummary.load(tmp_path / "again.mms") == loaded
+    assert loaded.forget(GROUPED[5990:]).n_rows == 5987
+    cube = SummaryCube(["day"], {("Mon",): GROUPED_FILE.read_bytes(), ("Tue",): new})
+    cube.save(tmp_path / "cube.parquet")
+    again = SummaryCube.load(tmp_path / "cube.parquet")
+    assert again.n_rows == 6097
+    assert again.total() == both
 
 
 @pytest.mark.parametrize("file", [FIRST, FILE])

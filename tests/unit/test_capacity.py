@@ -151,7 +151,7 @@ HUGE = 10**9
         lambda: MomentSummary(HUGE, HUGE),
         lambda: MomentSummary(HUGE, HUGE // 2, memory_budget=10**30),
         lambda: MomentSummary(10**4, 10**4),
-        lambda: Layout(HUGE, HUGE - 1, 0, 0),
+        lambda: Layout(HUGE, HUGE - 1, 0),
         lambda: summarize(np.ones((2, 1000)), 1000),
         lambda: largest_rank(HUGE, HUGE),
         lambda: largest_rank(HUGE, HUGE, method="robust"),

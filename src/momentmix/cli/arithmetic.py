@@ -20,8 +20,8 @@ from momentmix.progress import step
 
 if TYPE_CHECKING:
     from momentmix.cube.cube import SummaryCube
-    from momentmix.rows.source import RowSource
     from momentmix.summary.summary import MomentSummary
+    from momentmix.tables.table_rows import TableRows
 
 truncate_option = click.option(
     "--truncate", is_flag=True, help="Reduce summaries of different orders to the lowest."
@@ -130,35 +130,27 @@ def forget_command(
 
     check_output(output, [summary, *inputs], force)
     total = load_sum([summary])
-    columns = columns_of(total)
-    source = open_columns("the summary", columns, inputs, read_options, by_name)
+    rows = open_columns("the summary", columns_of(total), inputs, read_options, by_name)
     with step("Forgetting", False if quiet else None):
-        _forget(total, source)
+        _forget(total, rows)
     _finish(total, output, as_json)
 
 
-def _forget(total: MomentSummary, source: RowSource) -> None:
-    """Take away the rows of a source."""
+def _forget(total: MomentSummary, rows: TableRows) -> None:
+    """Take rows away."""
     from momentmix.errors import InputError
 
     n_before = total.n_rows
-    for table, raw, kept in source.placed_blocks():
-        if len(kept):
+    for table, block in rows.placed_blocks():
+        if len(block.features):
             try:
-                total.forget(_summand(total, kept))
+                total.forget(rows.summand(block.features))
             except InputError as error:
-                place = f"{source.tables[table].name}, rows from {raw.where(0)} on"
+                source = rows.sources[table]
+                place = f"{source.name}, rows from {source.where(block.first_row)} on"
                 raise InputError(f"{place}: {error}") from None
     if total.n_rows == n_before:
-        raise InputError(f"{source.tables[0].name} holds no rows.")
-
-
-def _summand(total: MomentSummary, rows: Any) -> Any:
-    """Rows of files, whose levels of text are numbers, as what was added to a summary."""
-    from momentmix.schema.building import EncodedTable
-
-    schema = total.schema
-    return rows if schema is None else EncodedTable(schema, schema.coded.encode(rows))
+        raise InputError(f"{rows.sources[0].name} holds no rows.")
 
 
 def _finish_cube(cube: SummaryCube, output: str, as_json: bool) -> None:

@@ -77,8 +77,7 @@ class CubeRun(Job):
 
     def states(self, state: Any) -> Iterator[Any]:
         """States after each part."""
-        keys = ("squared_order", "replicates")
-        settings = {key: self.settings[key] for key in keys} | {"n_threads": self.threads}
+        settings = {"squared_order": self.settings["squared_order"], "n_threads": self.threads}
         order, part_rows = self.settings["order"], self.settings["part_rows"]
         return self._job.run(state, order, settings, part_rows)
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import click
 
 if TYPE_CHECKING:
-    from momentmix.rows.reading import Reading
-    from momentmix.rows.source import RowSource
+    from momentmix.tables.opening import Reading
+    from momentmix.tables.table_rows import TableRows
 
 
 Command = Callable[..., Any]
@@ -91,7 +91,7 @@ class ReadOptions:
         inputs: tuple[str, ...],
         expected: tuple[str, ...] | None = None,
         by_name: bool = False,
-    ) -> RowSource:
+    ) -> TableRows:
         """The rows that a command's arguments name.
 
         Without columns, those named `expected` are used where the input has names.
@@ -101,17 +101,17 @@ class ReadOptions:
     def reading(self, by_name: bool = False) -> Reading:
         """The options as `fit` and `summarize` take them; impossible ones are usage errors."""
         from momentmix.errors import InputError
-        from momentmix.rows.csv.dialect import Dialect
-        from momentmix.rows.reading import Reading
+        from momentmix.tables.opening import Reading
 
         options = {name: value for name, value in asdict(self).items() if name != "missing"}
         if self.delimiter in ("\\t", "tab"):
             options["delimiter"] = "\t"
+        reading = Reading(**options, by_name=by_name)
         try:
-            Dialect(options["delimiter"], self.decimal, self.thousands)
+            reading.dialect  # noqa: B018 - is checked
         except InputError as error:
             raise click.UsageError(str(error)) from None
-        return Reading(**options, by_name=by_name)
+        return reading
 
 
 def data_options(command: Command, missing: str = "error") -> Command:

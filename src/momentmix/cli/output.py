@@ -38,7 +38,6 @@ _FAMILIES = re.compile(r"\bfamilies=\{([^{}\[\]]+)\}")
 _LEVELS = re.compile(r"\bfamilies=\{[^{}]*\[[^{}]*\}")
 _BLOCKS = re.compile(r"\bblocks=\[(\[[^{}]*?\])\](?!\])")
 _TRUNCATE = re.compile(r"Cut both with truncate\((\d+), \d+\)")
-_REPLICATES = re.compile(r"Give them up with truncate\([^)]*\)")
 WORDS = {
     "families names no column": "--families names no column",
     "families must be": "--families must be",
@@ -52,7 +51,6 @@ WORDS = {
     "Use rollup() to bring both to common ones": "Bring both to common ones with --rollup",
     "use forget()": "use `momentmix forget`",
     "Use the summary that it was fitted to": "Give the data that it was fitted to",
-    "to mm.summarize or mm.fit, so": "so",
     ", or use with_variance_floor()": "",
     "exclude=": "--exclude",
     "refine=None": "--refine none",
@@ -74,7 +72,6 @@ def in_shell_words(text: str) -> str:
     text = _FAMILIES.sub(lambda found: _families_option(found[1]), text)
     text = _BLOCKS.sub(lambda found: _blocks_option(found[1]), text)
     text = _TRUNCATE.sub(r"Summarize both with --order \1", text)
-    text = _REPLICATES.sub("Summarize both with the same --replicates", text)
     for python, shell in WORDS.items():
         text = text.replace(python, shell)
     return text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from momentmix.errors import InputError
+    from momentmix.cli.tables.kept import Answers, KeptColumns
     from momentmix.mixture.mixture import Mixture
-    from momentmix.rows.source import RowSource
-    from momentmix.rows.table import RawBlock
+    from momentmix.mixture.tables.rows import TableDensity
     from momentmix.tables.column import Column
-
+    from momentmix.tables.source import Source
+    from momentmix.tables.table_rows import Block, TableRows
 
 _BLOCK = 65536
 
@@ -47,13 +47,6 @@ unseen_option = click.option(
     show_default=True,
     help="What a level gets that no row of the fit had: an error, or its cell is left out.",
 )
-
-
-def parse_keep(text: str | None, inputs: tuple[str, ...]) -> list[str | int] | None:
-    """Columns of --keep, which are read beside the rows, so that a stream cannot have them."""
-    if text is not None and "-" in inputs:
-        raise click.UsageError("standard input cannot be read again; --keep needs files.")
-    return parse_columns(text)
 
 
 def load_model(path: str) -> Mixture:
@@ -84,14 +77,10 @@ def load_verdict(path: str) -> str | None:
 
 
 def open_for(
-    mixture: Mixture,
-    inputs: tuple[str, ...],
-    read_options: ReadOptions,
-    by_name: bool = False,
-    unseen: Any = "error",
-) -> RowSource:
+    mixture: Mixture, inputs: tuple[str, ...], read_options: ReadOptions, by_name: bool = False
+) -> TableRows:
     """Rows with the model's features: by name where both have names."""
-    return open_columns("the model", mixture.columns, inputs, read_options, by_name, unseen)
+    return open_columns("the model", mixture.columns, inputs, read_options, by_name)
 
 
 def open_columns(
@@ -100,35 +89,18 @@ def open_columns(
     inputs: tuple[str, ...],
     read_options: ReadOptions,
     by_name: bool = False,
-    unseen: Any = "error",
-) -> RowSource:
-    """Rows with the columns that `owner` has: by name where both have names.
-
-    Levels of text are given by their numbers, as `Mixture.coded` takes them.
-    """
-    from momentmix.errors import InputError
-    from momentmix.rows.header import warn_of_header
+) -> TableRows:
+    """Rows with the columns that `owner` has: by name where both have names."""
+    from momentmix.tables.learning import rows_with
+    from momentmix.tables.opening import warn_of_header
     from momentmix.tables.schema import Schema
-    from momentmix.schema.sources import coded_by
 
-    names = tuple(column.name for column in columns if column.name is not None) or None
+    schema = Schema(tuple(columns))
     if read_options.missing == "error" and any(column.has_missing for column in columns):
         read_options = replace(read_options, missing="model")
-    source = read_options.open(inputs, expected=names, by_name=by_name)
-    warn_of_header(source.tables, names)
-    if source.n_features != len(columns):
-        raise InputError(
-            f"{owner} has {len(columns)} features, {source.tables[0].name} has "
-            f"{source.n_features} columns. Select them with --columns."
-        )
-    if names is not None and source.feature_names not in (None, names):
-        raise InputError(
-            f"{owner}'s features are {', '.join(map(ascii, names[:8]))}, the columns "
-            f"{', '.join(map(ascii, (source.feature_names or ())[:8]))}. Select them with "
-            f"--columns in {owner}'s order, or rename them."
-        )
-    schema = Schema(tuple(columns))
-    return source if schema.is_plain else coded_by(source, schema, unseen)
+    rows = read_options.open(inputs, schema.column_names, by_name)
+    warn_of_header(rows.sources, schema.column_names)
+    return rows_with(schema, rows, owner, drops=read_options.missing == "drop")
 
 
 @click.command("predict", short_help="Component of each row.")
@@ -174,20 +146,19 @@ def predict_command(
 
     if as_json and output == "-":
         raise click.UsageError("--json reports on the work; give a file to --output for labels.")
-    columns = parse_keep(keep, inputs)
     check_output(output, [model, *inputs], force)
     mixture = load_model(model)
-    source = open_for(mixture, inputs, read_options, unseen=unseen)
+    rows = open_for(mixture, inputs, read_options)
     probabilities = probabilities or digits is not None
     names = ["label"]
     if probabilities:
         names += [f"probability_{i}" for i in range(mixture.n_components)]
-    kept = KeptColumns(source, columns, names)
+    kept = KeptColumns(rows, parse_columns(keep), names)
     n_rows, counts = 0, np.zeros(mixture.n_components, dtype=np.int64)
 
-    def answers() -> Iterator[tuple[int, NDArray[np.float64]]]:
+    def answers() -> Answers:
         nonlocal n_rows, counts
-        for table, answer in _predicted(mixture, source, probabilities, unseen):
+        for columns, answer in _predicted(mixture, rows, kept, probabilities, unseen):
             labels = answer[:, 0]
             counts += np.bincount(
                 labels[~np.isnan(labels)].astype(np.int64), minlength=mixture.n_components
@@ -195,7 +166,7 @@ def predict_command(
             if digits is not None:
                 answer[:, 1:] = answer[:, 1:].round(digits)
             n_rows += len(answer)
-            yield table, answer
+            yield columns, answer
 
     with step("Predicting", False if quiet or output == "-" else None):
         kept.write(output, names, ["integer"] + ["number"] * (len(names) - 1), answers())
@@ -207,60 +178,49 @@ def predict_command(
 
 
 def _predicted(
-    mixture: Mixture, source: RowSource, probabilities: bool, unseen: Any
-) -> Iterator[tuple[int, NDArray[np.float64]]]:
-    """Number of the table, label and probabilities of each row, block by block.
+    mixture: Mixture, rows: TableRows, kept: KeptColumns, probabilities: bool, unseen: Any
+) -> Answers:
+    """Kept columns, and label and probabilities of each row, block by block.
 
     NaN for rows that were dropped. Blocks of a file are predicted ahead, while the caller writes
     those before.
     """
     from momentmix.parallel import read_ahead
 
-    for i, table in enumerate(source.tables):
-        blocks = _predicted_table(mixture, source, i, probabilities, unseen)
-        for answer in read_ahead(blocks, n_ahead=1) if table.reads_ahead else blocks:
-            yield i, answer
+    density = mixture.table_density()
+    for i, source in enumerate(rows.sources):
+        others = kept.numbers[i] if kept.numbers else ()
+        blocks = rows.source_blocks(i, others=others, unseen=unseen)
+        answers = (
+            (block.others, _answer(density, block, source, probabilities)) for block in blocks
+        )
+        yield from read_ahead(answers, n_ahead=1) if source.reads_ahead else answers
 
 
-def _predicted_table(
-    mixture: Mixture, source: RowSource, table: int, probabilities: bool, unseen: Any
-) -> Generator[NDArray[np.float64], None, None]:
+def _answer(
+    density: TableDensity, block: Block, source: Source, probabilities: bool
+) -> NDArray[np.float64]:
+    """Label and probabilities of each row; an error for one that is finite, with squares not."""
     import numpy as np
 
     from momentmix.errors import InputError
+    from momentmix.mixture.density import most_probable, posteriors
 
-    mixture = mixture.coded
-    for _, raw, kept in source.numbered_blocks(table):
-        complete = slice(None) if len(kept) == len(raw.values) else raw.complete()
-        width = 1 + (mixture.n_components if probabilities else 0)
-        answer = np.full((len(raw.values), width), np.nan)
-        try:
-            labels = None if probabilities else mixture.predict(kept, unseen=unseen)
-        except InputError:  # of a row that is too far away, which has no share of any component
-            labels = None
-        if labels is None:
-            shares = mixture.responsibilities(kept, unseen=unseen)
-            if np.isnan(shares).any():
-                raise _too_far(source.tables[table].name, raw, shares, complete)
-            labels = shares.argmax(axis=1)
-        answer[complete, 0] = labels
-        if probabilities:
-            answer[complete, 1:] = shares
-        yield answer
-
-
-def _too_far(name: str, raw: RawBlock, shares: Any, complete: Any) -> InputError:
-    """The error for the first row that is finite, while its squares are not."""
-    import numpy as np
-
-    from momentmix.errors import InputError
-
-    row = int(np.arange(len(raw.values))[complete][np.isnan(shares).any(axis=1)][0])
-    return InputError(
-        f"{name}, {raw.where(row)} lies more than 1e154 standard deviations away from the model, "
-        "so that no component is its most probable one. Drop the row, or bring the columns to the "
-        "units of the model."
-    )
+    found = density.map_encoded(block.encoded, posteriors if probabilities else most_probable)
+    found = found.reshape(len(found), -1)
+    lost = np.isnan(found).any(axis=1) | (found < 0).any(axis=1)
+    whole = np.arange(block.n_read) if block.kept is None else np.flatnonzero(block.kept)
+    if lost.any():
+        raise InputError(
+            f"{source.name}, {source.where(block.first_row + int(whole[lost][0]))} lies more than "
+            "1e154 standard deviations away from the model, so that no component is its most "
+            "probable one. Drop the row, or bring the columns to the units of the model."
+        )
+    answer = np.full((block.n_read, found.shape[1] + probabilities), np.nan)
+    answer[whole, 0] = found.argmax(axis=1) if probabilities else found[:, 0]
+    if probabilities:
+        answer[whole, 1:] = found
+    return answer
 
 
 @click.command("sample", short_help="Rows drawn from a model.")

@@ -16,6 +16,7 @@ from momentmix.cli.options import (
     quiet_option,
 )
 from momentmix.cli.output import check_output, say, say_json, say_message
+from momentmix.progress import step
 
 if TYPE_CHECKING:
     from momentmix.tables.schema import Schema
@@ -55,22 +56,22 @@ def schema_command(
     the model. A pass over the rows finds the columns that have some; with --missing error or drop
     they are not looked for.
     """
-    from momentmix.schema.sources import found_schema
+    from momentmix.tables.learning import learn
 
     if output is not None:
         if output == "-":
             raise click.UsageError("give a file to --output; --json prints the schema.")
         check_output(output, inputs, force)
-    source = read_options.source(inputs)
-    found = found_schema(source, families, read_options.missing, rare, read_options.reading())
+    with step("Reading columns"):
+        rows = learn(read_options.open(inputs), families, read_options.missing, rare)
     if output is not None:
-        found.schema.save(output)
+        rows.learned.save(output)
     if as_json:
-        say_json({"output": output, **found.schema.to_dict(), "notes": list(found.notes)})
+        say_json({"output": output, **rows.learned.to_dict(), "notes": list(rows.notes)})
         return
-    say(*_table(found.schema, "no" if read_options.missing == "model" else "unknown"))
+    say(*_table(rows.learned, "no" if read_options.missing == "model" else "unknown"))
     if not quiet:
-        say_message(*(f"note: {note}" for note in found.notes))
+        say_message(*(f"note: {note}" for note in rows.notes))
     if output is not None:
         say(f"schema written to {output}")
 

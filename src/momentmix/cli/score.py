@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,6 +14,7 @@ from momentmix.cli.options import (
     data_options,
     force_option,
     json_option,
+    parse_columns,
     quiet_option,
 )
 from momentmix.cli.output import check_output, say, say_json
@@ -22,7 +23,6 @@ from momentmix.cli.predict import (
     load_model,
     load_verdict,
     open_for,
-    parse_keep,
     unseen_option,
 )
 from momentmix.progress import step
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from momentmix.mixture.mixture import Mixture
-    from momentmix.rows.source import RowSource
+    from momentmix.tables.table_rows import TableRows
 
-    Scored = Iterator[tuple[int, NDArray[np.float64]]]
+    Scored = Iterator[tuple[list[list[Any]], NDArray[np.float64]]]  # beside columns that are kept
 
 
 @click.command("score", short_help="Log-likelihood of rows, BIC, AIC; anomalies.")
@@ -88,31 +88,30 @@ def score_command(
     values stays in that output with empty fields.
     """
     _check_options(each_row, output, keep, quantile, threshold, as_json)
-    output, columns = output or "-", parse_keep(keep, inputs)
+    from momentmix.cli.tables.kept import KeptColumns
+
+    output = output or "-"
     if each_row:
         check_output(output, [model, *inputs], force)
     mixture = load_model(model)
-    source = open_for(mixture, inputs, read_options, by_name, unseen)
+    rows = open_for(mixture, inputs, read_options, by_name)
     scores = _Scores(threshold)
     has_bound = quantile is not None or threshold is not None
     names = ["log_density", "anomaly"] if has_bound else ["log_density"]
-    kept: Any = None
-    if each_row:
-        from momentmix.cli.tables.kept import KeptColumns
-
-        kept = KeptColumns(source, columns, names)
+    kept = KeptColumns(rows, parse_columns(keep), names)
     is_silent = quiet or (each_row and output == "-")
     with step("Scoring", False if is_silent else None):
-        scored = _scored(mixture, source, unseen)
+        scored = _scored(mixture, rows, kept.numbers, unseen)
         if quantile is not None:
-            stored = list(scored)
-            scores.find_threshold(stored, quantile)
-            scored = iter(stored)
+            stored = list(_scored(mixture, rows, [], unseen))
+            scores.find_threshold([values for _, values in stored], quantile)
+            # Kept columns are read in a second pass: only numbers are held in memory.
+            scored = scored if kept.names else iter(stored)
         answers = scores.counted(scored)
-        if kept is None:
-            deque(answers, maxlen=0)
-        else:
+        if each_row:
             kept.write(output, names, ["number", "bool"][: len(names)], answers)
+        else:
+            deque(answers, maxlen=0)
     _print(scores.report(mixture), load_verdict(model), output if each_row else None, as_json)
 
 
@@ -141,21 +140,24 @@ def _check_options(
         raise click.UsageError("--threshold must be a number; got nan.")
 
 
-def _scored(mixture: Mixture, source: RowSource, unseen: Any) -> Scored:
-    """Number of the table and log-densities of its next rows, NaN for rows that were dropped."""
+def _scored(
+    mixture: Mixture, rows: TableRows, others: Sequence[Sequence[int]], unseen: Any
+) -> Scored:
+    """Other columns, and log-densities of the next rows, NaN for rows that were dropped."""
     import numpy as np
 
     from momentmix.errors import InputError
+    from momentmix.mixture.density import log_sums
 
-    coded, n_rows = mixture.coded, 0
-    for table, raw, kept in source.placed_blocks():
-        values = np.full(len(raw.values), np.nan)
-        whole = slice(None) if len(kept) == len(values) else raw.complete()
-        values[whole] = coded.log_prob(kept, unseen=unseen)
-        n_rows += len(kept)
-        yield table, values
+    density, n_rows = mixture.table_density(), 0
+    for _, block in rows.placed_blocks(others, unseen):
+        values = np.full(block.n_read, np.nan)
+        whole = slice(None) if block.kept is None else block.kept
+        values[whole] = density.map_encoded(block.encoded, log_sums)
+        n_rows += len(block.features)
+        yield block.others, values
     if not n_rows:  # while an output can still be given up
-        raise InputError(f"{source.tables[0].name} holds no rows.")
+        raise InputError(f"{rows.sources[0].name} holds no rows.")
 
 
 class _Scores:
@@ -164,16 +166,14 @@ class _Scores:
     def __init__(self, threshold: float | None) -> None:
         self.threshold, self.n_rows, self.n_anomalies, self.total = threshold, 0, 0, 0.0
 
-    def find_threshold(
-        self, scored: list[tuple[int, NDArray[np.float64]]], quantile: float
-    ) -> None:
+    def find_threshold(self, scores: list[NDArray[np.float64]], quantile: float) -> None:
         """Set the threshold to a score, so that its rows below are those below the quantile.
 
         They are those below ``np.quantile(scores, quantile)``, which lies between two scores.
         """
         import numpy as np
 
-        values = np.concatenate([values for _, values in scored])
+        values = np.concatenate(scores)
         values = values[~np.isnan(values)]
         place = int(np.ceil(quantile * (values.size - 1)))
         self.threshold = float(np.partition(values, place)[place])
@@ -182,7 +182,7 @@ class _Scores:
         """Score of each row and whether it is an anomaly, where there is a threshold."""
         import numpy as np
 
-        for table, values in scored:
+        for others, values in scored:
             known = ~np.isnan(values)
             self.n_rows += int(known.sum())
             self.total += float(values[known].sum())
@@ -191,7 +191,7 @@ class _Scores:
                 below = values < self.threshold
                 self.n_anomalies += int(below.sum())
                 columns.append(np.where(known, below, np.nan))
-            yield table, np.column_stack(columns)
+            yield others, np.column_stack(columns)
 
     def report(self, mixture: Mixture) -> dict[str, Any]:
         """What is printed."""

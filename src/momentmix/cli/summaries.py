@@ -102,9 +102,7 @@ def _loaded(paths: Sequence[str], truncate: bool) -> list[MomentSummary]:
         return summaries
     order = min(summary.order for summary in summaries)
     squared = min(summary.squared_order for summary in summaries)
-    groups = {summary.replicates for summary in summaries}
-    same_groups = groups.pop() if len(groups) == 1 else 0
-    return [summary.truncate(order, squared, same_groups) for summary in summaries]
+    return [summary.truncate(order, squared) for summary in summaries]
 
 
 def _summary(path: str) -> MomentSummary:

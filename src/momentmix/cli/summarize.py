@@ -27,8 +27,7 @@ from momentmix.wording import plural
 
 if TYPE_CHECKING:
     from momentmix.cli.checkpoint import Checkpoint
-    from momentmix.rows.source import RowSource
-    from momentmix.tables.schema import Schema
+    from momentmix.tables.table_rows import TableRows
 
 
 @click.command("summarize", short_help="Moments of rows, in one pass.")
@@ -47,13 +46,6 @@ if TYPE_CHECKING:
     type=click.IntRange(min=0),
     help="Number of features beside a squared one; default: 2. `fit --method paper` needs "
     "order − 2.",
-)
-@click.option(
-    "--replicates",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Number of groups of rows summed apart, for standard errors of moments; no fit uses them.",
 )
 @click.option(
     "--by",
@@ -95,7 +87,6 @@ def summarize_command(
     output: str,
     order: int | None,
     squared_order: int | None,
-    replicates: int,
     by: str | None,
     min_rows: int,
     families: Any,
@@ -122,8 +113,6 @@ def summarize_command(
 
     if output == "-":
         raise click.UsageError("a summary is a binary file; give a path to --output.")
-    if checkpoint is not None and "-" in inputs:
-        raise click.UsageError("standard input cannot be read again; --checkpoint needs files.")
     if by is None and min_rows > 1:
         raise click.UsageError("--min-rows goes with --by.")
     if by is not None:
@@ -139,18 +128,18 @@ def summarize_command(
         with step("Summarizing", False if quiet else None):
             job: Job
             if by is None:
-                source = read_options.open(inputs, by_name=by_name)
-                source, schema = _schema(source, families, read_options.missing, quiet or as_json)
-                job = Job(source, {}, threads, schema)
+                rows = read_options.open(inputs, by_name=by_name)
+                rows = _learned(rows, families, read_options.missing, quiet or as_json)
+                job = Job(rows, {}, threads)
             else:
                 from momentmix.cli.cubes import cube_job_of
 
                 job = cube_job_of(inputs, by, families, read_options, by_name, quiet or as_json)
                 job.threads, job.min_rows = threads, min_rows
             job.settings |= job.settings_of(order, part_rows)
-            job.settings |= {"replicates": replicates, "squared_order": squared_order}
-            if job.schema is not None:
-                job.settings["schema"] = job.schema.to_dict()
+            job.settings["squared_order"] = squared_order
+            if job.rows.schema is not None:
+                job.settings["schema"] = job.rows.schema.to_dict()
             job.output, job.force = Path(output), force
             job.checkpoint, job.every = checkpoint, every
             job.run()
@@ -160,34 +149,24 @@ def summarize_command(
             say(job.sentence())
 
 
-def _schema(
-    source: RowSource, families: Any, missing: Any, quiet: bool
-) -> tuple[RowSource, Schema | None]:
-    """The columns that are used, and how they become features, if they are not these."""
-    from momentmix.schema.sources import encode_rows, needs_pass
+def _learned(rows: TableRows, families: Any, missing: Any, quiet: bool) -> TableRows:
+    """The rows as features; notes say which columns were left out."""
+    from momentmix.tables.learning import learn
 
-    once = not all(table.reopens for table in source.tables)
-    if once and needs_pass(source, families, missing):
-        raise click.UsageError(
-            "standard input cannot be read again, as text, --families and --missing model need; "
-            "give files, a --schema, or --numeric-only."
-        )
-    found = encode_rows(source, families, missing)
+    found = learn(rows, families, missing)
     if not quiet:
         erase()
         say_message(*(f"note: {note}" for note in found.notes))
-    rows: Any = found.rows
-    return rows, None if found.schema.is_plain else found.schema
+    return found
 
 
 @dataclass
 class Job:
     """One run of the command, which can be interrupted and resumed."""
 
-    source: RowSource
+    rows: TableRows
     settings: dict[str, Any]
     threads: int | None
-    schema: Schema | None = None
     output: Path = Path()
     force: bool = False
     checkpoint: Path | None = None
@@ -201,7 +180,7 @@ class Job:
     @property
     def n_features(self) -> int:
         """Number of features."""
-        return self.source.n_features if self.schema is None else self.schema.n_features
+        return self.rows.n_features
 
     def settings_of(self, order: int | None, part_rows: int | None) -> dict[str, Any]:
         """What the bytes of the result depend on, beside the rows."""
@@ -216,7 +195,7 @@ class Job:
         return {
             "order": usual_order(d) if order is None else order,
             "part_rows": part_rows or self.usual_part_rows(),
-            "by_name": self.source.by_name,
+            "by_name": self.rows.by_name,
         }
 
     def run(self) -> None:
@@ -225,7 +204,7 @@ class Job:
 
         state, fingerprint = self.start(), None
         if self.checkpoint is not None:
-            fingerprint = self.source.fingerprint()
+            fingerprint = self.rows.fingerprint()
             state = self._resumed(state, fingerprint)
         begin = last = time.monotonic()
         self.resumed_at = state.n_rows + state.n_dropped
@@ -233,12 +212,12 @@ class Job:
             if self.checkpoint is not None and time.monotonic() - last >= self.every:
                 self._state(state, fingerprint).save(self.checkpoint)
                 last = time.monotonic()
-        for table in self.source.tables:
-            table.check_unchanged()
+        for source in self.rows.sources:
+            source.check_unchanged()
         self.n_dropped = state.n_dropped
         if not state.n_rows:
             raise InputError(
-                f"{self.source.tables[0].name} holds no rows"
+                f"{self.rows.sources[0].name} holds no rows"
                 f"{f' besides the {self.n_dropped} dropped' if self.n_dropped else ''}."
             )
         if self.checkpoint is not None:
@@ -283,10 +262,11 @@ class Job:
             MomentSummary,
             self.n_features,
             self.settings["order"],
-            self.source.feature_names if self.schema is None else None,
+            self.rows.feature_names if self.rows.schema is None else None,
             self.settings["squared_order"],
-            replicates=self.settings["replicates"], n_threads=self.threads, schema=self.schema,
-        )  # fmt: skip
+            n_threads=self.threads,
+            schema=self.rows.schema,
+        )
 
     def start(self) -> Any:
         """The state before the first row."""
@@ -296,12 +276,10 @@ class Job:
 
     def states(self, state: Any) -> Iterator[Any]:
         """States after each part."""
-        from momentmix.schema.rows import EncodedRows
         from momentmix.summary.parts import summarize_parts
 
-        encode = None if self.schema is None else EncodedRows(self.source, self.schema).summand_of
-        options = (self.settings["part_rows"], encode)
-        return summarize_parts(self.source, state, self._new_shard(), *options)
+        part_rows = self.settings["part_rows"]
+        return summarize_parts(self.rows, state, self._new_shard(), part_rows)
 
     def packed(self, state: Any) -> bytes:
         """A state as bytes."""

@@ -183,7 +183,8 @@ def _of_column(sources: Sequence[Source], spec: KeySpec, columns: list[int]) -> 
     are_csv = all(isinstance(each, CsvFile) for each in sources)
     if spec.unit:
         if kind.kind not in ("date", "text", "mixed"):
-            raise _no_dates(spec, source, kind.type)
+            held = f"numbers ({kind.type})" if kind.kind == "number" else kind.type
+            raise _no_dates(spec, source, held)
         return _DateKey(spec, sources, columns)
     if kind.kind == "date":
         if kind.type == "date and time":
@@ -340,7 +341,8 @@ class _DateKey(_ColumnKey):
             numbers, times = self._periods.of_texts(texts)[cells.values], texts[cells.values]
         else:
             if not self.spec.unit and _have_hours(piece):
-                raise _times(self.spec, self.sources[table], str(times.dtype))
+                type_ = piece.dtype if times is piece else piece.type
+                raise _times(self.spec, self.sources[table], str(type_))
             is_array = times.dtype.kind == "M"
             numbers = self._periods.of_times(times) if is_array else self._periods.of_texts(times)
         bad = np.flatnonzero(numbers == NO_DATE)

@@ -30,7 +30,6 @@ def summarize_by(
     missing: Missing = "error",
     min_rows: int = 1,
     squared_order: int | None = None,
-    replicates: int = 0,
     n_threads: int | None = None,
     progress: bool | None = None,
     **reading: Any,
@@ -51,7 +50,7 @@ def summarize_by(
         As for `summarize`; all groups have the same schema.
     min_rows : int
         Groups of fewer rows are left out; `SummaryCube.left_out` counts them.
-    squared_order, replicates, n_threads
+    squared_order, n_threads
         As for `MomentSummary`.
     progress : bool, optional
         As for `summarize`.
@@ -77,7 +76,7 @@ def summarize_by(
     2
     """
     check_count("min_rows", min_rows, 1)
-    settings = {"squared_order": squared_order, "replicates": replicates, "n_threads": n_threads}
+    settings = {"squared_order": squared_order, "n_threads": n_threads}
     with step("Summarizing groups", check_asked(progress)):
         asked = Reading.of(reading)
         if isinstance(rows, TableRows):

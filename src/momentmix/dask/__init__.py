@@ -30,7 +30,6 @@ from momentmix.dask.schedule import Schedule
 from momentmix.fitting import api as local
 from momentmix.fitting.result import FitResult
 from momentmix.fitting.robust.asked_blocks import AskedBlocks
-from momentmix.summary.layout import DEFAULT_REPLICATES
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.learning import Families
 from momentmix.tables.table_rows import Missing
@@ -46,7 +45,6 @@ def summarize(
     missing: Missing = "error",
     families: Families = None,
     squared_order: int | None = None,
-    replicates: int = DEFAULT_REPLICATES,
     shard_id: str | None = None,
     client: Any = None,
     retries: int = 2,
@@ -76,7 +74,7 @@ def summarize(
     families : dict, optional
         As for `momentmix.summarize`. Levels of categories must be given where partitions may have
         different ones.
-    squared_order, replicates : int, optional
+    squared_order : int, optional
         As for `MomentSummary`.
     shard_id : str, optional
         Name of the data: partition i becomes the shard ``f"{shard_id}/{i}"``. By default Dask's
@@ -104,7 +102,7 @@ def summarize(
     """
     schedule = Schedule(client, retries, progress)
     rows = open_collection(data, schedule, columns, missing, families, shard_id)
-    return rows.summary(order, squared_order, replicates)
+    return rows.summary(order, squared_order)
 
 
 def fit(
@@ -154,7 +152,7 @@ def fit(
                 'refine="em" has no passes over rows with families on a cluster. Use '
                 'refine="auto": the answer comes from the moments alone.'
             )
-        table = rows.summary(4 if order == "auto" else order, None, DEFAULT_REPLICATES)
+        table = rows.summary(4 if order == "auto" else order, None)
     return local.fit(
         table, n_components, order, method, refine, random_state,
         blocks=blocks, variance_floor=variance_floor, max_passes=max_passes, progress=progress,

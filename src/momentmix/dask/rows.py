@@ -162,12 +162,10 @@ class DaskRows(Rows):
         """Number of rows; costs a pass if there was none so far."""
         return sum(self.counts)
 
-    def summary(self, order: int, squared_order: int | None, replicates: int = 0) -> MomentSummary:
+    def summary(self, order: int, squared_order: int | None) -> MomentSummary:
         """Summary of all rows: one for each partition, then a tree of sums."""
         # A worker runs as many tasks as it has threads, so one thread each.
-        options = {
-            "order": order, "squared_order": squared_order, "replicates": replicates, "n_threads": 1
-        }  # fmt: skip
+        options = {"order": order, "squared_order": squared_order, "n_threads": 1}
         if self._n_features is not None:
             shards_of(self, **options)()  # wrong orders are an error here, before any work
         merged: MergedSummary = self.schedule.reduce(

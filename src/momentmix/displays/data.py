@@ -68,7 +68,7 @@ def summary_of_rows(mixture: Mixture, data: Any) -> MomentSummary:
     n_features = mixture.n_features if schema is None else schema.n_features
     names = mixture.feature_names if schema is None else None
     order = min(HIGHEST_ORDER, n_features)
-    summary = MomentSummary(n_features, order, names, replicates=0, schema=schema)
+    summary = MomentSummary(n_features, order, names, schema=schema)
     with step("Reading rows"):
         if schema is None:
             for block in opened(mixture, data).blocks():

@@ -23,7 +23,6 @@ from momentmix.cube.summarize_by import cube_job
 from momentmix.engines.columns import EngineRows, found_columns
 from momentmix.errors import InputError, InputTypeError, MomentmixError
 from momentmix.parallel import few_threads
-from momentmix.summary.layout import DEFAULT_REPLICATES
 from momentmix.summary.parts import Progress, summarize_parts
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.learning import Families, rows_with
@@ -151,7 +150,6 @@ class Options(TypedDict, total=False):
     missing: Missing
     min_rows: int
     squared_order: int | None
-    replicates: int | None
     shard_id: str | None
 
 
@@ -166,9 +164,6 @@ def summarize_rows(
     own = list(dict.fromkeys(key.column for key in keys))
     asked = (options["columns"], options["exclude"], options["families"])
     schema, names = found_columns(rows, own, *asked, missing)
-    replicates = options["replicates"]
-    if replicates is None:
-        replicates = 0 if keys else DEFAULT_REPLICATES
     task = Task(
         schema,
         usual_order(schema.n_features) if order is None else order,
@@ -177,7 +172,7 @@ def summarize_rows(
         # Cells of columns without the feature "seen" must be there, whatever is asked.
         "drop" if missing == "drop" else "error",
         options["shard_id"],
-        {"squared_order": options["squared_order"], "replicates": replicates, "n_threads": 1},
+        {"squared_order": options["squared_order"], "n_threads": 1},
     )
     task.new_shard()
     groups = rows.groups(task)

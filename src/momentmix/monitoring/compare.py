@@ -31,7 +31,6 @@ from momentmix.monitoring.compared.changes import (
     ColumnTests,
     column_changes,
 )
-from momentmix.monitoring.compared.group_noise import noise_ratio
 from momentmix.monitoring.compared.joint import means_together, second_together
 from momentmix.monitoring.compared.side import Plain, Side, common_spread, schema_of
 from momentmix.monitoring.compared.significance import holm, together
@@ -79,9 +78,8 @@ def compare(
 
     Notes
     -----
-    Rows count as independent. Summaries with replicate groups are checked for it: where the groups
-    scatter more than independent rows would, the rows count as fewer. Order 4 gives all tests; with
-    lower orders correlations are not tested, and spreads one by one only.
+    Rows count as independent. Order 4 gives all tests; with lower orders correlations are not
+    tested, and spreads one by one only.
 
     A column of which one row has three quarters of the variance is compared without that row, where
     the sums have the digits for it; else it is in ``unjudged``. A note says which.
@@ -163,14 +161,8 @@ def _check_names(names: tuple[str, ...], others: tuple[str, ...]) -> None:
 
 def _compared(a: MomentSummary, b: MomentSummary, schema: Schema) -> Comparison:
     left, right, notes = Plain.of(a), Plain.of(b), _shared(a, b)
-    ratio = noise_ratio(a, b)
-    if ratio > 1:
-        notes.append(
-            f"groups of rows scatter {ratio:.3g} times as much as independent rows would; each "
-            "summary counts as so many times fewer rows."
-        )
     spread = common_spread(left, right)
-    sides = Side(left, spread, left.n / ratio), Side(right, spread, right.n / ratio)
+    sides = Side(left, spread), Side(right, spread)
     tests = ColumnTests(*sides, spread)
     labels = schema.column_names or tuple(str(i) for i in range(schema.n_columns))
     columns, unjudged = _columns(tests, schema, labels, notes)

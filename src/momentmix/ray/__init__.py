@@ -42,7 +42,6 @@ def summarize(
     missing: Missing = "error",
     min_rows: int = 1,
     squared_order: int | None = None,
-    replicates: int | None = None,
     shard_id: str | None = None,
 ) -> MomentSummary | SummaryCube:
     """Moments of a Ray dataset, or of each group of its rows, in one pass.
@@ -69,8 +68,8 @@ def summarize(
         As for `momentmix.summarize`.
     min_rows : int
         With `by`, groups of fewer rows are left out.
-    squared_order, replicates : int, optional
-        As for `MomentSummary`; with `by` no replicates by default.
+    squared_order : int, optional
+        As for `MomentSummary`.
     shard_id : str, optional
         Name of the data, which becomes part of the ids of shards. By default equal blocks of two
         datasets are the same shard, which counts once only; those of one dataset all count.
@@ -95,6 +94,5 @@ def summarize(
         missing=missing,
         min_rows=min_rows,
         squared_order=squared_order,
-        replicates=replicates,
         shard_id=shard_id,
     )

@@ -150,7 +150,7 @@ def gather(mixture: Mixture, data: Any) -> DataFacts:
         return _pass_over_table(mixture, mixture.schema, data)
     source = opened(mixture, data)
     order = _order(mixture.n_features)
-    return _pass(mixture, source, MomentSummary(mixture.n_features, order, replicates=0))
+    return _pass(mixture, source, MomentSummary(mixture.n_features, order))
 
 
 def _order(n_features: int) -> int:
@@ -192,7 +192,7 @@ def _pass(mixture: Mixture, source: Any, summary: MomentSummary) -> DataFacts:
 def _pass_over_table(mixture: Mixture, schema: Schema, data: Any) -> DataFacts:
     """Facts about a table in memory, or rows of files."""
     order = _order(schema.n_features)
-    summary = MomentSummary(schema.n_features, order, replicates=0, schema=schema)
+    summary = MomentSummary(schema.n_features, order, schema=schema)
     density, rare_below = mixture.table_density(), _rare_below(mixture)
     counts = np.zeros(mixture.n_components, dtype=np.int64)
     total, n_rare, n_unexpected = 0.0, 0, 0

@@ -62,15 +62,14 @@ def estimate(layout: Layout) -> SummaryCost:
 
     Examples
     --------
-    >>> estimate(Layout(15, 4, 2, 16)).n_entries
+    >>> estimate(Layout(15, 4, 2)).n_entries
     3906
     """
     entries = layout.n_entries
-    stored = entries + (layout.n_groups - 1) * layout.n_low
     workspace = 8 * (table_rows(layout) * CHUNK + 3 * entries)
-    memory = stored * (_DIGIT_BYTES + _INTEGER_BYTES) + workspace
+    memory = entries * (_DIGIT_BYTES + _INTEGER_BYTES) + workspace
     time = _ROW_MICROSECONDS + 2 * entries / _FLOPS * 1e6
-    return SummaryCost(entries, memory, stored * _FILE_BYTES, time)
+    return SummaryCost(entries, memory, entries * _FILE_BYTES, time)
 
 
 def physical_memory() -> int:
@@ -90,7 +89,7 @@ def check_budget(layout: Layout, memory_budget: int | None) -> SummaryCost:
         lower = layout.order - 1
         while lower >= 1:
             q = min(layout.squared_order, lower - 1)
-            smaller = estimate(Layout(layout.n_features, lower, q, layout.replicates))
+            smaller = estimate(Layout(layout.n_features, lower, q))
             if smaller.memory_bytes <= budget:
                 cures.insert(0, f"order={lower} ({size_text(smaller.memory_bytes)})")
                 break

@@ -6,7 +6,8 @@ allocates, the checksum before it believes, and the contents after that.
 
 Version 2 is written, or 3 where the features have a schema, or 4 where origins of shards are known
 or rows were forgotten. Version 1 is read as well: a summary without high sections, and without the
-marks of its shards.
+marks of its shards. So are files of all versions whose low sections are kept by group of rows, as
+earlier releases could write them: the sums over the groups are what counts.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from momentmix._typing import Int
 from momentmix.errors import InputError, SummaryFileError
 from momentmix.index_sets import countable
 from momentmix.names import check_encodable
@@ -31,7 +33,12 @@ from momentmix.strict_json import parse_strict
 from momentmix.summary.exact.common_schema import has_units_of
 from momentmix.summary.exact.fixed_point import QUANTUM_BITS
 from momentmix.summary.exact.high_sections import LARGEST_REACH
-from momentmix.summary.exact.integers.packed import PackedSums, packed, spread
+from momentmix.summary.exact.integers.packed import (
+    PackedSums,
+    packed,
+    python_integers,
+    spread,
+)
 from momentmix.summary.exact.integers.packed import widths as widths_of
 from momentmix.summary.exact.plausibility import impossible
 from momentmix.summary.exact.totals import Mark, Totals
@@ -45,6 +52,7 @@ _HEADER_CAP = 1 << 22
 _CHECKSUM = 32
 _ORIGIN = 32
 _WIDTH_CAP = 4096
+_MOST_GROUPS = 4096
 _COUNTS = ("n_features", "order", "squared_order", "replicates", "n_forgotten", "n_shards")
 _LISTS = ("exponents", "shifts", "n_rows", "widths", "reach")
 _KEYS = {*_COUNTS, *_LISTS[:4], "exact_bounds", "feature_names", "quantum_bits", "weight_squares"}
@@ -70,7 +78,7 @@ def is_summary_file(path: str | os.PathLike[str]) -> bool:
 def pack(totals: Totals, feature_names: tuple[str, ...] | None) -> bytes:
     """The byte string of a summary."""
     words = packed(totals.layout, totals.sums).words
-    widths = widths_of(totals.layout, words)
+    widths = widths_of(totals.layout.counts, words)
     layout, schema, version = totals.layout, totals.schema, VERSION
     fields: Header = {}
     if schema is not None:
@@ -87,12 +95,12 @@ def pack(totals: Totals, feature_names: tuple[str, ...] | None) -> bytes:
             "high": layout.high,
             "n_features": layout.n_features,
             "n_forgotten": totals.n_forgotten,
-            "n_rows": list(totals.n_rows),
+            "n_rows": [totals.n_rows],
             "n_shards": len(totals.shards),
             "order": layout.order,
             "quantum_bits": QUANTUM_BITS,
             "reach": list(totals.reach),
-            "replicates": layout.replicates,
+            "replicates": 0,
             "shifts": [str(k) for k in totals.shifts],
             "squared_order": layout.squared_order,
             "weight_squares": str(totals.weight_squares),
@@ -111,8 +119,8 @@ def pack(totals: Totals, feature_names: tuple[str, ...] | None) -> bytes:
         parts += _packed_marks(totals.forgotten, totals) if totals.n_forgotten else []
     parts += [np.asarray(b, dtype="<f8").tobytes() for b in (totals.minimum, totals.maximum)]
     data = words.astype("<i8", copy=False).view(np.uint8)
-    for place, width in zip(layout.stored_places, widths, strict=True):
-        parts.append(data[place, :width].tobytes())
+    for section, width in zip(layout.sections, widths, strict=True):
+        parts.append(data[section.place, :width].tobytes())
     body = b"".join(parts)
     return body + hashlib.sha256(body).digest()
 
@@ -289,7 +297,7 @@ def _checked_layout(header: Header, size: int) -> Layout:
     _require(_is_integer(header["high"], NO_HIGH, COMPLETE), "high must be 0, 1 or 2")
     try:
         orders = header["order"], header["squared_order"]
-        layout = known(Layout(d, *orders, header["replicates"], header["high"]))
+        layout = known(Layout(d, *orders, header["high"]))
     except InputError as error:
         raise SummaryFileError(f"impossible contents: {error}") from None
     _require(layout.high == header["high"], "high sections that such a summary does not have")
@@ -303,8 +311,11 @@ def _checked_layout(header: Header, size: int) -> Layout:
     _require(all(_is_integer(e, -1022, 1023) for e in exponents), "a scale out of range")
     _require(all(_is_decimal(k) for k in header["shifts"]), "shifts must be decimal integers")
     _require(_is_decimal(header["weight_squares"]), "weight_squares must be a decimal integer")
-    _require(len(header["n_rows"]) == layout.n_groups, "one row count for each group needed")
+    groups = header["replicates"]
+    _require(groups != 1 and groups <= _MOST_GROUPS, "replicates must be 0 or from 2 to 4096")
+    _require(len(header["n_rows"]) == max(1, groups), "one row count for each group needed")
     _require(all(_is_integer(n, 0) for n in header["n_rows"]), "row counts must be ≥ 0")
+    _require(_is_integer(sum(header["n_rows"]), 0), "more rows than a file can count")
     _require(len(header["widths"]) == len(layout.sections), "one width for each section needed")
     _require(all(_is_integer(w, 1, _WIDTH_CAP) for w in header["widths"]), "a width out of range")
     names = header["feature_names"]
@@ -321,8 +332,14 @@ def _checked_layout(header: Header, size: int) -> Layout:
     return layout
 
 
+def _stored_counts(layout: Layout, header: Header) -> Int:
+    """Number of sums of each section in a file, which may hold the low ones by group."""
+    groups = [len(header["n_rows"]) if section.is_low else 1 for section in layout.sections]
+    return np.multiply(layout.counts, groups, dtype=np.int64)
+
+
 def _body_length(layout: Layout, header: Header, version: int) -> int:
-    counts = layout.stored_counts.tolist()
+    counts = _stored_counts(layout, header).tolist()
     integers = sum(n * width for n, width in zip(counts, header["widths"], strict=True))
     n_marks = (version > 1) + (version == ORIGIN_VERSION and header["n_forgotten"] > 0)
     by_shard = 16 + n_marks * _mark_length(layout.n_features)
@@ -330,11 +347,16 @@ def _body_length(layout: Layout, header: Header, version: int) -> int:
     return int(by_shard * header["n_shards"] + 16 * layout.n_features + integers)
 
 
-def _parse_sums(layout: Layout, widths: list[int], data: memoryview) -> PackedSums:
+def _parse_sums(layout: Layout, header: Header, data: memoryview) -> PackedSums:
     """The sums of all sections: two's complement integers of the widths of their sections."""
-    words = spread(data, layout.stored_counts, widths)
-    _require(widths_of(layout, words) == widths, "integers are not as narrow as they could be")
-    return PackedSums(layout, words)
+    counts, widths = _stored_counts(layout, header), header["widths"]
+    words = spread(data, counts, widths)
+    _require(widths_of(counts, words) == widths, "integers are not as narrow as they could be")
+    if not header["replicates"]:
+        return PackedSums(layout, words)
+    parts = zip(layout.sections, np.split(words, np.cumsum(counts)[:-1]), strict=True)
+    by_group = [python_integers(part).reshape(-1, *section.shape) for section, part in parts]
+    return packed(layout, [sums.sum(axis=0) for sums in by_group])
 
 
 def _parse_marks(data: bytes, shards: Sequence[bytes], n_features: int) -> dict[bytes, Mark]:
@@ -374,9 +396,9 @@ def _parse_body(layout: Layout, header: Header, body: bytes, version: int) -> To
         layout=layout,
         exponents=tuple(header["exponents"]),
         shifts=tuple(int(k) for k in header["shifts"]),
-        sums=_parse_sums(layout, header["widths"], view[used:]),
+        sums=_parse_sums(layout, header, view[used:]),
         weight_squares=int(header["weight_squares"]),
-        n_rows=tuple(header["n_rows"]),
+        n_rows=sum(header["n_rows"]),
         minimum=bounds[:d],
         maximum=bounds[d:],
         exact_bounds=header["exact_bounds"],

@@ -18,7 +18,7 @@ Differs from the paper: moments of raw data are shift = 0, scale = 1; the defaul
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from math import inf, ldexp, nan, sqrt
 from typing import Any, NamedTuple
@@ -32,13 +32,11 @@ from momentmix.index_sets import index_sets, sets_without
 from momentmix.summary.exact.fixed_point import QUANTUM_BITS, coarser, move
 from momentmix.summary.exact.high_sections import absent
 from momentmix.summary.exact.integers.frames import reframed
-from momentmix.summary.exact.reduction import rearranged
 from momentmix.summary.exact.totals import Totals
 from momentmix.summary.layout import Layout
 from momentmix.tensor.monomials import monomials
 from momentmix.wording import short_repr
 
-_SMALLEST_GROUPS = 4  # fewer say next to nothing about a standard error
 _OVERFLOW = (
     "these moments overflow float64 about this shift and scale. Standardize (the default), or use "
     "a scale near the standard deviations."
@@ -62,7 +60,7 @@ class Moments:
     powers : array of shape (4, d), or None
         Means of the third to the sixth power of each feature; NaN for one that is absent, since an
         outlier exceeded the range of the sums or the mean that of float64. None where the summary
-        has none: it came from a file of version 1; or for a group.
+        has none: it came from a file of version 1.
     cubed : array of shape (d, d − 1), or None
         Means of the cube of feature j times another one; row j runs over the others.
     two_squares : array of shape (C(d, 2),), or None
@@ -212,7 +210,7 @@ def near_sums(totals: Totals, shift: Float, scale: Float) -> NearSums:
 
 
 def _readings(totals: Totals, shift: Float, scale: Float) -> list[Float]:
-    """Each section over the total Σw, groups kept, about `shift` in units of `scale`."""
+    """Each section over Σw, about `shift` in units of `scale`."""
     layout = totals.layout
     sums, rests, factors = near_sums(totals, shift, scale)
     values = _quotients(layout, sums, totals.weight)
@@ -284,12 +282,13 @@ def nearest_units(totals: Totals, shift: ArrayLike) -> list[int]:
     ]
 
 
-def _packed(
-    totals: Totals, sections: Sequence[Float], origin: tuple[Float, Float], n_rows: int, weight: int
+def moments(
+    totals: Totals, shift: ArrayLike | None = None, scale: ArrayLike | None = None
 ) -> Moments:
-    """The first sections of the layout, without their group axis, as `Moments`."""
+    """All moments about `shift` in units of `scale`."""
+    origin = _target(require_rows(totals), shift, scale)
     by_kind = dict[str, list[Float]]()
-    pairs = zip(totals.layout.sections, sections, strict=False)
+    pairs = zip(totals.layout.sections, _readings(totals, *origin), strict=True)
     for section, array in sorted(pairs, key=lambda pair: pair[0].size):
         array.setflags(write=False)
         by_kind.setdefault(section.kind, []).append(array)
@@ -299,69 +298,9 @@ def _packed(
         tuple(by_kind["distinct"]),
         tuple(by_kind["squared"]),
         *origin,
-        n_rows,
-        weight / (1 << QUANTUM_BITS),
+        totals.n_rows,
+        weight_sum(totals),
         powers=np.array(by_kind["power"]) if "power" in by_kind else None,
         cubed=by_kind.get("cubed", [None])[0],
         two_squares=by_kind.get("two squares", [None])[0],
     )
-
-
-def moments(
-    totals: Totals, shift: ArrayLike | None = None, scale: ArrayLike | None = None
-) -> Moments:
-    """All moments about `shift` in units of `scale`."""
-    layout = replace(require_rows(totals).layout, replicates=0)
-    totals = rearranged(totals, layout)
-    origin = _target(totals, shift, scale)
-    sections = [array[0] for array in _readings(totals, *origin)]
-    return _packed(totals, sections, origin, sum(totals.n_rows), totals.weight)
-
-
-def group_moments(
-    totals: Totals, shift: ArrayLike | None, scale: ArrayLike | None, leave_out: bool
-) -> list[Moments]:
-    """Moments of each replicate group that holds rows, or of all rows but its rows."""
-    require_rows(totals)
-    origin = _target(totals, shift, scale)
-    layout = totals.layout
-    low = [section for section in layout.sections if section.start < layout.n_low]
-    readings = _readings(totals, *origin)[: len(low)]
-    weights = totals.sums[layout.index["distinct", 0]][:, 0]
-    result = []
-    for group in np.flatnonzero(weights != 0).tolist():
-        weight, n_rows = int(weights[group]), totals.n_rows[group]
-        parts = [array[group] for array in readings]
-        if leave_out:
-            weight, n_rows = totals.weight - weight, sum(totals.n_rows) - n_rows
-            parts = [array.sum(axis=0) - part for array, part in zip(readings, parts, strict=True)]
-        if weight:
-            ratio = totals.weight / weight
-            result.append(_packed(totals, [part * ratio for part in parts], origin, n_rows, weight))
-    return result
-
-
-def standard_errors(
-    totals: Totals, shift: ArrayLike | None, scale: ArrayLike | None
-) -> Moments | None:
-    """Standard error of each low moment from the scatter between groups; None if they are few.
-
-    With shares p_g of the weight and group means m_g about the total mean m, the variance of m is
-    G/(G−1)·Σ_g p_g²·(m_g − m)²; shift and scale count as fixed numbers.
-    """
-    if not totals.weight:
-        return None
-    weights = totals.sums[totals.layout.index["distinct", 0]][:, 0]
-    filled = np.flatnonzero(weights != 0)
-    if totals.layout.replicates == 0 or len(filled) < _SMALLEST_GROUPS:
-        return None
-    origin = _target(totals, shift, scale)
-    shares = np.array([weights[g] / totals.weight for g in filled])
-    errors = []
-    for section, array in zip(totals.layout.sections, _readings(totals, *origin), strict=True):
-        if section.start >= totals.layout.n_low:
-            break
-        spread = shares.reshape(-1, *(1,) * len(section.shape))
-        scatter = array[filled] - spread * array.sum(axis=0)  # p_g·(m_g − m)
-        errors.append(np.sqrt(len(filled) / (len(filled) - 1) * (scatter**2).sum(axis=0)))
-    return _packed(totals, errors, origin, sum(totals.n_rows), totals.weight)

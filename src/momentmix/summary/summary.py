@@ -37,7 +37,7 @@ from momentmix.summary.exact import combining, forgetting, reduction
 from momentmix.summary.exact import totals as algebra
 from momentmix.summary.exact.common_schema import encoded
 from momentmix.summary.exact.totals import Totals
-from momentmix.summary.layout import DEFAULT_REPLICATES, NO_HIGH, Layout, known
+from momentmix.summary.layout import NO_HIGH, Layout, known
 from momentmix.summary.shard.accumulator import (
     State,
     checked_rows,
@@ -82,12 +82,6 @@ class MomentSummary(SummaryView):
     squared_order : int, optional
         Moments y_j²·y_I are kept for all I of at most this many further features; by default
         min(2, order − 1), at most order − 1. ``method="paper"`` needs order − 2.
-    replicates : int
-        Number of groups that the blocks of rows are dealt to, for `noise` and `replicate_moments`;
-        none by default. No fit uses them: standard errors from 16 groups are wrong by 18 % where
-        those of a fitted mixture are wrong by 1 %, 16 groups cannot weight hundreds of moments
-        against each other, and only orders up to 3 have groups. They make a file 3 to 7 times as
-        large, and merging twice as slow.
     shard_id : str or bytes, optional
         Name of the first shard, for callers that can tell their parts apart (file fingerprint and
         part); random by default.
@@ -123,7 +117,6 @@ class MomentSummary(SummaryView):
         feature_names: Sequence[str] | None = None,
         squared_order: int | None = None,
         *,
-        replicates: int = DEFAULT_REPLICATES,
         shard_id: str | bytes | None = None,
         memory_budget: int | None = None,
         n_threads: int | None = None,
@@ -131,7 +124,7 @@ class MomentSummary(SummaryView):
     ) -> None:
         if squared_order is None:
             squared_order = min(2, check_count("order", order, 1) - 1)
-        layout = known(Layout(n_features, order, squared_order, replicates))
+        layout = known(Layout(n_features, order, squared_order))
         check_budget(layout, memory_budget)
         names = None if feature_names is None else check_feature_names(feature_names, n_features)
         schema = None if schema is None or schema.is_plain else schema
@@ -209,7 +202,6 @@ class MomentSummary(SummaryView):
             self.n_features,
             self.order,
             squared_order=self.squared_order,
-            replicates=self.replicates,
             memory_budget=2 * self.cost.memory_bytes,
             n_threads=self._n_threads,
         ).update(array, weights)
@@ -301,12 +293,10 @@ class MomentSummary(SummaryView):
     def __deepcopy__(self, memo: dict[int, Any]) -> MomentSummary:
         return self.copy()
 
-    def truncate(
-        self, order: int, squared_order: int | None = None, replicates: int | None = None
-    ) -> MomentSummary:
-        """The same rows with fewer moments: a lower order, and no groups with ``replicates=0``."""
+    def truncate(self, order: int, squared_order: int | None = None) -> MomentSummary:
+        """The same rows with fewer moments: a lower order."""
         state = self._state
-        totals = reduction.truncate(self._totals(state), order, squared_order, replicates)
+        totals = reduction.truncate(self._totals(state), order, squared_order)
         return self._derived(totals, state.names)
 
     def select(self, features: Sequence[int | str]) -> MomentSummary:
@@ -379,8 +369,6 @@ class MomentSummary(SummaryView):
         parts.append(f"{shards:,} shard{plural(shards)}")
         if self.squared_order != min(2, self.order - 1):
             parts.append(f"squared order {self.squared_order}")
-        if self.replicates:
-            parts.append(f"{self.replicates} replicates")
         if self.n_forgotten:
             parts.append(f"{self.n_forgotten:,} forgotten")
         if self._layout.high == NO_HIGH:

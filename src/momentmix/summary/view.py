@@ -1,4 +1,4 @@
-"""What a summary tells: counts, bounds, units, moments, noise. Nothing here changes it.
+"""What a summary tells: counts, bounds, units, moments. Nothing here changes it.
 
 All that a summary holds is one value, `State`, which an update replaces as a whole. Who reads takes
 it once and so sees the rows of whole updates, whatever other threads do; nobody waits for a reader.
@@ -40,7 +40,7 @@ class SummaryView:
         if snapshot is None or snapshot[0] is not closed or snapshot[1] != shard.n_all:
             part = shard.snapshot()
             whole = combine(closed, part) if closed.shards else part
-            snapshot = self._snapshot = closed, sum(part.n_rows), whole
+            snapshot = self._snapshot = closed, part.n_rows, whole
         return snapshot[2]
 
     @property
@@ -78,11 +78,6 @@ class SummaryView:
     def squared_order(self) -> int:
         """Largest number of further features beside a squared one."""
         return self._layout.squared_order
-
-    @property
-    def replicates(self) -> int:
-        """Number of replicate groups, or 0."""
-        return self._layout.replicates
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
@@ -196,7 +191,7 @@ class SummaryView:
                 f"the summary holds orders up to {self.order}; order={order} was asked. Make one "
                 f"with order={order}: that needs another pass."
             )
-        layout = Layout(self.n_features, order, min(self.squared_order, order - 1), 0, NO_HIGH)
+        layout = Layout(self.n_features, order, min(self.squared_order, order - 1), NO_HIGH)
         values = readings.moments(rearranged(self._totals(), layout), shift, scale)
         return IncompleteSymmetricTensor(values.distinct[order], self.n_features, order)
 
@@ -220,37 +215,6 @@ class SummaryView:
                 f"feature must be below {self.n_features} and order at most squared_order="
                 f"{self.squared_order}; got {feature} and {order}."
             )
-        layout = Layout(self.n_features, order + 1, order, 0, NO_HIGH)
+        layout = Layout(self.n_features, order + 1, order, NO_HIGH)
         values = readings.moments(rearranged(self._totals(), layout), shift, scale)
         return np.asarray(values.squared[order][feature])
-
-    def noise(
-        self, shift: ArrayLike | None = None, scale: ArrayLike | None = None
-    ) -> Moments | None:
-        """Standard errors of the moments up to order 3, from the scatter between groups.
-
-        Returns
-        -------
-        Moments or None
-            Standard errors in the places of the moments; None without replicates or with fewer
-            than four groups that hold rows. Shift and scale count as fixed numbers.
-        """
-        return readings.standard_errors(self._totals(), shift, scale)
-
-    def replicate_moments(
-        self,
-        shift: ArrayLike | None = None,
-        scale: ArrayLike | None = None,
-        *,
-        leave_out: bool = False,
-    ) -> list[Moments]:
-        """Moments up to order 3 of each group that holds rows; or of all rows but the group's.
-
-        With ``leave_out=True`` these are the samples of a jackknife or of a cross-validation. All
-        share one shift and scale, by default those of all rows.
-        """
-        if not self.replicates:
-            raise InputError(
-                "the summary was made with replicates=0; make it with replicates=16 to have groups."
-            )
-        return readings.group_moments(self._totals(), shift, scale, leave_out)

@@ -106,10 +106,9 @@ class ArrowFile(ArrowFileSource):
         # Not a memory map: a mapped file that is truncated by another program kills the process.
         return pyarrow.OSFile(str(self.path))
 
-    def _reader(self, file: Any, columns: Sequence[int] | None = None) -> Any:
+    def _reader(self, file: Any, chosen: Sequence[int] | None = None) -> Any:
         from pyarrow import ipc
 
-        chosen = None if columns is None else sorted(columns)
         opener = ipc.open_stream if self._streamed else ipc.open_file
         return opener(file, options=ipc.IpcReadOptions(included_fields=chosen))
 
@@ -117,8 +116,9 @@ class ArrowFile(ArrowFileSource):
         self, columns: Sequence[int], start: int = 0, as_text: Sequence[int] = ()
     ) -> Iterator[Batch]:
         """All batches: where row `start` is, the file does not tell."""
-        order = np.argsort(np.argsort(columns)).tolist()
-        with self._refuse_unreadable(), self._file() as file, self._reader(file, columns) as reader:
+        chosen = sorted({*columns})
+        order = [chosen.index(i) for i in columns]
+        with self._refuse_unreadable(), self._file() as file, self._reader(file, chosen) as reader:
             if self._streamed:
                 whole = iter(reader)
             else:

@@ -17,8 +17,11 @@ from itertools import islice
 from threading import Lock
 from typing import Any, NoReturn
 
+import numpy as np
+
 from momentmix.digests import TextDigest
 from momentmix.errors import InputError
+from momentmix.tables.cells import arrow_numbers
 from momentmix.tables.compression import Unpacked, split_packing
 from momentmix.tables.csv_header import above_fractions, alone_is_quoted, is_row, judged
 from momentmix.tables.dialect import FALSE, TRUE, Dialect, kinds_of
@@ -141,14 +144,14 @@ class CsvFile(FileSource):
         self, columns: Sequence[int], start: int = 0, as_text: Sequence[int] = ()
     ) -> Iterator[Batch]:
         """Batches from row `start` on."""
-        given, kinds = start, {i: self._kind_read(i, as_text) for i in columns}
+        given, kinds = start, self._kinds_read(columns, as_text)
         while True:
             n_good, blocks = 0, self._blocks(kinds)
             try:
                 for block in blocks:
                     for skipped in range(max(0, given - n_good), block.num_rows, BATCH_ROWS):
                         piece = block.slice(skipped, BATCH_ROWS)
-                        yield Batch(given, piece.num_rows, piece.columns[: len(columns)])
+                        yield Batch(given, piece.num_rows, piece.columns[:-1])
                         given += piece.num_rows
                     n_good += block.num_rows
                 return
@@ -163,17 +166,19 @@ class CsvFile(FileSource):
             finally:
                 blocks.close()
 
-    def _blocks(self, asked: dict[int, str]) -> Generator[Any, None, None]:
-        """Rows as pyarrow parses them, in stretches of the text; the last column is among them."""
+    def _blocks(self, kinds: Sequence[tuple[int, str]]) -> Generator[Any, None, None]:
+        """Rows as pyarrow parses them, in stretches of the text; the last column comes after them."""
         import pyarrow
         from pyarrow import csv as arrow_csv
 
         last, careful, file = self.n_columns - 1, self._careful, _Rows(self)
-        kinds = {**asked, last: asked.get(last, "unread")}
         text = pyarrow.string()
         types = {"unread": pyarrow.binary(), "text": pyarrow.dictionary(pyarrow.int32(), text)}
         types["number"] = text if careful else pyarrow.float64()
         types["bool"] = text if careful else pyarrow.bool_()
+        read = {last: types["unread"], **{i: types[kind] for i, kind in kinds}}
+        # A column that is asked for as text, too, is converted from that.
+        read |= {i: text for i, kind in kinds if kind != "text" and (i, "text") in kinds}
         options = {
             "read_options": arrow_csv.ReadOptions(
                 column_names=[str(i) for i in range(self.n_columns)],
@@ -183,8 +188,8 @@ class CsvFile(FileSource):
                 delimiter=self.delimiter, newlines_in_values=True
             ),
             "convert_options": arrow_csv.ConvertOptions(
-                include_columns=[str(i) for i in kinds],
-                column_types={str(i): types[kind] for i, kind in kinds.items()},
+                include_columns=[str(i) for i in read],
+                column_types={str(i): type_ for i, type_ in read.items()},
                 null_values=self.nulls,
                 true_values=TRUE,
                 false_values=FALSE,
@@ -195,38 +200,39 @@ class CsvFile(FileSource):
         with closing(file), arrow_csv.open_csv(pyarrow.PythonFile(file, "r"), **options) as reader:
             for block in reader:
                 if file.may_repeat and self.repeated:
-                    self._check_lines(0, asked)
+                    self._check_lines(0, kinds)
                     self.repeated = b""  # there is none, where a line in quotes looks like it
                 if not block.num_rows:
                     continue
                 if held is not None:
                     yield held
-                held = self._converted(block, [*kinds.values()], careful)
+                held = self._converted(block, kinds)
         assert held is not None
-        if held.column(str(last))[-1].as_py():
+        if held.columns[-1][-1].as_py():
             raise ValueError(_WRONG_LINE)  # the line after the last one is part of a quoted field
         self._text = file.digest.hexdigest()
         yield held.slice(0, held.num_rows - 1)
 
-    def _kind_read(self, column: int, as_text: Sequence[int]) -> str:
-        kind = self._kinds[column].kind
-        if column in as_text or kind in ("text", "date"):
-            return "text"
-        return "bool" if kind == "bool" else "number"
+    def _kinds_read(self, columns: Sequence[int], as_text: Sequence[int]) -> list[tuple[int, str]]:
+        """Each column, and what it is read as: "number", "bool" or "text"."""
+        kinds = [self._kinds[i].kind for i in columns]
+        kinds = ["text" if kind == "date" else kind.replace("mixed", "number") for kind in kinds]
+        return [(i, "text" if k in as_text else kinds[k]) for k, i in enumerate(columns)]
 
-    def _converted(self, block: Any, kinds: list[str], careful: bool) -> Any:
-        from pyarrow import RecordBatch, compute
+    def _converted(self, block: Any, kinds: Sequence[tuple[int, str]]) -> Any:
+        """The columns asked for, of which those read as text are converted, and the last one."""
+        from pyarrow import RecordBatch, types
 
-        if not careful:
-            for column, kind in zip(block.columns, kinds, strict=True):
-                if kind == "number" and compute.any(compute.is_nan(column)).as_py():
-                    raise ValueError("NaN")  # it may be "nan(1)", which is a number for pyarrow
-            return block
         convert = {"number": self.dialect.numbers, "bool": self.dialect.bools}
-        columns = [
-            convert.get(kind, lambda x: x)(x) for x, kind in zip(block.columns, kinds, strict=True)
-        ]
-        return RecordBatch.from_arrays(columns, names=block.schema.names)
+        columns = []
+        for i, kind in [*kinds, (self.n_columns - 1, "text")]:
+            column = block.column(str(i))
+            if kind != "text" and types.is_string(column.type):
+                column = convert[kind](column)
+            elif kind == "number" and np.isnan(arrow_numbers(column)[0]).any():
+                raise ValueError("NaN")  # it may be "nan(1)", which is a number for pyarrow
+            columns.append(column)
+        return RecordBatch.from_arrays(columns, names=[""] * len(columns))
 
     # -- line by line -------------------------------------------------------------------------
 
@@ -304,12 +310,12 @@ class CsvFile(FileSource):
             'remove the stray ".'
         )
 
-    def _check_lines(self, n_good: int, kinds: dict[int, str]) -> None:
+    def _check_lines(self, n_good: int, kinds: Sequence[tuple[int, str]]) -> None:
         """Raise for the first line that is wrong after so many good rows."""
         with closing(self._records()) as records:
             for number, fields in islice(records, n_good + (self.column_names is not None), None):
                 self._check_line(number, fields)
-                for column, kind in kinds.items():
+                for column, kind in kinds:
                     self._check_field(number, column, kind, fields[column])
 
     def _check_line(self, number: int, fields: list[str]) -> None:

@@ -241,7 +241,7 @@ def _level_codes(
     row = int(np.argmax(unknown))
     listed = ", ".join(map(ascii, column.levels[:8])) + (", …" if len(column.levels) > 8 else "")
     raise InputError(
-        f"a column must hold its levels, here {listed}; {where(row)}, is {cells.text(row)}. "
+        f"{where(row)} must hold its levels, {listed}; it is {cells.text(row)}. "
         "Correct the cell or set it to missing; or give all levels of the column from the start, "
         "in families or in a schema, perhaps with one for all others. The methods of a mixture "
         "and the commands predict and score leave such cells out with unseen='missing' (--unseen "
@@ -297,7 +297,7 @@ def missing_cell(left_out: NDArray[np.bool_], where: Where) -> InputError:
     """The error for the first cell that is missing where none may be."""
     row, column = (int(i) for i in np.argwhere(left_out)[0])
     return InputError(
-        f"rows must not hold missing values (NaN, None, masked cells); {where(row, column)}, is "
+        f"rows must not hold missing values (NaN, None, masked cells); {where(row, column)} is "
         "missing. Pass missing='drop' (--missing drop) to leave such rows out, or missing='model' "
         "(--missing model), so that missing cells are part of the model."
     )

@@ -18,6 +18,7 @@ from typing import Any
 
 from momentmix.errors import InputError, needed
 from momentmix.tables.csv_header import judged
+from momentmix.tables.dialect import Dialect
 from momentmix.tables.source import ArrowFileSource, Batch
 
 _ROWS = 4096  # read at a time
@@ -34,17 +35,13 @@ class ExcelFile(ArrowFileSource):
     Parameters
     ----------
     path : str or path-like
-    nulls : sequence of str
-        Texts that stand for a missing cell, beside what Excel writes for a number that a formula
-        could not compute.
-    header : bool or None
-        Whether the first row holds names; None to judge by what it holds.
+    dialect : Dialect
+        For texts that stand for a missing cell, beside what Excel writes for a number that a
+        formula could not compute; and whether the first row holds names.
     """
 
-    def __init__(
-        self, path: str | os.PathLike[str], nulls: Sequence[str], header: bool | None
-    ) -> None:
-        self._missing, self._header = {*nulls, *_ERRORS}, header
+    def __init__(self, path: str | os.PathLike[str], dialect: Dialect) -> None:
+        self._missing, self._header = {*dialect.nulls, *_ERRORS}, dialect.header
         super().__init__(path)
         if not self._named:
             self.column_names = None

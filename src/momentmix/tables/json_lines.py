@@ -42,12 +42,13 @@ class JsonLinesFile(ArrowFileSource):
         self, columns: Sequence[int], start: int = 0, as_text: Sequence[int] = ()
     ) -> Iterator[Batch]:
         """All batches; numbers may be integers in some of them."""
-        fields = [self.schema.field(i) for i in columns]
+        names = [self.schema.names[i] for i in columns]
+        fields = [self.schema.field(i) for i in {*columns}]
         with self._refuse_unreadable():
             yield from numbered(
                 checked(batch)
                 for line, chunk in self._chunks()
-                for batch in self._parsed(line, chunk, fields).to_batches()
+                for batch in self._parsed(line, chunk, fields).select(names).to_batches()
             )
 
     # -- chunks of whole lines ----------------------------------------------------------------

@@ -33,7 +33,7 @@ from momentmix.tables.column import (
     short_mean,
     unknown_family,
 )
-from momentmix.tables.encoding import Encoded, Unseen, warn_of_unknown
+from momentmix.tables.encoding import Encoded, Unseen, check_unseen, warn_of_unknown
 from momentmix.tables.guessing import guess_columns
 from momentmix.tables.memory import MemoryTable
 from momentmix.tables.opening import READ_ALL, Reading, can_open, open_table, warn_of_header
@@ -132,7 +132,7 @@ def learn(
     missing = rows.missing if missing == "error" else missing
     if isinstance(families, Schema):
         return _by_schema(rows, families, missing)
-    asked = by_number(families, rows.column_names, len(rows.kinds))
+    asked = _by_number(families, rows)
     rows = rows.with_texts(_texts(rows, asked))
     notes: tuple[str, ...] = ()
     if rows.column_names is not None or any(kind.kind == "text" for kind in rows.kinds):
@@ -144,7 +144,7 @@ def learn(
             asked = {k: guess.families[i] for k, i in enumerate(kept) if i in guess.families}
             rows = rows.selected(kept)
         elif len(rows.sources) == 1 and any(kind.kind == "text" for kind in rows.kinds):
-            raise InputError("rows must hold at least one row; the source gave none.")
+            raise InputError(f"rows must hold at least one row; {rows.sources[0].name} has none.")
     if missing != "model" and all(family == GAUSSIAN for family in asked.values()):
         plain = plain_schema(len(rows.kinds), rows.column_names, missing == "drop")
         return rows.with_schema(plain, notes)
@@ -161,7 +161,7 @@ def needs_pass(rows: TableRows, families: Families, missing: Missing) -> bool:
     return missing == "model" or text or families is not None
 
 
-def by_number(families: Families, names: tuple[str, ...] | None, n_columns: int) -> dict[int, Any]:
+def _by_number(families: Families, rows: TableRows) -> dict[int, Any]:
     """Families by the number of their column."""
     if families is None:
         return {}
@@ -171,8 +171,9 @@ def by_number(families: Families, names: tuple[str, ...] | None, n_columns: int)
             f"{type(families).__name__}."
         )
     chosen: dict[int, Any] = {}
+    names, left_out = rows.column_names, f" ({'; '.join(rows.notes)})" if rows.notes else ""
     for key, family in families.items():
-        number = number_of(key, names, n_columns, "families names no column")
+        number = number_of(key, names, len(rows.kinds), f"families names no column{left_out}")
         if number in chosen:
             raise InputError(
                 f"families must name a column once; {column_label(number, names)} is there "
@@ -271,7 +272,7 @@ def _found(
             source = rows.sources[0]
             found[j].add(own, f"{source.name}, {source.label(rows.columns[0][j])}")
     if read and not n_rows:
-        raise InputError("rows must hold at least one row; the source gave none.")
+        raise InputError(f"rows must hold at least one row; {rows.sources[0].name} has none.")
     for j, known in enumerate(found):
         known.has_cells = known.has_cells or j not in read
     return found
@@ -345,24 +346,27 @@ def rows_with(
 def rows_to_predict(schema: Schema, data: Any, owner: str, unseen: Unseen = "error") -> TableRows:
     """Rows of anything that holds a table, with the columns of a model.
 
-    Others are left out. With unseen="missing", a warning names columns none of whose cells is a
-    level, where all cells are at hand.
+    Others are left out. With unseen="missing", a warning names columns none of whose first cells
+    is a level.
     """
-    if isinstance(data, TableRows):
-        return rows_with(schema, data, owner, data.missing == "drop")
+    check_unseen(unseen)
     names = schema.column_names
-    sources = open_table(data, READ_ALL, names)
-    if not isinstance(sources[0], MemoryTable):
-        rows = Reading(by_name=True).open(sources, expected=names)
-        warn_of_header(sources, names)
-        return rows_with(schema, rows, owner)
-    source = sources[0]
-    places = schema.places_in(source.column_names, source.n_columns, owner, source.name)
-    rows = Reading(columns=places).open(sources)
-    if unseen == "missing":
-        for batch in source.batches(places):
-            warn_of_unknown(schema.columns, batch.columns)
-    return _encoded_by(schema, rows)
+    if isinstance(data, TableRows):
+        rows = data.with_missing("model") if data.missing == "error" else data
+        rows = rows_with(schema, rows, owner, data.missing == "drop")
+    else:
+        sources = open_table(data, READ_ALL, names)
+        first = sources[0]
+        if isinstance(first, MemoryTable):
+            places = schema.places_in(first.column_names, first.n_columns, owner, first.name)
+            rows = _encoded_by(schema, Reading(columns=places).open(sources, "model"))
+        else:
+            opened = Reading(by_name=True).open(sources, "model", names)
+            rows = rows_with(schema, opened, owner)
+            warn_of_header(sources, names)
+    if unseen == "missing" and (head := rows.head()) is not None:
+        warn_of_unknown(schema.columns, head)
+    return rows
 
 
 def encoded_blocks(

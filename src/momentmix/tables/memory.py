@@ -8,6 +8,7 @@ other libraries stay on their device.
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -116,9 +117,9 @@ def refuse_dask(rows: Any) -> None:
     if hasattr(rows, "__dask_graph__"):
         raise InputTypeError(
             f"rows must be in this process; got a Dask collection ({type(rows).__name__}), which "
-            "would be computed as a whole, in memory. Use momentmix.dask: "
-            "fit_summary(momentmix.dask.summarize(X, order)) for an estimator, else its fit and "
-            "predict; or pass rows.compute()."
+            "would be computed as a whole, in memory. Use momentmix.dask: fit_summary(momentmix."
+            "dask.summarize(X)) with an estimator, else its summarize, fit and predict; or pass "
+            "rows.compute()."
         )
 
 
@@ -194,9 +195,10 @@ def rows_for(rows: Any, feature_names: tuple[str, ...] | None) -> NDArray[Any]:
     The columns of a data frame are matched by name (`names_for`); other columns are left out.
     Missing cells are NaN.
     """
+    if hasattr(rows, "columns"):
+        refuse_dask(rows)
     if not is_frame(rows):
         return numbers_of_objects(plain_array(rows))
-    refuse_dask(rows)
     expected = names_for(feature_names, frame_names(rows, feature_names))
     return _frame_rows(rows, expected, "the mixture", others=True)[0]
 
@@ -301,22 +303,26 @@ class MemoryTable(Source):
     def batches(
         self, columns: Sequence[int], start: int = 0, as_text: Sequence[int] = ()
     ) -> Iterator[Batch]:
-        """All rows at once; dates only where the column is to be given as it is."""
+        """All rows at once."""
         self.plan(columns, once=False)
-        found: list[Any] = [self._cells[i] for i in columns]
-        for k, i in enumerate(columns):
-            if isinstance(found[k], Exception):
-                if i not in as_text or not holds_dates(self._columns[i]):
-                    raise found[k]
-                found[k] = column_dates(self._columns[i], self.label(i))
-        yield Batch(0, self.n_rows or 0, found)
+        yield Batch(0, self.n_rows or 0, [self._given(i) for i in columns])
+
+    def _given(self, column: int) -> Cells | Array:
+        """A column as cells, or dates as they are: those are keys, and no features."""
+        cells = self._cells[column]
+        if isinstance(cells, Cells):
+            return cells
+        if not holds_dates(self._columns[column]):
+            raise cells
+        return column_dates(self._columns[column], self.label(column))
 
     def mark(self) -> str:
         """Digest of names and of all cells."""
         if self._mark is None:
             digest = hashlib.sha256(repr(self.column_names).encode())
             for i in range(self.n_columns):
-                cells = self._loaded(i)
+                with warnings.catch_warnings(action="ignore"):  # who reads the column is warned
+                    cells = self._cells.get(i) or self._converted(i)
                 if isinstance(cells, Cells):
                     digest.update(repr(cells.labels).encode())
                     digest.update(np.ascontiguousarray(cells.values).tobytes())

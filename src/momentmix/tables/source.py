@@ -117,8 +117,9 @@ class Source(ABC):
         """Batches of the given columns from row `start` on; earlier rows may come too.
 
         Text of CSV is given as it is written, with its spaces, and `nulls` are not made null: that
-        is for who reads it (`momentmix.tables.cells`). Columns `as_text` of CSV are text, too,
-        whatever they hold; other formats give them as they are.
+        is for who reads it (`momentmix.tables.cells`). Columns of CSV with places `as_text` among
+        `columns` are text, too, whatever they hold; other formats give them as they are. A column
+        may be asked for twice.
         """
 
     def kind(self, column: int) -> Kind:

@@ -30,6 +30,7 @@ from momentmix.tables.validation import in_range
 
 Missing = Literal["error", "drop", "model"]
 _SPARE = 4  # blocks: those that are read ahead, summed and hashed at a time
+_MOST_BYTES = 1 << 28  # of a block, where a source has an unknown number of rows
 
 
 def check_missing(missing: object) -> None:
@@ -162,8 +163,7 @@ class TableRows(Rows):
         for i, source in enumerate(self.sources):
             if not isinstance(source, MemoryTable):
                 source.check_unchanged()
-                texts = [self.columns[i][j] for j in self.texts]
-                source = Held(source, self.columns[i], texts)
+                source = Held(source, self.columns[i], list(self.texts))
                 left -= source.read(left)
                 if left < 0:
                     return self
@@ -250,13 +250,19 @@ class TableRows(Rows):
         """Consecutive blocks of features, each of shape (some, n_features)."""
         return (block.features for _, block in self.placed_blocks() if len(block.features))
 
-    def placed_blocks(self) -> Iterator[tuple[int, Block]]:
-        """All blocks, with the numbers of their sources; equal sources are an error."""
+    def placed_blocks(
+        self, others: Sequence[Sequence[int]] = (), unseen: Unseen | None = None
+    ) -> Iterator[tuple[int, Block]]:
+        """All blocks, with the numbers of their sources; equal sources are an error.
+
+        `others` are those of each source, as for `source_blocks`.
+        """
         n_dropped = n_rows = 0
         seen: set[object] = set()
         for i, source in enumerate(self.sources):
             digest = RowDigest() if i in self._may_be_equal() and not source.is_text else None
-            for block in self.source_blocks(i):
+            own = others[i] if others else ()
+            for block in self.source_blocks(i, others=own, unseen=unseen):
                 n_dropped += block.n_read - len(block.features)
                 n_rows += len(block.features)
                 if digest is not None:
@@ -307,7 +313,8 @@ class TableRows(Rows):
         others : sequence of int
             Numbers of further columns of the source to read; those of CSV as text.
         unseen : {"error", "missing"}, optional
-            Read for prediction: missing cells are no error, and `Block.left_out` tells them.
+            Read for prediction: `Block.left_out` tells missing cells, which are no error unless
+            the rows were opened with missing="error".
         """
         self.check_numeric()
         source = self.sources[table]
@@ -342,15 +349,14 @@ class TableRows(Rows):
         for i, source in enumerate(self.sources):
             source.check_unchanged()
             numbers = [self.columns[i][j] for j in places]
-            texts = [self.columns[i][j] for j in places if j in self.texts]
+            texts = [k for k, j in enumerate(places) if j in self.texts]
             for batch in source.batches(numbers, as_text=texts):
                 yield self.cells(i, batch, places)
             source.check_unchanged()
 
     def head(self) -> list[Cells] | None:
         """The cells of the first rows of the first source; None if there are none."""
-        source, texts = self.sources[0], [self.columns[0][j] for j in self.texts]
-        batch = source.head(self.columns[0], texts)
+        batch = self.sources[0].head(self.columns[0], list(self.texts))
         return None if batch is None else self.cells(0, batch)
 
     def read_all(self) -> Float:
@@ -373,7 +379,8 @@ class TableRows(Rows):
                 return None
             blocks.append(block.features)
             kept.append(np.ones(block.n_read, dtype=bool) if block.kept is None else block.kept)
-        features = np.concatenate(blocks) if len(blocks) != 1 else blocks[0]
+        none = np.empty((0, self.n_features))
+        features = np.concatenate([none, *blocks]) if len(blocks) != 1 else blocks[0]
         return features, np.concatenate(kept) if self.n_dropped else None
 
     # -- what is read -------------------------------------------------------------------------
@@ -456,7 +463,14 @@ class _Reader:
         self.rows, self.table, self.unseen = rows, table, unseen
         self.source, self.schema = rows.sources[table], rows._encoded_by
         self.own, self.others = rows.columns[table], list(others)
-        self.is_plain = self.schema.is_plain
+        self.is_plain, most = self.schema.is_plain, self.source.n_rows
+        if most is None:
+            most = _MOST_BYTES // (8 * self.schema.n_features)
+        self.block_rows = max(1, min(rows.block_rows, most))
+        self.drops = np.array([column.drops for column in self.schema.columns])
+        self.refuses = rows.missing == "error"
+        if unseen is None:
+            self.refuses = rows.is_learned or rows.missing != "model"
         self.free: deque[Float] = deque(maxlen=_SPARE)
         self.examined: set[int] = set()  # columns of CSV whose first large number was examined
         self._begin(0)
@@ -473,13 +487,14 @@ class _Reader:
     ) -> Generator[Block, None, None]:
         """Blocks from row `start` on; see `TableRows.source_blocks`."""
         position, n_own = start, len(self.own)
-        texts = [*(self.own[j] for j in self.rows.texts), *self.others]
+        columns = [*self.own, *self.others]
+        texts = [*self.rows.texts, *range(n_own, len(columns))]
         self._begin(start)
-        for batch in self.source.batches([*self.own, *self.others], start, texts):
+        for batch in self.source.batches(columns, start, texts):
             cells = self.rows.cells(self.table, batch._replace(columns=batch.columns[:n_own]))
             end = batch.first_row + batch.n_rows
             while position < end:
-                room = self.rows.block_rows - self.n_read
+                room = self.block_rows - self.n_read
                 if part_rows is not None:
                     room = min(room, part_rows - position % part_rows)
                 size = min(room, end - position)
@@ -506,16 +521,20 @@ class _Reader:
                 return
         if self.target is None:
             self.target = self._memory()
-        first = self.first_row + self.n_read
-        features, left_out = encode_cells(
-            self.schema.columns, cells,
-            lambda row, column: self.rows.where(self.table, first + row, column),
-            self.unseen or "error", self.target[self.n_read : self.n_read + size],
-        )  # fmt: skip
-        if self.source.nulls and not in_range(features, 2.0**53):
+        first, target = self.first_row + self.n_read, self.target[self.n_read : self.n_read + size]
+
+        def where(row: int, column: int) -> str:
+            return self.rows.where(self.table, first + row, column)
+
+        unseen = self.unseen or "error"
+        _, left_out = encode_cells(self.schema.columns, cells, where, unseen, target)
+        if self.source.nulls:
             self._warn_of_integers(cells, first)
         if left_out is not None:
             self.left_out.append((self.n_read, left_out))
+            gaps = left_out & np.column_stack([own.missing() for own in cells]) & ~self.drops
+            if self.refuses and gaps.any():
+                raise missing_cell(gaps, where)
         self.n_read += size
 
     def _memory(self) -> Float:
@@ -527,16 +546,13 @@ class _Reader:
         try:
             memory = self.free.pop()
         except IndexError:
-            n_rows = self.rows.block_rows
-            if self.source.n_rows is not None:
-                n_rows = max(1, min(n_rows, self.source.n_rows))
-            memory = np.empty((n_rows, self.schema.n_features))
+            memory = np.empty((self.block_rows, self.schema.n_features))
         return np.asarray(_Lent(memory, self.free))
 
     def _warn_of_integers(self, cells: list[Cells], first_row: int) -> None:
         """Warn once for each column of CSV that holds integers which float64 rounds."""
         for j, own in enumerate(cells):
-            if own.labels is not None or j in self.examined:
+            if own.labels is not None or j in self.examined or in_range(own.values, 2.0**53 - 1):
                 continue
             large = (np.abs(own.values) >= 2**53) & np.isfinite(own.values)
             if large.any():
@@ -561,18 +577,11 @@ class _Reader:
     def _kept(
         self, features: Float, left_out: NDArray[np.bool_]
     ) -> tuple[Float, NDArray[np.bool_] | None, NDArray[np.bool_] | None]:
-        """What the columns make of missing cells: an error, rows left out, or cells left out."""
-        drops = [column.drops for column in self.schema.columns]
-        refused = left_out & ~np.array(drops)
-        if self.unseen is None and self.rows.missing == "model" and not self.rows.is_learned:
+        """What becomes of missing cells: they are NaN, or left out, or their rows are."""
+        if self.unseen is None and not self.refuses:
             features[left_out] = np.nan
             return features, None, None
-        if self.unseen is None and refused.any():
-            raise missing_cell(
-                refused,
-                lambda row, column: self.rows.where(self.table, self.first_row + row, column),
-            )
-        kept = ~left_out[:, drops].any(axis=1)
+        kept = ~left_out[:, self.drops].any(axis=1)
         if kept.all():
             return features, left_out, None
         left = left_out[kept] if self.unseen is not None and left_out[kept].any() else None

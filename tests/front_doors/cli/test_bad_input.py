@@ -141,7 +141,6 @@ OTHER = [
     (["summarize", "good.npy"], 2, "Missing option"),
     (["summarize", "-o", "x.mms"], 2, "Missing argument"),
     (["summarize", "good.npy", "-", "-o", "x.mms"], 2, "cannot be combined"),
-    (["summarize", "-", "-o", "x.mms", "--checkpoint", "c"], 2, "cannot be read again"),
     (["summarize", "good.npy", "-o", "-"], 2, "binary file"),
     (["summarize", "good.npy", "-o", "x.mms", "--delimiter", ";;"], 2, "one character"),
     (["summarize", "good.npy", "-o", "x.mms", "--decimal", ","], 2, "must differ"),
@@ -196,7 +195,6 @@ OTHER = [
     (["predict", "good.json", "good.npy", "--digits", "-1"], 2, "-1 is not in the range"),
     (["predict", "good.json", "good.parquet", "--keep", "id"], 65, "no column 'id'; it has 'a'"),
     (["predict", "good.json", "good.parquet", "--keep", "a,a"], 65, "columns must be different"),
-    (["predict", "good.json", "-", "--keep", "id"], 2, "--keep needs files"),
     (["score", "good.json", "good.npy", "-o", "x.csv"], 2, "--output goes with --rows"),
     (["score", "good.json", "good.npy", "--keep", "0"], 2, "--keep goes with --rows"),
     (["score", "good.json", "good.npy", "--rows", "--json"], 2, "give a file to --output"),
@@ -335,7 +333,7 @@ def test_a_bug_is_70_and_a_traceback_needs_debug(folder, momentmix, monkeypatch)
     def broken(*arguments, **options):
         raise ZeroDivisionError("oops")
 
-    monkeypatch.setattr("momentmix.rows.reading.open_rows", broken)
+    monkeypatch.setattr("momentmix.tables.opening.open_table", broken)
     done = momentmix("summarize", "good.npy", "-o", "x.mms")
     assert done.code == 70
     assert "ZeroDivisionError: oops. This is a bug; run again with --debug" in done.err
@@ -368,7 +366,7 @@ NO_MEMORY = {
 
 @pytest.mark.parametrize("case", NO_MEMORY)
 def test_a_lack_of_memory_is_no_bug(folder, momentmix, monkeypatch, case):
-    monkeypatch.setattr("momentmix.rows.reading.open_rows", NO_MEMORY[case])
+    monkeypatch.setattr("momentmix.tables.opening.open_table", NO_MEMORY[case])
     done = momentmix("summarize", "good.npy", "-o", "x.mms")
     assert done.code == 74
     assert done.err.startswith("momentmix: not enough memory (")
@@ -381,7 +379,7 @@ def test_a_lack_of_memory_while_a_file_is_read_does_not_accuse_the_file(
     folder, momentmix, monkeypatch
 ):
     fail = raising(pa.ArrowMemoryError("malloc of size 64 failed"))
-    monkeypatch.setattr("momentmix.rows.formats.arrow_files.ParquetFile._open", fail)
+    monkeypatch.setattr("momentmix.tables.arrow_files.ParquetFile._open", fail)
     done = momentmix("summarize", "good.parquet", "-o", "x.mms")
     assert (done.code, "damaged" in done.err, "malloc" in done.err) == (74, False, True)
     monkeypatch.setattr("numpy.lib.format.read_magic", raising(MemoryError()))

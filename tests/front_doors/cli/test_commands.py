@@ -80,8 +80,8 @@ def test_rows_that_would_fill_the_memory_are_streamed(folder, momentmix, monkeyp
     def refuse(self):
         raise AssertionError("the rows were read into memory")
 
-    monkeypatch.setattr("momentmix.fitting.tables.SHARE_IN_MEMORY", 0.0)
-    monkeypatch.setattr("momentmix.rows.source.RowSource.read_all", refuse)
+    monkeypatch.setattr("momentmix.fitting.data.SHARE_IN_MEMORY", 0.0)
+    monkeypatch.setattr("momentmix.tables.table_rows.TableRows.read_within", refuse)
     done = momentmix("fit", "part-*.parquet", "-r", "2", "-o", "model.json", "--json")
     assert done.code == 0
     assert json.loads(done.out)["refine"] == "em"

@@ -35,7 +35,10 @@ def test_data_files_and_summaries_give_the_same(files, momentmix):
     assert momentmix("summarize", "may.csv", "-o", "may.mms", "--missing", "model").code == 0
     plain = momentmix("compare", "may.csv", "june.csv", "--missing", "model", "--json")
     mixed = momentmix("compare", "may.mms", "june.csv", "--json")
+    june = (files / "june.csv").read_bytes()
+    piped = momentmix("compare", "may.mms", "-", "--json", stdin=june)
     assert plain.code == mixed.code == 1
+    assert piped.out.replace('"second": "-"', '"second": "june.csv"') == mixed.out
     first, second = json.loads(plain.out), json.loads(mixed.out)
     assert first.pop("first") == "may.csv"
     assert second.pop("first") == "may.mms"
@@ -88,7 +91,7 @@ def test_small_effects_can_be_neglected(files, momentmix):
         (("may.csv", "june.csv"), 65, "missing"),
         (("may.csv", "june.csv", "-o", "picture.txt"), 2, "must end in .png, .svg or .pdf"),
         (("may.csv", "june.csv", "--level", "0"), 2, "--level"),
-        (("may.csv", "-"), 2, "standard input cannot be compared"),
+        (("may.csv", "-"), 2, "standard input (-) cannot be combined with files"),
     ],
 )
 def test_errors_have_their_own_codes(files, momentmix, arguments, code, text):

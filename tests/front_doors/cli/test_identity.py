@@ -47,7 +47,7 @@ def test_a_copy_is_refused_unless_told_otherwise(folder, momentmix, command):
 
 
 def test_a_copy_is_refused_where_rows_are_streamed(folder, momentmix, monkeypatch):
-    monkeypatch.setattr("momentmix.fitting.tables.SHARE_IN_MEMORY", 0.0)
+    monkeypatch.setattr("momentmix.fitting.data.SHARE_IN_MEMORY", 0.0)
     done = momentmix(*COUNTING["fit"])
     assert (done.code, "holds the same bytes" in done.err) == (65, True), done
     assert momentmix(*COUNTING["fit"], "--by-name").code == 0
@@ -249,32 +249,34 @@ def test_parts_on_a_cluster_get_the_same_names(folder, momentmix, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "hook"),
+    "arguments",
     [
-        (["predict", "model.json", "a.csv", "-o", "out.csv"], "predict"),
-        (["predict", "model.json", "a.csv", "-o", "out.csv", "-p"], "responsibilities"),
-        (["score", "model.json", "a.csv"], "log_prob"),
-        (["report", "model.json", "--data", "a.csv", "-o", "out.html"], "log_prob"),
+        ["predict", "model.json", "a.csv", "-o", "out.csv"],
+        ["predict", "model.json", "a.csv", "-o", "out.csv", "-p"],
+        ["score", "model.json", "a.csv"],
+        ["report", "model.json", "--data", "a.csv", "-o", "out.html"],
     ],
 )
-def test_a_file_that_grows_while_it_is_read(folder, momentmix, monkeypatch, arguments, hook):
-    method = getattr(mm.DiagonalMixture, hook)
+def test_a_file_that_grows_while_it_is_read(folder, momentmix, monkeypatch, arguments):
+    from momentmix.mixture.tables.rows import TableDensity
+
+    method = TableDensity.map_encoded
 
     def growing(self, *rest, **options):
         with open("a.csv", "a") as file:
             file.write("7,8\n")
         return method(self, *rest, **options)
 
-    monkeypatch.setattr(mm.DiagonalMixture, hook, growing)
+    monkeypatch.setattr(TableDensity, "map_encoded", growing)
     done = momentmix(*arguments)
     assert (done.code, "a.csv changed while it was being read" in done.err) == (65, True), done
     assert not list(Path().glob("out.*"))
 
 
 def test_a_file_that_changes_between_two_passes_of_a_fit(folder, momentmix, monkeypatch):
-    from momentmix.rows.source import RowSource
+    from momentmix.tables.table_rows import TableRows
 
-    blocks, n_passes = RowSource.blocks, 0
+    blocks, n_passes = TableRows.blocks, 0
 
     def changing(self):
         nonlocal n_passes
@@ -283,8 +285,8 @@ def test_a_file_that_changes_between_two_passes_of_a_fit(folder, momentmix, monk
             np.savetxt("a.csv", np.ones((300, 2)), delimiter=",")
         return blocks(self)
 
-    monkeypatch.setattr("momentmix.fitting.tables.SHARE_IN_MEMORY", 0.0)
-    monkeypatch.setattr(RowSource, "blocks", changing)
+    monkeypatch.setattr("momentmix.fitting.data.SHARE_IN_MEMORY", 0.0)
+    monkeypatch.setattr(TableRows, "blocks", changing)
     done = momentmix("fit", "a.csv", "b.csv", "-r", "2", "-o", "out.json")
     assert (done.code, "a.csv changed while it was being read" in done.err) == (65, True), done
     assert n_passes == 3
@@ -294,7 +296,7 @@ def test_a_file_that_changes_between_two_passes_of_a_fit(folder, momentmix, monk
 def test_rows_in_memory_are_counted_as_they_are_not_as_they_are_compressed(
     folder, momentmix, monkeypatch
 ):
-    from momentmix.rows.source import RowSource
+    from momentmix.tables.table_rows import TableRows
     from momentmix.summary.cost import physical_memory
 
     Path("x.csv.gz").write_bytes(gzip.compress(b"1,2\n3,5\n2,2\n" * 20_000))  # 960,000 in memory
@@ -302,12 +304,12 @@ def test_rows_in_memory_are_counted_as_they_are_not_as_they_are_compressed(
     assert compressed < 10_000
 
     def fit(table, *rest, **options):
-        given.append(isinstance(table.data, RowSource))
+        given.append(isinstance(table.data, TableRows))
         raise mm.errors.InputError("seen")
 
     monkeypatch.setattr("momentmix.fitting.api.fit_robust", fit)
     for size in (10_000, 959_999, 960_001):
-        monkeypatch.setattr("momentmix.fitting.tables.SHARE_IN_MEMORY", size / physical_memory())
+        monkeypatch.setattr("momentmix.fitting.data.SHARE_IN_MEMORY", size / physical_memory())
         assert momentmix("fit", "x.csv.gz", "-r", "1", "-o", "m.json").code == 65
     assert given == [True, True, False]
 

@@ -40,10 +40,6 @@ PYTHON = re.compile(r"\b\w+=['\"{\[]|\bmm\.|[a-z_]+\(\)|np\.float64|MomentSummar
             "a schema with these levels (momentmix schema, --schema).",
         ),
         ("Cut both with truncate(3, 1).", "Summarize both with --order 3."),
-        (
-            "Give them up with truncate(4, 2, replicates=0).",
-            "Summarize both with the same --replicates.",
-        ),
         ("a=3 and x=1.5 (see --help)", "a=3 and x=1.5 (see --help)"),
         ("Pass delimiter=';' (--delimiter), and", "Pass --delimiter ';', and"),
         (

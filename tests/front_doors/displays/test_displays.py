@@ -218,7 +218,7 @@ def test_residuals_of_rows_are_those_of_their_summary(model, rows):
         np.testing.assert_allclose(by_rows.observed[name], values, atol=1e-12)
     with pytest.raises(InputError, match="of a summary or of rows; pass one of them"):
         displays.MomentResidualsDisplay.from_estimator(model.mixture_, summary, rows=rows)
-    with pytest.raises(InputError, match="the model has 5 features, the data 4"):
+    with pytest.raises(InputError, match="the 5 columns of the model; got 4"):
         displays.MomentResidualsDisplay.from_estimator(model.mixture_, rows=rows[:, :4])
     with pytest.raises(InputError, match="rows must hold at least one row"):
         displays.MomentResidualsDisplay.from_estimator(model.mixture_, rows=rows[:0])

@@ -78,9 +78,9 @@ def test_bytes_are_those_of_one_process(client, dtype):
 def test_frames_keep_names_and_bytes(client):
     frame = dd.from_pandas(FRAME, npartitions=7)
     parts = [frame.partitions[i].compute() for i in range(7)]
-    found = mmd.summarize(frame, 3, shard_id="x", squared_order=1, replicates=4, client=client)
+    found = mmd.summarize(frame, 3, shard_id="x", squared_order=1, client=client)
     assert found.feature_names == tuple("abcd")
-    assert found.to_bytes() == in_one_process(parts, 3, squared_order=1, replicates=4)
+    assert found.to_bytes() == in_one_process(parts, 3, squared_order=1)
     few = mmd.summarize(frame, 2, columns=["d", "a"])
     assert few.feature_names == ("d", "a")
     np.testing.assert_allclose(few.mean, ROWS[:, [3, 0]].mean(axis=0), rtol=1e-12)

@@ -12,7 +12,7 @@ from momentmix.errors import InputError
 
 OPTIONS = {
     "columns": None, "exclude": None, "families": None, "missing": "error", "min_rows": 1,
-    "squared_order": None, "replicates": None, "shard_id": None,
+    "squared_order": None, "shard_id": None,
 }  # fmt: skip
 
 

@@ -28,7 +28,7 @@ def example(d, n=3 * 40):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_slab_sums_match_products_written_out(prompt_library, d, m, q, weighted, monkeypatch):
     library = prompt_library
-    layout = Layout(d, m, q, 0)
+    layout = Layout(d, m, q)
     rows, weights, frame = example(d)
     slabs = library.put(rows.reshape(3, 40, d))
     given = library.put(weights.reshape(3, 40)) if weighted else None
@@ -50,7 +50,7 @@ def test_slab_sums_match_products_written_out(prompt_library, d, m, q, weighted,
 @pytest.mark.parametrize(("d", "m", "q"), [shape for shape in SHAPES if shape[1] < 7])
 @pytest.mark.parametrize("block", [16, 64])
 def test_tiles_hold_every_moment(d, m, q, block):
-    layout = Layout(d, m, q, 0).without_high
+    layout = Layout(d, m, q).without_high
     plan = tile_plan(layout, block)
     rows, weights, frame = example(d)
     points = np.concatenate([(rows * frame[0] - frame[1]).T, np.ones((1, 120)), np.zeros((1, 120))])
@@ -70,7 +70,7 @@ def test_tiles_hold_every_moment(d, m, q, block):
 @pytest.mark.parametrize(("d", "m", "q"), [(1, 1, 0), (2, 2, 1), (5, 3, 2), (16, 4, 2), (17, 4, 2)])
 def test_places_of_high_sections_in_what_the_kernel_gives(d, m, q):
     """The kernel gives y³·yᵀ, y²·(y²)ᵀ and three vectors, filled up to a block of features."""
-    layout, block = Layout(d, m, q, 0), 32
+    layout, block = Layout(d, m, q), 32
     rows, weights, _ = example(d)
     y = np.zeros((block, len(rows)))
     y[:d] = rows.T

@@ -96,14 +96,6 @@ def test_weights(library):
     assert there.effective_rows == here.effective_rows
 
 
-def test_replicate_groups_share_the_rows(library):
-    rows = plain(np.random.default_rng(0), 40_000)
-    summary = summarize(library.put(rows), 4, replicates=5, shard_id="a")
-    counts = np.array(summary._totals().n_rows)
-    assert counts.sum() == 40_000
-    assert counts.min() > 0.8 * counts.max()
-
-
 def test_updates_of_both_kinds_go_on_in_one_shard(prompt_library):
     library = prompt_library
     rows = plain(np.random.default_rng(0), 30_000)
@@ -256,7 +248,7 @@ def test_sums_that_are_asked_for_early_change_no_bit(library, data, weighted, co
     for n_ahead in (0, 2, 9):
         monkeypatch.setattr(device_shard, "_n_ahead", lambda rows, n=n_ahead: n)
         counted.clear()
-        summary = MomentSummary(5, 3, shard_id="a", replicates=3)
+        summary = MomentSummary(5, 3, shard_id="a")
         summary.update(library.put(rows), weights)
         summary.update(library.put(rows[:40_000]), None if weights is None else weights[:40_000])
         found.append(summary.to_bytes())

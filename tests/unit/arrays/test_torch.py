@@ -56,7 +56,7 @@ def test_unusable_devices_are_refused(device):
 )
 @pytest.mark.parametrize("weighted", [False, True])
 def test_kernel_agrees_with_plain_array_operations(d, m, q, weighted):
-    layout = Layout(d, m, q, 0)
+    layout = Layout(d, m, q)
     assert TritonExecutor.suits(layout)
     rng = np.random.default_rng(d)
     frame = (np.full(d, 0.5), rng.integers(-2, 3, d).astype(float))

@@ -61,7 +61,7 @@ def test_a_true_variance_of_zero_stays_zero():
 def test_a_summary_and_its_rows_give_the_same_answer():
     truth = law_of_section_6(np.random.default_rng(7), 10, 3, 5.0)
     rows, _ = truth.sample(3000, random_state=0)
-    summary = mm.summarize(rows, order=4, squared_order=2, replicates=0)
+    summary = mm.summarize(rows, order=4, squared_order=2)
     whole = mm.fit(rows, 3, 4, method="paper", random_state=0).mixture
     assert mm.fit(summary, 3, 4, method="paper", random_state=0).mixture.means.tolist() == (
         whole.means.tolist()

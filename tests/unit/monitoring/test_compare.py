@@ -84,21 +84,6 @@ def test_the_same_rows_are_recognized():
     assert "have the same moments, as if they were of the same rows" in found.notes[0]
 
 
-def test_rows_that_depend_on_each_other_count_as_fewer():
-    rng = np.random.default_rng(0)
-    walks = [np.repeat(rng.standard_normal((40, 3)), 4096, axis=0) for _ in range(2)]
-    rows = [walk + 0.5 * rng.standard_normal(walk.shape) for walk in walks]
-    assert compare(*rows).differs(1e-6)
-    found = compare(*rows, replicates=16)
-    assert not found.differs(0.001)
-    assert "times as much as independent rows" in found.notes[0]
-    one = mm.compare(mm.summarize(rows[0], replicates=16), mm.summarize(rows[1]))
-    assert "times as much as independent rows" in one.notes[0]
-    independent = compare(rows_of(6), rows_of(7), replicates=16)
-    assert independent.notes == ()
-    assert independent.p_value == pytest.approx(compare(rows_of(6), rows_of(7)).p_value, rel=1e-9)
-
-
 def test_two_values_at_another_distance():
     rng = np.random.default_rng(0)
     x, y = (np.column_stack([rng.random(N) < 0.5, rng.standard_normal(N)]) * 1.0 for _ in range(2))

@@ -26,7 +26,7 @@ LEVELS = {
 
 @pytest.mark.parametrize(("shape", "level"), LEVELS.items())
 def test_which_sections_are_kept(shape, level):
-    layout, d = Layout(*shape, 0), shape[0]
+    layout, d = Layout(*shape), shape[0]
     assert layout.high == level
     extra = layout.n_entries - layout.without_high.n_entries
     assert extra == 4 * d + (d * (d - 1) * 3 // 2 if level == COMPLETE else 0)
@@ -35,7 +35,7 @@ def test_which_sections_are_kept(shape, level):
 @pytest.mark.parametrize("d", [2, 3, 5])
 def test_degree_four_is_complete(d):
     """Every product of at most four features, with repetition, is kept once."""
-    layout = Layout(d, min(d, 4), min(2, d - 1), 0)
+    layout = Layout(d, min(d, 4), min(2, d - 1))
     kept = [tuple(sorted(s)) for section in layout.sections for s in monomials(section, d)]
     degrees = [len(s) for s in kept if len(s) <= 4]
     assert len(kept) == len(set(kept)) == layout.n_entries
@@ -172,7 +172,7 @@ def test_sums_that_are_absent_are_zero_in_the_file():
     _, rows = with_wild_row(1e90)
     totals = MomentSummary(5, 4).update(rows)._totals()
     assert totals.reach == (6, 2, 6, 6, 6)
-    flat = np.concatenate([array[0].ravel() for array in totals.sums])
+    flat = np.concatenate([array.ravel() for array in totals.sums])
     places = absent_places(totals.layout, totals.reach)
     assert len(places) == 4 + 8 + 4
     assert not flat[places].any()
@@ -207,4 +207,4 @@ def test_summaries_without_high_sections_have_no_reach():
     totals = MomentSummary(5, 4).update(rows)
     tensor = totals.tensor(4)
     assert np.isfinite(tensor.values).all()
-    assert Layout(5, 4, 2, 0, NO_HIGH).without_high == Layout(5, 4, 2, 0).without_high
+    assert Layout(5, 4, 2, NO_HIGH).without_high == Layout(5, 4, 2).without_high

@@ -43,7 +43,7 @@ def problem(d, n, weighted):
 @pytest.mark.parametrize(("d", "m", "q"), SHAPES)
 def test_sums_match_products_written_out(name, d, m, q, n, instruction_set):
     instruction_set(name)
-    layout = Layout(d, m, q, 0)
+    layout = Layout(d, m, q)
     for weighted in (False, True):
         rows, weights, units = problem(d, n, weighted)
         sums = NativeExecutor(layout).sums(rows, weights, units)
@@ -62,7 +62,7 @@ def test_every_instruction_set_has_the_same_bits(d, m, q, instruction_set):
     found = {None: set(), "weighted": set()}
     for name in SETS:
         instruction_set(name)
-        executor = NativeExecutor(Layout(d, m, q, 0))
+        executor = NativeExecutor(Layout(d, m, q))
         found[None].add(executor.sums(rows, None, units).tobytes())
         found["weighted"].add(executor.sums(rows, weights, units).tobytes())
     assert [len(bits) for bits in found.values()] == [1, 1]
@@ -77,7 +77,7 @@ def test_an_unknown_instruction_set_is_refused(instruction_set):
 @needs_code
 @pytest.mark.parametrize(("d", "m", "q"), SHAPES)
 def test_the_sums_are_those_of_numpy_but_for_rounding(d, m, q):
-    layout = Layout(d, m, q, 0)
+    layout = Layout(d, m, q)
     rows, weights, units = problem(d, 1500, True)
     native, by_numpy = (
         kind(layout).sums(rows, weights, units) for kind in (NativeExecutor, NumpyExecutor)
@@ -92,7 +92,7 @@ def test_the_sums_are_those_of_numpy_but_for_rounding(d, m, q):
 @needs_code
 def test_a_block_has_the_same_sums_alone_and_among_others():
     rows, weights, units = problem(6, 900, True)
-    executor = NativeExecutor(Layout(6, 4, 2, 0))
+    executor = NativeExecutor(Layout(6, 4, 2))
     for w in (None, weights):
         both = executor.sums(rows, w, units)
         alone = [
@@ -113,7 +113,7 @@ def test_short_buffers_are_refused():
         code.extremes(np.zeros(6), 1, 2, 3, np.empty(5), 1)
     with pytest.raises(ValueError, match="digits needs"):
         code.add_digits(np.zeros(6), 1, np.zeros(2), np.zeros(11))
-    executor = NativeExecutor(Layout(3, 2, 1, 0))
+    executor = NativeExecutor(Layout(3, 2, 1))
     program = executor._program
     space, sums = np.empty(program.space), np.empty(executor.layout.n_entries)
     arguments = [

@@ -43,14 +43,14 @@ def test_float32_input_is_cast_block_by_block():
 
 
 def test_estimates():
-    cost = estimate(Layout(40, 5, 2, 16))
+    cost = estimate(Layout(40, 5, 2))
     assert cost.n_entries == 760_099 + 40 * (1 + 39 + 741) + 40 * 4 + 780 * 3
     assert cost.memory_bytes > 8 * cost.n_entries
     assert physical_memory() > 2**28
     with pytest.raises(InputError, match=r"order 5 with 40 features.*µs a row.*Use order=3 \("):
-        check_budget(Layout(40, 5, 2, 0), 24 * 10**6)
+        check_budget(Layout(40, 5, 2), 24 * 10**6)
     with pytest.raises(InputError, match=r"Use memory_budget=… in bytes"):
-        check_budget(Layout(40, 5, 2, 0), 10)
+        check_budget(Layout(40, 5, 2), 10)
 
 
 def test_blas_threads_are_given_back():

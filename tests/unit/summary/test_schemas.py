@@ -77,7 +77,7 @@ def test_updates_encode_their_rows():
     grown.update(TABLE[:2]).update(TABLE[2:][["visits", "plan", "smoker", "age"]])
     assert grown.to_bytes() == once.to_bytes()
     before = grown.to_bytes()
-    with pytest.raises(InputError, match=r"its levels, here 'basic', 'gold', 'silver'; row 0.* is 'tin'"):
+    with pytest.raises(InputError, match=r"its levels, 'basic', 'gold', 'silver'; it is 'tin'"):
         grown.update(TABLE[:1].assign(plan="tin"))
     with pytest.raises(InputError, match="counts must be integers"):
         grown.update(TABLE[:1].assign(visits=1.5))

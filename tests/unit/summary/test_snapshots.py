@@ -12,9 +12,8 @@ from momentmix.errors import InputError, ShardError
 ROWS = np.random.default_rng(0).standard_normal((3000, 4)) + np.array([0, 5, 1e6, 0])
 
 
-def started(shard="a", n=1500, replicates=16, **options):
-    options |= {"replicates": replicates, "shard_id": shard}
-    return MomentSummary(4, 3, **options).update(ROWS[:n])
+def started(shard="a", n=1500, **options):
+    return MomentSummary(4, 3, shard_id=shard, **options).update(ROWS[:n])
 
 
 READS = {
@@ -26,13 +25,13 @@ READS = {
     "added": lambda s: started("b") + s,
     "sum": lambda s: sum([s, started("b")]),
     "in place": lambda s: started("b").__iadd__(s),
-    "subtract": lambda s: s - MomentSummary(4, 3, replicates=16),
+    "subtract": lambda s: s - MomentSummary(4, 3),
     "subtracted": lambda s: (s + started("b")) - s,
     "equal": lambda s: s == started("b"),
     "truncate": lambda s: s.truncate(2),
     "select": lambda s: s.select([2, 1, 0]),
     "recenter": lambda s: s.recenter(0.0),
-    "moments": lambda s: (s.moments(), s.noise(), s.replicate_moments(), s.cost),
+    "moments": lambda s: (s.moments(), s.cost),
     "fit": lambda s: fit(s, 1),
     "paper": lambda s: fit(s, 1, method="paper"),
     "estimator": lambda s: MomentGaussianMixture(1).fit_summary(s).partial_fit(ROWS),
@@ -43,7 +42,7 @@ READS = {
 @pytest.mark.parametrize("read", READS.values(), ids=READS.keys())
 def test_reading_changes_no_later_byte(read):
     """As with the same updates alone, whether rows wait for their block or none do."""
-    read_often, alone = (MomentSummary(4, 3, shard_id="a", replicates=16) for _ in range(2))
+    read_often, alone = (MomentSummary(4, 3, shard_id="a") for _ in range(2))
     for part in np.split(ROWS, [3, 1000, 1024, 2100]):
         for summary in (read_often, alone):
             summary.update(part)
@@ -99,7 +98,7 @@ def test_a_snapshot_is_made_once(monkeypatch):
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, MomentSummary.copy])
 @pytest.mark.parametrize("n", [0, 700, 1500])
 def test_a_copy_takes_the_same_rows_to_the_same_bytes(copied, n):
-    summary = MomentSummary(4, 3, shard_id="a", replicates=16, n_threads=1)
+    summary = MomentSummary(4, 3, shard_id="a", n_threads=1)
     if n:
         summary.update(ROWS[:n])
     twin = copied(summary)
@@ -116,7 +115,7 @@ def test_what_was_pickled_holds_no_rows_and_opens_another_shard():
     twin = pickle.loads(data)
     assert twin == summary
     assert len(twin.update(ROWS[700:]).shard_ids) == 2
-    empty = pickle.loads(pickle.dumps(MomentSummary(4, 3, shard_id="a", replicates=16)))
+    empty = pickle.loads(pickle.dumps(MomentSummary(4, 3, shard_id="a")))
     assert empty.update(ROWS).to_bytes() == started(n=3000).to_bytes()
 
 
@@ -185,7 +184,6 @@ def test_copies_that_took_other_rows_are_told_apart():
     "changed",
     [
         lambda s: s.truncate(2),
-        lambda s: s.truncate(3, replicates=0),
         lambda s: s.select([3, 0, 2]),
         lambda s: s.recenter(7.0),
     ],
@@ -202,16 +200,16 @@ def test_versions_survive_a_change_of_what_is_kept(changed):
 def test_the_same_shard_made_in_another_way_is_subtracted():
     """With fewer moments the last bits of the sums differ; the shard is the same all the same."""
     constant = ROWS * [1, 1, 1, 0] + [0, 0, 0, 0.1]
-    whole = MomentSummary(4, 3, shard_id="a", replicates=16).update(constant) + started("b")
-    lower = MomentSummary(4, 2, shard_id="a", replicates=16).update(constant)
+    whole = MomentSummary(4, 3, shard_id="a").update(constant) + started("b")
+    lower = MomentSummary(4, 2, shard_id="a").update(constant)
     rest = whole.truncate(2) - lower
     assert rest.mean == pytest.approx(started("b").mean, rel=1e-12)
 
 
 def test_forgetting_leaves_the_version_alone():
-    both = started(replicates=0) + started("b", replicates=0)
+    both = started() + started("b")
     both.forget(ROWS[:5])
-    assert (both - started("b", replicates=0).forget(ROWS[:5])).n_rows == 1500
-    later = started(replicates=0).update(ROWS[1500:])
+    assert (both - started("b").forget(ROWS[:5])).n_rows == 1500
+    later = started().update(ROWS[1500:])
     with pytest.raises(ShardError, match=r"1,500 rows in the one to subtract from, 3,000"):
         both - later

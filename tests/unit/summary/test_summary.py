@@ -1,4 +1,4 @@
-"""MomentSummary: shards, merging, forgetting, names, frames, groups, threads."""
+"""MomentSummary: shards, merging, forgetting, names, frames, threads."""
 
 import copy
 
@@ -10,15 +10,15 @@ import pytest
 
 from momentmix import DiagonalMixture, MomentSummary, summarize
 from momentmix.errors import InputError, InputTypeError, ShardError
+from momentmix.index_sets import index_sets, sets_without
 
 
 def normal(n=50, d=4, seed=0):
     return np.random.default_rng(seed).standard_normal((n, d))
 
 
-def made(rows, shard="a", order=3, replicates=16, **options):
-    options |= {"replicates": replicates, "shard_id": shard}
-    return MomentSummary(rows.shape[1], order, **options).update(rows)
+def made(rows, shard="a", order=3, **options):
+    return MomentSummary(rows.shape[1], order, shard_id=shard, **options).update(rows)
 
 
 # -- shards and merging -----------------------------------------------------------------------
@@ -62,7 +62,7 @@ def test_shards_open_and_close():
 
 
 def test_shard_ids_by_the_caller():
-    summary = MomentSummary(4, 2, shard_id="one", replicates=16).update(normal())
+    summary = MomentSummary(4, 2, shard_id="one").update(normal())
     summary.update(normal(seed=1), shard_id="one").update(normal(seed=2), shard_id=b"two")
     assert len(summary.shard_ids) == 2
     assert set(made(normal(), "one").shard_ids) < set(summary.shard_ids)
@@ -81,8 +81,6 @@ def test_merging_needs_alike_summaries():
         a + made(normal(d=5), "b")
     with pytest.raises(InputError, match=r"same orders.*truncate\(2, 1\)"):
         a + made(normal(), "b", order=2)
-    with pytest.raises(InputError, match=r"same replicates; got 16 and 0.*replicates=0"):
-        a + made(normal(), "b", replicates=0)
     with pytest.raises(InputTypeError, match=r"MomentSummary only; got ndarray.*update"):
         a - normal()
     with pytest.raises(InputTypeError, match=r"MomentSummary only; got int"):
@@ -102,12 +100,10 @@ def test_sum_of_many():
 def test_truncate_and_select():
     a = made(normal(d=5), order=4, feature_names=list("vwxyz"))
     low = a.truncate(2)
-    assert (low.order, low.squared_order, low.replicates) == (2, 1, 16)
+    assert (low.order, low.squared_order) == (2, 1)
     assert (low.tensor(2).values == a.tensor(2).values).all()
     with pytest.raises(InputError, match=r"truncate can only lower order=4"):
         a.truncate(5)
-    with pytest.raises(InputError, match=r"replicates can only be kept"):
-        a.truncate(3, replicates=4)
     part = a.truncate(2).select(["z", "v"])
     assert part.feature_names == ("z", "v")
     assert part.tensor(2)[0, 1] == a.tensor(2)[0, 4]
@@ -123,12 +119,11 @@ def test_truncate_and_select():
 # -- forgetting -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("replicates", [0, 16])
-def test_forget_takes_rows_away(replicates):
+def test_forget_takes_rows_away():
     rows = normal(5000) + 100
-    summary = made(rows, replicates=replicates)
+    summary = made(rows)
     summary.forget(rows[100:400])
-    rest = made(np.delete(rows, slice(100, 400), axis=0), replicates=replicates)
+    rest = made(np.delete(rows, slice(100, 400), axis=0))
     assert summary.n_rows == 4700
     assert summary.n_forgotten == 300
     assert not summary.exact_bounds
@@ -173,7 +168,7 @@ REFUSED = r"in summaries from which different rows were forgotten: {} rows .*, {
 
 def test_forgotten_rows_are_not_taken_away_again_with_their_shard():
     rows = normal(300)
-    a, b = made(rows, replicates=0), made(normal(seed=1), "b", replicates=0)
+    a, b = made(rows), made(normal(seed=1), "b")
     total = (a + b).forget(rows[:10])
     again = MomentSummary.from_bytes(total.to_bytes())
     before = a.copy().forget(rows[:10])
@@ -191,7 +186,7 @@ def test_forgotten_rows_are_not_taken_away_again_with_their_shard():
 def test_rows_forgotten_from_other_shards_do_not_matter():
     rows, other = normal(300), normal(seed=1)
     tables = zip("abc", (rows, other, normal(seed=2)), strict=True)
-    a, b, c = (made(table, name, replicates=0) for name, table in tables)
+    a, b, c = (made(table, name) for name, table in tables)
     late = b.copy().forget(other[:5])
     assert (a + late) - a == late
     assert ((a + late) - a).n_forgotten == 5
@@ -230,16 +225,12 @@ def test_bounds_become_bounds():
 def test_data_frames_bring_names(frame):
     rows = normal(30, 3)
     columns = {"a": rows[:, 0], "b": rows[:, 1].astype(np.float32), "c": np.arange(30)}
-    summary = MomentSummary(3, 2, shard_id="a", replicates=16).update(frame(columns))
+    summary = MomentSummary(3, 2, shard_id="a").update(frame(columns))
     assert summary.feature_names == ("a", "b", "c")
     values = np.column_stack(list(columns.values()))
     assert summary.to_bytes() == made(values, order=2, feature_names=["a", "b", "c"]).to_bytes()
     swapped = {name: columns[name] for name in "acb"}
-    again = (
-        MomentSummary(3, 2, shard_id="a", replicates=16)
-        .update(frame(columns))
-        .update(frame(swapped))
-    )
+    again = MomentSummary(3, 2, shard_id="a").update(frame(columns)).update(frame(swapped))
     both = np.concatenate([values, values])
     assert again.to_bytes() == made(both, order=2, feature_names=["a", "b", "c"]).to_bytes()
     assert again.forget(frame(swapped)).n_rows == 30
@@ -268,7 +259,7 @@ def test_real_data_frames():
     rows = normal(30, 3)
     frame = pandas.DataFrame(rows, columns=["x", "y", "z"])
     assert made(frame.to_numpy(), feature_names=["x", "y", "z"]) == MomentSummary(
-        3, 3, shard_id="a", replicates=16
+        3, 3, shard_id="a"
     ).update(frame)
 
 
@@ -279,7 +270,7 @@ def test_names_must_agree_in_a_merge():
     assert (a + made(normal(), "c")).feature_names == ("a", "b", "c", "d")
 
 
-# -- frame, threads, groups -------------------------------------------------------------------
+# -- frame, threads ---------------------------------------------------------------------------
 
 
 def test_the_result_does_not_depend_on_threads():
@@ -289,19 +280,16 @@ def test_the_result_does_not_depend_on_threads():
     assert len(found) == 1
 
 
-@pytest.mark.parametrize(
-    ("n", "replicates", "weighted"), [(7000, 16, False), (7000, 16, True), (40_000, 2, True)]
-)
-def test_the_result_does_not_depend_on_the_cuts_between_calls(n, replicates, weighted):
-    """Nor on threads: with two groups blocks have grown from 1,024 to 4,096 rows by the end."""
+@pytest.mark.parametrize(("n", "weighted"), [(7000, False), (7000, True), (200_000, True)])
+def test_the_result_does_not_depend_on_the_cuts_between_calls(n, weighted):
+    """Nor on threads: blocks have grown from 1,024 to 4,096 rows by the end."""
     rng = np.random.default_rng(3)
     rows = rng.standard_normal((n, 5)) * 10.0 ** rng.integers(-4, 4, 5)
     rows[:1500, 0] = 4.0
     weights = rng.integers(0, 3, n) if weighted else np.ones(n)
 
     def empty(n_threads):
-        options = {"replicates": replicates, "shard_id": "a", "n_threads": n_threads}
-        return MomentSummary(5, 3, **options)
+        return MomentSummary(5, 3, shard_id="a", n_threads=n_threads)
 
     expected = empty(1).update(rows, weights).to_bytes()
     for n_threads in (1, 2, 3):
@@ -341,73 +329,32 @@ def test_moments_of_a_mixture_agree_with_its_closed_form():
     rng = np.random.default_rng(0)
     mixture = DiagonalMixture([0.3, 0.7], rng.standard_normal((2, 5)), rng.uniform(0.1, 1, (2, 5)))
     rows, _ = mixture.sample(200_000, random_state=1)
-    summary = summarize(rows, 4, replicates=16)
-    noise = summary.noise(0, 1)
+    summary = summarize(rows, 4)
+
+    def noise(products):
+        return products.std(axis=0) / np.sqrt(len(rows))
+
     for t in (1, 2, 3):
         error = summary.tensor(t, 0, 1).values - mixture.moment_tensor(t).values
-        assert (np.abs(error) < 6 * noise.distinct[t]).all()
+        products = rows[:, index_sets(5, t)].prod(axis=2)
+        assert (np.abs(error) < 6 * noise(products)).all()
     for j in range(5):
         for s in (0, 1):
             error = summary.squared(j, s, 0, 1) - mixture.squared_moments(j, s)
-            assert (np.abs(error) < 6 * noise.squared[s][j]).all()
-
-
-def test_noise_matches_the_known_standard_error():
-    ratios = []
-    for seed in range(30):
-        rows = np.random.default_rng(seed).standard_normal((16 * 1024, 4))
-        noise = made(rows, str(seed)).noise(0, 1)
-        ratios.append(noise.distinct[2] * np.sqrt(len(rows)))  # the truth is 1
-    assert np.mean(ratios) == pytest.approx(1, abs=0.05)
-
-
-def test_noise_needs_groups():
-    assert made(normal(500)).noise() is None  # one block
-    assert made(normal(20_000), replicates=0).noise() is None
-    assert summarize(normal(20_000), 3).noise() is None  # the default
-    assert made(normal(20_000)).noise() is not None
-    spread = sum(made(normal(seed=i), str(i)) for i in range(40))
-    assert spread.noise() is not None  # one-block shards fall into different groups
-
-
-def test_groups_add_up_and_leave_out():
-    rows = normal(9 * 1024 + 100, 4)
-    summary = made(rows, order=4)
-    groups = summary.replicate_moments()
-    total = summary.moments()
-    assert sum(g.n_rows for g in groups) == len(rows)
-    assert len(groups) == 10
-    for t in range(4):
-        weighted = sum(g.distinct[t] * g.sum_weights for g in groups) / len(rows)
-        assert weighted == pytest.approx(total.distinct[t], abs=1e-14)
-    left_out = summary.replicate_moments(leave_out=True)
-    for g, rest in zip(groups, left_out, strict=True):
-        assert g.n_rows + rest.n_rows == len(rows)
-        joined = g.distinct[3] * g.n_rows + rest.distinct[3] * rest.n_rows
-        assert joined / len(rows) == pytest.approx(total.distinct[3], abs=1e-14)
-    # the jackknife over groups gives the same standard errors
-    values = np.array([rest.distinct[2] for rest in left_out])
-    jackknife = np.sqrt(9 / 10 * ((values - values.mean(axis=0)) ** 2).sum(axis=0))
-    assert summary.noise().distinct[2] == pytest.approx(jackknife, rel=0.15)
+            products = rows[:, [j]] ** 2 * rows[:, sets_without(5, s, j)].prod(axis=2)
+            assert (np.abs(error) < 6 * noise(products)).all()
 
 
 def test_numpy_integers_are_numbers():
     number = np.int64
-    summary = MomentSummary(
-        number(4), number(3), None, number(1), replicates=number(4), shard_id="a"
-    )
-    assert (
-        summary.update(normal()).to_bytes()
-        == made(normal(), squared_order=1, replicates=4).to_bytes()
-    )
+    summary = MomentSummary(number(4), number(3), None, number(1), shard_id="a")
+    assert summary.update(normal()).to_bytes() == made(normal(), squared_order=1).to_bytes()
     assert summary.truncate(number(2)).select(np.arange(3)).n_features == 3
 
 
 def test_repr_and_cost():
     summary = made(normal(2000))
-    assert repr(summary) == (
-        "MomentSummary(2,000 rows, 4 columns, order 3, 1 shard, 16 replicates)"
-    )
+    assert repr(summary) == "MomentSummary(2,000 rows, 4 columns, order 3, 1 shard)"
     assert repr(MomentSummary(1, 1)) == "MomentSummary(0 rows, 1 column, order 1, 0 shards)"
     few = MomentSummary(4, 3, squared_order=1).update(normal(2000))
     assert repr(few) == "MomentSummary(2,000 rows, 4 columns, order 3, 1 shard, squared order 1)"

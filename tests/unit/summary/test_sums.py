@@ -23,7 +23,7 @@ SHAPES += [(3, 2, 0), (4, 4, 0), (6, 4, 1), (9, 4, 2), (8, 6, 2), (17, 4, 2)]
 @pytest.mark.parametrize(("d", "m", "q"), SHAPES)
 def test_sums_match_products_written_out(d, m, q):
     rng = np.random.default_rng(d * 100 + m)
-    layout = Layout(d, m, q, 16)
+    layout = Layout(d, m, q)
     executor = NumpyExecutor(layout, chunk=64)  # several chunks, the last one short
     rows, weights = rng.standard_normal((300, d)), rng.random(300)
     scale, shift = 2.0 ** rng.integers(-3, 4, d), rng.integers(-2, 3, d).astype(float)
@@ -36,7 +36,7 @@ def test_sums_match_products_written_out(d, m, q):
 
 @pytest.mark.parametrize(("d", "m", "q"), [*SHAPES, (30, 4, 2), (21, 5, 1)])
 def test_every_moment_is_picked_from_one_entry_of_small_tiles(d, m, q):
-    plan = half_split_plan(Layout(d, m, q, 0))
+    plan = half_split_plan(Layout(d, m, q))
     assert plan.positions.min() >= 0
     assert len(np.unique(plan.positions)) == len(plan.positions)
     tiles = [step for step in plan.steps if isinstance(step, Product)]
@@ -50,7 +50,7 @@ def test_every_moment_is_picked_from_one_entry_of_small_tiles(d, m, q):
 @pytest.mark.parametrize("m", [3, 4, 5])
 def test_doubled_weights_double_every_sum(m):
     rng = np.random.default_rng(0)
-    executor = NumpyExecutor(Layout(6, m, 2, 0))
+    executor = NumpyExecutor(Layout(6, m, 2))
     rows, units = rng.standard_normal((1, 500, 6)), (np.ones(6), np.zeros(6))
     first = executor.sums(rows, None, units)
     doubled = executor.sums(rows, np.full((1, 500), 2.0), units)
@@ -63,7 +63,7 @@ def test_doubled_weights_double_every_sum(m):
 
 
 def test_ones_as_weights_are_no_weights():
-    executor = NumpyExecutor(Layout(6, 4, 2, 0))
+    executor = NumpyExecutor(Layout(6, 4, 2))
     rows, units = np.random.default_rng(0).standard_normal((2, 500, 6)), (np.ones(6), np.zeros(6))
     plain = executor.sums(rows, None, units)
     assert (executor.sums(rows, np.ones((2, 500)), units) == plain).all()
@@ -74,46 +74,41 @@ def test_ones_as_weights_are_no_weights():
 def test_digits_hold_the_exact_sum_rounded_once_per_vector(monkeypatch, most_added):
     monkeypatch.setattr(exact_sums, "_MOST_ADDED", most_added)  # 3: the digits carry often
     rng = np.random.default_rng(3)
-    layout = Layout(4, 3, 2, 2)
+    layout = Layout(4, 3, 2)
     sums, n = DigitSums(layout), layout.n_entries + 1
-    expected = np.zeros((2, n), dtype=object)
-    for round_ in range(40):
+    expected = np.zeros(n, dtype=object)
+    for _ in range(40):
         vector = rng.standard_normal(n) * 2.0 ** rng.integers(-120, 300, n)
         vector[-1] = abs(vector[-1])  # a sum of squares
         quanta = [round(Fraction(x) * 2**QUANTUM_BITS) for x in vector.tolist()]
-        expected[round_ % 2] += np.array(quanta, dtype=object)
-        sums.add(vector[None, :-1].copy(), vector[-1:].copy(), round_ % 2)
+        expected += np.array(quanta, dtype=object)
+        sums.add(vector[None, :-1], vector[-1:])
     sections, weight_squares = sums.fold()
     for section, array in zip(layout.sections, sections, strict=True):
-        part = expected[:, section.place]
-        if section.n_groups == 1:
-            part = part.sum(axis=0, keepdims=True)
-        assert (array.reshape(section.n_groups, -1) == part).all()
-    assert weight_squares == expected[:, -1].sum()
+        assert array.ravel().tolist() == expected[section.place].tolist()
+    assert weight_squares == expected[-1]
 
 
-@pytest.mark.parametrize("replicates", [0, 2, 16, 40])
-def test_blocks_grow_but_never_much_beyond_what_a_group_holds(replicates):
-    layout = Layout(4, 2, 1, replicates)
-    held = [0] * layout.n_groups
-    for number in range(10 * max(16, layout.n_groups)):
+def test_blocks_grow_but_never_beyond_what_there_is():
+    layout, n_rows = Layout(4, 2, 1), 0
+    for number in range(200):
         rows = block_rows(layout, number)
         assert rows % 512 == 0
-        assert number < layout.n_groups or rows <= held[number % layout.n_groups]
-        held[number % layout.n_groups] += rows
+        assert number == 0 or rows <= n_rows
+        n_rows += rows
     assert block_rows(layout, 0) == 1024
     assert rows == 4096
 
 
 def test_digits_do_not_depend_on_the_order_of_vectors():
     rng = np.random.default_rng(4)
-    layout = Layout(3, 2, 1, 0)
+    layout = Layout(3, 2, 1)
     vectors = rng.standard_normal((50, layout.n_entries + 1)) * 10.0 ** rng.integers(-9, 9, (50, 1))
     folded = []
     for order in (range(50), rng.permutation(50)):
         sums = DigitSums(layout)
         for i in order:
-            sums.add(vectors[i : i + 1, :-1].copy(), np.abs(vectors[i, -1:]), 0)
+            sums.add(vectors[i : i + 1, :-1], np.abs(vectors[i, -1:]))
         folded.append(sums.fold())
     assert folded[0][1] == folded[1][1]
     assert all((a == b).all() for a, b in zip(folded[0][0], folded[1][0], strict=True))
@@ -151,7 +146,7 @@ def test_sums_do_not_depend_on_where_the_memory_lies(shape, n):
     rows, units = rng.standard_normal((1, n, shape[0])), (np.ones(shape[0]), np.zeros(shape[0]))
     found = set()
     for words in range(8):
-        executor = NumpyExecutor(Layout(*shape, 0))
+        executor = NumpyExecutor(Layout(*shape))
         space = Workspace(executor.plan, CHUNK)
         space._memory["table"] = shifted(space._memory["table"], words)
         space.sums = shifted(space.sums, 3 * words % 8)

@@ -67,7 +67,7 @@ def test_floor_follows_the_largest_value():
 
 
 def unit_after(*blocks):
-    summary = MomentSummary(1, 1, replicates=0, n_threads=1)
+    summary = MomentSummary(1, 1, n_threads=1)
     for block in blocks:
         summary.update(np.asarray(block)[:, None])
     return float(summary.scale[0])

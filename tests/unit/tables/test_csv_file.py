@@ -192,10 +192,10 @@ def test_kinds_of_columns(folder):
         [2, False, "y", "1.2.2024 08:15", None],
         [None, None, "NA", "", None],
     ]
-    assert read(source, [5, 0, 1], as_text=[1, 5]) == [
-        ["", 1, "true"],
-        ["NA", 2, " FALSE"],
-        [" ", None, ""],
+    assert read(source, [5, 0, 1, 0, 1], as_text=[0, 2, 3]) == [
+        ["", 1, "true", "1", True],
+        ["NA", 2, " FALSE", "2", False],
+        [" ", None, "", "", None],
     ]
     assert read(source, []) == [[], [], []]
     text_type = pa.dictionary(pa.int32(), pa.string())

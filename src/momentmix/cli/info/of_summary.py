@@ -85,7 +85,6 @@ def _contents(summary: MomentSummary) -> dict[str, Any]:
         "n_features": summary.n_features,
         "order": summary.order,
         "squared_order": summary.squared_order,
-        "replicates": summary.replicates,
         "n_shards": len(summary.shard_ids),
         "sum_weights": summary.sum_weights,
         "effective_rows": summary.effective_rows if summary.n_rows else None,

@@ -157,8 +157,6 @@ def _summaries(
         load_groups(paths, asked.where, None)  # says how to make a cube
     found = [asked.of(place, path) for place, path in enumerate(paths)]
     given = [None if own is None else _with_columns(own, read_options) for own in found]
-    if None in given and "-" in paths:
-        raise click.UsageError("standard input cannot be compared; give files.")
     like = next((summary for summary in given if summary is not None), None)
     if like is not None:
         _check_families(families)
@@ -168,18 +166,17 @@ def _summaries(
         )
         return left, right
     # What columns are is found in both files together: levels and missing cells of each.
-    from momentmix.schema.sources import encode_rows
     from momentmix.summary.summarize import summarize
+    from momentmix.tables.learning import learn
 
-    source = read_options.open(paths, by_name=True)
-    encoded = encode_rows(source, families, read_options.missing)
-    say_message(*(f"note: {note}" for note in encoded.notes))
-    names = encoded.schema.column_names
-    read_options = replace(read_options, header=source.tables[0].column_names is not None)
+    rows = learn(read_options.open(paths, by_name=True), families, read_options.missing)
+    say_message(*(f"note: {note}" for note in rows.notes))
+    schema, missing = rows.learned, read_options.missing
+    read_options = replace(read_options, header=rows.sources[0].column_names is not None)
     left, right = (
         summarize(
-            read_options.open((path,), expected=names, by_name=True),
-            families=encoded.schema, missing=read_options.missing,
+            read_options.open((path,), expected=schema.column_names, by_name=True),
+            families=schema, missing=missing,
         )
         for path in paths
     )  # fmt: skip
@@ -226,5 +223,5 @@ def _summarized(path: str, like: MomentSummary, read_options: ReadOptions) -> Mo
     source = read_options.open((path,), expected=schema.column_names, by_name=True)
     return summarize(
         source, like.order, families=schema, missing=read_options.missing,
-        squared_order=like.squared_order, replicates=like.replicates,
+        squared_order=like.squared_order,
     )  # fmt: skip

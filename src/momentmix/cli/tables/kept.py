@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
-from operator import itemgetter
+from collections.abc import Iterable, Sequence
 from typing import Any
+
+import numpy as np
 
 from momentmix._typing import Float
 from momentmix.cli.tables.writer import column_writer, table_writer
 from momentmix.errors import InputError
-from momentmix.rows.columns import choose_columns, feature_names, match_columns
-from momentmix.rows.source import RowSource
+from momentmix.tables.selection import choose_columns, feature_names, match_columns
+from momentmix.tables.source import ArrowSource, Source
+from momentmix.tables.table_rows import TableRows
 
-Columns = list[Any]  # of one block, each with the same number of rows
-Answers = Iterable[tuple[int, Float]]
+Pieces = list[list[Any]]  # of each column that is kept, as of `Block.others`
+Answers = Iterable[tuple[Pieces, Float]]
 
 
 class KeptColumns:
-    """Columns of the tables of a source, read a second time in step with answers for its rows.
+    """Columns that are read beside those of a model.
 
     Parameters
     ----------
-    source : RowSource
-        Of files.
+    rows : TableRows
     keep : sequence of str or int
         Names or numbers; none to copy nothing.
     answers : sequence of str
@@ -32,26 +32,27 @@ class KeptColumns:
 
     Attributes
     ----------
+    numbers : list of lists of int
+        Of the columns in each source.
     names : tuple of str
     kinds : list
-        As `Table.kept_kinds` gives them; "text" where tables differ.
+        "number", "text", or a type of Arrow; "text" where sources differ.
     """
 
     def __init__(
-        self, source: RowSource, keep: Sequence[str | int] | None, answers: Sequence[str]
+        self, rows: TableRows, keep: Sequence[str | int] | None, answers: Sequence[str]
     ) -> None:
-        self._source, self._numbers = source, list[list[int]]()
-        self.names, self.kinds = tuple[str, ...](), list[Any]()
+        self.numbers, self.names = list[list[int]](), tuple[str, ...]()
+        self.kinds = list[Any]()
         if keep is None:
             return
-        first, *others = source.tables
+        first, *others = rows.sources
         numbers = choose_columns(first, keep)
-        matched = [match_columns(first, numbers, table, False) for table in others]
-        self._numbers = [numbers, *matched]
+        self.numbers = [numbers, *(match_columns(first, numbers, x, False) for x in others)]
         self.names = feature_names(first, numbers) or tuple(f"column_{i}" for i in numbers)
-        kinds = [t.kept_kinds(n) for t, n in zip(source.tables, self._numbers, strict=True)]
-        same = zip(*kinds, strict=True)
-        self.kinds = [each[0] if len(set(each)) == 1 else "text" for each in same]
+        for places in zip(*self.numbers, strict=True):
+            kinds = {_kind(source, i) for source, i in zip(rows.sources, places, strict=True)}
+            self.kinds.append(kinds.pop() if len(kinds) == 1 else "text")
         twice = [name for name, n in Counter([*self.names, *answers]).items() if n > 1]
         if twice:
             raise InputError(
@@ -70,8 +71,8 @@ class KeptColumns:
             As for `table_writer`.
         names, kinds : sequence of str
             Of the answers; integers first.
-        answers : iterable of (int, array of shape (n_rows, n_answers))
-            Number of a table, and answers for its next rows.
+        answers : iterable of (list, array of shape (n_rows, n_answers))
+            Kept columns of some rows, and the answers for them.
         """
         if not self.names and "bool" not in kinds:
             with table_writer(path, names, list(kinds).count("integer")) as write_numbers:
@@ -79,40 +80,31 @@ class KeptColumns:
                     write_numbers(answer)
             return
         with column_writer(path, [*self.names, *names], [*self.kinds, *kinds]) as write:
-            for columns in self._beside(answers):
-                write(columns)
-
-    def _beside(self, answers: Answers) -> Iterator[Columns]:
-        if not self.names:
-            yield from (list(answer.T) for _, answer in answers)
-            return
-        for number, group in groupby(answers, key=itemgetter(0)):
-            table = self._source.tables[number]
-            cells = table.cells(self._numbers[number], self._source.block_rows)
-            yield from _in_step(cells, (list(answer.T) for _, answer in group), table.name)
+            for pieces, answer in answers:
+                write([*map(_joined, pieces, self.kinds), *answer.T])
 
 
-def _in_step(cells: Iterator[Columns], answers: Iterator[Columns], name: str) -> Iterator[Columns]:
-    """Columns of two streams of blocks side by side, cut where a block of either ends."""
-    block: Columns = [()]
-    used = 0
-    for answer in answers:
-        start, n_rows = 0, len(answer[0])
-        while start < n_rows:
-            while used == len(block[0]):
-                block, used = next(cells, []), 0
-                if not block:
-                    raise _out_of_step(name)
-            count = min(n_rows - start, len(block[0]) - used)
-            left = [column[used : used + count] for column in block]
-            yield left + [column[start : start + count] for column in answer]
-            start, used = start + count, used + count
-    if used < len(block[0]) or any(len(rest[0]) for rest in cells):
-        raise _out_of_step(name)
+def _kind(source: Source, column: int) -> Any:
+    """What a column is copied as; one that is nested or bytes is an error."""
+    if not isinstance(source, ArrowSource):
+        return "text" if source.nulls else "number"
+    from pyarrow import types
+
+    kind = source.schema.field(column).type
+    value = kind.value_type if types.is_dictionary(kind) else kind
+    if types.is_nested(value) or "binary" in str(value) or "extension" in str(value):
+        raise InputError(
+            f"{source.name}: columns to keep must hold text, numbers, dates or yes/no; "
+            f"{source.schema.names[column]!a} is {kind}. Keep others, or convert it."
+        )
+    return kind
 
 
-def _out_of_step(name: str) -> InputError:
-    return InputError(
-        f"{name} has another number of rows where --keep reads it than where the model does. "
-        "Remove blank lines, or write it as Parquet."
-    )
+def _joined(pieces: list[Any], kind: Any) -> Any:
+    """Pieces of a column as one; text of Parquet is read as dictionaries, whatever its type."""
+    if isinstance(pieces[0], np.ndarray):
+        return np.concatenate(pieces)
+    from pyarrow import chunked_array
+
+    type_ = "string" if isinstance(kind, str) else kind
+    return chunked_array([x if x.type == type_ else x.cast(type_) for x in pieces])

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from momentmix.cli.output import output_stream
 from momentmix.errors import printable
-from momentmix.rows.formats.arrow_files import need_pyarrow
 from momentmix.tables.column import POISSON, Column
 
 Table = NDArray[np.float64]
@@ -75,7 +74,7 @@ def _integers_as_text(column: Table) -> bytes:
 
 @contextmanager
 def _parquet(path: str, names: Sequence[str], n_integers: int) -> Iterator[Callable[[Table], None]]:
-    arrow = need_pyarrow(path)
+    import pyarrow as arrow
     from pyarrow import parquet
 
     kinds = [arrow.int32() if i < n_integers else arrow.float64() for i in range(len(names))]
@@ -140,7 +139,7 @@ def column_writer(
         Whether text of CSV is `guarded`; copies of an input are not.
     """
     if path.endswith(".parquet"):
-        arrow = need_pyarrow(path)
+        import pyarrow as arrow
         from pyarrow import parquet
 
         types = {"number": arrow.float64(), "integer": arrow.int64(), "bool": arrow.bool_()}

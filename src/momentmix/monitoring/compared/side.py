@@ -153,12 +153,10 @@ class Side:
     plain : Plain
     spread : array of shape (k,)
         Unit of each number; 0 for a constant.
-    n : float
-        Independent rows.
     """
 
-    def __init__(self, plain: Plain, spread: Float, n: float) -> None:
-        self.plain, self.n = plain, n
+    def __init__(self, plain: Plain, spread: Float) -> None:
+        self.plain, self.n = plain, plain.n
         self.value, self.seen, self.number = plain.value, plain.seen, plain.number
         self.share = plain.share
         d = plain.schema.n_features

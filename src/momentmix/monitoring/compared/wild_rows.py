@@ -109,11 +109,8 @@ def _apart(tests: ColumnTests, column: int, value: int) -> ColumnTests | None:
     if cut[0] is None or cut[1] is None:
         return None
     left, right = Plain.of(cut[0]), Plain.of(cut[1])
-    ratio = tests.a.plain.n / tests.a.n
     spread = common_spread(left, right)
-    found = ColumnTests(
-        Side(left, spread, left.n / ratio), Side(right, spread, right.n / ratio), spread
-    )
+    found = ColumnTests(Side(left, spread), Side(right, spread), spread)
     return None if wild(found).any() else found
 
 
@@ -124,7 +121,7 @@ def _cut(plain: Plain, column: int, value: int, ends: list[int]) -> MomentSummar
         return None
     center = plain.schema.columns[column].center
     values = np.array([plain.bounds[t][value] for t in ends]) + center
-    one = plain.summary.truncate(1, 0, 0).select([column])
+    one = plain.summary.truncate(1, 0).select([column])
     names = one.schema.column_names if one.schema is not None else None
     try:
         return one.forget({names[0]: values} if names else values[:, None])

@@ -88,7 +88,7 @@ class Groups:
         with counting("Reading groups", len(cube), "groups") as tell:
             for key, summary in cube.items():
                 facts.append(_facts(mixture, _tuple(key), summary))
-                room -= summary._layout.n_stored
+                room -= summary._layout.n_entries
                 if room > 0:
                     kept.append(summary)
                 tell(1)
@@ -187,7 +187,7 @@ def read_flat(
     for number, own in enumerate(totals):
         by_layout.setdefault(own.layout, []).append(number)
     for layout, numbers in by_layout.items():
-        if layout.replicates or layout.n_entries > MOST_ENTRIES:
+        if layout.n_entries > MOST_ENTRIES:
             found[numbers] = np.nan
             continue
         values = readings_of_many([totals[number] for number in numbers], shift, scale)

@@ -75,7 +75,7 @@ def combine_all(parts: Sequence[Totals]) -> Totals:
         sums=without_absent(layout, sums, reach),
         reach=reach,
         weight_squares=sum(part.weight_squares for part in filled),
-        n_rows=tuple(map(sum, zip(*(part.n_rows for part in filled), strict=True))),
+        n_rows=sum(part.n_rows for part in filled),
         minimum=np.min([part.minimum for part in filled], axis=0),
         maximum=np.max([part.maximum for part in filled], axis=0),
         exact_bounds=all(part.exact_bounds for part in filled),
@@ -109,14 +109,13 @@ def remove(whole: Totals, part: Totals) -> Totals:
     whole, part = _common(alike_all([whole, part]))
     exponents = finest(whole.exponents, part.exponents)
     a, reach = rescaled(whole, exponents), tuple(map(min, whole.reach, part.reach))
-    n_rows = tuple(x - y for x, y in zip(a.n_rows, part.n_rows, strict=True))
     moved = [_brought(a, exponents, a.shifts), _brought(part, exponents, a.shifts, negative=True)]
     rest = replace(
         a,
         sums=without_absent(a.layout, total(a.layout, moved), reach),
         reach=reach,
         weight_squares=a.weight_squares - part.weight_squares,
-        n_rows=n_rows,
+        n_rows=a.n_rows - part.n_rows,
         exact_bounds=False,
         shards=shards,
         n_forgotten=a.n_forgotten - part.n_forgotten,
@@ -126,10 +125,10 @@ def remove(whole: Totals, part: Totals) -> Totals:
     )
     if rest.n_forgotten:  # else what was forgotten went with the other one
         rest = replace(rest, forgotten=_of_shards(whole.known_forgotten, shards))
-    if min(n_rows) < 0 or rest.n_forgotten < 0 or not _plausible(rest, bool(shards)):
+    if rest.n_rows < 0 or rest.n_forgotten < 0 or not _plausible(rest, bool(shards)):
         raise InputError(
-            f"the summary to subtract holds {sum(part.n_rows)} rows, the other one "
-            f"{sum(a.n_rows)}; although the shard ids agree they are not parts of one another. "
+            f"the summary to subtract holds {part.n_rows} rows, the other one "
+            f"{a.n_rows}; although the shard ids agree they are not parts of one another. "
             "Were rows forgotten in one of them?"
         )
     return recentered(rest) if shards else empty(whole.layout, whole.schema)
@@ -142,8 +141,8 @@ def _of_shards(values: Mapping[bytes, T], shards: frozenset[bytes]) -> dict[byte
 def _plausible(rest: Totals, rows_left: bool) -> bool:
     """Whether rows and weight are left exactly if they should be, and nothing else otherwise."""
     if rows_left:
-        return sum(rest.n_rows) > 0 and rest.weight > 0
-    return not sum(rest.n_rows) and not any(bool(array.any()) for array in rest.sums)
+        return rest.n_rows > 0 and rest.weight > 0
+    return not rest.n_rows and not any(bool(array.any()) for array in rest.sums)
 
 
 def same(left: Totals, right: Totals) -> bool:
@@ -183,11 +182,6 @@ def check_alike(
             f"summaries must have the same orders; got order={a.order}, "
             f"squared_order={a.squared_order} and order={b.order}, "
             f"squared_order={b.squared_order}. Cut both with truncate({order}, {squared})."
-        )
-    if a.replicates != b.replicates:
-        raise InputError(
-            f"summaries must have the same replicates; got {a.replicates} and {b.replicates}. "
-            f"Give them up with truncate({a.order}, {a.squared_order}, replicates=0)."
         )
     if left and right and left != right:
         raise InputError(names_differ(left, right))

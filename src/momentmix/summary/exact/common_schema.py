@@ -103,7 +103,7 @@ def _schema_of(totals: Totals) -> Schema:
 
 def _about_centers(totals: Totals, schema: Schema, exponents: Exponents) -> Totals:
     """The same sums about the centers of a schema, in units that are fine enough: exact."""
-    if not any(totals.n_rows):
+    if not totals.n_rows:
         return replace(totals, schema=schema)
     pairs = list(zip(centered(totals.schema), centered(schema), strict=True))
     if any(old != new for old, new in pairs):
@@ -171,7 +171,7 @@ def with_seen(totals: Totals, schema: Schema) -> Totals:
     if not ones:
         return replace(totals, schema=Schema(tuple(columns)))
     layout = replace(totals.layout, n_features=schema.n_features)
-    if not any(totals.n_rows):
+    if not totals.n_rows:
         return empty(layout, Schema(tuple(columns)))
     totals = with_high(totals, layout.high)
     kept = np.delete(np.arange(schema.n_features), ones).tolist()

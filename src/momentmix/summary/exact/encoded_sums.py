@@ -27,7 +27,7 @@ import numpy as np
 from momentmix._typing import Int
 from momentmix.index_sets import colex_rank, index_sets, sets_without
 from momentmix.summary.exact.high_sections import others, powers_of
-from momentmix.summary.layout import COMPLETE, POWER_DEGREES, POWERS, Layout, Section, grouped_like
+from momentmix.summary.layout import COMPLETE, POWER_DEGREES, POWERS, Layout
 
 
 def _union(sets: Int, feature: int) -> Int:
@@ -53,14 +53,13 @@ def change_center(layout: Layout, sums: Sequence[Any], value: int, seen: int, de
     return new
 
 
-def _replaced(layout: Layout, sums: Sequence[Any], section: Section, rest: Int, seen: int) -> Any:
+def _replaced(layout: Layout, sums: Sequence[Any], rest: Int, seen: int) -> Any:
     """Σ w·s·y_R for the sets R, whether or not they hold s."""
     held = (rest == seen).any(axis=1)
-    result = np.zeros((section.n_groups, len(rest)), dtype=object)
+    result = np.zeros(len(rest), dtype=object)
     for mask, sets in ((held, rest[held]), (~held, _union(rest[~held], seen))):
         if mask.any():
-            source = sums[layout.index["distinct", sets.shape[1]]]
-            result[:, mask] = grouped_like(source, section)[:, colex_rank(sets)]
+            result[mask] = sums[layout.index["distinct", sets.shape[1]]][colex_rank(sets)]
     return result
 
 
@@ -68,12 +67,9 @@ def _change_distinct(
     layout: Layout, sums: Sequence[Any], new: list[Any], value: int, seen: int, delta: int
 ) -> None:
     for t in range(1, layout.order + 1):
-        section = layout.section("distinct", t)
         rest = sets_without(layout.n_features, t - 1, value)
         target = new[layout.index["distinct", t]]
-        target[:, colex_rank(_union(rest, value))] -= delta * _replaced(
-            layout, sums, section, rest, seen
-        )
+        target[colex_rank(_union(rest, value))] -= delta * _replaced(layout, sums, rest, seen)
 
 
 def _change_squared(
@@ -81,35 +77,33 @@ def _change_squared(
 ) -> None:
     d, index = layout.n_features, layout.index
     for q in range(layout.squared_order + 1):
-        section, target = layout.section("squared", q), new[index["squared", q]]
-        rest = sets_without(d, q, value)
-        joint = grouped_like(sums[index["distinct", q + 1]], section)
-        target[:, value] -= 2 * delta * joint[:, colex_rank(_union(rest, value))]
-        target[:, value] += delta * delta * _replaced(layout, sums, section, rest, seen)
+        target, rest = new[index["squared", q]], sets_without(d, q, value)
+        joint = sums[index["distinct", q + 1]][colex_rank(_union(rest, value))]
+        target[value] -= 2 * delta * joint
+        target[value] += delta * delta * _replaced(layout, sums, rest, seen)
         for i in range(d) if q else ():
             if i != value:
-                _change_row(layout, sums, target, section, (i, value, seen), delta)
+                _change_row(layout, sums, target[i], q, (i, value, seen), delta)
 
 
 def _change_row(
     layout: Layout,
     sums: Sequence[Any],
     target: Any,
-    section: Section,
+    size: int,
     features: tuple[int, int, int],
     delta: int,
 ) -> None:
-    """Σ w·y_i²·u·y_R, for all R."""
+    """Σ w·y_i²·u·y_R, for all R; `target` is row i of the section of this size."""
     i, value, seen = features
-    sets = sets_without(layout.n_features, section.size, i)
+    sets = sets_without(layout.n_features, size, i)
     places = np.flatnonzero((sets == value).any(axis=1))
     rest = _rest(sets[places], value)
     held = (rest == seen).any(axis=1) | (i == seen)
     for mask, chosen in ((held, rest[held]), (~held, _union(rest[~held], seen))):
         if mask.any():
-            source = grouped_like(sums[layout.index["squared", chosen.shape[1]]], section)
-            ranks = colex_rank(chosen - (chosen > i))
-            target[:, i, places[mask]] -= delta * source[:, i, ranks]
+            source = sums[layout.index["squared", chosen.shape[1]]][i]
+            target[places[mask]] -= delta * source[colex_rank(chosen - (chosen > i))]
 
 
 def _change_high(
@@ -118,22 +112,22 @@ def _change_high(
     index = layout.index
     if layout.high >= POWERS:
         old = powers_of(layout, sums, value, POWER_DEGREES[-1])
-        old[0] = sums[index["distinct", 1]].sum(axis=0)[seen]  # u^0 is s
+        old[0] = sums[index["distinct", 1]][seen]  # u^0 is s
         for p in POWER_DEGREES:
             terms = [comb(p, a) * (-delta) ** a * old[p - a] for a in range(p + 1)]
-            new[index["power", p]][0, value] = sum(terms)
+            new[index["power", p]][value] = sum(terms)
     if layout.high < COMPLETE:
         return
-    singles, pairs = (sums[index["distinct", t]].sum(axis=0) for t in (1, 2))
-    squares, beside = (sums[index["squared", q]].sum(axis=0) for q in (0, 1))
-    cubed, two_squares = new[index["cubed", 1]][0], new[index["two squares", 2]][0]
+    singles, pairs = (sums[index["distinct", t]] for t in (1, 2))
+    squares, beside = (sums[index["squared", q]] for q in (0, 1))
+    cubed, two_squares = new[index["cubed", 1]], new[index["two squares", 2]]
     i, place, pair = others(layout, value)
     with_seen = np.array([_pair(k, seen) if k != seen else 0 for k in i.tolist()])
     ones = np.where(i == seen, singles[seen], pairs[with_seen])  # Σ w·s·y_k
     cubed[value] += delta * (delta * (3 * pairs[pair] - delta * ones) - 3 * beside[value])
     for k, column, rank in zip(i.tolist(), place.tolist(), pair.tolist(), strict=True):
         at = seen - (seen > k)
-        third = sums[index["power", 3]][0, k] if k == seen else sums[index["cubed", 1]][0, k, at]
+        third = sums[index["power", 3]][k] if k == seen else sums[index["cubed", 1]][k, at]
         square = squares[k, 0] if k == seen else beside[k, at]
         cubed[k, column] -= delta * third
         two_squares[rank] += delta * (delta * square - 2 * beside[k, column])
@@ -156,18 +150,18 @@ def with_ones(old: Layout, new: Layout, sums: Sequence[Any], ones: Sequence[int]
         d, size = new.n_features, section.size
         everyone = np.arange(d)[:, None]
         if section.kind == "distinct":
-            result.append(look.products(section, index_sets(d, size), 0))
+            result.append(look.products(index_sets(d, size), 0))
         elif section.kind == "power":
-            result.append(look.products(section, np.repeat(everyone, size, axis=1), size))
+            result.append(look.products(np.repeat(everyone, size, axis=1), size))
         elif section.kind == "two squares":
-            result.append(look.products(section, index_sets(d, 2)[:, [0, 0, 1, 1]], 4))
+            result.append(look.products(index_sets(d, 2)[:, [0, 0, 1, 1]], 4))
         else:
             degree = 2 if section.kind == "squared" else 3
             rows = [
-                look.products(section, _beside(sets_without(d, size, j), j, degree), degree)
+                look.products(_beside(sets_without(d, size, j), j, degree), degree)
                 for j in range(d)
             ]
-            result.append(np.stack(rows, axis=1))
+            result.append(np.stack(rows))
     return result
 
 
@@ -182,38 +176,35 @@ class _Look:
     def __init__(self, layout: Layout, sums: Sequence[Any], old_number: Int) -> None:
         self.layout, self.sums, self.old_number = layout, sums, old_number
 
-    def products(self, section: Section, factors: Int, n_equal: int) -> Any:
+    def products(self, factors: Int, n_equal: int) -> Any:
         """Sums of products, for a section.
 
         Parameters
         ----------
-        section : Section
-            Where they are to stand; it says whether by group.
         factors : array of shape (n, degree)
             New numbers of the factors of each product; the first `n_equal` are powers.
         """
         numbers = self.old_number[factors]
-        result = np.zeros((section.n_groups, len(factors)), dtype=object)
+        result = np.zeros(len(factors), dtype=object)
         patterns, which = np.unique(numbers >= 0, axis=0, return_inverse=True)
         for pattern, kept in enumerate(patterns):
             chosen = np.flatnonzero(which.ravel() == pattern)
-            result[:, chosen] = self._found(section, numbers[chosen][:, kept], n_equal)
+            result[chosen] = self._found(numbers[chosen][:, kept], n_equal)
         return result
 
-    def _found(self, section: Section, factors: Int, n_equal: int) -> Any:
+    def _found(self, factors: Int, n_equal: int) -> Any:
         """Sums of products of old features, all of one pattern."""
         index, size = self.layout.index, factors.shape[1]
         first = factors[:, 0] if size else None
         n_same = int((factors[:1] == factors[:1, :1]).sum()) if size else 0
         if n_same <= 1:
-            source = grouped_like(self.sums[index["distinct", size]], section)
-            return source[:, colex_rank(factors)]
+            return self.sums[index["distinct", size]][colex_rank(factors)]
         rest = factors[:, n_same:]
         if n_same == size and size > 2:
-            return self.sums[index["power", size]][:, first]
+            return self.sums[index["power", size]][first]
         if n_same == 2 and size == 4 and n_equal == 4:
-            return self.sums[index["two squares", 2]][:, colex_rank(factors[:, [0, 2]])]
+            return self.sums[index["two squares", 2]][colex_rank(factors[:, [0, 2]])]
         kind: Any = "squared" if n_same == 2 else "cubed"
-        source = grouped_like(self.sums[index[kind, rest.shape[1]]], section)
         assert first is not None
-        return source[:, first, colex_rank(rest - (rest > first[:, None]))]
+        ranks = colex_rank(rest - (rest > first[:, None]))
+        return self.sums[index[kind, rest.shape[1]]][first, ranks]

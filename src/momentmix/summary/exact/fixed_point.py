@@ -4,7 +4,7 @@
 |---|---|---|
 | quantum 2^−Q, Q = 96 | ``QUANTUM_BITS`` | |
 | x = Σ_k d_k·2^(32k−Q) + rest, rest at most 2^−(Q+1) | ``DigitSums`` | (K, n) |
-| S_I·2^Q, T_{j,I}·2^Q | a ``list`` of integer arrays, one for each section | (G, …) |
+| S_I·2^Q, T_{j,I}·2^Q | a ``list`` of integer arrays, one for each section | |
 
 Each block's float64 sums are split, exactly, into signed digits of 32 bits at fixed binary places;
 only what lies below 2^−Q is rounded, once, half to even. Sums of digits are exact in float64 for
@@ -35,7 +35,7 @@ from momentmix._typing import Float, Int
 from momentmix.native import code
 from momentmix.summary.exact.high_sections import change_high, move_high, unfold_high
 from momentmix.summary.exact.integers.packed import Integers, PackedSums, Sums, python_integers
-from momentmix.summary.layout import Layout, grouped_like, member_ranks, square_member_ranks
+from momentmix.summary.layout import Layout, member_ranks, square_member_ranks
 
 QUANTUM_BITS = 96  # far below the rounding errors of a block; see `shard.open_shard`
 _DIGIT_BITS = 32  # leaves 21 of the 53 bits of float64 for sums of digits
@@ -44,16 +44,16 @@ _SEGMENT = 8192  # numbers at a time: they and their digits stay in the cache
 
 
 class DigitSums:
-    """Running sums of flat vectors in 32-bit digits; low entries separately for each group.
+    """Running sums of flat vectors, and of Σ w² as their last entry, in 32-bit digits.
 
     A digit is held as a float64 multiple of its place, and so is a sum of up to 2^20 of them,
     exactly; then the digits carry. Threads add to *lanes* of their own, which are exact sums as
-    well, and are gathered when a group is complete.
+    well, and are gathered later.
     """
 
     def __init__(self, layout: Layout, n_digits: int = 4) -> None:
         self.layout, self._since_carry = layout, 0
-        self._all = np.zeros((n_digits, layout.n_groups * layout.n_low + self._n_high))
+        self._all = np.zeros((n_digits, layout.n_entries + 1))
         self._lanes = np.zeros((0, n_digits, 0))
 
     @property
@@ -61,49 +61,26 @@ class DigitSums:
         """Whether nothing was added."""
         return not self._since_carry
 
-    @property
-    def _n_high(self) -> int:
-        return self.layout.n_entries + 1 - self.layout.n_low
-
-    @property
-    def low(self) -> Float:
-        """Digits of the low entries by group, (n_digits, n_groups, n_low)."""
-        return self._all[:, : -self._n_high].reshape(len(self._all), self.layout.n_groups, -1)
-
-    @property
-    def high(self) -> Float:
-        """Digits of the other entries and of Σ w², (n_digits, n_high)."""
-        return self._all[:, -self._n_high :]
-
     def copy(self) -> DigitSums:
         """Independent copy."""
-        self.gather(0)
+        self.gather()
         twin = DigitSums.__new__(DigitSums)
         twin.__dict__.update(self.__dict__)
         twin._all = self._all.copy()
         return twin
 
-    def add(self, values: Float, weight_squares: Float, group: int) -> None:
-        """Add flat vectors to a group.
+    def add(self, values: Float, weight_squares: Float) -> None:
+        """Add flat vectors.
 
         Parameters
         ----------
-        values : array of shape (n_vectors, n_entries); overwritten
+        values : array of shape (n_vectors, n_entries)
         weight_squares : array of shape (n_vectors,)
             Σ w² of each.
-        group : int
         """
-        n_low = self.layout.n_low
         both = np.concatenate([values, weight_squares[:, None]], axis=1)
-        needed = digits_needed(max(-float(both.min()), float(both.max())))
-        self._make_room(needed, len(values))
-        if self.layout.n_groups == 1:
-            add_digits(both, self._all)
-            return
-        digits = np.zeros((needed, both.shape[1]))
-        add_digits(both, digits)
-        self.low[:needed, group] += digits[:, :n_low]
-        self.high[:needed] += digits[:, n_low:]
+        self._make_room(digits_needed(max(-float(both.min()), float(both.max()))), len(values))
+        add_digits(both, self._all)
 
     def lanes(self, n_vectors: int, n_digits: int, n_lanes: int) -> tuple[Float, Float]:
         """Digits to which so many vectors will be added, with Σ w² as their last entries.
@@ -113,27 +90,15 @@ class DigitSums:
         """
         self._make_room(n_digits, n_vectors)
         if len(self._lanes) < n_lanes or self._lanes.shape[1] < n_digits:
-            self.gather(0)
+            self.gather()
             self._lanes = np.zeros((n_lanes, len(self._all), self.layout.n_entries + 1))
         return self._lanes, rounders(self._lanes.shape[1])
 
-    def gather(self, group: int) -> None:
-        """Add what the lanes hold to a group, and drop them."""
-        if not len(self._lanes):
-            return
-        n_digits, n_low = self._lanes.shape[1], self.layout.n_low
+    def gather(self) -> None:
+        """Add what the lanes hold, and drop them."""
         for lane in self._lanes:
-            self.low[:n_digits, group] += lane[:, :n_low]
-            self.high[:n_digits] += lane[:, n_low:]
+            self._all[: len(lane)] += lane
         self._lanes = self._lanes[:0]
-
-    def add_groups(self, low: Float, high: Float) -> None:
-        """Add sums of all groups at once, (n_groups, n_low), and the rest; both overwritten."""
-        needed = digits_needed(max(float(np.abs(low).max()), float(np.abs(high).max())))
-        self._make_room(needed, 1)
-        for group, values in enumerate(low):
-            _add_digits(values, self.low[:needed, group])
-        _add_digits(high, self.high[:needed])
 
     def _make_room(self, n_digits: int, n_vectors: int) -> None:
         """Be ready to add so many vectors of numbers of so many digits."""
@@ -149,7 +114,7 @@ class DigitSums:
 
     def _carry(self) -> None:
         """Bring every digit back to 32 bits."""
-        self.gather(0)
+        self.gather()
         self._grow(len(self._all) + 1)
         digits = self._all
         for k in range(len(digits) - 1):
@@ -160,9 +125,9 @@ class DigitSums:
 
     def first_and_second(self) -> tuple[int, Integers, Integers]:
         """Σw, Σwz_j and Σwz_j² so far, as integers."""
-        d, digits = self.layout.n_features, self._low_degrees()
-        if len(self._lanes):
-            digits[: self._lanes.shape[1]] += self._lanes[:, :, self._places()].sum(axis=0)
+        d, digits = self.layout.n_features, self._all[:, self._places()]
+        for lane in self._lanes:
+            digits[: len(lane)] += lane[:, self._places()]
         sums = python_integers(join(digits))
         return int(sums[0]), sums[1 : d + 1], sums[d + 1 :]
 
@@ -170,36 +135,23 @@ class DigitSums:
         """Whether a quick look shows that every mean is below 2 units in size; most are."""
         if len(self._lanes):
             return False
-        digits = self._low_degrees()[:, : self.layout.n_features + 1]
+        digits = self._all[:, : self.layout.n_features + 1]
         sizes, weight = np.abs(digits).sum(axis=0), digits[:, 0].sum()
         return bool((sizes[1:] < 1.9 * weight).all())  # rounding is far below
 
     def _places(self) -> Int:
         return _first_places(self.layout.n_features, self.layout.section("squared", 0).start)
 
-    def _low_degrees(self) -> Float:
-        """Digits of Σw, Σwz_j and Σwz_j², without those in lanes, (n_digits, 2·d + 1)."""
-        if self.layout.n_groups == 1:
-            return self._all[:, self._places()]
-        return np.asarray(self.low[:, :, self._places()].sum(axis=1))
-
     def fold(self) -> tuple[Sums, int]:
         """The sums of each section, and Σw², as integers in units of 2^−Q."""
-        self.gather(0)
-        words, layout = join(self._all), self.layout
-        sums, squares = words[:-1], int(python_integers(words[-1:])[0])
-        if layout.n_groups > 1:  # by section first in a summary, by group first here
-            n_low, n_words = layout.n_groups * layout.n_low, words.shape[1]
-            low = sums[:n_low].reshape(layout.n_groups, layout.n_low, n_words)
-            sections = [s for s in layout.sections if s.start < layout.n_low]
-            parts = [low[:, s.place].reshape(-1, n_words) for s in sections]
-            sums = np.concatenate([*parts, sums[n_low:]])
-        return PackedSums(layout, sums), squares
+        self.gather()
+        words = join(self._all)
+        return PackedSums(self.layout, words[:-1]), int(python_integers(words[-1:])[0])
 
 
 @lru_cache(maxsize=64)
 def _first_places(n_features: int, square: int) -> Int:
-    """The sums of degree 0 and 1, and those of z_j²: all are low."""
+    """The sums of degree 0 and 1, and those of z_j²."""
     return np.array([*range(n_features + 1), *range(square, square + n_features)])
 
 
@@ -292,20 +244,15 @@ def _move_one(layout: Layout, sums: list[Any], j: int, delta: Any) -> None:
     move_high(layout, sums, j, delta)
     for s in range(layout.squared_order, -1, -1):  # highest first: each reads the old lower ones
         target = sums[index["squared", s]]
-        section = layout.section("squared", s)
         union, rest = member_ranks(d, s + 1, j)
-        joint = grouped_like(sums[index["distinct", s + 1]], section)[:, union]
-        plain = grouped_like(sums[index["distinct", s]], section)[:, rest]
-        target[:, j] += delta * delta * plain - 2 * delta * joint
+        joint, plain = sums[index["distinct", s + 1]][union], sums[index["distinct", s]][rest]
+        target[j] += delta * delta * plain - 2 * delta * joint
         if s:
-            others = grouped_like(sums[index["squared", s - 1]], section)
             rows, union, rest = square_member_ranks(d, s, j)
-            target[:, rows, union] -= delta * others[:, rows, rest]
+            target[rows, union] -= delta * sums[index["squared", s - 1]][rows, rest]
     for t in range(layout.order, 0, -1):
-        section = layout.section("distinct", t)
         union, rest = member_ranks(d, t, j)
-        below = grouped_like(sums[index["distinct", t - 1]], section)
-        sums[index["distinct", t]][:, union] -= delta * below[:, rest]
+        sums[index["distinct", t]][union] -= delta * sums[index["distinct", t - 1]][rest]
 
 
 def _change(
@@ -315,12 +262,12 @@ def _change(
     for section, array in zip(layout.sections, sums, strict=True):
         if section.kind == "distinct" and section.size:
             union, _ = member_ranks(layout.n_features, section.size, j)
-            array[:, union] = change(array[:, union], 1)
+            array[union] = change(array[union], 1)
         if section.kind == "squared":
-            array[:, j] = change(array[:, j], 2)
+            array[j] = change(array[j], 2)
             if section.size:
                 rows, union, _ = square_member_ranks(layout.n_features, section.size, j)
-                array[:, rows, union] = change(array[:, rows, union], 1)
+                array[rows, union] = change(array[rows, union], 1)
     change_high(layout, sums, j, change)
 
 
@@ -363,16 +310,14 @@ def unfold_constant(layout: Layout, sums: Sums, j: int, value: Fraction) -> Sums
     d, index = layout.n_features, layout.index
     for t in range(1, layout.order + 1):
         union, rest = member_ranks(d, t, j)
-        below = grouped_like(sums[index["distinct", t - 1]], layout.section("distinct", t))
-        result[index["distinct", t]][:, union] = _times(below[:, rest], value)
+        below = sums[index["distinct", t - 1]][rest]
+        result[index["distinct", t]][union] = _times(below, value)
     for s in range(layout.squared_order + 1):
-        section, target = layout.section("squared", s), result[index["squared", s]]
+        target = result[index["squared", s]]
         _, rest = member_ranks(d, s + 1, j)
-        plain = grouped_like(sums[index["distinct", s]], section)
-        target[:, j] = _times(plain[:, rest], value * value)
+        target[j] = _times(sums[index["distinct", s]][rest], value * value)
         if s:
-            others = grouped_like(sums[index["squared", s - 1]], section)
             rows, union, rest = square_member_ranks(d, s, j)
-            target[:, rows, union] = _times(others[:, rows, rest], value)
+            target[rows, union] = _times(sums[index["squared", s - 1]][rows, rest], value)
     unfold_high(layout, result, j, lambda values, p: _times(values, value**p))
     return result

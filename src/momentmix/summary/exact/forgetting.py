@@ -1,4 +1,4 @@
-"""Taking away rows that were added before, in whatever shard: what can be checked, and spread."""
+"""Taking away rows that were added before, in whatever shard: what can be checked."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from momentmix.errors import InputError
 from momentmix.names import column_label
 from momentmix.summary.exact.combining import remove
 from momentmix.summary.exact.fixed_point import QUANTUM_BITS
-from momentmix.summary.exact.integers.packed import Sums
 from momentmix.summary.exact.plausibility import impossible
 from momentmix.summary.exact.totals import Mark, Totals, centered, recentered, rescaled, with_high
 
@@ -39,30 +38,22 @@ def check_inside(rows: NDArray[Any], totals: Totals, feature_names: Sequence[str
 
 
 def forget(totals: Totals, rows: Totals) -> Totals:
-    """Subtract the sums of some rows, spread over the groups in proportion to their weights.
+    """Subtract the sums of some rows.
 
     The sums of the rows were rounded in blocks other than those they came in, so that the result
     agrees with never having seen the rows to float64 accuracy, not bit by bit.
     """
-    n_left = sum(totals.n_rows) - sum(rows.n_rows)
-    if n_left < 1 or totals.weight <= rows.weight:
+    if totals.n_rows <= rows.n_rows or totals.weight <= rows.weight:
         raise InputError(
-            f"the summary holds {sum(totals.n_rows)} rows of total weight "
-            f"{totals.weight / 2**QUANTUM_BITS:.6g}; {sum(rows.n_rows)} rows of weight "
+            f"the summary holds {totals.n_rows} rows of total weight "
+            f"{totals.weight / 2**QUANTUM_BITS:.6g}; {rows.n_rows} rows of weight "
             f"{rows.weight / 2**QUANTUM_BITS:.6g} cannot be forgotten and leave something. Make a "
             "new summary instead."
         )
-    weights = [int(w) for w in totals.sums[totals.layout.index["distinct", 0]][:, 0]]
-    spread = replace(
-        rows,
-        sums=_spread(rows.sums, weights),
-        n_rows=_spread_counts(sum(rows.n_rows), totals.n_rows),
-        shards=frozenset(),
-        n_forgotten=-sum(rows.n_rows),
-    )
-    rest = replace(remove(totals, spread), forgotten=_forgotten(totals, rows))
+    nameless = replace(rows, shards=frozenset(), n_forgotten=-rows.n_rows)
+    rest = replace(remove(totals, nameless), forgotten=_forgotten(totals, rows))
     exponents = tuple(0 if e is None else e for e in rest.exponents)
-    lost = recentered(rescaled(with_high(spread, rest.layout.high), exponents), rest.shifts)
+    lost = recentered(rescaled(with_high(nameless, rest.layout.high), exponents), rest.shifts)
     _check_digits(rest, lost)
     result = recentered(replace(rest, reach=_trusted_reach(rest, lost)))
     problem = impossible(result)
@@ -83,30 +74,6 @@ def _forgotten(totals: Totals, rows: Totals) -> Mapping[bytes, Mark]:
     return {x: before[x].plus(lost) if x in before else lost for x in totals.shards}
 
 
-def _spread(sums: Sums, weights: list[int]) -> list[Any]:
-    """Split the total of each grouped section by the weights; no quantum is lost."""
-    shares = np.array(weights, dtype=object)
-    result = []
-    for array in sums:
-        if array.shape[0] != len(weights):
-            result.append(array)
-            continue
-        total = array.sum(axis=0)
-        parts = shares.reshape(-1, *(1,) * total.ndim) * total // sum(weights)
-        parts[int(np.argmax(shares))] += total - parts.sum(axis=0)
-        result.append(parts)
-    return result
-
-
-def _spread_counts(n_rows: int, groups: tuple[int, ...]) -> tuple[int, ...]:
-    """Split a number of rows over groups in proportion, never more than a group has."""
-    parts = [n_rows * n // sum(groups) for n in groups]
-    for group, n in enumerate(groups):
-        extra = min(n_rows - sum(parts), n - parts[group])
-        parts[group] += extra
-    return tuple(parts)
-
-
 def _trusted_reach(rest: Totals, lost: Totals) -> tuple[int, ...]:
     """The reach of what is left, without the powers that hold few true digits.
 
@@ -117,7 +84,7 @@ def _trusted_reach(rest: Totals, lost: Totals) -> tuple[int, ...]:
         return rest.reach
     for p in (6, 4):  # an odd power is as bad as the even one above it
         number = rest.layout.index["power", p]
-        for j, (t, left) in enumerate(zip(lost.sums[number][0], rest.sums[number][0], strict=True)):
+        for j, (t, left) in enumerate(zip(lost.sums[number], rest.sums[number], strict=True)):
             if t > max(weight, abs(left)) << _LOST_BITS:
                 reach[j] = min(reach[j], p - 2)
     return tuple(reach)

@@ -2,9 +2,9 @@
 
 | symbol | name here | shape |
 |---|---|---|
-| P_{p,j} = Σ w z_j^p, p = 3 … 6 | section ``("power", p)`` | (1, d) |
-| C_{j,k} = Σ w z_j³ z_k | section ``("cubed", 1)`` | (1, d, d−1) |
-| Q_{j,k} = Σ w z_j² z_k² | section ``("two squares", 2)`` | (1, C(d, 2)) |
+| P_{p,j} = Σ w z_j^p, p = 3 … 6 | section ``("power", p)`` | (d,) |
+| C_{j,k} = Σ w z_j³ z_k | section ``("cubed", 1)`` | (d, d−1) |
+| Q_{j,k} = Σ w z_j² z_k² | section ``("two squares", 2)`` | (C(d, 2),) |
 
 *Reach.* A row that lies 1e41 units away is a valid row, but its sixth power leaves the range of the
 sums. So each feature has a *reach*, the highest degree (2 … 6) of sums of high sections that it may
@@ -37,16 +37,12 @@ LARGEST_REACH = POWER_DEGREES[-1]
 _COMPLETE_DEGREE = 4
 
 
-def _total(layout: Layout, sums: Sequence[Any], kind: Any, size: int) -> Any:
-    """A section without its groups."""
-    return sums[layout.index[kind, size]].sum(axis=0)
-
-
 def powers_of(layout: Layout, sums: Sequence[Any], j: int, highest: int) -> list[Any]:
     """Σ w z_j^p, p = 0 … highest."""
-    values = [_total(layout, sums, "distinct", 0)[0], _total(layout, sums, "distinct", 1)[j]]
-    values.append(_total(layout, sums, "squared", 0)[j, 0])
-    return values + [sums[layout.index["power", p]][0, j] for p in range(3, highest + 1)]
+    index = layout.index
+    values = [sums[index["distinct", 0]][0], sums[index["distinct", 1]][j]]
+    values.append(sums[index["squared", 0]][j, 0])
+    return values + [sums[index["power", p]][j] for p in range(3, highest + 1)]
 
 
 def others(layout: Layout, j: int) -> tuple[Int, Int, Int]:
@@ -57,13 +53,14 @@ def others(layout: Layout, j: int) -> tuple[Int, Int, Int]:
 
 def move_high(layout: Layout, sums: list[Any], j: int, delta: Any) -> None:
     """Move the origin of feature j by delta in the high sections; before all other sections."""
+    index = layout.index
     if layout.high >= COMPLETE:
         i, place, pair = others(layout, j)
-        squares, beside = (_total(layout, sums, "squared", s) for s in (0, 1))
-        plain, pairs = (_total(layout, sums, "distinct", t) for t in (1, 2))
-        cubed, two_squares = (sums[layout.index[k]][0] for k in (("cubed", 1), ("two squares", 2)))
+        squares, beside = (sums[index["squared", s]] for s in (0, 1))
+        plain, pairs = (sums[index["distinct", t]] for t in (1, 2))
+        cubed, two_squares = sums[index["cubed", 1]], sums[index["two squares", 2]]
         cubed[j] += delta * (delta * (3 * pairs[pair] - delta * plain[i]) - 3 * beside[j])
-        cubed[i, place] -= delta * sums[layout.index["power", 3]][0, i]
+        cubed[i, place] -= delta * sums[index["power", 3]][i]
         two_squares[pair] += delta * (delta * squares[i, 0] - 2 * beside[i, place])
     if layout.high >= POWERS:
         old = powers_of(layout, sums, j, LARGEST_REACH)
@@ -71,7 +68,7 @@ def move_high(layout: Layout, sums: list[Any], j: int, delta: Any) -> None:
             value = old[p]
             for a in range(1, p + 1):
                 value = value + comb(p, a) * (-delta) ** a * old[p - a]
-            sums[layout.index["power", p]][0, j] = value
+            sums[index["power", p]][j] = value
 
 
 def change_high(
@@ -80,30 +77,30 @@ def change_high(
     """Replace each high sum by ``change(sums, degree of feature j in them)``."""
     for section, array in zip(layout.sections, sums, strict=True):
         if section.kind == "power":
-            array[:, j : j + 1] = change(array[:, j : j + 1], section.size)
+            array[j : j + 1] = change(array[j : j + 1], section.size)
         if section.kind == "cubed":
             i, place, _ = others(layout, j)
-            array[:, j] = change(array[:, j], 3)
-            array[:, i, place] = change(array[:, i, place], 1)
+            array[j] = change(array[j], 3)
+            array[i, place] = change(array[i, place], 1)
         if section.kind == "two squares":
             _, _, pair = others(layout, j)
-            array[:, pair] = change(array[:, pair], 2)
+            array[pair] = change(array[pair], 2)
 
 
 def unfold_high(
     layout: Layout, sums: Sequence[Any], j: int, times: Callable[[Any, int], Any]
 ) -> None:
     """Give feature j, left out so far (z_j = 0), a constant value c; times(x, p) is x·c^p."""
+    index = layout.index
     if layout.high >= POWERS:
-        weight = _total(layout, sums, "distinct", 0)
         for p in POWER_DEGREES:
-            sums[layout.index["power", p]][0, j : j + 1] = times(weight, p)
+            sums[index["power", p]][j : j + 1] = times(sums[index["distinct", 0]], p)
     if layout.high >= COMPLETE:
         i, place, pair = others(layout, j)
-        cubed, two_squares = (sums[layout.index[k]][0] for k in (("cubed", 1), ("two squares", 2)))
-        cubed[j] = times(_total(layout, sums, "distinct", 1)[i], 3)
-        cubed[i, place] = times(sums[layout.index["power", 3]][0, i], 1)
-        two_squares[pair] = times(_total(layout, sums, "squared", 0)[i, 0], 2)
+        cubed = sums[index["cubed", 1]]
+        cubed[j] = times(sums[index["distinct", 1]][i], 3)
+        cubed[i, place] = times(sums[index["power", 3]][i], 1)
+        sums[index["two squares", 2]][pair] = times(sums[index["squared", 0]][i, 0], 2)
 
 
 def absent(layout: Layout, reach: Sequence[int]) -> list[tuple[int, NDArray[np.bool_]]]:
@@ -138,7 +135,7 @@ def without_absent(layout: Layout, sums: Sequence[Any], reach: Sequence[int]) ->
 
 
 def absent_places(layout: Layout, reach: Sequence[int]) -> Int:
-    """Where the absent sums stand in the flat vector of a pass."""
+    """Where the absent sums stand in the flat vector."""
     places = [
         layout.sections[number].start + np.flatnonzero(mask)
         for number, mask in absent(layout, reach)

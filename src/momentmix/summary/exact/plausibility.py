@@ -31,6 +31,7 @@ _TOLERANCE = Fraction(
 )  # far above rounding errors, far below what corrupt sums show
 _EXACT = 1 << 53  # integers below it are float64 numbers
 _ROUNDING = 2.0**-40  # far above the rounding errors of a few operations
+_LEAST_REACH = Fraction(1, 64)  # in units; powers of less are mostly rounding to the quantum
 _FAR = 1e24  # its twelfth power is a float64 number
 _LARGEST_WEIGHT = int(LARGEST_WEIGHT)
 _LARGEST_SHIFT = Fraction(np.finfo(np.float64).max)
@@ -38,13 +39,12 @@ _LARGEST_SHIFT = Fraction(np.finfo(np.float64).max)
 
 def impossible(totals: Totals) -> str | None:
     """What is wrong with these sums, in a few words; None if rows can have them."""
-    n_rows = sum(totals.n_rows)
-    if bool(totals.shards) != bool(n_rows):
+    if bool(totals.shards) != bool(totals.n_rows):
         return "rows without shards, or shards without rows"
-    if not n_rows:
+    if not totals.n_rows:
         return _impossible_without_rows(totals)
     return (
-        _impossible_weights(totals, n_rows)
+        _impossible_weights(totals)
         or _impossible_bounds(totals)
         or _impossible_marks(totals)
         or (None if _surely_possible(totals) else _features(totals))
@@ -65,15 +65,12 @@ def _impossible_without_rows(totals: Totals) -> str | None:
     return None
 
 
-def _impossible_weights(totals: Totals, n_rows: int) -> str | None:
+def _impossible_weights(totals: Totals) -> str | None:
     weight, squares = totals.weight, totals.weight_squares << QUANTUM_BITS
-    groups = totals.sums[totals.layout.index["distinct", 0]][:, 0]
     if weight <= 0 or squares <= 0:
         return "rows with no weight"
-    if any(w < 0 or (n and not w) for w, n in zip(groups, totals.n_rows, strict=True)):
-        return "a group of rows with no weight"
     # Forgetting part of a row's weight takes away too few squares and too many rows.
-    n_ever, whole = n_rows + totals.n_forgotten, weight * weight
+    n_ever, whole = totals.n_rows + totals.n_forgotten, weight * weight
     if weight > (n_ever << QUANTUM_BITS) * _LARGEST_WEIGHT:
         return "weights beyond the range of weights"
     squares, n_steps = squares << _TOLERANCE_BITS, 1 << _TOLERANCE_BITS
@@ -111,7 +108,7 @@ def _impossible_families(totals: Totals) -> str | None:
 
 
 def _impossible_marks(totals: Totals) -> str | None:
-    n_ever, n_marked = sum(totals.n_rows) + totals.n_forgotten, 0
+    n_ever, n_marked = totals.n_rows + totals.n_forgotten, 0
     for n_rows, weight, _ in totals.marks.values():
         n_marked += n_rows
         if not n_rows or not (isfinite(weight) and weight > 0):
@@ -128,7 +125,7 @@ def _impossible_marks(totals: Totals) -> str | None:
 
 def _impossible_absent(totals: Totals) -> str | None:
     for number, mask in absent(totals.layout, totals.reach):
-        if totals.sums[number][0][mask].any():
+        if totals.sums[number][mask].any():
             return "an absent sum that is not zero"
     return None
 
@@ -137,7 +134,7 @@ def _powers(totals: Totals) -> list[list[int]]:
     """Σ w z_j^p, p = 3 … 6, in quanta, for each feature; none where they are not kept."""
     if not totals.layout.high:
         return [[] for _ in totals.shifts]
-    kept = [totals.sums[totals.layout.index["power", p]][0] for p in POWER_DEGREES]
+    kept = [totals.sums[totals.layout.index["power", p]] for p in POWER_DEGREES]
     return [list(column) for column in zip(*kept, strict=True)]
 
 
@@ -211,7 +208,8 @@ def _features(totals: Totals) -> str | None:
         if wrong is None and powers[j]:
             farthest = reach / unit + max(abs(least / unit - k), abs(most / unit - k))
             means = [Fraction(x, weight) for x in (weight, s, t, *powers[j])]
-            wrong = _impossible_powers(means[: totals.reach[j] + 1], farthest)
+            if farthest >= _LEAST_REACH:
+                wrong = _impossible_powers(means[: totals.reach[j] + 1], farthest)
         if wrong:
             return wrong
     return None

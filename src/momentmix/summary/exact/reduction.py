@@ -1,4 +1,4 @@
-"""The same rows with fewer moments: a lower order, no groups, or some of the features."""
+"""The same rows with fewer moments: a lower order, or some of the features."""
 
 from __future__ import annotations
 
@@ -18,24 +18,16 @@ from momentmix.summary.layout import Layout
 from momentmix.tables.schema import Schema
 
 
-def truncate(
-    totals: Totals, order: int, squared_order: int | None, replicates: int | None
-) -> Totals:
-    """The sums up to a lower order, without groups if `replicates` is 0."""
+def truncate(totals: Totals, order: int, squared_order: int | None) -> Totals:
+    """The sums up to a lower order."""
     old = totals.layout
     if squared_order is None:
         squared_order = min(old.squared_order, order - 1)
-    if replicates is None:
-        replicates = old.replicates
-    layout = Layout(old.n_features, order, squared_order, replicates, old.high)
+    layout = Layout(old.n_features, order, squared_order, old.high)
     if order > old.order or squared_order > old.squared_order:
         raise InputError(
             f"truncate can only lower order={old.order} and squared_order={old.squared_order}; "
             f"got {order} and {squared_order}. Higher moments need another pass."
-        )
-    if replicates not in (0, old.replicates):
-        raise InputError(
-            f"replicates can only be kept ({old.replicates}) or given up (0); got {replicates}."
         )
     return rearranged(totals, layout)
 
@@ -68,22 +60,15 @@ def features_of(columns: Sequence[int], schema: Schema | None) -> list[int]:
 
 
 def rearranged(totals: Totals, layout: Layout) -> Totals:
-    """Only the sections of a smaller layout; groups are added up if it has none."""
+    """Only the sections of a smaller layout."""
     totals = with_high(totals, layout.high)
     if totals.layout == layout:
         return totals
-    if isinstance(totals.sums, PackedSums) and totals.layout.replicates == layout.replicates:
+    if isinstance(totals.sums, PackedSums):
         return replace(totals, layout=layout, sums=totals.sums.some_sections(layout))
-    sums = []
-    for section in layout.sections:
-        array = totals.sums[totals.layout.index[section.kind, section.size]]
-        if array.shape[0] != section.n_groups:
-            array = np.asarray(array.sum(axis=0, keepdims=True), dtype=object)
-        sums.append(array)
-    n_rows = totals.n_rows
-    if len(n_rows) != layout.n_groups:
-        n_rows = (sum(n_rows),)
-    return replace(totals, layout=layout, sums=sums, n_rows=n_rows)
+    index = totals.layout.index
+    sums = [totals.sums[index[section.kind, section.size]] for section in layout.sections]
+    return replace(totals, layout=layout, sums=sums)
 
 
 def select(totals: Totals, chosen: Sequence[int]) -> Totals:
@@ -92,22 +77,22 @@ def select(totals: Totals, chosen: Sequence[int]) -> Totals:
     columns = np.asarray(features_of(chosen, schema), dtype=np.int64)
     if schema is not None:
         schema = Schema(tuple(schema.columns[i] for i in chosen))
-    layout = Layout(len(columns), old.order, old.squared_order, old.replicates, old.high)
+    layout = Layout(len(columns), old.order, old.squared_order, old.high)
     sums = []
     for section in layout.sections:
         array = totals.sums[old.index[section.kind, section.size]]
         if section.kind == "power":
-            sums.append(array[:, columns])
+            sums.append(array[columns])
             continue
         if section.kind in ("distinct", "two squares"):
             sets = columns[index_sets(len(columns), section.size)]
-            sums.append(array[:, colex_rank(np.sort(sets, axis=1))])
+            sums.append(array[colex_rank(np.sort(sets, axis=1))])
             continue
         rows = []
         for j, feature in enumerate(columns.tolist()):
             sets = np.sort(columns[sets_without(len(columns), section.size, j)], axis=1)
-            rows.append(array[:, feature, colex_rank(sets - (sets > feature))])
-        sums.append(np.stack(rows, axis=1))
+            rows.append(array[feature, colex_rank(sets - (sets > feature))])
+        sums.append(np.stack(rows))
     return replace(
         totals,
         layout=layout,

@@ -30,7 +30,6 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from momentmix._typing import Float
 from momentmix.summary.exact.fixed_point import QUANTUM_BITS
@@ -70,7 +69,7 @@ class Totals:
     shifts: tuple[int, ...]
     sums: Sums
     weight_squares: int
-    n_rows: tuple[int, ...]
+    n_rows: int
     minimum: Float
     maximum: Float
     exact_bounds: bool
@@ -92,7 +91,7 @@ class Totals:
         if self.marks or len(self.shards) != 1 or self.n_forgotten:
             return self.marks
         (shard,) = self.shards
-        return {shard: Mark(sum(self.n_rows), self.weight / (1 << QUANTUM_BITS), self._mark_mean)}
+        return {shard: Mark(self.n_rows, self.weight / (1 << QUANTUM_BITS), self._mark_mean)}
 
     @property
     def known_forgotten(self) -> Mapping[bytes, Mark]:
@@ -108,17 +107,17 @@ class Totals:
     @cached_property
     def weight(self) -> int:
         """Σ w in units of the quantum."""
-        return sum(self.sums[self.layout.index["distinct", 0]].ravel().tolist())
+        return int(self.sums[self.layout.index["distinct", 0]][0])
 
     @cached_property
     def first(self) -> list[int]:
         """Σ w z_j in units of the quantum, for each feature."""
-        return _over_groups(self.sums[self.layout.index["distinct", 1]])
+        return list(self.sums[self.layout.index["distinct", 1]].tolist())
 
     @cached_property
     def second(self) -> list[int]:
         """Σ w z_j² in units of the quantum, for each feature."""
-        return _over_groups(self.sums[self.layout.index["squared", 0]][:, :, 0])
+        return list(self.sums[self.layout.index["squared", 0]][:, 0].tolist())
 
     @property
     def mean(self) -> Float:
@@ -166,11 +165,6 @@ def centered(schema: Schema | None) -> list[tuple[int, int, float]]:
     ]
 
 
-def _over_groups(sums: NDArray[np.object_]) -> list[int]:
-    """Sums of shape (n_groups, n) as n integers."""
-    return list((sums[0] if len(sums) == 1 else sums.sum(axis=0)).tolist())
-
-
 def empty(layout: Layout, schema: Schema | None = None) -> Totals:
     """The sums of no shards."""
     nothing = _empty(layout)
@@ -186,7 +180,7 @@ def _empty(layout: Layout) -> Totals:
         shifts=(0,) * d,
         sums=no_sums(layout),
         weight_squares=0,
-        n_rows=(0,) * layout.n_groups,
+        n_rows=0,
         minimum=np.full(d, np.inf),
         maximum=np.full(d, -np.inf),
         exact_bounds=True,

@@ -7,8 +7,8 @@
 | Σ w y_I of each slab | result | (S, n_entries) |
 
 A batch is cut into slabs of consecutive rows; each is one matrix of a batched product, so that all
-of the device has work, and the sums of a slab are those of a replicate group. This is the reference
-for every library; torch on an NVIDIA device takes ``triton_sums`` where that applies.
+of the device has work. This is the reference for every library; torch on an NVIDIA device takes
+``triton_sums`` where that applies.
 """
 
 from __future__ import annotations

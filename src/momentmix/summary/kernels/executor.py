@@ -45,11 +45,10 @@ class HostExecutor(Executor, Protocol):
         weights: NDArray[np.float64] | None,
         units: Units,
         digits: Any,
-        group: int,
         n_digits: int,
         n_threads: int,
     ) -> None:
-        """Add the sums of every block to a group of exact sums.
+        """Add the sums of every block to exact sums.
 
         Parameters
         ----------
@@ -58,7 +57,6 @@ class HostExecutor(Executor, Protocol):
         units : (inverse scale, shift)
         digits : DigitSums
             The caller gathers its lanes.
-        group : int
         n_digits : int
             Digits that hold every sum of a block.
         n_threads : int

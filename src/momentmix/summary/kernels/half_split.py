@@ -88,7 +88,7 @@ def half_split_plan(layout: Layout, slab: int | None = None) -> Plan:
 
     Examples
     --------
-    >>> plan = half_split_plan(Layout(15, 4, 2, 0))
+    >>> plan = half_split_plan(Layout(15, 4, 2))
     >>> plan.n_monomials, plan.n_sums, len(plan.positions)
     (346, 4266, 3906)
     """

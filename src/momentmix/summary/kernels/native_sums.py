@@ -38,7 +38,7 @@ class NativeExecutor:
     --------
     >>> import numpy as np
     >>> from momentmix.summary.kernels.choice import host_executor
-    >>> executor = host_executor(Layout(2, 2, 0, 0).without_high)
+    >>> executor = host_executor(Layout(2, 2, 0).without_high)
     >>> rows, ones = np.array([[[1.0, 2.0], [3.0, 5.0]]]), np.ones(2)
     >>> executor.sums(rows, None, (ones, np.zeros(2))).tolist()
     [[2.0, 4.0, 7.0, 17.0, 10.0, 29.0]]
@@ -61,7 +61,6 @@ class NativeExecutor:
         weights: Float | None,
         units: Units,
         digits: Any,
-        group: int,
         n_digits: int,
         n_threads: int,
     ) -> None:

@@ -40,7 +40,7 @@ class NumpyExecutor:
     Examples
     --------
     >>> import numpy as np
-    >>> executor = NumpyExecutor(Layout(2, 2, 0, 0).without_high)
+    >>> executor = NumpyExecutor(Layout(2, 2, 0).without_high)
     >>> rows, ones = np.array([[[1.0, 2.0], [3.0, 5.0]]]), np.ones(2)
     >>> executor.sums(rows, None, (ones, np.zeros(2))).tolist()
     [[2.0, 4.0, 7.0, 17.0, 10.0, 29.0]]
@@ -75,7 +75,6 @@ class NumpyExecutor:
         weights: Float | None,
         units: Units,
         digits: Any,
-        group: int,
         n_digits: int,
         n_threads: int,
     ) -> None:
@@ -89,7 +88,7 @@ class NumpyExecutor:
         squares = weight_squares(blocks, weights)
         with few_threads(True):  # many small products: one BLAS thread for each block
             for i, values in enumerate(map_in_order(sums, range(len(blocks)), n_threads)):
-                digits.add(values, squares[i : i + 1], group)
+                digits.add(values, squares[i : i + 1])
 
     def _columns(self, units: Units) -> Float:
         """The units of the points in the order of the table, 1 and 0 for the constant."""

@@ -59,7 +59,7 @@ def tile_plan(layout: Layout, block: int) -> TilePlan:
 
     Examples
     --------
-    >>> [len(tile_plan(Layout(d, 4, 2, 0).without_high, 64).tiles) for d in (15, 30)]
+    >>> [len(tile_plan(Layout(d, 4, 2).without_high, 64).tiles) for d in (15, 30)]
     [3, 21]
     """
     plans = [_staircase(layout, block)]

@@ -40,7 +40,7 @@ def whole_table_plan(layout: Layout) -> Plan:
 
     Examples
     --------
-    >>> plan = whole_table_plan(Layout(15, 4, 2, 0).without_high)
+    >>> plan = whole_table_plan(Layout(15, 4, 2).without_high)
     >>> plan.n_monomials, [step.rows for step in plan.steps]
     (121, [slice(0, 121, None)])
     """

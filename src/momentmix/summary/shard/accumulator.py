@@ -82,7 +82,7 @@ class State(NamedTuple):
     @property
     def n_rows(self) -> int:
         """Number of rows, zero weights not counted."""
-        return sum(self.closed.n_rows) + (0 if self.open is None else self.open.n_all)
+        return self.closed.n_rows + (0 if self.open is None else self.open.n_all)
 
 
 def checked_rows(

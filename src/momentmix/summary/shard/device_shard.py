@@ -114,13 +114,6 @@ class _Look(NamedTuple):
     head: Callable[[], Float]
 
 
-class _Sums(NamedTuple):
-    """Sums of a batch on their way to the host: of each group, and the rest."""
-
-    low: Callable[[], Float]
-    high: Callable[[], Float]
-
-
 class _Adder:
     """One call of `add_device_rows`: what is done so far.
 
@@ -141,11 +134,11 @@ class _Adder:
         layout = shard.layout
         fitting = free_bytes(rows) // (16 * layout.n_features)
         self._most = max(shard.block_size, min(_LARGEST[layout.order <= 4], fitting))
-        self.largest = self._first_length(shard.n_blocks, sum(shard.n_rows))
+        self.largest = self._first_length(shard.n_blocks, shard.n_rows)
         self._executor = device_executor(layout, rows)
         self._most_ahead, self._n_fitting = _n_ahead(rows), _STEADY
         self._looks: dict[_Batch, _Look] = {}
-        self._asked: dict[_Batch, _Sums] = {}
+        self._asked: dict[_Batch, Callable[[], Float]] = {}  # sums on their way to the host
         self._units: Units | None = None  # of what was asked for
 
     def _first_length(self, n_blocks: int, seen: int) -> int:
@@ -184,7 +177,7 @@ class _Adder:
             shard.sums.choose_units(rows, np.abs(rows).max(axis=0))  # `update` below finds the same
             self._ask_ahead(batches[: self._n_ahead + 1])
         self._update(rows, start)
-        self.largest = self._first_length(shard.n_blocks, sum(shard.n_rows))
+        self.largest = self._first_length(shard.n_blocks, shard.n_rows)
 
     def on_host(self, stop: int) -> None:
         """Add rows up to `stop` as NumPy rows."""
@@ -229,7 +222,7 @@ class _Adder:
         if batch not in self._asked:
             self._ask_for(batch)
         self._ask_ahead(batches[1 : self._n_ahead + 1])
-        self._take(batch, self._asked.pop(batch))
+        self._take(batch, self._asked.pop(batch)())
         np.minimum(shard.minimum, low, out=shard.minimum)
         np.maximum(shard.maximum, high, out=shard.maximum)
         shard.sums.follow_mean()
@@ -277,26 +270,18 @@ class _Adder:
         slabs = xp.reshape(rows, (n_slabs, -1, layout.n_features))
         self._units = self.shard.sums.units()
         sums = self._executor.sums(slabs, w, self._units)
-        if n_slabs > layout.n_groups:
-            parts = (n_slabs // layout.n_groups, layout.n_groups, -1)
-            sums = xp.sum(xp.reshape(sums, parts), axis=0)
-        low, high = sums[:, : layout.n_low], xp.sum(sums[:, layout.n_low :], axis=0)
-        self._asked[batch] = _Sums(to_numpy_later(low), to_numpy_later(high))
+        self._asked[batch] = to_numpy_later(xp.sum(sums, axis=0))
 
-    def _take(self, batch: _Batch, sums: _Sums) -> None:
-        """Add the sums of each slab to its group."""
-        shard, n_slabs, n_groups = self.shard, batch.n_slabs, self.shard.layout.n_groups
-        groups = (shard.first_group + shard.n_blocks + np.arange(n_slabs)) % n_groups
-        low = np.zeros((n_groups, shard.layout.n_low))
-        low[groups[:n_groups]] = sums.low()
-        squares = float(n_slabs * batch.n)
+    def _take(self, batch: _Batch, sums: Float) -> None:
+        """Add the sums of a batch."""
+        n_rows = batch.stop - batch.start
+        squares = float(n_rows)
         if self.weights is not None:
             weights = self.weights[batch.start : batch.stop]
             squares = float(weights @ weights)
-        shard.sums.digits.add_groups(low, np.append(sums.high(), squares))
-        for group, count in zip(*np.unique(groups, return_counts=True), strict=True):
-            shard.n_rows[group] += int(count) * batch.n
-        shard.n_blocks += n_slabs
+        self.shard.sums.digits.add(sums[None], np.array([squares]))
+        self.shard.n_rows += n_rows
+        self.shard.n_blocks += batch.n_slabs
 
 
 def _n_ahead(rows: Any) -> int:
@@ -331,8 +316,6 @@ def _ends(rows: Any, xp: Any) -> Any:
 
 
 def slab_count(layout: Layout, n_rows: int) -> int:
-    """Slabs of a batch: a multiple of the groups, or fewer than these where rows are few."""
+    """Slabs of a batch."""
     most = min(_MOST_SLABS, max(1, _SLAB_ENTRIES // layout.n_entries))
-    wanted = max(1, min(most, n_rows // _SLAB_ROWS))
-    groups = layout.n_groups
-    return wanted if wanted < groups else wanted // groups * groups
+    return max(1, min(most, n_rows // _SLAB_ROWS))

@@ -129,8 +129,6 @@ class MovingSums:
 
     def digits_for(self, ends: Float, n_rows: int, weights: Float | None) -> int:
         """Digits that hold all sums of a block of so many rows that fit, with these bounds."""
-        if not len(ends):
-            return 0
         degrees = self.layout.order, self.layout.squared_order
         heaviest = 1.0 if weights is None else max(1.0, float(weights.max()))
         bits = sum_bits(ends, self.units(), degrees) + 2 * np.log2(heaviest) + np.log2(n_rows)
@@ -292,9 +290,9 @@ class MovingSums:
         weight, first, second = self.digits.first_and_second()
         index = self.layout.index
         if self.base is not None:
-            weight += int(self.base[index["distinct", 0]].sum())
-            first = first + self.base[index["distinct", 1]].sum(axis=0)
-            second = second + self.base[index["squared", 0]].sum(axis=0)[:, 0]
+            weight += int(self.base[index["distinct", 0]][0])
+            first = first + self.base[index["distinct", 1]]
+            second = second + self.base[index["squared", 0]][:, 0]
         moves = {}
         for j in np.flatnonzero(np.isnan(self.constants)).tolist():
             mean = first[j] / weight

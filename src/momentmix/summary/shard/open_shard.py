@@ -39,9 +39,8 @@ from momentmix.tables.schema import Schema
 
 _LARGEST_BLOCK = 4096  # rows: longer sums lose digits, and the price of a block is small by then
 _SMALLEST_BLOCK = 1024
-_ROUNDS = 4  # of dealing blocks to all groups before blocks double: groups stay alike
+_DOUBLING = 64  # blocks of one size before they double
 _MANY_MOMENTS = 100_000  # then splitting the sums of a block into digits costs as much as rows
-_USUAL_GROUPS = 16  # fewer change nothing, so that the sums are those of a summary without groups
 _MEAN_CHECK = 128  # blocks between two looks at the mean, which take about as long as a block
 _MOST_WORK = 1 << 32  # moments times rows, for each thread and call: an interrupt waits for it
 _COPIED_BYTES = 1 << 20  # by each thread, of rows of another type or order, before they are summed
@@ -50,19 +49,17 @@ _COPIED_BYTES = 1 << 20  # by each thread, of rows of another type or order, bef
 def block_rows(layout: Layout, number: int) -> int:
     """Rows of a block of a shard, by its number.
 
-    Few at first, so that small data fill the replicate groups; after every four rounds of dealing
-    blocks to the groups twice as many, since each block has a price of its own. A shard of many
-    moments has large blocks throughout.
+    Few at first; after every 64 blocks twice as many, since each block has a price of its own. A
+    shard of many moments has large blocks throughout.
 
     Examples
     --------
-    >>> [block_rows(Layout(15, 4, 2, 16), number) for number in (0, 63, 64, 128, 10**6)]
+    >>> [block_rows(Layout(15, 4, 2), number) for number in (0, 63, 64, 128, 10**6)]
     [1024, 1024, 2048, 4096, 4096]
     """
     if layout.n_entries >= _MANY_MOMENTS:
         return _LARGEST_BLOCK
-    doublings = number // (_ROUNDS * max(layout.n_groups, _USUAL_GROUPS))
-    return min(_LARGEST_BLOCK, _SMALLEST_BLOCK << min(doublings, 8))
+    return min(_LARGEST_BLOCK, _SMALLEST_BLOCK << min(number // _DOUBLING, 8))
 
 
 class OpenShard:
@@ -74,7 +71,7 @@ class OpenShard:
     executor : HostExecutor
         What sums the blocks, from the first to the last.
     shard_id : bytes
-        16 bytes; the first replicate group follows from them, so that many small shards spread.
+        16 bytes.
     schema : Schema, optional
         How columns became the features that it takes.
     """
@@ -89,10 +86,8 @@ class OpenShard:
         d = layout.n_features
         self.layout, self.executor, self.shard_id = layout, executor, shard_id
         self.schema = schema
-        self.first_group = int.from_bytes(shard_id, "little") % layout.n_groups
         self.sums = MovingSums(layout)
-        self.n_blocks = 0
-        self.n_rows = [0] * layout.n_groups
+        self.n_blocks = self.n_rows = 0
         self.minimum, self.maximum = np.full(d, np.inf), np.full(d, -np.inf)
         self.waiting = np.empty((_LARGEST_BLOCK, d))
         self.waiting_weights = np.empty(_LARGEST_BLOCK)
@@ -114,14 +109,14 @@ class OpenShard:
         """A copy that shares the rows that wait: those that come behind them are not its own."""
         twin = OpenShard.__new__(OpenShard)
         twin.__dict__.update(self.__dict__)
-        for name in ("sums", "n_rows", "minimum", "maximum"):
+        for name in ("sums", "minimum", "maximum"):
             setattr(twin, name, getattr(self, name).copy())
         return twin
 
     @property
     def n_all(self) -> int:
         """Number of rows so far."""
-        return sum(self.n_rows) + self.n_waiting
+        return self.n_rows + self.n_waiting
 
     def snapshot(self) -> Totals:
         """The sums of the rows so far, as if the shard were complete; it stays as it is."""
@@ -155,7 +150,7 @@ class OpenShard:
             part = _as_blocks(rows[start:stop], n_threads)
             w = None if weights is None else weights[start:stop]
             start += self._add_full_blocks(part, w, n_threads, (first_row + start, names))
-        self.sums.digits.gather(0)
+        self.sums.digits.gather()
         n_waiting = self._put(rows[start:], None if weights is None else weights[start:])
         self._check_waiting(n_waiting, (first_row + n_rows - n_waiting, names))
         self.n_waiting = n_waiting
@@ -238,9 +233,8 @@ class OpenShard:
 
     def _blocks_to_a_look(self) -> int:
         """Blocks up to the next look at the mean, or to blocks of another size."""
-        n, rounds = self.n_blocks, _ROUNDS * max(self.layout.n_groups, _USUAL_GROUPS)
-        power = 1 << n.bit_length()
-        return min(power, n - n % _MEAN_CHECK + _MEAN_CHECK, n - n % rounds + rounds) - n
+        n = self.n_blocks
+        return min(1 << n.bit_length(), *(n - n % k + k for k in (_MEAN_CHECK, _DOUBLING))) - n
 
     def _add_block(
         self, block: Float, weights: Float | None, place: tuple[int, Any], is_last: bool = False
@@ -261,24 +255,18 @@ class OpenShard:
         sums = self.executor.sums(blocks, w, self.sums.units())
         if absent is not None:
             sums[:, absent] = 0.0  # they may have left the range of float64
-        group = (self.first_group + self.n_blocks) % self.layout.n_groups
-        self.sums.digits.add(sums, weight_squares(blocks, w), group)
+        self.sums.digits.add(sums, weight_squares(blocks, w))
         self._count(ends[None], len(block), is_last)
 
     def _add_fitting(self, run: Float, weights: Float | None, n_threads: int) -> int:
         """Add the blocks of a run that fit the units, on all threads; returns their number."""
         ends = block_extremes(run, n_threads)
         n = self.sums.n_fitting(ends)
-        groups, units, digits = self.layout.n_groups, self.sums.units(), self.sums.digits
-        needed = self.sums.digits_for(ends[:n], run.shape[1], weights)
-        parts = [slice(0, n)] if groups == 1 else [slice(i, i + 1) for i in range(n)]
-        for part in parts if n else []:
-            group = (self.first_group + self.n_blocks + part.start) % groups
-            w = None if weights is None else weights[part]
-            self.executor.add_blocks(run[part], w, units, digits, group, needed, n_threads)
-            if groups > 1:
-                digits.gather(group)
         if n:
+            units, digits = self.sums.units(), self.sums.digits
+            needed = self.sums.digits_for(ends[:n], run.shape[1], weights)
+            w = None if weights is None else weights[:n]
+            self.executor.add_blocks(run[:n], w, units, digits, needed, n_threads)
             self._count(ends[:n], run.shape[1])
         return n
 
@@ -287,8 +275,7 @@ class OpenShard:
 
         After the last block only constants can tell: the sums are about the mean in the end.
         """
-        for i in range(len(ends)):
-            self.n_rows[(self.first_group + self.n_blocks + i) % self.layout.n_groups] += size
+        self.n_rows += len(ends) * size
         self.n_blocks += len(ends)
         np.minimum(self.minimum, ends[:, 0].min(axis=0), out=self.minimum)
         np.maximum(self.maximum, ends[:, 1].max(axis=0), out=self.maximum)
@@ -310,7 +297,7 @@ class OpenShard:
             shifts=tuple(self.sums.shifts),
             sums=sums,
             weight_squares=self.sums.weight_squares,
-            n_rows=tuple(self.n_rows),
+            n_rows=self.n_rows,
             minimum=self.minimum,
             maximum=self.maximum,
             exact_bounds=True,

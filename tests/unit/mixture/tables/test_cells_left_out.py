@@ -285,5 +285,5 @@ def test_a_level_for_others_does_not_take_cells_of_another_type():
     columns = Column("a"), Column("k", "categorical", ("1", "2", "other"), other="other")
     schema = Schema(columns)
     assert schema.encode({"a": [0.0, 1.0], "k": ["2", "9"]}).shape == (2, 3)
-    with pytest.raises(InputError, match="must hold its levels, '1', '2', 'other'; row 0 is 1"):
+    with pytest.raises(InputError, match="must hold its levels, '1', '2', 'other'; it is 1"):
         schema.encode({"a": [0.0, 1.0], "k": [1, 2]})

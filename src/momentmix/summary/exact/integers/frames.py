@@ -72,7 +72,7 @@ def total(layout: Layout, parts: Sequence[Reframed]) -> Sums:
 
 def _words_needed(layout: Layout, parts: Sequence[Reframed]) -> int:
     """Words that hold the total and all parts; more than there can be where code does not suit."""
-    if code is None or layout.n_groups > 1 or layout.n_entries > _MOST_ENTRIES:
+    if code is None or layout.n_entries > _MOST_ENTRIES:
         return _MOST_WORDS + 1
     degree, most = max(layout.order, layout.squared_order + 2, 6), 0
     for sums, bits, deltas, _ in parts:
@@ -123,11 +123,11 @@ def lines_of(layout: Layout) -> list[list[Int]]:
 
 
 def degrees_of(layout: Layout) -> Int:
-    """Degree of each feature in each sum of a layout without groups, (n_entries, n_features).
+    """Degree of each feature in each sum of a layout, (n_entries, n_features).
 
     Examples
     --------
-    >>> degrees_of(Layout(2, 1, 0, 0).without_high).tolist()
+    >>> degrees_of(Layout(2, 1, 0).without_high).tolist()
     [[0, 0], [1, 0], [0, 1], [2, 0], [0, 2]]
     """
     d, parts = layout.n_features, []

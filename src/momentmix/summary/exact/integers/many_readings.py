@@ -23,7 +23,7 @@ MOST_ENTRIES = 1 << 13  # as in frames.py: tables of more take long to make
 
 
 def readings_of_many(totals: Sequence[Totals], shift: Float, scale: Float) -> Float:
-    """Moments of totals of one layout without replicates, of shape (n, n_entries).
+    """Moments of totals of one layout, of shape (n, n_entries).
 
     The order is that of ``Layout.sections``. NaN where moments are absent or overflow:
     `readings.moments` says which.

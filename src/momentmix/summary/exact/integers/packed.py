@@ -2,7 +2,7 @@
 
 | symbol | name here | shape |
 |---|---|---|
-| S_I·2^Q, T_{j,I}·2^Q, …, in the order of the file | ``words`` | (n_stored, n_words) |
+| S_I·2^Q, T_{j,I}·2^Q, …, in the order of the file | ``words`` | (n_entries, n_words) |
 
 A number is in two's complement, its lowest word first. All sums of a summary have the same number
 of words. Most summaries of small groups are only added, written and read: that takes no Python
@@ -34,14 +34,14 @@ class PackedSums(Sequence[Integers]):
     Parameters
     ----------
     layout : Layout
-    words : array of shape (layout.n_stored, n_words)
+    words : array of shape (layout.n_entries, n_words)
 
     Examples
     --------
-    >>> layout = Layout(2, 1, 0, 0)
-    >>> sums = PackedSums(layout, np.arange(-1, layout.n_stored - 1)[:, None])
+    >>> layout = Layout(2, 1, 0)
+    >>> sums = PackedSums(layout, np.arange(-1, layout.n_entries - 1)[:, None])
     >>> sums[0].tolist(), sums[1].tolist(), sums[-1].tolist()
-    ([[-1]], [[0, 1]], [[10, 11]])
+    ([-1], [0, 1], [10, 11])
     """
 
     def __init__(self, layout: Layout, words: Int) -> None:
@@ -64,18 +64,17 @@ class PackedSums(Sequence[Integers]):
         made = self._made.get(number)
         if made is None:
             section = self.layout.sections[number]
-            made = python_integers(self.words[self.layout.stored_places[number]])
-            made = self._made[number] = made.reshape(section.n_groups, *section.shape)
+            made = python_integers(self.words[section.place]).reshape(section.shape)
+            self._made[number] = made
         return made
 
     def first_sections(self, layout: Layout) -> PackedSums:
         """The sums of a layout that lacks some of the last sections."""
-        return PackedSums(layout, self.words[: layout.n_stored])
+        return PackedSums(layout, self.words[: layout.n_entries])
 
     def some_sections(self, layout: Layout) -> PackedSums:
         """The sums of a layout that lacks some sections."""
-        index, places = self.layout.index, self.layout.stored_places
-        parts = [self.words[places[index[own.kind, own.size]]] for own in layout.sections]
+        parts = [self.words[self.layout.section(s.kind, s.size).place] for s in layout.sections]
         return PackedSums(layout, trimmed(np.concatenate(parts)))
 
     def floats(self) -> Float:
@@ -133,7 +132,7 @@ def spread(data: memoryview, counts: Int, widths: Sequence[int]) -> Int:
 
 def no_sums(layout: Layout) -> PackedSums:
     """Sums of no rows."""
-    return PackedSums(layout, np.zeros((layout.n_stored, 1), dtype=np.int64))
+    return PackedSums(layout, np.zeros((layout.n_entries, 1), dtype=np.int64))
 
 
 def bit_length(words: Int) -> int:
@@ -152,15 +151,14 @@ def trimmed(words: Int) -> Int:
     return words if n_words == words.shape[1] else np.ascontiguousarray(words[:, :n_words])
 
 
-def widths(layout: Layout, words: Int) -> list[int]:
-    """Bytes of the narrowest two's complement that holds all numbers, for each section."""
+def widths(counts: Int, words: Int) -> list[int]:
+    """Bytes of the narrowest two's complement that holds all numbers, so many of each section."""
     if code is not None:
-        found = np.empty(len(layout.sections), dtype=np.int64)
-        code.word_widths(np.ascontiguousarray(words), layout.stored_counts, found)
+        found = np.empty(len(counts), dtype=np.int64)
+        code.word_widths(np.ascontiguousarray(words), counts, found)
         return [*found.tolist()]
     sizes = (words ^ (words[:, -1:] >> 63)).astype("<i8", copy=False).view(np.uint8)
-    starts = [place.start for place in layout.stored_places]
-    largest = np.maximum.reduceat(sizes, starts, axis=0)  # byte by byte
+    largest = np.maximum.reduceat(sizes, np.cumsum(counts) - counts, axis=0)  # byte by byte
     top = np.where(largest != 0, np.arange(sizes.shape[1]), 0).max(axis=1)
     signs = largest[np.arange(len(top)), top] > 127  # the highest bit has no place for the sign
     return [*(top + signs + 1).tolist()]
