@@ -581,7 +581,7 @@ class _Reader:
         if self.unseen is None and not self.refuses:
             features[left_out] = np.nan
             return features, None, None
-        kept = ~left_out[:, self.drops].any(axis=1)
+        kept = np.asarray(~left_out[:, self.drops].any(axis=1))
         if kept.all():
             return features, left_out, None
         left = left_out[kept] if self.unseen is not None and left_out[kept].any() else None
