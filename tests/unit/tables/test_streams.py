@@ -199,7 +199,7 @@ def test_streams_that_end_early(rows, temporary, kind):
     [
         (b"", "standard input is empty"),
         (gzip.compress(b"", mtime=0), "standard input is empty"),
-        (gzip.compress(gzip.compress(b"1\n", mtime=0)), "UTF-16 or binary"),
+        (gzip.compress(gzip.compress(b"1\n", mtime=0), mtime=0), "UTF-16 or binary"),
         (b"a,b\n1,2\n3\n", "standard input, line 3 has 1 field"),
     ],
 )
