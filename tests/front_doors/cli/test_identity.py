@@ -258,16 +258,16 @@ def test_parts_on_a_cluster_get_the_same_names(folder, momentmix, monkeypatch):
     ],
 )
 def test_a_file_that_grows_while_it_is_read(folder, momentmix, monkeypatch, arguments):
-    from momentmix.mixture.tables.rows import TableDensity
+    from momentmix.mixture.density import Density
 
-    method = TableDensity.map_encoded
+    method = Density.map_rows
 
     def growing(self, *rest, **options):
         with open("a.csv", "a") as file:
             file.write("7,8\n")
         return method(self, *rest, **options)
 
-    monkeypatch.setattr(TableDensity, "map_encoded", growing)
+    monkeypatch.setattr(Density, "map_rows", growing)
     done = momentmix(*arguments)
     assert (done.code, "a.csv changed while it was being read" in done.err) == (65, True), done
     assert not list(Path().glob("out.*"))
@@ -345,10 +345,10 @@ def half_done(request, tmp_path, monkeypatch, momentmix):
 
 def changed_in_secret(name, row):
     """Change a file between its samples, and give it the time that it had."""
-    mark, times = mm.open_rows(name).tables[0].mark(), os.stat(name)
+    mark, times = mm.open_rows(name).sources[0].mark(), os.stat(name)
     big_file(name, row)
     os.utime(name, ns=(times.st_atime_ns, times.st_mtime_ns))
-    assert mm.open_rows(name).tables[0].mark() == mark  # or else this test tests nothing
+    assert mm.open_rows(name).sources[0].mark() == mark  # or else this test tests nothing
 
 
 def test_a_file_that_was_changed_in_secret_is_not_resumed(half_done, momentmix):
