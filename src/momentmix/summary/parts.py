@@ -19,12 +19,14 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from momentmix._typing import Array
 from momentmix.digests import Origin, RowDigest, counted_twice
 from momentmix.errors import InputError, ShardError
 from momentmix.summary.summary import MomentSummary, rename_shards
+from momentmix.tables.rows import Rows
 from momentmix.tables.table_rows import Block, TableRows
 
 # Enough rows that opening a shard costs nothing beside summing them; a checkpoint is at most so
@@ -37,6 +39,13 @@ class NewShard(Protocol):
 
     def __call__(self, *, shard_id: str | None = None) -> MomentSummary:
         """An empty summary whose first shard has this id."""
+
+
+def shards_of(rows: Rows, order: int, **options: Any) -> NewShard:
+    """What makes empty summaries of such rows."""
+    names = None if rows.schema else rows.feature_names
+    fixed = {"feature_names": names, "schema": rows.schema, **options}
+    return partial(MomentSummary, rows.n_features, order, **fixed)
 
 
 class PartMark(NamedTuple):

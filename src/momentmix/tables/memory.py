@@ -195,9 +195,10 @@ def rows_for(rows: Any, feature_names: tuple[str, ...] | None) -> NDArray[Any]:
     The columns of a data frame are matched by name (`names_for`); other columns are left out.
     Missing cells are NaN.
     """
+    if hasattr(rows, "columns"):
+        refuse_dask(rows)
     if not is_frame(rows):
         return numbers_of_objects(plain_array(rows))
-    refuse_dask(rows)
     expected = names_for(feature_names, frame_names(rows, feature_names))
     return _frame_rows(rows, expected, "the mixture", others=True)[0]
 
@@ -235,7 +236,7 @@ class MemoryTable(Source):
     ----------
     data : data frame, Arrow table, dict, array or list
     name : str, optional
-        For messages.
+        For messages; without it they tell row and column alone.
     expected : sequence of str, optional
         Names that will be asked for, so that numbers may be names; see `frame_names`.
     """
@@ -254,6 +255,7 @@ class MemoryTable(Source):
             self._columns = [_frame_column(data, i) for i in range(len(frame_labels(data)))]
         else:
             self._columns = _columns_of_array(data)
+        self.is_named = name is not None
         self.name = name or ("the array" if self.column_names is None else "the table")
         self.n_columns = len(self._columns)
         if not self._columns:

@@ -30,6 +30,7 @@ from momentmix.tables.validation import in_range
 
 Missing = Literal["error", "drop", "model"]
 _SPARE = 4  # blocks: those that are read ahead, summed and hashed at a time
+_MOST_BYTES = 1 << 28  # of a block, where a source has an unknown number of rows
 
 
 def check_missing(missing: object) -> None:
@@ -223,7 +224,7 @@ class TableRows(Rows):
     def where(self, table: int, row: int, column: int) -> str:
         """The place of a cell in words; `column` is its place among the columns."""
         source, number = self.sources[table], self.columns[table][column]
-        if isinstance(source, MemoryTable):
+        if isinstance(source, MemoryTable) and not source.is_named:
             return f"{source.where(row)}, {column_label(number, source.column_names)}"
         return f"{source.name}, {source.where(row)}, {source.label(number)}"
 
@@ -378,7 +379,8 @@ class TableRows(Rows):
                 return None
             blocks.append(block.features)
             kept.append(np.ones(block.n_read, dtype=bool) if block.kept is None else block.kept)
-        features = np.concatenate(blocks) if len(blocks) != 1 else blocks[0]
+        none = np.empty((0, self.n_features))
+        features = np.concatenate([none, *blocks]) if len(blocks) != 1 else blocks[0]
         return features, np.concatenate(kept) if self.n_dropped else None
 
     # -- what is read -------------------------------------------------------------------------
@@ -461,7 +463,10 @@ class _Reader:
         self.rows, self.table, self.unseen = rows, table, unseen
         self.source, self.schema = rows.sources[table], rows._encoded_by
         self.own, self.others = rows.columns[table], list(others)
-        self.is_plain = self.schema.is_plain
+        self.is_plain, most = self.schema.is_plain, self.source.n_rows
+        if most is None:
+            most = _MOST_BYTES // (8 * self.schema.n_features)
+        self.block_rows = max(1, min(rows.block_rows, most))
         self.drops = np.array([column.drops for column in self.schema.columns])
         self.refuses = rows.missing == "error"
         if unseen is None:
@@ -489,7 +494,7 @@ class _Reader:
             cells = self.rows.cells(self.table, batch._replace(columns=batch.columns[:n_own]))
             end = batch.first_row + batch.n_rows
             while position < end:
-                room = self.rows.block_rows - self.n_read
+                room = self.block_rows - self.n_read
                 if part_rows is not None:
                     room = min(room, part_rows - position % part_rows)
                 size = min(room, end - position)
@@ -522,8 +527,8 @@ class _Reader:
             return self.rows.where(self.table, first + row, column)
 
         unseen = self.unseen or "error"
-        features, left_out = encode_cells(self.schema.columns, cells, where, unseen, target)
-        if self.source.nulls and not in_range(features, 2.0**53 - 1):
+        _, left_out = encode_cells(self.schema.columns, cells, where, unseen, target)
+        if self.source.nulls:
             self._warn_of_integers(cells, first)
         if left_out is not None:
             self.left_out.append((self.n_read, left_out))
@@ -541,16 +546,13 @@ class _Reader:
         try:
             memory = self.free.pop()
         except IndexError:
-            n_rows = self.rows.block_rows
-            if self.source.n_rows is not None:
-                n_rows = max(1, min(n_rows, self.source.n_rows))
-            memory = np.empty((n_rows, self.schema.n_features))
+            memory = np.empty((self.block_rows, self.schema.n_features))
         return np.asarray(_Lent(memory, self.free))
 
     def _warn_of_integers(self, cells: list[Cells], first_row: int) -> None:
         """Warn once for each column of CSV that holds integers which float64 rounds."""
         for j, own in enumerate(cells):
-            if own.labels is not None or j in self.examined:
+            if own.labels is not None or j in self.examined or in_range(own.values, 2.0**53 - 1):
                 continue
             large = (np.abs(own.values) >= 2**53) & np.isfinite(own.values)
             if large.any():
@@ -579,7 +581,7 @@ class _Reader:
         if self.unseen is None and not self.refuses:
             features[left_out] = np.nan
             return features, None, None
-        kept = ~left_out[:, self.drops].any(axis=1)
+        kept = np.asarray(~left_out[:, self.drops].any(axis=1))
         if kept.all():
             return features, left_out, None
         left = left_out[kept] if self.unseen is not None and left_out[kept].any() else None
