@@ -354,7 +354,7 @@ BAD = [
     (lambda: da.zeros((4, 4))[:, da.zeros(4) == 0], "number of columns must be known"),
     (lambda: da.from_array(ROWS * 1j), "must be real numbers; .* is complex"),
     (lambda: da.from_array(with_value(np.nan), chunks=(10, 2)),
-     "partition 2, row 3, column 1, is missing. Pass missing='drop'"),
+     "partition 2, row 3, column 1 is missing. Pass missing='drop'"),
     (lambda: dd.from_pandas(pd.DataFrame(with_value(-np.inf), columns=list("abcd")), 5),
      "partition 2, row 3, column 'b' is -inf"),
     (lambda: da.from_array(with_value(1e305), chunks=(10, 4)),
@@ -406,10 +406,10 @@ def test_bad_rows_are_refused(make, message):
         (lambda: mmd.predict(mm.DiagonalMixture([1], [[0]], [[1]]), dd.from_pandas(FRAME, 2)),
          InputError, "the 1 columns of the mixture; got 4"),
         (lambda: mmd.predict(TRUTH, da.from_array(with_value(np.nan), chunks=(10, 4))).compute(),
-         InputError, "partition 2, row 3, column 1, is missing"),
+         InputError, "partition 2, row 3, column 1 is missing"),
         (lambda: mmd.predict(
             TRUTH, dd.from_pandas(pd.DataFrame(with_value(np.nan), columns=list("abcd")), 5)
-        ).compute(), InputError, "partition 2, row 3, column 'b', is missing"),
+        ).compute(), InputError, "partition 2, row 3, column 'b' is missing"),
         (lambda: mm.summarize(ARRAY, 2), InputTypeError, "got a Dask collection .Array"),
         (lambda: mm.fit(dd.from_pandas(FRAME, 2), 2), InputTypeError, "got a Dask collection"),
         (lambda: mm.MomentGaussianMixture().fit(ARRAY), InputTypeError, "momentmix.dask.summarize"),
