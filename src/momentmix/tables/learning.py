@@ -8,7 +8,7 @@ decided here: each `Column` holds what becomes of them (``has_missing``, ``drops
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -56,6 +56,8 @@ MOST_LEVELS = 1000  # more are names of rows, not categories
 _MOST_TEXTS = 1 << 20  # of a column whose rare levels are joined
 OTHER = "other"  # the level for all rare ones
 _WITH_LEVELS = (BERNOULLI, CATEGORICAL)
+# Rows with guessed columns, families by number, `missing` and `rare` → what all rows hold.
+Find = Callable[[TableRows, Mapping[int, Any], Missing, float], "list[Found]"]
 
 
 def schema_from(
@@ -108,7 +110,11 @@ def open_data(data: Any, reading: Reading, missing: Missing) -> TableRows:
 
 
 def learn(
-    rows: TableRows, families: Families = None, missing: Missing = "error", rare: float = 0.0
+    rows: TableRows,
+    families: Families = None,
+    missing: Missing = "error",
+    rare: float = 0.0,
+    find: Find | None = None,
 ) -> TableRows:
     """Rows as features, by the families given or guessed, or by a schema.
 
@@ -117,6 +123,8 @@ def learn(
     rows : TableRows
     families, missing, rare
         As for `schema_from`. With missing="error", as the rows were opened.
+    find : callable, optional
+        Finds what all rows hold, where `rows` are the first of them; by default a pass does.
 
     Examples
     --------
@@ -149,7 +157,7 @@ def learn(
     if missing != "model" and all(family == GAUSSIAN for family in asked.values()):
         plain = plain_schema(len(rows.kinds), rows.column_names, missing == "drop")
         return rows.with_schema(plain, notes)
-    found = _found(rows, asked, missing, rare)
+    found = (find or _found)(rows, asked, missing, rare)
     schema = schema_of(found, rows.column_names, asked, missing, rare)
     return rows.with_schema(schema, notes)
 
@@ -290,8 +298,6 @@ def _found(
         raise rows.without_rows()
     for j, known in enumerate(found):
         known.has_cells = known.has_cells or j not in read
-        if known.kind.kind == "bool":
-            known.numbers = np.array([0.0, 1.0])
     return found
 
 
@@ -449,9 +455,7 @@ def _found_levels(
 ) -> tuple[tuple[Level, ...], str | None]:
     """All levels of a column, those of its type or those that occur; and the one for others."""
     if not found.is_text:
-        values = found.numbers.tolist()
-        if found.kind.kind == "bool":
-            values = [bool(value) for value in values]
+        values = [False, True] if found.kind.kind == "bool" else found.numbers.tolist()
         if set(values) <= {0, 1} and family == BERNOULLI:
             return (False, True) if found.kind.kind == "bool" else (0, 1), None
     else:

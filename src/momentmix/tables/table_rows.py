@@ -224,7 +224,7 @@ class TableRows(Rows):
     def where(self, table: int, row: int, column: int) -> str:
         """The place of a cell in words; `column` is its place among the columns."""
         source, number = self.sources[table], self.columns[table][column]
-        if isinstance(source, MemoryTable):
+        if isinstance(source, MemoryTable) and not source.is_named:
             return f"{source.where(row)}, {column_label(number, source.column_names)}"
         return f"{source.name}, {source.where(row)}, {source.label(number)}"
 
@@ -407,17 +407,19 @@ class TableRows(Rows):
         columns = column_keys(self.sources[0], self.columns[0])
         return Fingerprint(tables, tuple(columns), self.policy)
 
-    def shard_id(self, table: int, first_row: int) -> str:
+    def shard_id(self, table: int, first_row: int, others: Sequence[int] = ()) -> str:
         """Name of the shard that starts at a row of a source: mark, columns, policy, place.
 
         All that is known before the rows are read; `summarize_parts` adds a digest of them. Where
-        equal files are different data, also the name of the file.
+        equal files are different data, also the name of the file. `others` are columns that are
+        read beside the features.
         """
         source = self.sources[table]
-        text = [source.mark(), column_keys(source, self.columns[table]), self.policy, first_row]
+        columns = column_keys(source, [*self.columns[table], *others])
+        text = [source.mark(), columns, self.policy, first_row]
         return json.dumps([*text, source.name] if self.by_name else text)
 
-    def origin(self, table: int, *way: object) -> Origin | None:
+    def origin(self, table: int, *way: object, others: Sequence[int] = ()) -> Origin | None:
         """Where shards of a source come from; None where that is not known.
 
         Parameters
@@ -426,14 +428,15 @@ class TableRows(Rows):
             Number of the source.
         *way : object
             How it is cut into shards, beside columns and policy; JSON.
+        others : sequence of int
+            As for `shard_id`.
         """
         found = self.sources[table].contents()
         if found is None:
             return None
         name = self.sources[table].name if self.by_name else None
-        return Origin(
-            json.dumps([found[0], name]), found[1], json.dumps([self.shard_id(table, 0), *way])
-        )
+        place = self.shard_id(table, 0, others)
+        return Origin(json.dumps([found[0], name]), found[1], json.dumps([place, *way]))
 
     def __repr__(self) -> str:
         rows = "unknown" if self.total_rows is None else f"{self.total_rows:,}"
@@ -444,12 +447,12 @@ class TableRows(Rows):
 
 
 def common_kind(sources: Sequence[Source], columns: Sequence[int]) -> Kind:
-    """What a column holds in all sources; an error where it is text in some of them only."""
+    """What a column holds in all sources; an error where it is text or dates in some only."""
     places = [(source.kind(i), source, i) for source, i in zip(sources, columns, strict=True)]
     known = [place for place in places if place[0] != NO_CELL] or places[:1]
     first, source, column = known[0]
     for kind, other, i in known[1:]:
-        if any((kind.kind == what) != (first.kind == what) for what in ("text", "bool")):
+        if any((kind.kind == what) != (first.kind == what) for what in ("text", "bool", "date")):
             raise InputError(
                 f"a column must hold the same in all inputs; {source.label(column)} is "
                 f"{first.type} in {source.name}, and {other.label(i)} is {kind.type} in "
