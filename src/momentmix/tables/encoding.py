@@ -210,7 +210,7 @@ def check_numeric(column: Column, cells: Cells, where: Callable[[int], str]) -> 
     row = int(np.argmax(cells.values >= 0))
     key = "…" if column.name is None else ascii(column.name)
     raise InputTypeError(
-        f"a {column.family} column must hold numbers; {where(row)}, holds {cells.text(row)}. "
+        f"a {column.family} column must hold numbers; {where(row)} holds {cells.text(row)}. "
         f"Convert the column to numbers, or fit with families={{{key}: 'categorical'}}."
     )
 
