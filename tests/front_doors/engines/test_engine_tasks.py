@@ -105,7 +105,7 @@ def test_rows_that_are_refused_and_tables_without_rows():
     gap = pa.table({"x": pa.array([None, 1.0]), "y": [0.5, 2.0]})
     families = mm.schema_from({"x": [0.5, 1.5], "y": [0.5, 2.5]})
     options = OPTIONS | {"families": families}
-    with pytest.raises(InputError, match="table 1, row 0, column 'x' is missing"):
+    with pytest.raises(InputError, match="table 1, row 0, column 'x', is missing"):
         summarize_rows(Listed([TABLES[0], gap]), 2, None, **options)
     for rows in (TABLES[1], gap.slice(0, 1)):
         with pytest.raises(InputError, match="at least one row; all tables are empty"):

@@ -160,7 +160,7 @@ def test_what_fails_each_time_is_an_error_with_its_reason(frame):
 
 
 def test_rows_that_are_refused(frame, spark_session):
-    match = r"partition \d, row \d+, column 'gap' is missing"
+    match = r"partition \d, row \d+, column 'gap', is missing"
     with pytest.raises(InputError, match=match):
         mms.summarize(frame, 2, columns=["a.b", "gap"])
     with pytest.raises(InputError, match=r"has no column 'nothing'; it has 'a.b', 'gap'"):
