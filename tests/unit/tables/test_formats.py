@@ -19,12 +19,13 @@ import pytest
 from momentmix.errors import InputError, MissingDependencyError
 from momentmix.tables import arrow_files, excel, json_lines, source
 from momentmix.tables.arrow_files import ArrowFile, ParquetFile
+from momentmix.tables.dialect import Dialect
 from momentmix.tables.excel import ExcelFile
 from momentmix.tables.json_lines import JsonLinesFile
 from momentmix.tables.npy import NpyFile
 
 NAMES = ["a", "b", "c"]
-NULLS = ("", "NA", "NaN")
+PLAIN = Dialect()
 
 
 def values(table, columns=None, start=0):
@@ -105,7 +106,7 @@ def written(folder, rows, kind):
             stream.write_table(table, max_chunksize=130)
         return ArrowFile(path)
     if kind == "xlsx":
-        return ExcelFile(workbook(path, [NAMES, *rows.tolist()]), NULLS, None)
+        return ExcelFile(workbook(path, [NAMES, *rows.tolist()]), PLAIN)
     packing = kind.removeprefix("jsonl")
     path.write_bytes(PACK.get(packing, bytes)(json_bytes(rows)))
     return JsonLinesFile(path)
@@ -427,8 +428,8 @@ def test_damaged_archives(tmp_path, rows, packing, name):
 # -- workbooks --------------------------------------------------------------------------------
 
 
-def excel_file(folder, sheet, nulls=NULLS, header=None):
-    return ExcelFile(workbook(folder / "x.xlsx", sheet), nulls, header)
+def excel_file(folder, sheet, **options):
+    return ExcelFile(workbook(folder / "x.xlsx", sheet), Dialect(**options))
 
 
 def test_cells_of_a_workbook(tmp_path):
@@ -509,7 +510,7 @@ def test_a_number_or_date_among_others_is_named(tmp_path):
 
 def test_texts_for_missing_cells_of_a_workbook(tmp_path):
     sheet = [["a", "b"], [1, 2], [" -- ", 3], [2**60, "#N/A"]]
-    found = values(excel_file(tmp_path, sheet, nulls=("", "--")))
+    found = values(excel_file(tmp_path, sheet, na_values=("--",)))
     np.testing.assert_array_equal(found, [[1, 2], [np.nan, 3], [2.0**60, np.nan]])
     with pytest.raises(InputError, match=r"'first', cell A3, column 'a': '--' is not a number"):
         excel_file(tmp_path, sheet)
@@ -524,14 +525,14 @@ def test_damaged_workbooks(tmp_path, rows):
     for content in (whole[:middle], flipped, b"", b"a,b\n1,2\n", zipped(b"a\n1\n")):
         path.write_bytes(content)
         with pytest.raises(InputError, match=r"rows.xlsx cannot be read; .*no .xlsx .* Save"):
-            ExcelFile(path, NULLS, None)
+            ExcelFile(path, PLAIN)
 
 
 def test_workbooks_need_openpyxl(tmp_path, monkeypatch):
     (tmp_path / "x.xlsx").write_bytes(b"")
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     with pytest.raises(MissingDependencyError, match=r"needs openpyxl.*momentmix\[excel\]"):
-        ExcelFile(tmp_path / "x.xlsx", NULLS, None)
+        ExcelFile(tmp_path / "x.xlsx", PLAIN)
 
 
 def test_a_wide_file_is_read_a_few_rows_at_a_time():
