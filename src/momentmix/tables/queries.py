@@ -21,7 +21,7 @@ from itertools import chain, islice
 from typing import Any
 
 from momentmix.errors import InputError
-from momentmix.tables.arrow_files import ArrowFile, batch_rows, numbered
+from momentmix.tables.binary_files import ArrowFile, batch_rows, numbered
 from momentmix.tables.copies import LocalCopy
 from momentmix.tables.memory import is_frame
 from momentmix.tables.source import (

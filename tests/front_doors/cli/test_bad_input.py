@@ -86,7 +86,7 @@ BAD_DATA = {
     "cut NPY": (lambda: truncated("good.npy"), "is truncated: shape (400, 3)"),
     "NPY bomb": (
         lambda: text("x.npy", b"\x93NUMPY\x02\0\xff\xff\xff\xff{}\n"),
-        "claims a header of 4294967295 bytes",
+        "header, expected 4294967295 bytes",
     ),
     "unknown": (lambda: text("x.docx", ""), "it reads .npy"),
     "model": (lambda: "good.json", "it reads .npy"),

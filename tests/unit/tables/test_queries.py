@@ -13,7 +13,7 @@ import pyarrow.parquet
 import pytest
 
 from momentmix.errors import InputError
-from momentmix.tables import arrow_files, copies, queries
+from momentmix.tables import binary_files, copies, queries
 from momentmix.tables.queries import query_class
 
 NAMES = ["a", "^b.*$", 'c "quoted"']  # a pattern for polars, and a quote within SQL
@@ -102,7 +102,7 @@ def test_every_source_gives_the_rows_of_the_array(
     tmp_path, temporary, rows, kind, kept, monkeypatch
 ):
     monkeypatch.setattr(queries, "KEPT_BYTES", kept)
-    monkeypatch.setattr(arrow_files, "BATCH_ROWS", 64)
+    monkeypatch.setattr(binary_files, "BATCH_ROWS", 64)
     source = opened(made(tmp_path, table_of(rows), kind))
     source.plan(range(3), once=False)
     assert list(temporary.iterdir()) == []  # nothing runs before the rows are read
