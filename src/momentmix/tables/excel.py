@@ -49,8 +49,7 @@ class ExcelFile(ArrowFileSource):
     def __init__(self, path: str | os.PathLike[str], dialect: Dialect) -> None:
         self._missing, self._header = {*dialect.nulls, *_ERRORS}, dialect.header
         super().__init__(path)
-        if not self._named:
-            self.column_names = None
+        self.column_names = self._names
 
     def _open(self) -> None:
         import pyarrow
@@ -62,7 +61,8 @@ class ExcelFile(ArrowFileSource):
             raise InputError(f"{self.name} is empty; its first sheet holds no cells.")
         self._named = self._has_names([row for _, row in head])
         names = ["" if cell is None else str(cell).strip() for cell in head[0][1]]
-        self._types = [self._type(head[self._named :], i, name) for i, name in enumerate(names)]
+        self.column_names = self._names = tuple(names) if self._named else None
+        self._types = [self._type(head[self._named :], i) for i in range(len(names))]
         types = map(pyarrow.type_for_alias, self._types)
         self.schema = pyarrow.schema(list(zip(names, types, strict=True)))
 
@@ -77,7 +77,7 @@ class ExcelFile(ArrowFileSource):
         has_names, self.header_note = judged(f"the first row of {self.name}", first, others)
         return has_names
 
-    def _type(self, rows: list[Row], column: int, name: str) -> str:
+    def _type(self, rows: list[Row], column: int) -> str:
         """The type of a column: that of most cells; text where no type has more than half.
 
         A few cells of another kind, as "Total" below numbers or dates, are an error: what they are
@@ -90,7 +90,7 @@ class ExcelFile(ArrowFileSource):
         if not odd or 2 * count <= len(cells):
             return "string" if odd else most
         if most != "string" and len(odd) <= max(_FEW, len(cells) // 100):
-            raise self._odd_cell(column, f"column {name!a}", *odd[0], most, "most")
+            raise self._odd_cell(column, *odd[0], most, "most")
         return "double" if most == "double" else "string"
 
     def _cells(self, rows: list[Row], column: int) -> Iterator[tuple[int, Any]]:
@@ -101,12 +101,10 @@ class ExcelFile(ArrowFileSource):
                 cell = cell.strip()
             yield number, None if cell in self._missing else cell
 
-    def _odd_cell(
-        self, column: int, label: str, number: int, cell: Any, type_: str, others: str
-    ) -> InputError:
+    def _odd_cell(self, column: int, row: int, cell: Any, type_: str, others: str) -> InputError:
         """The error for a cell of another type than others of its column."""
         return InputError(
-            f"{self._place(column, number)}, {label}: {str(cell)[:60]!a} is not "
+            f"{self._place(column, row)}, {self.label(column)}: {str(cell)[:60]!a} is not "
             f"{_TYPES[type_][0]} as in {others} rows. Remove the row if it holds totals or "
             "remarks; else repair the cell, name its text in na_values (--na-values) if it stands "
             "for a missing one, or format the whole column as text."
@@ -176,8 +174,7 @@ class ExcelFile(ArrowFileSource):
             )
         for number, cell in self._cells(rows, column):
             if cell is not None and not isinstance(cell, allowed):
-                others = "the rows before, or most"
-                raise self._odd_cell(column, self.label(column), number, cell, type_, others)
+                raise self._odd_cell(column, number, cell, type_, "the rows before, or most")
             converted.append(None if cell is None else convert(cell))
         return pyarrow.array(converted, pyarrow.type_for_alias(type_))
 

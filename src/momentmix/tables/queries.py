@@ -1,18 +1,14 @@
 """Sources of Arrow data that are no data frames: queries, datasets and streams of batches.
 
 A query (a polars LazyFrame, a DuckDB relation) runs once, for the columns that are read; what it
-gives is kept from then on, because another run could give the rows in another order. So is a stream
-of batches, which can be read once only. Where one pass is all (`Source.plan`), the rows are worked
-on as they come, and none are kept. A dataset is scanned in each pass: its order is that of its
-files.
-
-No library is imported; sources are recognized by their classes.
+gives is kept, because another run could give the rows in another order. So is a stream of batches,
+which can be read once only. Where one pass is all (`Source.plan`), no rows are kept. A dataset is
+scanned in each pass: its order is that of its files. No library is imported for a test of classes.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 import sys
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
@@ -113,8 +109,8 @@ class _Query(_Dataset):
 
         run, self._run = self._run, None
         if run is None or not {*columns} <= {*run.columns}:
-            chosen = range(self.n_columns) if self._gives_all else {*columns, *self._planned}
-            given = sorted(chosen)
+            every = range(self.n_columns)
+            given = sorted(every if self._gives_all else {*columns, *self._planned})
             schema = pyarrow.schema([self.schema.field(i) for i in given])
             run = _Run(given, schema, self._begin(given))
         if run.is_live and not self._is_once:
@@ -150,24 +146,21 @@ class _Run:
         """Take all batches: the first into memory, the others into a temporary file."""
         from pyarrow import ipc
 
-        batches, self._memory, n_bytes = chain(self._memory, self._rest), [], 0
+        batches, self._memory, left = chain(self._memory, self._rest), [], KEPT_BYTES
         with closing(self):
             for batch in batches:
-                n_bytes += batch.get_total_buffer_size()
-                if n_bytes > KEPT_BYTES:
-                    break
-                self._memory.append(batch)
-            else:
-                return
-            copy = LocalCopy(name, ".arrow")
-            # In the stream format each batch may have its own dictionaries.
-            with copy.filling(), ipc.new_stream(os.fspath(copy), self._schema) as writer:
-                for rest in chain([batch], batches):
-                    writer.write_batch(rest)
-        self._file = ArrowFile(copy)
+                left -= batch.get_total_buffer_size()
+                if left >= 0:
+                    self._memory.append(batch)
+                    continue
+                copy = LocalCopy(name, ".arrow")
+                # In the stream format each batch may have its own dictionaries.
+                with copy.filling() as path, ipc.new_stream(path, self._schema) as writer:
+                    for rest in chain([batch], batches):
+                        writer.write_batch(rest)
+                self._file = ArrowFile(copy)
 
     def head(self, columns: Columns) -> Batch | None:
-        """The first batch; None if there are no rows."""
         batches = self._chosen(self._memory, columns) if self.is_live else self.batches(columns)
         return next(batches, None)
 

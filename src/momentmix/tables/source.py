@@ -25,7 +25,6 @@ _SAMPLES, _SAMPLE_BYTES = 16, 1 << 16
 _MOST_PACKED = 1000  # bytes that a byte of a file holds: lengths beyond are damaged
 _DAMAGE = (UnicodeError, SystemError, OverflowError)  # what pyarrow raises besides its own errors
 
-
 Columns = Sequence[int]  # by number
 
 
@@ -199,7 +198,8 @@ class Held(Source):
     def __init__(self, source: Source, columns: Columns, as_text: Columns) -> None:
         self.source, self._columns, self._as_text = source, list(columns), as_text
         self._batches: list[Batch] = []
-        for name in _OF_HELD:
+        same = ("name", "column_names", "n_columns", "n_rows", "is_text", "nulls")
+        for name in (*same, "kind", "where", "large_integer", "contents", "stamp"):
             setattr(self, name, getattr(source, name))
 
     def read(self, n_bytes: float) -> int:
@@ -222,12 +222,6 @@ class Held(Source):
     def mark(self) -> str:
         """That of the source."""
         return self.source.mark()
-
-
-_OF_HELD = (
-    *("name", "column_names", "n_columns", "n_rows", "is_text", "nulls"),
-    *("kind", "where", "large_integer", "contents", "stamp"),
-)
 
 
 # -- what pyarrow reads -----------------------------------------------------------------------
@@ -326,16 +320,9 @@ def refuse_damage(
     size: Callable[[], float] = lambda: math.inf,
     others: tuple[type[Exception], ...] = (),
 ) -> Iterator[None]:
-    """Turn what pyarrow raises at bytes that it cannot read into another error.
+    """Turn what pyarrow raises at bytes that it cannot read, and other errors, into a `refusal`.
 
-    Parameters
-    ----------
-    refusal : callable
-        Reason that pyarrow gives, in a line → the error.
-    size : callable
-        Gives the number of bytes of the file, which cannot hold 1000 times as many.
-    others : tuple of exceptions
-        What else is turned.
+    That is made from the reason in a line. Memory that a file of this `size` needs is no damage.
     """
     import pyarrow
 
