@@ -9,8 +9,8 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from io import BytesIO
-from typing import Any, BinaryIO
+from io import BytesIO, FileIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -181,7 +181,7 @@ class NpyFile(FileSource):
         C order: who puts columns side by side finds it as their ``base``.
         """
         step = batch_rows(self.n_columns)
-        with self.path.open("rb") as file:
+        with self.path.open("rb", buffering=0) as file:
             for first in range(start, self.n_rows, step):
                 n_rows = min(step, self.n_rows - first)
                 if self._is_fortran:
@@ -194,14 +194,17 @@ class NpyFile(FileSource):
                     arrays = [block[:, j] for j in range(len(columns))]
                 yield Batch(first, n_rows, arrays)
 
-    def _values(self, file: BinaryIO, place: int, *shape: int) -> NDArray[Any]:
+    def _values(self, file: FileIO, place: int, *shape: int) -> NDArray[Any]:
         """Consecutive values from a place in the array that the file holds."""
         values = np.empty(shape, self._dtype)
+        left = values.reshape(-1).view(np.uint8).data
         file.seek(self._offset + place * self._dtype.itemsize)
-        left = values.nbytes - file.readinto(values)
-        if left:
-            raise InputError(
-                f"{self.name} is truncated: it ended while it was being read, {left} bytes before "
-                "the next rows did. Copy it again."
-            )
+        while left:
+            n_read = file.readinto(left)
+            if not n_read:
+                raise InputError(
+                    f"{self.name} is truncated: it ended while it was being read, {len(left)} "
+                    "bytes before the next rows did. Copy it again."
+                )
+            left = left[n_read:]
         return values

@@ -83,7 +83,7 @@ def copied_stream(stream: Any) -> LocalCopy:
 
     Text stays compressed; the other formats are unpacked.
     """
-    head = bytearray()
+    head = b""
     while len(head) < _HEAD and (data := stream.read(_HEAD - len(head))):
         if not isinstance(data, bytes | bytearray):
             raise InputTypeError(

@@ -3,7 +3,7 @@
 A query (a polars LazyFrame, a DuckDB relation) runs once, for the columns that are read; what it
 gives is kept, because another run could give the rows in another order. So is a stream of batches,
 which can be read once only. Where one pass is all (`Source.plan`), no rows are kept. A dataset is
-scanned in each pass: its order is that of its files. No library is imported for a test of classes.
+scanned in each pass: its order is that of its files. No library is imported to recognize them.
 """
 
 from __future__ import annotations

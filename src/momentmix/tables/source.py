@@ -35,17 +35,8 @@ class Kind(NamedTuple):
     type: str
     order: str = ""  # "declared" or "ordered" where the type has levels of its own
 
-    @property
-    def is_usable(self) -> bool:
-        """Whether the column can be a feature."""
-        return self.kind in ("number", "bool", "mixed", "text")
 
-    @property
-    def is_numeric(self) -> bool:
-        """Whether the column holds numbers, or true and false."""
-        return self.kind in ("number", "bool", "mixed")
-
-
+NUMERIC = ("number", "bool", "mixed")  # kinds of columns that can be features, beside text
 NUMBER = Kind("number", "number")
 NO_CELL = Kind("number", "empty")  # no cell was seen that is not missing
 
@@ -301,7 +292,8 @@ def is_text_type(type_: Any) -> bool:
     """Whether an Arrow type is text."""
     from pyarrow import types
 
-    return types.is_string(type_) or types.is_large_string(type_) or types.is_string_view(type_)
+    is_text = types.is_string, types.is_large_string, types.is_string_view
+    return any(test(type_) for test in is_text)
 
 
 def checked(data: Any) -> Any:
