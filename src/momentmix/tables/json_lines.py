@@ -16,7 +16,7 @@ import numpy as np
 
 from momentmix.digests import TextDigest
 from momentmix.errors import InputError
-from momentmix.tables.arrow_files import numbered
+from momentmix.tables.binary_files import numbered
 from momentmix.tables.compression import Unpacked, split_packing
 from momentmix.tables.source import ArrowFileSource, Batch, arrow_kind, checked
 

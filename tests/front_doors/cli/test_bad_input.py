@@ -86,7 +86,7 @@ BAD_DATA = {
     "cut NPY": (lambda: truncated("good.npy"), "is truncated: shape (400, 3)"),
     "NPY bomb": (
         lambda: text("x.npy", b"\x93NUMPY\x02\0\xff\xff\xff\xff{}\n"),
-        "claims a header of 4294967295 bytes",
+        "header, expected 4294967295 bytes",
     ),
     "unknown": (lambda: text("x.docx", ""), "it reads .npy"),
     "model": (lambda: "good.json", "it reads .npy"),
@@ -378,7 +378,7 @@ def test_a_lack_of_memory_while_a_file_is_read_does_not_accuse_the_file(
     folder, momentmix, monkeypatch
 ):
     fail = raising(pa.ArrowMemoryError("malloc of size 64 failed"))
-    monkeypatch.setattr("momentmix.tables.arrow_files.ParquetFile._open", fail)
+    monkeypatch.setattr("momentmix.tables.binary_files.ParquetFile._open", fail)
     done = momentmix("summarize", "good.parquet", "-o", "x.mms")
     assert (done.code, "damaged" in done.err, "malloc" in done.err) == (74, False, True)
     monkeypatch.setattr("numpy.lib.format.read_magic", raising(MemoryError()))
