@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from momentmix.digests import TextDigest
 from momentmix.errors import InputError
-from momentmix.tables.compression import Unpacked, split_packing
+from momentmix.tables.compression import open_bytes, split_packing
 from momentmix.tables.csv_header import above_fractions, alone_is_quoted, is_row, judged
 from momentmix.tables.dialect import FALSE, TRUE, Dialect, kinds_of
 from momentmix.tables.source import BATCH_ROWS, Batch, FileSource, Kind
@@ -46,11 +46,11 @@ class CsvFile(FileSource):
 
     def __init__(self, path: str | os.PathLike[str], dialect: Dialect) -> None:
         super().__init__(path)
-        stem, self._packing = split_packing(self.path.name)
+        stem, _ = split_packing(self.path.name)
         self.dialect = dialect.separated_by("\t" if stem.endswith(".tsv") else ",")
         self.nulls, self.delimiter = self.dialect.nulls, str(self.dialect.delimiter)
         self._careful = dialect.thousands is not None  # whether numbers are read as text
-        with self.open_text() as file:
+        with open_bytes(self.path, self.name) as file:
             head = file.read(1024)
         if head[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in head:
             raise InputError(
@@ -71,12 +71,6 @@ class CsvFile(FileSource):
         else:
             self.header_bytes = first.encode()
         self._kinds = kinds_of(rows, self.n_columns, self.dialect)
-
-    def open_text(self) -> Any:
-        """The bytes of the text."""
-        if self._packing:
-            return Unpacked(self.path, self._packing, self.name)
-        return self.path.open("rb")
 
     def kind(self, column: int) -> Kind:
         """What a column holds, from its first cells."""
@@ -262,7 +256,7 @@ class CsvFile(FileSource):
         """
         record: list[str] = []
         with io.TextIOWrapper(
-            self.open_text(), "utf-8-sig", errors="surrogateescape", newline=""
+            open_bytes(self.path, self.name), "utf-8-sig", errors="surrogateescape", newline=""
         ) as text:
             reader, before = csv.reader(self._lines(text, record), delimiter=self.delimiter), 0
             try:
@@ -395,7 +389,7 @@ class _Rows(io.RawIOBase):
         pattern = re.compile(rb"[\r\n][ \t]*%b[ \t]*[\r\n]" % re.escape(again))
         skipped, carried, looked_at, mark = len(source.header_bytes), b"", b"\n", b"\xef\xbb\xbf"
         yield b"\n"  # a mark in the first field is not that of the file, which pyarrow would skip
-        with source.open_text() as file:
+        with open_bytes(source.path, source.name) as file:
             while data := file.read(size):
                 data, mark = carried + data.removeprefix(mark), b""
                 carried = b"\r" if data.endswith(b"\r") else b""
