@@ -21,15 +21,7 @@ from typing import Any
 from momentmix.digests import TextDigest
 from momentmix.errors import InputError
 from momentmix.tables.compression import open_bytes, split_packing
-from momentmix.tables.dialect import (
-    FALSE,
-    TRUE,
-    Dialect,
-    above_fractions,
-    is_row,
-    judged,
-    kinds_of,
-)
+from momentmix.tables.dialect import FALSE, TRUE, Dialect, are_fractions, is_row, judged, kinds_of
 from momentmix.tables.source import BATCH_ROWS, Batch, FileSource, Kind
 
 BLOCK = 1 << 22  # bytes read at a time: enough for a fast parser, few beside the memory
@@ -96,7 +88,7 @@ class CsvFile(FileSource):
         """Take the first line for names or for a row; know what the columns hold."""
         names, header = self.first_line, self.dialect.header
         self._kinds = kinds_of(rows, self.n_columns, self.dialect)
-        plain, *others = ([self._plain(cell) for cell in cells] for cells in (names, *rows))
+        plain, *others = (self.dialect.plain_row(cells) for cells in (names, *rows))
         has_text = any(self.dialect.number(name) is None for name in names)
         if header is None and not has_text:
             quoted = _alone_is_quoted(first.strip(), texts, self.delimiter)
@@ -113,13 +105,8 @@ class CsvFile(FileSource):
             self._kinds = kinds_of([names, *rows], self.n_columns, self.dialect)
             return
         self.column_names, self.header_bytes = names, first.encode()
-        if has_text or above_fractions(others):  # rows of whole numbers may be equal to names
+        if has_text or are_fractions(others):  # rows of whole numbers may be equal to names
             self.repeated = first.strip().encode()
-
-    def _plain(self, cell: str) -> str:
-        """A number without marks between thousands; nothing where a cell is missing."""
-        text = self.dialect.plain(cell)
-        return "" if text in self.nulls else text
 
     def kind(self, column: int) -> Kind:
         """What a column holds, from its first cells."""
@@ -213,16 +200,9 @@ class CsvFile(FileSource):
         """The line of a row in words; the file is read up to it."""
         return f"line {self._row(row)[0]}"
 
-    def field(self, row: int, column: int) -> str:
-        """A field as it is written; the file is read up to it."""
-        return self._row(row)[1][column]
-
     def large_integer(self, row: int, column: int) -> int | None:
-        """The size of the integer in a field; None where it has a point or an exponent.
-
-        "1e17" is not meant to the last digit.
-        """
-        text = self.dialect.plain(self.field(row, column).strip()).lstrip("+-0")
+        """The size of the integer in a field; None for "1e17", not meant to the last digit."""
+        text = self.dialect.plain(self._row(row)[1][column].strip()).lstrip("+-0")
         return int(text) if text.isascii() and text.isdigit() else None
 
     def _row(self, row: int) -> Record:
@@ -292,18 +272,15 @@ class CsvFile(FileSource):
     def _problem(self, field: str, kind: str, column: int) -> str:
         """What is wrong with a field, and the cure; "" if nothing is."""
         text, key = field.strip(), column if self.column_names is None else self.first_line[column]
-        if kind == "text":
-            is_bad = _BAD_BYTE.search(field)
-            return " is not UTF-8; convert it: iconv -t utf-8." if is_bad else ""
-        if kind == "bool":
-            if text in (*TRUE, *FALSE, *self.nulls):
-                return ""
+        if kind == "text" and _BAD_BYTE.search(field):
+            return " is not UTF-8; convert it: iconv -t utf-8."
+        if kind == "bool" and text not in (*TRUE, *FALSE, *self.nulls):
             return (
                 f": {text[:60]!a} is no level of the column, which has 'false', 'true'. Correct "
                 f"the cell, or list the levels as text: families={{{key!a}: ['false', 'true', …]}} "
                 "(--families)."
             )
-        if self.dialect.number(text) is not None:
+        if kind != "number" or self.dialect.number(text) is not None:
             return ""
         cures = self.dialect.cures(text)
         cure = " ".join(f"{'If it' if len(cures) > 1 else 'It'} {cure}." for cure in cures) or (

@@ -79,10 +79,7 @@ class Dialect:
 
     @cached_property
     def _grouped(self) -> str:
-        """Pattern, for Python and pyarrow, of a number with marks between groups of two or three.
-
-        Hundreds of thousands are a group in India; the last one has three digits.
-        """
+        """Pattern, for Python and pyarrow, of a number with marks; in India also by hundreds."""
         mark, point = re.escape(self.thousands or ""), re.escape(self.decimal)
         groups = f"[0-9]{{1,3}}(?:{mark}[0-9]{{2,3}})*{mark}[0-9]{{3}}"
         return f"^[+-]?{groups}(?:{point}[0-9]*)?(?:[eE][+-]?[0-9]+)?$"
@@ -99,6 +96,10 @@ class Dialect:
         if self.thousands is not None and re.match(self._grouped, text):
             return text.replace(self.thousands, "")
         return text
+
+    def plain_row(self, cells: Iterable[str]) -> list[str]:
+        """Cells without such marks; nothing where one is missing."""
+        return ["" if text in self.nulls else text for text in map(self.plain, cells)]
 
     def number(self, text: str) -> float | None:
         """The number a field holds, NaN where it is missing, None where it is something else."""
@@ -201,13 +202,7 @@ def _kind(cells: Iterable[str], dialect: Dialect) -> Kind:
 
 
 def are_dates(texts: Iterable[str]) -> bool:
-    """Whether all texts look like dates, with or without a time.
-
-    Examples
-    --------
-    >>> are_dates(["2024-02-29", "1.3.2024 08:15"]), are_dates(["2024-02-29", "soon"])
-    (True, False)
-    """
+    """Whether all texts look like dates, with or without a time."""
     return all(_DATE.fullmatch(text) for text in texts)
 
 
@@ -232,7 +227,7 @@ def judged(
     # Many rows are equal to the first line, or there are too few cells to tell.
     usual = cells.count(names) > _FREQUENT * len(cells) or (len(cells) == 1 and len(names) == 2)
     whole = all(map(_WHOLE.fullmatch, names)) and len({*names}) == len(names)
-    is_header = quoted or (whole and above_fractions(cells)) or (counts and not usual)
+    is_header = quoted or (whole and are_fractions(cells)) or (counts and not usual)
     if not is_header and not counts:
         return False, None
     listed = ", ".join(map(ascii, first[:_LISTED])) + (", …" if len(first) > _LISTED else "")
@@ -243,7 +238,7 @@ def judged(
     )
 
 
-def above_fractions(rows: Sequence[Sequence[str]]) -> bool:
+def are_fractions(rows: Sequence[Sequence[str]]) -> bool:
     """Whether a row of whole numbers only would be rare among rows like these."""
     shares = []
     for column in zip(*rows, strict=True):
