@@ -17,8 +17,7 @@ from itertools import islice, takewhile
 from typing import Any
 
 from momentmix.errors import InputError, needed
-from momentmix.tables.csv_header import judged
-from momentmix.tables.dialect import Dialect
+from momentmix.tables.dialect import Dialect, judged
 from momentmix.tables.source import ArrowFileSource, Batch, Columns
 
 _ROWS = 4096  # read at a time
