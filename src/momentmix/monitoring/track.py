@@ -26,11 +26,10 @@ from momentmix.monitoring.group_means import group_means
 from momentmix.monitoring.shares.fixed_means import Components, FixedMeans
 from momentmix.monitoring.shares.found_groups import FoundGroups
 from momentmix.monitoring.shares.group_moments import Groups
-from momentmix.monitoring.shares.group_weights import check_fit
 from momentmix.monitoring.shares.means.own_means import OwnMeans
+from momentmix.monitoring.shares.moved_columns import MovedColumns, Unexplained
 from momentmix.monitoring.shares.shrinkage import Prior, shrink
 from momentmix.monitoring.shares.tracked_model import TrackedModel
-from momentmix.monitoring.shares.unseen import Unexplained, Unseen
 from momentmix.monitoring.track_words import looks_ordered
 from momentmix.monitoring.tracking import Tracking
 from momentmix.parallel import few_threads
@@ -38,7 +37,6 @@ from momentmix.progress import check_asked, step
 from momentmix.summary.summary import MomentSummary
 from momentmix.wording import plural
 
-_FAR = 1e15  # a statistic beyond is that of values in other units, or of wild rows
 _ASSUMED_ROWS = 10_000  # of a mixture alone
 _SMALL = True  # matrices of at most 170 moments, on which BLAS threads mostly wait for each other
 _MOST_EXPLAINED = 200  # groups that do not fit, of which it is said where
@@ -140,7 +138,7 @@ def track(
         groups.key_names, groups.keys, n_rows, tables.weights, tables.low, tables.high,
         p_values, fits, np.array([own.test.effect_size for own in found.found]),
         profile_names, float(level), bool(is_ordered), tables.errors, _notes(found, left_out),
-        _explained(found, components, fits, profile_names), law, tracked.mixture,
+        _explained(found, components, fits), law, tracked.mixture,
         group_means(components, z) if isinstance(components, OwnMeans) else None,
     )  # fmt: skip
 
@@ -207,24 +205,16 @@ def _shrink(groups: FoundGroups, components: Components, z: float) -> Prior | No
 
 @few_threads(_SMALL)
 def _explained(
-    groups: FoundGroups, components: Components, fits: Any, names: tuple[str, ...]
+    groups: FoundGroups, components: Components, fits: Any
 ) -> dict[tuple[Any, ...], Unexplained]:
     """What the components do not explain in groups that they do not fit."""
-    answers = dict[tuple[Any, ...], Unexplained]()
-    if fits.all():
-        return answers
-    unseen = Unseen(groups.tracked.mixture, groups.model, groups.schema, names)
+    answers, moved = dict[tuple[Any, ...], Unexplained](), None
     for own, key, is_fit in zip(groups.found, groups.groups.keys, fits, strict=True):
         if is_fit or own.weights is None or len(answers) >= _MOST_EXPLAINED:
             continue
+        moved = moved or MovedColumns(groups.tracked.mixture, groups.schema)
         near, moments = components.nearest(own)
-        test = check_fit(near, moments, own.n, own.weights.weights, None)
-        excess = max(test.statistic - test.degrees_of_freedom, 1.0)
-        answers[key] = (
-            unseen.explain(near, moments, own.n, own.weights.weights, excess)
-            if excess < _FAR
-            else unseen.far(near, moments)
-        )
+        answers[key] = moved.find(near, moments, own.n, own.weights.weights, own.test)
     return answers
 
 

@@ -1,4 +1,4 @@
-"""Shares over groups in sentences: what rose, what fell, what differs, what no component has.
+"""Shares over groups in sentences: what rose, what fell, what differs, what does not fit.
 
 A trend is the slope of a weighted regression of the share on the place of the group in its order.
 Its standard error is that of the residuals where they scatter more than the shares' own errors. In
@@ -21,7 +21,7 @@ from momentmix._typing import Float
 from momentmix.fitting.inference.standard_errors import normal_quantile
 from momentmix.monitoring.shares.group_moments import key_text
 from momentmix.monitoring.tracking import Tracking
-from momentmix.monitoring.tracking_text import described, group_label, misfits, new_share
+from momentmix.monitoring.tracking_text import group_label, misfits
 from momentmix.wording import percent, short_number
 
 SAID = 0.05  # p-value, corrected
@@ -176,15 +176,9 @@ def _misfits(tracking: Tracking) -> list[str]:
         )
     for g in bad[:_MOST_SAID]:
         key = tracking.keys[g]
-        extra, label = tracking.unexplained.get(key), group_label(tracking, key)
-        if extra is None:
-            texts.append(f"in {label} the components do not fit")
-        elif extra.kind == "new rows":
-            what = "rows appeared" if tracking.is_ordered else "there are rows"
-            share = new_share(extra)
-            texts.append(f"in {label} {what} that no component has, {share}: {extra.text}")
-        else:
-            texts.append(f"in {label} {described(extra)}")
+        extra = tracking.unexplained.get(key)
+        text = "the components do not fit" if extra is None else extra.text
+        texts.append(f"in {group_label(tracking, key)} {text}")
     if len(bad) > _MOST_SAID:
         texts.append(f"in {len(bad) - _MOST_SAID} more groups the components do not fit")
     return texts

@@ -14,9 +14,9 @@ from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameter_table import need_pandas
 from momentmix.monitoring.group_means import GroupMeans
 from momentmix.monitoring.shares.group_moments import key_text
+from momentmix.monitoring.shares.moved_columns import Unexplained
 from momentmix.monitoring.shares.shrinkage import Prior
-from momentmix.monitoring.shares.unseen import Unexplained
-from momentmix.monitoring.tracking_text import described, tracking_html, tracking_lines
+from momentmix.monitoring.tracking_text import tracking_html, tracking_lines
 from momentmix.strict_json import plain
 from momentmix.wording import cut_lines, plural
 
@@ -50,7 +50,7 @@ class Tracking:
     notes : dict
         What is to be said of single groups, by key.
     unexplained : dict
-        What the components do not explain in groups that they do not fit, by key.
+        Columns that moved in groups that the components do not fit, and the direction, by key.
     prior : Prior or None
         The law of the groups that the weights were shrunken to.
     is_ordered : bool
@@ -158,7 +158,7 @@ class Tracking:
         """What is to be said of one group; empty where there is nothing."""
         parts = [self.notes[key]] if key in self.notes else []
         if key in self.unexplained:
-            parts.append(described(self.unexplained[key]))
+            parts.append(self.unexplained[key].text)
         return "; ".join(parts)
 
     def to_dict(self) -> dict[str, Any]:

@@ -13,7 +13,6 @@ import numpy as np
 from momentmix.errors import printable
 from momentmix.html.notebook import Markup, bar, box, bullets, paragraph, plain_table, tag
 from momentmix.monitoring.shares.group_moments import key_text
-from momentmix.monitoring.shares.unseen import Unexplained
 from momentmix.wording import cut, percent, plural
 
 if TYPE_CHECKING:
@@ -79,19 +78,6 @@ def group_label(tracking: Tracking, key: tuple[Any, ...]) -> str:
         text, name = key_text(key), tracking.key_names[0]
         return f"{name} {text}"
     return key_text(key)
-
-
-def described(extra: Unexplained) -> str:
-    """What components do not explain, as a note."""
-    if extra.kind == "new rows":
-        return f"{new_share(extra)} of rows that no component has: {extra.text}"
-    return extra.text
-
-
-def new_share(extra: Unexplained) -> str:
-    """The share of rows that no component has, with its interval."""
-    ends = f" ({_short(extra.low)}–{_short(extra.high)})" if np.isfinite(extra.low) else ""
-    return f"about {percent(extra.share)}{ends}"
 
 
 # -- cells ------------------------------------------------------------------------------------

@@ -447,34 +447,6 @@ def test_means_of_columns_with_missing_cells_differ_between_groups(holes):
     np.testing.assert_array_equal(moved.blocks[0].seen, holes.blocks[0].seen)
 
 
-@pytest.mark.parametrize("means", ["fixed", "group"])
-def test_moves_are_told_from_new_rows_where_cells_are_missing(holes, means):
-    moves = np.zeros((2, 3))
-    cube = {f"as before {g}": with_missing(moves, 2000, g) for g in range(3)}
-    moves[1, 0] = 15.0
-    cube["moved"] = with_missing(moves, 3000, 8)
-    cube["holes"] = with_missing(np.zeros((2, 3)), 3000, 9, (0.6, 0.6))
-    new = with_missing(np.zeros((2, 3)), 3000, 10)
-    rng = np.random.default_rng(1)
-    for name, center in (("a", 100.0), ("b", 9.0), ("c", 14.0)):
-        drawn = rng.normal(center, 1.0, 3000)
-        new[name] = np.where(np.arange(3000) < 450, drawn, new[name])
-    cube["new"] = new
-    cube = {key: mm.summarize(table, families=holes.schema, missing="model")
-            for key, table in cube.items()}  # fmt: skip
-    found = mm.track(holes, cube, means=means, model_rows=inf).unexplained
-    kinds = {key: own.kind for (key,), own in found.items()}
-    assert kinds["holes"] == "missing"
-    assert kinds["new"] == "new rows"
-    text = found[("holes",)].text
-    assert text.startswith("cells of a of component 1")
-    assert text.endswith("are missing more often than in the model")
-    if means == "fixed":
-        assert kinds["moved"] == "moved"
-        assert found[("moved",)].text.startswith("a of component 1")
-        assert "is higher than in the model, by about 15" in found[("moved",)].text
-
-
 # -- one column -------------------------------------------------------------------------------
 
 
@@ -499,15 +471,3 @@ def test_variances_between_groups_are_those_of_each_component():
     found = find_spreads(sets, [0], groups).spreads
     np.testing.assert_allclose(found.excess[:, 0], between / (within + between), atol=0.02)
     assert (np.sqrt((found.root**2).sum(axis=1)) < 0.02).all()
-
-
-def test_with_one_column_new_rows_are_told_from_a_component_that_moved():
-    model = mm.DiagonalMixture([0.6, 0.4], [[0.0], [5.0]], [[1.0], [1.0]])
-    rows = model.sample(3000, random_state=0)[0]
-    new, moved = rows.copy(), mm.DiagonalMixture([0.6, 0.4], [[0.0], [5.8]], np.ones((2, 1)))
-    new[:400] = np.random.default_rng(0).normal(9.0, 0.7, (400, 1))
-    cube = {"new": mm.summarize(new), "moved": mm.summarize(moved.sample(3000, random_state=1)[0])}
-    found = mm.track(model, cube, model_rows=inf).unexplained
-    assert found[("new",)].kind == "new rows"
-    assert found[("new",)].low < 400 / 3000 < found[("new",)].high
-    assert found[("moved",)].kind == "moved"

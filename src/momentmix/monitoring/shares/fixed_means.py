@@ -74,7 +74,7 @@ class FixedMeans:
     def nearest(self, own: FoundGroup) -> tuple[FixedComponents, Float]:
         """The components that describe a group, and its moments that tell what does not fit."""
         assert own.every is not None
-        return self.sets.of(own.highest), own.every
+        return self.sets.of(own.degree), own.moments
 
 
 def _part(sets: ComponentSets, own: FoundGroup) -> Part | None:
