@@ -333,33 +333,31 @@ def test_the_whole_is_the_prior_of_small_groups():
     assert mm.track(MODEL, {0: cube[0]}, prior="whole").prior is None  # nothing to learn it from
 
 
-@pytest.mark.parametrize("means", ["fixed", "group"])
-def test_a_group_of_values_that_overflow_takes_nothing_from_the_others(means):
+def test_a_group_of_values_that_overflow_takes_nothing_from_the_others():
     cube = {g: summary(rows_of([0.6, 0.25, 0.15], 500, g)) for g in (1, 2, 3)}
     far = {0: summary(rows_of([0.6, 0.25, 0.15], 500, 0) * 1e200)}
-    alone = mm.track(MODEL, cube, means=means, model_rows=np.int64(2000))
-    found = mm.track(MODEL, {**far, **cube}, means=means, model_rows=2000)
+    alone = mm.track(MODEL, cube, model_rows=np.int64(2000))
+    found = mm.track(MODEL, {**far, **cube}, model_rows=2000)
     assert found.weights[1:] == pytest.approx(alone.weights)
     assert np.isnan(found.weights[0]).all()
     assert "so far away that their powers are not known" in found.notes[(0,)]
     with pytest.raises(mm.InputError, match="all groups lie so far from those of the model"):
-        mm.track(MODEL, far, means=means)
+        mm.track(MODEL, far)
     wide = {g: summary(rows_of([0.6, 0.25, 0.15], 500, g) * 1e60) for g in (1, 2, 3)}
-    assert not mm.track(MODEL, wide, means=means).fits.any()
+    assert not mm.track(MODEL, wide).fits.any()
 
 
-@pytest.mark.parametrize("means", ["fixed", "group"])
-def test_a_group_without_shares_is_no_part_of_the_prior(means):
+def test_a_group_without_shares_is_no_part_of_the_prior():
     cube = {g: summary(rows_of([0.6, 0.25, 0.15], 1000, g)) for g in range(4)}
-    alone = mm.track(MODEL, cube, prior="whole", means=means)
+    alone = mm.track(MODEL, cube, prior="whole")
     wild = rows_of([0.6, 0.25, 0.15], 1000, 9)
     wild[0, 0] = 1e5
     both = {**cube, 9: summary(wild)}
-    found = mm.track(MODEL, both, prior="whole", means=means)
+    found = mm.track(MODEL, both, prior="whole")
     assert found.weights[:4] == pytest.approx(alone.weights, abs=0.01)
     assert found.fits.tolist() == [True] * 4 + [False]
-    assert found.weights[4] == pytest.approx(mm.track(MODEL, both, means=means).weights[4])
-    two = mm.track(MODEL, {0: cube[0], 9: summary(wild)}, prior="whole", means=means)
+    assert found.weights[4] == pytest.approx(mm.track(MODEL, both).weights[4])
+    two = mm.track(MODEL, {0: cube[0], 9: summary(wild)}, prior="whole")
     assert two.prior is None  # of one group
 
 
@@ -528,11 +526,10 @@ def test_a_group_of_a_few_rows_is_not_tested():
     model = mm.DiagonalMixture([0.5, 0.5], [[0.0, 0.0], [4.0, 4.0]], np.ones((2, 2)))
     far = np.array([[0.0, 9.0], [9.0, 0.0], [2.0, 8.0], [8.0, 2.0]])
     cube = {0: mm.summarize(model.sample(500, random_state=0)[0]), 1: mm.summarize(far)}
-    for means in ("fixed", "group"):
-        tracking = mm.track(model, cube, means=means)
-        assert np.isnan(tracking.p_value[1])
-        assert tracking.fits.all()
-        assert "untested" in str(tracking)
+    tracking = mm.track(model, cube)
+    assert np.isnan(tracking.p_value[1])
+    assert tracking.fits.all()
+    assert "untested" in str(tracking)
     cube[1] = mm.summarize(np.repeat(far, 10, axis=0) + 0.01 * np.arange(40)[:, None])
     assert not mm.track(model, cube).fits[1]
 
