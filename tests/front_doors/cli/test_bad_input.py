@@ -169,7 +169,11 @@ OTHER = [
     (["merge", "folder", "-o", "x.mms"], 65, "not a regular file"),
     (["predict", "good.mms", "good.npy"], 65, "but a moment summary"),
     (["predict", "folder", "good.npy"], 65, "not a regular file"),
-    (["predict", "good.json", "good.npy", "--columns", "0,1"], 65, "the 3 columns of the model; got 2"),
+    (
+        ["predict", "good.json", "good.npy", "--columns", "0,1"],
+        65,
+        "the 3 columns of the model; got 2",
+    ),
     (["predict", "good.json", "good.npy", "--json"], 2, "give a file to --output"),
     (["sample", "good.json", "-n", "0"], 2, "0 is not in the range"),
     (["plot", "good.json", "-o", "x.doc"], 2, "must end in .png"),
@@ -189,7 +193,11 @@ OTHER = [
     (["forget", "good.mms", "nowhere.csv", "-o", "x.mms"], 66, "nowhere.csv does not exist"),
     (["forget", "good.json", "good.npy", "-o", "x.mms"], 65, "perhaps a model"),
     (["forget", "good.mms", "good.npy", "-o", "good.npy", "--force"], 73, "is an input as well"),
-    (["forget", "good.mms", "good.npy", "--columns", "0", "-o", "x"], 65, "the 3 columns of the summary"),
+    (
+        ["forget", "good.mms", "good.npy", "--columns", "0", "-o", "x"],
+        65,
+        "the 3 columns of the summary",
+    ),
     (["forget", "good.mms", "good.npy", "-o", "x.mms"], 65, "cannot be forgotten and leave"),
     (["predict", "good.json", "good.npy", "--digits", "-1"], 2, "-1 is not in the range"),
     (["predict", "good.json", "good.parquet", "--keep", "id"], 65, "no column 'id'; it has 'a'"),
@@ -378,7 +386,7 @@ def test_a_lack_of_memory_while_a_file_is_read_does_not_accuse_the_file(
     folder, momentmix, monkeypatch
 ):
     fail = raising(pa.ArrowMemoryError("malloc of size 64 failed"))
-    monkeypatch.setattr("momentmix.tables.binary_files.ParquetFile._open", fail)
+    monkeypatch.setattr("momentmix.tables.formats.binary_files.ParquetFile._open", fail)
     done = momentmix("summarize", "good.parquet", "-o", "x.mms")
     assert (done.code, "damaged" in done.err, "malloc" in done.err) == (74, False, True)
     monkeypatch.setattr("numpy.lib.format.read_magic", raising(MemoryError()))

@@ -128,7 +128,7 @@ def test_blocks_of_any_size_stay_in_step(frame, momentmix, monkeypatch, truth, b
     pyarrow.parquet.write_table(table, "groups.parquet", row_group_size=37)
     frame.to_csv("some.csv", index=False)
     monkeypatch.setattr("momentmix.tables.opening._MOST_ROWS", block_rows)
-    monkeypatch.setattr("momentmix.tables.csv_file.BLOCK", 1000)
+    monkeypatch.setattr("momentmix.tables.formats.csv_file.BLOCK", 1000)
     for name in ("groups.parquet", "some.csv"):
         found = lines(momentmix("predict", "model.json", name, "--keep", "id").out)[1:]
         labels = truth.predict(frame[["a", "b", "c"]])
@@ -178,7 +178,9 @@ def test_other_text_than_utf_8_is_refused_by_line(frame, momentmix):
         file.write("id,a,b,c\nx,1,2,3\nZürich,1,2,3\n".encode("latin-1"))
     assert momentmix("predict", "model.json", "latin.csv").code == 0
     done = momentmix("predict", "model.json", "latin.csv", "--keep", "id", "-o", "out.csv")
-    assert (done.code, "latin.csv, line 3, column 'id' is not UTF-8" in done.err) == (65, True), done
+    assert (done.code, "latin.csv, line 3, column 'id' is not UTF-8" in done.err) == (65, True), (
+        done
+    )
     assert "iconv" in done.err
     assert not os.path.exists("out.csv")
 
