@@ -22,7 +22,7 @@ LAYERS = [
     {"mixture.blocks"},
     {"capacity"},
     {"tables.source", "tables.transforms"},
-    {"tables.column", "tables.dialect", "tables.selection"},
+    {"tables.column", "tables.formats.dialect", "tables.selection"},
     {"tables.cells"},
     {"tables.guessing", "tables.validation"},
     {"tables.encoding", "tables.memory"},
