@@ -15,7 +15,6 @@ from momentmix.wording import percent, short_number
 
 _WORDS = {
     "the share of component ": "the share of group ",
-    " of component ": " of group ",
     "the components do not fit": "the model does not fit",
     "than the components allow": "than the model allows",
     "those of the components;": "those of the model;",
