@@ -230,12 +230,12 @@ class TableRows(Rows):
 
     def without_rows(self) -> InputError:
         """The error where there are none."""
-        what = cure = ""
+        kind, cure = "", ""
         if self._drops or self.missing == "drop":
-            what = " that has no missing cell"
+            kind = " without missing cells"
             cure = " Leave out columns, or pass missing='model' (--missing model)."
         return InputError(
-            f"rows must hold at least one row{what}; {self.sources[0].name} has none.{cure}"
+            f"a table must hold at least one row; {self.sources[0].name} holds no rows{kind}.{cure}"
         )
 
     def check_numeric(self) -> TableRows:

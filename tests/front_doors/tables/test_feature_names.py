@@ -458,10 +458,10 @@ def test_masked_blocks_of_dask_arrays(rows, fitted):
     import momentmix.dask as mmd
 
     lazy = da.from_array(hidden(rows, (1007, 1)), chunks=(1000, 7))
-    with pytest.raises(InputError, match=r"partition 1, row 7, column 1 is missing"):
+    with pytest.raises(InputError, match=r"partition 1, row 7, column 1, is missing"):
         mmd.summarize(lazy, 2)
     assert mmd.summarize(lazy, 2, missing="drop").n_rows == 1999
-    with pytest.raises(InputError, match=r"partition 1, row 7, column 1 is missing"):
+    with pytest.raises(InputError, match=r"partition 1, row 7, column 1, is missing"):
         mmd.predict(fitted, lazy).compute()
 
 

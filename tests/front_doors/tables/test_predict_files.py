@@ -101,5 +101,5 @@ def test_what_does_not_match_is_said(frame, tmp_path):
 
 def test_numbers_that_are_text_are_said():
     rows = {"age": ["31", "40"], "visits": [1, 2], "plan": ["a", "b"]}
-    with pytest.raises(TypeError, match=r"row 0, column 0 \('age'\), holds '31'. Convert the col"):
+    with pytest.raises(TypeError, match=r"row 0, column 0 \('age'\) holds '31'. Convert the col"):
         LAW.predict(rows)
