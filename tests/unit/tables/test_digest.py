@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from momentmix import digests
+from momentmix.tables import digests
 from momentmix.native import code
 from momentmix.tables.digests import RowDigest, fold
 
