@@ -27,7 +27,7 @@ from momentmix.errors import (
     warn_caller,
 )
 from momentmix.tables.column import float64_of, plain_level
-from momentmix.tables.source import checked, is_text_type
+from momentmix.tables.source import arrow_kind, checked
 
 MISSING = -1  # the code of a missing cell
 _TIME_TYPES = ("date", "time", "duration", "period", "interval")  # of pandas, polars and Arrow
@@ -37,24 +37,14 @@ _NUMBERS = (Real, Decimal, np.bool_)
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """The cells of one column: numbers, or codes of labels.
+    """The cells of one column: numbers, or codes of labels."""
 
-    Attributes
-    ----------
-    values : array of shape (n_rows,)
-        Real numbers, NaN where one is missing; or codes, −1 where a label is missing.
-    labels : tuple, or None
-        What the codes stand for; None for numbers.
-    order : {"", "declared", "ordered"}
-        Whether the labels are the categories of the column's type, and whether that orders them.
-    are_bools : bool
-        Whether the numbers were True and False.
-    """
-
-    values: Array
-    labels: tuple[Any, ...] | None = None
+    values: Array  # real numbers, NaN where one is missing; or codes, −1 where a label is missing
+    labels: tuple[Any, ...] | None = None  # what the codes stand for; None for numbers
+    # "declared" where the labels are the categories of the column's type, "ordered" where that
+    # orders them.
     order: str = ""
-    are_bools: bool = False
+    are_bools: bool = False  # whether the numbers were True and False
 
     def missing(self) -> NDArray[np.bool_]:
         """Which cells are missing."""
@@ -70,11 +60,9 @@ class Cells:
             return f"{self.values[row]:.17g}"
         return ascii(self.labels[int(self.values[row])])
 
-    def section(self, start: int, stop: int) -> Cells:
+    def __getitem__(self, rows: slice) -> Cells:
         """Some of the rows."""
-        if (start, stop) == (0, len(self.values)):
-            return self
-        return replace(self, values=self.values[start:stop])
+        return replace(self, values=self.values[rows])
 
     def numbers(self) -> Array:
         """The cells as numbers, where their labels are numbers or there are none."""
@@ -107,13 +95,8 @@ def labeled(
 def cells_of(column: Any, holder: str, nulls: Collection[str] = ()) -> Cells:
     """The cells of a column of a batch: an array of NumPy or pyarrow, or cells already.
 
-    Parameters
-    ----------
-    column : array or Cells
-    holder : str
-        What holds it, for a warning of integers that float64 rounds ("rows hold").
-    nulls : collection of str
-        Texts that are missing cells; see `labeled`.
+    `holder` is for a warning of integers that float64 rounds ("rows hold"); `nulls` as for
+    `labeled`.
     """
     if isinstance(column, Cells):
         return column
@@ -123,26 +106,22 @@ def cells_of(column: Any, holder: str, nulls: Collection[str] = ()) -> Cells:
         return Cells(column, are_bools=column.dtype.kind == "b")
     from pyarrow import float64, types
 
-    if types.is_dictionary(column.type) or is_text_type(column.type):
-        order = ""
-        if types.is_dictionary(column.type):
-            order = "ordered" if column.type.ordered else "declared"
-        else:
-            column = column.dictionary_encode()
+    if (kind := arrow_kind(column.type)).order or kind.kind == "text":
+        column = column if kind.order else column.dictionary_encode()
         indices, valid = arrow_numbers(column.indices)
         codes = indices.astype(np.int64)
         if valid is not None:
             codes[~valid] = MISSING
         if not len(column.dictionary):  # nulls only; their codes are arbitrary
             codes[:] = MISSING
-        return labeled(codes, column.dictionary.to_pylist(), order, nulls)
+        return labeled(codes, column.dictionary.to_pylist(), kind.order, nulls)
     if types.is_decimal(column.type) or types.is_null(column.type):
         column = column.cast(float64())
     array, valid = arrow_numbers(column)
     if array.dtype.kind in "iu":
         warn_integers(array if valid is None else array[valid], holder)
     numbers = array if valid is None else np.where(valid, array, np.nan)
-    return Cells(numbers, are_bools=types.is_boolean(column.type))
+    return Cells(numbers, are_bools=kind.kind == "bool")
 
 
 def arrow_numbers(column: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
@@ -227,10 +206,9 @@ def _of_arrow(column: Any, label: str) -> Cells:
 
     column = _checked_arrow(column, label)
     value = column.type.value_type if types.is_dictionary(column.type) else column.type
-    if types.is_dictionary(column.type) and types.is_temporal(value):
+    if value != column.type and types.is_temporal(value):
         return _categories([], column.dictionary.to_pylist(), "", label)  # raises
-    is_number = types.is_primitive(value) and not types.is_temporal(value)
-    if is_number or is_text_type(value) or types.is_decimal(value) or types.is_null(value):
+    if arrow_kind(value).kind in ("number", "bool", "text") or types.is_null(value):
         return cells_of(column, f"{label} holds")
     return _of_values(np.asarray(column), label)
 

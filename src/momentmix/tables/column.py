@@ -106,33 +106,27 @@ class Column:
         if self.family not in FAMILIES:
             raise InputError(unknown_family(self.family, f"column {self.name!a}"))
         check_sizes_of(self.levels, f"column {self.name!a}")
-        wanted = {BERNOULLI: 2, CATEGORICAL: max(2, len(self.levels))}.get(self.family, 0)
-        if len(self.levels) != wanted or len(set(self.levels)) != wanted:
-            raise InputError(
-                f"a {self.family} column must have {wanted or 'no'} different levels; "
-                f"{self.name!a} has {list(self.levels)!a}."
+        levels, centered = list(self.levels), self.family == GAUSSIAN and self.has_missing
+        wanted = {BERNOULLI: 2, CATEGORICAL: max(2, len(levels))}.get(self.family, 0)
+        if len(levels) != wanted or len(set(levels)) != wanted:
+            raise self._wrong(
+                f"a {self.family} column must have {wanted or 'no'} different levels", levels
             )
-        if not (all(is_text(x) for x in self.levels) or all(is_whole(x) for x in self.levels)):
-            raise InputError(
-                f"levels must be all strings, or all integers or bools; {self.name!a} has "
-                f"{list(self.levels)!a}."
-            )
-        centered = self.family == GAUSSIAN and self.has_missing
+        if not (all(map(is_text, levels)) or all(map(is_whole, levels))):
+            raise self._wrong("levels must be all strings, or all integers or bools", levels)
         if not isfinite(self.center) or (self.center and not centered):
-            raise InputError(
-                f"only gaussian columns with missing cells have a center; {self.name!a} has "
-                f"{self.center}."
-            )
-        if self.other is not None and self.other not in self.levels:
-            raise InputError(
-                f"the level for others must be one of the levels; {self.name!a} has "
-                f"{list(self.levels)!a} and other {self.other!a}."
-            )
+            raise self._wrong("only gaussian columns with missing cells have a center", self.center)
+        if self.other not in (None, *levels):
+            known = f"the level for others must be one of the levels, {levels!a}"
+            raise self._wrong(known, self.other)
         if self.transform and (self.family != GAUSSIAN or self.transform not in TRANSFORMS):
             raise InputError(
                 f"a transform must be {' or '.join(map(repr, TRANSFORMS))}, of a gaussian column; "
                 f"{self.name!a}, {self.family}, has {self.transform!a}."
             )
+
+    def _wrong(self, expected: str, given: object) -> InputError:
+        return InputError(f"{expected}; {self.name!a} has {given!a}.")
 
     @property
     def n_values(self) -> int:

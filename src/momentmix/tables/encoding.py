@@ -34,17 +34,12 @@ Where = Callable[[int, int], str]  # numbers of a row and a column → its place
 class Encoded(NamedTuple):
     """Features, and which cells are to be left out of the density.
 
-    Attributes
-    ----------
-    features : array of shape (n_rows, n_features)
-        0 where a cell is missing.
-    left_out : array of bool of shape (n_rows, n_columns), or None
-        Cells that are missing in columns without ``seen``, and unseen levels where they are taken
-        for missing. None if there are no such cells.
+    Cells that are missing in columns without ``seen``, and unseen levels where they are taken for
+    missing; their features are 0.
     """
 
     features: Float
-    left_out: NDArray[np.bool_] | None
+    left_out: NDArray[np.bool_] | None  # of shape (n_rows, n_columns); None if there are none
 
 
 # -- cells → features -------------------------------------------------------------------------
@@ -71,22 +66,12 @@ def encode_cells(
 ) -> Encoded:
     """The features of rows; values outside the range of their family are an error.
 
-    Parameters
-    ----------
-    columns : sequence of Column
-    cells : sequence of Cells
-        Of each column.
-    where : callable
-        Place of a cell, for errors.
-    unseen : {"error", "missing"}
-        With "missing", cells that hold no level of their column are left out.
-    out : array of shape (n_rows, n_features), optional
-        Where the features go; by default to a new array.
+    With unseen="missing", cells that hold no level of their column are left out. The features go
+    to `out`, by default a new array.
     """
     starts = np.cumsum([0] + [column.n_features for column in columns]).tolist()
     features = np.empty((len(cells[0].values), starts[-1])) if out is None else out
-    ends = zip(columns, starts[:-1], starts[1:], strict=True)
-    parts = [(column, slice(start, stop)) for column, start, stop in ends]
+    parts = list(zip(columns, map(slice, starts[:-1], starts[1:]), strict=True))
     pairs = list(zip(columns, cells, strict=True))
     if code is not None:
         quick = [_numbers_or_codes(column, own) for column, own in pairs]
@@ -140,15 +125,21 @@ def _numbers_or_codes(column: Column, cells: Cells) -> Float | None:
         numbers = cells.values.astype(np.float64, copy=False)
         return None if column.family == POISSON and _no_counts(numbers).any() else numbers
     if cells.labels is not None:
-        unknown = _UNKNOWN if column.other is None else column.levels.index(column.other)
-        places: dict[Any, int] = {level: i for i, level in enumerate(column.levels)}
-        if column.levels == (False, True):
-            places |= _BOOLS  # as CSV has them
-        known = [places.get(name, unknown) for name in cells.labels]
-        return np.array([*known, np.nan])[cells.values]
+        known = _places(column.levels, cells.labels)
+        if column.other is not None:
+            known[known == _UNKNOWN] = column.levels.index(column.other)
+        return np.append(known, np.nan)[cells.values]
     if column.levels != tuple(range(len(column.levels))) or column.other is not None:
         return None
     return cells.values.astype(np.float64, copy=False)
+
+
+def _places(levels: tuple[Any, ...], labels: Sequence[Any]) -> NDArray[np.int64]:
+    """The number of the level that each label is, −2 where it is none."""
+    places = {level: i for i, level in enumerate(levels)}
+    if levels == (False, True):
+        places |= _BOOLS  # as CSV has them
+    return np.array([places.get(label, _UNKNOWN) for label in labels], dtype=np.int64)
 
 
 def _compiled_fill(column: Column, source: Array, target: Float) -> bool:
@@ -203,9 +194,7 @@ def _checked(column: Column, cells: Cells, where: Callable[[int], str], unseen: 
 
 def check_numeric(column: Column, cells: Cells, where: Callable[[int], str]) -> None:
     """Raise where a column of numbers holds text."""
-    if cells.labels is None or not any(
-        isinstance(name, str) or not np.isscalar(name) for name in cells.labels
-    ):
+    if all(np.isscalar(x) and not isinstance(x, str) for x in cells.labels or ()):
         return
     row = int(np.argmax(cells.values >= 0))
     key = "…" if column.name is None else ascii(column.name)
@@ -278,11 +267,7 @@ def warn_of_unknown(columns: Sequence[Column], cells: Sequence[Cells]) -> None:
 def _codes(levels: tuple[Any, ...], cells: Cells) -> Array:
     """The number of the level of each cell, −1 where it is missing, −2 where it is none."""
     if cells.labels is not None:
-        places = {level: i for i, level in enumerate(levels)}
-        if levels == (False, True):
-            places |= _BOOLS  # as CSV has them
-        known = [places.get(name, _UNKNOWN) for name in cells.labels]
-        return np.array([*known, -1], dtype=np.int64)[cells.values]
+        return np.append(_places(levels, cells.labels), -1)[cells.values]
     if isinstance(levels[0], str):
         return np.where(cells.missing(), -1, _UNKNOWN)
     order = np.argsort(levels)
@@ -308,12 +293,9 @@ def missing_cell(left_out: NDArray[np.bool_], where: Where) -> InputError:
 
 def decode_columns(columns: Sequence[Column], features: Float) -> list[Array]:
     """The columns that features stand for, each as an array of its own type."""
-    decoded, start = [], 0
-    for column in columns:
-        part = features[:, start : start + column.n_features]
-        decoded.append(_decoded(column, part))
-        start += column.n_features
-    return decoded
+    ends = np.cumsum([column.n_features for column in columns])[:-1]
+    parts = np.split(features, ends, axis=1)
+    return [_decoded(column, part) for column, part in zip(columns, parts, strict=True)]
 
 
 def _decoded(column: Column, part: Float) -> Array:
@@ -336,7 +318,4 @@ def as_table(columns: list[Array], names: tuple[str, ...] | None) -> Any:
     if names is not None:
         return dict(zip(names, columns, strict=True))
     kind = object if any(column.dtype == object for column in columns) else np.float64
-    table = np.empty((len(columns[0]), len(columns)), dtype=kind)
-    for i, column in enumerate(columns):
-        table[:, i] = column
-    return table
+    return np.column_stack([column.astype(kind) for column in columns])

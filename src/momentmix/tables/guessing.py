@@ -43,21 +43,12 @@ _MOST_COUNTED = 20.0  # mean of whole numbers that may be counts or grades
 
 
 class Guess(NamedTuple):
-    """What columns are taken as, by their numbers.
+    """What columns are taken as, by their numbers."""
 
-    Attributes
-    ----------
-    families : dict
-        Family of each column that is not left out; gaussian ones are not listed.
-    left_out : dict of str
-        Why a column is left out.
-    hints : dict of str
-        What else a column of whole numbers could be taken as; empty for one of small numbers, which
-        may count something or grade it: the rows of a fit tell whether Poisson's law suits it.
-    """
-
-    families: dict[int, Any]
-    left_out: dict[int, str]
+    families: dict[int, Any]  # of each column that is not left out; gaussian ones are not listed
+    left_out: dict[int, str]  # why
+    # What else a column of whole numbers could be taken as; empty for one of small numbers, which
+    # may count something or grade it: the rows of a fit tell whether Poisson's law suits it.
     hints: dict[int, str]
 
     def notes(self, names: tuple[str, ...] | None) -> tuple[str, ...]:
@@ -76,19 +67,10 @@ def guess_columns(
     asked: bool = False,
     rare: float = 0.0,
 ) -> Guess:
-    """What the columns are taken as, those without a family in `families` by their cells.
+    """What the columns are taken as, those without a family in `families` by their first rows.
 
-    Parameters
-    ----------
-    cells : sequence of Cells
-        First rows of each column.
-    names : tuple of str, or None
-    families : dict
-        Families that are known, by number.
-    asked : bool
-        Whether the columns were asked for: then none is left out, nor where they have no names.
-    rare : float
-        Share of rows below which levels are joined, so that text may have many of them.
+    None is left out where the columns were `asked` for, or have no names. Text may have many
+    levels where those with a smaller share than `rare` are joined.
     """
     asked = asked or names is None  # columns without names are known by their places
     chosen: dict[int, Any] = dict(families)
@@ -97,9 +79,9 @@ def guess_columns(
     for i, own in enumerate(cells):
         if i in families:
             continue
-        if own.labels is not None and not _are_numbers(own.labels):
-            why = _unusable_text(own, column_label(i, names), asked, rare)
-            if why:
+        # Categories some of which are numbers that are not whole can be no levels.
+        if own.labels is not None and not any(isinstance(x, float) for x in own.labels):
+            if why := _unusable_text(own, column_label(i, names), asked, rare):
                 left_out[i] = why
             else:
                 chosen[i] = CATEGORICAL
@@ -111,9 +93,8 @@ def guess_columns(
                 left_out[i] = "it is the index of a pandas frame"
             elif not asked and _numbers_rows(head, names[i]):
                 left_out[i] = "it numbers the rows"
-            else:
-                hint = _hint(head, names[i])
-                hints |= {} if hint is None else {i: hint}
+            elif (hint := _hint(head, names[i])) is not None:
+                hints[i] = hint
     if len(left_out) == len(cells):
         listed = "; ".join(f"{column_label(i, names)}: {w}" for i, w in left_out.items())
         raise InputError(
@@ -152,11 +133,6 @@ def _unusable_text(cells: Cells, label: str, asked: bool, rare: float) -> str:
     return ""
 
 
-def _are_numbers(labels: Sequence[Any]) -> bool:
-    """Whether categories are numbers, some of them not whole, so that they can be no levels."""
-    return any(isinstance(label, float) for label in labels)
-
-
 # -- numbers ----------------------------------------------------------------------------------
 
 
@@ -187,14 +163,12 @@ def _hint(values: Array, name: str) -> str | None:
         return None
     low, high = float(seen.min()), float(seen.max())
     if low == 0 and high == 1:
-        return _said(name, "has two values", BERNOULLI, "a yes/no column")
-    if bool(_ID_NAME.search(name)):
-        return _said(name, "is named like a code", CATEGORICAL, "categories")
-    few = low in (0, 1) and float(seen.mean()) <= _MOST_COUNTED and high > low
-    return "" if few else None
-
-
-def _said(name: str, what: str, family: str, kind: str) -> str:
+        what, family, kind = "has two values", BERNOULLI, "a yes/no column"
+    elif _ID_NAME.search(name):
+        what, family, kind = "is named like a code", CATEGORICAL, "categories"
+    else:
+        few = low in (0, 1) and float(seen.mean()) <= _MOST_COUNTED and high > low
+        return "" if few else None
     return (
         f"column {name!a} {what} and is taken as a number ({GAUSSIAN}); "
         f"{families_code({name: family})} takes it as {kind}"

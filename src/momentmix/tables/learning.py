@@ -219,28 +219,16 @@ def _check_numbers(rows: TableRows, head: Sequence[Cells], families: Mapping[int
 
 
 class Found:
-    """What all rows of a column hold, as far as its schema needs it.
-
-    Attributes
-    ----------
-    kind : Kind
-    counts : Counter
-        How often each label of text occurs.
-    numbers : array
-        All different numbers of a column with levels; of another some numbers.
-    first_rows : dict of int
-        Number of the first row with each level of a bernoulli column.
-    has_missing, has_cells : bool
-        Whether there are missing cells, and others.
-    """
+    """What all rows of a column hold, as far as its schema needs it."""
 
     def __init__(self, kind: Kind, family: Any = None, most: int = MOST_LEVELS) -> None:
         self.kind, self.most = kind, most
         self._has_levels = isinstance(family, str) and family in _WITH_LEVELS
         self._is_bernoulli, self._n_rows = family == BERNOULLI, 0
-        self.first_rows: dict[Any, int] = {}
-        self.counts: Counter[Any] = Counter()
-        self.numbers, self.has_missing, self.has_cells = np.empty(0), False, False
+        self.first_rows: dict[Any, int] = {}  # with each level of a bernoulli column
+        self.counts: Counter[Any] = Counter()  # of each label of text
+        self.numbers = np.empty(0)  # all different ones of a column with levels; else some
+        self.has_missing, self.has_cells = False, False
 
     @property
     def is_text(self) -> bool:
@@ -288,17 +276,21 @@ def _found(
         if missing == "model" or kind.kind == "text" or j in rows.texts
         or (families.get(j) in _WITH_LEVELS and kind.kind != "bool")
     ]  # fmt: skip
-    n_rows = 0
-    for cells in rows.batches(read) if read else ():
-        n_rows += len(cells[0].values)
-        for j, own in zip(read, cells, strict=True):
-            source = rows.sources[0]
-            found[j].add(own, f"{source.name}, {source.label(rows.columns[0][j])}")
-    if read and not n_rows:
+    if read and not _read(rows, {j: found[j] for j in read}):
         raise rows.without_rows()
     for j, known in enumerate(found):
         known.has_cells = known.has_cells or j not in read
     return found
+
+
+def _read(rows: TableRows, found: Mapping[int, Found]) -> int:
+    """Add all cells of columns to what is found of these, by place; the number of rows."""
+    n_rows, source = 0, rows.sources[0]
+    for cells in rows.batches(list(found)):
+        n_rows += len(cells[0].values)
+        for (j, known), own in zip(found.items(), cells, strict=True):
+            known.add(own, f"{source.name}, {source.label(rows.columns[0][j])}")
+    return n_rows
 
 
 def schema_of(
@@ -330,18 +322,18 @@ def schema_of(
 
 
 def _column(name: str | None, family: Any, found: Found, label: str, rare: float) -> Column:
-    if isinstance(family, str):
-        if family in TRANSFORMS:
-            return Column(name, transform=family)
-        if family not in FAMILIES:
-            raise InputError(unknown_family(family, label))
-        if family in _WITH_LEVELS:
-            levels, other = _found_levels(family, found, label, rare)
-            return Column(name, family, levels, other=other)
-        return Column(name, family)
-    if isinstance(family, Sequence):
+    if isinstance(family, Sequence) and not isinstance(family, str):
         return Column(name, CATEGORICAL, _checked_levels(list(family), label))
-    raise InputTypeError(unknown_family(family, label))
+    if not isinstance(family, str):
+        raise InputTypeError(unknown_family(family, label))
+    if family in TRANSFORMS:
+        return Column(name, transform=family)
+    if family in _WITH_LEVELS:
+        levels, other = _found_levels(family, found, label, rare)
+        return Column(name, family, levels, other=other)
+    if family not in FAMILIES:
+        raise InputError(unknown_family(family, label))
+    return Column(name, family)
 
 
 # -- rows of a known schema -------------------------------------------------------------------
@@ -352,14 +344,8 @@ def rows_with(
 ) -> TableRows:
     """Rows as features of a schema; columns by name where both have names.
 
-    Parameters
-    ----------
-    schema : Schema
-    rows : TableRows
-    owner : str
-        Whose columns they are, for messages.
-    drops : bool
-        Whether rows with missing cells are left out, in columns that model none.
+    `owner` has the schema, for messages. With `drops`, rows with missing cells are left out, in
+    columns that model none.
     """
     name = rows.sources[0].name
     rows = rows.selected(schema.places_in(rows.column_names, len(rows.kinds), owner, name))
@@ -408,28 +394,21 @@ def encoded_blocks(
 
 def _encoded_by(schema: Schema, rows: TableRows, drops: bool = False) -> TableRows:
     """Rows whose columns are those of a schema, as its features."""
-    texts = []
+    source, texts = rows.sources[0], []
     for j, (column, kind) in enumerate(zip(schema.columns, rows.kinds, strict=True)):
-        has_texts = bool(column.levels) and isinstance(column.levels[0], str)
-        place = rows.sources[0].label(rows.columns[0][j])
-        if rows.sources[0].nulls:
-            if has_texts or (column.levels == (False, True) and kind.kind != "number"):
-                texts.append(j)
-            _check_nulls(column, rows, place)
-    rows = rows.with_texts(texts)
+        lost = [level for level in column.levels if level in source.nulls]
+        if lost:
+            raise InputError(
+                f"{source.name}: the level {lost[0]!a} of {source.label(rows.columns[0][j])} reads "
+                "as a missing cell. Pass na_values (--na-values), the texts that stand for missing "
+                "cells in this file, without it; or rename the level."
+            )
+        has_texts = isinstance(next(iter(column.levels), None), str)
+        if has_texts or (column.levels == (False, True) and kind.kind != "number"):
+            texts.append(j)
+    rows = rows.with_texts(texts if source.nulls else ())
     columns = (replace(column, drops=drops and not column.has_missing) for column in schema.columns)
     return rows.with_schema(Schema(tuple(columns)))
-
-
-def _check_nulls(column: Column, rows: TableRows, place: str) -> None:
-    """Raise where a level reads as a missing cell."""
-    lost = [level for level in column.levels if level in rows.sources[0].nulls]
-    if lost:
-        raise InputError(
-            f"{rows.sources[0].name}: the level {lost[0]!a} of {place} reads as a missing cell. "
-            "Pass na_values (--na-values), the texts that stand for missing cells in this file, "
-            "without it; or rename the level."
-        )
 
 
 def _by_schema(rows: TableRows, schema: Schema, missing: Missing) -> TableRows:
@@ -437,9 +416,7 @@ def _by_schema(rows: TableRows, schema: Schema, missing: Missing) -> TableRows:
     rows = rows_with(schema, rows, drops=missing == "drop")
     if needs_pass(rows, schema, missing):
         found = [Found(kind) for kind in rows.kinds]
-        for cells in rows.batches(range(len(found))):
-            for own, new in zip(found, cells, strict=True):
-                own.add(new, "a column")
+        _read(rows, dict(enumerate(found)))
         for i, (column, own) in enumerate(zip(schema.columns, found, strict=True)):
             if own.has_missing and not column.has_missing:
                 schema = schema.with_column(i, has_missing=True, center=_center(column, own))
@@ -475,7 +452,7 @@ def _found_levels(
     return levels, other
 
 
-def _checked_levels(found: list[Any], label: str, n_found: int | None = None) -> tuple[Level, ...]:
+def _checked_levels(found: list[Any], label: str, n_found: int = 0) -> tuple[Level, ...]:
     """Levels as strings, integers or bools; at least two, all different."""
     levels = [plain_level(level) for level in found]
     check_sizes_of(levels, label)
@@ -502,19 +479,15 @@ def _checked_levels(found: list[Any], label: str, n_found: int | None = None) ->
 
 def _without_rare(levels: list[Any], found: Found, rare: float) -> tuple[list[Any], str | None]:
     """Levels of text that are frequent, and one for all others where some are rare."""
-    if not rare or not found.is_text or not all(map(is_text, levels)):
-        return levels, None
     least = rare * found.counts.total()
     frequent = [level for level in levels if found.counts[level] >= least]
-    if len(frequent) >= len(levels) - 1 or not frequent:
+    are_texts = rare and found.is_text and all(map(is_text, levels))
+    if not are_texts or not 0 < len(frequent) < len(levels) - 1:
         return levels, None
     other = OTHER
     while other in frequent:
         other += "_"
     return frequent, other
-
-
-# -- centers ----------------------------------------------------------------------------------
 
 
 def _center(column: Column, found: Found) -> float:

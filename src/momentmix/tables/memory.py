@@ -89,15 +89,8 @@ def _frame_rows(
 ) -> tuple[NDArray[np.float64], tuple[str, ...] | None]:
     """All columns of a frame as one array, and their names where they have any.
 
-    Parameters
-    ----------
-    frame : data frame or Arrow table
-    expected : sequence of str or None
-        Names that the columns must have; they are taken in this order.
-    owner : str
-        Whose names are expected, for messages.
-    others : bool
-        Whether the frame may have other columns, which are left out.
+    They are taken in the order of the `expected` names, which `owner` has; only with `others` may
+    the frame have more.
     """
     names, order = frame_names(frame, expected), list(range(len(frame_labels(frame))))
     if names is not None:
@@ -149,17 +142,12 @@ def as_rows(
     if is_frame(rows):
         array, names = _frame_rows(rows, feature_names, "the summary")
     else:
-        array = _from_array(rows)
+        array = _rectangular(rows)
+        check_real(array, "the array" if array.dtype.kind in "fiubc" else _not_numbers(array))
+        # Masked integers were cast to make room for NaN; what the mask hides does not count.
+        warn_integers(np.ma.asarray(rows).compressed() if has_mask(rows) else array)
     check_shape(array, n_features)
     return array, names
-
-
-def _from_array(rows: Any) -> NDArray[Any]:
-    array = _rectangular(rows)
-    check_real(array, "the array" if array.dtype.kind in "fiubc" else _not_numbers(array))
-    # Masked integers were cast to make room for NaN; what the mask hides does not count.
-    warn_integers(np.ma.asarray(rows).compressed() if has_mask(rows) else array)
-    return array
 
 
 def _rectangular(rows: Any) -> NDArray[Any]:
@@ -232,13 +220,8 @@ def for_sklearn(X: Any) -> tuple[Any, tuple[str, ...] | None]:
 class MemoryTable(Source):
     """A frame, a dict of columns, an array or a list of rows; its cells are converted once.
 
-    Parameters
-    ----------
-    data : data frame, Arrow table, dict, array or list
-    name : str, optional
-        For messages; without it they tell row and column alone.
-    expected : sequence of str, optional
-        Names that will be asked for, so that numbers may be names; see `frame_names`.
+    Messages tell row and column alone where it has no name. Numbers may be names where those that
+    will be asked for are `expected`; see `frame_names`.
     """
 
     def __init__(

@@ -38,9 +38,21 @@ from momentmix.tables.source import FileSource, Source
 from momentmix.tables.table_rows import Missing, TableRows, check_missing
 from momentmix.wording import did_you_mean
 
+# What reads a format is imported where a file has it.
+_FORMATS = {
+    ".npy": ("binary_files", "NpyFile"),
+    ".parquet": ("binary_files", "ParquetFile"),
+    ".arrow": ("binary_files", "ArrowFile"),
+    ".feather": ("binary_files", "ArrowFile"),
+    ".xlsx": ("excel", "ExcelFile"),
+    ".csv": ("csv_file", "CsvFile"),
+    ".tsv": ("csv_file", "CsvFile"),
+    ".jsonl": ("json_lines", "JsonLinesFile"),
+    ".ndjson": ("json_lines", "JsonLinesFile"),
+}
 _TEXT = (".csv", ".tsv", ".jsonl", ".ndjson")
-_SUFFIXES = (".npy", ".parquet", ".arrow", ".feather", ".xlsx", *_TEXT)
-_KNOWN = f"{', '.join(_SUFFIXES)}; the last four also with {', '.join(PACKINGS)}"
+_WITH_DIALECT = (".csv", ".tsv", ".xlsx")
+_KNOWN = f"{', '.join(_FORMATS)}; the last four also with {', '.join(PACKINGS)}"
 # Sums of moments are fastest from about 100,000 rows on; a few blocks are in memory at a time.
 _MOST_ROWS, _BLOCK_BYTES = 1 << 17, 1 << 24
 _OF_FILES = ("na_values", "delimiter", "decimal", "thousands", "header", "by_name")
@@ -53,15 +65,7 @@ _BY_HAND = (
 
 @dataclass(frozen=True)
 class Reading:
-    """How tables are read: keywords of `open_rows` that `fit` and `summarize` have too.
-
-    Attributes
-    ----------
-    columns, exclude, numeric_only
-        Which columns to take, of files and of tables in memory.
-    na_values, delimiter, decimal, thousands, header, by_name
-        For files.
-    """
+    """How tables are read: keywords of `open_rows` that `fit` and `summarize` have too."""
 
     columns: Sequence[str | int] | None = None
     exclude: Sequence[str | int] | None = None
@@ -121,19 +125,16 @@ class Reading:
         guessed, columns = header_notes(sources, expected), self.columns
         if columns is None and expected is not None and sources[0].column_names is not None:
             columns = list(expected)
-        first = choose_columns(sources[0], columns)
-        others = [match_columns(sources[0], first, x, columns is None) for x in sources[1:]]
-        chosen = [first, *others]
-        places, notes = usable_columns(
-            sources, chosen, self.exclude, self.numeric_only, columns is not None
-        )
-        chosen = [[numbers[k] for k in places] for numbers in chosen]
+        are_chosen, first = columns is not None, choose_columns(sources[0], columns)
+        others = [match_columns(sources[0], first, x, not are_chosen) for x in sources[1:]]
+        found = [first, *others]
+        places, notes = usable_columns(sources, found, self.exclude, self.numeric_only, are_chosen)
+        chosen = [[numbers[k] for k in places] for numbers in found]
         if block_rows is None:
             fitting = max(1, min(_MOST_ROWS, _BLOCK_BYTES // (8 * len(places))))
             block_rows = 1 << (fitting.bit_length() - 1)  # parts of a file are whole blocks
         notes = (*guessed, *notes)
-        by_name, are_chosen = self.by_name, columns is not None
-        return TableRows(sources, chosen, missing, block_rows, by_name, are_chosen, notes)
+        return TableRows(sources, chosen, missing, block_rows, self.by_name, are_chosen, notes)
 
     def check_in_memory(self) -> None:
         """Raise where an option for files was given."""
@@ -239,15 +240,9 @@ def open_rows(
 def open_table(
     data: Any, reading: Reading = READ_ALL, expected: Sequence[str] | None = None
 ) -> list[Source]:
-    """The sources of anything that holds a table, one for each file.
+    """The sources of anything that holds a table, one for each file; see `open_rows`.
 
-    Parameters
-    ----------
-    data : object
-        As for `open_rows`.
-    reading : Reading
-    expected : sequence of str, optional
-        Names that will be asked for; see `MemoryTable`.
+    `expected` are names that will be asked for; see `MemoryTable`.
     """
     dialect = reading.dialect
     if isinstance(data, Source):
@@ -255,14 +250,11 @@ def open_table(
     names = path_list(data)
     if names:
         files = [file for name in names for file in _files(name)]
-        repeated = sorted(
-            without_secrets(str(file)) for file, times in Counter(files).items() if times > 1
-        )
+        repeated = sorted(without_secrets(str(x)) for x, n in Counter(files).items() if n > 1)
         if repeated:
             raise InputError(f"the same file is given twice: {', '.join(repeated[:5])}.")
         return _agreed([_open_any(file, dialect) for file in files], dialect)
-    query = query_class(data)
-    if query is not None:
+    if (query := query_class(data)) is not None:
         return [query(data)]
     if _is_stream(data):
         return [open_file(copied_stream(data), dialect)]
@@ -334,14 +326,12 @@ def expand(text: str) -> list[Path]:
         return files
     if path.exists():
         return [path]
-    if is_address(text):
+    if is_address(text) or not glob.has_magic(text):
         raise missing_input(text)
-    if glob.has_magic(text):
-        files = sorted(Path(p) for p in glob.glob(text, recursive=True) if Path(p).is_file())
-        if not files:
-            raise NoInputError(f"no file matches {text!a}; check the pattern, and its quotes.")
-        return files
-    raise missing_input(text)
+    files = sorted(Path(p) for p in glob.glob(text, recursive=True) if Path(p).is_file())
+    if not files:
+        raise NoInputError(f"no file matches {text!a}; check the pattern, and its quotes.")
+    return files
 
 
 def missing_input(path: str) -> NoInputError:
@@ -376,7 +366,7 @@ def _readable(relative: Path) -> bool:
 def _suffix(name: str) -> str:
     """The end of a name that tells the format, in lower case; "" if momentmix knows none."""
     bare, packing = split_packing(name)
-    known = next((s for s in (_TEXT if packing else _SUFFIXES) if bare.endswith(s)), "")
+    known = next((s for s in (_TEXT if packing else _FORMATS) if bare.endswith(s)), "")
     return known and name.lower()[len(bare) - len(known) :]
 
 
@@ -400,21 +390,6 @@ def open_file(path: str | os.PathLike[str], dialect: Dialect) -> Source:
     opener = getattr(import_module(f"momentmix.tables.formats.{module}"), name)
     source: Source = opener(path, dialect) if suffix in _WITH_DIALECT else opener(path)
     return source
-
-
-# What reads a format is imported where a file has it.
-_FORMATS = {
-    ".npy": ("binary_files", "NpyFile"),
-    ".parquet": ("binary_files", "ParquetFile"),
-    ".arrow": ("binary_files", "ArrowFile"),
-    ".feather": ("binary_files", "ArrowFile"),
-    ".csv": ("csv_file", "CsvFile"),
-    ".tsv": ("csv_file", "CsvFile"),
-    ".jsonl": ("json_lines", "JsonLinesFile"),
-    ".ndjson": ("json_lines", "JsonLinesFile"),
-    ".xlsx": ("excel", "ExcelFile"),
-}
-_WITH_DIALECT = (".csv", ".tsv", ".xlsx")
 
 
 def _unknown(path: object) -> InputError:

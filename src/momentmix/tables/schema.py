@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,6 @@ from momentmix.tables.column import (
     GAUSSIAN,
     Column,
     FeaturePart,
-    Level,
     is_text,
     is_whole,
     number_of,
@@ -79,8 +79,7 @@ class Schema:
     def __post_init__(self) -> None:
         if not self.columns:
             raise InputError("a schema must have at least one column.")
-        names = [column.name for column in self.columns]
-        if None in names and any(name is not None for name in names):
+        if len({column.name is None for column in self.columns}) > 1:
             raise InputError("all columns of a schema must have a name, or none.")
         repeated = [name for name, n in Counter(self.feature_names).items() if n > 1]
         if repeated:
@@ -97,10 +96,10 @@ class Schema:
         """Number of columns."""
         return len(self.columns)
 
-    @cached_property
+    @property
     def n_features(self) -> int:
         """Number of features."""
-        return sum(column.n_features for column in self.columns)
+        return self._starts[-1]
 
     @cached_property
     def column_names(self) -> tuple[str, ...] | None:
@@ -116,15 +115,11 @@ class Schema:
     @cached_property
     def feature_parts(self) -> tuple[FeaturePart, ...]:
         """The column of each feature, and which part of it the feature is."""
-        numbered = enumerate(self.columns)
-        return tuple(part for i, column in numbered for part in column.feature_parts(i))
+        return tuple(part for i, c in enumerate(self.columns) for part in c.feature_parts(i))
 
     @cached_property
     def _starts(self) -> tuple[int, ...]:
-        starts = [0]
-        for column in self.columns:
-            starts.append(starts[-1] + column.n_features)
-        return tuple(starts)
+        return tuple(accumulate((column.n_features for column in self.columns), initial=0))
 
     def number_of(self, column: int | str) -> int:
         """Number of a column that is given by number or name."""
@@ -217,14 +212,7 @@ class Schema:
     ) -> list[int]:
         """Numbers of the columns in a table, by name where both have names; others are left out.
 
-        Parameters
-        ----------
-        names : sequence of str or None
-            Of the columns of the table.
-        n_columns : int
-            Of the table.
-        owner, name : str
-            Whose columns these are, and what the table is called, for messages.
+        `owner` has these columns, and `name` is that of the table, for messages.
         """
         expected = self.column_names
         if names is not None and expected is None and n_columns == self.n_columns:
@@ -261,8 +249,11 @@ class Schema:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the schema to a JSON file that people can edit; `load` reads it."""
-        columns = [_without_defaults(column) for column in self.to_dict()["columns"]]
-        lines = ",\n  ".join(format_strict(column) for column in columns)
+        kept = [  # what an editor need not read is left out
+            {key: value for key, value in column.items() if value != _DEFAULTS.get(key, ...)}
+            for column in self.to_dict()["columns"]
+        ]
+        lines = ",\n  ".join(map(format_strict, kept))
         head = f'"format": "{FORMAT}",\n "version": {_VERSION}'
         text = f'{{{head},\n "columns": [\n  {lines}\n ]}}\n'
         atomic_write(path, text.encode("ascii"))
@@ -294,15 +285,6 @@ class Schema:
         return schema
 
 
-def _without_defaults(column: dict[str, Any]) -> dict[str, Any]:
-    """A column without what an editor need not read."""
-    return {
-        key: value
-        for key, value in column.items()
-        if key in ("name", "family") or value != _DEFAULTS.get(key)
-    }
-
-
 def _without_log_family(column: Any) -> Any:
     """A column as `to_dict` writes it, where "log" was written for its family as in `families`."""
     if isinstance(column, dict) and column.get("family") in TRANSFORMS:
@@ -310,15 +292,10 @@ def _without_log_family(column: Any) -> Any:
     return column
 
 
-def _level(value: Any, place: str) -> Level:
+def _level(value: Any, place: str) -> Any:
     if not (is_text(value) or is_whole(value)):
         raise ValueError(f"{place} must hold strings, integers or true and false")
-    level: Level = value
-    return level
-
-
-def _built_column(values: dict[str, Any]) -> Column:
-    return Column(**{**values, "levels": tuple(values.get("levels", ()))})
+    return value
 
 
 _VERSION = 1
@@ -326,7 +303,7 @@ _DEFAULTS: dict[str, Any] = {
     "levels": [], "has_missing": False, "center": 0.0, "transform": "", "other": None,
 }  # fmt: skip
 _COLUMN = Fields(
-    _built_column,
+    lambda values: Column(**{**values, "levels": tuple(values.get("levels", ()))}),
     {
         "name": fields.optional(fields.text),
         "family": fields.text,
@@ -404,18 +381,14 @@ def _joined(a: Column, b: Column, label: str) -> Column:
             f"{', '.join(map(ascii, b.levels))} in the other. Give all levels for both: "
             f"families={{{key}: {both!a}}}."
         )
+    levels: tuple[Any, ...] = a.levels
+    if any(type(level) is int for level in (*a.levels, *b.levels)):
+        levels = tuple(map(int, a.levels))  # where one column has integers and the other bools
     centers = [column.center for column in (a, b) if column.has_missing]
     return replace(
         a,
         name=name,
-        levels=_common_levels(a, b),
+        levels=levels,
         has_missing=bool(centers),
         center=min(centers, key=lambda c: (abs(c), c), default=0.0),
     )
-
-
-def _common_levels(a: Column, b: Column) -> tuple[Level, ...]:
-    """The levels, which are equal; integers where one column has integers and one bools."""
-    if all(isinstance(level, str | bool) for level in (*a.levels, *b.levels)):
-        return a.levels
-    return tuple(int(level) for level in a.levels)

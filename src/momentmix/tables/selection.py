@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Protocol
 
 from momentmix.arguments import check_count
 from momentmix.errors import InputError, InputTypeError
@@ -13,24 +12,12 @@ from momentmix.tables.source import NUMERIC, Source
 from momentmix.wording import did_you_mean
 
 
-class _Named(Protocol):
-    """What has columns, with names or without."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def column_names(self) -> tuple[str, ...] | None: ...
-    @property
-    def n_columns(self) -> int: ...
-
-
-def choose_columns(table: _Named, columns: Sequence[str | int] | None) -> list[int]:
+def choose_columns(table: Source, columns: Sequence[str | int] | None) -> list[int]:
     """Numbers of the columns asked for; None for all, whose names must then differ."""
     if not table.n_columns:
         raise InputError(f"{table.name} must have at least one column; it has none.")
     if columns is None:
-        repeated = _repeated(table)
-        if repeated:
+        if repeated := _repeated(table):
             raise InputError(
                 f"{table.name}: names of columns must differ from each other; repeated: "
                 f"{_positions(table, repeated)}. {_BY_NUMBER}"
@@ -47,12 +34,12 @@ def choose_columns(table: _Named, columns: Sequence[str | int] | None) -> list[i
 _BY_NUMBER = "Choose columns by number with columns= (--columns), or rename them."
 
 
-def _repeated(table: _Named) -> set[str]:
+def _repeated(table: Source) -> set[str]:
     """Names that several columns have."""
     return {name for name, times in Counter(table.column_names or ()).items() if times > 1}
 
 
-def _positions(table: _Named, names: set[str]) -> str:
+def _positions(table: Source, names: set[str]) -> str:
     """Names that several columns have, each with the numbers of these, in words."""
     listed = []
     for name in sorted(names)[:5]:
@@ -61,14 +48,15 @@ def _positions(table: _Named, names: set[str]) -> str:
     return ", ".join(listed)
 
 
-def _column(table: _Named, column: str | int) -> int:
+def _column(table: Source, column: str | int) -> int:
     names = table.column_names
     if isinstance(column, str):
         if names is None or column not in names:
             listed = "no names" if names is None else ", ".join(map(ascii, names[:20]))
+            note = table.header_note  # the names may be the first row
             raise InputError(
                 f"{table.name} has no column {column!a}; it has {listed}."
-                f"{did_you_mean(column, names or ())}{_if_guessed(table)}"
+                f"{did_you_mean(column, names or ())}{f' Note: {note}.' if note else ''}"
             )
         if names.count(column) > 1:
             raise InputError(
@@ -87,13 +75,7 @@ def _column(table: _Named, column: str | int) -> int:
     return number
 
 
-def _if_guessed(table: _Named) -> str:
-    """What helps where the names may be the first row."""
-    note = getattr(table, "header_note", None)
-    return f" Note: {note}." if note else ""
-
-
-def match_columns(first: _Named, chosen: list[int], table: Source, all_columns: bool) -> list[int]:
+def match_columns(first: Source, chosen: list[int], table: Source, all_columns: bool) -> list[int]:
     """The chosen columns of the first table in another one.
 
     By number where both have the same list of names, or none; else by name.
@@ -124,8 +106,7 @@ def match_columns(first: _Named, chosen: list[int], table: Source, all_columns: 
             f"{' and '.join(reasons)}. Select common ones with columns= (--columns)."
         )
     for either in (first, table):
-        repeated = _repeated(either).intersection(wanted)
-        if repeated:
+        if repeated := _repeated(either).intersection(wanted):
             raise InputError(
                 f"{first.name} and {table.name} have different columns, which are matched by "
                 f"name; repeated in {either.name}: {_positions(either, repeated)}. Rename them, or "
@@ -143,25 +124,16 @@ def usable_columns(
 ) -> tuple[list[int], tuple[str, ...]]:
     """Places of the columns that can be features, and notes on those that are left out.
 
-    Parameters
-    ----------
-    tables : sequence of Source
-    columns : sequence of sequences of int
-        Numbers of the columns of each table.
-    exclude, numeric_only
-        As for `open_rows`.
-    asked : bool
-        Whether the columns were asked for, so that one of dates is an error.
+    `columns` are those of each table. Where they were `asked` for, one of dates is an error.
     """
-    first, numbers = tables[0], list(columns[0])
+    first = tables[0]
     excluded = set() if exclude is None else set(choose_columns(first, exclude))
     places, refused, notes = [], [], []
-    for k, number in enumerate(numbers):
+    for k, number in enumerate(columns[0]):
         if number in excluded:
             continue
         kinds = [table.kind(each[k]) for table, each in zip(tables, columns, strict=True)]
         odd = next((kind for kind in kinds if kind.kind not in (*NUMERIC, "text")), None)
-        name = first.label(number).removeprefix("column ")
         if numeric_only and not all(kind.kind in NUMERIC for kind in kinds):
             continue
         if odd is None:
@@ -171,7 +143,7 @@ def usable_columns(
         elif (problem := first.problem(number)) is not None:
             raise type(problem)(f"{problem} Or leave it out: exclude= (--exclude).")
         else:
-            refused.append(f"{name} ({odd.type})")
+            refused.append(f"{first.label(number).removeprefix('column ')} ({odd.type})")
     if refused:
         raise InputError(
             f"{first.name}: columns must hold numbers, or text of few levels; these do not: "

@@ -40,30 +40,14 @@ def check_missing(missing: object) -> None:
 
 
 class Block(NamedTuple):
-    """Consecutive rows of a source as features.
+    """Consecutive rows of a source as features."""
 
-    Attributes
-    ----------
-    first_row : int
-        Number of the first row that was read, in its source.
-    n_read : int
-        Number of rows that were read.
-    features : array of shape (n_rows, n_features)
-        Of the rows that were kept.
-    left_out : array of bool of shape (n_rows, n_columns), or None
-        Missing cells of the rows kept, where rows are read for prediction; see `Encoded`.
-    kept : array of bool of shape (n_read,), or None
-        Which rows were kept; None if all were.
-    others : list
-        Columns that were read beside those of the features, of all rows, as their source gives
-        them: pieces of arrays, each with its number of rows.
-    """
-
-    first_row: int
-    n_read: int
-    features: Float
-    left_out: NDArray[np.bool_] | None = None
-    kept: NDArray[np.bool_] | None = None
+    first_row: int  # number in the source of the first row that was read
+    n_read: int  # number of rows that were read
+    features: Float  # of the rows that were kept
+    left_out: NDArray[np.bool_] | None = None  # as of `Encoded`, where rows are to be predicted
+    kept: NDArray[np.bool_] | None = None  # which of the rows read were kept; None if all were
+    # Columns beside those of the features, of all rows: pieces, as the source gives them.
     others: list[list[Any]] = []  # noqa: RUF012 - never changed
 
     @property
@@ -77,14 +61,12 @@ class TableRows(Rows):
 
     Attributes
     ----------
-    sources : list of Source
     columns : list of lists of int
         Numbers of the columns in each source.
-    feature_names : tuple of str or None
     schema : Schema or None
         How columns become features; None where they are numbers that nothing is done to.
-    missing : {"error", "drop", "model"}
-        What was asked for missing cells when the tables were opened.
+    learned : Schema
+        By which rows are encoded, also where the features are the columns.
     total_rows : int or None
         Rows before any are dropped, where the formats tell; for progress bars.
     n_dropped : int
@@ -127,30 +109,37 @@ class TableRows(Rows):
         if schema is not None:
             self.feature_names = schema.column_names if is_plain else schema.feature_names
         drops = self.missing == "drop"
-        plain = plain_schema(len(self.columns[0]), self.column_names, drops)
-        self._encoded_by = plain if schema is None else schema
+        self.learned = schema or plain_schema(len(self.columns[0]), self.column_names, drops)
         self.is_learned = schema is not None
 
     # -- the same tables, read otherwise ------------------------------------------------------
 
     def with_schema(self, schema: Schema, notes: Sequence[str] = ()) -> TableRows:
         """The same tables as features."""
-        twin = copy(self)
-        twin.notes, twin._n_rows = (*self.notes, *notes), None
-        twin._set_schema(schema)
-        return twin
+        return self._changed(schema, notes=(*self.notes, *notes))
 
     def with_texts(self, columns: Sequence[int]) -> TableRows:
-        """The same tables; columns of CSV with these places are read as text."""
-        twin = copy(self)
-        twin.texts = frozenset(columns)
-        return twin
+        """The same tables, to be learned; columns of CSV with these places are read as text."""
+        return self._changed(texts=frozenset(columns))
 
     def with_missing(self, missing: Missing) -> TableRows:
         """The same tables with another policy for missing cells, before they are learned."""
+        return self._changed(missing=missing)
+
+    def selected(self, places: Sequence[int]) -> TableRows:
+        """The same tables with some of the columns, to be learned."""
+        names = self.column_names
+        return self._changed(
+            columns=[[numbers[j] for j in places] for numbers in self.columns],
+            kinds=[self.kinds[j] for j in places],
+            texts=frozenset(k for k, j in enumerate(places) if j in self.texts),
+            column_names=None if names is None else tuple(names[j] for j in places),
+        )
+
+    def _changed(self, schema: Schema | None = None, **attributes: Any) -> TableRows:
         twin = copy(self)
-        twin.missing, twin._n_rows = missing, None
-        twin._set_schema(None)
+        vars(twin).update(attributes, _n_rows=None)
+        twin._set_schema(schema)
         return twin
 
     def held(self, n_bytes: float) -> TableRows:
@@ -170,51 +159,29 @@ class TableRows(Rows):
             twin.sources.append(source)
         return twin
 
-    def selected(self, places: Sequence[int]) -> TableRows:
-        """The same tables with some of the columns."""
-        twin = copy(self)
-        twin.columns = [[numbers[j] for j in places] for numbers in self.columns]
-        twin.kinds = [self.kinds[j] for j in places]
-        twin.texts = frozenset(k for k, j in enumerate(places) if j in self.texts)
-        names = self.column_names
-        twin.column_names = None if names is None else tuple(names[j] for j in places)
-        twin._set_schema(None)
-        return twin
-
     def plan(self, once: bool, others: Sequence[Sequence[int]] = ()) -> None:
-        """Prepare sources for passes: for one only, where `once`; see `Source.plan`.
-
-        `others` are further columns of each source that will be read.
-        """
+        """Prepare sources for passes, with further columns of each; see `Source.plan`."""
         for i, source in enumerate(self.sources):
-            more = others[i] if others else ()
-            source.plan([*self.columns[i], *more], once)
-
-    @property
-    def learned(self) -> Schema:
-        """The schema by which rows are encoded, also where the features are the columns."""
-        return self._encoded_by
+            source.plan([*self.columns[i], *(others[i] if others else ())], once)
 
     # -- facts --------------------------------------------------------------------------------
 
     @property
     def n_features(self) -> int:
         """Number of features."""
-        return self._encoded_by.n_features
+        return self.learned.n_features
 
     @property
     def n_rows(self) -> int:
         """Number of rows that `blocks` gives; costs a pass where the formats cannot tell."""
         if self._n_rows is None:
-            if not self._drops and self.total_rows is not None:
-                self._n_rows = self.total_rows
-            else:
-                self._n_rows = sum(len(block) for block in self.blocks())
+            known = None if self._drops else self.total_rows
+            self._n_rows = sum(map(len, self.blocks())) if known is None else known
         return self._n_rows
 
     @property
     def _drops(self) -> bool:
-        return any(column.drops for column in self._encoded_by.columns)
+        return any(column.drops for column in self.learned.columns)
 
     @property
     def expected_rows(self) -> int | None:
@@ -263,16 +230,13 @@ class TableRows(Rows):
     def placed_blocks(
         self, others: Sequence[Sequence[int]] = (), unseen: Unseen | None = None
     ) -> Iterator[tuple[int, Block]]:
-        """All blocks, with the numbers of their sources; equal sources are an error.
-
-        `others` are those of each source, as for `source_blocks`.
-        """
+        """All blocks, with the numbers of their sources; equal sources are an error."""
         n_dropped = n_rows = 0
         seen: set[object] = set()
         for i, source in enumerate(self.sources):
             digest = RowDigest() if i in self._may_be_equal() and not source.is_text else None
-            own = others[i] if others else ()
-            for block in self.source_blocks(i, others=own, unseen=unseen):
+            more = others[i] if others else ()
+            for block in self.source_blocks(i, others=more, unseen=unseen):
                 n_dropped += block.n_read - len(block.features)
                 n_rows += len(block.features)
                 if digest is not None:
@@ -308,23 +272,11 @@ class TableRows(Rows):
         """Blocks of one source.
 
         Another thread reads and encodes the next blocks of a file meanwhile. A file that is not as
-        it was when it was opened is an error.
-
-        Parameters
-        ----------
-        table : int
-            Number of the source.
-        start : int
-            First row to read.
-        part_rows : int, optional
-            Blocks end at the multiples of it, too.
-        stop : float
-            Where to stop, a multiple of `part_rows`; by default at the end of the source.
-        others : sequence of int
-            Numbers of further columns of the source to read; those of CSV as text.
-        unseen : {"error", "missing"}, optional
-            Read for prediction: `Block.left_out` tells missing cells, which are no error unless
-            the rows were opened with missing="error".
+        it was when it was opened is an error. Blocks end at multiples of `part_rows`, too, and so
+        does the last one where there is a `stop`. `others` are further columns of the source to
+        read, those of CSV as text. Where `unseen` is given, rows are read for prediction:
+        `Block.left_out` tells missing cells, which are no error unless the rows were opened with
+        missing="error".
         """
         self.check_numeric()
         source = self.sources[table]
@@ -398,7 +350,7 @@ class TableRows(Rows):
     @property
     def policy(self) -> str:
         """What missing cells get, as the names of shards have it."""
-        modeled = any(column.has_missing for column in self._encoded_by.columns)
+        modeled = any(column.has_missing for column in self.learned.columns)
         return "drop" if self._drops else "model" if modeled else "error"
 
     def fingerprint(self) -> Fingerprint:
@@ -422,14 +374,8 @@ class TableRows(Rows):
     def origin(self, table: int, *way: object, others: Sequence[int] = ()) -> Origin | None:
         """Where shards of a source come from; None where that is not known.
 
-        Parameters
-        ----------
-        table : int
-            Number of the source.
-        *way : object
-            How it is cut into shards, beside columns and policy; JSON.
-        others : sequence of int
-            As for `shard_id`.
+        `way` is how it is cut into shards, beside columns and policy: JSON. `others` as for
+        `shard_id`.
         """
         found = self.sources[table].contents()
         if found is None:
@@ -471,7 +417,7 @@ class _Reader:
         self, rows: TableRows, table: int, others: Sequence[int], unseen: Unseen | None
     ) -> None:
         self.rows, self.table, self.unseen = rows, table, unseen
-        self.source, self.schema = rows.sources[table], rows._encoded_by
+        self.source, self.schema = rows.sources[table], rows.learned
         self.own, self.others = rows.columns[table], list(others)
         self.is_plain, most = self.schema.is_plain, self.source.n_rows
         if most is None:
@@ -492,9 +438,7 @@ class _Reader:
         self.left_out: list[tuple[int, NDArray[np.bool_]]] = []
         self.read_others: list[list[Any]] = [[] for _ in self.others]
 
-    def blocks(
-        self, start: int, part_rows: int | None, stop: float
-    ) -> Generator[Block, None, None]:
+    def blocks(self, start: int, part_rows: int | None, stop: float) -> Generator[Block]:
         """Blocks from row `start` on; see `TableRows.source_blocks`."""
         position, n_own = start, len(self.own)
         columns = [*self.own, *self.others]
@@ -509,9 +453,9 @@ class _Reader:
                     room = min(room, part_rows - position % part_rows)
                 size = min(room, end - position)
                 first = position - batch.first_row
-                self._add([own.section(first, first + size) for own in cells], size == room)
+                self._add([own[first : first + size] for own in cells], size == room)
                 for pieces, column in zip(self.read_others, batch.columns[n_own:], strict=True):
-                    pieces.append(_section(column, first, size))
+                    pieces.append(column[first : first + size])
                 position += size
                 if size == room:
                     yield self._finished()
@@ -607,13 +551,6 @@ class _Lent:
 
     def __del__(self) -> None:
         self._free.append(self._memory)
-
-
-def _section(column: Any, first: int, size: int) -> Any:
-    """Some rows of a column of a batch."""
-    if isinstance(column, Cells):
-        return column.section(first, first + size)
-    return column[first : first + size]
 
 
 def _one_array(cells: list[Cells]) -> Float | None:
