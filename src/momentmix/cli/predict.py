@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -100,7 +101,9 @@ def open_columns(
         read_options = replace(read_options, missing="model")
     rows = read_options.open(inputs, schema.column_names, by_name)
     warn_of_header(rows.sources, schema.column_names)
-    return rows_with(schema, rows, owner, drops=read_options.missing == "drop")
+    with warnings.catch_warnings():  # commands take columns of a model without names by place
+        warnings.filterwarnings("ignore", "the rows have feature names", UserWarning)
+        return rows_with(schema, rows, owner, drops=read_options.missing == "drop")
 
 
 @click.command("predict", short_help="Component of each row.")
