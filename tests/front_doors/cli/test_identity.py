@@ -15,6 +15,8 @@ import pytest
 
 import momentmix as mm
 from momentmix.cli.checkpoint import Checkpoint
+from momentmix.mixture.mixture import DiagonalMixture
+from momentmix.mixture.tables.rows import TableDensity
 
 
 @pytest.fixture
@@ -249,25 +251,27 @@ def test_parts_on_a_cluster_get_the_same_names(folder, momentmix, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "owner", "hook"),
     [
-        ["predict", "model.json", "a.csv", "-o", "out.csv"],
-        ["predict", "model.json", "a.csv", "-o", "out.csv", "-p"],
-        ["score", "model.json", "a.csv"],
-        ["report", "model.json", "--data", "a.csv", "-o", "out.html"],
+        (["predict", "model.json", "a.csv", "-o", "out.csv"], TableDensity, "map_encoded"),
+        (["predict", "model.json", "a.csv", "-o", "out.csv", "-p"], TableDensity, "map_encoded"),
+        (["score", "model.json", "a.csv"], TableDensity, "map_encoded"),
+        (
+            ["report", "model.json", "--data", "a.csv", "-o", "out.html"],
+            DiagonalMixture,
+            "log_prob",
+        ),
     ],
 )
-def test_a_file_that_grows_while_it_is_read(folder, momentmix, monkeypatch, arguments):
-    from momentmix.mixture.tables.rows import TableDensity
-
-    method = TableDensity.map_encoded
+def test_a_file_that_grows_while_it_is_read(folder, momentmix, monkeypatch, arguments, owner, hook):
+    method = getattr(owner, hook)
 
     def growing(self, *rest, **options):
         with open("a.csv", "a") as file:
             file.write("7,8\n")
         return method(self, *rest, **options)
 
-    monkeypatch.setattr(TableDensity, "map_encoded", growing)
+    monkeypatch.setattr(owner, hook, growing)
     done = momentmix(*arguments)
     assert (done.code, "a.csv changed while it was being read" in done.err) == (65, True), done
     assert not list(Path().glob("out.*"))
@@ -345,10 +349,10 @@ def half_done(request, tmp_path, monkeypatch, momentmix):
 
 def changed_in_secret(name, row):
     """Change a file between its samples, and give it the time that it had."""
-    mark, times = mm.open_rows(name).tables[0].mark(), os.stat(name)
+    mark, times = mm.open_rows(name).sources[0].mark(), os.stat(name)
     big_file(name, row)
     os.utime(name, ns=(times.st_atime_ns, times.st_mtime_ns))
-    assert mm.open_rows(name).tables[0].mark() == mark  # or else this test tests nothing
+    assert mm.open_rows(name).sources[0].mark() == mark  # or else this test tests nothing
 
 
 def test_a_file_that_was_changed_in_secret_is_not_resumed(half_done, momentmix):

@@ -178,7 +178,9 @@ def test_other_text_than_utf_8_is_refused_by_line(frame, momentmix):
         file.write("id,a,b,c\nx,1,2,3\nZürich,1,2,3\n".encode("latin-1"))
     assert momentmix("predict", "model.json", "latin.csv").code == 0
     done = momentmix("predict", "model.json", "latin.csv", "--keep", "id", "-o", "out.csv")
-    assert (done.code, "latin.csv, line 3, column 'id' is not UTF-8" in done.err) == (65, True), done
+    assert (done.code, "latin.csv, line 3, column 'id' is not UTF-8" in done.err) == (65, True), (
+        done
+    )
     assert "iconv" in done.err
     assert not os.path.exists("out.csv")
 
