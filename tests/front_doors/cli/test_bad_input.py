@@ -60,7 +60,7 @@ def with_value(value):
 
 
 BAD_DATA = {
-    "NaN": (lambda: with_value(np.nan), "row 7, column 1, is missing. Pass --missing drop"),
+    "NaN": (lambda: with_value(np.nan), "row 7, column 1 is missing. Pass --missing drop"),
     "infinite": (lambda: with_value(-np.inf), "row 7, column 1 is -inf"),
     "1e308": (lambda: with_value(1e308), "column 1 is 1e+308"),
     "no rows": (lambda: npy(np.zeros((0, 3))), "holds no rows"),
