@@ -9,10 +9,7 @@ engines take turns, after a run each that does not count; answers are compared b
 printed, and a ratio is that of the medians. Core seconds stand beside the wall clock: on busy cores
 they tell more.
 
-Spark has two routes: "files", which tasks read with pyarrow, since the data frame is nothing but
-columns of a Parquet file; and "rows", which come from the JVM, as those of any other data frame.
-The file of Spark and Dask is the same; their answers must agree, and those of both routes in every
-byte.
+The file of Spark and Dask is the same, and their answers must agree.
 """
 
 import argparse
@@ -174,11 +171,9 @@ def spark(path, n_rows, n_runs):
         lazy = dd.read_parquet(path, columns=NAMES, split_row_groups=4)
         works = {
             "dask": lambda: mmd.summarize(lazy, 4, client=client, progress=False),
-            "files": lambda: mms.summarize(frame, 4, columns=NAMES),
-            "rows": lambda: mms.summarize(frame, 4, columns=NAMES, read_files=False),
+            "spark": lambda: mms.summarize(frame, 4, columns=NAMES),
         }
-        assert works["files"]().to_bytes() == works["rows"]().to_bytes()
-        race("numbers, spark", works, same, n_runs, n_rows)
+        race("numbers", works, same, n_runs, n_rows)
     session.stop()
 
 

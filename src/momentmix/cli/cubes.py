@@ -47,9 +47,9 @@ def cube_job_of(
     job = cube_job(list(inputs), parse_keys(by), families, read_options.missing, reading)
     if not quiet:
         erase()
-        say_message(*(f"note: {note}" for note in job.notes))
-    settings = {"by": [str(spec) for spec in job.specs]}
-    return CubeRun(job.source, settings, None, job.schema, job=job)
+        say_message(*(f"note: {note}" for note in job.rows.notes))
+    settings = {"by": [str(key.spec) for key in job.keys]}
+    return CubeRun(job.rows, settings, None, job=job)
 
 
 @dataclass
@@ -62,11 +62,6 @@ class CubeRun(Job):
     def _job(self) -> CubeJob:
         assert self.job is not None
         return self.job
-
-    @property
-    def n_features(self) -> int:
-        """Number of features, without keys."""
-        return self._job.n_features
 
     def usual_part_rows(self) -> int:
         """Rows of a part."""
@@ -92,11 +87,7 @@ class CubeRun(Job):
 
         groups = state.sums.groups()
         counts = {key: rows_of(group) for key, group in groups.items()}
-        return packed(self._names, groups, counts, (0, 0))
-
-    @property
-    def _names(self) -> tuple[str, ...]:
-        return tuple(spec.name for spec in self._job.specs)
+        return packed(self._job.names, groups, counts, (0, 0))
 
     def unpacked(self, state: Any, found: Checkpoint) -> Any:
         """The state of a checkpoint."""
@@ -125,7 +116,7 @@ class CubeRun(Job):
         """Keys and groups."""
         gone = self.result.left_out
         return {
-            "keys": list(self._names),
+            "keys": list(self._job.names),
             "n_groups": len(self.result),
             "n_groups_left_out": gone[0],
             "n_rows_left_out": gone[1],
@@ -136,7 +127,7 @@ class CubeRun(Job):
         gone, rows = self.result.left_out
         left_out = f"; {gone:,} small groups ({rows:,} rows) left out" if gone else ""
         n = len(self.result)
-        groups = f"{n:,} group{plural(n)} by {', '.join(self._names)}"
+        groups = f"{n:,} group{plural(n)} by {', '.join(self._job.names)}"
         return f"{super().sentence()}, {groups}{left_out}"
 
 

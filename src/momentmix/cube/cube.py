@@ -15,9 +15,9 @@ from momentmix.cube.keys import GroupKey
 from momentmix.errors import InputError, InputTypeError
 from momentmix.html.notebook import box, plain_table
 from momentmix.mixture.parameter_table import need_pandas
-from momentmix.tables.schema import Schema
 from momentmix.summary.column_facts import column_facts, columns_of
 from momentmix.summary.summary import MomentSummary, union
+from momentmix.tables.schema import Schema
 from momentmix.wording import did_you_mean, plural
 
 _MOST_SHOWN = 12  # groups in a notebook

@@ -17,11 +17,10 @@ from typing import Any
 
 from momentmix.atomic_file import atomic_write
 from momentmix.cube.keys import CHECKSUM, RESERVED, GroupKey, Value
-from momentmix.errors import InputError, SummaryFileError, needed
-from momentmix.rows.containers import checked
-from momentmix.rows.formats.arrow_files import refuse_damage
+from momentmix.errors import InputError, SummaryFileError
 from momentmix.strict_json import parse_strict
 from momentmix.summary.file import header_of
+from momentmix.tables.source import checked, refuse_damage
 
 VERSION = 2
 _METADATA = b"momentmix-cube"
@@ -56,7 +55,8 @@ def packed(
     as_parquet: bool = False,
 ) -> bytes:
     """The bytes of the file."""
-    pa = needed("pyarrow", "a file of a cube", "data")
+    import pyarrow as pa
+
     keys = list(groups)
     columns = {name: _key_array(name, [key[k] for key in keys]) for k, name in enumerate(names)}
     columns["n_rows"] = pa.array([counts[key] for key in keys], type=pa.int64())
@@ -156,7 +156,6 @@ def read(path: str | os.PathLike[str]) -> Contents:
 
 def unpacked(data: bytes, name: str) -> Contents:
     """What `packed` made the bytes of; `name` is for messages."""
-    needed("pyarrow", "a file of a cube", "data")
     _check_seal(data, name)
     with refuse_damage(lambda text: _damaged(name, text), lambda: len(data)):
         return _contents(checked(_table(data)), name)
@@ -263,7 +262,8 @@ def is_cube(path: str | os.PathLike[str]) -> bool:
     """Whether a file is a cube: a Parquet or Arrow file with a seal, or the columns of one."""
     if Path(path).suffix.lower() not in ENDINGS or not Path(path).is_file():
         return False
-    pa = needed("pyarrow", "a file of a cube", "data")
+    import pyarrow as pa
+
     with open(path, "rb") as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - _LAST_BYTES))
         if _MARK in file.read():

@@ -17,8 +17,8 @@ from typing import IO, NamedTuple
 import numpy as np
 
 from momentmix._typing import Float, Int
-from momentmix.parallel import begin, read_ahead, usable_cores
 from momentmix.digests import Origin, RowDigest
+from momentmix.parallel import begin, read_ahead, usable_cores
 from momentmix.summary.shard.single_shard import SingleShard
 from momentmix.summary.summary import MomentSummary, single_shard
 
@@ -96,6 +96,13 @@ def by_group(groups: Int) -> tuple[Int, Int, Int]:
     return order, present, np.cumsum(counts[present])
 
 
+class GroupedRows(NamedTuple):
+    """Features of rows, of shape (n_rows, n_features), and the numbers of their groups."""
+
+    features: Float
+    groups: Int
+
+
 class PackedGroup(NamedTuple):
     """The summary of one group.
 
@@ -121,26 +128,17 @@ class GroupedShard:
 
     Parameters
     ----------
-    index : KeyIndex
     empty : MomentSummary
         Without rows, as the summary of each group begins.
-    split : callable
-        Rows as read → features, and numbers of keys.
     name : callable
         Number of a group → what names its shard, before the digest of its rows.
     """
 
-    def __init__(
-        self,
-        index: KeyIndex,
-        empty: MomentSummary,
-        split: Callable[[Float], tuple[Float, Float]],
-        name: Callable[[int], str],
-    ) -> None:
-        self.index, self.split, self.name = index, split, name
+    def __init__(self, empty: MomentSummary, name: Callable[[int], str]) -> None:
+        self.name = name
         self.new_shard = partial(single_shard, empty)
         self.n_features = empty.n_features
-        self.waiting: list[tuple[Float, Int]] = []
+        self.waiting: list[GroupedRows] = []
         self.n_bytes = 0
         self.origin: Origin | None = None  # of the rows, where it is known
         self.open: dict[int, _Group] = {}
@@ -148,11 +146,10 @@ class GroupedShard:
         self.most_open = max(16, OPEN_BYTES // _shard_bytes(empty))
         self._wait: Callable[[], None] = lambda: None  # until the rows sorted last are given
 
-    def update(self, rows: Float) -> None:
-        """Add rows as they were read."""
-        features, keys = self.split(rows)
-        self.waiting.append((features, self.index.numbers(keys)))
-        self.n_bytes += features.nbytes
+    def update(self, rows: GroupedRows) -> None:
+        """Add rows."""
+        self.waiting.append(rows)
+        self.n_bytes += rows.features.nbytes
         if self.n_bytes >= WAITING_BYTES:
             self._sort()
 
@@ -160,8 +157,7 @@ class GroupedShard:
         """Sort the rows that wait; another thread gives them to their groups meanwhile."""
         if not self.waiting:
             return
-        groups = np.concatenate([numbers for _, numbers in self.waiting])
-        rows = np.concatenate([features for features, _ in self.waiting])
+        rows, groups = map(np.concatenate, zip(*self.waiting, strict=True))
         self.waiting, self.n_bytes = [], 0
         order, present, ends = by_group(groups)
         rows = rows.take(order, axis=0)

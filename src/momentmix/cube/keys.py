@@ -2,19 +2,20 @@
 
 | asked for | key | values |
 |---|---|---|
-| ``region`` | region | text, whole numbers, true and false, days; CSV: see `_CsvTexts` |
+| ``region`` | region | text, whole numbers, true and false, days; CSV: see `_CsvKey` |
 | ``week(ts)``, also year, quarter, month, day, hour | week | first day of the period, or the hour |
 | ``region`` in folders ``region=EU/`` | region | text; whole numbers where all are |
 
-Rows are read as float64 numbers, and so are keys: codes of labels, numbers of periods, or the
-numbers themselves. `KeyColumn.value` gives what a number stands for. A missing cell is a key, None.
+The cells of a key become float64 numbers: codes of texts, numbers of periods, or the numbers
+themselves. `Key.value` gives what a number stands for. A missing cell is a key, None.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
@@ -22,13 +23,14 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from momentmix._typing import Float
+from momentmix._typing import Array, Float
+from momentmix.cube.periods import NO_DATE, Periods, no_date
 from momentmix.errors import InputError, InputTypeError, TableWarning, warn_caller
-from momentmix.rows.csv.kinds import are_dates
-from momentmix.rows.csv.reader import CsvText
-from momentmix.rows.labels import Labels, Periods, refused_label
-from momentmix.rows.source import common_kind
-from momentmix.rows.table import FileTable, Kind, Table
+from momentmix.tables.cells import Cells, cells_of, is_missing
+from momentmix.tables.csv_file import CsvFile
+from momentmix.tables.dialect import FALSE, TRUE, are_dates
+from momentmix.tables.source import FileSource, Source
+from momentmix.tables.table_rows import Block, common_kind
 from momentmix.wording import did_you_mean
 
 Value = str | int | bool | date | datetime | None
@@ -39,6 +41,7 @@ _FOLDER = re.compile(r"([^=/\\]+)=([^/\\]*)")
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _MOST_LABELS = 1 << 22  # of a key: more groups than that are names of rows
 _LOOKED_AT = 100  # texts of a key that tell whether it holds times
+_BOOLS = dict.fromkeys(TRUE, 1.0) | dict.fromkeys(FALSE, 0.0)
 _LARGEST = 2.0**53  # from here on, float64 makes one number of several
 CHECKSUM = "checksum"
 RESERVED = ("n_rows", "summary", CHECKSUM)  # columns of a file of a cube
@@ -107,53 +110,99 @@ def parse_keys(by: str | Sequence[str]) -> list[KeySpec]:
     return found
 
 
-@dataclass
-class KeyColumn:
-    """Where a key is read, and what its numbers stand for.
+class Key(ABC):
+    """A key: where it is read, and what its numbers stand for.
 
     Attributes
     ----------
     spec : KeySpec
     columns : list of int, or None
-        Number of the column in each table; None where folders have the key.
-    labels : Labels or None
-        Of text and dates.
-    folders : list of str, int or None
-        Value of each table, where folders have the key.
+        Number of the column in each source; None where folders have the key.
     """
 
-    spec: KeySpec
-    columns: list[int] | None
-    labels: Labels | None = None
-    folders: list[Value] = field(default_factory=list)
-    are_bools: bool = False
+    columns: list[int] | None = None
 
-    def value(self, number: float | None) -> Value:
+    def __init__(self, spec: KeySpec) -> None:
+        self.spec = spec
+
+    @abstractmethod
+    def numbers(self, table: int, block: Block, pieces: Sequence[Any]) -> Float:
+        """Numbers of the rows that a block has kept, NaN where a cell is missing.
+
+        Parameters
+        ----------
+        table : int
+            Number of the source.
+        block : Block
+        pieces : sequence
+            The cells of all its rows, as `Block.others` has them.
+        """
+
+    @abstractmethod
+    def value(self, number: int) -> Value:
         """What a number stands for."""
-        if number is None:
-            return None
-        if self.columns is None:
-            return self.folders[int(number)]
-        if isinstance(self.labels, Periods):
-            return self.labels.start(int(number))
-        if self.labels is not None:
-            return bool(number) if self.labels.are_bools else self.labels.names[int(number)]
-        return bool(number) if self.are_bools else int(number)
-
-    def check(self, numbers: Float) -> None:
-        """Raise where numbers are no keys: not whole, or too large to tell apart."""
-        if self.labels is not None or self.columns is None:
-            return
-        seen = numbers[~np.isnan(numbers)]
-        bad = seen[(seen != np.floor(seen)) | (np.abs(seen) >= _LARGEST)]
-        if len(bad):
-            raise _no_key(self.spec, bad[0])
 
     def meanings(self, values: Collection[Value]) -> Mapping[Any, Value]:
         """What values of a complete pass stand for, where that is not themselves."""
-        if not isinstance(self.labels, _CsvTexts):
-            return {}
-        return self.labels.meanings([value for value in values if isinstance(value, str)])
+        return {}
+
+
+def columns_read(keys: Sequence[Key], table: int) -> list[int]:
+    """Numbers of the columns of a source that hold keys, each once."""
+    return list(dict.fromkeys(key.columns[table] for key in keys if key.columns is not None))
+
+
+def find_keys(sources: Sequence[Source], specs: Sequence[KeySpec]) -> list[Key]:
+    """The keys, where the sources have them.
+
+    Columns without names go by their numbers.
+    """
+    return [_found(sources, spec) for spec in specs]
+
+
+def _found(sources: Sequence[Source], spec: KeySpec) -> Key:
+    names = [source.column_names or [*map(str, range(source.n_columns))] for source in sources]
+    have = [spec.column in own for own in names]
+    if all(have):
+        return _of_column(sources, spec, [own.index(spec.column) for own in names])
+    texts = [folder_values(source).get(spec.column) for source in sources]
+    lacking = [x.name for x, text in zip(sources, texts, strict=True) if text is None]
+    if lacking or any(have):
+        raise InputError(
+            f"{(lacking or [sources[have.index(True)].name])[0]} has no column {spec.column!a} to "
+            f"group by, and no folder {spec.column}=… above it; it has "
+            f"{', '.join(map(ascii, names[0][:20]))}. All inputs need the key in the same place."
+            f"{did_you_mean(spec.column, names[0])}"
+        )
+    return _FolderKey(spec, [text for text in texts if text is not None])
+
+
+def _of_column(sources: Sequence[Source], spec: KeySpec, columns: list[int]) -> Key:
+    """The key of a column, by what it holds."""
+    kind, source = common_kind(sources, columns), sources[0]
+    are_csv = all(isinstance(each, CsvFile) for each in sources)
+    if spec.unit:
+        if kind.kind not in ("date", "text", "mixed"):
+            held = f"numbers ({kind.type})" if kind.kind == "number" else kind.type
+            raise _no_dates(spec, source, held)
+        return _DateKey(spec, sources, columns)
+    if kind.kind == "date":
+        if kind.type == "date and time":
+            raise _times(spec, source, kind.type)
+        return _DateKey(spec, sources, columns)
+    if are_csv and kind.kind in ("number", "text"):
+        return _CsvKey(spec, sources, columns, kind.kind == "number")
+    if kind.kind == "text":
+        return _TextKey(spec, sources, columns)
+    if kind.kind in ("number", "bool"):
+        return _NumberKey(spec, sources, columns, kind.kind == "bool")
+    raise InputError(
+        f"{source.name}: a key must hold text, whole numbers, true and false, or dates; "
+        f"{spec.column!a} holds {kind.type}."
+    )
+
+
+# -- errors -----------------------------------------------------------------------------------
 
 
 def _no_key(spec: KeySpec, number: float) -> InputError:
@@ -164,127 +213,249 @@ def _no_key(spec: KeySpec, number: float) -> InputError:
     )
 
 
-def key_columns(tables: Sequence[Table], specs: Sequence[KeySpec]) -> list[KeyColumn]:
-    """Where the tables have the keys."""
-    return [_key_column(tables, spec) for spec in specs]
-
-
-def _key_column(tables: Sequence[Table], spec: KeySpec) -> KeyColumn:
-    have = [spec.column in (table.column_names or ()) for table in tables]
-    if all(have):
-        columns = [(table.column_names or ()).index(spec.column) for table in tables]
-        kind = common_kind(tables, columns)
-        labels = _labels(spec, kind, tables)
-        are_bools = kind.kind == "bool" and labels is None
-        return KeyColumn(spec, columns, labels, are_bools=are_bools)
-    texts = [folder_values(table).get(spec.column) for table in tables]
-    lacking = [t.name for t, text, own in zip(tables, texts, have, strict=True) if text is None]
-    if lacking or any(have):
-        names = tables[0].column_names
-        listed = (
-            "it has no names" if names is None else f"it has {', '.join(map(ascii, names[:20]))}"
-        )
-        raise InputError(
-            f"{(lacking or [tables[have.index(True)].name])[0]} has no column {spec.column!a} to "
-            f"group by, and no folder {spec.column}=… above it; {listed}. All inputs need the key "
-            f"in the same place.{did_you_mean(spec.column, names or ())}"
-        )
-    known = [text for text in texts if text is not None]
-    if spec.unit:
-        periods = Periods(spec.unit)
-        values: list[Value] = [
-            None if x == _NO_VALUE else _of_folder(spec, periods, x) for x in known
-        ]
-        return KeyColumn(spec, None, folders=values)
-    whole = all(x == _NO_VALUE or re.fullmatch(r"0|-?[1-9]\d*", x) for x in known)
-    values = [None if x == _NO_VALUE else int(x) if whole else x for x in known]
-    return KeyColumn(spec, None, folders=values)
-
-
-def _of_folder(spec: KeySpec, periods: Periods, text: str) -> Value:
-    """The period of a date in the name of a folder."""
-    code = float(periods.codes([text])[0])
-    if code == periods.refused:
-        raise refused_label(f"folder {spec.column}={text}", text, periods)
-    return periods.start(int(code))
-
-
-def _labels(spec: KeySpec, kind: Kind, tables: Sequence[Table]) -> Labels | None:
-    """How the cells of a column become numbers."""
-    table = tables[0]
-    if spec.unit:
-        if kind.kind == "number":
-            raise InputError(
-                f"{table.name}: {spec} needs dates, and {spec.column!a} holds numbers "
-                f"({kind.type}). Convert it to dates."
-            )
-        return Periods(spec.unit)
-    if kind.kind == "date":
-        if kind.type.startswith(("timestamp", "datetime64", "time", "date and time")):
-            raise _times(spec, table, kind.type)
-        return Periods("day")
-    if kind.is_text and kind.kind == "bool":
-        return Labels((False, True))
-    are_csv = all(isinstance(other, CsvText) for other in tables)
-    if isinstance(table, CsvText) and are_csv and kind.kind in ("number", "text"):
-        return _CsvTexts(spec, table, kind.kind == "number")
-    if kind.is_text:
-        return _KeyLabels(spec, table)
-    if kind.kind in ("number", "bool"):
-        return None
-    raise InputError(
-        f"{table.name}: a key must hold text, whole numbers, true and false, or dates; "
-        f"{spec.column!a} holds {kind.type}."
+def _no_dates(spec: KeySpec, source: Source, type_: str) -> InputError:
+    return InputError(
+        f"{source.name}: {spec} needs dates, and {spec.column!a} holds {type_}. Convert it to "
+        "dates."
     )
 
 
-class _KeyLabels(Labels):
-    """Texts that are keys; times of the day are refused as in columns of dates."""
+def _times(spec: KeySpec, source: Source, type_: str) -> InputError:
+    """The error for a key of times."""
+    name = spec.column
+    return InputError(
+        f"{source.name}: {name!a} holds times ({type_}); nearly every row would be a group. Group "
+        f"by day({name}), week({name}) or month({name})."
+    )
 
-    def __init__(self, spec: KeySpec, table: Table) -> None:
-        super().__init__(most=_MOST_LABELS)
-        self._times = _times(spec, table, "text")
+
+# -- kinds of keys ----------------------------------------------------------------------------
+
+
+class _FolderKey(Key):
+    """A key that the names of folders have; its numbers are those of the sources."""
+
+    def __init__(self, spec: KeySpec, texts: Sequence[str]) -> None:
+        super().__init__(spec)
+        whole = all(x == _NO_VALUE or re.fullmatch(r"0|-?[1-9]\d*", x) for x in texts)
+        read: Any = self._period if spec.unit else int if whole else str
+        self.values: list[Value] = [None if x == _NO_VALUE else read(x) for x in texts]
+
+    def _period(self, text: str) -> Value:
+        """The period of a date in the name of a folder."""
+        periods = Periods(self.spec.unit)
+        number = float(periods.of_texts([text])[0])
+        if number == NO_DATE:
+            raise no_date(f"folder {self.spec.column}={text}", text)
+        return periods.start(int(number))
+
+    def numbers(self, table: int, block: Block, pieces: Sequence[Any]) -> Float:
+        return np.full(len(block.features), float(table))
+
+    def value(self, number: int) -> Value:
+        return self.values[number]
+
+
+class _ColumnKey(Key):
+    """A key that is a column."""
+
+    columns: list[int]
+
+    def __init__(self, spec: KeySpec, sources: Sequence[Source], columns: list[int]) -> None:
+        super().__init__(spec)
+        self.sources, self.columns = sources, columns
+
+    def numbers(self, table: int, block: Block, pieces: Sequence[Any]) -> Float:
+        found, first_row = [], block.first_row
+        for piece in pieces:
+            found.append(self._numbers(piece, table, first_row))
+            first_row += len(found[-1])
+        numbers = np.concatenate(found)
+        return numbers if block.kept is None else numbers[block.kept]
+
+    @abstractmethod
+    def _numbers(self, piece: Any, table: int, first_row: int) -> Float:
+        """Numbers of consecutive cells, the first of which is in this row."""
+
+    def _cells(self, piece: Any, table: int) -> Cells:
+        """Cells of a piece; those of CSV without spaces, and missing where they stand for that."""
+        source = self.sources[table]
+        holder = f"{source.name}, {source.label(self.columns[table])} holds"
+        return cells_of(piece, holder, source.nulls)
+
+    def _place(self, table: int, row: int) -> str:
+        source = self.sources[table]
+        return f"{source.name}, {source.where(row)}, {source.label(self.columns[table])}"
+
+
+class _NumberKey(_ColumnKey):
+    """Whole numbers, or true and false."""
+
+    def __init__(
+        self, spec: KeySpec, sources: Sequence[Source], columns: list[int], are_bools: bool
+    ) -> None:
+        super().__init__(spec, sources, columns)
+        self._are_bools = are_bools
+
+    def numbers(self, table: int, block: Block, pieces: Sequence[Any]) -> Float:
+        numbers = super().numbers(table, block, pieces)
+        bad = numbers[(numbers != np.floor(numbers)) | (np.abs(numbers) >= _LARGEST)]
+        if not np.isnan(bad).all():
+            raise _no_key(self.spec, bad[~np.isnan(bad)][0])
+        return numbers
+
+    def _numbers(self, piece: Any, table: int, first_row: int) -> Float:
+        cells, source = self._cells(piece, table), self.sources[table]
+        if cells.labels is None:
+            return cells.values.astype(np.float64)
+        assert isinstance(source, CsvFile)
+        read: Any = _BOOLS.get if self._are_bools else source.dialect.number
+        known = [read(text) for text in cells.labels]
+        for code in (code for code, number in enumerate(known) if number is None):
+            row = first_row + int((cells.values == code).argmax())
+            raise InputError(
+                f"{self._place(table, row)}: {cells.labels[code][:60]!a} is "
+                f"{'neither true nor false' if self._are_bools else 'not a number'}, as other "
+                "cells of the key are. Correct the cell, or convert the column."
+            )
+        return np.array([*known, np.nan])[cells.values]
+
+    def value(self, number: int) -> Value:
+        return bool(number) if self._are_bools else number
+
+
+class _DateKey(_ColumnKey):
+    """Days, or periods of dates and times."""
+
+    def __init__(self, spec: KeySpec, sources: Sequence[Source], columns: list[int]) -> None:
+        super().__init__(spec, sources, columns)
+        self._periods = Periods(spec.unit or "day")
+
+    def _numbers(self, piece: Any, table: int, first_row: int) -> Float:
+        times = _times_of(piece)
+        if times is None:
+            cells = self._cells(piece, table)
+            if cells.labels is None:
+                raise _no_dates(self.spec, self.sources[table], "numbers")
+            texts = np.array([*cells.labels, None], dtype=object)
+            numbers, times = self._periods.of_texts(texts)[cells.values], texts[cells.values]
+        else:
+            if not self.spec.unit and _have_hours(piece):
+                type_ = piece.dtype if times is piece else piece.type
+                raise _times(self.spec, self.sources[table], str(type_))
+            is_array = times.dtype.kind == "M"
+            numbers = self._periods.of_times(times) if is_array else self._periods.of_texts(times)
+        bad = np.flatnonzero(numbers == NO_DATE)
+        if len(bad):
+            raise no_date(self._place(table, first_row + int(bad[0])), str(times[bad[0]]))
+        return numbers
+
+    def value(self, number: int) -> Value:
+        return self._periods.start(number)
+
+
+def _times_of(piece: Any) -> Array | None:
+    """Dates and times as datetime64 or objects; None for text."""
+    if isinstance(piece, np.ndarray):
+        return piece  # of a table in memory
+    from pyarrow import types
+
+    if isinstance(piece, Cells) or not types.is_temporal(piece.type):
+        return None
+    # As they are: a cast to another unit may leave the range of 64 bits.
+    return np.asarray(piece.to_numpy(zero_copy_only=False))
+
+
+def _have_hours(piece: Any) -> bool:
+    """Whether dates have times of the day."""
+    if not isinstance(piece, np.ndarray):
+        return not str(piece.type).startswith("date")
+    if piece.dtype.kind == "M":
+        return np.datetime_data(piece.dtype)[0] not in ("Y", "M", "W", "D")
+    return isinstance(next((x for x in piece if not is_missing(x)), None), datetime)
+
+
+class _TextKey(_ColumnKey):
+    """Texts; times of the day are refused as in columns of dates.
+
+    Labels of a type of categories may be numbers.
+    """
+
+    def __init__(self, spec: KeySpec, sources: Sequence[Source], columns: list[int]) -> None:
+        super().__init__(spec, sources, columns)
+        self._codes: dict[Any, int] = {}
+        self._names: list[Any] = []
+        self._last: tuple[Any, Float] = (None, np.empty(0))  # labels, and their codes
         self._is_checked = False
 
-    def codes(self, texts: Iterable[str | None]) -> Float:
-        """Codes of texts; the first ones are looked at."""
-        texts = list(texts)
-        if not self._is_checked:
-            first = [text.strip() for text in texts if text is not None][:_LOOKED_AT]
-            if first and are_dates(first) and all(":" in text for text in first):
-                raise self._times
-            self._is_checked = bool(first)
-        return super().codes(texts)
+    def _numbers(self, piece: Any, table: int, first_row: int) -> Float:
+        cells = self._cells(piece, table)
+        if cells.labels is not self._last[0]:
+            labels = cells.labels or ()
+            self._check(labels, table)
+            codes = [self._code(label, table) for label in labels]
+            self._last = cells.labels, np.array([*codes, np.nan])
+        return self._last[1][cells.values]
+
+    def _check(self, labels: Sequence[Any], table: int) -> None:
+        """Raise where the first texts are times."""
+        source = self.sources[table]
+        texts = [x.strip() for x in labels if isinstance(x, str) and x.strip() not in source.nulls]
+        if texts and not self._is_checked:
+            self._is_checked = True
+            if are_dates(texts[:_LOOKED_AT]) and all(":" in x for x in texts[:_LOOKED_AT]):
+                raise _times(self.spec, source, "text")
+
+    def _code(self, label: Any, table: int) -> float:
+        code = self._codes.get(label)
+        if code is None:
+            if not isinstance(label, str | int):
+                raise _no_key(self.spec, label)
+            code = self._codes[label] = len(self._names)
+            self._names.append(label)
+            if code >= _MOST_LABELS:
+                raise InputError(
+                    f"{self.sources[table].name}: a key must have at most {_MOST_LABELS:,} values; "
+                    f"{self.spec.column!a} has more. It names rows: group by another column."
+                )
+        return code
+
+    def value(self, number: int) -> Value:
+        value: Value = self._names[number]
+        return value
 
 
-class _CsvTexts(_KeyLabels):
+class _CsvKey(_TextKey):
     """Fields of CSV that are keys, as they are written; all of them tell what they stand for.
 
     They are whole numbers if all are written as such, without zeros before them or spaces after
     them; else text. Only spaces before a text are left out, where that makes no two texts equal.
     """
 
-    def __init__(self, spec: KeySpec, table: CsvText, are_numbers: bool) -> None:
-        super().__init__(spec, table)
-        self._spec, self._dialect, self._are_numbers = spec, table.dialect, are_numbers
+    def __init__(
+        self, spec: KeySpec, sources: Sequence[Source], columns: list[int], are_numbers: bool
+    ) -> None:
+        super().__init__(spec, sources, columns)
+        assert isinstance(sources[0], CsvFile)
+        self._dialect, self._are_numbers = sources[0].dialect, are_numbers
 
-    def cell(self, field: str) -> str:
-        """The field as it is."""
-        return field
+    def _cells(self, piece: Any, table: int) -> Cells:
+        """The fields as they are."""
+        return cells_of(piece, "")
 
-    def codes(self, texts: Iterable[str | None]) -> Float:
-        """Codes of texts; numbers that cannot be keys are an error."""
-        texts = list(texts)
-        new = {*texts} - {None, *self._codes} if self._are_numbers else ()
-        for text in map(str, new):
-            number = self._dialect.number(text)
-            if number is None or (abs(number) >= _LARGEST and self._digits(text)):
-                continue
-            if number != number:
-                texts = [None if other == text else other for other in texts]
-            elif number % 1 or abs(number) >= _LARGEST:
-                raise _no_key(self._spec, number)
-        return super().codes(texts)
+    def _code(self, label: Any, table: int) -> float:
+        """The code of a text; a number that cannot be a key is an error."""
+        if label.strip() in self._dialect.nulls:
+            return np.nan
+        if self._are_numbers and label not in self._codes:
+            number = self._dialect.number(label)
+            is_large = number is not None and abs(number) >= _LARGEST
+            if number is not None and not (is_large and self._digits(label)):
+                if number != number:
+                    return np.nan
+                if number % 1 or is_large:
+                    raise _no_key(self.spec, number)
+        return super()._code(label, table)
 
     def _digits(self, text: str) -> str:
         """The digits and sign of a text, where there is nothing else but spaces."""
@@ -299,8 +470,9 @@ class _CsvTexts(_KeyLabels):
         whole = int(digits) if digits else int(number)
         return whole if abs(whole) < 1 << 63 else None  # as many bits as a file has
 
-    def meanings(self, texts: Collection[str]) -> Mapping[str, Value]:
+    def meanings(self, values: Collection[Value]) -> Mapping[Any, Value]:
         """What the texts of all rows stand for; a warning where several are one number."""
+        texts = [value for value in values if isinstance(value, str)]
         numbers = {text: self._number(text) for text in sorted(texts)}
         if not self._are_numbers or None in numbers.values():
             bare = {text: text.lstrip() for text in texts}
@@ -310,7 +482,7 @@ class _CsvTexts(_KeyLabels):
             other = first.setdefault(number, text)
             if other != text:
                 warn_caller(
-                    f"key {str(self._spec)!a}: {other!a} and {text!a} are one number, and so one "
+                    f"key {str(self.spec)!a}: {other!a} and {text!a} are one number, and so one "
                     "group. To keep them apart, pass a data frame that has them as text.",
                     TableWarning,
                 )
@@ -318,16 +490,7 @@ class _CsvTexts(_KeyLabels):
         return numbers
 
 
-def _times(spec: KeySpec, table: Table, type_: str) -> InputError:
-    """The error for a key of times."""
-    name = spec.column
-    return InputError(
-        f"{table.name}: {name!a} holds times ({type_}); nearly every row would be a group. Group "
-        f"by day({name}), week({name}) or month({name})."
-    )
-
-
-def folder_values(table: Table) -> dict[str, str]:
+def folder_values(source: Source) -> dict[str, str]:
     """Values in the names of the folders above a file: ``region=EU/week=31/part.parquet``.
 
     Examples
@@ -335,7 +498,7 @@ def folder_values(table: Table) -> dict[str, str]:
     >>> _in_path(Path("data/region=north%20west/part-0.parquet"))
     {'region': 'north west'}
     """
-    return _in_path(table.path) if isinstance(table, FileTable) else {}
+    return _in_path(source.path) if isinstance(source, FileSource) else {}
 
 
 def _in_path(path: Path) -> dict[str, str]:

@@ -6,26 +6,27 @@ parts is all that a pass needs to go on.
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from momentmix._typing import Float
+import numpy as np
+
+from momentmix._typing import Array
 from momentmix.cube.file import rows_of
-from momentmix.cube.grouping import GroupedShard, KeyIndex
-from momentmix.cube.keyed_rows import KeyedRows
-from momentmix.cube.keys import GroupKey
-from momentmix.errors import InputError
+from momentmix.cube.grouping import GroupedRows, GroupedShard, KeyIndex
+from momentmix.cube.keys import GroupKey, Key, columns_read
 from momentmix.digests import Origin, counted_twice
+from momentmix.errors import InputError
 from momentmix.summary.parts import ResumeCheck, digest_of, read_parts
 from momentmix.summary.summary import MomentSummary, union
+from momentmix.tables.table_rows import Block, TableRows
 
 PART_ROWS = 1 << 24  # of a part: small shards cost more than their rows
 _MOST_PIECES = 8  # summaries of a group that wait to be added
-
-Encode = Callable[[Float], Any]
 
 
 @dataclass
@@ -86,51 +87,51 @@ class CubeProgress:
 
 
 def summarize_groups(
-    source: KeyedRows,
+    rows: TableRows,
+    keys: Sequence[Key],
     start: CubeProgress,
     empty: MomentSummary,
-    encode: Encode | None = None,
     part_rows: int = PART_ROWS,
 ) -> Iterator[CubeProgress]:
-    """Go on from `start` to the end of the source, and give the state after every part.
+    """Go on from `start` to the end of the rows, and give the state after every part.
 
     Parameters
     ----------
-    source : KeyedRows
+    rows : TableRows
+    keys : sequence of Key
     start : CubeProgress
         Where to begin; its sums are changed.
     empty : MomentSummary
         Without rows, as the summary of each group begins.
-    encode : callable, optional
-        Rows as read, without keys → what is added to a summary of features.
     part_rows : int
         As for `summary.parts.summarize_parts`.
     """
-    job = _Pass(source, empty, encode)
+    job = _Pass(rows, keys, empty)
     for pieces in start.sums.pieces.values():
         for piece in pieces:
             job.shards.update(MomentSummary.from_bytes(piece).shard_ids)
-    check = ResumeCheck(start, source)
+    check = ResumeCheck(start, rows)
     state = replace(start, table=0, row=0, read="")
-    for table, opened in enumerate(source.tables):
+    for table, source in enumerate(rows.sources):
         for part in read_parts(
-            source, table, 0, partial(job.open, table),  # type: ignore[arg-type]
+            rows, table, 0, job.open,  # type: ignore[arg-type]
             summed_to=check.summed_to(table), part_rows=part_rows,
+            others=columns_read(keys, table), added=partial(job.grouped, table),
         ):  # fmt: skip
             if part.shard is None:
                 check.count(part)
             else:
                 # Text is known at its end only. Groups of complete parts do without: those of the
                 # last part tell where a cube comes from.
-                if not (part.complete and opened.is_text):
+                if not (part.complete and source.is_text):
                     part.shard.origin = job.origin(table, part_rows)  # type: ignore[attr-defined]
-                job.close(part.shard, state.sums, opened.name)
+                job.close(part.shard, state.sums, source.name)
                 state = replace(state, n_dropped=state.n_dropped + part.n_dropped)
             state = replace(state, table=table, row=part.stop)
             state = replace(state, read=digest_of([state.read, *part.mark().texts]))
             if part.complete and check.passed((table, part.stop), state.read):
                 yield state
-        job.check_new(table, opened.contents())
+        job.check_new(table, source.contents())
         state = replace(state, table=table + 1, row=0)
         if check.passed((table + 1, 0), state.read):
             yield state
@@ -140,40 +141,51 @@ def summarize_groups(
 class _Pass:
     """What the parts of one pass share."""
 
-    def __init__(self, source: KeyedRows, empty: MomentSummary, encode: Encode | None) -> None:
-        self.source, self.empty, self.encode = source, empty, encode
-        self.index = KeyIndex(len(source.keys))
+    def __init__(self, rows: TableRows, keys: Sequence[Key], empty: MomentSummary) -> None:
+        self.rows, self.keys, self.empty = rows, keys, empty
+        self.index = KeyIndex(len(keys))
+        self.marks = np.empty(0, dtype=np.int64)  # digests of the values of the groups
         self.shards: set[str] = set()
         self.tables: set[object] = set()
 
-    def open(self, table: int, *, shard_id: str) -> GroupedShard:
+    def open(self, *, shard_id: str) -> GroupedShard:
         """An empty shard for each group of a part."""
-        split = partial(self._split, table)
-        return GroupedShard(self.index, self.empty, split, partial(self._name, shard_id))
+        return GroupedShard(self.empty, partial(self._name, shard_id))
 
-    def _split(self, table: int, rows: Float) -> tuple[Float, Float]:
-        features, keys = self.source.split(rows, table)
-        return features if self.encode is None else self.encode(features).features, keys
+    def grouped(self, table: int, block: Block) -> tuple[GroupedRows, list[Array]]:
+        """The rows of a block with their groups, and the marks of these."""
+        pieces = dict(zip(columns_read(self.keys, table), block.others, strict=True))
+        numbers = [
+            key.numbers(table, block, pieces[key.columns[table]] if key.columns else ())
+            for key in self.keys
+        ]
+        groups = self.index.numbers(np.column_stack(numbers))
+        new = range(len(self.marks), len(self.index.keys))
+        self.marks = np.append(self.marks, [_mark(self._texts(number)) for number in new])
+        return GroupedRows(block.features, groups), [self.marks[groups]]
 
     def _name(self, place_id: str, number: int) -> str:
-        return json.dumps([place_id, [None if v is None else str(v) for v in self._key(number)]])
+        return json.dumps([place_id, self._texts(number)])
+
+    def _texts(self, number: int) -> list[str | None]:
+        return [None if value is None else str(value) for value in self._key(number)]
 
     def _key(self, number: int) -> GroupKey:
-        numbers = self.index.keys[number]
-        return tuple(key.value(x) for key, x in zip(self.source.keys, numbers, strict=True))
+        pairs = zip(self.keys, self.index.keys[number], strict=True)
+        return tuple(None if x is None else key.value(int(x)) for key, x in pairs)
 
     def origin(self, table: int, part_rows: int) -> Origin | None:
         """Where the groups of a table come from."""
-        keys = [str(key.spec) for key in self.source.keys]
-        return self.source.origin(table, "groups", part_rows, keys)
+        way = "groups", part_rows, [str(key.spec) for key in self.keys]
+        return self.rows.origin(table, *way, others=columns_read(self.keys, table))
 
     def check_new(self, table: int, contents: tuple[str, bool] | None) -> None:
         """Raise where a table holds what one before it held, for the same keys of folders."""
-        if contents is None or not contents[1] or self.source.by_name:
+        if contents is None or not contents[1] or self.rows.by_name:
             return
-        folders = [key.folders[table] for key in self.source.keys if key.columns is None]
+        folders = [key.value(table) for key in self.keys if key.columns is None]
         if (contents, *folders) in self.tables:
-            raise InputError(counted_twice(self.source.tables[table].name))
+            raise InputError(counted_twice(self.rows.sources[table].name))
         self.tables.add((contents, *folders))
 
     def close(self, shard: Any, sums: GroupSums, name: str) -> None:
@@ -183,3 +195,9 @@ class _Pass:
                 raise InputError(counted_twice(name))
             self.shards.add(group.shard_id)
             sums.add(self._key(group.number), group.data, group.n_rows)
+
+
+def _mark(texts: list[str | None]) -> int:
+    """A digest of the values of a group."""
+    digest = hashlib.blake2b(json.dumps(texts).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little", signed=True)

@@ -9,18 +9,16 @@ from typing import Any
 from momentmix.arguments import check_count
 from momentmix.capacity import usual_order
 from momentmix.cube.cube import SummaryCube
-from momentmix.cube.keyed_rows import KeyedRows
-from momentmix.cube.keys import GroupKey, KeyColumn, KeySpec, key_columns, parse_keys
+from momentmix.cube.keys import GroupKey, Key, KeySpec, columns_read, find_keys, parse_keys
 from momentmix.cube.passes import PART_ROWS, CubeProgress, GroupSums, summarize_groups
 from momentmix.errors import InputError, TableWarning, warn_caller
 from momentmix.progress import check_asked, erase, step
-from momentmix.rows.reading import Reading, reading_from
-from momentmix.rows.source import Missing, RowSource
-from momentmix.schema.building import Families
-from momentmix.schema.rows import EncodedRows
-from momentmix.tables.schema import Schema
-from momentmix.schema.sources import encode_rows, needs_pass
 from momentmix.summary.summary import MomentSummary
+from momentmix.tables.learning import Families, learn, needs_pass
+from momentmix.tables.opening import Reading, can_open, open_table
+from momentmix.tables.selection import choose_columns
+from momentmix.tables.source import Source
+from momentmix.tables.table_rows import Missing, TableRows
 
 
 def summarize_by(
@@ -80,31 +78,30 @@ def summarize_by(
     check_count("min_rows", min_rows, 1)
     settings = {"squared_order": squared_order, "n_threads": n_threads}
     with step("Summarizing groups", check_asked(progress)):
-        specs = parse_keys(by)
-        source, keys = _opened(rows, specs, missing, reading_from(reading))
-        one_pass = not isinstance(rows, RowSource) and not needs_pass(source, families, missing)
-        with source.streamed(one_pass):
-            job = _job(source, keys, specs, families, missing)
-            if job.notes:
-                erase()
-                warn_caller(f"columns were guessed: {'; '.join(job.notes)}.", TableWarning)
-            *_, state = job.run(CubeProgress(), order, settings)
+        asked = Reading.of(reading)
+        if isinstance(rows, TableRows):
+            asked.check_nothing("the rows are opened already")
+        elif not can_open(rows):
+            asked.check_in_memory()
+        job = cube_job(rows, parse_keys(by), families, missing, asked)
+        if job.rows.notes:
+            erase()
+            warn_caller(f"columns were guessed: {'; '.join(job.rows.notes)}.", TableWarning)
+        *_, state = job.run(CubeProgress(), order, settings)
         return job.cube(state, min_rows)
 
 
 @dataclass(frozen=True)
 class CubeJob:
-    """Rows with keys, and how they become features."""
+    """Rows as features, and their keys."""
 
-    source: KeyedRows
-    schema: Schema | None
-    specs: Sequence[KeySpec]
-    notes: tuple[str, ...]
+    rows: TableRows
+    keys: list[Key]
 
     @property
-    def n_features(self) -> int:
-        """Number of features."""
-        return self.source.n_values if self.schema is None else self.schema.n_features
+    def names(self) -> tuple[str, ...]:
+        """Names of the keys."""
+        return tuple(key.spec.name for key in self.keys)
 
     def run(
         self,
@@ -114,19 +111,16 @@ class CubeJob:
         part_rows: int = PART_ROWS,
     ) -> Iterator[CubeProgress]:
         """States of the pass, one after each part."""
-        if order is None:
-            order = usual_order(self.n_features)
-        names = self.source.feature_names if self.schema is None else None
-        empty = MomentSummary(self.n_features, order, names, schema=self.schema, **settings)
-        encode = None
-        if self.schema is not None:
-            encode = EncodedRows(self.source, self.schema).summand_of
-        return summarize_groups(self.source, start, empty, encode, part_rows)
+        rows, n_features = self.rows, self.rows.n_features
+        order = usual_order(n_features) if order is None else order
+        names = None if rows.schema else rows.feature_names
+        empty = MomentSummary(n_features, order, names, schema=rows.schema, **settings)
+        return summarize_groups(rows, self.keys, start, empty, part_rows)
 
     def cube(self, state: CubeProgress, min_rows: int = 1) -> SummaryCube:
         """The cube of a pass that is done."""
         if not state.n_rows:
-            name, n_dropped = self.source.tables[0].name, state.n_dropped
+            name, n_dropped = self.rows.sources[0].name, state.n_dropped
             dropped = f" besides the {n_dropped} dropped" if n_dropped else ""
             raise InputError(f"{name} holds no rows{dropped}.")
         cube = self.cube_of(state.sums.groups())
@@ -136,50 +130,50 @@ class CubeJob:
         """The cube of all groups of a pass, by what their keys stand for."""
         columns = zip(*groups, strict=True)
         meanings = [
-            key.meanings(set(column)) for key, column in zip(self.source.keys, columns, strict=True)
+            key.meanings(set(column)) for key, column in zip(self.keys, columns, strict=True)
         ]
         sums = GroupSums()
         for key, group in groups.items():
             named = (known.get(x, x) for known, x in zip(meanings, key, strict=True))
             sums.add(tuple(named), group)
-        return SummaryCube([spec.name for spec in self.specs], sums.groups())
+        return SummaryCube(self.names, sums.groups())
 
 
 def cube_job(
-    rows: Any, specs: list[KeySpec], families: Families, missing: Missing, reading: Reading
+    data: Any, specs: Sequence[KeySpec], families: Families, missing: Missing, reading: Reading
 ) -> CubeJob:
-    """Rows opened with their keys; what no family is given for is guessed."""
-    source, keys = _opened(rows, specs, missing, reading)
-    return _job(source, keys, specs, families, missing)
+    """Rows with their keys; what no family is given for is guessed.
 
-
-def _opened(
-    rows: Any, specs: list[KeySpec], missing: Missing, reading: Reading
-) -> tuple[RowSource, list[KeyColumn]]:
-    """The features, and the keys."""
-    tables = rows.tables if isinstance(rows, RowSource) else reading.tables(rows)
-    keys = key_columns(tables, specs)
-    own = {spec.column for spec in specs}
-    names = set(tables[0].column_names or ())
-    if reading.columns is not None:
-        asked = [column for column in reading.columns if column not in own]
-        reading = replace(reading, columns=asked)
+    Parameters
+    ----------
+    data : object
+        As for `open_rows`, a list of sources, or rows that are open: then `reading` does not count.
+    specs : sequence of KeySpec
+    families, missing
+        As for `summarize`.
+    reading : Reading
+    """
+    if isinstance(data, TableRows):
+        keys = find_keys(data.sources, specs)
+        own = columns_read(keys, 0)
+        places = [j for j, number in enumerate(data.columns[0]) if number not in own]
+        if not places:
+            raise InputError(f"{data.sources[0].name} has no column beside the keys; open others.")
+        rows = data.selected(places)
     else:
-        reading = replace(reading, exclude=[*(reading.exclude or ()), *sorted(own & names)])
-    source = reading.open(tables, missing)
-    for table, columns in zip(tables, KeyedRows(source, keys).columns, strict=True):
-        table.expect_columns(columns)  # a query runs once for features and keys
-    return source, keys
+        are_open = isinstance(data, list) and data and isinstance(data[0], Source)
+        sources = data if are_open else open_table(data, reading)
+        keys = find_keys(sources, specs)
+        rows = _without(reading, sources, keys).open(sources, missing)
+    once = not isinstance(data, TableRows) and not needs_pass(rows, families, missing)
+    rows.plan(once, [columns_read(keys, table) for table in range(len(rows.sources))])
+    return CubeJob(learn(rows, families, missing), keys)
 
 
-def _job(
-    source: RowSource,
-    keys: list[KeyColumn],
-    specs: list[KeySpec],
-    families: Families,
-    missing: Missing,
-) -> CubeJob:
-    found = encode_rows(source, families, missing)
-    assert isinstance(found.rows, RowSource)
-    schema = None if found.schema.is_plain else found.schema
-    return CubeJob(KeyedRows(found.rows, keys), schema, specs, found.notes)
+def _without(reading: Reading, sources: Sequence[Source], keys: Sequence[Key]) -> Reading:
+    """The same columns but those of keys."""
+    own, names = columns_read(keys, 0), {key.spec.column for key in keys}
+    if reading.columns is None:
+        return replace(reading, exclude=[*(reading.exclude or ()), *own] or None)
+    asked = choose_columns(sources[0], [x for x in reading.columns if x not in names])
+    return replace(reading, columns=[number for number in asked if number not in own])

@@ -25,14 +25,14 @@ except ImportError as error:
 
 from momentmix.dask.opening import open_collection
 from momentmix.dask.prediction import predict, predict_proba, score_samples
+from momentmix.dask.rows import DaskRows
 from momentmix.dask.schedule import Schedule
-from momentmix.dask.tables import Encoding, summarize_table
 from momentmix.fitting import api as local
 from momentmix.fitting.result import FitResult
 from momentmix.fitting.robust.asked_blocks import AskedBlocks
-from momentmix.rows.source import Missing
-from momentmix.schema.building import Families
 from momentmix.summary.summary import MomentSummary
+from momentmix.tables.learning import Families
+from momentmix.tables.table_rows import Missing
 
 __all__ = ["fit", "predict", "predict_proba", "score_samples", "summarize"]
 
@@ -101,13 +101,7 @@ def summarize(
     (6, True)
     """
     schedule = Schedule(client, retries, progress)
-    if families is not None or missing == "model":
-        options = {"squared_order": squared_order}
-        chosen = None if columns is None else list(columns)
-        return summarize_table(
-            data, Encoding(order, families, missing, chosen, options), shard_id, schedule
-        )
-    rows = open_collection(data, columns, missing, shard_id, schedule)
+    rows = open_collection(data, schedule, columns, missing, families, shard_id)
     return rows.summary(order, squared_order)
 
 
@@ -150,22 +144,16 @@ def fit(
         rows come from the sample of at most 40,000 rows.
     """
     schedule = Schedule(client, retries, progress)
+    rows = open_collection(data, schedule, columns, missing, families)
+    table: DaskRows | MomentSummary = rows
     if families is not None or missing == "model":
         if refine == "em":
             raise InputError(
                 'refine="em" has no passes over rows with families on a cluster. Use '
                 'refine="auto": the answer comes from the moments alone.'
             )
-        chosen = None if columns is None else list(columns)
-        highest = 4 if order == "auto" else order
-        encoding = Encoding(highest, families, missing, chosen, {})
-        return local.fit(
-            summarize_table(data, encoding, None, schedule), n_components, order, method, refine,
-            random_state, blocks=blocks, variance_floor=variance_floor, progress=progress,
-        )  # fmt: skip
-    rows = open_collection(data, columns, missing, None, schedule)
+        table = rows.summary(4 if order == "auto" else order, None)
     return local.fit(
-        rows, n_components, order, method, refine, random_state,
-        blocks=blocks, variance_floor=variance_floor, max_passes=max_passes,
-        progress=progress,
+        table, n_components, order, method, refine, random_state,
+        blocks=blocks, variance_floor=variance_floor, max_passes=max_passes, progress=progress,
     )  # fmt: skip

@@ -15,22 +15,16 @@ import numpy as np
 from dask.delayed import Delayed
 from distributed import Future
 
-from momentmix.dask.partitions import (
-    CollectionPartition,
-    FilePartition,
-    Partition,
-    named_table,
-)
+from momentmix.dask.partitions import CollectionPartition, FilePartition, Partition, named
 from momentmix.dask.rows import DaskRows
 from momentmix.dask.schedule import Schedule
 from momentmix.errors import InputError, InputTypeError, without_secrets
-from momentmix.rows.columns import column_keys
-from momentmix.rows.containers import is_frame
-from momentmix.rows.header import warn_of_header
-from momentmix.tables.opening import open_rows, path_list
-from momentmix.rows.source import Missing
 from momentmix.summary.parts import PART_ROWS
 from momentmix.summary.summary import MomentSummary
+from momentmix.tables.learning import Families
+from momentmix.tables.memory import MemoryTable, is_frame
+from momentmix.tables.opening import Reading, path_list, warn_of_header
+from momentmix.tables.table_rows import Missing
 
 _ACCEPTED = (
     "a dask.array of two dimensions, a dask.dataframe, a path, folder, glob or list of paths, or a "
@@ -40,46 +34,49 @@ _ACCEPTED = (
 
 def open_collection(
     data: Any,
-    columns: Sequence[str | int] | None,
-    missing: Missing,
-    shard_id: str | None,
     schedule: Schedule,
+    columns: Sequence[str | int] | None = None,
+    missing: Missing = "error",
+    families: Families = None,
+    shard_id: str | None = None,
 ) -> DaskRows:
     """Rows of anything that is accepted.
 
     Parameters
     ----------
-    data : object
+    data, columns, missing, families
         See `momentmix.dask.summarize`.
-    columns : sequence of str or int, or None
-    missing : {"error", "drop"}
-    shard_id : str or None
-        Stem of the shard ids; None for the collection's own name.
     schedule : Schedule
+    shard_id : str, optional
+        Stem of the shard ids; by default the collection's own name.
     """
+    is_learned = families is not None or missing == "model"
     paths = path_list(data)
+    if paths and is_learned:
+        raise InputError(
+            "families and missing='model' need a collection; got paths. Pass "
+            "dask.dataframe.read_parquet(...) or read_csv(...) of them."
+        )
+    if paths and shard_id is not None:
+        raise InputError(
+            "shard_id= is for Dask collections; the shards of files are named after their "
+            "contents. Leave it out."
+        )
     if paths:
-        if shard_id is not None:
-            raise InputError(
-                "shard_id= is for Dask collections; the shards of files are named after their "
-                "contents. Leave it out."
-            )
         return _open_files(paths, columns, missing, schedule)
     blocks, example = blocks_of(data, schedule)
-    ids = shard_ids(data, blocks, shard_id)
-    table = named_table(example, "the collection")
-    # Refuses columns that are not there, or no numbers.
-    source = open_rows(table, columns, missing).check_numeric()
-    chosen = tuple(column_keys(table, source.columns[0]))  # partitions may be in another order
-    same = table.column_names, table.n_columns, chosen, missing
+    with named("the collection"):
+        table = MemoryTable(example, "the collection")
+        like = Reading(columns=columns).open([table], missing)
+    ids = _shard_ids(data, blocks, shard_id)
     partitions: list[tuple[Partition, Any]] = [
-        (CollectionPartition(i, name, *same), block)
+        (CollectionPartition(i, name, like, families), block)
         for i, (name, block) in enumerate(zip(ids, blocks, strict=True))
     ]
-    return DaskRows(partitions, source.n_features, source.feature_names, schedule)
+    return DaskRows(partitions, None if is_learned else like.check_numeric(), schedule)
 
 
-def shard_ids(data: Any, blocks: list[Any], shard_id: str | None) -> list[str]:
+def _shard_ids(data: Any, blocks: list[Any], shard_id: str | None) -> list[str]:
     """Names of the shards that partitions become."""
     if shard_id is None and isinstance(data, list | tuple):
         return [str(block.key) for block in blocks]
@@ -92,7 +89,7 @@ def blocks_of(data: Any, schedule: Schedule) -> tuple[list[Any], Any]:
     if isinstance(data, da.Array):
         data = whole_rows(data)
         blocks = data.to_delayed().ravel().tolist()
-        return blocks, np.empty((1, data.shape[1]), dtype=data.dtype)
+        return blocks, np.zeros((1, data.shape[1]), dtype=data.dtype)
     if isinstance(data, dd.DataFrame):
         return data.to_delayed(), data._meta
     if not isinstance(data, list | tuple) or not data:
@@ -128,7 +125,7 @@ def example_of(partition: None, shared: None, block: Any) -> Any:
     """The columns of a block, without its rows; runs on a worker."""
     if not is_frame(block):
         array = np.asarray(block)
-        return np.empty((1, *array.shape[1:]), dtype=array.dtype)
+        return np.zeros((1, *array.shape[1:]), dtype=array.dtype)
     return block[:0] if hasattr(block, "to_numpy") else block.slice(0, 0)
 
 
@@ -146,19 +143,19 @@ def _open_files(
                 f"paths must be files that every worker sees; got {without_secrets(path)!a}. Pass "
                 "dask.dataframe.read_parquet(...) for remote storage."
             )
-    source = open_rows(paths, columns, missing).check_numeric()
-    warn_of_header(source.tables, None)
+    rows = Reading(columns=columns).open(paths, missing).check_numeric()
+    warn_of_header(rows.sources, None)
     partitions: list[tuple[Partition, Any]] = []
-    for file, (table, numbers) in enumerate(zip(source.tables, source.columns, strict=True)):
-        starts = range(0, table.n_rows, PART_ROWS) if table.n_rows else [0]
+    for file, (source, numbers) in enumerate(zip(rows.sources, rows.columns, strict=True)):
+        starts = range(0, source.n_rows, PART_ROWS) if source.n_rows else [0]
         for start in starts:
+            stop = math.inf if source.n_rows is None else start + PART_ROWS
             partition = FilePartition(
-                len(partitions), file, os.path.abspath(table.name), table.stamp(), start,
-                table.n_rows is None, tuple(numbers), missing,
-                table.column_names is not None,
+                len(partitions), file, os.path.abspath(source.name), source.stamp(), numbers,
+                missing, source.column_names is not None, start, stop,
             )  # fmt: skip
             partitions.append((partition, None))
-    return DaskRows(partitions, source.n_features, source.feature_names, schedule)
+    return DaskRows(partitions, rows, schedule)
 
 
 def _refusal(data: Any) -> str:

@@ -1,107 +1,109 @@
 """What one task on a worker reads: a partition of a Dask collection, or some rows of a file.
 
-A partition gives its rows in checked blocks, as often as it is asked, and its summary under shard
-ids that depend on its place alone. So a task may run twice, on any worker, and give the same bytes.
+A partition opens as rows, as often as it is asked, and gives its summary under shard ids that
+depend on its place alone. So a task may run twice, on any worker, and give the same bytes.
 """
 
 from __future__ import annotations
 
 import math
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from momentmix._typing import Float
 from momentmix.errors import InputError, InputTypeError
-from momentmix.rows.containers import is_frame
-from momentmix.rows.formats.memory_tables import memory_table
-from momentmix.tables.opening import open_rows
-from momentmix.rows.source import Missing, RowSource
-from momentmix.rows.table import FileTable, Table
-from momentmix.summary.parts import (
-    PART_ROWS,
-    NewShard,
-    PartMark,
-    Progress,
-    read_parts,
-    summarize_parts,
-)
+from momentmix.summary.parts import PART_ROWS, NewShard, PartMark, read_parts
 from momentmix.summary.summary import MomentSummary
+from momentmix.tables.learning import Families, learn
+from momentmix.tables.memory import MemoryTable
+from momentmix.tables.opening import Reading
+from momentmix.tables.selection import match_columns
+from momentmix.tables.source import FileSource
+from momentmix.tables.table_rows import Missing, TableRows
 
 
-def named_table(rows: Any, name: str) -> Table:
-    """A computed partition, an array or a data frame, as a table; errors name it."""
+@contextmanager
+def named(name: str) -> Iterator[None]:
+    """Errors of the rows with this name have it in their messages."""
     try:
-        return memory_table(rows, name)
+        yield
     except (InputError, InputTypeError) as error:
+        if name in str(error):
+            raise
         raise type(error)(f"{name}: {error}") from None
 
 
+class Partition(ABC):
+    """What one task reads."""
+
+    number: int
+    start: int = 0
+    stop: float = math.inf
+
+    @abstractmethod
+    def open(self, data: Any) -> TableRows | None:
+        """The table in which the rows are; None if there are none."""
+
+    @abstractmethod
+    def summary(self, rows: TableRows, new_shard: NewShard) -> tuple[MomentSummary, list[PartMark]]:
+        """Summary of the rows, and what tells the ids of its shards where these are not known."""
+
+    def blocks(self, data: Any) -> Iterator[Float]:
+        """Blocks of the rows kept."""
+        rows = self.open(data)
+        if rows is not None:
+            for block in rows.source_blocks(0, self.start, PART_ROWS, self.stop):
+                if len(block.features):
+                    yield block.features
+
+
 @dataclass(frozen=True)
-class CollectionPartition:
+class CollectionPartition(Partition):
     """A partition of a Dask collection, one shard; tasks are given its computed rows.
 
     Attributes
     ----------
     number : int
     shard_id : str
-    column_names : tuple of str or None
-        Names of all columns of the collection, where they have any.
-    n_columns : int
-        Number of all columns.
-    columns : tuple of str or int
-        Those to take: by name, or by number where there is no name, or one that others share.
-    missing : {"error", "drop"}
+    like : TableRows
+        Rows with the columns of the collection, of which every partition has the same ones.
+    families : dict or Schema, optional
     """
 
     number: int
     shard_id: str
-    column_names: tuple[str, ...] | None
-    n_columns: int
-    columns: tuple[str | int, ...]
-    missing: Missing
+    like: TableRows
+    families: Families
 
-    def blocks(self, rows: Any) -> Iterator[Float]:
-        """Blocks of the rows kept."""
-        name = f"partition {self.number}"
-        if not is_frame(rows) and hasattr(rows, "shape") and len(rows) == 0:
-            return iter(())
-        table = named_table(rows, name)
-        if not table.n_rows:
-            return iter(())
-        names = table.column_names
-        if table.n_columns != self.n_columns or _differ(names, self.column_names):
-            raise InputError(
-                f"every partition must have the same columns; {name} has "
-                f"{_listed(names, table.n_columns)}, the collection "
-                f"{_listed(self.column_names, self.n_columns)}. Correct the step that makes it."
-            )
-        return open_rows(table, self.columns, self.missing).blocks()
+    def open(self, data: Any) -> TableRows | None:
+        """The rows, learned where columns may be other than numbers."""
+        if hasattr(data, "shape") and data.shape[:1] == (0,):
+            return None
+        name, like = f"partition {self.number}", self.like
+        with named(name):
+            table = MemoryTable(data, name)
+            numbers = match_columns(like.sources[0], like.columns[0], table, not like.chosen)
+            rows = Reading(columns=numbers, by_name=True).open([table], like.missing)
+            rows.chosen = like.chosen
+            if self.families is None and like.missing != "model":
+                return rows.check_numeric()
+            return learn(rows, self.families)
 
-    def summary(self, rows: Any, new_shard: NewShard) -> tuple[MomentSummary, None]:
+    def summary(self, rows: TableRows, new_shard: NewShard) -> tuple[MomentSummary, list[PartMark]]:
         """Summary of the partition, one shard."""
         shard = new_shard(shard_id=self.shard_id)
-        for block in self.blocks(rows):
-            shard.update(block)
-        return shard, None
-
-
-def _differ(names: tuple[str, ...] | None, wanted: tuple[str, ...] | None) -> bool:
-    """Whether names differ, whatever their order unless some are shared; no names match any."""
-    if names is None or wanted is None:
-        return False
-    return names != wanted if len(set(wanted)) < len(wanted) else set(names) != set(wanted)
-
-
-def _listed(names: tuple[str, ...] | None, n_columns: int) -> str:
-    text = "" if names is None else f" ({', '.join(map(ascii, names[:8]))})"
-    return f"{n_columns} column{'s' if n_columns != 1 else ''}{text}"
+        for block in rows.blocks():
+            shard.update(rows.summand(block))
+        return shard, []
 
 
 @dataclass(frozen=True)
-class FilePartition:
-    """Rows of a file from `start` on: one part of ``PART_ROWS`` rows, or all where `whole`.
+class FilePartition(Partition):
+    """Rows of a file: one part of ``PART_ROWS`` rows, or all where their number is not known.
 
     The parts and their shard ids are those of ``momentmix summarize``, and so are the bytes.
 
@@ -112,64 +114,46 @@ class FilePartition:
     path : str
     stamp : dict
         Size and time of the file when the client opened it.
-    start : int
-    whole : bool
-        Where the format does not tell the number of rows.
-    columns : tuple of int
+    columns : list of int
     missing : {"error", "drop"}
     header : bool
         Whether the first line of text holds names, as the client has found with all files.
+    start : int
+    stop : float
     """
 
     number: int
     file: int
     path: str
     stamp: dict[str, object]
-    start: int
-    whole: bool
-    columns: tuple[int, ...]
+    columns: list[int]
     missing: Missing
     header: bool
+    start: int = 0
+    stop: float = math.inf
 
-    def blocks(self, rows: None) -> Iterator[Float]:
-        """Blocks of the rows kept."""
-        for block in self._opened().numbered_blocks(0, self.start, PART_ROWS, self._stop):
-            if len(block.kept):
-                yield block.kept
-
-    @property
-    def _stop(self) -> float:
-        return math.inf if self.whole else self.start + PART_ROWS
-
-    def summary(self, rows: None, new_shard: NewShard) -> tuple[MomentSummary, PartMark | None]:
-        """Summary of the rows, one shard for each part of the file.
-
-        Where this is one part of several, its shard gets its id when all of them are known; the
-        mark tells what it is made of.
-        """
-        source, summary, mark = self._opened(), new_shard(), None
-        if self.whole:
-            for state in summarize_parts(source, Progress(summary, 0, 0, 0), new_shard):
-                summary = state.summary
-        else:
-            place = (source, 0, self.start, new_shard)
-            for part in read_parts(*place, number=self.file, stop=self._stop):
-                origin = source.origin(0, "parts", PART_ROWS)
-                summary, mark = part.summary(), part.mark()._replace(origin=origin)
-        return summary, mark
-
-    def _opened(self) -> RowSource:
+    def open(self, data: None) -> TableRows:
+        """The rows of the file."""
         if not os.path.exists(self.path):
             raise InputError(
                 f"{self.path} does not exist where the worker runs; every worker must see the "
                 "files under the same path (a shared file system). Or pass a Dask collection, "
                 "e.g. dask.dataframe.read_parquet(...)."
             )
-        source = open_rows(self.path, self.columns, self.missing, header=self.header)
-        (file,) = source.tables
-        assert isinstance(file, FileTable)
+        rows = Reading(columns=self.columns, header=self.header).open(self.path, self.missing)
+        (file,) = rows.sources
+        assert isinstance(file, FileSource)
         file.expect(self.stamp)
-        return source
+        return rows
 
+    def summary(self, rows: TableRows, new_shard: NewShard) -> tuple[MomentSummary, list[PartMark]]:
+        """Summary of the rows, one shard for each part of the file.
 
-Partition = CollectionPartition | FilePartition
+        Shards get their ids from the marks of all parts of the file.
+        """
+        summary, marks, number = new_shard(), [], self.file
+        for part in read_parts(rows, 0, self.start, new_shard, number=number, stop=self.stop):
+            summary = summary + part.summary()
+            marks.append(part.mark())
+        origin = rows.origin(0, "parts", PART_ROWS)
+        return summary, [mark._replace(origin=origin) for mark in marks]

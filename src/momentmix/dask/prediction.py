@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import dask.array as da
@@ -12,15 +12,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from momentmix.dask.opening import whole_rows
-from momentmix.dask.partitions import named_table
-from momentmix.errors import InputError, InputTypeError
+from momentmix.dask.partitions import named
+from momentmix.errors import InputTypeError
 from momentmix.fitting.result import FitResult
 from momentmix.mixture.mixture import Mixture
-from momentmix.rows.columns import column_keys
-from momentmix.names import names_for
-from momentmix.tables.opening import open_rows
-
-RowFunction = Callable[[NDArray[np.float64]], NDArray[Any]]
+from momentmix.tables.learning import rows_to_predict
+from momentmix.tables.memory import MemoryTable
+from momentmix.tables.schema import Schema
+from momentmix.tables.table_rows import TableRows
 
 
 def predict(mixture: Mixture | FitResult, data: Any) -> Any:
@@ -39,8 +38,7 @@ def predict(mixture: Mixture | FitResult, data: Any) -> Any:
         int64, in the chunks of the rows, or with the index and divisions of the data frame under
         the name "label".
     """
-    mixture = _mixture(mixture)
-    return _lazy(mixture, data, mixture.predict, np.dtype(np.int64), ["label"], False)
+    return _lazy(data, mixture, "predict", "label", np.int64)
 
 
 def predict_proba(mixture: Mixture | FitResult, data: Any) -> Any:
@@ -56,9 +54,7 @@ def predict_proba(mixture: Mixture | FitResult, data: Any) -> Any:
     dask.array of shape (n_rows, n_components) or dask.dataframe
         float64; the columns of a data frame are probability_0, probability_1, …
     """
-    mixture = _mixture(mixture)
-    names = [f"probability_{i}" for i in range(mixture.n_components)]
-    return _lazy(mixture, data, mixture.responsibilities, np.dtype(np.float64), names, True)
+    return _lazy(data, mixture, "predict_proba")
 
 
 def score_samples(mixture: Mixture | FitResult, data: Any) -> Any:
@@ -74,96 +70,85 @@ def score_samples(mixture: Mixture | FitResult, data: Any) -> Any:
     dask.array of shape (n_rows,) or dask.dataframe.Series
         float64, under the name "log_density".
     """
-    mixture = _mixture(mixture)
-    return _lazy(mixture, data, mixture.log_prob, np.dtype(np.float64), ["log_density"], False)
+    return _lazy(data, mixture, "score_samples", "log_density")
 
 
-def _mixture(mixture: Any) -> Mixture:
+def _lazy(
+    data: Any, mixture: Any, method: str, name: str | None = None, dtype: type = np.float64
+) -> Any:
+    """A method of the mixture for the rows of each partition."""
     if isinstance(mixture, FitResult):
-        return mixture.mixture
+        mixture = mixture.mixture
     if not isinstance(mixture, Mixture):
         raise InputTypeError(
             f"mixture must be a Mixture or a FitResult; got {type(mixture).__name__}."
         )
-    return mixture
-
-
-def _lazy(
-    mixture: Mixture,
-    data: Any,
-    function: RowFunction,
-    dtype: np.dtype[Any],
-    names: list[str],
-    wide: bool,
-) -> Any:
-    """``function`` of the rows of each partition, a table where `wide`."""
     if isinstance(data, da.Array):
-        array = whole_rows(data)
-        if array.shape[1] != mixture.n_features:
-            raise InputError(
-                f"rows must have {mixture.n_features} columns, one for each feature of the "
-                f"mixture; the dask.array has {array.shape[1]}. Select them."
-            )
-        shape = {"chunks": (array.chunks[0], (len(names),))} if wide else {"drop_axis": 1}
-        meta = np.empty((0, 0) if wide else (0,), dtype=dtype)
-        return array.map_blocks(_of_array, function, meta=meta, dtype=dtype, **shape)
+        data = whole_rows(data)
+        made = _Made.of(mixture, np.zeros((1, data.shape[1]), data.dtype), method, name, dtype)
+        shape = {"drop_axis": 1} if name else {"chunks": (data.chunks[0], (mixture.n_components,))}
+        meta = np.empty((0,) if name else (0, 0), dtype)
+        return data.map_blocks(made.of_array, meta=meta, dtype=dtype, **shape)
     if isinstance(data, dd.DataFrame):
-        columns = None if mixture.schema is not None else _columns(mixture, data)
-        plain = pd.DataFrame({name: pd.Series(dtype=dtype) for name in names})
-        meta = plain.set_axis(data._meta.index, axis=0)
-        return data.map_partitions(
-            _of_frame, function, columns, names, wide, meta=meta if wide else meta[names[0]]
-        )
+        made = _Made.of(mixture, data._meta, method, name, dtype)
+        return data.map_partitions(made.of_frame, meta=made.of_frame(data._meta.iloc[:0]))
     raise InputTypeError(
         f"rows must be a dask.array or a dask.dataframe; got {type(data).__name__}. Load files "
         "with dask.dataframe.read_parquet(...), and use the mixture itself for rows in memory."
     )
 
 
-def _columns(mixture: Mixture, data: Any) -> list[str | int]:
-    """Columns of a data frame that the mixture needs, checked before any work."""
-    table = named_table(data._meta, "the collection")
-    expected, names = mixture.feature_names, table.column_names
-    if expected is None or names is None:  # labels 0, 1, 2, … mean positions, as in a plain array
-        if table.n_columns != mixture.n_features:
-            raise InputError(
-                f"rows must have {mixture.n_features} columns, one for each feature of the "
-                f"mixture; the dask.dataframe has {table.n_columns}. Select them."
-            )
-        expected = None if names is None else names_for(None, names)
-    columns: list[str | int] = list(expected or names or range(table.n_columns))
-    return column_keys(table, open_rows(table, columns).columns[0])
+@dataclass(frozen=True)
+class _Made:
+    """What is made of each partition.
 
+    Attributes
+    ----------
+    mixture : Mixture
+    method : str
+        Name of one of its methods.
+    name : str or None
+        Of the column that the method gives; None for the table of probabilities.
+    dtype : type
+    """
 
-def _rows(block: Any, columns: list[str | int] | None, number: int) -> NDArray[np.float64]:
-    """Checked rows of a partition; an error names it."""
-    return open_rows(named_table(block, f"partition {number}"), columns).read_all()
+    mixture: Mixture
+    method: str
+    name: str | None
+    dtype: type
 
+    @classmethod
+    def of(cls, mixture: Mixture, example: Any, *asked: Any) -> _Made:
+        """That of a collection whose columns, those of an example, are checked before any work.
 
-def _of_array(block: Any, function: RowFunction, block_id: tuple[int, ...] = (0,)) -> Any:
-    if _has_schema(function):
-        return function(np.asarray(block)) if len(block) else np.zeros(0)
-    return function(_rows(block, None, block_id[0]) if len(block) else np.asarray(block))
+        The mixture gets names by which the columns of all partitions are taken, if it has none:
+        their order may be another one.
+        """
+        names = _opened(mixture, example, "the collection").column_names
+        return cls(mixture if names is None else mixture.with_feature_names(names), *asked)
 
+    def of_array(self, block: Any, block_id: tuple[int, ...] = (0,)) -> NDArray[Any]:
+        """Values of the rows of a block."""
+        mixture = self.mixture
+        if not len(block):
+            return np.empty((0,) if self.name else (0, mixture.n_components), self.dtype)
+        rows = _opened(mixture, block, f"partition {block_id[0]}")
+        # Where the mixture has a schema, missing cells are for its density.
+        values = getattr(mixture, self.method)(rows.read_all() if mixture.schema is None else rows)
+        return np.asarray(values)
 
-def _has_schema(function: RowFunction) -> bool:
-    """Whether rows go to a mixture of a table with families, which encodes them itself."""
-    return getattr(getattr(function, "__self__", None), "schema", None) is not None
-
-
-def _of_frame(
-    frame: Any,
-    function: RowFunction,
-    columns: list[str | int] | None,
-    names: list[str],
-    wide: bool,
-    partition_info: dict[str, int] | None = None,
-) -> Any:
-    number = 0 if partition_info is None else partition_info["number"]
-    if columns is None:  # the mixture's own schema takes columns by name
-        values = function(frame) if len(frame) else np.zeros((0, len(names)) if wide else 0)
-    else:
-        values = function(_rows(frame, columns, number))
-    if wide:
+    def of_frame(self, frame: Any, partition_info: dict[str, int] | None = None) -> Any:
+        """The same of a frame, with its index."""
+        values = self.of_array(frame, ((partition_info or {"number": 0})["number"],))
+        if self.name is not None:
+            return pd.Series(values, name=self.name, index=frame.index)
+        names = [f"probability_{i}" for i in range(values.shape[1])]
         return pd.DataFrame(values, columns=names, index=frame.index)
-    return pd.Series(values, name=names[0], index=frame.index)
+
+
+def _opened(mixture: Mixture, data: Any, name: str) -> TableRows:
+    """Rows with the columns of a mixture; errors name them."""
+    schema = Schema(mixture.columns)
+    with named(name):
+        table = MemoryTable(data, name, schema.column_names)
+        return rows_to_predict(schema, table, "the mixture")

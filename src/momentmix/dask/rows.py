@@ -6,50 +6,69 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix._typing import Float
+from momentmix._typing import Float, Int
 from momentmix.dask.partitions import FilePartition, Partition
 from momentmix.dask.schedule import Schedule
 from momentmix.errors import InputError, InputTypeError, ShardError
 from momentmix.parallel import few_threads
-from momentmix.rows.blocks import add_sums, rows_at
-from momentmix.tables.rows import Rows
-from momentmix.summary.parts import NewShard, PartMark, name_shards
+from momentmix.summary.parts import PartMark, name_shards, shards_of
+from momentmix.summary.summarize import warn_of_notes
 from momentmix.summary.summary import MomentSummary
+from momentmix.tables.rows import Rows, add_sums, rows_at
+from momentmix.tables.table_rows import TableRows
 
 # -- what runs on workers ---------------------------------------------------------------------
 
 
 class MergedSummary(NamedTuple):
-    """Summary of neighboring partitions, and the number of rows and the mark of each, in order."""
+    """Summary of neighboring partitions, and what is known of each of them, in order.
 
-    summary: MomentSummary
+    Attributes
+    ----------
+    summary : MomentSummary or None
+        None if there are no rows.
+    counts : tuple of int
+        Number of rows of each partition.
+    marks : tuple of list of PartMark
+        Of the parts of each partition.
+    notes : tuple of str
+        On columns, of all partitions.
+    """
+
+    summary: MomentSummary | None
     counts: tuple[int, ...]
-    marks: tuple[PartMark | None, ...]
+    marks: tuple[list[PartMark], ...]
+    notes: tuple[str, ...] = ()
 
 
-def summarize_partition(partition: Partition, new_shard: NewShard, rows: Any) -> MergedSummary:
+def summarize_partition(partition: Partition, options: dict[str, Any], data: Any) -> MergedSummary:
     """Summary of one partition; its shards are closed, so that nothing changes it later."""
-    filled, mark = partition.summary(rows, new_shard)
+    rows = partition.open(data)
+    if rows is None:
+        return MergedSummary(None, (0,), ([],))
+    new_shard = shards_of(rows, **options)
+    filled, marks = partition.summary(rows, new_shard)
     summary = new_shard() + filled
-    return MergedSummary(summary, (summary.n_rows,), (mark,))
+    return MergedSummary(summary, (summary.n_rows,), (marks,), rows.notes)
 
 
-def merge_summaries(summaries: list[MergedSummary]) -> MergedSummary:
+def merge_summaries(parts: list[MergedSummary]) -> MergedSummary:
     """Sum of summaries: exact, so the bytes do not depend on the tree."""
-    total = summaries[0].summary
-    for other in summaries[1:]:
+    summaries = [part.summary for part in parts if part.summary is not None]
+    total = summaries[0] if summaries else None
+    for summary in summaries[1:]:
         try:
-            total = total + other.summary
+            total = total + summary
         except ShardError as error:
             raise _given_twice(error) from None
-    counts = sum((merged.counts for merged in summaries), ())
-    return MergedSummary(total, counts, sum((merged.marks for merged in summaries), ()))
+    counts, marks = (sum((part[k] for part in parts), ()) for k in (1, 2))
+    notes = dict.fromkeys(note for part in parts for note in part.notes)
+    return MergedSummary(total, counts, marks, tuple(notes))
 
 
 def _given_twice(error: ShardError) -> InputError:
@@ -59,29 +78,24 @@ def _given_twice(error: ShardError) -> InputError:
     )
 
 
-def sum_partition(partition: Partition, work: Callable[[Float], Any], rows: Any) -> Any:
+def sum_partition(partition: Partition, work: Callable[[Float], Any], data: Any) -> Any:
     """``work`` added up over the blocks of a partition; None if it has no rows."""
     with few_threads(True):
-        return add_sums(work(block) for block in partition.blocks(rows))
+        return add_sums(work(block) for block in partition.blocks(data))
 
 
-class Places(NamedTuple):
-    """Rows to take of each partition, and how many rows it has."""
-
-    places: list[NDArray[np.int64]]
-    counts: tuple[int, ...]
-
-
-def take_rows(partition: Partition, wanted: Places, rows: Any) -> list[Float]:
-    """Some rows of a partition, by their numbers in it."""
-    places, expected = wanted.places[partition.number], wanted.counts[partition.number]
+def take_rows(
+    partition: Partition, wanted: tuple[list[Int], tuple[int, ...]], data: Any
+) -> list[Float]:
+    """Rows of a partition by their numbers in it; `wanted` has those and the number of all rows."""
+    places, expected = (each[partition.number] for each in wanted)
     if not len(places):
         return []
     n_rows = 0
 
     def counted() -> Iterator[Float]:
         nonlocal n_rows
-        for block in partition.blocks(rows):
+        for block in partition.blocks(data):
             n_rows += len(block)
             yield block
 
@@ -110,8 +124,9 @@ class DaskRows(Rows):
     ----------
     partitions : sequence of (Partition, rows)
         The rows are a Delayed or Future object, or None for files.
-    n_features : int
-    feature_names : tuple of str or None
+    like : TableRows or None
+        Rows with the same columns; None where partitions learn their columns, so that there is a
+        summary of them and no pass.
     schedule : Schedule
     """
 
@@ -120,17 +135,18 @@ class DaskRows(Rows):
     def __init__(
         self,
         partitions: Sequence[tuple[Partition, Any]],
-        n_features: int,
-        feature_names: tuple[str, ...] | None,
+        like: TableRows | None,
         schedule: Schedule,
     ) -> None:
         self.partitions, self.schedule = partitions, schedule
-        self.feature_names, self._n_features = feature_names, n_features
+        self._n_features = None if like is None else like.n_features
+        self.feature_names = None if like is None else like.feature_names
         self._counts: tuple[int, ...] | None = None
 
     @property
     def n_features(self) -> int:
         """Number of columns."""
+        assert self._n_features is not None
         return self._n_features
 
     @property
@@ -149,28 +165,24 @@ class DaskRows(Rows):
     def summary(self, order: int, squared_order: int | None) -> MomentSummary:
         """Summary of all rows: one for each partition, then a tree of sums."""
         # A worker runs as many tasks as it has threads, so one thread each.
-        new_shard = partial(
-            MomentSummary, self.n_features, order, self.feature_names, squared_order, n_threads=1
-        )
-        new_shard()  # wrong orders are an error here, before any work
+        options = {"order": order, "squared_order": squared_order, "n_threads": 1}
+        if self._n_features is not None:
+            shards_of(self, **options)()  # wrong orders are an error here, before any work
         merged: MergedSummary = self.schedule.reduce(
-            summarize_partition, merge_summaries, new_shard, self.partitions, "Summarizing"
+            summarize_partition, merge_summaries, options, self.partitions, "Summarizing"
         )
-        if not merged.summary.n_rows:
+        if merged.summary is None or not merged.summary.n_rows:
             raise InputError(
                 f"rows must hold at least one row; all {len(merged.counts)} partition(s) are empty."
             )
+        warn_of_notes(merged.notes)
         self._counts = merged.counts
-        return self._with_ids(merged)
-
-    def _with_ids(self, merged: MergedSummary) -> MomentSummary:
-        """The summary with the ids of files that were read in several parts."""
         files: dict[int, list[PartMark]] = {}
-        for (partition, _), mark in zip(self.partitions, merged.marks, strict=True):
-            if mark is not None and isinstance(partition, FilePartition):
-                files.setdefault(partition.file, []).append(mark)
+        for (partition, _), marks in zip(self.partitions, merged.marks, strict=True):
+            if isinstance(partition, FilePartition):
+                files.setdefault(partition.file, []).extend(marks)
         summary = merged.summary
-        for marks in files.values():
+        for marks in filter(None, files.values()):
             try:
                 summary = name_shards(summary, marks, marks[0].origin)
             except ShardError as error:
@@ -205,6 +217,6 @@ class DaskRows(Rows):
             some - (end - n)
             for some, end, n in zip(np.split(places, cuts), ends, self.counts, strict=True)
         ]
-        wanted = Places(local, self.counts)
+        wanted = local, self.counts
         rows = self.schedule.reduce(take_rows, join_lists, wanted, self.partitions, "Sampling rows")
         return np.concatenate(rows)

@@ -1,5 +1,5 @@
-"""What the adapters of engines share: columns of distributed rows, and work on one partition.
+"""What the adapters of engines share: columns of distributed rows, work on a partition, sums.
 
-An engine (Spark, Ray) runs a `Task` on each of its partitions, which gives the bytes of summaries,
-and adds these. No engine is imported here.
+An adapter (Spark, Ray) is an `Engine`: it finds columns, runs a `Task` on each of its partitions,
+and brings the results back. No engine is imported here.
 """

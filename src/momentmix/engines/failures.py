@@ -2,6 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from momentmix.errors import ClusterError
+
+
+@contextmanager
+def running(engine: str, failures: tuple[type[Exception], ...], needs: str) -> Iterator[None]:
+    """A job of an engine, whose failures become a `ClusterError`.
+
+    Parameters
+    ----------
+    engine : str
+        Its name.
+    failures : tuple of type
+        What the engine raises.
+    needs : str
+        What the workers need, for the message.
+    """
+    try:
+        yield
+    except failures as error:
+        raise ClusterError(
+            f"the {engine} job failed: {reason_of(error)} No part of an answer is given. Correct "
+            f"what the task reports; every {needs}."
+        ) from error
+
 
 def reason_of(error: Exception) -> str:
     r"""The line of the message that says most: the last with the name of an error.

@@ -1,38 +1,37 @@
-"""What runs on a partition of distributed rows: its record batches → the bytes of its summaries.
+"""What `summarize` of an engine does: record batches of a partition → bytes of summaries → sums.
 
-All functions are pure. The ids of shards follow from the name of the partition and its rows, so
-that a task that runs twice gives the same bytes.
+What runs on partitions is pure. The ids of shards follow from the name of the partition and its
+rows, so that a task that runs twice gives the same bytes.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, Protocol, TypedDict, Unpack
 
 from momentmix.arguments import check_count
 from momentmix.capacity import usual_order
 from momentmix.cube.cube import SummaryCube
-from momentmix.cube.keys import KeySpec, Value, parse_keys
-from momentmix.cube.passes import CubeProgress
+from momentmix.cube.keys import GroupKey, KeySpec, parse_keys
+from momentmix.cube.passes import CubeProgress, GroupSums
 from momentmix.cube.summarize_by import cube_job
 from momentmix.engines.columns import EngineRows, found_columns
+from momentmix.errors import InputError, InputTypeError, MomentmixError
 from momentmix.parallel import few_threads
-from momentmix.rows.formats.queries import query_table
-from momentmix.rows.reading import Reading
-from momentmix.rows.source import Missing, RowSource, check_missing
-from momentmix.schema.building import Families
-from momentmix.schema.rows import EncodedRows
-from momentmix.tables.schema import Schema
-from momentmix.schema.sources import encode_rows
 from momentmix.summary.parts import Progress, summarize_parts
 from momentmix.summary.summary import MomentSummary
+from momentmix.tables.learning import Families, rows_with
+from momentmix.tables.opening import Reading, open_table
+from momentmix.tables.schema import Schema
+from momentmix.tables.source import Source
+from momentmix.tables.table_rows import Missing, check_missing
 
-Groups = dict[tuple[Value, ...], bytes]
+Groups = dict[GroupKey, bytes]
 
 
 @dataclass(frozen=True)
@@ -45,24 +44,26 @@ class Task:
     order : int
     columns : tuple of str
         Of the features.
-    by : tuple of str
-        Keys; () for one summary of all rows.
+    keys : list of KeySpec
+        [] for one summary of all rows.
     missing : {"error", "drop"}
     shard_id : str or None
     options : dict
         Of `MomentSummary`.
-    sent : tuple of str
-        Names of the columns that come, in this order: an engine may call them otherwise.
     """
 
     schema: Schema
     order: int
     columns: tuple[str, ...]
-    by: tuple[str, ...]
+    keys: list[KeySpec]
     missing: Missing
     shard_id: str | None
     options: dict[str, Any]
-    sent: tuple[str, ...]
+
+    @property
+    def sent(self) -> list[str]:
+        """Names of the columns that come, in this order: an engine may call them otherwise."""
+        return list(dict.fromkeys([*self.columns, *(key.column for key in self.keys)]))
 
     @property
     def new_shard(self) -> Any:
@@ -76,105 +77,152 @@ class Task:
 
     def groups(self, batches: Iterable[Any], name: str) -> Groups:
         """Summaries of the partition of this name as bytes, by their keys."""
-        source = self._source(batches, name)
-        if source is None:
-            return {}
-        with few_threads(True), source.streamed(True):
-            return self._keyed(source) if self.by else self._whole(source)
+        failures: list[Exception] = []
+        try:
+            source = self._source(_watched(batches, failures), name)
+            if source is None:
+                return {}
+            with few_threads(True):
+                return self._keyed(source) if self.keys else self._whole(source)
+        except MomentmixError as error:
+            if failures:
+                raise failures[0] from error  # not by the rows: the engine tries again
+            raise
 
-    def _source(self, batches: Iterable[Any], name: str) -> RowSource | None:
+    def _source(self, batches: Iterable[Any], name: str) -> Source | None:
         """The rows as a source that is read once; None where there are none."""
         from pyarrow import RecordBatch, RecordBatchReader
 
-        named = (RecordBatch.from_arrays(b.columns, names=list(self.sent)) for b in batches)
+        named = (RecordBatch.from_arrays(b.columns, names=self.sent) for b in batches)
         first = next(named, None)
         if first is None:
             return None
-        table = query_table(RecordBatchReader.from_batches(first.schema, chain([first], named)))
-        assert table is not None
-        table.name = name if self.shard_id is None else f"{name} of {self.shard_id}"
-        return self._reading(self.columns).open(table, self.missing)
+        reader = RecordBatchReader.from_batches(first.schema, chain([first], named))
+        (source,) = open_table(reader)
+        source.name = name if self.shard_id is None else f"{name} of {self.shard_id}"
+        return source
 
-    def _reading(self, columns: Iterable[str]) -> Reading:
-        return Reading(columns=list(columns), by_name=True)
+    @property
+    def _reading(self) -> Reading:
+        return Reading(columns=self.columns, by_name=True)
 
-    def _whole(self, source: RowSource) -> Groups:
-        rows = encode_rows(source, self.schema, self.missing).encoded
-        encode = rows.summand_of if isinstance(rows, EncodedRows) else None
-        read = rows.rows if isinstance(rows, EncodedRows) else rows
-        assert isinstance(read, RowSource)
+    def _whole(self, source: Source) -> Groups:
+        opened = self._reading.open([source], self.missing)
+        opened.plan(once=True)
+        rows = rows_with(self.schema, opened, drops=self.missing == "drop")
         start = Progress(self.new_shard(), 0, 0, 0)
-        *_, state = start, *summarize_parts(read, start, self.new_shard, encode=encode)
+        *_, state = start, *summarize_parts(rows, start, self.new_shard)
         return {(): state.summary.to_bytes()} if state.n_rows else {}
 
-    def _keyed(self, source: RowSource) -> Groups:
-        specs = parse_keys(self.by)
-        reading = self._reading([*self.columns, *(key.column for key in specs)])
-        job = cube_job(source, specs, self.schema, self.missing, reading)
+    def _keyed(self, source: Source) -> Groups:
+        job = cube_job([source], self.keys, self.schema, self.missing, self._reading)
         start = CubeProgress()
         *_, state = start, *job.run(start, self.order, self.options)
         return state.sums.groups()
 
 
-@dataclass(frozen=True)
-class Job:
-    """What was asked of an engine: the task of its partitions, and what becomes of their sums.
+def _watched(batches: Iterable[Any], failures: list[Exception]) -> Iterator[Any]:
+    """Batches; the error that ends them is kept, which Arrow would turn into one of its own."""
+    try:
+        yield from batches
+    except Exception as error:
+        failures.append(error)
+        raise
 
-    Attributes
-    ----------
-    task : Task
-    keys : list of KeySpec or None
-        None for one summary of all rows.
-    min_rows : int
-    """
 
-    task: Task
-    keys: list[KeySpec] | None
+class Engine(EngineRows, Protocol):
+    """Rows of an engine, which can run a task on them."""
+
+    @property
+    def parts(self) -> str:
+        """What the engine calls parts of its rows, for messages."""
+
+    def groups(self, task: Task) -> Groups:
+        """The sum of each group over all parts, with `result_rows` and `added`."""
+
+
+class Options(TypedDict, total=False):
+    """Keywords of `summarize` of each engine, besides `by`."""
+
+    columns: Sequence[str] | None
+    exclude: Sequence[str] | None
+    families: Families
+    missing: Missing
     min_rows: int
-
-    def answer(self, groups: Groups) -> MomentSummary | SummaryCube:
-        """The sums of all partitions as a summary, or as a cube."""
-        if self.keys is None:
-            return MomentSummary.from_bytes(groups[()])
-        cube = SummaryCube([key.name for key in self.keys], groups)
-        return cube.at_least(self.min_rows) if self.min_rows > 1 else cube
+    squared_order: int | None
+    shard_id: str | None
 
 
-def job_for(
-    rows: EngineRows,
-    order: int | None,
-    *,
-    by: str | Sequence[str] | None,
-    columns: Sequence[str] | None,
-    exclude: Sequence[str] | None,
-    families: Families,
-    missing: Missing,
-    min_rows: int,
-    squared_order: int | None,
-    shard_id: str | None,
-) -> Job:
-    """The job for the arguments of `summarize`; impossible ones are an error before any work."""
+def summarize_rows(
+    rows: Engine, order: int | None, by: str | Sequence[str] | None, **options: Unpack[Options]
+) -> MomentSummary | SummaryCube:
+    """What `summarize` of an engine gives; impossible arguments are an error before any work."""
+    missing, min_rows = options["missing"], options["min_rows"]
     check_missing(missing)
     check_count("min_rows", min_rows, 1)
-    keys = None if by is None else parse_keys(by)
-    own = list(dict.fromkeys(key.column for key in keys or ()))
-    schema, names = found_columns(rows, own, columns, exclude, families, missing)
-    if order is None:
-        order = usual_order(schema.n_features)
-    options = {"squared_order": squared_order, "n_threads": 1}
-    # Cells of columns without the feature "seen" must be there, whatever is asked.
-    policy: Missing = "drop" if missing == "drop" else "error"
-    sent = tuple(dict.fromkeys([*names, *own]))
-    texts = tuple(map(str, keys or ()))
-    task = Task(schema, order, names, texts, policy, shard_id, options, sent)
+    keys = [] if by is None else parse_keys(by)
+    own = list(dict.fromkeys(key.column for key in keys))
+    asked = (options["columns"], options["exclude"], options["families"])
+    schema, names = found_columns(rows, own, *asked, missing)
+    task = Task(
+        schema,
+        usual_order(schema.n_features) if order is None else order,
+        names,
+        keys,
+        # Cells of columns without the feature "seen" must be there, whatever is asked.
+        "drop" if missing == "drop" else "error",
+        options["shard_id"],
+        {"squared_order": options["squared_order"], "n_threads": 1},
+    )
     task.new_shard()
-    return Job(task, keys, min_rows)
+    groups = rows.groups(task)
+    if not groups:
+        raise InputError(f"rows must hold at least one row; all {rows.parts} are empty.")
+    if not keys:
+        return MomentSummary.from_bytes(groups[()])
+    cube = SummaryCube([key.name for key in keys], groups)
+    return cube.at_least(min_rows) if min_rows > 1 else cube
 
 
-# -- keys as text -----------------------------------------------------------------------------
+def check_rows(rows: Any, kind: str, *methods: str) -> None:
+    """Raise unless rows have the methods of this kind."""
+    if not all(hasattr(rows, name) for name in methods):
+        raise InputTypeError(
+            f"rows must be a {kind}; got {type(rows).__name__}. Rows in this process go to "
+            "momentmix.summarize."
+        )
 
 
-def packed(key: tuple[Value, ...]) -> str:
+# -- results as rows of an engine -------------------------------------------------------------
+
+RESULT = {"part": "string", "key": "string", "summary": "binary", "error": "string"}
+
+
+def result_rows(part: str, work: Callable[[], Groups]) -> Iterator[dict[str, str | bytes]]:
+    """What a task gives for the part of this name: a row for each group.
+
+    What rows are refused for is a row as well: an engine would try a task again that raises.
+    """
+    try:
+        groups = work()
+    except MomentmixError as error:
+        yield {"part": part, "error": str(error)}
+        return
+    for key, summary in groups.items():
+        yield {"part": part, "key": packed(key), "summary": summary}
+
+
+def added(rows: Iterable[Any]) -> Groups:
+    """The sum of each group of results; the first refusal is raised."""
+    sums = GroupSums()
+    for row in rows:
+        if row["error"] is not None:
+            raise InputError(row["error"])
+        sums.add(unpacked(row["key"]), bytes(row["summary"]))
+    return sums.groups()
+
+
+def packed(key: GroupKey) -> str:
     """Values of keys as text.
 
     Examples
@@ -182,18 +230,10 @@ def packed(key: tuple[Value, ...]) -> str:
     >>> packed(("EU", date(2026, 1, 5), 3, None))
     '["EU", {"date": "2026-01-05"}, 3, null]'
     """
-    values: list[Any] = []
-    for value in key:
-        if isinstance(value, datetime):
-            values.append({"time": value.isoformat()})
-        elif isinstance(value, date):
-            values.append({"date": value.isoformat()})
-        else:
-            values.append(value)
-    return json.dumps(values)
+    return json.dumps(key, default=lambda day: {type(day).__name__: day.isoformat()})
 
 
-def unpacked(text: str) -> tuple[Value, ...]:
+def unpacked(text: str) -> GroupKey:
     """Values of keys from text.
 
     Examples
@@ -201,12 +241,9 @@ def unpacked(text: str) -> tuple[Value, ...]:
     >>> unpacked(packed((date(2026, 1, 5), datetime(2026, 1, 5, 7), True, "x")))
     (datetime.date(2026, 1, 5), datetime.datetime(2026, 1, 5, 7, 0), True, 'x')
     """
-    values: list[Value] = []
-    for value in json.loads(text):
-        if isinstance(value, dict):
-            ((kind, written),) = value.items()
-            read = date.fromisoformat if kind == "date" else datetime.fromisoformat
-            values.append(read(written))
-        else:
-            values.append(value)
-    return tuple(values)
+
+    def day_of(written: dict[str, str]) -> date:
+        ((kind, day),) = written.items()
+        return {"date": date, "datetime": datetime}[kind].fromisoformat(day)
+
+    return tuple(json.loads(text, object_hook=day_of))

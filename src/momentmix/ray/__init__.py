@@ -6,50 +6,28 @@ Each block becomes a shard by `map_batches`, and this process adds the shards.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
-from typing import Any, Literal, overload
+from typing import Any, Literal, Unpack, overload
 
 from momentmix.cube.cube import SummaryCube
-from momentmix.engines.tasks import job_for
-from momentmix.errors import InputTypeError, needed
-from momentmix.ray.blocks import BlockTask, add_results
-from momentmix.ray.datasets import RayRows, rows_of
-from momentmix.rows.source import Missing
-from momentmix.schema.building import Families
+from momentmix.engines.tasks import Options, check_rows, summarize_rows
+from momentmix.errors import needed
+from momentmix.ray.datasets import RayRows
 from momentmix.summary.summary import MomentSummary
+from momentmix.tables.learning import Families
+from momentmix.tables.table_rows import Missing
 
 __all__ = ["summarize"]
 
 
 @overload
 def summarize(
-    dataset: Any,
-    order: int | None = None,
-    *,
-    by: Literal[None] = None,
-    columns: Sequence[str] | None = None,
-    exclude: Sequence[str] | None = None,
-    families: Families = None,
-    missing: Missing = "error",
-    min_rows: int = 1,
-    squared_order: int | None = None,
-    shard_id: str | None = None,
+    dataset: Any, order: int | None = None, *, by: Literal[None] = None, **options: Unpack[Options]
 ) -> MomentSummary: ...
 
 
 @overload
 def summarize(
-    dataset: Any,
-    order: int | None = None,
-    *,
-    by: str | Sequence[str],
-    columns: Sequence[str] | None = None,
-    exclude: Sequence[str] | None = None,
-    families: Families = None,
-    missing: Missing = "error",
-    min_rows: int = 1,
-    squared_order: int | None = None,
-    shard_id: str | None = None,
+    dataset: Any, order: int | None = None, *, by: str | Sequence[str], **options: Unpack[Options]
 ) -> SummaryCube: ...
 
 
@@ -105,15 +83,11 @@ def summarize(
     momentmix.summarize, momentmix.summarize_by : The same in one process.
     """
     needed("ray", "momentmix.ray", "ray")
-    if not all(hasattr(dataset, name) for name in ("map_batches", "select_columns", "iter_rows")):
-        raise InputTypeError(
-            f"rows must be a Ray dataset; got {type(dataset).__name__}. Rows in this process go to "
-            "momentmix.summarize."
-        )
-    job = job_for(
+    check_rows(dataset, "Ray dataset", "map_batches", "select_columns", "iter_rows")
+    return summarize_rows(
         RayRows(dataset),
         order,
-        by=by,
+        by,
         columns=columns,
         exclude=exclude,
         families=families,
@@ -122,6 +96,3 @@ def summarize(
         squared_order=squared_order,
         shard_id=shard_id,
     )
-    with closing(rows_of(dataset, job.task.sent, BlockTask(job.task))) as results:
-        groups = add_results(results)  # where it raises, the run ends at once
-    return job.answer(groups)

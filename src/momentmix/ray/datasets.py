@@ -1,24 +1,28 @@
-"""Passes over Ray datasets, whose failures are errors of this package."""
+"""Ray datasets: their columns, and runs that turn blocks into summaries.
+
+Blocks have no numbers, so each goes by a digest of its rows: a task that runs twice gives the same
+bytes. Blocks of one dataset with the same rows are told apart when they are added.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from momentmix.engines.columns import Met
-from momentmix.engines.failures import reason_of
-from momentmix.errors import ClusterError
-from momentmix.ray.blocks import LevelTask
-from momentmix.rows.table import Kind
-from momentmix.schema.building import LOOKED_AT
+from momentmix.engines.failures import running
+from momentmix.engines.tasks import RESULT, Groups, Task, added, result_rows
+from momentmix.summary.summary import MomentSummary, copied_shards
+from momentmix.tables.learning import LOOKED_AT
 
 
 @dataclass(frozen=True)
 class RayRows:
-    """The rows of a dataset; see `momentmix.engines.columns.EngineRows`.
+    """The rows of a dataset; see `momentmix.engines.tasks.Engine`.
 
     Attributes
     ----------
@@ -27,6 +31,7 @@ class RayRows:
 
     dataset: Any
     name = "the dataset"
+    parts = "blocks"
 
     @property
     def columns(self) -> list[str]:
@@ -46,24 +51,31 @@ class RayRows:
             return pa.table({name: [] for name in names})
         return pa.concat_tables(tables, promote_options="permissive")
 
-    def met(self, names: Sequence[str], kinds: Sequence[Kind], listed: Sequence[int]) -> list[Met]:
+    def met(self, names: Sequence[str], listed: Sequence[str]) -> list[tuple[bool, Sequence[Any]]]:
         """Missing cells and levels of all rows, by a pass over them."""
         are_missing, levels = [False] * len(names), [set[Any]() for _ in names]
-        for row in rows_of(self.dataset, names, LevelTask(tuple(names), tuple(listed))):
+        for row in self._made(names, lambda block: _met_in(block, listed)):
             for j, (is_missing, found) in enumerate(json.loads(row["met"])):
                 are_missing[j] |= is_missing
                 levels[j].update(found)
-        return [Met(*both) for both in zip(are_missing, map(list, levels), strict=True)]
+        return list(zip(are_missing, map(list, levels), strict=True))
 
+    def groups(self, task: Task) -> Groups:
+        """The sum of each group, as results of blocks come."""
+        results = self._made(task.sent, lambda block: _of_block(task, block))
+        with closing(results):  # where rows are refused, the run ends at once
+            return added(_told_apart(results))
 
-def rows_of(
-    dataset: Any, names: Sequence[str], work: Callable[[Any], Any]
-) -> Generator[dict[str, Any], None, None]:
-    """Rows of the tables that a function makes of the blocks, with these columns alone."""
-    chosen = dataset.select_columns(list(names))
-    done = chosen.map_batches(work, batch_format="pyarrow", batch_size=None)
-    with _job(done):
-        yield from done.iter_rows()
+    def _made(
+        self, names: Sequence[str], work: Callable[[Any], Any]
+    ) -> Generator[dict[str, Any], None, None]:
+        """Rows of the tables that a function makes of the blocks, with these columns alone."""
+        chosen, wanted = self.dataset.select_columns(list(names)), list(names)
+        done = chosen.map_batches(
+            lambda block: work(block.select(wanted)), batch_format="pyarrow", batch_size=None
+        )
+        with _job(done):
+            yield from done.iter_rows()
 
 
 @contextmanager
@@ -74,11 +86,72 @@ def _job(dataset: Any) -> Iterator[None]:
     options = dataset.context.execution_options
     before, options.preserve_order = options.preserve_order, True
     try:
-        yield
-    except RayError as error:
-        raise ClusterError(
-            f"the Ray job failed: {reason_of(error)} No part of an answer is given. Correct what "
-            "the task reports; every worker needs momentmix."
-        ) from error
+        with running("Ray", (RayError,), "worker needs momentmix"):
+            yield
     finally:
         options.preserve_order = before
+
+
+def _told_apart(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Results of blocks; those of another block with the same rows, which count as well, differ."""
+    times, first = Counter[str](), dict[str, str]()
+    for row in rows:
+        block = row["part"]
+        # The groups of a block come together: at the first one, the block comes again.
+        times[block] += row["key"] == first.setdefault(block, row["key"])
+        if times[block] > 1:
+            summary = MomentSummary.from_bytes(row["summary"])
+            row["summary"] = copied_shards(summary, times[block] - 1).to_bytes()
+        yield row
+
+
+# -- what runs on a block ---------------------------------------------------------------------
+
+
+def _of_block(task: Task, block: Any) -> Any:
+    """A table of results."""
+    import pyarrow as pa
+
+    part = f"block {block_digest(block)}"
+    rows = result_rows(part, lambda: task.groups(block.to_batches(), part))
+    return pa.Table.from_pylist(list(rows), pa.schema(RESULT.items()))
+
+
+def _met_in(block: Any, listed: Sequence[str]) -> Any:
+    """One row: for each column whether cells are missing, and its levels, as JSON."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    found = []
+    for name, column in zip(block.column_names, block.columns, strict=True):
+        is_missing = compute.any(compute.is_null(column, nan_is_null=True)).as_py()
+        levels = compute.unique(_plain(column)).drop_null() if name in listed else []
+        found.append((bool(is_missing), [x.as_py() for x in levels]))
+    return pa.table({"met": [json.dumps(found, default=float)]})
+
+
+def block_digest(block: Any) -> str:
+    """A digest of the cells of a table, however they are cut in memory.
+
+    Parameters
+    ----------
+    block : pyarrow.Table
+    """
+    import pyarrow as pa
+
+    digest = hashlib.blake2b(digest_size=16)
+    for column in block.columns:
+        array = pa.concat_arrays(_plain(column).chunks or [pa.array([], _plain(column).type)])
+        digest.update(f"{array.type} {len(array)} {array.null_count} ".encode())
+        # Bytes below a missing cell may be anything, as may bits behind the last one.
+        for part in [array.drop_null(), array.is_valid()]:
+            cells = part.cast("uint8") if pa.types.is_boolean(part.type) else part
+            digest.update(pa.record_batch([cells], names=["x"]).serialize())
+    return digest.hexdigest()
+
+
+def _plain(column: Any) -> Any:
+    """A column without a dictionary, which may be in any order."""
+    from pyarrow import types
+
+    return column.cast(column.type.value_type) if types.is_dictionary(column.type) else column

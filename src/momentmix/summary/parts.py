@@ -16,14 +16,17 @@ import hashlib
 import json
 import math
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
+from momentmix._typing import Array
 from momentmix.digests import Origin, RowDigest, counted_twice
 from momentmix.errors import InputError, ShardError
 from momentmix.summary.summary import MomentSummary, rename_shards
+from momentmix.tables.rows import Rows
 from momentmix.tables.table_rows import Block, TableRows
 
 # Enough rows that opening a shard costs nothing beside summing them; a checkpoint is at most so
@@ -36,6 +39,13 @@ class NewShard(Protocol):
 
     def __call__(self, *, shard_id: str | None = None) -> MomentSummary:
         """An empty summary whose first shard has this id."""
+
+
+def shards_of(rows: Rows, order: int, **options: Any) -> NewShard:
+    """What makes empty summaries of such rows."""
+    names = None if rows.schema else rows.feature_names
+    fixed = {"feature_names": names, "schema": rows.schema, **options}
+    return partial(MomentSummary, rows.n_features, order, **fixed)
 
 
 class PartMark(NamedTuple):
@@ -123,16 +133,26 @@ class Part:
         self._digest = RowDigest()
         self._hashing: deque[Future[None]] = deque()
 
-    def add(self, block: Block, summand: Any, pool: ThreadPoolExecutor) -> None:
-        """Add the rows of a block; `summand` is what is added to the shard for them."""
+    def add(
+        self, block: Block, summand: Any, others: Sequence[Array], pool: ThreadPoolExecutor
+    ) -> None:
+        """Add the rows of a block.
+
+        `summand` is what is added to the shard for them; `others` are what the digest covers beside
+        the features.
+        """
         self._wait(n_left=1)
-        self._hashing.append(pool.submit(self._digest.update, block.features))
+        self._hashing.append(pool.submit(self._hash, (block.features, *others)))
         n_kept = len(block.features)
         if self.shard is not None and n_kept:
             self.shard.update(summand)
         self.n_kept += n_kept
         self.n_dropped += block.n_read - n_kept
         self.stop = block.first_row + block.n_read
+
+    def _hash(self, arrays: Sequence[Array]) -> None:
+        for array in arrays:
+            self._digest.update(array)
 
     def _wait(self, n_left: int = 0) -> None:
         """Wait until the digest of at most so many blocks is still to be made."""
@@ -161,6 +181,8 @@ def read_parts(
     summed_to: float = 0,
     stop: float = math.inf,
     part_rows: int = PART_ROWS,
+    others: Sequence[int] = (),
+    added: Callable[[Block], tuple[Any, Sequence[Array]]] | None = None,
 ) -> Iterator[Part]:
     """The parts of one table from a row on, each when all of it has been read.
 
@@ -177,17 +199,23 @@ def read_parts(
         Where to stop, a multiple of `part_rows`; by default at the end of the table.
     new_shard, part_rows
         As for `summarize_parts`.
+    others : sequence of int
+        Numbers of further columns to read.
+    added : callable, optional
+        Block → what is added to a shard, and what the digest covers beside the features; by default
+        the features, and nothing.
     """
     part = None
     with ThreadPoolExecutor(1) as pool:
-        for block in rows.source_blocks(table, start, part_rows, stop):
+        for block in rows.source_blocks(table, start, part_rows, stop, others):
             if part is None:
                 row = block.first_row
-                place_id = rows.shard_id(table, row)
+                place_id = rows.shard_id(table, row, others)
                 in_pass = json.dumps(["part", table if number is None else number, row])
                 shard = None if row < summed_to else new_shard(shard_id=place_id)
                 part = Part(place_id, in_pass, shard)
-            part.add(block, rows.summand(block.features), pool)
+            found = (rows.summand(block.features), ()) if added is None else added(block)
+            part.add(block, *found, pool)
             part.complete = part.stop % part_rows == 0
             if part.complete:
                 yield part

@@ -14,7 +14,7 @@ from momentmix.arrays import is_plain_array
 from momentmix.capacity import usual_order
 from momentmix.errors import InputError, TableWarning, warn_caller
 from momentmix.progress import check_asked, erase, row_counter, step
-from momentmix.summary.parts import Progress, summarize_parts
+from momentmix.summary.parts import Progress, shards_of, summarize_parts
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.learning import Families, learn, needs_pass, open_data, rows_with
 from momentmix.tables.memory import MemoryTable
@@ -129,7 +129,7 @@ def _of_table(
     opened = open_data(data, reading, missing)
     opened.plan(once=not needs_pass(opened, families, missing))
     rows = learn(opened, families, missing)
-    _warn_of(rows.notes)
+    warn_of_notes(rows.notes)
     return _added(rows, order, options, sample_weight, device)
 
 
@@ -142,9 +142,7 @@ def _added(
 ) -> MomentSummary:
     """The summary of rows: in parts where they are files, else as one shard."""
     order = usual_order(rows.n_features) if order is None else order
-    names = None if rows.schema else rows.feature_names
-    options = {"feature_names": names, "schema": rows.schema} | options
-    new_shard = partial(MomentSummary, rows.n_features, order, **options)
+    new_shard = shards_of(rows, order, **options)
     if not isinstance(rows, TableRows):
         summary: MomentSummary = rows.summarize_into(new_shard())
         return summary
@@ -195,7 +193,7 @@ def _add_block(
         ) from error
 
 
-def _warn_of(notes: Sequence[str]) -> None:
+def warn_of_notes(notes: Sequence[str]) -> None:
     """Say which columns a summary is without, and which it takes for numbers."""
     if notes:
         erase()

@@ -205,7 +205,8 @@ def _of_polars(column: Any, label: str) -> Cells:
     return cells
 
 
-def _of_arrow(column: Any, label: str) -> Cells:
+def _checked_arrow(column: Any, label: str) -> Any:
+    """A column of Arrow in one piece."""
     from pyarrow import types
 
     try:
@@ -213,11 +214,18 @@ def _of_arrow(column: Any, label: str) -> Cells:
         if hasattr(column, "chunks"):
             is_coded = types.is_dictionary(column.type)
             column = (column.unify_dictionaries() if is_coded else column).combine_chunks()
+        return column
     except ValueError as error:
         text = printable(str(error).strip().partition("\n")[0])[:200]
         raise InputError(
             f"{label} of the Arrow data is damaged: {text}. Read or make the data again."
         ) from None
+
+
+def _of_arrow(column: Any, label: str) -> Cells:
+    from pyarrow import types
+
+    column = _checked_arrow(column, label)
     value = column.type.value_type if types.is_dictionary(column.type) else column.type
     if types.is_dictionary(column.type) and types.is_temporal(value):
         return _categories([], column.dictionary.to_pylist(), "", label)  # raises
@@ -291,6 +299,13 @@ def _numbered(array: Array, missing: NDArray[np.bool_]) -> Cells:
     codes = np.full(len(array), MISSING, dtype=np.int64)
     found, codes[~missing] = np.unique(array[~missing], return_inverse=True)
     return labeled(codes, [str(label) for label in found])
+
+
+def column_dates(column: Any, label: str) -> Array:
+    """A column of dates or times: datetime64, or objects."""
+    if hasattr(column, "null_count") and not hasattr(column, "dtype"):
+        column = _checked_arrow(column, label)
+    return plain_array(column)
 
 
 def holds_dates(column: Any) -> bool:

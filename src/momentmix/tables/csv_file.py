@@ -17,8 +17,11 @@ from itertools import islice
 from threading import Lock
 from typing import Any, NoReturn
 
+import numpy as np
+
 from momentmix.digests import TextDigest
 from momentmix.errors import InputError
+from momentmix.tables.cells import arrow_numbers
 from momentmix.tables.compression import Unpacked, split_packing
 from momentmix.tables.csv_header import above_fractions, alone_is_quoted, is_row, judged
 from momentmix.tables.dialect import FALSE, TRUE, Dialect, kinds_of
@@ -218,7 +221,7 @@ class CsvFile(FileSource):
 
     def _converted(self, block: Any, kinds: Sequence[tuple[int, str]]) -> Any:
         """The columns asked for, of which those read as text are converted, and the last one."""
-        from pyarrow import RecordBatch, compute, types
+        from pyarrow import RecordBatch, types
 
         convert = {"number": self.dialect.numbers, "bool": self.dialect.bools}
         columns = []
@@ -226,7 +229,7 @@ class CsvFile(FileSource):
             column = block.column(str(i))
             if kind != "text" and types.is_string(column.type):
                 column = convert[kind](column)
-            elif kind == "number" and compute.any(compute.is_nan(column)).as_py():
+            elif kind == "number" and np.isnan(arrow_numbers(column)[0]).any():
                 raise ValueError("NaN")  # it may be "nan(1)", which is a number for pyarrow
             columns.append(column)
         return RecordBatch.from_arrays(columns, names=[""] * len(columns))

@@ -141,7 +141,7 @@ def _numbers_or_codes(column: Column, cells: Cells) -> Float | None:
         return None if column.family == POISSON and _no_counts(numbers).any() else numbers
     if cells.labels is not None:
         unknown = _UNKNOWN if column.other is None else column.levels.index(column.other)
-        places = {level: i for i, level in enumerate(column.levels)}
+        places: dict[Any, int] = {level: i for i, level in enumerate(column.levels)}
         if column.levels == (False, True):
             places |= _BOOLS  # as CSV has them
         known = [places.get(name, unknown) for name in cells.labels]

@@ -8,7 +8,7 @@ decided here: each `Column` holds what becomes of them (``has_missing``, ``drops
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -48,6 +48,8 @@ MOST_LEVELS = 1000  # more are names of rows, not categories
 _MOST_TEXTS = 1 << 20  # of a column whose rare levels are joined
 OTHER = "other"  # the level for all rare ones
 _WITH_LEVELS = (BERNOULLI, CATEGORICAL)
+# Rows with guessed columns, families by number, `missing` and `rare` → what all rows hold.
+Find = Callable[[TableRows, Mapping[int, Any], Missing, float], "list[Found]"]
 
 
 def schema_from(
@@ -100,7 +102,11 @@ def open_data(data: Any, reading: Reading, missing: Missing) -> TableRows:
 
 
 def learn(
-    rows: TableRows, families: Families = None, missing: Missing = "error", rare: float = 0.0
+    rows: TableRows,
+    families: Families = None,
+    missing: Missing = "error",
+    rare: float = 0.0,
+    find: Find | None = None,
 ) -> TableRows:
     """Rows as features, by the families given or guessed, or by a schema.
 
@@ -109,6 +115,8 @@ def learn(
     rows : TableRows
     families, missing, rare
         As for `schema_from`. With missing="error", as the rows were opened.
+    find : callable, optional
+        Finds what all rows hold, where `rows` are the first of them; by default a pass does.
 
     Examples
     --------
@@ -124,7 +132,7 @@ def learn(
     missing = rows.missing if missing == "error" else missing
     if isinstance(families, Schema):
         return _by_schema(rows, families, missing)
-    asked = by_number(families, rows.column_names, len(rows.kinds))
+    asked = _by_number(families, rows)
     rows = rows.with_texts(_texts(rows, asked))
     notes: tuple[str, ...] = ()
     if rows.column_names is not None or any(kind.kind == "text" for kind in rows.kinds):
@@ -140,7 +148,7 @@ def learn(
     if missing != "model" and all(family == GAUSSIAN for family in asked.values()):
         plain = plain_schema(len(rows.kinds), rows.column_names, missing == "drop")
         return rows.with_schema(plain, notes)
-    found = _found(rows, asked, missing, rare)
+    found = (find or _found)(rows, asked, missing, rare)
     schema = schema_of(found, rows.column_names, asked, missing, rare)
     return rows.with_schema(schema, notes)
 
@@ -153,7 +161,7 @@ def needs_pass(rows: TableRows, families: Families, missing: Missing) -> bool:
     return missing == "model" or text or families is not None
 
 
-def by_number(families: Families, names: tuple[str, ...] | None, n_columns: int) -> dict[int, Any]:
+def _by_number(families: Families, rows: TableRows) -> dict[int, Any]:
     """Families by the number of their column."""
     if families is None:
         return {}
@@ -163,8 +171,9 @@ def by_number(families: Families, names: tuple[str, ...] | None, n_columns: int)
             f"{type(families).__name__}."
         )
     chosen: dict[int, Any] = {}
+    names, left_out = rows.column_names, f" ({'; '.join(rows.notes)})" if rows.notes else ""
     for key, family in families.items():
-        number = number_of(key, names, n_columns, "families names no column")
+        number = number_of(key, names, len(rows.kinds), f"families names no column{left_out}")
         if number in chosen:
             raise InputError(
                 f"families must name a column once; {column_label(number, names)} is there "
@@ -266,8 +275,6 @@ def _found(
         raise InputError(f"rows must hold at least one row; {rows.sources[0].name} has none.")
     for j, known in enumerate(found):
         known.has_cells = known.has_cells or j not in read
-        if known.kind.kind == "bool":
-            known.numbers = np.array([0.0, 1.0])
     return found
 
 
@@ -425,9 +432,7 @@ def _found_levels(
 ) -> tuple[tuple[Level, ...], str | None]:
     """All levels of a column, those of its type or those that occur; and the one for others."""
     if not found.is_text:
-        values = found.numbers.tolist()
-        if found.kind.kind == "bool":
-            values = [bool(value) for value in values]
+        values = [False, True] if found.kind.kind == "bool" else found.numbers.tolist()
         if set(values) <= {0, 1} and family == BERNOULLI:
             return (False, True) if found.kind.kind == "bool" else (0, 1), None
     else:

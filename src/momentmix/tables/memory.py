@@ -8,6 +8,7 @@ other libraries stay on their device.
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ from momentmix.parallel import map_in_order, usable_cores
 from momentmix.tables.cells import (
     Cells,
     column_cells,
+    column_dates,
     has_mask,
     holds_dates,
     numbers_of_objects,
@@ -193,9 +195,10 @@ def rows_for(rows: Any, feature_names: tuple[str, ...] | None) -> NDArray[Any]:
     The columns of a data frame are matched by name (`names_for`); other columns are left out.
     Missing cells are NaN.
     """
+    if hasattr(rows, "columns"):
+        refuse_dask(rows)
     if not is_frame(rows):
         return numbers_of_objects(plain_array(rows))
-    refuse_dask(rows)
     expected = names_for(feature_names, frame_names(rows, feature_names))
     return _frame_rows(rows, expected, "the mixture", others=True)[0]
 
@@ -233,7 +236,7 @@ class MemoryTable(Source):
     ----------
     data : data frame, Arrow table, dict, array or list
     name : str, optional
-        For messages.
+        For messages; without it they tell row and column alone.
     expected : sequence of str, optional
         Names that will be asked for, so that numbers may be names; see `frame_names`.
     """
@@ -252,6 +255,7 @@ class MemoryTable(Source):
             self._columns = [_frame_column(data, i) for i in range(len(frame_labels(data)))]
         else:
             self._columns = _columns_of_array(data)
+        self.is_named = name is not None
         self.name = name or ("the array" if self.column_names is None else "the table")
         self.n_columns = len(self._columns)
         if not self._columns:
@@ -301,18 +305,24 @@ class MemoryTable(Source):
     ) -> Iterator[Batch]:
         """All rows at once."""
         self.plan(columns, once=False)
-        found = [self._cells[i] for i in columns]
-        for cells in found:
-            if isinstance(cells, Exception):
-                raise cells
-        yield Batch(0, self.n_rows or 0, found)
+        yield Batch(0, self.n_rows or 0, [self._given(i) for i in columns])
+
+    def _given(self, column: int) -> Cells | Array:
+        """A column as cells, or dates as they are: those are keys, and no features."""
+        cells = self._cells[column]
+        if isinstance(cells, Cells):
+            return cells
+        if not holds_dates(self._columns[column]):
+            raise cells
+        return column_dates(self._columns[column], self.label(column))
 
     def mark(self) -> str:
         """Digest of names and of all cells."""
         if self._mark is None:
             digest = hashlib.sha256(repr(self.column_names).encode())
             for i in range(self.n_columns):
-                cells = self._loaded(i)
+                with warnings.catch_warnings(action="ignore"):  # who reads the column is warned
+                    cells = self._cells.get(i) or self._converted(i)
                 if isinstance(cells, Cells):
                     digest.update(repr(cells.labels).encode())
                     digest.update(np.ascontiguousarray(cells.values).tobytes())

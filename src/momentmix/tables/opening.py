@@ -180,8 +180,8 @@ def open_rows(
         files .npy, .parquet, .arrow, .feather, .xlsx (the first sheet), .csv, .tsv, .jsonl and
         .ndjson, the last four also with .gz, .bz2, .xz, .zip (of one file) or .zst; folders and
         globs of such files, in the order of their names; addresses that fsspec knows (s3://,
-        https://, …), whose files are copied to a temporary folder. A stream of bytes holds CSV,
-        JSON lines, Parquet, Arrow or NPY, perhaps compressed; CSV from it can be read once only.
+        https://, …), whose files are copied to a temporary folder. A stream of bytes is copied,
+        too; it holds CSV, JSON lines, Parquet, Arrow or NPY, perhaps compressed.
     columns : sequence of str or int, optional
         Names or numbers of the columns to take, in this order; by default all. A name that several
         columns have is an error: take these by number. Columns of dates are left out unless they

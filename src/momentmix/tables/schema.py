@@ -225,7 +225,7 @@ class Schema:
             Whose columns these are, and what the table is called, for messages.
         """
         expected = self.column_names
-        if names is not None and expected is None:
+        if names is not None and expected is None and n_columns == self.n_columns:
             expected = names_for(None, names)  # warns where names cannot be compared
         if names is not None and expected is not None:
             return match_names(expected, names, owner, others=True)

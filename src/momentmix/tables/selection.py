@@ -93,7 +93,7 @@ def _if_guessed(table: _Named) -> str:
     return f" Note: {note}." if note else ""
 
 
-def match_columns(first: Source, chosen: list[int], table: Source, all_columns: bool) -> list[int]:
+def match_columns(first: _Named, chosen: list[int], table: Source, all_columns: bool) -> list[int]:
     """The chosen columns of the first table in another one.
 
     By number where both have the same list of names, or none; else by name.

@@ -68,6 +68,7 @@ class Batch(NamedTuple):
     columns : list
         An array of each column that was asked for, in that order: of pyarrow (numbers, true and
         false, text, dictionaries of text, dates), with nulls; or of NumPy (real numbers), with NaN.
+        Of a table in memory, `Cells`; dates as datetime64 or objects.
     """
 
     first_row: int

@@ -30,6 +30,7 @@ from momentmix.tables.validation import in_range
 
 Missing = Literal["error", "drop", "model"]
 _SPARE = 4  # blocks: those that are read ahead, summed and hashed at a time
+_MOST_BYTES = 1 << 28  # of a block, where a source has an unknown number of rows
 
 
 def check_missing(missing: object) -> None:
@@ -223,7 +224,7 @@ class TableRows(Rows):
     def where(self, table: int, row: int, column: int) -> str:
         """The place of a cell in words; `column` is its place among the columns."""
         source, number = self.sources[table], self.columns[table][column]
-        if isinstance(source, MemoryTable):
+        if isinstance(source, MemoryTable) and not source.is_named:
             return f"{source.where(row)}, {column_label(number, source.column_names)}"
         return f"{source.name}, {source.where(row)}, {source.label(number)}"
 
@@ -378,7 +379,8 @@ class TableRows(Rows):
                 return None
             blocks.append(block.features)
             kept.append(np.ones(block.n_read, dtype=bool) if block.kept is None else block.kept)
-        features = np.concatenate(blocks) if len(blocks) != 1 else blocks[0]
+        none = np.empty((0, self.n_features))
+        features = np.concatenate([none, *blocks]) if len(blocks) != 1 else blocks[0]
         return features, np.concatenate(kept) if self.n_dropped else None
 
     # -- what is read -------------------------------------------------------------------------
@@ -395,17 +397,19 @@ class TableRows(Rows):
         columns = column_keys(self.sources[0], self.columns[0])
         return Fingerprint(tables, tuple(columns), self.policy)
 
-    def shard_id(self, table: int, first_row: int) -> str:
+    def shard_id(self, table: int, first_row: int, others: Sequence[int] = ()) -> str:
         """Name of the shard that starts at a row of a source: mark, columns, policy, place.
 
         All that is known before the rows are read; `summarize_parts` adds a digest of them. Where
-        equal files are different data, also the name of the file.
+        equal files are different data, also the name of the file. `others` are columns that are
+        read beside the features.
         """
         source = self.sources[table]
-        text = [source.mark(), column_keys(source, self.columns[table]), self.policy, first_row]
+        columns = column_keys(source, [*self.columns[table], *others])
+        text = [source.mark(), columns, self.policy, first_row]
         return json.dumps([*text, source.name] if self.by_name else text)
 
-    def origin(self, table: int, *way: object) -> Origin | None:
+    def origin(self, table: int, *way: object, others: Sequence[int] = ()) -> Origin | None:
         """Where shards of a source come from; None where that is not known.
 
         Parameters
@@ -414,14 +418,15 @@ class TableRows(Rows):
             Number of the source.
         *way : object
             How it is cut into shards, beside columns and policy; JSON.
+        others : sequence of int
+            As for `shard_id`.
         """
         found = self.sources[table].contents()
         if found is None:
             return None
         name = self.sources[table].name if self.by_name else None
-        return Origin(
-            json.dumps([found[0], name]), found[1], json.dumps([self.shard_id(table, 0), *way])
-        )
+        place = self.shard_id(table, 0, others)
+        return Origin(json.dumps([found[0], name]), found[1], json.dumps([place, *way]))
 
     def __repr__(self) -> str:
         rows = "unknown" if self.total_rows is None else f"{self.total_rows:,}"
@@ -432,12 +437,12 @@ class TableRows(Rows):
 
 
 def common_kind(sources: Sequence[Source], columns: Sequence[int]) -> Kind:
-    """What a column holds in all sources; an error where it is text in some of them only."""
+    """What a column holds in all sources; an error where it is text or dates in some only."""
     places = [(source.kind(i), source, i) for source, i in zip(sources, columns, strict=True)]
     known = [place for place in places if place[0] != NO_CELL] or places[:1]
     first, source, column = known[0]
     for kind, other, i in known[1:]:
-        if any((kind.kind == what) != (first.kind == what) for what in ("text", "bool")):
+        if any((kind.kind == what) != (first.kind == what) for what in ("text", "bool", "date")):
             raise InputError(
                 f"a column must hold the same in all inputs; {source.label(column)} is "
                 f"{first.type} in {source.name}, and {other.label(i)} is {kind.type} in "
@@ -458,7 +463,10 @@ class _Reader:
         self.rows, self.table, self.unseen = rows, table, unseen
         self.source, self.schema = rows.sources[table], rows._encoded_by
         self.own, self.others = rows.columns[table], list(others)
-        self.is_plain = self.schema.is_plain
+        self.is_plain, most = self.schema.is_plain, self.source.n_rows
+        if most is None:
+            most = _MOST_BYTES // (8 * self.schema.n_features)
+        self.block_rows = max(1, min(rows.block_rows, most))
         self.drops = np.array([column.drops for column in self.schema.columns])
         self.refuses = rows.missing == "error"
         if unseen is None:
@@ -486,7 +494,7 @@ class _Reader:
             cells = self.rows.cells(self.table, batch._replace(columns=batch.columns[:n_own]))
             end = batch.first_row + batch.n_rows
             while position < end:
-                room = self.rows.block_rows - self.n_read
+                room = self.block_rows - self.n_read
                 if part_rows is not None:
                     room = min(room, part_rows - position % part_rows)
                 size = min(room, end - position)
@@ -519,8 +527,8 @@ class _Reader:
             return self.rows.where(self.table, first + row, column)
 
         unseen = self.unseen or "error"
-        features, left_out = encode_cells(self.schema.columns, cells, where, unseen, target)
-        if self.source.nulls and not in_range(features, 2.0**53):
+        _, left_out = encode_cells(self.schema.columns, cells, where, unseen, target)
+        if self.source.nulls:
             self._warn_of_integers(cells, first)
         if left_out is not None:
             self.left_out.append((self.n_read, left_out))
@@ -538,16 +546,13 @@ class _Reader:
         try:
             memory = self.free.pop()
         except IndexError:
-            n_rows = self.rows.block_rows
-            if self.source.n_rows is not None:
-                n_rows = max(1, min(n_rows, self.source.n_rows))
-            memory = np.empty((n_rows, self.schema.n_features))
+            memory = np.empty((self.block_rows, self.schema.n_features))
         return np.asarray(_Lent(memory, self.free))
 
     def _warn_of_integers(self, cells: list[Cells], first_row: int) -> None:
         """Warn once for each column of CSV that holds integers which float64 rounds."""
         for j, own in enumerate(cells):
-            if own.labels is not None or j in self.examined:
+            if own.labels is not None or j in self.examined or in_range(own.values, 2.0**53 - 1):
                 continue
             large = (np.abs(own.values) >= 2**53) & np.isfinite(own.values)
             if large.any():
@@ -576,7 +581,7 @@ class _Reader:
         if self.unseen is None and not self.refuses:
             features[left_out] = np.nan
             return features, None, None
-        kept = ~left_out[:, self.drops].any(axis=1)
+        kept = np.asarray(~left_out[:, self.drops].any(axis=1))
         if kept.all():
             return features, left_out, None
         left = left_out[kept] if self.unseen is not None and left_out[kept].any() else None

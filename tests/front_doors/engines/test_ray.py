@@ -15,7 +15,7 @@ pytest.importorskip("ray.data")
 import ray
 
 from momentmix import ray as mmr
-from momentmix.ray.blocks import block_digest
+from momentmix.ray.datasets import block_digest
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # by Ray, of many kinds
 
@@ -157,7 +157,7 @@ def test_what_fails_is_an_error_with_its_reason(failing):
 
 
 def test_rows_that_are_refused(dataset):
-    match = r"block [0-9a-f]{32}, row \d+, column 'gap' is missing"
+    match = r"block [0-9a-f]{32}, row \d+, column 'gap', is missing"
     with pytest.raises(InputError, match=match) as caught:
         mmr.summarize(dataset, 2, columns=["a.b", "gap"])
     assert caught.tb is not None  # which keeps the frames

@@ -93,6 +93,31 @@ def test_groups(frame, path, check_same):
     assert mms.summarize(frame, 2, by=by, min_rows=60, **options).left_out[0] > 0
 
 
+def test_keys_of_folders_and_times(spark_session, tmp_path, check_same):
+    rng = np.random.default_rng(1)
+    seconds = rng.integers(0, 10**6, N).astype("timedelta64[s]")
+    table = pa.table({
+        "x": rng.normal(size=N),
+        "region": rng.choice(["EU", "US", None], N),
+        "moment": pa.array(np.datetime64("2026-01-01", "us") + seconds, pa.timestamp("us", "UTC")),
+    })  # fmt: skip
+    pa.parquet.write_to_dataset(table, tmp_path, partition_cols=["region"])
+    by = ["region", "day(moment)"]
+    found = mms.summarize(spark_session.read.parquet(str(tmp_path)), 1, by=by, columns=["x"])
+    expected = mm.summarize_by(table, by, 1, columns=["x"])
+    assert list(found) == list(expected)
+    for key in expected:
+        check_same(found[key], expected[key])
+
+
+def test_partitions_without_rows_are_no_shards(spark_session):
+    rows = spark_session.range(0, 3, 1, 6).selectExpr("id + 0.5D as x", "id % 2 as part")
+    summary = mms.summarize(rows, 1, columns=["x"])
+    assert (summary.n_rows, len(summary.shard_ids)) == (3, 3)
+    cube = mms.summarize(rows, 1, by="part", columns=["x"])
+    assert {key: group.n_rows for key, group in cube.items()} == {(0,): 2, (1,): 1}
+
+
 def test_a_task_that_fails_or_dies_at_first_changes_no_byte(frame, tmp_path):
     rows = frame.select("price", "gap", "region")
     log = str(tmp_path / "tries")
@@ -135,7 +160,7 @@ def test_what_fails_each_time_is_an_error_with_its_reason(frame):
 
 
 def test_rows_that_are_refused(frame, spark_session):
-    match = r"partition \d, row \d+, column 'gap' is missing"
+    match = r"partition \d, row \d+, column 'gap', is missing"
     with pytest.raises(InputError, match=match):
         mms.summarize(frame, 2, columns=["a.b", "gap"])
     with pytest.raises(InputError, match=r"has no column 'nothing'; it has 'a.b', 'gap'"):

@@ -379,7 +379,7 @@ def test_dask_frames_are_matched_by_name(frame, rows, fitted):
     np.testing.assert_array_equal(mmd.predict(plain, numbered[[6, 5, 4, 3, 2, 1, 0]]), labels)
     with pytest.warns(UserWarning, match="the mixture has none"):
         mmd.predict(plain, lazy)
-    with pytest.raises(InputError, match="no column 'age'"):
+    with pytest.raises(InputError, match="'age' is missing"):
         mmd.predict(fitted, lazy.drop(columns="age"))
     with pytest.raises(InputTypeError, match=r"momentmix\.dask"):
         fitted.mixture.predict(lazy)
@@ -458,10 +458,10 @@ def test_masked_blocks_of_dask_arrays(rows, fitted):
     import momentmix.dask as mmd
 
     lazy = da.from_array(hidden(rows, (1007, 1)), chunks=(1000, 7))
-    with pytest.raises(InputError, match=r"partition 1, row 7, column 1 is missing"):
+    with pytest.raises(InputError, match=r"partition 1, row 7, column 1, is missing"):
         mmd.summarize(lazy, 2)
     assert mmd.summarize(lazy, 2, missing="drop").n_rows == 1999
-    with pytest.raises(InputError, match=r"partition 1, row 7, column 1 is missing"):
+    with pytest.raises(InputError, match=r"partition 1, row 7, column 1, is missing"):
         mmd.predict(fitted, lazy).compute()
 
 

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import momentmix as mm
+from momentmix.cube.periods import Periods
 from momentmix.errors import InputError
-from momentmix.rows.labels import Periods
 
 
 def table(times):
@@ -92,7 +92,7 @@ def test_a_time_beyond_the_calendar_is_named(tmp_path, unit, type_, number):
 
 @pytest.mark.parametrize("unit", Periods.UNITS)
 def test_the_first_and_the_last_day_are_days(unit):
-    codes = Periods(unit).codes(["0001-01-01T00:00", "9999-12-31T23:59:59"])
+    codes = Periods(unit).of_texts(["0001-01-01T00:00", "9999-12-31T23:59:59"])
     starts = [Periods(unit).start(int(code)) for code in codes]
     assert [start.year for start in starts] == [1, 9999]
 
@@ -124,7 +124,7 @@ def test_a_folder_that_is_no_date_is_named(tmp_path):
 
 
 def test_the_last_day_of_1969_is_a_day(tmp_path):
-    assert Periods("day").codes(["1969-12-31"]).tolist() == [-1.0]
+    assert Periods("day").of_texts(["1969-12-31"]).tolist() == [-1.0]
     rows = written(table(["1969-12-31", "1970-01-01"] * 10), "csv", tmp_path)
     days = mm.summarize_by(rows, by="day(ts)")
     assert {key[0].isoformat(): s.n_rows for key, s in days.items()} == {

@@ -7,7 +7,7 @@ import pytest
 
 import momentmix as mm
 from momentmix.errors import InputError
-from momentmix.rows.formats import spool
+from momentmix.tables import queries
 
 ENGINES = ["duckdb", "polars"]
 
@@ -54,7 +54,7 @@ def test_conditions_are_those_of_the_query(path, engine):
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_groups_of_numbers_need_no_copy(path, engine, monkeypatch):
-    monkeypatch.setattr(spool.Spool, "__init__", None)  # no copy can be made
+    monkeypatch.setattr(queries._Run, "keep", None)  # no copy can be made
     found = mm.summarize_by(query(engine, path, True), "region, month(day)", 1, columns=["x"])
     assert found.n_rows == 150
     with pytest.raises(TypeError):  # text as a feature: its levels are not known before
@@ -66,7 +66,7 @@ def test_a_connection_is_free_after_groups_and_after_an_error():
     relation = connection.sql(
         "select case when i < 150_000 then i / 3 end as x, i % 7 as k from range(160_000) t(i)"
     )
-    with pytest.raises(InputError, match="the query, row 150000, column 'x' is missing"):
+    with pytest.raises(InputError, match="the query, row 150000, column 'x', is missing"):
         mm.summarize_by(relation, "k", 1)
     assert connection.sql("select 42").fetchall() == [(42,)]
     assert mm.summarize_by(relation, "k", 1, missing="drop").n_rows == 150_000

@@ -13,7 +13,10 @@ import momentmix as mm
 from momentmix.cube import grouping
 from momentmix.cube.grouping import KeyIndex, by_group
 from momentmix.cube.keys import parse_keys
-from momentmix.errors import InputError
+from momentmix.cube.passes import CubeProgress
+from momentmix.cube.summarize_by import cube_job
+from momentmix.errors import InputError, PrecisionWarning
+from momentmix.tables.opening import Reading
 
 N = 3000
 
@@ -257,10 +260,14 @@ def test_two_keys_of_one_column(tmp_path, kind):
     assert set(cube.group_rows.values()) == {2}
 
 
-def test_text_and_a_period_of_one_column_are_refused():
-    table = pd.DataFrame({"x": [1.0, 2.0], "day": ["2026-01-05", "2026-01-06"]})
-    with pytest.raises(InputError, match=r"keys day, month\(day\) are of one column of text"):
-        mm.summarize_by(table, by="day, month(day)")
+def test_text_and_a_period_of_one_column(tmp_path):
+    table = pd.DataFrame({"x": [1.0, 2.0], "day": ["2026-01-05", "2026-02-06"]})
+    table.to_parquet(tmp_path / "x.parquet")
+    for rows in (table, tmp_path / "x.parquet"):
+        assert list(mm.summarize_by(rows, by="month(day), day")) == [
+            (dt.date(2026, 1, 1), "2026-01-05"),
+            (dt.date(2026, 2, 1), "2026-02-06"),
+        ]
 
 
 def test_many_values_of_many_keys():
@@ -299,7 +306,7 @@ CSV_KEYS = [
 @pytest.mark.parametrize("slowly", [False, True])
 def test_keys_of_csv_stay_as_they_are_written(tmp_path, monkeypatch, fields, keys, slowly):
     if slowly:
-        monkeypatch.setattr("momentmix.rows.csv.reader.parsed_fast", _refuse)
+        monkeypatch.setattr("momentmix.tables.csv_file.CsvFile._careful", True, raising=False)
     lines = [f"{field},{i * i % 7}.5" for i, field in enumerate(fields)]
     (tmp_path / "x.csv").write_text("\n".join(["k,x", *lines]))
     cube = mm.summarize_by(tmp_path / "x.csv", by="k")
@@ -307,10 +314,6 @@ def test_keys_of_csv_stay_as_they_are_written(tmp_path, monkeypatch, fields, key
     assert cube.n_rows == len(fields)
     cube.save(tmp_path / "cube.parquet")
     assert mm.SummaryCube.load(tmp_path / "cube.parquet") == cube
-
-
-def _refuse(*_):
-    raise ValueError
 
 
 @pytest.mark.parametrize("pair", [("1e3", "1000"), ("1.0", "1"), ("+5", "5"), ("-0", "0")])
@@ -336,7 +339,7 @@ def test_two_keys_of_one_unit():
 
 def test_dates_in_other_words_are_an_error(frame):
     with pytest.raises(InputError, match="ISO 8601"):
-        mm.summarize_by(frame.assign(ts="31.12.2025"), by="day(ts)")
+        mm.summarize_by(frame.assign(ts="31.12.2025"), by="day(ts)", exclude=["region"])
 
 
 def test_numbers_of_groups():
@@ -380,3 +383,132 @@ def test_the_index_that_pandas_writes_is_no_feature(frame, tmp_path):
     assert cube.feature_names == ("a", "b", "c")
     asked = mm.summarize_by(path, by="region", columns=["a", "__index_level_0__"])
     assert asked.feature_names == ("a", "__index_level_0__")
+
+
+def test_dicts_of_columns_and_lists_of_rows(frame):
+    known = frame.dropna()
+    expected = mm.summarize_by(known[["a", "b", "c", "region", "ts"]], by="region, day(ts)")
+    columns = {name: known[name].tolist() for name in ("a", "b", "c", "region", "ts")}
+    arrays = {name: known[name].to_numpy() for name in columns}
+    days = columns | {"ts": [time.date() for time in columns["ts"]]}
+    rows = known[["a", "b", "c", "region", "ts"]].values.tolist()
+    for data, by in [(columns, "region, day(ts)"), (arrays, "region, day(ts)")]:
+        assert mm.summarize_by(data, by=by) == expected
+    assert list(mm.summarize_by(days, by="region, ts")) == list(expected)
+    dates = [[*row[:4], str(row[4])] for row in rows]  # cells of a list are numbers or text
+    listed = mm.summarize_by(dates, by="3, day(4)")
+    assert listed.key_names == ("3", "day")
+    assert listed.total().n_features == 3
+    check_groups(listed, {key: known[_are(known, *key)] for key in expected})
+
+
+def _are(frame, region, day):
+    return (frame["region"] == region) & (frame["ts"].dt.date == day)
+
+
+def test_columns_without_names_go_by_number(tmp_path):
+    rows = np.array([[0.5, 3], [1.5, 4], [2.5, 3]])
+    np.save(tmp_path / "x.npy", rows)
+    (tmp_path / "x.csv").write_text("0.5,3\n1.5,4\n2.5,3\n")
+    for data in (rows, rows.tolist(), tmp_path / "x.npy", tmp_path / "x.csv"):
+        cube = mm.summarize_by(data, by="1")
+        assert cube.group_rows == {(3,): 2, (4,): 1}
+        assert cube.total().mean.tolist() == [1.5]
+    with pytest.raises(InputError, match=r"has no column '2' to group by.* it has '0', '1'"):
+        mm.summarize_by(rows, by="2")
+
+
+def test_rows_that_are_open_keep_their_columns_and_policy(frame):
+    table = frame.assign(a=frame["a"].where(frame["store"] != 2))
+    opened = mm.open_rows(table, columns=["a", "store"], missing="drop")
+    cube = mm.summarize_by(opened, by="store")
+    assert cube.feature_names == ("a",)
+    assert {key for (key,) in cube} == {0, 1, 3}
+    with pytest.raises(InputError, match="columns is for tables; the rows are opened already"):
+        mm.summarize_by(opened, by="store", columns=["a"])
+    with pytest.raises(InputError, match="no column beside the keys"):
+        mm.summarize_by(mm.open_rows(table, columns=["store"]), by="store")
+    with pytest.raises(InputError, match="na_values is for files"):
+        mm.summarize_by(table, by="store", na_values=["-"])
+
+
+def test_categories_that_are_numbers():
+    table = pd.DataFrame({"x": [1.0, 2.0, 4.0], "k": pd.Categorical([7, 3, 7])})
+    assert mm.summarize_by(table, by="k").group_rows == {(3,): 1, (7,): 2}
+    with pytest.raises(InputError, match="numbers must be whole"):
+        mm.summarize_by(table.assign(k=pd.Categorical([1.5, 2, 1.5])), by="k")
+
+
+@pytest.mark.parametrize(("field", "fault"), [("x", "neither true nor false"), ("3", "neither")])
+def test_a_cell_of_csv_that_is_neither_true_nor_false(tmp_path, field, fault):
+    lines = [*(f"{i % 7}.5,{'true' if i % 3 else 'False'}" for i in range(1100)), f"1.5,{field}"]
+    (tmp_path / "x.csv").write_text("\n".join(["x,k", *lines]))
+    with pytest.raises(InputError, match=rf"x.csv, line 1102, column 'k': '{field}' is {fault}"):
+        mm.summarize_by(tmp_path / "x.csv", by="k")
+
+
+def test_csv_beside_other_files_has_their_keys(tmp_path):
+    pd.DataFrame({"x": [0.5, 1.0], "k": [1, 2]}).to_parquet(tmp_path / "a.parquet")
+    (tmp_path / "b.csv").write_text("x,k\n2.5,2\n4.0,\n8.0, 3\n")
+    cube = mm.summarize_by(tmp_path, by="k")
+    assert cube.group_rows == {(1,): 1, (2,): 2, (3,): 1, (None,): 1}
+    lines = [f"{i % 7}.5,{i % 3}" for i in range(1100)]
+    (tmp_path / "b.csv").write_text("\n".join(["x,k", *lines, "1.5,A7"]))
+    with pytest.raises(InputError, match=r"b.csv, line 1102, column 'k': 'A7' is not a number"):
+        mm.summarize_by(tmp_path, by="k")
+
+
+def test_a_column_of_dates_in_one_file_and_of_numbers_in_another(tmp_path):
+    (tmp_path / "a.csv").write_text("x,k\n2.5,2026-01-05\n1.5,2026-01-06\n")
+    (tmp_path / "b.csv").write_text("x,k\n2.5,3\n7.5,4\n")
+    with pytest.raises(InputError, match="must hold the same in all inputs; column 'k' is date"):
+        mm.summarize_by(tmp_path, by="k")
+
+
+def test_days_of_any_library_are_keys():
+    days = [dt.date(2026, 1, 5), None, dt.date(1969, 12, 31), dt.date(2026, 1, 5)]
+    x = [0.5, 1.5, 2.5, 3.5]
+    numpy_days = np.array(days, dtype="M8[D]")
+    tables = [
+        pd.DataFrame({"x": x, "k": days}),
+        pl.DataFrame({"x": x, "k": days}),
+        pa.table({"x": x, "k": pa.array(days)}),
+        pa.table({"x": x, "k": pa.array(days, pa.date64())}).to_reader(),
+        {"x": x, "k": numpy_days},
+    ]
+    for table in tables:
+        cube = mm.summarize_by(table, by="k", columns=["x"])
+        assert cube.group_rows == {(days[2],): 1, (days[0],): 2, (None,): 1}
+    with pytest.raises(InputError, match=r"'k' holds times .* by day\(k\)"):
+        mm.summarize_by({"x": x, "k": numpy_days.astype("M8[h]")}, by="k")
+    with pytest.raises(InputError, match=r"row 0, column 'k': .* is no date"):
+        mm.summarize_by({"x": x, "k": numpy_days - numpy_days[0]}, by="day(k)")
+
+
+@pytest.mark.parametrize(("old", "new"), [("EU", "AU"), ("EU,0.5\n", "US,0.5\n")])
+def test_a_pass_goes_on_only_with_the_keys_that_it_has_read(tmp_path, old, new):
+    path = tmp_path / "x.csv"
+    text = "k,x\n" + "EU,0.5\nUS,1.5\nEU,2.5\n" * 4
+    options = {"families": None, "missing": "error", "reading": Reading()}
+
+    def states(start):
+        return cube_job(path, parse_keys("k"), **options).run(start, 1, {}, part_rows=3)
+
+    path.write_text(text)
+    whole = list(states(CubeProgress()))[-1].sums.groups()
+    before = next(states(CubeProgress()))
+    assert (before.row, before.n_rows) == (3, 3)
+    path.write_text(text.replace(old, new))
+    with pytest.raises(InputError, match="not those that were summed before the interruption"):
+        list(states(before))
+    path.write_text(text)
+    assert list(states(next(states(CubeProgress()))))[-1].sums.groups() == whole
+
+
+def test_integers_that_float64_rounds_are_told_where_they_are_read(tmp_path):
+    table = pd.DataFrame({"x": [1.0, 2.5], "big": [2**53 + 1, 4], "k": ["a", "b"]})
+    table.to_csv(tmp_path / "x.csv", index=False)
+    for rows in (table, tmp_path / "x.csv"):
+        assert len(mm.summarize_by(rows, by="k", columns=["x"])) == 2  # a warning is an error here
+        with pytest.warns(PrecisionWarning, match="'big' holds integers up to 9007199254740993"):
+            mm.summarize_by(rows, by="k", columns=["x", "big"])

@@ -1,19 +1,26 @@
 """Queries, datasets and streams of record batches as sources."""
 
 import gc
+import gzip
+import io
+import json
 import re
 import sys
 from decimal import Decimal
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.dataset
 import pyarrow.parquet
 import pytest
 
-from momentmix.errors import InputError
+import momentmix as mm
+from momentmix.errors import InputError, PrecisionWarning
 from momentmix.tables import arrow_files, copies, queries
+from momentmix.tables.opening import can_open
 from momentmix.tables.queries import query_class
 
 NAMES = ["a", "^b.*$", 'c "quoted"']  # a pattern for polars, and a quote within SQL
@@ -422,3 +429,145 @@ def test_no_library_is_imported_to_recognize_a_source(rows, monkeypatch):
     for library in ("polars", "duckdb", "pyarrow", "pyarrow.dataset"):
         monkeypatch.setitem(sys.modules, library, None)
     assert query_class(rows) is None
+
+
+# -- as rows of fits and summaries ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_of_a_query(tmp_path, rows, kind):
+    source = mm.open_rows(made(tmp_path, table_of(rows), kind), [NAMES[2], 0], block_rows=64)
+    for _ in range(2):
+        blocks = list(source.blocks())
+        assert {len(block) for block in blocks} == {64, 1000 % 64}
+        np.testing.assert_array_equal(np.concatenate(blocks), rows[:, [2, 0]])
+    assert source.feature_names == (NAMES[2], NAMES[0])
+    assert source.n_rows == 1000
+    for start in (1, 130, 999, 1000):
+        found = [block.features for block in source.source_blocks(0, start)]
+        found = np.concatenate([np.empty((0, 2)), *found])
+        np.testing.assert_array_equal(found, rows[start:, [2, 0]])
+
+
+def test_errors_name_the_query_row_and_column():
+    table = pa.table({"x": [1, None, 3], "word": ["u", "v", None]})
+    with pytest.raises(InputError, match=r"the query: .* these do not: 'word' \((large_)?string"):
+        mm.open_rows(pl.from_arrow(table).lazy()).read_all()
+    with pytest.raises(InputError, match="the stream, row 1, column 'x' is missing"):
+        mm.open_rows(table.to_reader(), columns=["x"]).read_all()
+    with pytest.warns(PrecisionWarning, match="the query, column 'id' holds integers"):
+        mm.open_rows(pl.LazyFrame({"id": [2**53 + 1]})).read_all()
+    with pytest.raises(InputError, match="'x' left out: dates"):
+        mm.open_rows(pl.LazyFrame({"x": ["2026-01-31"]}).select(pl.col("x").str.to_date()))
+    shared = pa.table([pa.array([1.0]), pa.array([2.0])], names=["x", "x"])
+    with pytest.raises(InputError, match="repeated: 'x'"):
+        mm.open_rows(shared.to_reader())
+
+
+@pytest.mark.parametrize("kind", ["relation", "lazy frame", "file"])
+def test_text_without_rows_is_said_to_have_none(tmp_path, kind):
+    table = pa.table({"x": pa.array([], pa.float64()), "word": pa.array([], pa.string())})
+    pa.parquet.write_table(table, tmp_path / "x.parquet")
+    data = tmp_path / "x.parquet" if kind == "file" else made(tmp_path, table, kind)
+    with pytest.raises(InputError, match="at least one row; the source gave none"):
+        mm.summarize(data, 1)
+    data = tmp_path / "x.parquet" if kind == "file" else made(tmp_path, table, kind)
+    assert mm.open_rows(data, columns=["x"]).read_all().shape == (0, 1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_summary_of_numbers_needs_no_copy_on_disk(tmp_path, monkeypatch, kind):
+    rows = np.random.default_rng(0).standard_normal((200_000, 3))
+    monkeypatch.setattr(copies.LocalCopy, "__init__", None)  # no copy can be made
+    monkeypatch.setattr(queries, "KEPT_BYTES", 0)
+    found = mm.summarize(made(tmp_path, table_of(rows), kind), order=3)
+    np.testing.assert_array_equal(found.mean, mm.summarize(table_of(rows), order=3).mean)
+    assert found.n_rows == 200_000
+
+
+def test_a_connection_is_free_after_a_summary_and_after_an_error():
+    connection = pytest.importorskip("duckdb").connect()
+    relation = connection.sql(
+        "select case when i < 250_000 then sqrt(i) end as x, i % 7 / 3 as y "
+        "from range(300_000) t(i)"
+    )
+    with pytest.raises(InputError, match="the query, row 250000, column 'x' is missing"):
+        mm.summarize(relation, order=2)
+    assert connection.sql("select 42").fetchall() == [(42,)]
+    assert mm.summarize(relation, order=2, missing="drop").n_rows == 250_000
+    assert connection.sql("select 42").fetchall() == [(42,)]
+
+
+@pytest.mark.parametrize("kept", [0, 40_000, 1 << 28], ids=["file", "both", "memory"])
+def test_the_bytes_of_a_summary_do_not_depend_on_batches_or_memory(monkeypatch, kept):
+    n = 5000
+    levels = ["z", None, "b", "a"]  # "late" is in the last row only
+    words = [levels[i % 4] for i in range(n - 1)] + ["late"]
+    table = pa.table({"x": np.sin(np.arange(n)), "word": words, "k": ["u", "v"] * (n // 2)})
+    monkeypatch.setattr(queries, "KEPT_BYTES", kept)
+    found = [
+        mm.summarize(table.to_reader(max_chunksize=size), 3, missing="drop").to_bytes()
+        for size in (7, 999, n)
+    ]
+    assert found[1:] == found[:-1]
+    summary = mm.MomentSummary.from_bytes(found[0])
+    expected = mm.summarize(table, 3, missing="drop")
+    assert summary.schema == expected.schema
+    assert summary.n_rows == expected.n_rows == n - 1250
+    np.testing.assert_allclose(summary.mean, expected.mean, rtol=1e-14)
+
+
+@pytest.mark.parametrize("n_levels", [998, 1001])
+def test_texts_of_a_stream_are_levels_up_to_a_thousand(n_levels):
+    words = [f"w{i % n_levels}" for i in range(8 * n_levels)]
+    stream = pa.table({"x": np.arange(8.0 * n_levels), "word": words}).to_reader(2 * n_levels)
+    if n_levels > 1000:
+        with pytest.raises(InputError, match="the stream, column 'word' has more than 1000"):
+            mm.schema_from(stream, {"word": "categorical"}, columns=["x", "word"])
+    else:
+        schema = mm.schema_from(stream, {"word": "categorical"}, columns=["x", "word"])
+        assert schema.columns[1].levels == tuple(sorted({*words}))
+
+
+def test_what_can_be_opened(tmp_path, rows):
+    table = table_of(rows)
+    sources = [made(tmp_path, table, kind) for kind in KINDS]
+    assert all(can_open(data) for data in ("x.npy", ["x.npy"], tmp_path, io.BytesIO(), *sources))
+    frames = [table, table.to_pandas(), pl.from_arrow(table), pd.DataFrame({"read": [1.0]})]
+    others = [rows, rows.tolist(), iter([rows]), [], None, 3.5, {"a": [1.0]}, mm.open_rows(rows)]
+    others += [table.column(0), table.to_pandas()["a"], pl.Series([1.0])]
+    assert not any(can_open(data) for data in (*frames, *others))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_fits_are_those_of_the_table(tmp_path, kind):
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((2000, 3)) + 6.0 * rng.integers(2, size=2000)[:, None]
+    fitted = mm.fit(made(tmp_path, table_of(rows), kind), 2, random_state=0).mixture
+    expected = mm.fit(table_of(rows), 2, random_state=0).mixture
+    np.testing.assert_array_equal(fitted.means, expected.means)
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl.gz", "xlsx", "lazy frame", "relation", "dataset"])
+def test_text_becomes_the_same_categories(tmp_path, kind):
+    rng = np.random.default_rng(0)
+    table = pa.table({
+        "x": rng.standard_normal(600).round(9),
+        "plan": rng.choice(["basic", "gold", "trial"], 600),
+        "ok": rng.random(600) < 0.3,
+    })  # fmt: skip
+    data = tmp_path / f"x.{kind}"
+    if kind == "csv":
+        pa.csv.write_csv(table, data)
+    elif kind == "jsonl.gz":
+        data.write_bytes(gzip.compress("\n".join(map(json.dumps, table.to_pylist())).encode()))
+    elif kind == "xlsx":
+        pytest.importorskip("openpyxl")
+        table.to_pandas().to_excel(data, index=False)
+    else:
+        data = made(tmp_path, table, kind)
+    expected = mm.summarize(table, order=2)
+    found = mm.summarize(data, order=2)
+    assert found.feature_names == expected.feature_names
+    assert found.schema == expected.schema
+    np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-14)

@@ -61,7 +61,7 @@ def test_warnings_point_at_the_line_that_passed_the_rows(call, form):
 
 def test_the_column_of_a_frame_is_named():
     frame = pd.DataFrame(LARGE, columns=["count", "b"])
-    with pytest.warns(PrecisionWarning, match="X, column 'count' holds integers up to"):
+    with pytest.warns(PrecisionWarning, match="column 'count' holds integers up to"):
         mm.MomentGaussianMixture(1).fit(frame)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from momentmix import open_rows
 from momentmix.errors import InputError
-from momentmix.rows.csv.dialect import Dialect
+from momentmix.tables.dialect import Dialect
 
 
 def read(text, **options):
@@ -23,10 +23,7 @@ def test_characters_beyond_ascii_are_refused(name, value):
     str(caught.value).encode("utf-8", "strict" if value != "\udce2" else "surrogateescape")
 
 
-@pytest.mark.parametrize("arrow", [True, False])
-def test_every_ascii_delimiter_is_read_or_refused(monkeypatch, arrow):
-    if not arrow:
-        monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+def test_every_ascii_delimiter_is_read_or_refused():
     for mark in map(chr, range(128)):
         if mark in "1234":
             continue  # digits of the numbers
@@ -59,7 +56,6 @@ def test_impossible_characters(options, message):
         open_rows(np.ones((2, 2)), **options)
 
 
-@pytest.mark.parametrize("arrow", [True, False])
 @pytest.mark.parametrize(
     ("text", "options", "expected"),
     [
@@ -81,13 +77,10 @@ def test_impossible_characters(options, message):
         ('a,b\n"1,000",NA\n"2,000",3\n', {"thousands": ",", "missing": "drop"}, [[2000, 3]]),
     ],
 )  # fmt: skip
-def test_thousands(monkeypatch, text, options, expected, arrow):
-    if not arrow:
-        monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+def test_thousands(text, options, expected):
     assert read(text, **options) == expected
 
 
-@pytest.mark.parametrize("arrow", [True, False])
 @pytest.mark.parametrize(
     ("cell", "options"),
     [
@@ -101,9 +94,7 @@ def test_thousands(monkeypatch, text, options, expected, arrow):
         ("1.5", {"thousands": ".", "decimal": ",", "delimiter": ";"}),
     ],
 )
-def test_marks_elsewhere_are_not_dropped(monkeypatch, cell, options, arrow):
-    if not arrow:
-        monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+def test_marks_elsewhere_are_not_dropped(cell, options):
     with pytest.raises(InputError, match=r"line 3, column 'a': .* is not a number"):
         read(f'a\n1\n"{cell}"\n', **options)
 

@@ -12,7 +12,7 @@ from scipy import sparse
 
 import momentmix as mm
 from momentmix.errors import InputError, InputTypeError, PrecisionWarning
-from momentmix.tables.validation import for_sklearn
+from momentmix.tables.memory import for_sklearn
 from momentmix.tables.column import Column
 
 N = 60
@@ -99,8 +99,10 @@ def test_categories_of_dates_are_left_out():
     assert column(arrow(pa.array(days).dictionary_encode())) is None
     frame = pd.DataFrame({"x": NUMBERS, "g": pd.Categorical(pd.to_datetime(days))})
     assert column(frame) is None
-    with pytest.raises(InputTypeError, match="those of column 'g' are dates or times"):
+    with pytest.raises(InputError, match=r"names no column \(column 'g' left out: dates\): 'g'"):
         mm.schema_from(frame, {"g": "categorical"})
+    with pytest.raises(InputTypeError, match="those of column 'g' are dates or times"):
+        mm.schema_from(frame, {"g": "categorical"}, columns=["x", "g"])
 
 
 def test_intervals_are_told_by_their_text():

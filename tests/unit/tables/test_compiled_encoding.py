@@ -6,18 +6,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from momentmix.native import code
-from momentmix.schema import encoding
-from momentmix.schema.cells import Cells, CellTable
+from momentmix.tables import encoding
+from momentmix.tables.cells import Cells
 from momentmix.tables.column import Column
 
 needs_code = pytest.mark.skipif(code is None, reason="there is no compiled code")
 
 
-def both(columns, table, monkeypatch_to_none, **options):
-    found = encoding.encode_cells(columns, table, **options)
-    with monkeypatch_to_none.context() as patch:
+def encoded(columns, table, unseen="error"):
+    return encoding.encode_cells(columns, table, encoding.place_of(columns), unseen)
+
+
+def both(columns, table, unseen="error"):
+    found = encoded(columns, table, unseen)
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(encoding, "code", None)
-        expected = encoding.encode_cells(columns, table, **options)
+        expected = encoded(columns, table, unseen)
     return found, expected
 
 
@@ -53,51 +57,51 @@ def made(seed, n_rows, strided):
         numbers = np.column_stack([c.values for c in cells if c.labels is None])
         places = iter(range(numbers.shape[1]))
         cells = [c if c.labels is not None else Cells(numbers[:, next(places)]) for c in cells]
-    return columns, CellTable(cells, None)
+    return columns, cells
 
 
 @needs_code
 @pytest.mark.parametrize("n_rows", [1, 7, 9000, 70_000])
 @pytest.mark.parametrize("strided", [False, True])
 @pytest.mark.parametrize("n_columns", [6, 7])
-def test_features_are_the_same(n_rows, strided, n_columns, monkeypatch):
+def test_features_are_the_same(n_rows, strided, n_columns):
     columns, table = made(n_rows, n_rows, strided)
-    columns, table = columns[:n_columns], table.selected(range(n_columns))
-    same(*both(columns, table, monkeypatch))
+    columns, table = columns[:n_columns], table[:n_columns]
+    same(*both(columns, table))
 
 
 @needs_code
-def test_cells_that_need_a_look(monkeypatch):
+def test_cells_that_need_a_look():
     columns, table = made(3, 50, False)
-    cells = list(table.columns)
+    cells = list(table)
     gaps = cells[0].values.copy()
     gaps[7] = np.nan
     cells[0] = Cells(gaps)  # missing where the column knows of no missing cells
-    found, expected = both(columns, CellTable(cells, None), monkeypatch)
+    found, expected = both(columns, cells)
     same(found, expected)
     assert found.left_out[7, 0]
-    codes = table.columns[1].values.copy()
+    codes = table[1].values.copy()
     codes[3] = 17.0
     cells[1] = Cells(codes)
-    found, expected = both(columns, CellTable(cells, None), monkeypatch, unseen="missing")
+    found, expected = both(columns, cells, unseen="missing")
     same(found, expected)
     assert found.left_out[3, 1]
     with pytest.raises(encoding.InputError, match=r"must hold its levels.*row 3 is 17"):
-        encoding.encode_cells(columns, CellTable(cells, None))
+        encoded(columns, cells)
     codes[3] = 0.5
     with pytest.raises(encoding.InputError, match=r"row 3 is 0\.5"):
-        encoding.encode_cells(columns, CellTable(cells, None))
-    cells[1] = table.columns[1]
+        encoded(columns, cells)
+    cells[1] = table[1]
     gaps[7] = np.inf
     with pytest.raises(encoding.InputError, match="row 7, column 0 is inf"):
-        encoding.encode_cells(columns, CellTable(cells, None))
+        encoded(columns, cells)
 
 
 @needs_code
-def test_other_levels(monkeypatch):
+def test_other_levels():
     column = Column(None, "categorical", ("a", "b", "rest"), other="rest")
-    table = CellTable([Cells(np.array([0, 1, 2, -1, 3]), ("b", "x", "a", "y"))], None)
-    found, expected = both([column], table, monkeypatch)
+    table = [Cells(np.array([0, 1, 2, -1, 3]), ("b", "x", "a", "y"))]
+    found, expected = both([column], table)
     same(found, expected)
     assert found.features[[0, 1, 2, 4]].tolist() == [[1, 0], [0, 1], [0, 0], [0, 1]]
 
@@ -107,8 +111,7 @@ def test_other_levels(monkeypatch):
 @given(st.integers(0, 10_000), st.integers(1, 200), st.booleans())
 def test_any_table(seed, n_rows, strided):
     columns, table = made(seed, n_rows, strided)
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        same(*both(columns, table, monkeypatch))
+    same(*both(columns, table))
 
 
 @needs_code

@@ -12,9 +12,8 @@ import pytest
 
 from momentmix import MomentSummary, open_rows
 from momentmix.errors import InputError
-from momentmix.rows import opening
-from momentmix.rows.formats import npy
-from momentmix.rows.formats.memory_tables import ArrayTable
+from momentmix.tables import opening
+from momentmix.tables.memory import MemoryTable
 from momentmix.summary.parts import Progress, summarize_parts
 
 KINDS = ["npy", "fortran.npy", "parquet", "feather", "arrow", "csv", "csv.gz"]
@@ -64,7 +63,7 @@ def files_that_agree_in_samples(folder, n_rows=200_000):
     np.save(folder / "one.npy", values)
     values[n_rows // 30, 1] = 1e-3
     np.save(folder / "two.npy", values)
-    one, two = (open_rows(folder / name).tables[0].mark() for name in ("one.npy", "two.npy"))
+    one, two = (open_rows(folder / name).sources[0].mark() for name in ("one.npy", "two.npy"))
     assert one == two  # or else this test tests nothing
     return [folder / "one.npy", folder / "two.npy"]
 
@@ -117,9 +116,9 @@ def test_files_that_differ_in_a_column_that_is_not_read_are_different(tmp_path, 
 def test_equal_files_are_compared_in_the_first_pass_only(tmp_path, rows, monkeypatch):
     paths = files_that_agree_in_samples(tmp_path, 100_000)
     source, hashed = open_rows(paths), []
-    digest = "momentmix.rows.source.RowDigest.update"
+    digest = "momentmix.tables.table_rows.RowDigest.update"
     monkeypatch.setattr(digest, lambda self, block: hashed.append(len(block)))
-    monkeypatch.setattr("momentmix.rows.source.RowDigest.hexdigest", lambda self: str(len(hashed)))
+    monkeypatch.setattr("momentmix.tables.table_rows.RowDigest.hexdigest", lambda self: str(len(hashed)))
     for _ in range(3):
         assert sum(len(block) for block in source.blocks()) == 200_000
     assert sum(hashed) == 200_000
@@ -160,27 +159,6 @@ def test_a_file_that_changes_between_passes(tmp_path, rows, kind):
         source.read_all()
 
 
-def test_an_npy_file_that_shrinks_in_the_midst_of_a_read(tmp_path, rows):
-    path = write(tmp_path / "x.npy", rows)
-    piece = npy.NpyFile(path)
-    os.truncate(path, 20_000)
-    with pytest.raises(InputError, match=r"x\.npy is truncated: it ended while it was being read"):
-        list(piece.read(range(3), 0, 1000))
-
-
-@pytest.mark.parametrize("dtype", ["<f8", ">f8", "<f4", "<i2", "|b1", "<f2"])
-@pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("columns", [[0, 1, 2, 3, 4], [4, 1], [3]])
-def test_npy_files_of_every_type_and_layout(tmp_path, monkeypatch, dtype, order, columns):
-    monkeypatch.setattr(npy, "_READ_BYTES", 100)  # several reads for a block
-    values = np.asarray(np.random.default_rng(0).integers(0, 9, (211, 5)), dtype=dtype, order=order)
-    np.save(tmp_path / "x.npy", values)
-    source = open_rows(tmp_path / "x.npy", columns=columns, block_rows=50)
-    np.testing.assert_array_equal(source.read_all(), values[:, columns].astype(float))
-    found = np.concatenate([kept for _, _, kept in source.numbered_blocks(0, 77)])
-    np.testing.assert_array_equal(found, values[77:, columns].astype(float))
-
-
 # -- many files -------------------------------------------------------------------------------
 
 
@@ -207,9 +185,9 @@ def test_finding_a_path_that_is_given_twice_takes_no_comparison_of_all_pairs(mon
 
     n = 2000
     monkeypatch.setattr(opening, "expand", lambda text: [Counted(text)])
-    monkeypatch.setattr(opening, "open_file", lambda *_, **__: ArrayTable(np.ones((1, 2))))
+    monkeypatch.setattr(opening, "open_file", lambda *_, **__: MemoryTable(np.ones((1, 2))))
     names = [f"{i}.npy" for i in range(n)]
-    assert len(open_rows(names).tables) == n
+    assert len(open_rows(names).sources) == n
     assert Counted.n_compared < n
     with pytest.raises(InputError, match=r"the same file is given twice: 7\.npy\."):
         open_rows([*names, "7.npy"])
@@ -223,4 +201,6 @@ def test_rows_are_read_within_a_number_of_bytes(tmp_path, kind):
     path = write(tmp_path / f"x.{kind}", np.ones((20_000, 3)))
     assert kind != "csv.gz" or path.stat().st_size < 2000  # compressed, 480,000 bytes in memory
     assert open_rows(path).read_within(479_999) is None
-    np.testing.assert_array_equal(open_rows(path).read_within(480_000), np.ones((20_000, 3)))
+    found, kept = open_rows(path).read_within(480_000)
+    np.testing.assert_array_equal(found, np.ones((20_000, 3)))
+    assert kept is None

@@ -15,13 +15,9 @@ import pytest
 
 from momentmix import MomentSummary, open_rows
 from momentmix.errors import InputError, PrecisionWarning
-from momentmix.rows.blocks import BlockMemory, side_by_side
-from momentmix.rows.containers import arrow_numbers, with_nan
-from momentmix.rows.csv import reader as csv_text
-from momentmix.rows.formats import arrow_files
-from momentmix.rows.source import RowSource
-from momentmix.rows.table import RawBlock
 from momentmix.summary.parts import Progress, read_parts, summarize_parts
+from momentmix.tables import csv_file, table_rows
+from momentmix.tables.cells import cells_of
 
 KINDS = ["npy", "fortran.npy", "parquet", "feather", "arrow", "csv", "csv.gz"]
 
@@ -69,13 +65,17 @@ def test_numbers_of_arrow_columns_at_any_offset(kind, nulls):
     for start in range(18):
         for stop in (start, start + 1, start + 7, start + 8, start + 9, 50):
             piece = column.slice(start, stop - start)
-            found = with_nan(*arrow_numbers(piece))
-            np.testing.assert_array_equal(found, wanted[start:stop])
+            found = cells_of(piece, "")
+            np.testing.assert_array_equal(found.values, wanted[start:stop])
+            np.testing.assert_array_equal(found.missing(), np.isnan(wanted[start:stop]))
 
 
 def test_a_column_of_nulls_only():
-    found = with_nan(*arrow_numbers(pa.array([None, None], "double")))
-    np.testing.assert_array_equal(found, [np.nan, np.nan])
+    for kind in ("double", "int8", "bool", "null", pa.decimal128(5, 2)):
+        found = cells_of(pa.array([None, None], kind), "")
+        np.testing.assert_array_equal(found.values, [np.nan, np.nan])
+    for kind in ("string", pa.dictionary("int8", "string")):
+        assert cells_of(pa.array([None, None], kind), "").missing().all()
 
 
 def test_hidden_numbers_of_nulls_do_not_warn(tmp_path, recwarn):
@@ -97,14 +97,6 @@ def test_large_integers_warn_the_caller_of_a_file_that_is_read_ahead(tmp_path):
     assert found[0].filename == __file__
 
 
-@pytest.mark.parametrize("n_rows", [0, 1, 2047, 2048, 2049, 5000])
-def test_columns_side_by_side(n_rows):
-    columns = [np.arange(n_rows), np.arange(n_rows) / 7, np.arange(n_rows) % 2 == 0]
-    block = np.full((n_rows, 3), np.nan)
-    side_by_side(columns, block)
-    np.testing.assert_array_equal(block, np.column_stack(columns).reshape(n_rows, 3))
-
-
 # -- blocks -----------------------------------------------------------------------------------
 
 
@@ -113,12 +105,11 @@ def test_columns_side_by_side(n_rows):
 def test_small_batches_become_blocks_of_the_size_asked_for(tmp_path, rows, kind, batch):
     path = write(tmp_path / f"x.{kind}", rows[:640], batch)
     for start in (0, 1, 99, 100, 639):
-        blocks = list(open_rows(path, block_rows=64).numbered_blocks(0, start))
-        sizes = [len(block.kept) for block in blocks]
-        assert set(sizes[:-1]) <= {64}
-        np.testing.assert_array_equal(np.concatenate([b.kept for b in blocks]), rows[start:640])
-        for block in blocks:
-            assert block.raw.where(3) == f"row {block.first_row + 3}"
+        blocks = list(open_rows(path, block_rows=64).source_blocks(0, start))
+        assert {block.n_read for block in blocks[:-1]} <= {64}
+        assert [block.first_row for block in blocks] == list(range(start, 640, 64))
+        found = np.concatenate([block.features for block in blocks])
+        np.testing.assert_array_equal(found, rows[start:640])
 
 
 def test_blocks_are_as_large_as_their_bytes_allow(tmp_path, rows, monkeypatch):
@@ -139,32 +130,33 @@ def test_however_large_blocks_may_be(tmp_path, rows, kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_reading_stops_where_it_is_told(tmp_path, rows, kind, monkeypatch):
-    monkeypatch.setattr(csv_text, "CHUNK", 5000)
+    monkeypatch.setattr(csv_file, "BLOCK", 5000)
     source = open_rows(write(tmp_path / f"x.{kind}", rows), block_rows=70)
-    blocks = list(source.numbered_blocks(0, 1000, 500, 2000))
-    np.testing.assert_array_equal(np.concatenate([b.kept for b in blocks]), rows[1000:2000])
+    blocks = [block.features for block in source.source_blocks(0, 1000, 500, 2000)]
+    np.testing.assert_array_equal(np.concatenate(blocks), rows[1000:2000])
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_few_blocks_are_in_memory_at_once(tmp_path, rows, kind, monkeypatch):
     """Counted by the arrays of blocks, in a pass that sums and makes digests."""
-    monkeypatch.setattr(csv_text, "CHUNK", 5000)
-    alive, most, made = weakref.WeakSet(), [0], [0]
+    monkeypatch.setattr(csv_file, "BLOCK", 5000)
+    alive, n_alive = weakref.WeakSet(), []
 
     class Values(np.ndarray):
         """An array whose lifetime can be followed."""
 
-    plain_kept = RowSource._kept
+        __hash__ = object.__hash__
 
-    def followed(self, raw, table):
-        values = raw.values.view(Values)
+    finished = table_rows._Reader._finished
+
+    def followed(self):
+        block = finished(self)
+        values = block.features.view(Values)
         alive.add(values)
-        made[0] += 1
-        most[0] = max(most[0], len(alive))
-        return plain_kept(self, RawBlock(values, raw.where), table)
+        n_alive.append(len(alive))
+        return block._replace(features=values)
 
-    monkeypatch.setattr(Values, "__hash__", lambda self: id(self), raising=False)
-    monkeypatch.setattr(RowSource, "_kept", followed)
+    monkeypatch.setattr(table_rows._Reader, "_finished", followed)
     source = open_rows(write(tmp_path / f"x.{kind}", rows), block_rows=50)
 
     def new_shard(shard_id=None):
@@ -173,8 +165,8 @@ def test_few_blocks_are_in_memory_at_once(tmp_path, rows, kind, monkeypatch):
     start = Progress(new_shard(), 0, 0, 0)
     *_, last = summarize_parts(source, start, new_shard, part_rows=2000)
     assert last.summary.n_rows == 5000
-    assert made[0] >= 100
-    assert most[0] <= 6  # two ahead and one being made, one to be summed, two for the digest
+    assert len(n_alive) >= 100
+    assert max(n_alive) <= 6  # two ahead and one being made, one to be summed, two for the digest
 
 
 def test_no_thread_is_left_by_parts_that_are_not_read_to_their_end(tmp_path, rows):
@@ -196,26 +188,14 @@ def test_no_thread_is_left_by_parts_that_are_not_read_to_their_end(tmp_path, row
 
 
 def test_a_pass_over_a_stream_needs_no_thread(rows, tmp_path, monkeypatch):
-    """Reading standard input may wait for ever, and no thread can be ended while it waits."""
+    """It may wait for ever, and no thread can be ended while it waits."""
     path = write(tmp_path / "x.csv", rows)
-    monkeypatch.setattr("momentmix.rows.source.read_ahead", None)
-    with path.open("rb") as stream:
-        np.testing.assert_array_equal(open_rows(stream).read_all(), rows)
+    monkeypatch.setattr(table_rows, "read_ahead", None)
+    for data in (pa.csv.open_csv(path), rows):
+        np.testing.assert_array_equal(open_rows(data).read_all(), rows)
 
 
 # -- what is not wanted is not read -----------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", ["parquet", "feather"])
-def test_columns_that_are_not_wanted_are_not_decoded(tmp_path, rows, kind, monkeypatch):
-    seen = []
-    plain = arrow_files.arrow_numbers
-    monkeypatch.setattr(
-        arrow_files, "arrow_numbers", lambda c: seen.append(c.to_pylist()[0]) or plain(c)
-    )
-    source = open_rows(write(tmp_path / f"x.{kind}", rows, 5000), columns=["x2"])
-    np.testing.assert_array_equal(source.read_all(), rows[:, [2]])
-    assert seen == [rows[0, 2]]
 
 
 def test_reading_files_does_not_import_pandas(tmp_path, rows):
@@ -234,21 +214,6 @@ print([name for name in ("pandas", "pyarrow.compute", "numpy.ma") if name in sys
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
     )
     assert done.stdout.strip() == "[]", done.stderr
-
-
-def test_memory_of_a_block_is_used_again_only_when_no_array_shows_it():
-    memory = BlockMemory((4, 2))
-    first = memory.block()
-    address, view = first.ctypes.data, first[1:, 1]
-    view[:] = 7.0
-    del first
-    other = memory.block()
-    other[:] = 0.0
-    assert not np.shares_memory(other, view)
-    assert view.tolist() == [7.0] * 3
-    del view
-    gc.collect()
-    assert memory.block().ctypes.data == address
 
 
 @pytest.mark.parametrize("kind", ["npy", "fortran.npy", "parquet", "feather"])

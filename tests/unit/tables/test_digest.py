@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from momentmix import digests
 from momentmix.native import code
-from momentmix.rows import fingerprint
 from momentmix.digests import RowDigest, fold
 
 
@@ -83,13 +83,13 @@ def test_compiled_code_and_numpy_agree(monkeypatch):
         code.use(name)
         compiled.append(fold(words))
     code.use(code.use()[0])
-    monkeypatch.setattr(fingerprint, "code", None)
+    monkeypatch.setattr(digests, "code", None)
     for found in compiled:
         assert (found == fold(words)).all()
     exact = [
         sum(
             ((int(x) + int(low)) % 2**32) * (((int(x) >> 32) + int(high)) % 2**32)
-            for x, low, high in zip(words[0], *fingerprint._keys()[:, t : t + 512], strict=True)
+            for x, low, high in zip(words[0], *digests._keys()[:, t : t + 512], strict=True)
         )
         % 2**64
         for t in range(4)
@@ -99,7 +99,7 @@ def test_compiled_code_and_numpy_agree(monkeypatch):
 
 @pytest.mark.skipif(code is None, reason="momentmix was built without a compiler")
 def test_short_memory_is_refused():
-    keys, words, sums = fingerprint._keys(), np.zeros(512, np.uint64), np.zeros(4, np.uint64)
+    keys, words, sums = digests._keys(), np.zeros(512, np.uint64), np.zeros(4, np.uint64)
     code.fold(words, 1, keys, sums)
     for arguments in ((words[1:], 1, keys, sums), (words, 1, keys[:, 1:].copy(), sums)):
         with pytest.raises(ValueError, match="needs"):

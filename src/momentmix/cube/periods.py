@@ -1,0 +1,91 @@
+"""Dates and times → periods of the calendar, as numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import numpy as np
+
+from momentmix._typing import Array, Float
+from momentmix.errors import InputError
+from momentmix.tables.cells import is_missing
+
+NO_DATE = -np.inf  # the number of what is no date: days before 1970 have negative ones
+_FIRST_DAY, _LAST_DAY = (day.toordinal() - 719_163 for day in (date.min, date.max))  # since 1970
+_UNREADABLE = datetime(1, 1, 1)  # this object, not the date
+
+
+class Periods:
+    """Dates and times as numbers of periods since 1970; text in the format of ISO 8601.
+
+    Times with a zone are those of UTC. Weeks begin on Monday.
+
+    Parameters
+    ----------
+    unit : {"year", "quarter", "month", "week", "day", "hour"}
+
+    Examples
+    --------
+    >>> weeks = Periods("week")
+    >>> weeks.of_texts(["1970-01-05", "1970-01-11T23:59:59", None]).tolist()
+    [1.0, 1.0, nan]
+    >>> weeks.start(1)
+    datetime.date(1970, 1, 5)
+    """
+
+    UNITS = ("year", "quarter", "month", "week", "day", "hour")
+
+    def __init__(self, unit: str) -> None:
+        self.unit = unit
+
+    def of_texts(self, texts: Iterable[Any]) -> Float:
+        """Periods of texts: NaN for a missing one, `NO_DATE` for one that is no date."""
+        times = [_instant(text) for text in texts]
+        known = [None if time is _UNREADABLE else time for time in times]
+        periods = self.of_times(np.array(known, dtype="M8[us]"))
+        periods[[time is _UNREADABLE for time in times]] = NO_DATE
+        return periods
+
+    def of_times(self, times: Array) -> Float:
+        """Periods of an array of datetime64: NaN for NaT, `NO_DATE` beyond years 1 to 9999."""
+        days = times.astype("M8[D]").astype(np.int64)
+        step = {"year": "Y", "quarter": "M", "month": "M", "hour": "h"}.get(self.unit, "D")
+        counts = times.astype(f"M8[{step}]").astype(np.int64)
+        if self.unit == "week":
+            counts = (counts + 3) // 7  # 1970 began on a Thursday
+        elif self.unit == "quarter":
+            counts = counts // 3
+        periods = np.where((days < _FIRST_DAY) | (days > _LAST_DAY), NO_DATE, counts)
+        return np.where(np.isnat(times), np.nan, periods)
+
+    def start(self, number: int) -> date | datetime:
+        """The first day of a period; the time of an hour."""
+        if self.unit == "hour":
+            return datetime(1970, 1, 1) + timedelta(hours=number)
+        if self.unit in ("day", "week"):
+            days = number if self.unit == "day" else 7 * number - 3
+            return date(1970, 1, 1) + timedelta(days=days)
+        months = number * {"year": 12, "quarter": 3, "month": 1}[self.unit]
+        return date(1970 + months // 12, months % 12 + 1, 1)
+
+
+def _instant(text: Any) -> datetime | None:
+    """A time of UTC without its zone; `_UNREADABLE` for a text that is no date."""
+    if is_missing(text):
+        return None
+    try:
+        time = datetime.fromisoformat(str(text).strip())
+        return time if time.tzinfo is None else time.astimezone(UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError):  # no date, or one that leaves the years 1 to 9999 in UTC
+        return _UNREADABLE
+
+
+def no_date(place: str, text: str) -> InputError:
+    """The error for a cell that is no date."""
+    return InputError(
+        f"{place}: {text[:60]!a} is no date; dates must be written as 2026-01-31 or "
+        "2026-01-31T08:15 (ISO 8601), of the years 1 to 9999 in UTC. Correct the cell, or convert "
+        "the column."
+    )

@@ -1,1 +1,0 @@
-"""CSV files: the reader, the dialect, where lines end, and numbers."""

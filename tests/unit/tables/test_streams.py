@@ -1,0 +1,208 @@
+"""Files at addresses and streams of bytes, opened as rows."""
+
+import gc
+import gzip
+import io
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from momentmix import open_rows
+from momentmix.errors import InputError, MissingDependencyError, NoInputError, without_secrets
+from momentmix.tables import copies
+
+NAMES = ["a", "b", "c"]
+
+
+@pytest.fixture
+def rows():
+    return np.random.default_rng(0).standard_normal((1000, 3))
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path_factory, monkeypatch):
+    """A folder of its own for temporary copies."""
+    folder = tmp_path_factory.mktemp("copies")
+    monkeypatch.setattr(copies.tempfile, "tempdir", str(folder))
+    return folder
+
+
+def bytes_of(rows, kind):
+    """Rows as a file of some kind."""
+    file, table = io.BytesIO(), pa.table({name: rows[:, i] for i, name in enumerate(NAMES)})
+    if kind == "npy":
+        np.save(file, rows)
+    elif kind == "parquet":
+        pa.parquet.write_table(table, file)
+    elif kind in ("arrow", "arrow stream"):
+        opener = pa.ipc.new_stream if kind == "arrow stream" else pa.ipc.new_file
+        with opener(file, table.schema) as writer:
+            writer.write_table(table)
+    else:
+        frame = table.to_pandas()
+        is_json = kind.startswith("jsonl")
+        text = frame.to_json(orient="records", lines=True, double_precision=15) if is_json else ""
+        text = (text or frame.to_csv(index=False)).encode()
+        file.write(gzip.compress(text) if kind.endswith(".gz") else text)
+    return file.getvalue()
+
+
+KINDS = ["csv", "csv.gz", "jsonl", "jsonl.gz", "parquet", "arrow", "arrow stream", "npy"]
+
+# -- addresses --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def memory():
+    fsspec = pytest.importorskip("fsspec")
+    system = fsspec.filesystem("memory")
+    yield system
+    system.rm("/", recursive=True)
+
+
+@pytest.mark.parametrize("kind", ["csv.gz", "jsonl", "parquet", "npy"])
+def test_addresses_are_copied_once(temporary, memory, rows, kind):
+    memory.pipe_file(f"/bucket/rows.{kind}", bytes_of(rows, kind))
+    source = open_rows(f"memory://bucket/rows.{kind}")
+    memory.rm(f"/bucket/rows.{kind}")  # two passes, without it
+    for _ in range(2):
+        np.testing.assert_allclose(source.read_all(), rows, atol=1e-15)
+    assert source.sources[0].name == f"memory://bucket/rows.{kind}"
+    assert len(list(temporary.iterdir())) == 1
+    del source
+    gc.collect()
+    assert list(temporary.iterdir()) == []
+
+
+def test_folders_and_patterns_at_addresses(memory, rows):
+    for name, part in (
+        ("b.csv", rows[500:]),
+        ("a.csv", rows[:500]),
+        ("_x.csv", rows),
+        ("x.md", rows),
+    ):
+        memory.pipe_file(f"/bucket/{name}", bytes_of(part, "csv"))
+    for address in ("memory://bucket", "memory://bucket/[ab].csv", "memory://bucket/?.csv"):
+        np.testing.assert_array_equal(open_rows(address).read_all(), rows)
+    names = [table.name for table in open_rows("memory://bucket").sources]
+    assert [name.rsplit("/", 1)[1] for name in names] == ["a.csv", "b.csv"]
+    again = open_rows(names)
+    assert again.fingerprint() == open_rows(names).fingerprint()
+    with pytest.raises(InputError, match="the same file is given twice: memory"):
+        open_rows(["memory://bucket/a.csv"] * 2)
+
+
+@pytest.mark.parametrize(
+    ("address", "kind", "message"),
+    [
+        (
+            "memory://bucket/none.csv",
+            NoInputError,
+            "bucket/none.csv does not exist; check",
+        ),
+        ("memory://bucket/*.npy", NoInputError, "no data file is at 'memory://bucket/"),
+        ("memory://bucket/x.md", InputError, "x.md has no name that momentmix knows"),
+        (
+            "nonsense://bucket/x.csv",
+            InputError,
+            "cannot be fetched: ValueError: Protocol",
+        ),
+        ("memory://bucket/bad.csv", InputError, "memory://bucket/bad.csv, line 2 has 1 field"),
+        ("file:///tmp/a.csv", NoInputError, "give the path alone, without file://"),
+    ],
+)
+def test_bad_addresses(memory, address, kind, message):
+    memory.pipe_file("/bucket/x.md", b"no data")
+    memory.pipe_file("/bucket/bad.csv", b"a,b\n1\n")
+    with pytest.raises(kind, match=message):
+        open_rows(address).read_all()
+
+
+SECRETS = ("alice", "hunter2", "5ecret", "fr4g")
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("https://alice:hunter2@h.org:80/x.csv?sig=5ecret#fr4g", "https://h.org:80/x.csv"),
+        ("https://alice:hun/ter2@h.org/x.csv", "https://h.org/x.csv"),
+        ("https://hunter2@h.org/a@b.csv", "https://h.org/a@b.csv"),
+        ("https://h.org/x.csv?5ecret", "https://h.org/x.csv"),
+        ("https:/alice:hunter2@h.org/x.csv", "https:/h.org/x.csv"),
+        ("http://[::1]:80/x.csv#fr4g", "http://[::1]:80/x.csv"),
+        ("zip://x.csv::https://alice:p@h.org/y.zip?a=5ecret", "zip://x.csv::https://h.org/y.zip"),
+        ("az://box/x.csv?sv=1&sig=5ecret", "az://box/x.csv"),
+        ("--data=https://alice@h.org/x?5ecret", "--data=https://h.org/x"),
+        ("at 'https://h.org/x?s=5ecret'.", "at 'https://h.org/x'."),
+        ("s3://box/part-?.csv", "s3://box/part-?.csv"),
+        ("C:/a@b/x?c=1.csv", "C:/a@b/x?c=1.csv"),
+        ("a@b.org or 3:/4", "a@b.org or 3:/4"),
+    ],
+)
+def test_names_of_addresses_hold_no_secrets(text, name):
+    assert without_secrets(text) == name
+    assert str(InputError(f"{text} is wrong")) == f"{name} is wrong"
+
+
+def test_secrets_of_addresses_are_used_and_kept_nowhere():
+    """The address is read; the name in notes, fingerprints and errors lacks its secrets."""
+    fsspec = pytest.importorskip("fsspec")
+    system = fsspec.filesystem("memory")
+    system.pipe("/box/x.csv?sig=5ecret", b"0,1\n" + b"1.5,2.5\n0.5,3.5\n" * 9)
+    address = "memory://box/x.csv?sig=5ecret"
+    source = open_rows(address, by_name=True)
+    assert source.n_rows == 18
+    (table,) = source.sources
+    assert table.name == "memory:///box/x.csv"
+    kept = f"{source.fingerprint().to_dict()} {source.shard_id(0, 0)} {source.notes}"
+    assert "memory:///box/x.csv" in kept
+    messages = []
+    for wrong in ("memory://none.csv?sig=5ecret", "memory://box/x.odd?sig=5ecret", [address] * 2):
+        with pytest.raises(InputError) as error:
+            open_rows(wrong)
+        messages.append(str(error.value) + repr(error.value))
+    for scheme in ("nosuch", "https"):
+        with pytest.raises((InputError, MissingDependencyError)) as error:
+            open_rows(f"{scheme}://alice:hunter2@127.0.0.1:1/x.csv?sig=5ecret#fr4g")
+        messages.append(str(error.value) + repr(error.value))
+    assert not any(secret in text for text in [kept, *messages] for secret in SECRETS)
+
+
+# -- streams of bytes -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_streams_are_read_as_often_as_files(rows, temporary, kind):
+    source = open_rows(io.BytesIO(bytes_of(rows, kind)))
+    for _ in range(2):
+        np.testing.assert_allclose(source.read_all(), rows, atol=1e-15)
+    assert source.sources[0].name == "standard input"
+    del source
+    gc.collect()
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["csv.gz", "parquet", "arrow", "npy"])
+def test_streams_that_end_early(rows, temporary, kind):
+    whole = bytes_of(rows, kind)
+    refusal = r"standard input (is not a whole|cannot be read|is truncated)"
+    with pytest.raises(InputError, match=refusal):
+        open_rows(io.BytesIO(whole[: len(whole) // 2])).read_all()
+    gc.collect()
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "standard input is empty"),
+        (gzip.compress(b""), "standard input is empty"),
+        (gzip.compress(gzip.compress(b"1\n")), "UTF-16 or binary"),
+        (b"a,b\n1,2\n3\n", "standard input, line 3 has 1 field"),
+    ],
+)
+def test_bad_streams(content, message):
+    with pytest.raises(InputError, match=message):
+        open_rows(io.BytesIO(content)).read_all()
