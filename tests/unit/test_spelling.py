@@ -17,11 +17,12 @@ from momentmix.deprecation import RenamedAttribute
 from momentmix.fitting import record
 from momentmix.fitting.inference import certificate, findings, standard_errors
 from momentmix.planning import plan
-from momentmix.rows import source
+from momentmix.tables import table_rows
 
 ROOT = Path(__file__).parents[2]
 MODULES = (
-    mm, certificate, dask, displays, errors, findings, planning, record, source, standard_errors,
+    mm, certificate, dask, displays, errors, findings, planning, record, standard_errors,
+    table_rows,
 )  # fmt: skip
 
 BRITISH = re.compile(

@@ -196,7 +196,7 @@ def _of_column(sources: Sequence[Source], spec: KeySpec, columns: list[int]) -> 
         return _TextKey(spec, sources, columns)
     if kind.kind in ("number", "bool"):
         return _NumberKey(spec, sources, columns, kind.kind == "bool")
-    raise InputError(
+    raise source.problem(columns[0]) or InputError(
         f"{source.name}: a key must hold text, whole numbers, true and false, or dates; "
         f"{spec.column!a} holds {kind.type}."
     )

@@ -87,7 +87,7 @@ def _lazy(
         data = whole_rows(data)
         made = _Made.of(mixture, np.zeros((1, data.shape[1]), data.dtype), method, name, dtype)
         shape = {"drop_axis": 1} if name else {"chunks": (data.chunks[0], (mixture.n_components,))}
-        meta = np.empty((0,) if name else (0, 0), dtype)
+        meta: NDArray[Any] = np.empty((0,) if name else (0, 0), dtype)
         return data.map_blocks(made.of_array, meta=meta, dtype=dtype, **shape)
     if isinstance(data, dd.DataFrame):
         made = _Made.of(mixture, data._meta, method, name, dtype)

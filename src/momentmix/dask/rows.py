@@ -66,7 +66,8 @@ def merge_summaries(parts: list[MergedSummary]) -> MergedSummary:
             total = total + summary
         except ShardError as error:
             raise _given_twice(error) from None
-    counts, marks = (sum((part[k] for part in parts), ()) for k in (1, 2))
+    counts = sum((part.counts for part in parts), ())
+    marks = sum((part.marks for part in parts), ())
     notes = dict.fromkeys(note for part in parts for note in part.notes)
     return MergedSummary(total, counts, marks, tuple(notes))
 
@@ -88,7 +89,7 @@ def take_rows(
     partition: Partition, wanted: tuple[list[Int], tuple[int, ...]], data: Any
 ) -> list[Float]:
     """Rows of a partition by their numbers in it; `wanted` has those and the number of all rows."""
-    places, expected = (each[partition.number] for each in wanted)
+    places, expected = wanted[0][partition.number], wanted[1][partition.number]
     if not len(places):
         return []
     n_rows = 0
@@ -165,7 +166,7 @@ class DaskRows(Rows):
     def summary(self, order: int, squared_order: int | None) -> MomentSummary:
         """Summary of all rows: one for each partition, then a tree of sums."""
         # A worker runs as many tasks as it has threads, so one thread each.
-        options = {"order": order, "squared_order": squared_order, "n_threads": 1}
+        options: dict[str, Any] = {"order": order, "squared_order": squared_order, "n_threads": 1}
         if self._n_features is not None:
             shards_of(self, **options)()  # wrong orders are an error here, before any work
         merged: MergedSummary = self.schedule.reduce(

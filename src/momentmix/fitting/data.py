@@ -101,11 +101,7 @@ def _read(
         return rows, sample_weight, rows.notes
     features, kept = held
     if not len(features):
-        dropped = " that has no missing cell" if kept is not None else ""
-        raise InputError(
-            f"rows must hold at least one row{dropped}; {rows.sources[0].name} gave none. Leave "
-            "out columns, or pass missing='model', if cells are missing."
-        )
+        raise rows.without_rows()
     check_values(features, rows.feature_names, largest=LARGEST_TO_FIT)
     notes = rows.notes
     if kept is not None:

@@ -155,7 +155,7 @@ def _added(
         last = deque(summarize_parts(rows, start, new_shard), maxlen=1)
         summary = last[0].summary if last else start.summary
     if not summary.n_rows:
-        raise InputError(f"rows must hold at least one row; {rows.sources[0].name} has none.")
+        raise rows.without_rows()
     return summary
 
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from momentmix.errors import InputError
@@ -33,18 +34,14 @@ def packing_of(head: bytes) -> str:
     return next((name for name, start in _FIRST_BYTES.items() if start.match(head)), "")
 
 
-class Unpacked(io.RawIOBase):
-    """The bytes that a compressed file or stream holds, to be read once.
+def open_bytes(path: Path, name: str) -> Any:
+    """The bytes of a file, unpacked where its own name says so; `name` is for messages."""
+    _, packing = split_packing(path.name)
+    return Unpacked(path, packing, name) if packing else path.open("rb")
 
-    Parameters
-    ----------
-    file : path or binary stream
-        A zip archive must be a file: its list of members is at its end.
-    packing : str
-        One of the values of `PACKINGS`.
-    name : str
-        For messages.
-    """
+
+class Unpacked(io.RawIOBase):
+    """The bytes in a compressed file or stream, to be read once; a zip archive must be a file."""
 
     def __init__(self, file: Any, packing: str, name: str) -> None:
         self._packing, self._name = packing, name
@@ -69,19 +66,10 @@ class Unpacked(io.RawIOBase):
     def _open(self, file: Any) -> Any:
         if self._packing in _MODULES:
             return import_module(_MODULES[self._packing]).open(file, "rb")
-        if self._packing == "zip":
-            return self._member(file)
-        import pyarrow
-
-        raw = pyarrow.PythonFile(file, "r") if hasattr(file, "read") else pyarrow.OSFile(str(file))
-        return pyarrow.CompressedInputStream(raw, "zstd")
-
-    def _member(self, file: Any) -> Any:
-        """The only member of a zip archive; folders, and what macOS adds, do not count."""
-        import zipfile
-
-        with zipfile.ZipFile(file) as archive:  # stays open as long as the member
-            names = [info.filename for info in archive.infolist() if not info.is_dir()]
+        if self._packing == "zstd":
+            return import_module("pyarrow").CompressedInputStream(file, "zstd")
+        with import_module("zipfile").ZipFile(file) as archive:  # open as long as its member
+            names = [name for name in archive.namelist() if not name.endswith("/")]
             names = [name for name in names if not name.startswith("__MACOSX/")]
             if len(names) != 1:
                 listed = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")

@@ -17,7 +17,6 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -32,31 +31,37 @@ from momentmix.errors import (
 from momentmix.tables.compression import PACKINGS, Unpacked, packing_of
 
 _ADDRESS = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")  # Path() keeps one slash; C:/ is a path
+_STREAM = "standard input"
+_HEAD = 1 << 20  # bytes that tell the format, also within a block of bzip2
+_STARTS = {
+    b"PAR1": ".parquet",
+    b"ARROW1": ".arrow",
+    b"\xff\xff\xff\xff": ".arrow",  # the stream format
+    b"\x93NUMPY": ".npy",
+    b'{"': ".jsonl",
+}
 
 
 class LocalCopy(os.PathLike[str]):
-    """The path of a temporary file that has the name of what it is a copy of.
+    """The path of a temporary file, which is removed with the last reference to this object.
 
-    The file is removed with the last reference to this object.
-
-    Parameters
-    ----------
-    name : str
-        For messages; ``str`` of this object.
-    suffix : str
-        End of the name of the file, which tells its format.
+    Its ``str`` is the name of what it is a copy of; `suffix` tells the format.
     """
 
     def __init__(self, name: str, suffix: str) -> None:
         folder = tempfile.mkdtemp(prefix="momentmix-")
-        self._name, self._path = name, str(Path(folder, f"rows{suffix}"))
+        self._name, self._path = name, os.path.join(folder, f"rows{suffix}")
         self._end = weakref.finalize(self, _remove, folder, os.getpid())
 
     @contextmanager
-    def filling(self) -> Iterator[None]:
-        """Remove the file at an error: one that is kept keeps this object, too."""
+    def filling(self) -> Iterator[str]:
+        """The path to write to; the file is removed at an error, which may keep this object.
+
+        Its time is always the same, as it is not that of what is copied.
+        """
         try:
-            yield
+            yield self._path
+            os.utime(self._path, (0, 0))
         except BaseException:
             self._end()
             raise
@@ -73,50 +78,12 @@ def _remove(folder: str, owner: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-# -- streams ----------------------------------------------------------------------------------
-
-_STREAM = "standard input"
-_HEAD = 1 << 20  # bytes that tell the format, also within a block of bzip2
-_STARTS = {
-    b"PAR1": ".parquet",
-    b"ARROW1": ".arrow",
-    b"\xff\xff\xff\xff": ".arrow",  # the stream format
-    b"\x93NUMPY": ".npy",
-    b'{"': ".jsonl",
-}
-
-
 def copied_stream(stream: Any) -> LocalCopy:
     """A copy of a binary stream, with the suffix of the format that its first bytes tell.
 
     Text stays compressed; the other formats are unpacked.
     """
-    head = _head_of(stream)
-    packing = packing_of(head)
-    if head.startswith(b"PK\x03\x04"):
-        raise InputError(
-            f"{_STREAM} is a zip archive or a workbook, whose list of members is at its end. Save "
-            "it to a file first."
-        )
-    start = Unpacked(io.BytesIO(head), packing, _STREAM).read(10) if packing else head
-    suffix = next((end for first, end in _STARTS.items() if start.startswith(first)), ".csv")
-    packed = next((end for end, name in PACKINGS.items() if name == packing), "")
-    copy = LocalCopy(_STREAM, suffix + packed)
-    with copy.filling(), open(copy, "wb") as file:
-        file.write(head)
-        shutil.copyfileobj(stream, file, _HEAD)
-    if packing and suffix not in (".csv", ".jsonl"):
-        packed_copy, copy = copy, LocalCopy(_STREAM, suffix)
-        whole: Any = Unpacked(os.fspath(packed_copy), packing, _STREAM)
-        with whole, copy.filling(), open(copy, "wb") as file:
-            shutil.copyfileobj(whole, file, _HEAD)
-    os.utime(copy, (0, 0))  # always the same: it is not a time of what was copied
-    return copy
-
-
-def _head_of(stream: Any) -> bytes:
-    """The first bytes of a stream."""
-    head = bytearray()
+    head = b""
     while len(head) < _HEAD and (data := stream.read(_HEAD - len(head))):
         if not isinstance(data, bytes | bytearray):
             raise InputTypeError(
@@ -124,7 +91,26 @@ def _head_of(stream: Any) -> bytes:
                 "binary mode: open(path, 'rb')."
             )
         head += data
-    return bytes(head)
+    if head.startswith(b"PK\x03\x04"):
+        raise InputError(
+            f"{_STREAM} is a zip archive or a workbook, whose list of members is at its end. Save "
+            "it to a file first."
+        )
+    packing = packing_of(head)
+    start = Unpacked(io.BytesIO(head), packing, _STREAM).read(10) if packing else head
+    suffix = next((end for first, end in _STARTS.items() if start.startswith(first)), ".csv")
+    packed = next((end for end, name in PACKINGS.items() if name == packing), "")
+    copy = LocalCopy(_STREAM, suffix + packed)
+    with copy.filling() as path, open(path, "wb") as file:
+        file.write(head)
+        shutil.copyfileobj(stream, file, _HEAD)
+    if packing and suffix not in (".csv", ".jsonl"):
+        whole: Any = Unpacked(path, packing, _STREAM)
+        unpacked = LocalCopy(_STREAM, suffix)
+        with whole, unpacked.filling() as path, open(path, "wb") as file:
+            shutil.copyfileobj(whole, file, _HEAD)
+        return unpacked
+    return copy
 
 
 # -- addresses --------------------------------------------------------------------------------
@@ -140,19 +126,19 @@ def can_fetch(address: str) -> bool:
     return not address.startswith("file:") and find_spec("fsspec") is not None
 
 
+def name_at(address: str) -> str:
+    """Name of the file at an address, without what follows a question mark."""
+    return os.path.basename(urlsplit(address).path)
+
+
 def remote_files(text: str, readable: Callable[[str], bool]) -> list[str]:
     """Addresses of the files that an address, folder or pattern stands for, in their order.
 
-    Parameters
-    ----------
-    text : str
-    readable : callable
-        Whether a path in a folder is that of a data file.
+    `readable` tells whether a path in a folder is that of a data file.
     """
     address = re.sub("^([^:/]+):/+", r"\1://", text)  # with both slashes
     web = address.startswith(("http:", "https:"))  # no folders there, and ? begins a query
-    with _refuse_unreachable(address):
-        system, path = _located(address)
+    with _located(address) as (system, path):
         if "*" in path or (not web and glob.has_magic(path)):
             files = [p for p in system.glob(path) if not system.isdir(p)]
         elif not web and system.isdir(path):
@@ -167,34 +153,22 @@ def remote_files(text: str, readable: Callable[[str], bool]) -> list[str]:
         return [str(system.unstrip_protocol(file)) for file in sorted(files)]
 
 
-def name_at(address: str) -> str:
-    """Name of the file at an address, without what follows a question mark."""
-    return os.path.basename(urlsplit(address).path)
-
-
 def fetched(address: str, suffix: str) -> LocalCopy:
-    """A copy of the file at an address; its time is always the same, as it is not that file's."""
+    """A copy of the file at an address."""
     copy = LocalCopy(without_secrets(address), suffix)
-    with _refuse_unreachable(address), copy.filling():
-        system, path = _located(address)
-        system.get_file(path, os.fspath(copy))
-    os.utime(copy, (0, 0))
+    with copy.filling() as target, _located(address) as (system, path):
+        system.get_file(path, target)
     return copy
 
 
-def _located(address: str) -> tuple[Any, str]:
-    from fsspec.core import url_to_fs
-
-    system, path = url_to_fs(address)
-    return system, str(path)
-
-
 @contextmanager
-def _refuse_unreachable(address: str) -> Iterator[None]:
-    """Turn what a file system raises into an error of ours; each has exceptions of its own."""
+def _located(address: str) -> Iterator[tuple[Any, str]]:
+    """The file system of an address and the path there; each system has exceptions of its own."""
     name = without_secrets(address)
     try:
-        yield
+        from fsspec.core import url_to_fs
+
+        yield url_to_fs(address)
     except (MomentmixError, MemoryError):
         raise
     except FileNotFoundError:

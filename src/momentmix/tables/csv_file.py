@@ -13,27 +13,24 @@ import os
 import re
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, suppress
+from dataclasses import replace
 from itertools import islice
 from threading import Lock
-from typing import Any, NoReturn
-
-import numpy as np
+from typing import Any
 
 from momentmix.digests import TextDigest
 from momentmix.errors import InputError
-from momentmix.tables.cells import arrow_numbers
-from momentmix.tables.compression import Unpacked, split_packing
-from momentmix.tables.csv_header import above_fractions, alone_is_quoted, is_row, judged
-from momentmix.tables.dialect import FALSE, TRUE, Dialect, kinds_of
+from momentmix.tables.compression import open_bytes, split_packing
+from momentmix.tables.dialect import FALSE, TRUE, Dialect, are_fractions, is_row, judged, kinds_of
 from momentmix.tables.source import BATCH_ROWS, Batch, FileSource, Kind
 
 BLOCK = 1 << 22  # bytes read at a time: enough for a fast parser, few beside the memory
 LONGEST = 1 << 25  # bytes of a line: no table has such lines, and memory stays bounded
 _LOOKED_AT, _MOST_FIELDS = 1000, 100_000  # lines, and fields of them, that tell kinds of columns
-_END = "\x1fend\x1f"  # a line after the last one, unless a quote is open there
+_READ_AS = {"text": "text", "date": "text", "bool": "bool"}  # other kinds as numbers
 _WRONG_LINE = "CSV parse error"  # of pyarrow, for too few or too many fields
-_LINE_END = re.compile(r"\r\n|\r|\n")
 _BAD_BYTE = re.compile("[\udc80-\udcff]")  # one that is not UTF-8, as Python decodes it
+Record = tuple[int, list[str], str]  # number of a line, its fields, and the text with blank lines
 
 
 class CsvFile(FileSource):
@@ -49,43 +46,26 @@ class CsvFile(FileSource):
 
     def __init__(self, path: str | os.PathLike[str], dialect: Dialect) -> None:
         super().__init__(path)
-        stem, self._packing = split_packing(self.path.name)
-        self.dialect = dialect.separated_by("\t" if stem.endswith(".tsv") else ",")
-        self.nulls, self.delimiter = self.dialect.nulls, str(self.dialect.delimiter)
+        is_tsv = split_packing(self.path.name)[0].endswith(".tsv")
+        self.delimiter = dialect.delimiter or ("\t" if is_tsv else ",")
+        self.dialect, self.nulls = replace(dialect, delimiter=self.delimiter), dialect.nulls
         self._careful = dialect.thousands is not None  # whether numbers are read as text
-        with self.open_text() as file:
+        with open_bytes(self.path, self.name) as file:
             head = file.read(1024)
         if head[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in head:
             raise InputError(
                 f"{self.name} is UTF-16 or binary, not UTF-8 text. Convert it: iconv -f utf-16 "
                 "-t utf-8."
             )
-        lines: list[str] = []
-        with closing(self._records(lines)) as records:
-            _, fields = next(records, (0, []))
+        with closing(self._records()) as records:
+            _, fields, first = next(records, (0, [], ""))
             self._check_first(fields)
-            first = "".join(lines)
-            lines.clear()
-            rows = self._first_rows(records)
-        self._decide_header(rows, first.strip(), lines)
-        self.header_bytes = b""
-        if self.column_names is None:
-            rows = [list(self.first_line), *rows]
-        else:
-            self.header_bytes = first.encode()
-        self._kinds = kinds_of(rows, self.n_columns, self.dialect)
-
-    def open_text(self) -> Any:
-        """The bytes of the text."""
-        if self._packing:
-            return Unpacked(self.path, self._packing, self.name)
-        return self.path.open("rb")
-
-    def kind(self, column: int) -> Kind:
-        """What a column holds, from its first cells."""
-        return self._kinds[column]
-
-    # -- the first lines ----------------------------------------------------------------------
+            most, found = max(1, min(_LOOKED_AT, _MOST_FIELDS // self.n_columns)), []
+            with suppress(InputError):  # the line is refused when it is read
+                for _, fields, text in islice(records, most):
+                    found += [(fields, text)] if len(fields) == self.n_columns else []
+        rows = [_stripped(fields) for fields, _ in found]
+        self._decide_header(first, rows, [text.strip("\r\n") for _, text in found])
 
     def _check_first(self, fields: list[str]) -> None:
         """Take the fields of the first line, which may be names or a row."""
@@ -95,48 +75,42 @@ class CsvFile(FileSource):
             raise InputError(
                 f"{self.name} is not UTF-8 in its first line; convert it: iconv -t utf-8."
             )
-        self.first_line, self.n_columns = tuple(field.strip() for field in fields), len(fields)
-        if len(fields) == 1 and self.dialect.number(fields[0]) is None:
-            for other in (";", "\t", "|"):
-                if other in fields[0] and other != self.delimiter:
-                    raise InputError(
-                        f"{self.name} seems to be separated by {other!r}, not by "
-                        f"{self.delimiter!r}. Pass delimiter={other!r} (--delimiter), and "
-                        "decimal=',' (--decimal ,) where numbers have decimal commas."
-                    )
+        self.first_line, self.n_columns = tuple(_stripped(fields)), len(fields)
+        others = [x for x in (";", "\t", "|") if x in fields[0] and x != self.delimiter]
+        if len(fields) == 1 and others and self.dialect.number(fields[0]) is None:
+            raise InputError(
+                f"{self.name} seems to be separated by {others[0]!r}, not by {self.delimiter!r}. "
+                f"Pass delimiter={others[0]!r} (--delimiter), and decimal=',' (--decimal ,) where "
+                "numbers have decimal commas."
+            )
 
-    def _first_rows(self, records: Iterator[tuple[int, list[str]]]) -> list[list[str]]:
-        """The fields of some lines, from which the columns are known."""
-        rows, most = [], max(1, min(_LOOKED_AT, _MOST_FIELDS // self.n_columns))
-        with suppress(InputError):  # the line is refused when it is read
-            for _, fields in islice(records, most):
-                rows += [fields] if len(fields) == self.n_columns else []
-        return rows
-
-    def _decide_header(self, rows: list[list[str]], first: str, lines: list[str]) -> None:
-        """Take the first line for names or for a row."""
+    def _decide_header(self, first: str, rows: list[list[str]], texts: list[str]) -> None:
+        """Take the first line for names or for a row; know what the columns hold."""
         names, header = self.first_line, self.dialect.header
-        plain = [[self._plain(field) for field in fields] for fields in rows]
+        self._kinds = kinds_of(rows, self.n_columns, self.dialect)
+        plain, *others = (self.dialect.plain_row(cells) for cells in (names, *rows))
         has_text = any(self.dialect.number(name) is None for name in names)
-        # Rows of whole numbers may well be equal to names that are.
-        can_repeat = has_text or above_fractions(plain)
-        if header is None and has_text and is_row(names, rows, self.dialect):
+        if header is None and not has_text:
+            quoted = _alone_is_quoted(first.strip(), texts, self.delimiter)
+            place = f"the first line of {self.name}"
+            header, self.header_note = judged(place, plain, others, quoted)
+        elif header is None and is_row(names, rows, self._kinds, self.dialect):
             raise InputError(
                 f"{self.name}: the first line has the names of the columns, and "
                 f"{', '.join(map(ascii, names[:5]))} look like a row. Write a line of names "
                 "before it, or pass header=False (--no-header)."
             )
-        if header is None and not has_text:
-            quoted = alone_is_quoted(first, lines, self.delimiter)
-            place = f"the first line of {self.name}"
-            header, self.header_note = judged(place, [*map(self._plain, names)], plain, quoted)
-        self.column_names = names if (has_text if header is None else header) else None
-        self.repeated = first.encode() if self.column_names and can_repeat else b""
+        self.column_names, self.header_bytes, self.repeated = None, b"", b""
+        if header is not None and not header:
+            self._kinds = kinds_of([names, *rows], self.n_columns, self.dialect)
+            return
+        self.column_names, self.header_bytes = names, first.encode()
+        if has_text or are_fractions(others):  # rows of whole numbers may be equal to names
+            self.repeated = first.strip().encode()
 
-    def _plain(self, field: str) -> str:
-        """A number without marks between thousands; nothing where a cell is missing."""
-        text = self.dialect.plain(field.strip())
-        return "" if text in self.nulls else text
+    def kind(self, column: int) -> Kind:
+        """What a column holds, from its first cells."""
+        return self._kinds[column]
 
     # -- batches ------------------------------------------------------------------------------
 
@@ -144,14 +118,16 @@ class CsvFile(FileSource):
         self, columns: Sequence[int], start: int = 0, as_text: Sequence[int] = ()
     ) -> Iterator[Batch]:
         """Batches from row `start` on."""
-        given, kinds = start, self._kinds_read(columns, as_text)
+        kinds = [_READ_AS.get(self._kinds[i].kind, "number") for i in columns]
+        kinds = ["text" if k in as_text else kind for k, kind in enumerate(kinds)]
+        given, asked = start, list(zip(columns, kinds, strict=True))
         while True:
-            n_good, blocks = 0, self._blocks(kinds)
+            n_good, blocks = 0, self._blocks(asked)
             try:
                 for block in blocks:
                     for skipped in range(max(0, given - n_good), block.num_rows, BATCH_ROWS):
                         piece = block.slice(skipped, BATCH_ROWS)
-                        yield Batch(given, piece.num_rows, piece.columns[:-1])
+                        yield Batch(given, piece.num_rows, piece.columns[: len(columns)])
                         given += piece.num_rows
                     n_good += block.num_rows
                 return
@@ -159,77 +135,67 @@ class CsvFile(FileSource):
                 if isinstance(error, InputError):
                     raise
                 if self._careful or _WRONG_LINE in str(error):
-                    self._check_lines(n_good, kinds)
+                    self._check_lines(n_good, asked)
                     reason = str(error).partition("\n")[0]
                     raise InputError(f"{self.name} cannot be read: {reason}") from None
                 self._careful = True
             finally:
                 blocks.close()
 
-    def _blocks(self, kinds: Sequence[tuple[int, str]]) -> Generator[Any, None, None]:
-        """Rows as pyarrow parses them, in stretches of the text; the last column comes after them."""
+    def _blocks(self, asked: list[tuple[int, str]]) -> Generator[Any, None, None]:
+        """Rows as pyarrow parses them, in stretches of the text; the last column is among them."""
         import pyarrow
         from pyarrow import csv as arrow_csv
 
         last, careful, file = self.n_columns - 1, self._careful, _Rows(self)
+        read = {last: "unread", **dict(asked)}
+        read |= {i: "both" for i, kind in asked if kind != read[i]}  # a key that is a feature, too
         text = pyarrow.string()
         types = {"unread": pyarrow.binary(), "text": pyarrow.dictionary(pyarrow.int32(), text)}
         types["number"] = text if careful else pyarrow.float64()
         types["bool"] = text if careful else pyarrow.bool_()
-        read = {last: types["unread"], **{i: types[kind] for i, kind in kinds}}
-        # A column that is asked for as text, too, is converted from that.
-        read |= {i: text for i, kind in kinds if kind != "text" and (i, "text") in kinds}
-        options = {
-            "read_options": arrow_csv.ReadOptions(
-                column_names=[str(i) for i in range(self.n_columns)],
-                block_size=LONGEST if careful else BLOCK,
-            ),
-            "parse_options": arrow_csv.ParseOptions(
-                delimiter=self.delimiter, newlines_in_values=True
-            ),
-            "convert_options": arrow_csv.ConvertOptions(
-                include_columns=[str(i) for i in read],
-                column_types={str(i): type_ for i, type_ in read.items()},
-                null_values=self.nulls,
-                true_values=TRUE,
-                false_values=FALSE,
-                decimal_point=self.dialect.decimal,
-            ),
-        }
+        types["both"] = text
+        reading = arrow_csv.ReadOptions(
+            column_names=[str(i) for i in range(self.n_columns)],
+            block_size=LONGEST if careful else BLOCK,
+        )
+        parsing = arrow_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True)
+        converting = arrow_csv.ConvertOptions(
+            include_columns=[str(i) for i in read],
+            column_types={str(i): types[kind] for i, kind in read.items()},
+            null_values=self.nulls,
+            true_values=TRUE,
+            false_values=FALSE,
+            decimal_point=self.dialect.decimal,
+        )
+        stream = pyarrow.PythonFile(file, "r")
         held = None
-        with closing(file), arrow_csv.open_csv(pyarrow.PythonFile(file, "r"), **options) as reader:
+        with closing(file), arrow_csv.open_csv(stream, reading, parsing, converting) as reader:
             for block in reader:
                 if file.may_repeat and self.repeated:
-                    self._check_lines(0, kinds)
+                    self._check_lines(0, asked)
                     self.repeated = b""  # there is none, where a line in quotes looks like it
                 if not block.num_rows:
                     continue
                 if held is not None:
                     yield held
-                held = self._converted(block, kinds)
+                held = self._converted(block, asked)
         assert held is not None
-        if held.columns[-1][-1].as_py():
+        if held.column(len(asked))[-1].as_py():
             raise ValueError(_WRONG_LINE)  # the line after the last one is part of a quoted field
         self._text = file.digest.hexdigest()
         yield held.slice(0, held.num_rows - 1)
 
-    def _kinds_read(self, columns: Sequence[int], as_text: Sequence[int]) -> list[tuple[int, str]]:
-        """Each column, and what it is read as: "number", "bool" or "text"."""
-        kinds = [self._kinds[i].kind for i in columns]
-        kinds = ["text" if kind == "date" else kind.replace("mixed", "number") for kind in kinds]
-        return [(i, "text" if k in as_text else kinds[k]) for k, i in enumerate(columns)]
-
-    def _converted(self, block: Any, kinds: Sequence[tuple[int, str]]) -> Any:
+    def _converted(self, block: Any, asked: list[tuple[int, str]]) -> Any:
         """The columns asked for, of which those read as text are converted, and the last one."""
-        from pyarrow import RecordBatch, types
+        from pyarrow import RecordBatch, compute, types
 
-        convert = {"number": self.dialect.numbers, "bool": self.dialect.bools}
         columns = []
-        for i, kind in [*kinds, (self.n_columns - 1, "text")]:
+        for i, kind in [*asked, (self.n_columns - 1, "text")]:
             column = block.column(str(i))
             if kind != "text" and types.is_string(column.type):
-                column = convert[kind](column)
-            elif kind == "number" and np.isnan(arrow_numbers(column)[0]).any():
+                column = self.dialect.parsed(column, kind)
+            elif kind == "number" and compute.any(compute.is_nan(column)).as_py():
                 raise ValueError("NaN")  # it may be "nan(1)", which is a number for pyarrow
             columns.append(column)
         return RecordBatch.from_arrays(columns, names=[""] * len(columns))
@@ -240,58 +206,42 @@ class CsvFile(FileSource):
         """The line of a row in words; the file is read up to it."""
         return f"line {self._row(row)[0]}"
 
-    def field(self, row: int, column: int) -> str:
-        """A field as it is written; the file is read up to it."""
-        return self._row(row)[1][column]
-
     def large_integer(self, row: int, column: int) -> int | None:
-        """The size of the integer in a field; None where it has a point or an exponent.
-
-        "1e17" is not meant to the last digit.
-        """
-        text = self.dialect.plain(self.field(row, column).strip()).lstrip("+-0")
+        """The size of the integer in a field; None for "1e17", not meant to the last digit."""
+        text = self.dialect.plain(self._row(row)[1][column].strip()).lstrip("+-0")
         return int(text) if text.isascii() and text.isdigit() else None
 
-    def _row(self, row: int) -> tuple[int, list[str]]:
+    def _row(self, row: int) -> Record:
         with closing(self._records()) as records:
             return next(islice(records, row + (self.column_names is not None), None))
 
-    def _records(
-        self, lines: list[str] | None = None
-    ) -> Generator[tuple[int, list[str]], None, None]:
-        """Number and fields of every line that is not blank.
-
-        Parameters
-        ----------
-        lines : list of str, optional
-            Takes the lines as they are read.
-        """
+    def _records(self) -> Generator[Record, None, None]:
+        """Every line that is not blank; lines with a field in quotes between them are one."""
         record: list[str] = []
-        with io.TextIOWrapper(
-            self.open_text(), "utf-8-sig", errors="surrogateescape", newline=""
-        ) as text:
-            reader, before = csv.reader(self._lines(text, record), delimiter=self.delimiter), 0
+        before, text, file = 0, "", open_bytes(self.path, self.name)
+        with io.TextIOWrapper(file, "utf-8-sig", errors="surrogateescape", newline="") as lines:
+            reader = csv.reader(self._lines(lines, record), delimiter=self.delimiter)
             try:
                 for fields in reader:
-                    if fields == [_END]:
-                        return
-                    if fields and fields[-1].endswith(_END):
-                        self._refuse_quote(reader.line_num - 1, fields[-1].removesuffix(_END))
-                    if lines is not None:
-                        lines += record
+                    text += "".join(record)
                     if fields:
-                        yield before + 1, fields
+                        yield before + 1, fields, text
+                        text = ""
                     before = reader.line_num
                     record.clear()
             except csv.Error as error:
-                if len(record) > 1:
-                    *_, last = next(csv.reader(record[:-1], delimiter=self.delimiter))
-                    self._refuse_quote(before + len(record) - 1, last)
-                raise InputError(f"{self.name}, line {before + 1}: {error}.") from None
+                if len(record) == 1:
+                    raise InputError(f"{self.name}, line {before + 1}: {error}.") from None
+                *_, last = next(csv.reader(record[:-1], delimiter=self.delimiter))
+                n_open = max(1, len(io.StringIO(last, newline="").readlines()))
+                raise InputError(
+                    f"{self.name}: a quote opens in line {before + len(record) - n_open} and is "
+                    'not closed again. Close it, or remove the stray ".'
+                ) from None
 
-    def _lines(self, text: io.TextIOWrapper, record: list[str]) -> Iterator[str]:
-        """Lines of the text, also those that end in quotes, and one more."""
-        for number, line in enumerate(iter(lambda: text.readline(LONGEST), ""), 1):
+    def _lines(self, file: io.TextIOWrapper, record: list[str]) -> Iterator[str]:
+        """Lines of the text; those of a row are in `record`, and it is empty before a row."""
+        for number, line in enumerate(iter(lambda: file.readline(LONGEST), ""), 1):
             if len(line) == LONGEST:
                 raise InputError(
                     f"{self.name}, line {number} has more than {LONGEST >> 20} MiB and no end; is "
@@ -299,77 +249,72 @@ class CsvFile(FileSource):
                 )
             record.append(line)
             yield line
-        yield _END
+        if record:  # the row needs one more line
+            record.append("")
+            raise csv.Error
 
-    def _refuse_quote(self, n_lines: int, field: str) -> NoReturn:
-        """Raise for a field in quotes that lasts to the end of so many lines."""
-        ends = _LINE_END.findall(field)
-        number = n_lines - len(ends) + field.endswith(("\r", "\n"))
-        raise InputError(
-            f"{self.name}: a quote opens in line {number} and is not closed again. Close it, or "
-            'remove the stray ".'
-        )
-
-    def _check_lines(self, n_good: int, kinds: Sequence[tuple[int, str]]) -> None:
+    def _check_lines(self, n_good: int, asked: list[tuple[int, str]]) -> None:
         """Raise for the first line that is wrong after so many good rows."""
         with closing(self._records()) as records:
-            for number, fields in islice(records, n_good + (self.column_names is not None), None):
-                self._check_line(number, fields)
-                for column, kind in kinds:
-                    self._check_field(number, column, kind, fields[column])
+            skipped = n_good + (self.column_names is not None)
+            for number, fields, _ in islice(records, skipped, None):
+                place = f"{self.name}, line {number}"
+                if self.repeated and tuple(_stripped(fields)) == self.first_line:
+                    raise InputError(
+                        f"{place} repeats the header. Was the file put together from several? "
+                        "Remove that line, or pass the files."
+                    )
+                if len(fields) != self.n_columns:
+                    commas = " Are there decimal commas? Then use another delimiter."
+                    raise InputError(
+                        f"{place} has {len(fields)} field(s), the first line {self.n_columns}. "
+                        f"Repair or remove it.{commas * (len(fields) == 2 * self.n_columns)}"
+                    )
+                for column, kind in asked:
+                    problem = self._problem(fields[column], kind, column)
+                    if problem:
+                        raise InputError(f"{place}, {self.label(column)}{problem}")
 
-    def _check_line(self, number: int, fields: list[str]) -> None:
-        if self.repeated and tuple(field.strip() for field in fields) == self.first_line:
-            raise InputError(
-                f"{self.name}, line {number} repeats the header. Was the file put together from "
-                "several? Remove that line, or pass the files."
-            )
-        if len(fields) != self.n_columns:
-            hint = ""
-            if len(fields) == 2 * self.n_columns:
-                hint = " Are there decimal commas? Then use another delimiter."
-            raise InputError(
-                f"{self.name}, line {number} has {len(fields)} field(s), the first line "
-                f"{self.n_columns}. Repair or remove it.{hint}"
-            )
-
-    def _check_field(self, number: int, column: int, kind: str, field: str) -> None:
-        text, place = field.strip(), f"{self.name}, line {number}, {self.label(column)}"
-        if kind == "text":
-            if _BAD_BYTE.search(field):
-                raise InputError(f"{place} is not UTF-8; convert it: iconv -t utf-8.")
-            return
-        key = column if self.column_names is None else self.column_names[column]
+    def _problem(self, field: str, kind: str, column: int) -> str:
+        """What is wrong with a field, and the cure; "" if nothing is."""
+        text, key = field.strip(), column if self.column_names is None else self.first_line[column]
+        if kind == "text" and _BAD_BYTE.search(field):
+            return " is not UTF-8; convert it: iconv -t utf-8."
         if kind == "bool" and text not in (*TRUE, *FALSE, *self.nulls):
-            raise InputError(
-                f"{place}: {text[:60]!a} is no level of the column, which has 'false', 'true'. "
-                f"Correct the cell, or list the levels as text: families={{{key!a}: ['false', "
-                "'true', …]} (--families)."
+            return (
+                f": {text[:60]!a} is no level of the column, which has 'false', 'true'. Correct "
+                f"the cell, or list the levels as text: families={{{key!a}: ['false', 'true', …]}} "
+                "(--families)."
             )
-        if kind == "bool" or self.dialect.number(text) is not None:
-            return
+        if kind != "number" or self.dialect.number(text) is not None:
+            return ""
         cures = self.dialect.cures(text)
-        cure = " ".join(f"{'If it' if len(cures) > 1 else 'It'} {cure}." for cure in cures)
-        cure = cure or (
+        cure = " ".join(f"{'If it' if len(cures) > 1 else 'It'} {cure}." for cure in cures) or (
             "Repair the line; name the text in na_values (--na-values) if it stands for a missing "
             "cell; leave the column out with exclude= (--exclude); or take it as categories: "
             f"families={{{key!a}: 'categorical'}} (--families), or a list of the levels as text "
             "where the first rows hold numbers only."
         )
-        raise InputError(f"{place}: {text[:60]!a} is not a number. {cure}")
+        return f": {text[:60]!a} is not a number. {cure}"
+
+
+def _stripped(fields: list[str]) -> list[str]:
+    return [field.strip() for field in fields]
+
+
+def _alone_is_quoted(first: str, texts: list[str], delimiter: str) -> bool:
+    """Whether all fields of the first line are quoted, and not all others with contents."""
+    mark, field = re.escape(delimiter), r'[ \t]*"[^"]*"[ \t]*'
+    quoted, row = (f"{x}(?:{mark}{x})*" for x in (field, rf"(?:{field}|[ \t]*)"))
+    is_quoted = re.fullmatch(quoted, first) is not None
+    return is_quoted and not all(re.fullmatch(row, text) for text in texts)
 
 
 class _Rows(io.RawIOBase):
     """The text of the rows as pyarrow reads it: without mark and header, and with one more line.
 
     All fields of that line are empty. It is part of the last one where a quote is not closed.
-
-    Attributes
-    ----------
-    may_repeat : bool
-        Whether a line so far may be the header again.
-    digest : TextDigest
-        Of the text so far, with the header.
+    `may_repeat` tells whether a line so far may be the header again.
     """
 
     may_repeat = False
@@ -401,7 +346,7 @@ class _Rows(io.RawIOBase):
         pattern = re.compile(rb"[\r\n][ \t]*%b[ \t]*[\r\n]" % re.escape(again))
         skipped, carried, looked_at, mark = len(source.header_bytes), b"", b"\n", b"\xef\xbb\xbf"
         yield b"\n"  # a mark in the first field is not that of the file, which pyarrow would skip
-        with source.open_text() as file:
+        with open_bytes(source.path, source.name) as file:
             while data := file.read(size):
                 data, mark = carried + data.removeprefix(mark), b""
                 carried = b"\r" if data.endswith(b"\r") else b""

@@ -1,12 +1,14 @@
-"""How numbers are written in CSV text, and what its columns hold."""
+"""How CSV text writes numbers, what its columns hold, and whether a first line names them."""
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 from momentmix.errors import InputError
@@ -20,6 +22,14 @@ _MOST_TRIED = 20  # texts that are tried as numbers with other decimals and thou
 _TIME = r"(?:[T ]\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?\s*(?:Z|[+-]\d{2}:?\d{2}|AM|PM|am|pm)?)?"
 _DAY = r"(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})"
 _DATE = re.compile(_DAY + _TIME)
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+# How probable a row of whole numbers may be for the first line to be names all the same. Columns
+# of one decimal have a whole number in each tenth row. Where other columns are whole throughout, a
+# single column decides, and zeros are frequent in many.
+_RARE, _RARER = 0.2, 0.05
+_FREQUENT = 0.05  # share of rows equal to the first line from which it is a row like them
+_LISTED = 5  # names in a note
+_WAYS = ("names of columns", "--header"), ("a row", "--no-header")
 
 
 @dataclass(frozen=True)
@@ -53,16 +63,12 @@ class Dialect:
         for name in ("delimiter", "decimal", "thousands"):
             if getattr(self, name) is not None or name == "decimal":
                 _check_character(name, getattr(self, name))
-        if self.decimal == (self.delimiter or ","):
-            raise InputError(
-                f"delimiter and decimal must differ; both are {self.decimal!r}. Pass what "
-                "separates the fields, such as delimiter=';' (--delimiter ';')."
-            )
-        if self.decimal == self.thousands:
-            raise InputError(
-                f"thousands and decimal must differ; both are {self.decimal!r}. Pass other "
-                "characters, or leave thousands out."
-            )
+        for name, other in (("delimiter", self.delimiter or ","), ("thousands", self.thousands)):
+            if self.decimal == other:
+                raise InputError(
+                    f"{name} and decimal must differ; both are {other!r}. Pass what separates the "
+                    "fields, such as delimiter=';' (--delimiter ';'), or leave thousands out."
+                )
 
     @cached_property
     def nulls(self) -> tuple[str, ...]:
@@ -73,10 +79,7 @@ class Dialect:
 
     @cached_property
     def _grouped(self) -> str:
-        """Pattern of a number with marks between thousands, or hundreds of thousands as in India.
-
-        Both Python and pyarrow (RE2) read it.
-        """
+        """Pattern, for Python and pyarrow, of a number with marks; in India also by hundreds."""
         mark, point = re.escape(self.thousands or ""), re.escape(self.decimal)
         groups = f"[0-9]{{1,3}}(?:{mark}[0-9]{{2,3}})*{mark}[0-9]{{3}}"
         return f"^[+-]?{groups}(?:{point}[0-9]*)?(?:[eE][+-]?[0-9]+)?$"
@@ -94,6 +97,10 @@ class Dialect:
             return text.replace(self.thousands, "")
         return text
 
+    def plain_row(self, cells: Iterable[str]) -> list[str]:
+        """Cells without such marks; nothing where one is missing."""
+        return ["" if text in self.nulls else text for text in map(self.plain, cells)]
+
     def number(self, text: str) -> float | None:
         """The number a field holds, NaN where it is missing, None where it is something else."""
         text = text.strip()
@@ -102,17 +109,21 @@ class Dialect:
         text = self.plain(text)
         return float(text.replace(self.decimal, ".")) if re.match(self._ungrouped, text) else None
 
-    def numbers(self, fields: Any) -> Any:
-        """An Arrow array of the numbers in an array of fields, as `number` reads them.
+    def parsed(self, fields: Any, kind: str) -> Any:
+        """An Arrow array of numbers ("number"), or of true and false ("bool"), from one of fields.
 
-        Raises
-        ------
-        ValueError
-            Where one of them is something else.
+        They are read as by `number`; other text is a ValueError.
         """
-        from pyarrow import ArrowInvalid, array, compute, float64
+        from pyarrow import ArrowInvalid, array, compute, float64, scalar
 
-        text = self._trimmed(fields)
+        text = compute.utf8_trim_whitespace(fields)
+        is_null = compute.is_in(text, array(self.nulls))
+        text = compute.if_else(is_null, scalar(None, text.type), text)
+        if kind == "bool":
+            known = compute.index_in(text, array([*TRUE, *FALSE]))
+            if known.null_count > text.null_count:
+                raise ValueError("a field is neither true nor false")
+            return compute.less(known, len(TRUE))
         if self.thousands is not None:
             plain = compute.replace_substring(text, self.thousands, "")
             text = compute.if_else(compute.match_substring_regex(text, self._grouped), plain, text)
@@ -125,86 +136,57 @@ class Dialect:
         except ArrowInvalid:  # of other digits than 0 to 9
             return array([None if x is None else float(x) for x in text.to_pylist()], float64())
 
-    def bools(self, fields: Any) -> Any:
-        """The same for true and false."""
-        from pyarrow import array, compute
-
-        text = self._trimmed(fields)
-        known = compute.index_in(text, array([*TRUE, *FALSE]))
-        if known.null_count > text.null_count:
-            raise ValueError("a field is neither true nor false")
-        return compute.less(known, len(TRUE))
-
-    def _trimmed(self, fields: Any) -> Any:
-        """Fields without spaces around them, null where they are missing."""
-        from pyarrow import array, compute, scalar
-
-        text = compute.utf8_trim_whitespace(fields)
-        is_null = compute.is_in(text, array(self.nulls))
-        return compute.if_else(is_null, scalar(None, text.type), text)
-
     def cures(self, text: str) -> list[str]:
         """In words, what else the field could be, and the options that would read it."""
-        other = "," if self.decimal == "." else "."
-        cures = []
-        for thousands in (*(mark for mark in _THOUSANDS if mark in text), None):
-            for decimal in (self.decimal, other):
-                if decimal == thousands or (decimal, thousands) == (self.decimal, self.thousands):
-                    continue
-                if Dialect("\t", decimal, thousands).number(text) is not None:
-                    cures.append(self._cure(decimal, thousands))
+        cures, marks = [], (*(mark for mark in _THOUSANDS if mark in text), None)
+        for mark, decimal in product(marks, (self.decimal, "," if self.decimal == "." else ".")):
+            given = {"thousands": mark, "decimal": decimal}
+            changed = {k: x for k, x in given.items() if x not in (None, getattr(self, k))}
+            if decimal == mark or not changed:
+                continue
+            if replace(self, delimiter="\t", **given).number(text) is None:
+                continue
+            reason = f"a decimal {'comma' if decimal == ',' else 'point'}"
+            if mark is not None:
+                reason = f"{mark!a} between thousands"
+            options = ", ".join(f"{name}={value!a}" for name, value in changed.items())
+            command = " ".join(f"--{name} {shlex.quote(value)}" for name, value in changed.items())
+            cures.append(f"has {reason}: pass {options} ({command})")
+            if decimal == (self.delimiter or ","):
+                cures[-1] += (
+                    ", and have the fields separated by another character (--delimiter ';')"
+                )
         return cures
-
-    def _cure(self, decimal: str, thousands: str | None) -> str:
-        reason = f"has a decimal {'comma' if decimal == ',' else 'point'}"
-        changed = {}
-        if thousands is not None:
-            reason = f"has {thousands!a} between thousands"
-            changed["thousands"] = thousands
-        if decimal != self.decimal:
-            changed["decimal"] = decimal
-        options = ", ".join(f"{name}={value!a}" for name, value in changed.items())
-        command = " ".join(f"--{name} {shlex.quote(value)}" for name, value in changed.items())
-        cure = f"{reason}: pass {options} ({command})"
-        if decimal == (self.delimiter or ","):
-            cure += ", and have the fields separated by another character (--delimiter ';')"
-        return cure
-
-    def separated_by(self, delimiter: str) -> Dialect:
-        """The same with this delimiter where none was given."""
-        return replace(self, delimiter=self.delimiter or delimiter)
 
 
 def _check_character(name: str, value: Any) -> None:
-    place = f"{name} (--{name}) must"
+    cure = "Pass another character."
     if not isinstance(value, str) or len(value) != 1:
-        raise InputError(f"{place} be one character; got {value!a}.")
-    if name != "thousands" and not value.isascii():
-        raise InputError(
-            f"{place} be an ASCII character; got {value!a}. Replace it in the file first, e.g. "
-            f"sed 's/{value if value.isprintable() else '…'}/;/g', and pass the new one."
+        wanted = "be one character"
+    elif name != "thousands" and not value.isascii():
+        wanted, cure = (
+            "be an ASCII character",
+            "Replace it in the file first, and pass the new one.",
         )
-    if value in '"\r\n\0':
-        raise InputError(
-            f"{place} not be a quote, the end of a line or NUL; got {value!a}. Pass another "
-            "character."
-        )
-    if name != "delimiter" and (value.isalnum() or value in "+-"):
-        raise InputError(
-            f"{place} not be a digit, a letter or a sign; got {value!a}. Pass another character."
-        )
+    elif value in '"\r\n\0':
+        wanted = "not be a quote, the end of a line or NUL"
+    elif name != "delimiter" and (value.isalnum() or value in "+-"):
+        wanted = "not be a digit, a letter or a sign"
+    else:
+        return
+    raise InputError(f"{name} (--{name}) must {wanted}; got {value!a}. {cure}")
 
 
 # -- what columns hold ------------------------------------------------------------------------
 
 
 def kinds_of(rows: Sequence[Sequence[str]], n_columns: int, dialect: Dialect) -> list[Kind]:
-    """What each column holds; a column without any field that is not missing holds numbers."""
-    return [_kind([fields[j].strip() for fields in rows], dialect) for j in range(n_columns)]
+    """What each column holds; a column without any cell that is not missing holds numbers."""
+    return [_kind([row[j] for row in rows], dialect) for j in range(n_columns)]
 
 
-def _kind(fields: Iterable[str], dialect: Dialect) -> Kind:
-    texts = [text for text in fields if text not in dialect.nulls]
+def _kind(cells: Iterable[str], dialect: Dialect) -> Kind:
+    texts = [text for text in cells if text not in dialect.nulls]
     others = [text for text in texts if dialect.number(text) is None]
     if not others:
         return NUMBER if texts else NO_CELL
@@ -213,18 +195,71 @@ def _kind(fields: Iterable[str], dialect: Dialect) -> Kind:
     if are_dates(texts):
         return Kind("date", "date and time" if any(":" in text for text in texts) else "date")
     distinct = list(dict.fromkeys(others))[:_MOST_TRIED]
-    written_otherwise = sum(bool(dialect.cures(text)) for text in distinct)
-    if len(others) <= (1 - _MOSTLY) * len(texts) or written_otherwise > len(distinct) / 2:
+    like_numbers = sum(text in NULLS or bool(dialect.cures(text)) for text in distinct)
+    if len(others) <= (1 - _MOSTLY) * len(texts) or like_numbers > len(distinct) / 2:
         return Kind("mixed", "numbers and text")
     return Kind("text", "text")
 
 
 def are_dates(texts: Iterable[str]) -> bool:
-    """Whether all texts look like dates, with or without a time.
-
-    Examples
-    --------
-    >>> are_dates(["2024-02-29", "1.3.2024 08:15"]), are_dates(["2024-02-29", "soon"])
-    (True, False)
-    """
+    """Whether all texts look like dates, with or without a time."""
     return all(_DATE.fullmatch(text) for text in texts)
+
+
+# -- whether a first line holds names ---------------------------------------------------------
+
+
+def judged(
+    place: str, first: Sequence[str], rows: Sequence[Sequence[str]], quoted: bool = False
+) -> tuple[bool, str | None]:
+    """Whether the numbers of a first line name the columns, and a note on a guess.
+
+    They do where they alone are `quoted`; where two or more of them count from 0 or from 1, as
+    pandas writes them; and where they are different whole numbers above columns of fractions. A
+    blank cell, "", above a column without blank ones, as of the index of a frame, is a name too.
+    """
+    if not rows:
+        return False, None
+    has_index = len(first) > 1 and not first[0] and all(row[0] for row in rows)
+    names, cells = list(first[has_index:]), [list(row[has_index:]) for row in rows]
+    numbers = [str(i) for i in range(len(names) + 1)]
+    counts = len(first) > 1 and names in (numbers[:-1], numbers[1:])
+    # Many rows are equal to the first line, or there are too few cells to tell.
+    usual = cells.count(names) > _FREQUENT * len(cells) or (len(cells) == 1 and len(names) == 2)
+    whole = all(map(_WHOLE.fullmatch, names)) and len({*names}) == len(names)
+    is_header = quoted or (whole and are_fractions(cells)) or (counts and not usual)
+    if not is_header and not counts:
+        return False, None
+    listed = ", ".join(map(ascii, first[:_LISTED])) + (", …" if len(first) > _LISTED else "")
+    (taken, _), (other, option) = _WAYS if is_header else _WAYS[::-1]
+    return is_header, (
+        f"{place} is taken for {taken} ({listed}); header={not is_header} ({option}) reads it as "
+        f"{other}"
+    )
+
+
+def are_fractions(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether a row of whole numbers only would be rare among rows like these."""
+    shares = []
+    for column in zip(*rows, strict=True):
+        whole = [_WHOLE.fullmatch(cell) is not None for cell in column if cell]
+        # Never 0: there may be others.
+        shares.append((sum(whole) + 0.5) / (len(whole) + 1) if whole else 1.0)
+    return math.prod(shares) <= (_RARE if all(share <= 0.5 for share in shares) else _RARER)
+
+
+def is_row(
+    names: Sequence[str], rows: Sequence[Sequence[str]], kinds: Sequence[Kind], dialect: Dialect
+) -> bool:
+    """Whether a first line with text, as of names, is a row like the lines after it.
+
+    All columns of numbers have a number for a name; and one of these is not whole, as years would
+    be, or all columns of text hold what names them.
+    """
+    texts = [j for j, kind in enumerate(kinds) if kind.kind in ("text", "bool")]
+    numbers = [dialect.number(names[j]) for j, kind in enumerate(kinds) if kind == NUMBER]
+    known = [number for number in numbers if number is not None and number == number]
+    if not known or len(known) < len(numbers) or list(names) in rows:  # repeated names are refused
+        return False
+    held = all(any(row[j] == names[j] for row in rows) for j in texts)
+    return held or any(number % 1 for number in known)

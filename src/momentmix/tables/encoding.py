@@ -210,7 +210,7 @@ def check_numeric(column: Column, cells: Cells, where: Callable[[int], str]) -> 
     row = int(np.argmax(cells.values >= 0))
     key = "…" if column.name is None else ascii(column.name)
     raise InputTypeError(
-        f"a {column.family} column must hold numbers; {where(row)}, holds {cells.text(row)}. "
+        f"a {column.family} column must hold numbers; {where(row)} holds {cells.text(row)}. "
         f"Convert the column to numbers, or fit with families={{{key}: 'categorical'}}."
     )
 
@@ -297,9 +297,9 @@ def missing_cell(left_out: NDArray[np.bool_], where: Where) -> InputError:
     """The error for the first cell that is missing where none may be."""
     row, column = (int(i) for i in np.argwhere(left_out)[0])
     return InputError(
-        f"rows must not hold missing values (NaN, None, masked cells); {where(row, column)} is "
-        "missing. Pass missing='drop' (--missing drop) to leave such rows out, or missing='model' "
-        "(--missing model), so that missing cells are part of the model."
+        f"rows must not hold missing values (NaN, None, masked cells); {where(row, column)}, is "
+        "missing or NaN. Pass missing='drop' (--missing drop) to leave such rows out, or "
+        "missing='model' (--missing model), so that missing cells are part of the model."
     )
 
 

@@ -10,22 +10,27 @@ import os
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from contextlib import closing
-from datetime import date, datetime
+from datetime import date
 from itertools import islice, takewhile
 from typing import Any
 
 from momentmix.errors import InputError, needed
-from momentmix.tables.csv_header import judged
-from momentmix.tables.dialect import Dialect
-from momentmix.tables.source import ArrowFileSource, Batch
+from momentmix.tables.dialect import Dialect, judged
+from momentmix.tables.source import ArrowFileSource, Batch, Columns
 
 _ROWS = 4096  # read at a time
 _FEW = 2  # cells of another kind in a column, as of a line with totals and one with remarks
 _FAR = 100  # blank cells before the last one of the first row, which is then no name
 _ERRORS = ("#N/A", "#DIV/0!", "#NUM!", "#VALUE!", "#REF!", "#NAME?", "#NULL!")
-_WORDS = {"double": "a number", "bool": "true or false", "date32": "a date"}
+# Types of Arrow: in words, the classes of their cells (the first that fits), and the conversion.
+_TYPES: dict[str, tuple[str, Any, Any]] = {
+    "bool": ("true or false", bool, bool),
+    "double": ("a number", int | float, float),
+    "date32": ("a date", date, None),
+    "string": ("text", object, str),
+}
 Row = tuple[int, list[Any]]  # its number in the sheet, from 1, and its cells
 
 
@@ -43,8 +48,7 @@ class ExcelFile(ArrowFileSource):
     def __init__(self, path: str | os.PathLike[str], dialect: Dialect) -> None:
         self._missing, self._header = {*dialect.nulls, *_ERRORS}, dialect.header
         super().__init__(path)
-        if not self._named:
-            self.column_names = None
+        self.column_names = self._names
 
     def _open(self) -> None:
         import pyarrow
@@ -54,61 +58,61 @@ class ExcelFile(ArrowFileSource):
             head = list(islice(rows, _ROWS))
         if not head:
             raise InputError(f"{self.name} is empty; its first sheet holds no cells.")
-        header = head[0][1]
-        self._named = self._has_names(header, [row for _, row in head[1:]])
-        names = ["" if cell is None else str(cell).strip() for cell in header]
-        kinds = [self._type(head[self._named :], i, name) for i, name in enumerate(names)]
-        types = [pyarrow.type_for_alias(kind) for kind in kinds]
+        self._named = self._has_names([row for _, row in head])
+        names = ["" if cell is None else str(cell).strip() for cell in head[0][1]]
+        self.column_names = self._names = tuple(names) if self._named else None
+        self._types = [self._type(head[self._named :], i) for i in range(len(names))]
+        types = map(pyarrow.type_for_alias, self._types)
         self.schema = pyarrow.schema(list(zip(names, types, strict=True)))
 
-    def _has_names(self, header: list[Any], rows: list[list[Any]]) -> bool:
-        """Whether the first row of the sheet holds the names of the columns."""
-        texts, *others = ([_number_text(cell) for cell in row] for row in (header, *rows))
-        self.first_line = tuple(texts)
+    def _has_names(self, rows: list[list[Any]]) -> bool:
+        """Whether the first row holds the names of the columns."""
+        first, *others = ([_as_in_csv(cell) for cell in row] for row in rows)
+        self.first_line = tuple(first)
         if self._header is not None:
             return self._header
-        if not all(cell is None or isinstance(cell, int | float) for cell in header):
+        if not all(cell is None or isinstance(cell, int | float) for cell in rows[0]):
             return True
-        has_names, self.header_note = judged(f"the first row of {self.name}", texts, others)
+        has_names, self.header_note = judged(f"the first row of {self.name}", first, others)
         return has_names
 
-    def _type(self, rows: list[Row], column: int, name: str) -> str:
-        """The type of a column: that of most cells; text where no kind has more than half.
+    def _type(self, rows: list[Row], column: int) -> str:
+        """The type of a column: that of most cells; text where no type has more than half.
 
         A few cells of another kind, as "Total" below numbers or dates, are an error: what they are
         written beside is no row like the others.
         """
-        pairs = zip(rows, self._cells(rows, column), strict=True)
-        kinds = [(_kind(cell), row[0], cell) for row, cell in pairs if cell is not None]
-        found = Counter(kind for kind, _, _ in kinds)
-        most, count = found.most_common(1)[0] if kinds else ("double", 0)
-        odd = [(number, cell) for kind, number, cell in kinds if kind != most]
-        if 2 * count <= len(kinds) and odd:
-            return "string"
-        if most != "string" and 0 < len(odd) <= max(_FEW, len(kinds) // 100):
-            raise self._odd_cell(column, f"column {name!a}", *odd[0], f"{_WORDS[most]} as in most")
-        return most if most == "double" or not odd else "string"
+        cells = [pair for pair in self._cells(rows, column) if pair[1] is not None]
+        types = [_type_of(cell) for _, cell in cells]
+        most, count = Counter(types).most_common(1)[0] if types else ("double", 0)
+        odd = [pair for pair, type_ in zip(cells, types, strict=True) if type_ != most]
+        if not odd or 2 * count <= len(cells):
+            return "string" if odd else most
+        if most != "string" and len(odd) <= max(_FEW, len(cells) // 100):
+            raise self._odd_cell(column, *odd[0], most, "most")
+        return "double" if most == "double" else "string"
 
-    def _odd_cell(self, column: int, label: str, number: int, cell: Any, wanted: str) -> InputError:
-        """The error for a cell of another kind than others of its column."""
+    def _cells(self, rows: list[Row], column: int) -> Iterator[tuple[int, Any]]:
+        """Numbers of rows, and their cells of a column; None where they are missing."""
+        for number, row in rows:
+            cell = row[column]
+            if isinstance(cell, str):
+                cell = cell.strip()
+            yield number, None if cell in self._missing else cell
+
+    def _odd_cell(self, column: int, row: int, cell: Any, type_: str, others: str) -> InputError:
+        """The error for a cell of another type than others of its column."""
         return InputError(
-            f"{self.name}, sheet {self._sheet!a}, cell {self._place(column, number)}, {label}: "
-            f"{str(cell)[:60]!a} is not {wanted} rows. Remove the row if it "
-            "holds totals or remarks; else repair the cell, name its text in na_values "
-            "(--na-values) if it stands for a missing one, or format the whole column as text."
+            f"{self._place(column, row)}, {self.label(column)}: {str(cell)[:60]!a} is not "
+            f"{_TYPES[type_][0]} as in {others} rows. Remove the row if it holds totals or "
+            "remarks; else repair the cell, name its text in na_values (--na-values) if it stands "
+            "for a missing one, or format the whole column as text."
         )
-
-    def _cells(self, rows: list[Row], column: int) -> list[Any]:
-        """Cells of a column, None where they are missing."""
-        cells = (row[1][column] for row in rows)
-        plain = (cell.strip() if isinstance(cell, str) else cell for cell in cells)
-        return [None if cell in self._missing else cell for cell in plain]
 
     def _place(self, column: int, row: int) -> str:
         """A cell as Excel names it: B17."""
-        return f"{self._openpyxl.utils.get_column_letter(column + 1)}{row}"
-
-    # -- rows ---------------------------------------------------------------------------------
+        letters = self._openpyxl.utils.get_column_letter(column + 1)
+        return f"{self.name}, sheet {self._sheet!a}, cell {letters}{row}"
 
     def _rows(self) -> Generator[Row, None, None]:
         """Rows of the sheet that are not blank; all as wide as the first one."""
@@ -118,10 +122,9 @@ class ExcelFile(ArrowFileSource):
                 self._sheet = book.worksheets[0].title
                 yield from self._as_wide(book.worksheets[0])
         except (zipfile.BadZipFile, zlib.error, LookupError, EOFError, SyntaxError) as error:
-            size = self.path.stat().st_size
             raise InputError(
                 f"{self.name} cannot be read; it is truncated, damaged or no .xlsx workbook "
-                f"({size} bytes): {error}. Save it again as .xlsx or CSV."
+                f"({self.path.stat().st_size} bytes): {error}. Save it again as .xlsx or CSV."
             ) from None
 
     def _as_wide(self, sheet: Any) -> Iterator[Row]:
@@ -136,21 +139,18 @@ class ExcelFile(ArrowFileSource):
                 blank = sum(1 for _ in takewhile(lambda cell: cell is None, cells[-2::-1]))
                 if blank >= _FAR:  # it would make thousands of columns
                     raise InputError(
-                        f"{self.name}, sheet {self._sheet!a}, cell {self._place(width - 1, number)}"
-                        f" has {blank} blank cells before it in the first row. Remove it, or name "
-                        "the columns."
+                        f"{self._place(width - 1, number)} has {blank} blank cells before it in "
+                        "the first row. Remove it, or name the columns."
                     )
             if len(cells) > width:
                 raise InputError(
-                    f"{self.name}, cell {self._place(width, number)} lies beyond the last column "
-                    "of the first row. Name the column there, or remove the cell."
+                    f"{self._place(width, number)} lies beyond the last column of the first row. "
+                    "Name the column there, or remove the cell."
                 )
             if cells:
                 yield number, cells + [None] * (width - len(cells))
 
-    def batches(
-        self, columns: Sequence[int], start: int = 0, as_text: Sequence[int] = ()
-    ) -> Iterator[Batch]:
+    def batches(self, columns: Columns, start: int = 0, as_text: Columns = ()) -> Iterator[Batch]:
         """All batches; columns of dates are not read."""
         position = 0
         with self._refuse_unreadable(), closing(self._rows()) as rows:
@@ -164,33 +164,25 @@ class ExcelFile(ArrowFileSource):
         """Cells of a column of numbers, true and false, or text."""
         import pyarrow
 
-        cells, type_ = self._cells(rows, column), self.schema.field(column).type
-        if str(type_).startswith("date"):
+        type_, converted = self._types[column], []
+        _, allowed, convert = _TYPES[type_]
+        if type_ == "date32":
             raise InputError(
                 f"{self.name}, {self.label(column)} holds dates, which momentmix does not read "
                 "from Excel. Save the sheet as CSV, with dates such as 2026-01-31."
             )
-        convert, allowed = _READ[str(type_)]
-        for (number, _), cell in zip(rows, cells, strict=True):
+        for number, cell in self._cells(rows, column):
             if cell is not None and not isinstance(cell, allowed):
-                wanted = f"{_WORDS[str(type_)]} as in the rows before, or most"
-                raise self._odd_cell(column, self.label(column), number, cell, wanted)
-        return pyarrow.array([None if cell is None else convert(cell) for cell in cells], type_)
+                raise self._odd_cell(column, number, cell, type_, "the rows before, or most")
+            converted.append(None if cell is None else convert(cell))
+        return pyarrow.array(converted, pyarrow.type_for_alias(type_))
 
 
-_READ = {"double": (float, int | float), "bool": (bool, bool), "string": (str, object)}
+def _type_of(cell: Any) -> str:
+    return next(name for name, (_, kind, _) in _TYPES.items() if isinstance(cell, kind))
 
 
-def _kind(cell: Any) -> str:
-    """The type of Arrow of a cell."""
-    if isinstance(cell, bool):
-        return "bool"
-    if isinstance(cell, int | float):
-        return "double"
-    return "date32" if isinstance(cell, datetime | date) else "string"
-
-
-def _number_text(cell: Any) -> str:
+def _as_in_csv(cell: Any) -> str:
     """A cell as CSV would have it; Excel knows no difference between 3 and 3.0."""
     is_whole = isinstance(cell, float) and cell.is_integer()
     return "" if cell is None else str(int(cell) if is_whole else cell)

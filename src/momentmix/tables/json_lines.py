@@ -16,8 +16,8 @@ import numpy as np
 
 from momentmix.digests import TextDigest
 from momentmix.errors import InputError
-from momentmix.tables.arrow_files import numbered
-from momentmix.tables.compression import Unpacked, split_packing
+from momentmix.tables.binary_files import numbered
+from momentmix.tables.compression import open_bytes
 from momentmix.tables.source import ArrowFileSource, Batch, arrow_kind, checked
 
 CHUNK = 1 << 22  # bytes read at a time
@@ -25,6 +25,8 @@ LONGEST = 1 << 25  # bytes of a line
 DEEPEST = 100  # values within values
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _OBJECT = 'an object such as {"x": 1.5, "y": 2}'
+_KINDS = {bool: "true or false", str: "text", dict: "an object", list: "an array"}
+_ARROW_KINDS = {"number": "a number", "bool": "true or false", "text": "text"}
 
 
 class JsonLinesFile(ArrowFileSource):
@@ -51,85 +53,69 @@ class JsonLinesFile(ArrowFileSource):
                 for batch in self._parsed(line, chunk, fields).select(names).to_batches()
             )
 
-    # -- chunks of whole lines ----------------------------------------------------------------
-
     def _chunks(self) -> Iterator[tuple[int, bytes]]:
-        """Chunks that are not blank, each with the number of its first line."""
-        line, rest, digest = 1, b"", TextDigest()
-        _, packing = split_packing(self.path.name)
-        file: Any = Unpacked(self.path, packing, self.name) if packing else self.path.open("rb")
-        with file:
-            while data := file.read(CHUNK):
+        """Chunks of whole lines that are not blank, each with the number of its first line."""
+        line, rest, data, digest = 1, b"", b"\n", TextDigest()
+        with open_bytes(self.path, self.name) as file:
+            while data:
+                data = file.read(CHUNK)
                 text = rest + data
-                cut = text.rfind(b"\n") + 1
-                if cut:
-                    digest.add(text[:cut])
-                    if text[:cut].strip():
-                        yield line, text[:cut]
-                    line += text.count(b"\n", 0, cut)
-                rest = text[cut:]
+                cut = text.rfind(b"\n") + 1 if data else len(text)
+                chunk, rest = text[:cut], text[cut:]
+                digest.add(chunk)
+                if chunk.strip():
+                    yield line, chunk
+                line += chunk.count(b"\n")
                 if len(rest) > LONGEST:
                     raise InputError(
                         f"{self.name}, line {line} has more than {LONGEST >> 20} MiB and no end; "
                         f"each line must be {_OBJECT}."
                     )
-        digest.add(rest)
-        if rest.strip():
-            yield line, rest
         self._text = digest.hexdigest()
-
-    # -- chunks → tables ----------------------------------------------------------------------
 
     def _parsed(self, line: int, chunk: bytes, fields: Sequence[Any] | None) -> Any:
         """A chunk as an Arrow table; `fields` have the types that the first one told."""
         import pyarrow
+        from pyarrow import json as arrow_json
 
-        self._refuse_depth(line, chunk)
-        if b"\nnull" in chunk or not chunk.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
-            self._refuse_line(line, chunk, fields or ())  # at null pyarrow may crash
-        attempts = [None] if fields is None else [fields, [_widened(field) for field in fields]]
-        for attempt in attempts:
+        # At values nested deeply, and at null, pyarrow may crash.
+        starts_well = chunk.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
+        if _is_deep(chunk) or b"\nnull" in chunk or not starts_well:
+            self._check_lines(line, chunk, fields)
+        options = arrow_json.ReadOptions(block_size=len(chunk) + 1, use_threads=False)
+        is_integer, wide = pyarrow.types.is_integer, pyarrow.float64()
+        wider = [x.with_type(wide) if is_integer(x.type) else x for x in fields or ()]
+        for known in (None,) if fields is None else (fields, wider):
+            schema = None if known is None else pyarrow.schema(known)
+            parsing = arrow_json.ParseOptions(schema, unexpected_field_behavior="infer")
             try:
-                table = _table(chunk, None if attempt is None else pyarrow.schema(attempt))
+                table = arrow_json.read_json(pyarrow.BufferReader(chunk), options, parsing)
+                names = table.schema.names  # an error where a key is not UTF-8
             except (pyarrow.ArrowInvalid, UnicodeDecodeError) as error:
-                text = str(error).partition("\n")[0][:200]
+                reason = str(error).partition("\n")[0][:200]
                 continue
             if fields is None:
                 return table
-            self._refuse_new_keys(table.schema.names, line, chunk)
-            return table.select([field.name for field in fields])
-        self._refuse_line(line, chunk, fields or ())
+            if {*names} <= {*self.schema.names}:
+                return table.select([field.name for field in fields])
+            reason = "a key is new"
+        self._check_lines(line, chunk, fields)
         raise InputError(
-            f"{self.name} cannot be read from line {line} on: {text}. Repair the lines."
+            f"{self.name} cannot be read from line {line} on: {reason}. Repair the lines."
         )
 
-    def _refuse_depth(self, line: int, chunk: bytes) -> None:
-        """Raise where values are nested so deeply that pyarrow could crash."""
-        if _brackets(chunk) - chunk.count(b"\n") < DEEPEST:
-            return
-        for number, text in _lines(line, chunk):
-            if _brackets(text) > DEEPEST and _depth(text) > DEEPEST:
-                raise InputError(
-                    f"{self.name}, line {number} nests values more than {DEEPEST} deep. Leave the "
-                    "key out: momentmix reads numbers, true and false, and text."
-                )
-
-    def _refuse_new_keys(self, names: Sequence[str], line: int, chunk: bytes) -> None:
-        """Raise where a chunk has keys that the first one had not."""
-        new = [name for name in names if name not in self.schema.names]
-        for number, text in _lines(line, chunk) if new else ():
-            if new[0] in json.loads(text):
-                raise InputError(
-                    f"{self.name}, line {number} has the key {new[0]!a}, which no line of the "
-                    f"first {CHUNK >> 20} MiB has. Write it in the first line, with null where "
-                    "there is no value."
-                )
-
-    def _refuse_line(self, line: int, chunk: bytes, fields: Sequence[Any]) -> None:
+    def _check_lines(self, line: int, chunk: bytes, fields: Sequence[Any] | None) -> None:
         """Raise for the first line of a chunk that is no object, or not like those before."""
-        kinds = {field.name: _WORDS.get(arrow_kind(field.type).kind, "") for field in fields}
-        for number, text in _lines(line, chunk):
+        kinds = {x.name: _ARROW_KINDS.get(arrow_kind(x.type).kind, "") for x in fields or ()}
+        for number, text in enumerate(chunk.split(b"\n"), line):
+            if not text.strip():
+                continue
             place = f"{self.name}, line {number}"
+            if _is_deep(text):
+                raise InputError(
+                    f"{place} nests values more than {DEEPEST} deep. Leave the key out: momentmix "
+                    "reads numbers, true and false, and text."
+                )
             try:
                 row = json.loads(text, object_pairs_hook=_distinct)
                 reason = "" if isinstance(row, dict) else _kind(row)
@@ -141,6 +127,11 @@ class JsonLinesFile(ArrowFileSource):
                 cure = " For an array of objects: jq -c '.[]'." if text.strip()[:1] == b"[" else ""
                 raise InputError(f"{place} is {reason}; each line must be {_OBJECT}.{cure}")
             for key, value in row.items():
+                if fields is not None and key not in self.schema.names:
+                    raise InputError(
+                        f"{place} has the key {key!a}, which no line of the first {CHUNK >> 20} "
+                        "MiB has. Write it in the first line, with null where there is no value."
+                    )
                 kind = _kind(value)
                 if value is not None and kinds.setdefault(key, kind) not in (kind, ""):
                     raise InputError(
@@ -156,46 +147,16 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return row
 
 
-def _table(chunk: bytes, schema: Any) -> Any:
-    """A chunk as an Arrow table, with the types of a schema for the keys in it."""
-    from pyarrow import BufferReader
-    from pyarrow import json as arrow_json
-
-    table = arrow_json.read_json(
-        BufferReader(chunk),
-        arrow_json.ReadOptions(block_size=len(chunk) + 1, use_threads=False),
-        arrow_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="infer"),
-    )
-    table.schema.names  # noqa: B018 - an error where a key is not UTF-8
-    return table
+def _kind(value: Any) -> str:
+    return "null" if value is None else _KINDS.get(type(value), "a number")
 
 
-def _brackets(text: bytes) -> int:
-    return text.count(b"[") + text.count(b"{")
-
-
-def _depth(text: bytes) -> int:
-    """How deep values are nested; brackets in strings do not count."""
+def _is_deep(text: bytes) -> bool:
+    """Whether any line nests values too deeply; brackets in strings do not count."""
+    if text.count(b"[") + text.count(b"{") - text.count(b"\n") < DEEPEST:
+        return False
+    if b"\n" in text:
+        return any(map(_is_deep, text.split(b"\n")))
     characters = np.frombuffer(_STRING.sub(b"", text), np.uint8)
     steps = np.isin(characters, [*b"[{"]).astype(np.int64) - np.isin(characters, [*b"]}"])
-    return int(steps.cumsum().max(initial=0))
-
-
-def _lines(line: int, chunk: bytes) -> Iterator[tuple[int, bytes]]:
-    """Lines that are not blank, and their numbers."""
-    return ((i, text) for i, text in enumerate(chunk.split(b"\n"), line) if text.strip())
-
-
-def _widened(field: Any) -> Any:
-    """A field of integers as one of float64; others as they are."""
-    from pyarrow import float64, types
-
-    return field.with_type(float64()) if types.is_integer(field.type) else field
-
-
-_WORDS = {"number": "a number", "bool": "true or false", "text": "text"}
-
-
-def _kind(value: Any) -> str:
-    kinds = {bool: "true or false", str: "text", dict: "an object", list: "an array"}
-    return "null" if value is None else kinds.get(type(value), "a number")
+    return bool(steps.cumsum().max(initial=0) > DEEPEST)

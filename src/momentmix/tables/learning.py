@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from momentmix.tables.column import (
     CATEGORICAL,
     FAMILIES,
     GAUSSIAN,
+    POISSON,
     Column,
     Level,
     check_sizes_of,
@@ -33,7 +35,13 @@ from momentmix.tables.column import (
     short_mean,
     unknown_family,
 )
-from momentmix.tables.encoding import Encoded, Unseen, check_unseen, warn_of_unknown
+from momentmix.tables.encoding import (
+    Encoded,
+    Unseen,
+    check_numeric,
+    check_unseen,
+    warn_of_unknown,
+)
 from momentmix.tables.guessing import guess_columns
 from momentmix.tables.memory import MemoryTable
 from momentmix.tables.opening import READ_ALL, Reading, can_open, open_table, warn_of_header
@@ -138,13 +146,14 @@ def learn(
     if rows.column_names is not None or any(kind.kind == "text" for kind in rows.kinds):
         head = rows.head()
         if head is not None:
+            _check_numbers(rows, head, asked)
             guess = guess_columns(head, rows.column_names, asked, rows.chosen, rare)
             notes = guess.notes(rows.column_names)
             kept = [i for i in range(len(head)) if i not in guess.left_out]
             asked = {k: guess.families[i] for k, i in enumerate(kept) if i in guess.families}
             rows = rows.selected(kept)
         elif len(rows.sources) == 1 and any(kind.kind == "text" for kind in rows.kinds):
-            raise InputError(f"rows must hold at least one row; {rows.sources[0].name} has none.")
+            raise rows.without_rows()
     if missing != "model" and all(family == GAUSSIAN for family in asked.values()):
         plain = plain_schema(len(rows.kinds), rows.column_names, missing == "drop")
         return rows.with_schema(plain, notes)
@@ -179,7 +188,7 @@ def _by_number(families: Families, rows: TableRows) -> dict[int, Any]:
                 f"families must name a column once; {column_label(number, names)} is there "
                 "by name and by number. Leave one of them out."
             )
-        chosen[number] = family
+        chosen[number] = list(family) if isinstance(family, np.ndarray) else family
     return chosen
 
 
@@ -188,18 +197,22 @@ def _texts(rows: TableRows, families: Mapping[int, Any]) -> list[int]:
     texts = []
     for j, kind in enumerate(rows.kinds):
         family = families.get(j)
-        is_listed = isinstance(family, Sequence | np.ndarray) and not isinstance(family, str)
+        is_listed = isinstance(family, Sequence) and not isinstance(family, str)
         lists_text = is_listed and any(isinstance(level, str) for level in family or ())
         # Its first cells do not tell; or they are true and false, and levels of text are given.
         is_open = (kind.kind == "mixed" or kind == NO_CELL) and family in _WITH_LEVELS
-        if kind.kind == "text" and not (is_listed or family in (None, *_WITH_LEVELS)):
-            raise InputError(
-                f"a {family} column must hold numbers; {column_label(j, rows.column_names)} "
-                f"holds {kind.type}. Convert it, or take it as 'categorical' in families."
-            )
         if lists_text or (not is_listed and is_open):
             texts.append(j)
     return texts
+
+
+def _check_numbers(rows: TableRows, head: Sequence[Cells], families: Mapping[int, Any]) -> None:
+    """Raise where the first rows of a column hold text, and its family is one of numbers."""
+    names = rows.column_names or (None,) * len(head)
+    for j, family in families.items():
+        if family in (GAUSSIAN, POISSON, *TRANSFORMS):
+            column = Column(names[j], POISSON if family == POISSON else GAUSSIAN)
+            check_numeric(column, head[j], partial(rows.where, 0, column=j))
 
 
 # -- what all rows hold -----------------------------------------------------------------------
@@ -215,6 +228,8 @@ class Found:
         How often each label of text occurs.
     numbers : array
         All different numbers of a column with levels; of another some numbers.
+    first_rows : dict of int
+        Number of the first row with each level of a bernoulli column.
     has_missing, has_cells : bool
         Whether there are missing cells, and others.
     """
@@ -222,6 +237,8 @@ class Found:
     def __init__(self, kind: Kind, family: Any = None, most: int = MOST_LEVELS) -> None:
         self.kind, self.most = kind, most
         self._has_levels = isinstance(family, str) and family in _WITH_LEVELS
+        self._is_bernoulli, self._n_rows = family == BERNOULLI, 0
+        self.first_rows: dict[Any, int] = {}
         self.counts: Counter[Any] = Counter()
         self.numbers, self.has_missing, self.has_cells = np.empty(0), False, False
 
@@ -235,6 +252,12 @@ class Found:
         gaps = cells.missing()
         self.has_missing = self.has_missing or bool(gaps.any())
         self.has_cells = self.has_cells or not gaps.all()
+        if self._is_bernoulli:
+            values, rows = np.unique(cells.values, return_index=True)
+            for value, row in zip(values.tolist(), rows.tolist(), strict=True):
+                level = value if cells.labels is None else cells.labels[value]
+                self.first_rows.setdefault(level, self._n_rows + row)
+            self._n_rows += len(gaps)
         if cells.labels is not None:
             counts = np.bincount(cells.values[~gaps], minlength=len(cells.labels))
             for name, count in zip(cells.labels, counts.tolist(), strict=True):
@@ -272,7 +295,7 @@ def _found(
             source = rows.sources[0]
             found[j].add(own, f"{source.name}, {source.label(rows.columns[0][j])}")
     if read and not n_rows:
-        raise InputError(f"rows must hold at least one row; {rows.sources[0].name} has none.")
+        raise rows.without_rows()
     for j, known in enumerate(found):
         known.has_cells = known.has_cells or j not in read
     return found
@@ -316,7 +339,7 @@ def _column(name: str | None, family: Any, found: Found, label: str, rare: float
             levels, other = _found_levels(family, found, label, rare)
             return Column(name, family, levels, other=other)
         return Column(name, family)
-    if isinstance(family, Sequence | np.ndarray):
+    if isinstance(family, Sequence):
         return Column(name, CATEGORICAL, _checked_levels(list(family), label))
     raise InputTypeError(unknown_family(family, label))
 
@@ -442,9 +465,11 @@ def _found_levels(
     if found.kind.order != "ordered":
         levels = tuple(sorted(levels, key=lambda level: (level == other, level)))
     if family == BERNOULLI and len(levels) != 2:
+        row = found.first_rows.get(levels[2])
+        place = "there" if row is None else f"row {row}"
         raise InputError(
             f"a bernoulli column must have two levels; {label} has {len(levels)}: beside "
-            f"{levels[0]!a} and {levels[1]!a} there is {levels[2]!a}. Correct the cells, or take "
+            f"{levels[0]!a} and {levels[1]!a}, {place} is {levels[2]!a}. Correct the cell, or take "
             "the column as 'categorical' in families."
         )
     return levels, other

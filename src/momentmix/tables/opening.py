@@ -404,10 +404,10 @@ def open_file(path: str | os.PathLike[str], dialect: Dialect) -> Source:
 
 # What reads a format is imported where a file has it.
 _FORMATS = {
-    ".npy": ("npy", "NpyFile"),
-    ".parquet": ("arrow_files", "ParquetFile"),
-    ".arrow": ("arrow_files", "ArrowFile"),
-    ".feather": ("arrow_files", "ArrowFile"),
+    ".npy": ("binary_files", "NpyFile"),
+    ".parquet": ("binary_files", "ParquetFile"),
+    ".arrow": ("binary_files", "ArrowFile"),
+    ".feather": ("binary_files", "ArrowFile"),
     ".csv": ("csv_file", "CsvFile"),
     ".tsv": ("csv_file", "CsvFile"),
     ".jsonl": ("json_lines", "JsonLinesFile"),

@@ -1,29 +1,34 @@
 """Sources of Arrow data that are no data frames: queries, datasets and streams of batches.
 
 A query (a polars LazyFrame, a DuckDB relation) runs once, for the columns that are read; what it
-gives is kept from then on, because another run could give the rows in another order. So is a stream
-of batches, which can be read once only. Where one pass is all (`Source.plan`), the rows are worked
-on as they come, and none are kept. A dataset is scanned in each pass: its order is that of its
-files.
-
-No library is imported; sources are recognized by their classes.
+gives is kept, because another run could give the rows in another order. So is a stream of batches,
+which can be read once only. Where one pass is all (`Source.plan`), no rows are kept. A dataset is
+scanned in each pass: its order is that of its files. No library is imported to recognize them.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, closing
 from itertools import chain, islice
 from typing import Any
 
 from momentmix.errors import InputError
-from momentmix.tables.arrow_files import ArrowFile, batch_rows, numbered
+from momentmix.tables.binary_files import ArrowFile, batch_rows, numbered
 from momentmix.tables.copies import LocalCopy
 from momentmix.tables.memory import is_frame
-from momentmix.tables.source import BATCH_ROWS, ArrowSource, Batch, arrow_kind, checked
+from momentmix.tables.source import (
+    BATCH_ROWS,
+    ArrowSource,
+    Batch,
+    Columns,
+    checked,
+    is_text_type,
+    refuse_damage,
+)
 
 _LEAST_ROWS = 1 << 12  # of a batch
 _AHEAD = {"batch_readahead": 4, "fragment_readahead": 2}  # pyarrow's 16 and 4 take much memory
@@ -40,7 +45,7 @@ def query_class(data: Any) -> type[_Dataset] | None:
         return _DuckRelation  # has the names of its columns as attributes
     datasets = sys.modules.get("pyarrow.dataset")
     if datasets is not None and isinstance(data, datasets.Dataset | datasets.Scanner):
-        return _Dataset if isinstance(data, datasets.Dataset) else _Scanner
+        return _Dataset if isinstance(data, datasets.Dataset) else _Stream
     is_array = hasattr(data, "to_numpy")  # columns of polars and pandas have streams, too
     is_stream = hasattr(data, "__arrow_c_stream__") and not is_array and not is_frame(data)
     return _Stream if is_stream else None
@@ -62,9 +67,7 @@ class _Dataset(ArrowSource):
         """Digest of the schema: the rows are not known before they are read."""
         return hashlib.sha256(str(self.schema).encode()).hexdigest()
 
-    def batches(
-        self, columns: Sequence[int], start: int = 0, as_text: Sequence[int] = ()
-    ) -> Iterator[Batch]:
+    def batches(self, columns: Columns, start: int = 0, as_text: Columns = ()) -> Iterator[Batch]:
         """All batches of a scan."""
         names = [self.schema.names[i] for i in columns]
         size = {"batch_size": max(batch_rows(len(names)), _LEAST_ROWS), **_AHEAD}
@@ -77,26 +80,22 @@ class _Query(_Dataset):
 
     name = "the query"
     reads_ahead = True
+    _gives_all = False  # whatever the columns that are read
+    _planned: tuple[int, ...] = ()
+    _is_once = False
+    _run: _Run | None = None  # whose rows are kept, or of which the head was read
 
-    def __init__(self, data: Any) -> None:
-        self._planned: tuple[int, ...] = ()
-        self._is_once = False
-        self._run: _Run | None = None  # whose rows are kept, or of which the head was read
-        super().__init__(data)
-
-    def plan(self, columns: Sequence[int], once: bool) -> None:
+    def plan(self, columns: Columns, once: bool) -> None:
         """The next run gives these columns; its rows are kept unless one pass is all."""
         self._planned, self._is_once = tuple(columns), once
 
-    def head(self, columns: Sequence[int], as_text: Sequence[int] = ()) -> Batch | None:
+    def head(self, columns: Columns, as_text: Columns = ()) -> Batch | None:
         """The first batch, which is there for the pass that follows."""
         with self._refuse_unreadable():
             self._run = self._begun(columns)
             return self._run.head(columns)
 
-    def batches(
-        self, columns: Sequence[int], start: int = 0, as_text: Sequence[int] = ()
-    ) -> Iterator[Batch]:
+    def batches(self, columns: Columns, start: int = 0, as_text: Columns = ()) -> Iterator[Batch]:
         """All batches, as they come or from where they are kept."""
         with self._refuse_unreadable():
             run = self._begun(columns)
@@ -104,26 +103,23 @@ class _Query(_Dataset):
             self._is_once = False  # a second pass is another run, which is kept
             yield from run.batches(columns)
 
-    def _begun(self, columns: Sequence[int]) -> _Run:
+    def _begun(self, columns: Columns) -> _Run:
         """The run that gives these columns, which is now if there was none."""
         import pyarrow
 
         run, self._run = self._run, None
         if run is None or not {*columns} <= {*run.columns}:
-            given = self._run_columns(columns)
+            every = range(self.n_columns)
+            given = sorted(every if self._gives_all else {*columns, *self._planned})
             schema = pyarrow.schema([self.schema.field(i) for i in given])
             run = _Run(given, schema, self._begin(given))
         if run.is_live and not self._is_once:
             run.keep(self.name)
         return run
 
-    def _run_columns(self, columns: Sequence[int]) -> Sequence[int]:
-        """The columns of a run where these are to be read."""
-        return sorted({*columns, *self._planned})
-
-    def _begin(self, columns: Sequence[int]) -> Iterable[Any]:
+    @abstractmethod
+    def _begin(self, columns: list[int]) -> Iterable[Any]:
         """Record batches with these columns."""
-        raise NotImplementedError
 
 
 class _Run:
@@ -132,52 +128,43 @@ class _Run:
     Text that repeats in the first one becomes a dictionary, which is coded once.
     """
 
-    def __init__(self, columns: Sequence[int], schema: Any, source: Any) -> None:
+    def __init__(self, columns: list[int], schema: Any, source: Any) -> None:
         given = map(checked, source)
         first = list(islice((batch for batch in given if batch.num_rows), 1))
         self._schema = _repeating(schema, first[0]) if first else schema
-        self.columns, self._source = columns, source
+        self.columns, self._source, self.is_live = columns, source, True
         self._memory = [_typed(batch, self._schema) for batch in first]
         self._rest = (_typed(batch, self._schema) for batch in given)
         self._file: ArrowFile | None = None
 
-    @property
-    def is_live(self) -> bool:
-        """Whether batches are still to come."""
-        return self._source is not None
-
     def close(self) -> None:
         """End the run: a connection of DuckDB has one open result only."""
         getattr(self._source, "close", lambda: None)()
-        self._source = None
+        self._source, self.is_live = None, False
 
     def keep(self, name: str) -> None:
         """Take all batches: the first into memory, the others into a temporary file."""
         from pyarrow import ipc
 
-        batches, self._memory, n_bytes = chain(self._memory, self._rest), [], 0
+        batches, self._memory, left = chain(self._memory, self._rest), [], KEPT_BYTES
         with closing(self):
             for batch in batches:
-                n_bytes += batch.get_total_buffer_size()
-                if n_bytes > KEPT_BYTES:
-                    break
-                self._memory.append(batch)
-            else:
-                return
-            copy = LocalCopy(name, ".arrow")
-            # In the stream format each batch may have its own dictionaries.
-            with copy.filling(), ipc.new_stream(os.fspath(copy), self._schema) as writer:
-                for rest in chain([batch], batches):
-                    writer.write_batch(rest)
-        self._file = ArrowFile(copy)
+                left -= batch.get_total_buffer_size()
+                if left >= 0:
+                    self._memory.append(batch)
+                    continue
+                copy = LocalCopy(name, ".arrow")
+                # In the stream format each batch may have its own dictionaries.
+                with copy.filling() as path, ipc.new_stream(path, self._schema) as writer:
+                    for rest in chain([batch], batches):
+                        writer.write_batch(rest)
+                self._file = ArrowFile(copy)
 
-    def head(self, columns: Sequence[int]) -> Batch | None:
-        """The first batch; None if there are no rows."""
-        if not self.is_live:
-            return next(self.batches(columns), None)
-        return next(self._chosen(self._memory, columns), None)
+    def head(self, columns: Columns) -> Batch | None:
+        batches = self._chosen(self._memory, columns) if self.is_live else self.batches(columns)
+        return next(batches, None)
 
-    def batches(self, columns: Sequence[int]) -> Iterator[Batch]:
+    def batches(self, columns: Columns) -> Iterator[Batch]:
         """All batches in the order in which they came."""
         with closing(self):
             yield from self._chosen(chain(self._memory, self._rest), columns)
@@ -186,7 +173,7 @@ class _Run:
             for batch in self._file.batches([self.columns.index(i) for i in columns]):
                 yield batch._replace(first_row=position + batch.first_row)
 
-    def _chosen(self, batches: Iterable[Any], columns: Sequence[int]) -> Iterator[Batch]:
+    def _chosen(self, batches: Iterable[Any], columns: Columns) -> Iterator[Batch]:
         places = [self.columns.index(i) for i in columns]
         return numbered(batch.select(places) for batch in batches)
 
@@ -196,7 +183,7 @@ def _repeating(schema: Any, first: Any) -> Any:
     import pyarrow
 
     for k, field in enumerate(schema):
-        if arrow_kind(field.type).kind == "text" and not pyarrow.types.is_dictionary(field.type):
+        if is_text_type(field.type):
             found = first.column(k).dictionary_encode()
             if len(found.dictionary) <= len(found) // 2:
                 type_ = pyarrow.dictionary(pyarrow.int32(), field.type)
@@ -205,15 +192,10 @@ def _repeating(schema: Any, first: Any) -> Any:
 
 
 def _typed(batch: Any, schema: Any) -> Any:
-    """A record batch cast to the types of a schema, which may be dictionaries."""
-    import pyarrow
-
-    arrays = []
-    for column, type_ in zip(batch.columns, schema.types, strict=True):
-        if pyarrow.types.is_dictionary(type_) and not hasattr(column, "dictionary"):
-            column = column.dictionary_encode()
-        arrays.append(column if column.type == type_ else column.cast(type_))
-    return pyarrow.RecordBatch.from_arrays(arrays, schema=schema)
+    """A record batch cast to the types of a schema."""
+    pairs = zip(batch.columns, schema.types, strict=True)
+    arrays = [column if column.type == type_ else column.cast(type_) for column, type_ in pairs]
+    return type(batch).from_arrays(arrays, schema=schema)
 
 
 class _EngineQuery(_Query):
@@ -222,14 +204,9 @@ class _EngineQuery(_Query):
     _error = ("", "")  # what all errors of the engine are: a module, and the name there
     _shown = ""
 
-    @contextmanager
-    def _refuse_unreadable(self) -> Iterator[None]:
+    def _refuse_unreadable(self) -> AbstractContextManager[None]:
         module, name = self._error
-        with super()._refuse_unreadable():
-            try:
-                yield
-            except getattr(sys.modules[module], name) as error:
-                raise self._unreadable(str(error).strip().partition("\n")[0][:200]) from None
+        return refuse_damage(self._unreadable, others=(getattr(sys.modules[module], name),))
 
     def _unreadable(self, text: str) -> InputError:
         return InputError(
@@ -253,9 +230,9 @@ class _LazyFrame(_EngineQuery):
             types = self.data.collect_schema()
         self.schema = polars.DataFrame(schema=types).to_arrow().schema
 
-    def _begin(self, columns: Sequence[int]) -> Iterable[Any]:
+    def _begin(self, columns: list[int]) -> Iterable[Any]:
         # By number: "^x$" is a pattern, and polars keeps more rows ahead of columns with new names.
-        chosen = self.data.select(sys.modules["polars"].nth(list(columns)))
+        chosen = self.data.select(sys.modules["polars"].nth(columns))
         if hasattr(chosen, "collect_batches"):
             frames = chosen.collect_batches(maintain_order=True, engine="streaming")
         else:
@@ -273,42 +250,31 @@ class _DuckRelation(_EngineQuery):
         self.schema = self._reader(self.data.limit(0)).schema
 
     def _reader(self, relation: Any) -> Any:
-        if hasattr(relation, "to_arrow_reader"):
-            return relation.to_arrow_reader(BATCH_ROWS)
-        return relation.fetch_arrow_reader(BATCH_ROWS)
+        is_new = hasattr(relation, "to_arrow_reader")
+        return (relation.to_arrow_reader if is_new else relation.fetch_arrow_reader)(BATCH_ROWS)
 
-    def _begin(self, columns: Sequence[int]) -> Any:
+    def _begin(self, columns: list[int]) -> Any:
         places = ", ".join(f"#{i + 1}" for i in columns)  # names may repeat after a join
         return self._reader(self.data.project(places))
 
 
 class _Stream(_Query):
-    """Anything with an Arrow stream, read once and kept with all its columns."""
+    """Anything with an Arrow stream, or a pyarrow Scanner; read once, with all its columns."""
 
     name = "the stream"
     reads_ahead = False  # reading may wait for ever
+    _gives_all = True
 
     def _open(self) -> None:
         import pyarrow
 
-        self._reader = pyarrow.RecordBatchReader.from_stream(self.data)
+        is_stream = hasattr(self.data, "__arrow_c_stream__")
+        from_stream = pyarrow.RecordBatchReader.from_stream
+        self._reader = from_stream(self.data) if is_stream else self.data.to_reader()
         self.schema = self._reader.schema
 
-    def _run_columns(self, columns: Sequence[int]) -> Sequence[int]:
-        return range(self.n_columns)
-
-    def _begin(self, columns: Sequence[int]) -> Any:
+    def _begin(self, columns: list[int]) -> Any:
         reader, self._reader = self._reader, None
         if reader is None:
             raise InputError(f"{self.name} can be read once only, and that failed. Make it again.")
         return reader
-
-
-class _Scanner(_Stream):
-    """A pyarrow Scanner, which may be that of a stream."""
-
-    name = "the scanner"
-
-    def _open(self) -> None:
-        self._reader = self.data.to_reader()
-        self.schema = self._reader.schema

@@ -206,6 +206,8 @@ class Schema:
             What a cell gets that holds no level of its column: an error, or it is left out.
         """
         table = MemoryTable(rows, expected=self.column_names)
+        if not table.n_rows:
+            raise InputError("rows must hold at least one row; got none. Skip empty blocks.")
         places = self.places_in(table.column_names, table.n_columns, "the schema", "rows")
         (batch,) = table.batches(places)
         return encode_cells(self.columns, batch.columns, place_of(self.columns), unseen)

@@ -9,7 +9,7 @@ from typing import Protocol
 from momentmix.arguments import check_count
 from momentmix.errors import InputError, InputTypeError
 from momentmix.names import check_encodable
-from momentmix.tables.source import Source
+from momentmix.tables.source import NUMERIC, Source
 from momentmix.wording import did_you_mean
 
 
@@ -160,9 +160,9 @@ def usable_columns(
         if number in excluded:
             continue
         kinds = [table.kind(each[k]) for table, each in zip(tables, columns, strict=True)]
-        odd = next((kind for kind in kinds if not kind.is_usable), None)
+        odd = next((kind for kind in kinds if kind.kind not in (*NUMERIC, "text")), None)
         name = first.label(number).removeprefix("column ")
-        if numeric_only and not all(kind.is_numeric for kind in kinds):
+        if numeric_only and not all(kind.kind in NUMERIC for kind in kinds):
             continue
         if odd is None:
             places.append(k)

@@ -7,11 +7,12 @@ makes it. Columns go by number. A batch holds arrays of pyarrow, or NumPy arrays
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,96 +25,52 @@ _SAMPLES, _SAMPLE_BYTES = 16, 1 << 16
 _MOST_PACKED = 1000  # bytes that a byte of a file holds: lengths beyond are damaged
 _DAMAGE = (UnicodeError, SystemError, OverflowError)  # what pyarrow raises besides its own errors
 
+Columns = Sequence[int]  # by number
+
 
 class Kind(NamedTuple):
-    """What a column holds.
+    """What a column holds, and its type as the format calls it, for messages."""
 
-    Attributes
-    ----------
-    kind : {"number", "bool", "text", "mixed", "date", "other"}
-        "mixed": mostly numbers, with some text between them.
-    type : str
-        Its type as the format calls it, for messages.
-    order : {"", "declared", "ordered"}
-        Whether its type has levels of its own, and whether that orders them.
-    """
-
-    kind: str
+    kind: str  # number, bool, text, date, other, or mixed: numbers with some text between them
     type: str
-    order: str = ""
-
-    @property
-    def is_usable(self) -> bool:
-        """Whether the column can be a feature."""
-        return self.kind in ("number", "bool", "mixed", "text")
-
-    @property
-    def is_numeric(self) -> bool:
-        """Whether the column holds numbers, or true and false."""
-        return self.kind in ("number", "bool", "mixed")
+    order: str = ""  # "declared" or "ordered" where the type has levels of its own
 
 
+NUMERIC = ("number", "bool", "mixed")  # kinds of columns that can be features, beside text
 NUMBER = Kind("number", "number")
 NO_CELL = Kind("number", "empty")  # no cell was seen that is not missing
 
 
 class Batch(NamedTuple):
-    """Consecutive rows.
+    """Consecutive rows: an array of each column that was asked for, in that order.
 
-    Attributes
-    ----------
-    first_row : int
-        Number of the first of them in the table.
-    n_rows : int
-    columns : list
-        An array of each column that was asked for, in that order: of pyarrow (numbers, true and
-        false, text, dictionaries of text, dates), with nulls; or of NumPy (real numbers), with NaN.
-        Of a table in memory, `Cells`; dates as datetime64 or objects.
+    Arrays are of pyarrow (numbers, true and false, text, dictionaries of text, dates), with nulls;
+    or of NumPy (real numbers), with NaN.
+    Of a table in memory, `Cells`; dates as datetime64 or objects.
     """
 
-    first_row: int
+    first_row: int  # its number in the table
     n_rows: int
     columns: list[Any]
 
 
 class Source(ABC):
-    """One table.
+    """One table."""
 
-    Attributes
-    ----------
-    name : str
-        For messages.
-    column_names : tuple of str or None
-    n_columns : int
-    n_rows : int or None
-        None if it is not known before all rows have been read.
-    reads_ahead : bool
-        Whether another thread should read it while the rows before are worked on: not where it is
-        in memory, nor where reading may wait for ever.
-    is_text : bool
-        Whether it is lines of text, whose contents are known when all of it has been read.
-    nulls : tuple of str
-        Texts that stand for a missing cell in text as it is written; of CSV only.
-    header_note : str or None
-        A note where it is a guess whether a first line of numbers holds names of columns.
-    first_line : tuple of str
-        Cells of the first line of CSV or Excel, names or not.
-    """
-
-    name: str
+    name: str  # for messages
     column_names: tuple[str, ...] | None
     n_columns: int
-    n_rows: int | None = None
+    n_rows: int | None = None  # None: not known before all rows have been read
+    # Whether another thread should read while the rows before are worked on: not where they are in
+    # memory, nor where reading may wait for ever.
     reads_ahead: bool = False
-    is_text: bool = False
-    nulls: tuple[str, ...] = ()
-    header_note: str | None = None
-    first_line: tuple[str, ...] = ()
+    is_text: bool = False  # lines of text, whose contents are known when all have been read
+    nulls: tuple[str, ...] = ()  # of CSV: texts that stand for a missing cell
+    header_note: str | None = None  # where it is a guess whether a first line of numbers is names
+    first_line: tuple[str, ...] = ()  # cells of that of CSV or Excel, names or not
 
     @abstractmethod
-    def batches(
-        self, columns: Sequence[int], start: int = 0, as_text: Sequence[int] = ()
-    ) -> Iterator[Batch]:
+    def batches(self, columns: Columns, start: int = 0, as_text: Columns = ()) -> Iterator[Batch]:
         """Batches of the given columns from row `start` on; earlier rows may come too.
 
         Text of CSV is given as it is written, with its spaces, and `nulls` are not made null: that
@@ -143,12 +100,12 @@ class Source(ABC):
         """The size of the integer that is written in a field of CSV; None where it is none."""
         return None
 
-    def head(self, columns: Sequence[int], as_text: Sequence[int] = ()) -> Batch | None:
+    def head(self, columns: Columns, as_text: Columns = ()) -> Batch | None:
         """The first batch; None if there are no rows."""
         batches = self.batches(columns, as_text=as_text)
         return next((batch for batch in batches if batch.n_rows), None)
 
-    def plan(self, columns: Sequence[int], once: bool) -> None:
+    def plan(self, columns: Columns, once: bool) -> None:
         """Prepare for reading these columns: in one pass only after the head, where `once`.
 
         A query then runs once for all of them, and leaves no copy on disk where one pass is all.
@@ -176,19 +133,12 @@ class Source(ABC):
 
 
 class FileSource(Source):
-    """A file on disk.
-
-    Parameters
-    ----------
-    path : str or path-like
-        ``str(path)`` is the name in messages. A temporary copy lives as long as the source.
-    """
+    """A file on disk; ``str(path)`` is its name in messages. A `LocalCopy` lives as long as it."""
 
     reads_ahead = True
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
-        self.name, self.given_path = str(path), path
+        self.path, self.name, self.given_path = Path(path), str(path), path
         self._mark: str | None = None
         self._text: str | None = None  # a digest of text that has been read
         self._opened = self.stamp()
@@ -236,25 +186,14 @@ class FileSource(Source):
 
 
 class Held(Source):
-    """Columns of another source, whose batches are in memory.
+    """Columns of another source, whose batches are in memory."""
 
-    Parameters
-    ----------
-    source : Source
-    columns : sequence of int
-        Those that will be read.
-    as_text : sequence of int
-        As for `Source.batches`.
-    """
-
-    def __init__(self, source: Source, columns: Sequence[int], as_text: Sequence[int]) -> None:
+    def __init__(self, source: Source, columns: Columns, as_text: Columns) -> None:
         self.source, self._columns, self._as_text = source, list(columns), as_text
-        self.name, self.column_names = source.name, source.column_names
-        self.n_columns, self.n_rows = source.n_columns, source.n_rows
-        self.is_text, self.nulls = source.is_text, source.nulls
         self._batches: list[Batch] = []
-        for method in ("kind", "where", "large_integer", "mark", "contents", "stamp"):
-            setattr(self, method, getattr(source, method))
+        same = ("name", "column_names", "n_columns", "n_rows", "is_text", "nulls")
+        for name in (*same, "kind", "where", "large_integer", "contents", "stamp"):
+            setattr(self, name, getattr(source, name))
 
     def read(self, n_bytes: float) -> int:
         """Read all batches, unless they take more than so many bytes; how many they took."""
@@ -267,9 +206,7 @@ class Held(Source):
         self.source.check_unchanged()
         return size
 
-    def batches(
-        self, columns: Sequence[int], start: int = 0, as_text: Sequence[int] = ()
-    ) -> Iterator[Batch]:
+    def batches(self, columns: Columns, start: int = 0, as_text: Columns = ()) -> Iterator[Batch]:
         """The batches, with some of the columns."""
         places = [self._columns.index(i) for i in columns]
         for batch in self._batches:
@@ -284,13 +221,11 @@ class Held(Source):
 
 
 class ArrowSource(Source):
-    """What has a schema of Arrow: files, queries, streams of batches.
-
-    A class for one of them sets `schema`, perhaps in `_open`, and calls `_read_schema`.
-    """
+    """What has a schema of Arrow: files, queries, streams of batches."""
 
     schema: Any
 
+    @abstractmethod
     def _open(self) -> None:
         """Set the schema, and the number of rows where the format has it."""
 
@@ -306,11 +241,8 @@ class ArrowSource(Source):
         """What a column holds, from its type."""
         return arrow_kind(self.schema.field(column).type)
 
-    @contextmanager
-    def _refuse_unreadable(self) -> Iterator[None]:
-        """Turn what pyarrow says of bytes that it cannot read into an `InputError`."""
-        with refuse_damage(self._unreadable):
-            yield
+    def _refuse_unreadable(self) -> AbstractContextManager[None]:
+        return refuse_damage(self._unreadable)
 
     def _unreadable(self, text: str) -> InputError:
         """The error for what pyarrow cannot read, with the reason that it gives."""
@@ -329,10 +261,8 @@ class ArrowFileSource(ArrowSource, FileSource):
         kind = super().kind(column)
         return kind._replace(kind="other") if kind.type.startswith("decimal") else kind
 
-    @contextmanager
-    def _refuse_unreadable(self) -> Iterator[None]:
-        with refuse_damage(self._unreadable, lambda: self.path.stat().st_size):
-            yield
+    def _refuse_unreadable(self) -> AbstractContextManager[None]:
+        return refuse_damage(self._unreadable, lambda: self.path.stat().st_size)
 
     def _unreadable(self, text: str) -> InputError:
         size = self.path.stat().st_size
@@ -348,27 +278,24 @@ def arrow_kind(type_: Any) -> Kind:
     """What an Arrow type holds."""
     from pyarrow import types
 
-    order, value = "", type_
-    if types.is_dictionary(type_):
-        order, value = "ordered" if type_.ordered else "declared", type_.value_type
-    if is_text_type(value):
-        return Kind("text", str(type_), order)
-    if types.is_dictionary(type_):
-        return Kind("other", str(type_), order)
-    if types.is_boolean(type_):
-        return Kind("bool", str(type_))
-    if types.is_integer(type_) or types.is_floating(type_) or types.is_decimal(type_):
-        return Kind("number", str(type_))
-    return Kind("date" if types.is_temporal(type_) else "other", str(type_))
+    is_coded = types.is_dictionary(type_)
+    kind = "date" if types.is_temporal(type_) else "other"
+    if is_text_type(type_.value_type if is_coded else type_):
+        kind = "text"
+    elif types.is_boolean(type_):
+        kind = "bool"
+    elif types.is_integer(type_) or types.is_floating(type_) or types.is_decimal(type_):
+        kind = "number"
+    order = "ordered" if is_coded and type_.ordered else "declared"
+    return Kind(kind, str(type_), order if is_coded else "")
 
 
 def is_text_type(type_: Any) -> bool:
     """Whether an Arrow type is text."""
     from pyarrow import types
 
-    # String views came with pyarrow 16, which not every type checker knows.
-    is_view = getattr(types, "is_string_view", lambda _: False)
-    return bool(types.is_string(type_) or types.is_large_string(type_) or is_view(type_))
+    is_text = types.is_string, types.is_large_string, types.is_string_view
+    return any(test(type_) for test in is_text)
 
 
 def checked(data: Any) -> Any:
@@ -383,16 +310,13 @@ def checked(data: Any) -> Any:
 
 @contextmanager
 def refuse_damage(
-    refusal: Callable[[str], Exception], size: Callable[[], int] | None = None
+    refusal: Callable[[str], Exception],
+    size: Callable[[], float] = lambda: math.inf,
+    others: tuple[type[Exception], ...] = (),
 ) -> Iterator[None]:
-    """Turn what pyarrow raises at bytes that it cannot read into another error.
+    """Turn what pyarrow raises at bytes that it cannot read, and other errors, into a `refusal`.
 
-    Parameters
-    ----------
-    refusal : callable
-        Reason that pyarrow gives, in a line → the error.
-    size : callable, optional
-        Gives the number of bytes of the file.
+    That is made from the reason in a line. Memory that a file of this `size` needs is no damage.
     """
     import pyarrow
 
@@ -400,16 +324,12 @@ def refuse_damage(
         yield
     except InputError:
         raise
-    except (pyarrow.ArrowException, OSError, *_DAMAGE) as error:
+    except (pyarrow.ArrowException, OSError, *_DAMAGE, *others) as error:
         if getattr(error, "errno", None) is not None:
             raise  # of the system, not of the bytes
-        if isinstance(error, MemoryError) and not (size and _asks_too_much(error, size())):
-            raise
+        if isinstance(error, MemoryError):
+            asked = re.search(r"size (\d+) failed", str(error))
+            if asked is None or int(asked[1]) <= _MOST_PACKED * size():
+                raise
         text = str(error).strip().partition("\n")[0].partition(" Detail: ")[0]
         raise refusal(printable(text)[:200]) from None
-
-
-def _asks_too_much(error: MemoryError, size: int) -> bool:
-    """Whether pyarrow needed more memory than a file of so many bytes can hold."""
-    asked = re.search(r"size (\d+) failed", str(error))
-    return asked is not None and int(asked[1]) > _MOST_PACKED * size

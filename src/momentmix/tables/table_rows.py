@@ -228,6 +228,16 @@ class TableRows(Rows):
             return f"{source.where(row)}, {column_label(number, source.column_names)}"
         return f"{source.name}, {source.where(row)}, {source.label(number)}"
 
+    def without_rows(self) -> InputError:
+        """The error where there are none."""
+        what = cure = ""
+        if self._drops or self.missing == "drop":
+            what = " that has no missing cell"
+            cure = " Leave out columns, or pass missing='model' (--missing model)."
+        return InputError(
+            f"rows must hold at least one row{what}; {self.sources[0].name} has none.{cure}"
+        )
+
     def check_numeric(self) -> TableRows:
         """The rows themselves; an error where a column is text that nothing is known of."""
         texts = [j for j, kind in enumerate(self.kinds) if kind.kind == "text"]

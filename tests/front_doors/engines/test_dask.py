@@ -354,7 +354,7 @@ BAD = [
     (lambda: da.zeros((4, 4))[:, da.zeros(4) == 0], "number of columns must be known"),
     (lambda: da.from_array(ROWS * 1j), "must be real numbers; .* is complex"),
     (lambda: da.from_array(with_value(np.nan), chunks=(10, 2)),
-     "partition 2, row 3, column 1, is missing. Pass missing='drop'"),
+     "partition 2, row 3, column 1, is missing or NaN. Pass missing='drop'"),
     (lambda: dd.from_pandas(pd.DataFrame(with_value(-np.inf), columns=list("abcd")), 5),
      "partition 2, row 3, column 'b' is -inf"),
     (lambda: da.from_array(with_value(1e305), chunks=(10, 4)),

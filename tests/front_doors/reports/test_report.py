@@ -275,7 +275,7 @@ def test_a_bare_mixture_an_estimator_and_a_summary(truth, rows, tmp_path):
             mm.report(unfitted, path)
     with pytest.raises(InputTypeError, match=r"needs the path of a model.*got ndarray"):
         mm.report(rows, path)
-    with pytest.raises(InputError, match="the model has 4 features, the data 3"):
+    with pytest.raises(InputError, match="the 4 columns of the model; got 3"):
         mm.report(truth, path, rows[:, :3])
     other = mm.MomentSummary(4, 3, list("abcd")).update(rows)
     with pytest.raises(InputError, match=r"features are 'height'.*the data's 'a', 'b'"):
@@ -523,5 +523,5 @@ def test_report_command(momentmix, rows, tmp_path, monkeypatch):
     assert momentmix("report", "none.json", "-o", "x.html").code == 66
     done = momentmix("report", "m.json", "--data", "rows.csv", "--columns", "a", "-o", "x.html")
     assert done.code == 65
-    assert "the model has 3 features" in done.err
+    assert "'b', 'c' are missing" in done.err
     assert not (tmp_path / "x.html").exists()

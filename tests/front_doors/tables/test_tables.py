@@ -372,7 +372,7 @@ def test_a_category_of_thousands_of_levels(tmp_path, kind):
     frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path, index=False)
     with pytest.raises(InputError, match=r"'t' has more than 1000 different texts.*--exclude"):
         mm.fit(path, 2, families={"t": "categorical"})
-    with pytest.raises(InputError, match=r"'t'\) has 1500 levels; .* may have 1000"):
+    with pytest.raises(InputError, match=r"'t' has more than 1000 different texts"):
         mm.fit(frame, 2, families={"t": "categorical"})
 
 
@@ -383,7 +383,7 @@ def test_a_table_without_usable_columns(tmp_path):
     pa.parquet.write_table(pa.table({"day": days}), tmp_path / "d.parquet")
     with pytest.raises(InputError, match="no usable column: column 'day' left out: dates"):
         mm.fit(tmp_path / "d.parquet", 2)
-    with pytest.raises(InputError, match="no column of numbers"):
+    with pytest.raises(InputError, match="no usable column"):
         mm.fit(pd.DataFrame({"g": ["a", "b"] * 9}), 2, numeric_only=True)
 
 
@@ -484,7 +484,7 @@ def test_a_level_that_is_new_in_a_file(tmp_path, momentmix):
         frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path, index=False)
         done = momentmix("score", tmp_path / "m.json", path)
         assert done.code == 65
-        assert f"{place}, column 'g': 'c' is no level of the column, which has 'a', 'b'" in done.err
+        assert f"{place}, column 'g' must hold its levels, 'a', 'b'; it is 'c'" in done.err
         assert "leave such cells out with --unseen missing" in done.err
         done = momentmix("score", tmp_path / "m.json", path, "--unseen", "missing", "--json")
         assert done.code == 0, done.err

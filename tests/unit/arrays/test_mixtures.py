@@ -5,8 +5,8 @@ import pytest
 
 from momentmix import DiagonalMixture, Mixture, MomentGaussianMixture, fit, summarize
 from momentmix.errors import InputError, InputTypeError
-from momentmix.fitting.em.em import em_pass
 from momentmix.fitting.data import moments_of, rows_of
+from momentmix.fitting.em.em import em_pass
 from momentmix.mixture import density
 from momentmix.mixture.parameters import Parameters
 from momentmix.tables.rows import ArrayRows, DeviceRows

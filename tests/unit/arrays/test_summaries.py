@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from momentmix import MomentSummary, open_rows, summarize
+from momentmix import arrays as array_backend
 from momentmix.errors import InputError, InputTypeError, MissingDependencyError, PrecisionWarning
-from momentmix.rows import arrays as array_backend
 from momentmix.summary.kernels.array_sums import ArrayExecutor
 from momentmix.summary.shard import device_shard
 

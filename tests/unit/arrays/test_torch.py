@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from momentmix import DiagonalMixture, summarize
-from momentmix.errors import InputError
 from momentmix.arrays import namespace
+from momentmix.errors import InputError
 from momentmix.summary.kernels.array_sums import ArrayExecutor
 from momentmix.summary.kernels.host_feed import feed
 from momentmix.summary.kernels.triton_sums import Settings, TritonExecutor

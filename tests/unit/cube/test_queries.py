@@ -66,7 +66,7 @@ def test_a_connection_is_free_after_groups_and_after_an_error():
     relation = connection.sql(
         "select case when i < 150_000 then i / 3 end as x, i % 7 as k from range(160_000) t(i)"
     )
-    with pytest.raises(InputError, match="the query, row 150000, column 'x', is missing"):
+    with pytest.raises(InputError, match="the query, row 150000, column 'x' is missing"):
         mm.summarize_by(relation, "k", 1)
     assert connection.sql("select 42").fetchall() == [(42,)]
     assert mm.summarize_by(relation, "k", 1, missing="drop").n_rows == 150_000

@@ -86,10 +86,10 @@ def test_cells_that_need_a_look():
     found, expected = both(columns, cells, unseen="missing")
     same(found, expected)
     assert found.left_out[3, 1]
-    with pytest.raises(encoding.InputError, match=r"must hold its levels.*row 3 is 17"):
+    with pytest.raises(encoding.InputError, match=r"row 3, column 1 must hold its .*; it is 17"):
         encoded(columns, cells)
     codes[3] = 0.5
-    with pytest.raises(encoding.InputError, match=r"row 3 is 0\.5"):
+    with pytest.raises(encoding.InputError, match=r"row 3, column 1 must .* it is 0\.5"):
         encoded(columns, cells)
     cells[1] = table[1]
     gaps[7] = np.inf

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import momentmix as mm
 from momentmix.errors import InputError, InputTypeError, PrecisionWarning
-from momentmix.schema.building import encode_table, short_mean
-from momentmix.tables.column import Column
+from momentmix.tables.column import Column, short_mean
+from momentmix.tables.learning import learn, open_data, schema_from
+from momentmix.tables.opening import Reading
 from momentmix.tables.schema import Schema
-from momentmix.schema.sources import schema_from
 
 COLUMNS = {
     "age": [31.0, None, 40.0, 33.0],
@@ -56,9 +57,15 @@ TABLES = {
 }
 
 
+def encoded(data, families=None, missing="error"):
+    """The schema of a table, its features, and which rows were kept."""
+    rows = learn(open_data(data, Reading(), missing), families, missing)
+    return rows.learned, *rows.read_within(np.inf)
+
+
 @pytest.mark.parametrize("kind", TABLES)
 def test_named_tables(kind):
-    schema, features, kept, *_ = encode_table(TABLES[kind], FAMILIES, "model")
+    schema, features, kept = encoded(TABLES[kind], FAMILIES, "model")
     assert schema.columns == (
         Column("age", has_missing=True, center=34.0),
         Column("plan", "categorical", ("basic", "gold", "silver"), has_missing=True),
@@ -86,7 +93,7 @@ def test_columns_are_matched_by_name(kind):
 
 @pytest.mark.parametrize("rows", [ROWS, np.array(ROWS, dtype=object), tuple(map(tuple, ROWS))])
 def test_rows_without_names(rows):
-    schema, features, _, *_ = encode_table(rows, BY_NUMBER, "model")
+    schema, features, _ = encoded(rows, BY_NUMBER, "model")
     assert schema.column_names is None
     assert features.tolist() == EXPECTED.tolist()
     named = schema_from(COLUMNS, FAMILIES, "model")
@@ -96,17 +103,17 @@ def test_rows_without_names(rows):
 def test_without_a_data_frame_library(monkeypatch):
     for name in ("pandas", "pyarrow", "polars"):
         monkeypatch.delitem(sys.modules, name)
-    assert encode_table(ROWS, BY_NUMBER, "model").features.tolist() == EXPECTED.tolist()
+    assert encoded(ROWS, BY_NUMBER, "model")[1].tolist() == EXPECTED.tolist()
     words = np.array([["b"], ["a"], ["b"]])
-    assert encode_table(words, {0: "categorical"}).features.ravel().tolist() == [1.0, 0.0, 1.0]
+    assert encoded(words, {0: "categorical"})[1].ravel().tolist() == [1.0, 0.0, 1.0]
 
 
 @pytest.mark.parametrize("missing", [np.nan, None, pd.NA, pd.NaT, np.datetime64("NaT", "D")])
 def test_what_counts_as_missing(missing):
     table = {"x": np.array([1.0, missing, 3.0], dtype=object)}
-    assert encode_table(table, None, "model").features[:, 1].tolist() == [1.0, 0.0, 1.0]
+    assert encoded(table, None, "model")[1][:, 1].tolist() == [1.0, 0.0, 1.0]
     words = {"x": np.array(["a", missing, "b"], dtype=object)}
-    assert encode_table(words, {"x": "categorical"}, "model").features.tolist() == [
+    assert encoded(words, {"x": "categorical"}, "model")[1].tolist() == [
         [0.0, 1.0],
         [0.0, 0.0],
         [1.0, 1.0],
@@ -115,7 +122,7 @@ def test_what_counts_as_missing(missing):
 
 def test_masked_cells_are_missing():
     rows = np.ma.masked_array([[1, 2], [3, 4], [5, 6]], [[0, 0], [1, 0], [0, 0]])
-    assert encode_table(rows, None, "model").features[:, 1].tolist() == [1.0, 0.0, 1.0]
+    assert encoded(rows, None, "model")[1][:, 1].tolist() == [1.0, 0.0, 1.0]
 
 
 def test_levels():
@@ -140,21 +147,24 @@ def test_levels():
 
 def test_numbers_of_any_kind():
     column = [Decimal("1.5"), 2, np.float32(0.25)]
-    assert encode_table({"x": column}).features.ravel().tolist() == [1.5, 2.0, 0.25]
+    assert encoded({"x": column})[1].ravel().tolist() == [1.5, 2.0, 0.25]
     category = pd.Series([1.5, 2.5, None]).astype("category")
-    assert encode_table({"x": category}, None, "drop").features.ravel().tolist() == [1.5, 2.5]
+    for families in (None, {"x": "gaussian"}):
+        assert encoded({"x": category}, families, "drop")[1].ravel().tolist() == [1.5, 2.5]
     with pytest.warns(PrecisionWarning, match="beyond 2"):
-        encode_table(np.array([[2**60]]))
+        encoded(np.array([[2**60]]))
 
 
 def test_drop_leaves_rows_out():
-    schema, features, kept, *_ = encode_table(COLUMNS, FAMILIES, "drop")
+    schema, features, kept = encoded(COLUMNS, FAMILIES, "drop")
     assert kept.tolist() == [True, False, False, True]
     assert not any(column.has_missing for column in schema.columns)
     assert features[:, -1].tolist() == [1.5, 1.0]
-    assert encode_table(COLUMNS, FAMILIES, "drop").n_dropped == 2
-    with pytest.raises(InputError, match="leaves none"):
-        encode_table([[1.0, np.nan], [np.nan, 2.0]], None, "drop")
+    gaps = [[1.0, np.nan], [np.nan, 2.0]]
+    assert encoded(gaps, None, "drop")[1].shape == (0, 2)
+    for call in (mm.summarize, mm.fit):
+        with pytest.raises(InputError, match=r"row that has no missing cell; .* has none\. Leave"):
+            call(gaps, missing="drop")
 
 
 def test_for_prediction_cells_may_be_missing():
@@ -166,9 +176,7 @@ def test_for_prediction_cells_may_be_missing():
     assert left_out.tolist() == [[False, False], [False, True]]  # age has a feature for that
     assert features[:, 1:].tolist() == [[0.0, 1.0], [1.0, 0.0]]
     assert schema.encode_for_prediction({"age": [1.0], "plan": ["a"]}).left_out is None
-    with pytest.raises(
-        InputError, match=r"row 1, column 1 \('plan'\), is missing.*missing='model'"
-    ):
+    with pytest.raises(InputError, match=r"row 1, column 1 \('plan'\) is missing.*missing='model'"):
         schema.encode(new)
 
 
@@ -192,20 +200,21 @@ def test_for_prediction_cells_may_be_missing():
         ([0, np.inf], "poisson", r"row 1, column 0 \('x'\), is inf"),
         ([0.0, np.inf], "gaussian", r"must be finite; row 1, column 0 \('x'\) is inf"),
         ([0.0, 1e305], "gaussian", r"below 2\^1000"),
-        ([0.0, None], "gaussian", r"row 1, column 0 \('x'\), is missing.*missing='drop'"),
-        ([None, None], "gaussian", "no cell that is not missing"),
+        ([0.0, None], "gaussian", r"row 1, column 0 \('x'\) is missing.*missing='drop'"),
+        ([None, None], "gaussian", r"row 0, column 0 \('x'\) is missing"),
+        ([None, None], "categorical", "no cell that is not missing"),
         ([1.0, 2.0], "gamma", "families must be 'gaussian'.*'gamma'"),
         (["a", "b"], ["a", "a"], "different levels, at least two"),
         (["a", "b"], ["a"], "different levels, at least two"),
-        (["a", "b"], ["a", "c"], r"its levels, 'a', 'c'; row 1 is 'b'.*families"),
-        ([1, 2], ["a", "c"], r"its levels, 'a', 'c'; row 0 is 1"),
-        (["a", "b"], [1, 2], r"its levels, 1, 2; row 0 is 'a'"),
-        ([str(i) for i in range(2000)], "categorical", "2000 levels"),
+        (["a", "b"], ["a", "c"], r"row 1, .*its levels, 'a', 'c'; it is 'b'.*families"),
+        ([1, 2], ["a", "c"], r"row 0, .*its levels, 'a', 'c'; it is 1"),
+        (["a", "b"], [1, 2], r"row 0, .*its levels, 1, 2; it is 'a'"),
+        ([str(i) for i in range(2000)], "categorical", "column 'x' has more than 1000"),
     ],
 )
 def test_bad_columns(column, family, problem):
     with pytest.raises(InputError, match=problem):
-        encode_table({"x": column}, {"x": family})
+        encoded({"x": column}, {"x": family})
 
 
 @pytest.mark.parametrize(
@@ -218,41 +227,41 @@ def test_bad_columns(column, family, problem):
 )
 def test_columns_that_are_no_numbers(column, problem):
     with pytest.raises(InputTypeError, match=problem):
-        encode_table({"x": column})
+        encoded({"x": column})
 
 
 def test_numbers_that_are_asked_for_are_no_text_or_dates():
-    problem = r"must hold numbers; row 0, column 0 \('x'\), holds 'a'.*'x': 'categorical'"
+    problem = r"must hold numbers; row 0, column 0 \('x'\) holds 'a'.*'x': 'categorical'"
     with pytest.raises(InputTypeError, match=problem):
-        encode_table({"x": ["a", "b"]}, {"x": "gaussian"})
+        encoded({"x": ["a", "b"]}, {"x": "gaussian"})
     dates = np.array(["2020-01-01"], dtype="M8[D]")
     with pytest.raises(InputTypeError, match="Convert times"):
-        encode_table({"x": dates}, {"x": "gaussian"})
-    with pytest.raises(InputError, match=r"no usable column \(column 0 \('x'\): dates\)"):
-        encode_table({"x": dates})
+        schema_from({"x": dates}, columns=["x"])
+    with pytest.raises(InputError, match=r"no usable column: column 'x' left out: dates"):
+        encoded({"x": dates})
 
 
 def test_bad_families():
     rows = {"a": [1.0, 2.0], "b": [0.0, 1.0]}
     with pytest.raises(InputError, match=r"names no column: 'c'; there are 'a', 'b'"):
-        encode_table(rows, {"c": "poisson"})
+        encoded(rows, {"c": "poisson"})
     with pytest.raises(
         InputError, match=r"names no column: 2; give a name, or a number from 0 to 1"
     ):
-        encode_table(rows, {2: "poisson"})
+        encoded(rows, {2: "poisson"})
     with pytest.raises(InputError, match=r"column 1 \('b'\) is there by name and by number"):
-        encode_table(rows, {"b": "poisson", 1: "poisson"})
+        encoded(rows, {"b": "poisson", 1: "poisson"})
     with pytest.raises(InputTypeError, match="families must be a dict"):
-        encode_table(rows, ["poisson"])
+        encoded(rows, ["poisson"])
     with pytest.raises(InputTypeError, match="families must be 'gaussian'"):
-        encode_table(rows, {"b": 3})
+        encoded(rows, {"b": 3})
     with pytest.raises(InputError, match="missing must be 'error', 'drop' or 'model'"):
-        encode_table(rows, None, "impute")
+        encoded(rows, None, "impute")
 
 
 def test_bad_tables():
     schema = schema_from({"a": [1.0, 2.0], "b": [0, 1]}, {"b": "poisson"})
-    with pytest.raises(InputError, match="must have 2 columns; got 3"):
+    with pytest.raises(InputError, match="must have the 2 columns of the schema; got 3"):
         schema.encode(np.zeros((4, 3)))
     with pytest.raises(InputError, match="'b' is missing and 'c' is not among them"):
         schema.encode({"a": [1.0], "c": [0]})
@@ -263,7 +272,7 @@ def test_bad_tables():
     with pytest.raises(InputError, match="at least one column"):
         schema.encode({})
     with pytest.raises(InputError, match="rectangular"):
-        encode_table([[1.0, "a"], [2.0]])
+        encoded([[1.0, "a"], [2.0]])
 
 
 # -- laws -------------------------------------------------------------------------------------
@@ -294,7 +303,7 @@ def tables(draw):
 @given(tables())
 def test_decoding_undoes_encoding(drawn):
     columns, families = drawn
-    schema, features, _, *_ = encode_table(columns, families, "model")
+    schema, features, _ = encoded(columns, families, "model")
     decoded = schema.decode(features)
     assert list(decoded) == list(columns)
     for (name, back), column in zip(decoded.items(), schema.columns, strict=True):
@@ -311,16 +320,16 @@ def test_decoding_undoes_encoding(drawn):
 
 
 def test_decoding_without_names():
-    schema, features, _, *_ = encode_table(ROWS, BY_NUMBER, "model")
+    schema, features, _ = encoded(ROWS, BY_NUMBER, "model")
     decoded = schema.decode(features)
     assert decoded[0].tolist() == ROWS[0]
     assert decoded[2, 1] is None
-    numbers = encode_table([[1.0, 0], [np.nan, 1]], {1: "bernoulli"}, "model")
-    back = numbers.schema.decode(numbers.features)
+    schema, features, _ = encoded([[1.0, 0], [np.nan, 1]], {1: "bernoulli"}, "model")
+    back = schema.decode(features)
     assert back.dtype == np.float64
     assert np.isnan(back[1, 0])
     with pytest.raises(InputError, match=r"shape \(n_rows, 3\)"):
-        numbers.schema.decode(np.zeros((2, 2)))
+        schema.decode(np.zeros((2, 2)))
 
 
 @settings(max_examples=100, deadline=None)
@@ -343,7 +352,7 @@ def test_large_tables_are_encoded_in_blocks():
     rows = rng.standard_normal((10_001, 3)) + 7
     rows[rng.random(rows.shape) < 0.3] = np.nan
     rows[:, 1] = 1.0
-    schema, features, _, *_ = encode_table(rows, None, "model")
+    schema, features, _ = encoded(rows, None, "model")
     assert [column.has_missing for column in schema.columns] == [True, False, True]
     for j, first in ((0, 0), (2, 3)):
         seen = ~np.isnan(rows[:, j])

@@ -12,9 +12,9 @@ import pytest
 
 from momentmix import MomentSummary, open_rows
 from momentmix.errors import InputError
+from momentmix.summary.parts import Progress, summarize_parts
 from momentmix.tables import opening
 from momentmix.tables.memory import MemoryTable
-from momentmix.summary.parts import Progress, summarize_parts
 
 KINDS = ["npy", "fortran.npy", "parquet", "feather", "arrow", "csv", "csv.gz"]
 
@@ -118,7 +118,9 @@ def test_equal_files_are_compared_in_the_first_pass_only(tmp_path, rows, monkeyp
     source, hashed = open_rows(paths), []
     digest = "momentmix.tables.table_rows.RowDigest.update"
     monkeypatch.setattr(digest, lambda self, block: hashed.append(len(block)))
-    monkeypatch.setattr("momentmix.tables.table_rows.RowDigest.hexdigest", lambda self: str(len(hashed)))
+    monkeypatch.setattr(
+        "momentmix.tables.table_rows.RowDigest.hexdigest", lambda self: str(len(hashed))
+    )
     for _ in range(3):
         assert sum(len(block) for block in source.blocks()) == 200_000
     assert sum(hashed) == 200_000

@@ -8,10 +8,8 @@ import pytest
 import momentmix as mm
 from momentmix.errors import InputError
 from momentmix.fitting.data import summary_of
+from momentmix.tables.learning import learn
 from momentmix.tables.rows import ArrayRows
-from momentmix.schema.building import encode_table
-from momentmix.schema.rows import EncodedArray, EncodedRows
-from momentmix.schema.sources import encode_rows
 
 FAMILIES = {"visits": "poisson", "plan": "categorical"}
 NAMES = ("age", "visits", "plan", "x")
@@ -51,14 +49,13 @@ def written(rows, folder, kind):
 def test_files_with_missing_cells(rows, tmp_path, kind):
     families = {1: "poisson", 2: "categorical"} if kind == "npy" else FAMILIES
     source = mm.open_rows(written(rows, tmp_path, kind), block_rows=512)
-    encoded = encode_rows(source, families, "model").encoded
-    expected = encode_table(rows, {1: "poisson", 2: "categorical"}, "model")
+    encoded = learn(source, families, "model")
+    expected = learn(mm.open_rows(rows), {1: "poisson", 2: "categorical"}, "model")
     assert [c.has_missing for c in encoded.schema.columns] == [True, True, True, False]
     assert encoded.schema.columns[2].levels == (1, 2, 3)
-    center = expected.schema.columns[0].center
-    assert encoded.schema.with_column(0, center=center).feature_names == encoded.feature_names
+    assert encoded.schema.feature_names == encoded.feature_names
     features = np.concatenate(list(encoded.blocks()))
-    assert (features[:, 1:] == expected.features[:, 1:]).all()
+    assert (features[:, 1:] == expected.read_all()[:, 1:]).all()
     assert encoded.n_rows == len(features) == 3000
     summary = mm.summarize(source, 2, families=families, missing="model")
     assert summary.schema == encoded.schema
@@ -67,10 +64,10 @@ def test_files_with_missing_cells(rows, tmp_path, kind):
 
 def test_dropping_rows_of_a_file(rows, tmp_path):
     source = mm.open_rows(written(rows, tmp_path, "csv"))
-    dropped = encode_rows(source, FAMILIES, "drop").encoded
+    dropped = learn(source, FAMILIES, "drop")
     complete = ~np.isnan(rows).any(axis=1)
     assert dropped.n_rows == complete.sum()
-    assert dropped.rows.n_dropped == (~complete).sum()
+    assert dropped.n_dropped == (~complete).sum()
     plain = mm.summarize(source, 2, missing="drop")
     assert plain.schema is None
     assert plain.n_rows == complete.sum()
@@ -79,7 +76,7 @@ def test_dropping_rows_of_a_file(rows, tmp_path):
 
 def test_missing_cells_of_a_file_are_named(rows, tmp_path):
     source = mm.open_rows(written(rows, tmp_path, "csv"))
-    with pytest.raises(InputError, match=r"table\.csv, line \d+.*is missing or NaN"):
+    with pytest.raises(InputError, match=r"table\.csv, line \d+.*is missing"):
         mm.summarize(source, 2)
     rows[7, 0] = np.inf
     np.save(tmp_path / "wild.npy", rows)
@@ -88,7 +85,7 @@ def test_missing_cells_of_a_file_are_named(rows, tmp_path):
     with pytest.raises(InputError, match="missing must be 'error', 'drop' or 'model'"):
         mm.open_rows(rows, missing="impute")
     with pytest.raises(InputError, match="missing must be"):
-        encode_rows(source, None, "impute")
+        mm.schema_from(source, None, "impute")
     with pytest.raises(InputError, match="sample_weight needs a single array"):
         mm.summarize(source, 2, np.ones(3000))
     with pytest.raises(InputError, match="integers from 0"):
@@ -98,7 +95,7 @@ def test_missing_cells_of_a_file_are_named(rows, tmp_path):
 @pytest.mark.parametrize("kind", ["npy", "csv", "parquet"])
 def test_a_schema_that_knows_of_missing_cells_takes_them(rows, tmp_path, kind):
     """From files as from memory, and read once; other columns must have none."""
-    schema = encode_table(dict(zip(NAMES, rows.T, strict=True)), FAMILIES, "model").schema
+    schema = mm.schema_from(dict(zip(NAMES, rows.T, strict=True)), FAMILIES, "model")
     path = written(rows, tmp_path, kind)
     summary = mm.summarize(path, 2, families=schema)
     assert summary.schema == schema
@@ -106,7 +103,7 @@ def test_a_schema_that_knows_of_missing_cells_takes_them(rows, tmp_path, kind):
     rows[2000, 3] = np.nan
     path = written(rows, tmp_path, kind)
     place = {"npy": "row 2000, column 3", "csv": "line 2002, column 'x'"}.get(kind, "column 'x'")
-    with pytest.raises(InputError, match=f"{place} is missing or NaN. Pass missing='drop'"):
+    with pytest.raises(InputError, match=f"{place} is missing. Pass missing='drop'"):
         mm.summarize(path, 2, families=schema)
     rows[2000, 3], rows[1999, 0] = 0.0, np.inf
     with pytest.raises(InputError, match=r"column .* is inf"):
@@ -115,7 +112,7 @@ def test_a_schema_that_knows_of_missing_cells_takes_them(rows, tmp_path, kind):
 
 def test_a_stream_by_a_schema_is_read_once(rows, tmp_path):
     path = written(rows, tmp_path, "csv")
-    schema = encode_table(dict(zip(NAMES, rows.T, strict=True)), FAMILIES, "model").schema
+    schema = mm.schema_from(dict(zip(NAMES, rows.T, strict=True)), FAMILIES, "model")
     with path.open("rb") as stream:
         summary = mm.summarize(stream, 2, families=schema)
     assert (summary.mean == mm.summarize(path, 2, families=schema).mean).all()
@@ -123,7 +120,7 @@ def test_a_stream_by_a_schema_is_read_once(rows, tmp_path):
 
 def test_numbers_without_missing_cells_stay_as_they_are(rows):
     source = mm.open_rows(rows[:1000])
-    assert encode_rows(source, None, "error").encoded.tables == source.tables
+    assert learn(source).schema is None
     a = mm.summarize(source, 2, shard_id="a")
     assert a.to_bytes() == mm.summarize(rows[:1000], 2, shard_id="a").to_bytes()
 
@@ -131,19 +128,18 @@ def test_numbers_without_missing_cells_stay_as_they_are(rows):
 @pytest.mark.parametrize("held", [True, False])
 def test_rows_of_a_fit(rows, held):
     """They know their schema, and so does their summary; also without some of them."""
-    table = encode_table(rows, {1: "poisson", 2: "categorical"}, "model")
+    encoded = learn(mm.open_rows(rows), {1: "poisson", 2: "categorical"}, "model")
+    features, schema = encoded.read_all(), encoded.schema
     if held:
-        encoded = EncodedArray(table.features, table.schema)
-    else:
-        encoded = EncodedRows(ArrayRows(rows), table.schema)
+        encoded = ArrayRows(features, schema=schema)
     assert encoded.n_features == 8
     summary = summary_of(encoded, 2, 1, 1)
-    assert summary.schema == table.schema
-    assert summary.mean == pytest.approx(table.features.mean(axis=0), abs=1e-12)
+    assert summary.schema == schema
+    assert summary.mean == pytest.approx(features.mean(axis=0), abs=1e-12)
     places = np.array([0, 5, 2999])
     fewer = encoded.without(places)
     assert fewer.n_rows == 2997
     left = np.concatenate(list(fewer.blocks()))
-    assert (left == np.delete(table.features, places, axis=0)).all()
+    assert (left == np.delete(features, places, axis=0)).all()
     assert (fewer.take(np.array([0, 3])) == left[[0, 3]]).all()
-    assert summary_of(fewer, 2, 1, 1).schema == table.schema
+    assert summary_of(fewer, 2, 1, 1).schema == schema

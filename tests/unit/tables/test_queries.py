@@ -19,7 +19,7 @@ import pytest
 
 import momentmix as mm
 from momentmix.errors import InputError, PrecisionWarning
-from momentmix.tables import arrow_files, copies, queries
+from momentmix.tables import binary_files, copies, queries
 from momentmix.tables.opening import can_open
 from momentmix.tables.queries import query_class
 
@@ -109,7 +109,7 @@ def test_every_source_gives_the_rows_of_the_array(
     tmp_path, temporary, rows, kind, kept, monkeypatch
 ):
     monkeypatch.setattr(queries, "KEPT_BYTES", kept)
-    monkeypatch.setattr(arrow_files, "BATCH_ROWS", 64)
+    monkeypatch.setattr(binary_files, "BATCH_ROWS", 64)
     source = opened(made(tmp_path, table_of(rows), kind))
     source.plan(range(3), once=False)
     assert list(temporary.iterdir()) == []  # nothing runs before the rows are read

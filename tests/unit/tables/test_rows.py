@@ -6,8 +6,8 @@ import pytest
 
 from momentmix.errors import InputError
 from momentmix.fitting.data import rows_of
-from momentmix.tables.rows import ArrayRows, BlockRows, DeviceRows, Rows
 from momentmix.summary.summary import MomentSummary
+from momentmix.tables.rows import ArrayRows, BlockRows, DeviceRows, Rows
 
 ROWS = np.random.default_rng(0).normal(size=(5000, 3))
 

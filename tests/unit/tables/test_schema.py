@@ -8,9 +8,9 @@ from campaigns.strangers_reader import read_model, read_summary
 
 import momentmix as mm
 from momentmix.errors import InputError
+from momentmix.strict_json import format_strict, parse_strict
 from momentmix.tables.column import Column
 from momentmix.tables.schema import Schema
-from momentmix.strict_json import format_strict, parse_strict
 
 PLAN = Column("plan", "categorical", ("basic", "gold", "silver"), has_missing=True)
 AGE = Column("age", has_missing=True, center=32.0)

@@ -45,7 +45,7 @@ def bytes_of(rows, kind):
         is_json = kind.startswith("jsonl")
         text = frame.to_json(orient="records", lines=True, double_precision=15) if is_json else ""
         text = (text or frame.to_csv(index=False)).encode()
-        file.write(gzip.compress(text) if kind.endswith(".gz") else text)
+        file.write(gzip.compress(text, mtime=0) if kind.endswith(".gz") else text)
     return file.getvalue()
 
 
@@ -198,8 +198,8 @@ def test_streams_that_end_early(rows, temporary, kind):
     ("content", "message"),
     [
         (b"", "standard input is empty"),
-        (gzip.compress(b""), "standard input is empty"),
-        (gzip.compress(gzip.compress(b"1\n")), "UTF-16 or binary"),
+        (gzip.compress(b"", mtime=0), "standard input is empty"),
+        (gzip.compress(gzip.compress(b"1\n", mtime=0), mtime=0), "UTF-16 or binary"),
         (b"a,b\n1,2\n3\n", "standard input, line 3 has 1 field"),
     ],
 )

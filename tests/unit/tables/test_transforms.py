@@ -5,11 +5,9 @@ import pandas as pd
 import pytest
 
 import momentmix as mm
-from momentmix.schema.building import encode_table
 from momentmix.tables.column import Column
-from momentmix.tables.schema import joined, plain_schema
-from momentmix.tables.schema import Schema
-from momentmix.schema.sources import schema_from
+from momentmix.tables.learning import learn, schema_from
+from momentmix.tables.schema import Schema, joined, plain_schema
 from momentmix.tables.transforms import restored_columns, transformed_columns
 
 MAPS = {"log": (np.log, np.exp), "log1p": (np.log1p, np.expm1)}
@@ -19,12 +17,13 @@ MAPS = {"log": (np.log, np.exp), "log1p": (np.log1p, np.expm1)}
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.int64, np.uint8, bool])
 def test_features_are_the_transformed_values(transform, dtype):
     values = np.array([1, 2, 5, 1, 7]).astype(dtype)
-    table = encode_table({"y": values}, {"y": transform})
-    np.testing.assert_array_equal(table.features[:, 0], MAPS[transform][0](values.astype(float)))
-    assert table.schema.columns == (Column("y", transform=transform),)
-    assert table.schema.feature_names == table.schema.column_names == ("y",)
-    assert not table.schema.is_plain
-    back = table.schema.decode(table.features)["y"]
+    schema = schema_from({"y": values}, {"y": transform})
+    features = schema.encode({"y": values})
+    np.testing.assert_array_equal(features[:, 0], MAPS[transform][0](values.astype(float)))
+    assert schema.columns == (Column("y", transform=transform),)
+    assert schema.feature_names == schema.column_names == ("y",)
+    assert not schema.is_plain
+    back = schema.decode(features)["y"]
     np.testing.assert_allclose(back, values.astype(float), rtol=1e-15)
 
 
@@ -32,15 +31,16 @@ def test_missing_cells_have_a_center_of_the_logarithms():
     rng = np.random.default_rng(0)
     values = np.exp(rng.normal(11.0, 0.5, 500))
     values[::5] = np.nan
-    table = encode_table(values[:, None], {0: "log"}, "model")
-    (column,) = table.schema.columns
+    schema = schema_from(values[:, None], {0: "log"}, "model")
+    (column,) = schema.columns
+    features = schema.encode(values[:, None])
     assert abs(column.center - 11.0) < 1.0
     seen = ~np.isnan(values)
     wanted = np.where(seen, np.log(values) - column.center, 0.0)
-    np.testing.assert_array_equal(table.features, np.column_stack([wanted, seen]))
-    np.testing.assert_allclose(table.schema.decode(table.features)[:, 0], values, rtol=1e-14)
-    kept = encode_table(values[:, None], {0: "log"}, "drop")
-    np.testing.assert_array_equal(kept.features[:, 0], np.log(values[seen]))
+    np.testing.assert_array_equal(features, np.column_stack([wanted, seen]))
+    np.testing.assert_allclose(schema.decode(features)[:, 0], values, rtol=1e-14)
+    kept = learn(mm.open_rows(values[:, None]), {0: "log"}, "drop").read_all()
+    np.testing.assert_array_equal(kept[:, 0], np.log(values[seen]))
 
 
 def test_bits_do_not_depend_on_where_a_row_stands():
@@ -71,12 +71,13 @@ def test_bits_do_not_depend_on_where_a_row_stands():
 )
 def test_numbers_out_of_range_are_named(transform, wrong, words):
     rows = {"a": [1.0] * 4, "b": [1.0, 2.0, wrong, 0.5]}
-    for missing in ("error", "drop", "model"):
+    # Rows that hold infinity are left out with missing="drop".
+    for missing in ("error", "model", "drop")[: 2 if np.isinf(wrong) else 3]:
         with pytest.raises(mm.InputError, match=words):
-            encode_table(rows, {"b": transform}, missing)
+            mm.summarize(rows, 2, families={"b": transform}, missing=missing)
     gapped = {"a": [1.0] * 5, "b": [1.0, None, wrong, 0.5, 2.0]}
     with pytest.raises(mm.InputError, match=words):
-        encode_table(gapped, {"b": transform}, "model")
+        mm.summarize(gapped, 2, families={"b": transform}, missing="model")
 
 
 def test_what_is_no_number_or_no_transform():

@@ -233,7 +233,7 @@ def test_rows_outside_a_family(mixture, rows):
                 method({**one, name: [value]})
     with pytest.raises(InputError, match="'age' is missing"):
         mixture.log_prob({name: column for name, column in one.items() if name != "age"})
-    with pytest.raises(InputError, match="rows must have 8 columns; got 2"):
+    with pytest.raises(InputError, match="the 8 columns of the mixture; got 2"):
         mixture.log_prob([[1, 2]])
 
 
