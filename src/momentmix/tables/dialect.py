@@ -144,7 +144,8 @@ class Dialect:
             changed = {k: x for k, x in given.items() if x not in (None, getattr(self, k))}
             if decimal == mark or not changed:
                 continue
-            if replace(self, delimiter="\t", **given).number(text) is None:
+            other = replace(self, delimiter="\t", thousands=mark, decimal=decimal)
+            if other.number(text) is None:
                 continue
             reason = f"a decimal {'comma' if decimal == ',' else 'point'}"
             if mark is not None:

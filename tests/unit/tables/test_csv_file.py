@@ -321,6 +321,17 @@ def test_errors_name_the_line(folder, monkeypatch, text, message, block):
         read(opened(folder, text))
 
 
+def test_a_usual_null_that_is_not_among_na_values(folder):
+    source = opened(folder, "a\n1\n2\nNA\n", na_values=("x",), thousands=" ")
+    with pytest.raises(InputError, match=r"line 4, column 'a': 'NA' is not a number\. Repair"):
+        read(source)
+
+
+def test_rows_in_quotes_may_have_lines_within(folder):
+    """The first line is not the only one in quotes."""
+    assert opened(folder, '"5","7"\n"1","a\nb"\n').column_names is None
+
+
 def test_the_longest_line(folder, monkeypatch):
     monkeypatch.setattr(csv_file, "BLOCK", 64)
     monkeypatch.setattr(csv_file, "LONGEST", 1 << 20)
