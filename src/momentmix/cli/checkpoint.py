@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from momentmix.atomic_file import atomic_write, short_name
-from momentmix.errors import InputError, OutputError
 from momentmix.digests import Fingerprint
+from momentmix.errors import InputError, OutputError
 from momentmix.strict_json import parse_strict
 
 _MAGIC = b"momentmix checkpoint 2\n"

@@ -41,8 +41,8 @@ def facts_of(file: str, delimiter: str | None = None, header: bool | None = None
     from momentmix.cli.info.of_schema import is_schema, schema_facts
     from momentmix.cli.info.of_summary import checkpoint_facts, cube_facts, summary_facts
     from momentmix.errors import InputError
-    from momentmix.tables.opening import missing_input
     from momentmix.summary.file import MAGIC
+    from momentmix.tables.opening import missing_input
 
     if file == "-":
         raise click.UsageError("standard input has no name to tell its format by; give a file.")
