@@ -31,15 +31,15 @@ from importlib.metadata import PackageNotFoundError, version
 import numpy as np
 
 import momentmix as mm
-from momentmix.fitting.em.em import em_pass
 from momentmix.fitting.data import moments_of
+from momentmix.fitting.em.em import em_pass
 from momentmix.mixture.parameters import Parameters
-from momentmix.tables.rows import ArrayRows, DeviceRows
 from momentmix.summary.cost import estimate
 from momentmix.summary.kernels.choice import device_executor
 from momentmix.summary.kernels.triton_sums import TritonExecutor
 from momentmix.summary.layout import Layout
 from momentmix.summary.shard.device_shard import slab_count
+from momentmix.tables.rows import ArrayRows, DeviceRows
 
 TOLERANCE = 1e-12
 # Features, order, rows: 2 to this power.

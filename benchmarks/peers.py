@@ -33,8 +33,8 @@ from threadpoolctl import threadpool_limits
 
 import momentmix as mm
 from momentmix.capacity import choose_order
-from momentmix.fitting.em import em
 from momentmix.fitting.data import summarized
+from momentmix.fitting.em import em
 from momentmix.mixture.gaussian import m_step
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VariancePrior

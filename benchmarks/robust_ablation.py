@@ -16,13 +16,13 @@ from momentmix import DiagonalMixture
 from momentmix.capacity import choose_order
 from momentmix.fitting.conditions.conditions import build_conditions
 from momentmix.fitting.conditions.derivative import derivative
+from momentmix.fitting.data import summarized
 from momentmix.fitting.em.em import log_likelihoods, run_batch
 from momentmix.fitting.em.passes import full_passes
 from momentmix.fitting.em.pooling import pool_components, pool_weights, reduce_pool
 from momentmix.fitting.em.sample import draw_sample
 from momentmix.fitting.em.starts import random_starts, seeded_starts
 from momentmix.fitting.inference.standard_errors import deviations_of
-from momentmix.fitting.data import summarized
 from momentmix.fitting.moment.candidates import draw_candidates
 from momentmix.fitting.moment.polish import Stopping, parameter_bounds
 from momentmix.fitting.moment.pool import PATIENCE, implied_noise, joint_polish, select_and_polish

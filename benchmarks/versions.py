@@ -168,7 +168,11 @@ TASKS = {
         for kind, d, texts in (("numbers", 15, 0), ("text", 6, 4))
     },
     "fit-csv-text": TABLES.format(
-        ending="csv", n=50_000, d=6, texts=4, repeats=2,
+        ending="csv",
+        n=50_000,
+        d=6,
+        texts=4,
+        repeats=2,
         call="mm.fit(path, 2, random_state=0, max_passes=3).moments",
     ),
     "decompose-25-6-84": DECOMPOSE.format(

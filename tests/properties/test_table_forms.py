@@ -12,8 +12,8 @@ from pyarrow import feather, parquet
 
 import momentmix as mm
 from momentmix.errors import MomentmixError
-from momentmix.tables.dialect import NULLS
 from momentmix.summary.exact.combining import same
+from momentmix.tables.formats.dialect import NULLS
 
 laws = settings(max_examples=40, deadline=None)
 

@@ -10,9 +10,9 @@ from scipy.optimize import linear_sum_assignment
 from scipy.stats import chi2, kstest
 
 import momentmix as mm
+from momentmix.fitting.data import summarized
 from momentmix.fitting.em.em import objectives, run_batch
 from momentmix.fitting.inference.over_identification import check_conditions
-from momentmix.fitting.data import summarized
 from momentmix.mixture.gaussian import features_of
 from momentmix.mixture.matching import clustering_accuracy
 from momentmix.mixture.parameters import Parameters

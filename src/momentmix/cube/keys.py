@@ -27,8 +27,8 @@ from momentmix._typing import Array, Float
 from momentmix.cube.periods import NO_DATE, Periods, no_date
 from momentmix.errors import InputError, InputTypeError, TableWarning, warn_caller
 from momentmix.tables.cells import Cells, cells_of, is_missing
-from momentmix.tables.csv_file import CsvFile
-from momentmix.tables.dialect import FALSE, TRUE, are_dates
+from momentmix.tables.formats.csv_file import CsvFile
+from momentmix.tables.formats.dialect import FALSE, TRUE, are_dates
 from momentmix.tables.source import FileSource, Source
 from momentmix.tables.table_rows import Block, common_kind
 from momentmix.wording import did_you_mean

@@ -1,10 +1,9 @@
 """`track`: the shares of a model's components in each group of a cube, from moments alone.
 
-Data flow: model and cube → `FoundGroups` (moments) → `FixedMeans` or `OwnMeans` (weights, means,
-tests) → `Tracking`. The mathematics is in ``group_weights.py`` (weights, intervals, test),
-``fixed_components.py`` (what the components say of moments), ``shared_errors.py`` (what groups
-together say of the components), ``means/`` (means of groups) and ``shrinkage.py`` (the whole as
-prior).
+Data flow: model and cube → `FoundGroups` (moments) → `WeighedGroups` (weights, tests) → `Tracking`.
+The mathematics is in ``group_weights.py`` (weights, intervals, test), ``fixed_components.py`` (what
+the components say of moments), ``shared_errors.py`` (what groups together say of the components),
+``moved_columns.py`` (what does not fit) and ``shrinkage.py`` (the whole as prior).
 """
 
 from __future__ import annotations
@@ -22,15 +21,12 @@ from momentmix.errors import InputError
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE
 from momentmix.fitting.inference.standard_errors import normal_quantile
 from momentmix.mixture.gaussian_block import GaussianBlock
-from momentmix.monitoring.group_means import group_means
-from momentmix.monitoring.shares.fixed_means import Components, FixedMeans
 from momentmix.monitoring.shares.found_groups import FoundGroups
 from momentmix.monitoring.shares.group_moments import Groups
-from momentmix.monitoring.shares.group_weights import check_fit
-from momentmix.monitoring.shares.means.own_means import OwnMeans
+from momentmix.monitoring.shares.moved_columns import MovedColumns, Unexplained
 from momentmix.monitoring.shares.shrinkage import Prior, shrink
 from momentmix.monitoring.shares.tracked_model import TrackedModel
-from momentmix.monitoring.shares.unseen import Unexplained, Unseen
+from momentmix.monitoring.shares.weighed_groups import WeighedGroups
 from momentmix.monitoring.track_words import looks_ordered
 from momentmix.monitoring.tracking import Tracking
 from momentmix.parallel import few_threads
@@ -38,7 +34,6 @@ from momentmix.progress import check_asked, step
 from momentmix.summary.summary import MomentSummary
 from momentmix.wording import plural
 
-_FAR = 1e15  # a statistic beyond is that of values in other units, or of wild rows
 _ASSUMED_ROWS = 10_000  # of a mixture alone
 _SMALL = True  # matrices of at most 170 moments, on which BLAS threads mostly wait for each other
 _MOST_EXPLAINED = 200  # groups that do not fit, of which it is said where
@@ -50,7 +45,6 @@ def track(
     *,
     level: float = 0.95,
     prior: Literal["whole"] | None = None,
-    means: Literal["fixed", "group"] = "fixed",
     model_rows: float | None = None,
     ordered: bool | None = None,
     names: Sequence[str] | None = None,
@@ -75,11 +69,6 @@ def track(
         Shrink the shares of small groups to the mean of all groups, as far as the groups differ no
         more than their noise says. Groups that have no shares, as those in other units, take no
         part. Tests are the same.
-    means : {"fixed", "group"}
-        "group" gives each group means of its own (of levels: shares), drawn to those of the model
-        as far as the groups differ no more than their noise says (`Tracking.means`). Shares
-        are then those of the moved components, and the test asks whether components that differ
-        between groups as far as these do explain the group.
     model_rows : float, optional
         Rows that a `Mixture` was fitted to; by default as many as the cube holds, but at most
         10,000: of a mixture of more, groups together tell the components about as well.
@@ -113,8 +102,6 @@ def track(
     z = normal_quantile(level)
     if prior not in (None, "whole"):
         raise InputError(f'prior must be "whole" or None; got {prior!r}.')
-    if means not in ("fixed", "group"):
-        raise InputError(f'means must be "fixed" or "group"; got {means!r}.')
     tracked = TrackedModel.of(model)
     if isinstance(cube, str | os.PathLike):
         cube = _loaded(cube)
@@ -127,10 +114,9 @@ def track(
         tracked = _with_rows(tracked, model_rows, int(n_rows.sum()))
     tracked, groups, left_out = _without_joined_missing(tracked, groups)
     with few_threads(_SMALL), step("Tracking groups", progress):
-        found = FoundGroups.of(tracked, groups, means == "group")
-        components = FixedMeans.of(found) if means == "fixed" else OwnMeans.of(found)
-        components.weigh(z)
-    law = _shrink(found, components, z) if prior == "whole" else None
+        found = FoundGroups.of(tracked, groups)
+        weighed = WeighedGroups(found, z)
+    law = _shrink(found, weighed, z) if prior == "whole" else None
     p_values = np.array([own.test.p_value for own in found.found])
     fits = _accepted(p_values)
     profile_names = tuple(tracked.mixture.profile(names).names)
@@ -140,8 +126,7 @@ def track(
         groups.key_names, groups.keys, n_rows, tables.weights, tables.low, tables.high,
         p_values, fits, np.array([own.test.effect_size for own in found.found]),
         profile_names, float(level), bool(is_ordered), tables.errors, _notes(found, left_out),
-        _explained(found, components, fits, profile_names), law, tracked.mixture,
-        group_means(components, z) if isinstance(components, OwnMeans) else None,
+        _explained(found, weighed, fits), law, tracked.mixture,
     )  # fmt: skip
 
 
@@ -188,14 +173,14 @@ def _without_joined_missing(
 
 
 @few_threads(_SMALL)
-def _shrink(groups: FoundGroups, components: Components, z: float) -> Prior | None:
+def _shrink(groups: FoundGroups, weighed: WeighedGroups, z: float) -> Prior | None:
     """Put weights with the whole as prior in place of those of each group alone."""
     known = [(own, own.weights) for own in groups.found if own.weights is not None]
     if len(known) < 2 or groups.tracked.mixture.n_components == 1:
         return None
     total = sum(own.n for own, _ in known)
     start = sum(own.n / total * weights.weights for own, weights in known)
-    law, answers = shrink([components.estimator(own) for own, _ in known], np.asarray(start))
+    law, answers = shrink([weighed.estimator(own) for own, _ in known], np.asarray(start))
     for (own, weights), answer in zip(known, answers, strict=True):
         if answer is None:
             continue
@@ -207,24 +192,17 @@ def _shrink(groups: FoundGroups, components: Components, z: float) -> Prior | No
 
 @few_threads(_SMALL)
 def _explained(
-    groups: FoundGroups, components: Components, fits: Any, names: tuple[str, ...]
+    groups: FoundGroups, weighed: WeighedGroups, fits: Any
 ) -> dict[tuple[Any, ...], Unexplained]:
     """What the components do not explain in groups that they do not fit."""
-    answers = dict[tuple[Any, ...], Unexplained]()
-    if fits.all():
-        return answers
-    unseen = Unseen(groups.tracked.mixture, groups.model, groups.schema, names)
+    answers, moved = dict[tuple[Any, ...], Unexplained](), None
     for own, key, is_fit in zip(groups.found, groups.groups.keys, fits, strict=True):
         if is_fit or own.weights is None or len(answers) >= _MOST_EXPLAINED:
             continue
-        near, moments = components.nearest(own)
-        test = check_fit(near, moments, own.n, own.weights.weights, None)
-        excess = max(test.statistic - test.degrees_of_freedom, 1.0)
-        answers[key] = (
-            unseen.explain(near, moments, own.n, own.weights.weights, excess)
-            if excess < _FAR
-            else unseen.far(near, moments)
-        )
+        moved = moved or MovedColumns(groups.tracked.mixture, groups.schema)
+        assert own.moments is not None
+        components, w = weighed.components(own), own.weights.weights
+        answers[key] = moved.find(components, own.moments, own.n, w, own.test)
     return answers
 
 

@@ -1,10 +1,9 @@
-"""Shares over groups in sentences: what rose, what fell, what differs, what no component has.
+"""Shares over groups in sentences: what rose, what fell, what differs, what does not fit.
 
 A trend is the slope of a weighted regression of the share on the place of the group in its order.
 Its standard error is that of the residuals where they scatter more than the shares' own errors. In
-groups without an order the test is that of equal shares (χ² of Cochran). Means, where groups have
-their own, are treated in the same way. p-values are corrected by Holm's rule over all components,
-columns and series; only what is below 5 % is said.
+groups without an order the test is that of equal shares (χ² of Cochran). p-values are corrected by
+Holm's rule over all components and series; only what is below 5 % is said.
 """
 
 from __future__ import annotations
@@ -21,22 +20,19 @@ from momentmix._typing import Float
 from momentmix.fitting.inference.standard_errors import normal_quantile
 from momentmix.monitoring.shares.group_moments import key_text
 from momentmix.monitoring.tracking import Tracking
-from momentmix.monitoring.tracking_text import described, group_label, misfits, new_share
-from momentmix.wording import percent, short_number
+from momentmix.monitoring.tracking_text import group_label, misfits
+from momentmix.wording import percent
 
 SAID = 0.05  # p-value, corrected
 _FEWEST = 3  # groups with rows: fewer have no trend
 _MOST_SAID = 8  # groups that are named one by one
 _LEAST_CHANGE = 0.005  # of a share: smaller changes are no news
-_LEAST_MOVE = 0.1  # of a mean, in deviations of the component
 _LEVEL = 0.95  # of the intervals that tell which groups are surely low and high
-_MOST_MOVES = 8  # means that are named, those with the smallest p-values
 
 
 class _Change(NamedTuple):
     p_value: float
     text: str
-    is_share: bool
 
 
 def sentences_of(tracking: Tracking) -> list[str]:
@@ -48,11 +44,7 @@ def sentences_of(tracking: Tracking) -> list[str]:
         if found[place].p_value * (count - rank) >= SAID:
             break
         kept.append(place)
-    kept = [place for place in kept if found[place].text]
-    moves = [place for place in kept if not found[place].is_share]
-    said = [found[place].text for place in sorted({*kept} - {*moves[_MOST_MOVES:]})]
-    if len(moves) > _MOST_MOVES:
-        said.append(f"{len(moves) - _MOST_MOVES} more means change")
+    said = [found[place].text for place in sorted(kept) if found[place].text]
     return said + _misfits(tracking)
 
 
@@ -64,58 +56,22 @@ def _changes(tracking: Tracking) -> list[_Change]:
     for name, groups in series_of(tracking).items():
         series[name] = [g for g in groups if known[g]]
     found = list[_Change]()
-    for values in _followed(tracking):
-        for name, groups in series.items():
-            where = f"{key_text(name)}: " if name else ""
-            errors = np.maximum(values.errors[groups], 1e-9 * values.unit)
-            own = values._replace(table=values.table[groups], errors=errors)
-            if tracking.is_ordered and len(groups) >= _FEWEST:
-                found.append(_trend(own, where))
-            elif not tracking.is_ordered and len(groups) > 1:
-                found.append(_difference(own, [key_text(tracking.keys[g]) for g in groups]))
-    return found
-
-
-class _Values(NamedTuple):
-    """A share or a mean in groups, with its errors."""
-
-    label: str
-    table: Float
-    errors: Float
-    unit: float  # 1 for shares, for means the deviation within the component
-    is_share: bool
-
-    def text(self, value: float) -> str:
-        """A value in words."""
-        return percent(value) if self.is_share else short_number(value)
-
-    @property
-    def least_change(self) -> float:
-        """Smaller changes are no news."""
-        return _LEAST_CHANGE if self.is_share else _LEAST_MOVE * self.unit
-
-
-def _followed(tracking: Tracking) -> list[_Values]:
-    """Shares, and means where groups have their own."""
-    found = list[_Values]()
     for c in range(tracking.n_components if tracking.n_components > 1 else 0):
         label = f"the share of component {c} ({tracking.names[c]})"
-        found.append(_Values(label, tracking.weights[:, c], tracking.errors[:, c], 1.0, True))
-    means = tracking.means
-    for j in range(0 if means is None else len(means.columns)):
-        assert means is not None
-        assert tracking.model is not None
-        column = means.value_name(tracking.model, j)
-        for c in range(tracking.n_components):
-            label = f"{column} of component {c} ({tracking.names[c]})"
-            table, errors = means.values[:, c, j], means.errors[:, c, j]
-            found.append(_Values(label, table, errors, float(means.deviations[c, j]), False))
+        for name, groups in series.items():
+            shares = tracking.weights[groups, c]
+            errors = np.maximum(tracking.errors[groups, c], 1e-9)
+            if tracking.is_ordered and len(groups) >= _FEWEST:
+                where = f"{key_text(name)}: " if name else ""
+                found.append(_trend(where + label, shares, errors))
+            elif not tracking.is_ordered and len(groups) > 1:
+                keys = [key_text(tracking.keys[g]) for g in groups]
+                found.append(_difference(label, shares, errors, keys))
     return found
 
 
-def _trend(values: _Values, where: str) -> _Change:
+def _trend(label: str, shares: Float, errors: Float) -> _Change:
     """Weighted regression on the place in the order."""
-    shares, errors = values.table, values.errors
     n = len(shares)
     x, weights = np.arange(n, dtype=float), 1.0 / errors**2
     weights = weights / weights.max()
@@ -131,23 +87,23 @@ def _trend(values: _Values, where: str) -> _Change:
     third = max(1, n // 3)
     first = float(np.average(shares[:third], weights=weights[:third]))
     last = float(np.average(shares[-third:], weights=weights[-third:]))
-    if abs(last - first) < values.least_change or (last - first) * slope < 0:
-        return _Change(p, "", values.is_share)
+    if abs(last - first) < _LEAST_CHANGE or (last - first) * slope < 0:
+        return _Change(p, "")
     word = "rose" if last > first else "fell"
-    ends = f"from {values.text(first).removesuffix(' %')} to {values.text(last)}"
-    return _Change(p, f"{where}{values.label} {word} {ends}", values.is_share)
+    ends = f"from {percent(first).removesuffix(' %')} to {percent(last)}"
+    return _Change(p, f"{label} {word} {ends}")
 
 
-def _difference(values: _Values, keys: list[str]) -> _Change:
-    """Cochran's test of equal shares or means."""
-    shares, weights = values.table, 1.0 / values.errors**2
+def _difference(label: str, shares: Float, errors: Float, keys: list[str]) -> _Change:
+    """Cochran's test of equal shares."""
+    weights = 1.0 / errors**2
     mean = weights @ shares / weights.sum()
     p = float(chdtrc(len(shares) - 1, float(weights @ (shares - mean) ** 2)))
-    low, high = _extremes(shares, values.errors)
-    if shares[high] - shares[low] < values.least_change:
-        return _Change(p, "", values.is_share)
-    ends = [f"{values.text(float(shares[i]))} ({keys[i]})" for i in (low, high)]
-    return _Change(p, f"{values.label} differs: from {ends[0]} to {ends[1]}", values.is_share)
+    low, high = _extremes(shares, errors)
+    if shares[high] - shares[low] < _LEAST_CHANGE:
+        return _Change(p, "")
+    ends = [f"{percent(float(shares[i]))} ({keys[i]})" for i in (low, high)]
+    return _Change(p, f"{label} differs: from {ends[0]} to {ends[1]}")
 
 
 def _extremes(values: Float, errors: Float) -> tuple[int, int]:
@@ -176,15 +132,9 @@ def _misfits(tracking: Tracking) -> list[str]:
         )
     for g in bad[:_MOST_SAID]:
         key = tracking.keys[g]
-        extra, label = tracking.unexplained.get(key), group_label(tracking, key)
-        if extra is None:
-            texts.append(f"in {label} the components do not fit")
-        elif extra.kind == "new rows":
-            what = "rows appeared" if tracking.is_ordered else "there are rows"
-            share = new_share(extra)
-            texts.append(f"in {label} {what} that no component has, {share}: {extra.text}")
-        else:
-            texts.append(f"in {label} {described(extra)}")
+        extra = tracking.unexplained.get(key)
+        text = "the components do not fit" if extra is None else extra.text
+        texts.append(f"in {group_label(tracking, key)} {text}")
     if len(bad) > _MOST_SAID:
         texts.append(f"in {len(bad) - _MOST_SAID} more groups the components do not fit")
     return texts

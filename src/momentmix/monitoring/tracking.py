@@ -12,11 +12,10 @@ from momentmix._typing import Float
 from momentmix.errors import InputError, printable
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameter_table import need_pandas
-from momentmix.monitoring.group_means import GroupMeans
 from momentmix.monitoring.shares.group_moments import key_text
+from momentmix.monitoring.shares.moved_columns import Unexplained
 from momentmix.monitoring.shares.shrinkage import Prior
-from momentmix.monitoring.shares.unseen import Unexplained
-from momentmix.monitoring.tracking_text import described, tracking_html, tracking_lines
+from momentmix.monitoring.tracking_text import tracking_html, tracking_lines
 from momentmix.strict_json import plain
 from momentmix.wording import cut_lines, plural
 
@@ -50,15 +49,13 @@ class Tracking:
     notes : dict
         What is to be said of single groups, by key.
     unexplained : dict
-        What the components do not explain in groups that they do not fit, by key.
+        Columns that moved in groups that the components do not fit, and the direction, by key.
     prior : Prior or None
         The law of the groups that the weights were shrunken to.
     is_ordered : bool
         Whether the last key is a time or another order.
     model : Mixture
         The mixture whose components are followed, with the columns that were used.
-    means : GroupMeans or None
-        Means of the components in each group, where they may differ (``means="group"``).
     """
 
     key_names: tuple[str, ...]
@@ -78,7 +75,6 @@ class Tracking:
     unexplained: dict[tuple[Any, ...], Unexplained] = field(default_factory=dict)
     prior: Prior | None = None
     model: Mixture | None = None
-    means: GroupMeans | None = None
 
     @property
     def n_components(self) -> int:
@@ -89,7 +85,7 @@ class Tracking:
         return len(self.keys)
 
     def mixture(self, key: Any) -> Mixture:
-        """The mixture of one group: the model with the weights of the group, and with its means.
+        """The mixture of one group: the model with the weights of the group.
 
         Parameters
         ----------
@@ -99,13 +95,10 @@ class Tracking:
         if own not in self.keys:
             listed = ", ".join(key_text(other) for other in self.keys[:10])
             raise InputError(f"there is no group {key_text(own)}; the first groups are {listed}.")
-        group = self.keys.index(own)
-        weights = self.weights[group]
+        weights = self.weights[self.keys.index(own)]
         if self.model is None or np.isnan(weights).any():
             raise InputError(f"the shares of group {key_text(own)} are not known.")
-        if self.means is None:
-            return Mixture.from_blocks(weights, self.model.blocks)
-        return self.means.moved(self.model, weights, group)
+        return Mixture.from_blocks(weights, self.model.blocks)
 
     def sentences(self) -> list[str]:
         """What changed, in words: trends or differences that are significant, and misfits.
@@ -132,9 +125,8 @@ class Tracking:
         Returns
         -------
         pandas.DataFrame
-            The keys; n_rows; weight_0, low_0, high_0, weight_1, … of each component; means of the
-            components where groups have their own, as mean_0_amount; p_value, fits, effect_size,
-            note.
+            The keys; n_rows; weight_0, low_0, high_0, weight_1, … of each component; p_value,
+            fits, effect_size, note.
         """
         pd = need_pandas()
         keys = {name: [key[i] for key in self.keys] for i, name in enumerate(self.key_names)}
@@ -146,10 +138,6 @@ class Tracking:
         for c in range(self.n_components):
             tables = {"weight": self.weights, "low": self.low, "high": self.high}
             columns |= {f"{name}_{c}": table[:, c] for name, table in tables.items()}
-        if self.means is not None:
-            for c in range(self.n_components):
-                for j, name in enumerate(self.means.columns):
-                    columns[f"mean_{c}_{name}"] = self.means.values[:, c, j]
         columns |= {name: getattr(self, name) for name in ("p_value", "fits", "effect_size")}
         columns["note"] = [self.note(key) for key in self.keys]
         return columns
@@ -158,7 +146,7 @@ class Tracking:
         """What is to be said of one group; empty where there is nothing."""
         parts = [self.notes[key]] if key in self.notes else []
         if key in self.unexplained:
-            parts.append(described(self.unexplained[key]))
+            parts.append(self.unexplained[key].text)
         return "; ".join(parts)
 
     def to_dict(self) -> dict[str, Any]:
@@ -174,7 +162,6 @@ class Tracking:
                     "weights": self.weights[g],
                     "low": self.low[g],
                     "high": self.high[g],
-                    **({} if self.means is None else self.means.group_dict(g)),
                     "p_value": float(self.p_value[g]),
                     "fits": bool(self.fits[g]),
                     "effect_size": float(self.effect_size[g]),
@@ -185,7 +172,6 @@ class Tracking:
         document = {
             "components": list(self.names),
             "level": self.level,
-            "means": None if self.means is None else self.means.to_dict(),
             "prior": None
             if self.prior is None
             else {"weights": self.prior.center, "n_rows": self.prior.n_rows},

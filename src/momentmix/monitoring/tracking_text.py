@@ -13,7 +13,6 @@ import numpy as np
 from momentmix.errors import printable
 from momentmix.html.notebook import Markup, bar, box, bullets, paragraph, plain_table, tag
 from momentmix.monitoring.shares.group_moments import key_text
-from momentmix.monitoring.shares.unseen import Unexplained
 from momentmix.wording import cut, percent, plural
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ def tracking_lines(tracking: Tracking, rest: str = "to_frame() has all") -> list
         lines.insert(1 + len(groups) // 2, f"… {more:,} more group{plural(more)}; {rest}")
     above = [printable(text) for text in misfit_line(tracking)]
     said = (f"- {text}" for text in tracking.sentences())
-    return [*above, *([""] if above else []), *lines, "", *_footer(tracking), *said]
+    return [*above, *([""] if above else []), *lines, "", _footer(tracking), *said]
 
 
 def shown_groups(tracking: Tracking) -> tuple[list[int], int]:
@@ -81,19 +80,6 @@ def group_label(tracking: Tracking, key: tuple[Any, ...]) -> str:
     return key_text(key)
 
 
-def described(extra: Unexplained) -> str:
-    """What components do not explain, as a note."""
-    if extra.kind == "new rows":
-        return f"{new_share(extra)} of rows that no component has: {extra.text}"
-    return extra.text
-
-
-def new_share(extra: Unexplained) -> str:
-    """The share of rows that no component has, with its interval."""
-    ends = f" ({_short(extra.low)}–{_short(extra.high)})" if np.isfinite(extra.low) else ""
-    return f"about {percent(extra.share)}{ends}"
-
-
 # -- cells ------------------------------------------------------------------------------------
 
 
@@ -101,19 +87,13 @@ def _heads(tracking: Tracking) -> list[str]:
     return [f"{c} {cut(name, _LETTERS)}" for c, name in enumerate(tracking.names)]
 
 
-def _footer(tracking: Tracking) -> list[str]:
+def _footer(tracking: Tracking) -> str:
     text = f"shares with {percent(tracking.level)} intervals"
     if tracking.prior is not None:
         rows = tracking.prior.n_rows
         worth = f"{rows:,.0f} rows" if np.isfinite(rows) else "all rows: groups do not differ"
         text += f", shrunken to the groups' mean (worth {worth})"
-    if tracking.means is None or tracking.model is None:
-        return [text]
-    most = tracking.means.differences(tracking.model)
-    lines = [f"means differ between groups, in deviations of a component: {most}"]
-    if tracking.means.fixed:
-        lines.append(f"means that stay the model's: {', '.join(tracking.means.fixed)}")
-    return [text, *lines]
+    return text
 
 
 def _cells(tracking: Tracking, g: int) -> list[str]:
@@ -174,7 +154,7 @@ def tracking_html(tracking: Tracking) -> Markup:
     rest = [f"{more:,} more group{plural(more)} in to_frame()"] if more else []
     above = [paragraph(printable(text)) for text in misfit_line(tracking)]
     said = bullets(tracking.sentences())
-    footer = paragraph(*_footer(tracking), *rest)
+    footer = paragraph(_footer(tracking), *rest)
     return box(title, *above, said, plain_table(heads, rows), footer)
 
 

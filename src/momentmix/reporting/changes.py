@@ -16,11 +16,9 @@ from momentmix.wording import percent, short_number
 _WORDS = {
     "the share of component ": "the share of group ",
     " of component ": " of group ",
-    "that no component has": "that no group of the model has",
     "the components do not fit": "the model does not fit",
     "than the components allow": "than the model allows",
     "those of the components;": "those of the model;",
-    " in all components": " in all groups of the model",
     "the certificate of the model, whether it fits its own rows": "what this page says of the fit",
 }
 _MOST_CHANGES = 20  # in the table; the largest of them

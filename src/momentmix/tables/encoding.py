@@ -15,7 +15,7 @@ from momentmix.native import code, readable
 from momentmix.parallel import map_in_order, usable_cores
 from momentmix.tables.cells import Cells
 from momentmix.tables.column import POISSON, Column
-from momentmix.tables.dialect import FALSE, TRUE
+from momentmix.tables.formats.dialect import FALSE, TRUE
 from momentmix.tables.transforms import check_range, restored
 from momentmix.tables.validation import in_range, out_of_range
 

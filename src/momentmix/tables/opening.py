@@ -21,8 +21,8 @@ from momentmix.errors import (
     warn_caller,
     without_secrets,
 )
-from momentmix.tables.compression import PACKINGS, split_packing
-from momentmix.tables.copies import (
+from momentmix.tables.formats.compression import PACKINGS, split_packing
+from momentmix.tables.formats.copies import (
     can_fetch,
     copied_stream,
     fetched,
@@ -30,9 +30,9 @@ from momentmix.tables.copies import (
     name_at,
     remote_files,
 )
-from momentmix.tables.dialect import Dialect
+from momentmix.tables.formats.dialect import Dialect
+from momentmix.tables.formats.queries import query_class
 from momentmix.tables.memory import MemoryTable
-from momentmix.tables.queries import query_class
 from momentmix.tables.selection import choose_columns, match_columns, usable_columns
 from momentmix.tables.source import FileSource, Source
 from momentmix.tables.table_rows import Missing, TableRows, check_missing
@@ -397,7 +397,7 @@ def open_file(path: str | os.PathLike[str], dialect: Dialect) -> Source:
     if suffix not in _FORMATS:
         raise _unknown(path)
     module, name = _FORMATS[suffix]
-    opener = getattr(import_module(f"momentmix.tables.{module}"), name)
+    opener = getattr(import_module(f"momentmix.tables.formats.{module}"), name)
     source: Source = opener(path, dialect) if suffix in _WITH_DIALECT else opener(path)
     return source
 

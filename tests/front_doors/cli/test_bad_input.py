@@ -386,7 +386,7 @@ def test_a_lack_of_memory_while_a_file_is_read_does_not_accuse_the_file(
     folder, momentmix, monkeypatch
 ):
     fail = raising(pa.ArrowMemoryError("malloc of size 64 failed"))
-    monkeypatch.setattr("momentmix.tables.binary_files.ParquetFile._open", fail)
+    monkeypatch.setattr("momentmix.tables.formats.binary_files.ParquetFile._open", fail)
     done = momentmix("summarize", "good.parquet", "-o", "x.mms")
     assert (done.code, "damaged" in done.err, "malloc" in done.err) == (74, False, True)
     monkeypatch.setattr("numpy.lib.format.read_magic", raising(MemoryError()))

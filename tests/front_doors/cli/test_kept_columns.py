@@ -128,7 +128,7 @@ def test_blocks_of_any_size_stay_in_step(frame, momentmix, monkeypatch, truth, b
     pyarrow.parquet.write_table(table, "groups.parquet", row_group_size=37)
     frame.to_csv("some.csv", index=False)
     monkeypatch.setattr("momentmix.tables.opening._MOST_ROWS", block_rows)
-    monkeypatch.setattr("momentmix.tables.csv_file.BLOCK", 1000)
+    monkeypatch.setattr("momentmix.tables.formats.csv_file.BLOCK", 1000)
     for name in ("groups.parquet", "some.csv"):
         found = lines(momentmix("predict", "model.json", name, "--keep", "id").out)[1:]
         labels = truth.predict(frame[["a", "b", "c"]])

@@ -165,21 +165,6 @@ def folder(tmp_path_factory):
             2,
             "--rollup needs keys to keep",
         ),
-        (
-            [
-                "track",
-                "model.json",
-                "cube.parquet",
-                "--means",
-                "group",
-                "--column",
-                "5",
-                "-o",
-                "x.png",
-            ],
-            65,
-            "--column 5: the means that may differ between groups are those of feature 0",
-        ),
         (["report", "model.json", "--cube", "low.mms", "-o", "x.html"], 65, "low.mms is no cube"),
     ],
 )
@@ -190,15 +175,3 @@ def test_errors_speak_of_options(folder, momentmix, monkeypatch, arguments, code
     assert done.code == code, text
     assert message in text
     assert not PYTHON.search(text), text
-
-
-def test_the_column_of_means_is_checked_before_the_work(folder, momentmix, monkeypatch):
-    monkeypatch.chdir(folder)
-    block = mm.BernoulliBlock([0.2, 0.7], names="a")
-    numbers = mm.GaussianBlock.of([0.0, 4.0], [1.0, 1.0], "b")
-    mm.Mixture.from_blocks([0.5, 0.5], [block, numbers]).save("levels.json")
-    asked = ("track", "levels.json", "cube.parquet", "--means", "group", "-o", "x.png", "--column")
-    done = momentmix(*asked, "a")
-    assert (done.code, "--column a: the means that may differ" in done.err) == (65, True)
-    assert "are those of a=1, b." in done.err
-    assert "--column" not in momentmix(*asked, "a=1").err  # the cube has other columns

@@ -51,11 +51,6 @@ def tracking(folder):
 
 
 @pytest.fixture(scope="module")
-def with_means(folder):
-    return mm.track(folder / "model.json", folder / "good.parquet", means="group")
-
-
-@pytest.fixture(scope="module")
 def odd(folder):
     return mm.track(folder / "model.json", folder / "odd.parquet")
 
@@ -72,43 +67,13 @@ def test_the_command_prints_what_the_function_gives(momentmix, folder, tracking)
     assert document["groups"][0]["key"] == {"region": "EU", "day": "2026-01-05"}
 
 
-def test_the_command_gives_groups_means_of_their_own(momentmix, folder, with_means):
-    model, cube = folder / "model.json", folder / "good.parquet"
-    document = json.loads(momentmix("track", model, cube, "--means", "group", "--json").out)
-    assert document == json.loads(json.dumps(with_means.to_dict()))
-    assert np.shape(document["groups"][0]["means"]) == (2, 3)
-    assert document["means"]["columns"] == NAMES
-
-
-def test_a_picture_of_means(momentmix, folder, tmp_path, tracking, with_means):
-    files = folder / "model.json", folder / "good.parquet"
-    few = mm.SummaryCube.load(files[1]).where(region="EU")
-    dots = mm.track(files[0], few, means="group", ordered=False)
-    assert SharesDisplay.from_tracking(dots, column="flow").axes_[0].get_xlabel() == "mean of flow"
-    axes = SharesDisplay.from_tracking(with_means, column="flow").axes_[0]
-    assert axes.get_ylabel() == "mean of flow"
-    eu = [g for g, key in enumerate(with_means.keys) if key[0] == "EU"]
-    np.testing.assert_array_equal(axes.lines[1].get_ydata(), with_means.means.values[eu, 1, 0])
-    with pytest.raises(mm.InputError, match="the means of 'nope' do not differ between groups; of"):
-        SharesDisplay.from_tracking(with_means, column="nope")
-    with pytest.raises(mm.InputError, match=r"they are fixed\. Use track\(means=\"group\"\)"):
-        SharesDisplay.from_tracking(tracking, column="flow")
-    out = tmp_path / "means.png"
-    done = momentmix("track", *files, "--means", "group", "--column", "flow", "-o", out)
-    assert done.code == 0
-    assert out.stat().st_size > 5000
-    done = momentmix("track", *files, "--column", "flow", "-o", tmp_path / "other.png")
-    assert "--column goes with --means group and a picture" in done.err
-
-
 def test_strict_tells_of_groups_that_do_not_fit(momentmix, folder):
     model = folder / "model.json"
     assert momentmix("track", model, folder / "good.parquet", "--strict").code == 0
     assert momentmix("track", model, folder / "odd.parquet").code == 0
     done = momentmix("track", model, folder / "odd.parquet", "--strict")
     assert done.code == 4
-    assert "in US, 2026-01-19 rows appeared that no component has" in done.out
-    assert "flow high" in done.out
+    assert "in US, 2026-01-19 flow is higher than the components allow" in done.out
 
 
 def test_outputs_by_their_ending(momentmix, folder, tmp_path):

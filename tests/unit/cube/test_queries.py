@@ -7,7 +7,7 @@ import pytest
 
 import momentmix as mm
 from momentmix.errors import InputError
-from momentmix.tables import queries
+from momentmix.tables.formats import queries
 
 ENGINES = ["duckdb", "polars"]
 

@@ -307,7 +307,9 @@ CSV_KEYS = [
 @pytest.mark.parametrize("slowly", [False, True])
 def test_keys_of_csv_stay_as_they_are_written(tmp_path, monkeypatch, fields, keys, slowly):
     if slowly:
-        monkeypatch.setattr("momentmix.tables.csv_file.CsvFile._careful", True, raising=False)
+        monkeypatch.setattr(
+            "momentmix.tables.formats.csv_file.CsvFile._careful", True, raising=False
+        )
     lines = [f"{field},{i * i % 7}.5" for i, field in enumerate(fields)]
     (tmp_path / "x.csv").write_text("\n".join(["k,x", *lines]))
     cube = mm.summarize_by(tmp_path / "x.csv", by="k")

@@ -9,6 +9,7 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 import momentmix as mm
+from momentmix.fitting.data import rows_of, summarized
 from momentmix.fitting.em import em as em_module
 from momentmix.fitting.em import search
 from momentmix.fitting.em.em import em_pass, log_likelihoods, run_batch, settle
@@ -26,7 +27,6 @@ from momentmix.fitting.em.sample import draw_sample
 from momentmix.fitting.em.scores import information_matrix, mean_score, scoring_step
 from momentmix.fitting.em.search import Kind, Origin, ranked_candidates
 from momentmix.fitting.em.starts import random_starts, seeded_starts
-from momentmix.fitting.data import rows_of, summarized
 from momentmix.mixture.gaussian import coefficients, features_of, m_step
 from momentmix.mixture.parameters import Parameters, parameters_from
 from momentmix.mixture.prior import Structure, VariancePrior

@@ -10,6 +10,7 @@ from fitting_helpers import exact_moments, matched, random_mixture
 
 import momentmix as mm
 from momentmix.errors import CapacityError, InputError, InputTypeError
+from momentmix.fitting.data import summarized
 from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.findings import Severity, collect_findings
 from momentmix.fitting.inference.over_identification import check_conditions
@@ -18,7 +19,6 @@ from momentmix.fitting.inference.standard_errors import (
     standard_errors,
     uncertainty_after_em,
 )
-from momentmix.fitting.data import summarized
 from momentmix.fitting.robust import asked_blocks
 from momentmix.mixture.parameters import Parameters
 

@@ -1,7 +1,6 @@
 """`mm.track`: groups of any kind of table, models of any kind, words, and bad input."""
 
 import json
-import re
 from dataclasses import replace
 from datetime import date
 from itertools import product
@@ -12,7 +11,6 @@ import pandas as pd
 import pytest
 
 import momentmix as mm
-from momentmix.monitoring.shares.shifts import Shifts
 from momentmix.monitoring.track_words import looks_ordered, place_of
 
 NAMES = ["flow", "temperature", "pressure"]
@@ -59,20 +57,11 @@ def test_the_story_is_told(tracking):
     assert rose.startswith("the share of component 1 (")
     assert rose.endswith("%")
     assert not any("component 2" in s for s in said)
-    new = [s for s in said if "no component has" in s]
-    assert len(new) == 1
-    assert new[0].startswith("in group 13 rows appeared")
-    assert "flow high" in new[0]
+    assert said[-1] == "in group 13 flow is higher than the components allow"
     assert [key for key, fits in zip(tracking.keys, tracking.fits, strict=True) if not fits] == [
         (13,)
     ]
-    found = tracking.unexplained[(13,)]
-    assert found.kind == "new rows"
-    assert found.low < 0.1 < found.high < 0.14
-    assert found.share == pytest.approx(0.1, abs=0.02)
-    assert re.search(r"has, about \d.* % \(\d.*–\d.*\): flow high", new[0])
-    assert found.columns[0] == "flow"
-    assert found.explained > 0.5
+    assert tracking.unexplained[(13,)].columns == ("flow",)
 
 
 def test_groups_of_the_model_itself_have_no_story():
@@ -85,37 +74,47 @@ def test_groups_of_the_model_itself_have_no_story():
     assert covered.mean() > 0.85
 
 
-def test_a_column_that_moved_is_named():
-    rows = rows_of([0.6, 0.25, 0.15], 3000, 1)
-    rows[:, 1] += 0.7
-    tracking = mm.track(
-        MODEL, {"EU": summary(rows), "US": summary(rows_of([0.6, 0.3, 0.1], 900, 2))}
-    )
-    assert not tracking.is_ordered
-    text = next(s for s in tracking.sentences() if s.startswith("in group EU"))
-    assert "temperature in all components is higher than in the model, by about 0." in text
-    assert tracking.unexplained[("EU",)].kind == "moved"
+def moves_of(rows, model=MODEL):
+    """What is said to have moved in a group of rows: (what, columns, direction) of each move."""
+    found = mm.track(model, {"EU": summary(rows)}, model_rows=inf).unexplained[("EU",)]
+    return [(move.what, move.columns, move.direction) for move in found.moves]
 
 
-def test_a_component_that_moved_far_is_no_new_one():
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_columns_that_moved_are_named_with_their_directions(sign):
+    rows = rows_of([0.5, 0.3, 0.2], 4000, 1)
+    direction, other = ("up", "down") if sign > 0 else ("down", "up")
+    rows[:, 1] += 0.7 * sign
+    assert moves_of(rows) == [("mean", ("temperature",), direction)]
+    rows[:, 2] -= 0.25 * sign
+    expected = {("mean", ("temperature",), direction), ("mean", ("pressure",), other)}
+    assert set(moves_of(rows)) == expected
+    text = mm.track(MODEL, {"EU": summary(rows)}).sentences()[-1]
+    assert text.startswith("in group EU ")
+    assert f"temperature is {'higher' if sign > 0 else 'lower'}" in text
+    assert f"pressure is {'lower' if sign > 0 else 'higher'}" in text
+    assert text.endswith(" than the components allow")
+
+
+def test_a_component_that_moved_far_is_named_by_its_column():
     """By more than a deviation, where a linear change of the moments is none."""
     means = MEANS.copy()
     means[0, 0] += 6.0  # the deviation is 4
     law = mm.DiagonalMixture([0.6, 0.25, 0.15], means, VARIANCES)
-    cube = {"EU": summary(law.sample(4000, random_state=3)[0])}
-    found = mm.track(MODEL, cube, model_rows=inf).unexplained[("EU",)]
-    assert (found.kind, found.columns) == ("moved", ("flow",))
-    assert found.text.startswith("flow of component 0 (")
-    assert 5.5 < float(found.text.rpartition(" ")[2]) < 6.5
-    assert found.explained > 0.95
+    assert moves_of(law.sample(4000, random_state=3)[0]) == [("mean", ("flow",), "up")]
 
 
 def test_a_spread_that_grew_is_named_by_its_column():
     rows = rows_of([0.6, 0.25, 0.15], 4000, 1)
     rows[:, 2] += np.random.default_rng(0).normal(0, 0.4, 4000)
-    found = mm.track(MODEL, {"EU": summary(rows)}, model_rows=inf).unexplained[("EU",)]
-    assert "pressure" in found.columns
-    assert found.kind == "new rows" or "than the components allow" in found.text
+    assert moves_of(rows) == [("spread", ("pressure",), "up")]
+
+
+def test_columns_that_go_together_are_named():
+    rng = np.random.default_rng(3)
+    noise = rng.multivariate_normal([0, 0, 0], [[16, 4.8, 0], [4.8, 4, 0], [0, 0, 0.3]], 6000)
+    rows = MEANS[rng.choice(3, 6000, p=[0.6, 0.25, 0.15])] + noise
+    assert moves_of(rows) == [("correlation", ("flow", "temperature"), "up")]
 
 
 def test_groups_without_order_are_compared():
@@ -187,53 +186,27 @@ def test_tables_of_families_missing_cells_and_joined_columns():
         assert wanted[g] - 0.01 <= tracking.high[g, 0]
 
 
-def test_levels_that_no_component_has_are_named():
+def test_levels_counts_and_missing_cells_that_moved_are_named():
     model = clients([0.5, 0.5])
-    table, _ = clients([0.5, 0.5]).sample(4000, random_state=0)
+    table, _ = model.sample(6000, random_state=0)
+    rng = np.random.default_rng(0)
+
+    def moves(**columns):
+        rows = mm.summarize({**table, **columns}, families=model.schema, missing="model")
+        found = mm.track(model, {"EU": rows}, model_rows=inf).unexplained[("EU",)]
+        return [(move.what, move.label, move.direction) for move in found.moves]
+
     plan = np.array(table["plan"], dtype=object)
+    plan[(plan == "z") & (rng.random(6000) < 0.5)] = "y"
+    assert moves(plan=plan) == [("share", "plan=z", "down")]
     visits = np.array(table["visits"], dtype=float)
-    plan[:800], visits[:800] = "y", np.random.default_rng(0).poisson(15, 800)
-    cube = {"EU": mm.summarize({**table, "plan": plan, "visits": visits}, families=model.schema,
-                               missing="model")}  # fmt: skip
-    found = mm.track(model, cube).unexplained[("EU",)]
-    assert found.kind == "new rows"
-    assert {"plan", "visits"} <= set(found.columns)
-    assert found.share == pytest.approx(0.2, abs=0.04)  # they have the other columns of both
-
-
-@pytest.mark.parametrize("kind", ["columns", "joined", "families"])
-def test_the_share_of_new_rows_is_within_its_interval(kind):
-    """Most of the time; a candidate with the spread of an old component would be far off."""
-    if kind == "columns":
-        blocks = [
-            mm.GaussianBlock.of([-2.0, 2.0, 0.5], [1.0, 0.7, 0.3], "x"),
-            mm.GaussianBlock.of([0.0, 1.0, 3.0], [1.0, 1.0, 2.5], "y"),
-            mm.GaussianBlock.of([1.0, -1.0, 2.0], [0.5, 1.0, 1.5], "z"),
-        ]
-    elif kind == "joined":
-        matrices = [[[s, c], [c, s]] for s, c in ((1.0, 0.6), (0.7, -0.4), (1.4, -1.1))]
-        blocks = [
-            mm.GaussianBlock.of([[-2.0, 0.0], [2.0, 1.0], [0.0, 3.0]], matrices, ["x", "y"]),
-            mm.GaussianBlock.of([1.0, -1.0, 2.0], [0.5, 1.0, 1.5], "z"),
-        ]
-    else:
-        blocks = [
-            mm.GaussianBlock.of([-2.0, 2.0, 0.5], [1.0, 0.7, 0.3], "x"),
-            mm.PoissonBlock([1.0, 4.0, 9.0], names="n"),
-            mm.BernoulliBlock([0.2, 0.7, 0.5], names="b"),
-            mm.CategoricalBlock(
-                [[0.8, 0.1, 0.1], [0.3, 0.4, 0.3], [0.1, 0.2, 0.7]], ("u", "v", "w"), names="c"
-            ),
-        ]
-    law = mm.Mixture.from_blocks([0.5, 0.35, 0.15], blocks)
-    model = mm.Mixture.from_blocks([0.6, 0.4], [block.chosen([0, 1]) for block in blocks])
-    options = {} if law.schema is None else {"families": law.schema}
-    cube = {g: mm.summarize(law.sample(4000, random_state=g)[0], **options) for g in range(6)}
-    found = list(mm.track(model, cube, model_rows=inf).unexplained.values())
-    assert [own.kind for own in found] == ["new rows"] * 6
-    assert sum(own.low <= 0.15 <= own.high for own in found) >= 4
-    assert np.mean([own.share for own in found]) == pytest.approx(0.15, abs=0.01)
-    assert max(own.high - own.low for own in found) < 0.08
+    assert moves(visits=visits + rng.poisson(0.7, 6000)) == [("mean", "visits", "up")]
+    member = np.array(table["member"], dtype=object)
+    member[rng.random(6000) < 0.2] = False
+    assert moves(member=member) == [("share", "member", "down")]
+    age = np.array(table["age"], dtype=float)
+    assert moves(age=np.where(rng.random(6000) < 0.1, np.nan, age)) == [("missing", "age", "up")]
+    assert moves(age=age + 3.0) == [("mean", "age", "up")]
 
 
 def test_joined_columns_with_missing_cells_are_left_out_with_a_note():
@@ -360,33 +333,31 @@ def test_the_whole_is_the_prior_of_small_groups():
     assert mm.track(MODEL, {0: cube[0]}, prior="whole").prior is None  # nothing to learn it from
 
 
-@pytest.mark.parametrize("means", ["fixed", "group"])
-def test_a_group_of_values_that_overflow_takes_nothing_from_the_others(means):
+def test_a_group_of_values_that_overflow_takes_nothing_from_the_others():
     cube = {g: summary(rows_of([0.6, 0.25, 0.15], 500, g)) for g in (1, 2, 3)}
     far = {0: summary(rows_of([0.6, 0.25, 0.15], 500, 0) * 1e200)}
-    alone = mm.track(MODEL, cube, means=means, model_rows=np.int64(2000))
-    found = mm.track(MODEL, {**far, **cube}, means=means, model_rows=2000)
+    alone = mm.track(MODEL, cube, model_rows=np.int64(2000))
+    found = mm.track(MODEL, {**far, **cube}, model_rows=2000)
     assert found.weights[1:] == pytest.approx(alone.weights)
     assert np.isnan(found.weights[0]).all()
     assert "so far away that their powers are not known" in found.notes[(0,)]
     with pytest.raises(mm.InputError, match="all groups lie so far from those of the model"):
-        mm.track(MODEL, far, means=means)
+        mm.track(MODEL, far)
     wide = {g: summary(rows_of([0.6, 0.25, 0.15], 500, g) * 1e60) for g in (1, 2, 3)}
-    assert not mm.track(MODEL, wide, means=means).fits.any()
+    assert not mm.track(MODEL, wide).fits.any()
 
 
-@pytest.mark.parametrize("means", ["fixed", "group"])
-def test_a_group_without_shares_is_no_part_of_the_prior(means):
+def test_a_group_without_shares_is_no_part_of_the_prior():
     cube = {g: summary(rows_of([0.6, 0.25, 0.15], 1000, g)) for g in range(4)}
-    alone = mm.track(MODEL, cube, prior="whole", means=means)
+    alone = mm.track(MODEL, cube, prior="whole")
     wild = rows_of([0.6, 0.25, 0.15], 1000, 9)
     wild[0, 0] = 1e5
     both = {**cube, 9: summary(wild)}
-    found = mm.track(MODEL, both, prior="whole", means=means)
+    found = mm.track(MODEL, both, prior="whole")
     assert found.weights[:4] == pytest.approx(alone.weights, abs=0.01)
     assert found.fits.tolist() == [True] * 4 + [False]
-    assert found.weights[4] == pytest.approx(mm.track(MODEL, both, means=means).weights[4])
-    two = mm.track(MODEL, {0: cube[0], 9: summary(wild)}, prior="whole", means=means)
+    assert found.weights[4] == pytest.approx(mm.track(MODEL, both).weights[4])
+    two = mm.track(MODEL, {0: cube[0], 9: summary(wild)}, prior="whole")
     assert two.prior is None  # of one group
 
 
@@ -409,15 +380,15 @@ def test_tables_hold_every_group(tracking):
     assert len(frame) == 20
     assert frame["group"].tolist() == list(range(1, 21))
     assert frame["weight_1"].to_numpy() == pytest.approx(tracking.weights[:, 1])
-    assert frame["note"][12].startswith(
-        "about 9.9 % (8.5–11) of rows that no component has: flow high"
-    )
-    assert "no component has" in frame["note"][12]
+    assert frame["note"][12] == "flow is higher than the components allow"
     names, rows = tracking.to_rows()
     assert names == list(frame.columns)
     assert rows[0][0] == 1
     document = json.loads(json.dumps(tracking.to_dict(), allow_nan=False))
     assert document["groups"][12]["fits"] is False
+    assert document["groups"][12]["unexplained"]["moves"] == [
+        {"what": "mean", "columns": ["flow"], "label": "flow", "direction": "up"}
+    ]
     assert len(document["sentences"]) == 3
     assert document["components"] == MODEL.profile().names
 
@@ -432,7 +403,7 @@ def test_texts_are_short_and_escaped(tracking):
     assert lines[15].endswith("NO")
     html = tracking._repr_html_()
     assert html.count("<tr>") == 21
-    assert "rows appeared" in html
+    assert "in group 13 flow is higher" in html
     odd = mm.track(MODEL, {"<b>\x1b": summary(rows_of([0.6, 0.25, 0.15], 500, 0))})
     assert "<b>" not in odd._repr_html_()
     assert "\x1b" not in str(odd)
@@ -555,11 +526,10 @@ def test_a_group_of_a_few_rows_is_not_tested():
     model = mm.DiagonalMixture([0.5, 0.5], [[0.0, 0.0], [4.0, 4.0]], np.ones((2, 2)))
     far = np.array([[0.0, 9.0], [9.0, 0.0], [2.0, 8.0], [8.0, 2.0]])
     cube = {0: mm.summarize(model.sample(500, random_state=0)[0]), 1: mm.summarize(far)}
-    for means in ("fixed", "group"):
-        tracking = mm.track(model, cube, means=means)
-        assert np.isnan(tracking.p_value[1])
-        assert tracking.fits.all()
-        assert "untested" in str(tracking)
+    tracking = mm.track(model, cube)
+    assert np.isnan(tracking.p_value[1])
+    assert tracking.fits.all()
+    assert "untested" in str(tracking)
     cube[1] = mm.summarize(np.repeat(far, 10, axis=0) + 0.01 * np.arange(40)[:, None])
     assert not mm.track(model, cube).fits[1]
 
@@ -583,10 +553,3 @@ def test_a_column_that_is_all_missing_or_all_seen_is_no_error(n_seen):
     (said,) = [text for text in tracking.sentences() if "odd" in text]
     how = "less often" if n_seen == 2000 else "more often"
     assert f"missing {how}" in said
-
-
-@pytest.mark.parametrize("size", [-40.0, 40.0])
-def test_log_odds_of_being_seen_end_before_never_and_always(size):
-    block = mm.GaussianBlock.of([0.0, 4.0], [1.0, 1.0], "a", [0.5, 0.9])
-    moved = Shifts._seen(block, [0, 1], size)
-    assert moved.seen == pytest.approx(0.001 if size < 0 else 0.999)

@@ -12,7 +12,6 @@ import momentmix as mm
 from momentmix.fitting.conditions.conditions import point_powers
 from momentmix.mixture import gaussian
 from momentmix.mixture.parameters import Parameters
-from momentmix.monitoring.shares.candidate_blocks import overall_block
 from momentmix.monitoring.shares.component_sets import ComponentSets
 from momentmix.monitoring.shares.fixed_components import (
     MOST_CONDITIONS,
@@ -28,7 +27,6 @@ from momentmix.monitoring.shares.group_weights import (
     linear_weights,
     settled_weights,
 )
-from momentmix.monitoring.shares.new_component import Law
 from momentmix.monitoring.shares.shared_errors import Part, corrected, find_shared_errors
 from momentmix.monitoring.shares.shrinkage import find_prior, shrink
 from momentmix.monitoring.shares.tracked_model import StandardComponents, TrackedModel
@@ -254,45 +252,6 @@ def test_moved_components_vary_about_their_new_means_as_before():
     for c in np.eye(2):
         assert moved.covariance(c) == pytest.approx(own.covariance(c), abs=1e-9)
     assert moved.means == pytest.approx(own.means + change)
-
-
-def test_one_component_more_leaves_the_others():
-    own, other = components(2, 3, 3), components(2, 1, 3, seed=5)
-    wide = own.widened(other)
-    w = np.array([0.2, 0.3, 0.5])
-    assert wide.means @ np.append(w, 0.0) == pytest.approx(own.means @ w)
-    assert wide.covariance(np.append(w, 0.0)) == pytest.approx(own.covariance(w))
-    assert wide.covariance(np.eye(4)[3]) == pytest.approx(other.covariance(np.ones(1)))
-
-
-def test_values_of_a_new_component_are_its_blocks():
-    one, two = [[1.0, 0.3], [0.3, 2.0]], [[2.0, -0.5], [-0.5, 1.0]]
-    blocks = [
-        mm.GaussianBlock.of([[0.0, 1.0], [3.0, -2.0]], [one, two], ["x", "y"]),
-        mm.GaussianBlock.of([1.0, 5.0], [1.0, 2.0], "z", seen=[0.9, 0.3]),
-        mm.PoissonBlock([1.0, 4.0], names="n"),
-        mm.BernoulliBlock([0.2, 0.7], names="b"),
-        mm.CategoricalBlock([[0.8, 0.1, 0.1], [0.2, 0.5, 0.3]], ("u", "v", "w"), names="c"),
-    ]
-    mixture = mm.Mixture.from_blocks([0.5, 0.5], blocks)
-    center, scale = mixture.means.mean(axis=0), np.full(6, 2.0)
-    overall = [overall_block(own, mixture.weights, center) for own in mixture.blocks]
-    start = [own.chosen([1]) for own in mixture.blocks]
-    law = Law(start, overall, scale)
-    values = law.values()
-    assert len(values) == (2 + 3) + (1 + 1 + 1) + 1 + 1 + 3
-    for own, found in zip(start, law.blocks(values[None]), strict=True):
-        assert found.means == pytest.approx(own.means, nan_ok=True)
-        assert found.covariances == pytest.approx(own.covariances, nan_ok=True)
-        assert found.seen == pytest.approx(own.seen)
-    # Values of 0 are the law of all rows.
-    for own, found in zip(overall, law.blocks(np.zeros((1, len(values)))), strict=True):
-        assert found.means == pytest.approx(own.means, nan_ok=True)
-        assert found.seen == pytest.approx(own.seen)
-    assert overall[2].rates == pytest.approx([2.5])
-    # Other values change the spread by a positive definite matrix.
-    wild = law.blocks(3 * np.random.default_rng(0).standard_normal((20, len(values))))
-    assert (np.linalg.eigvalsh(wild[0].covariances) > 0).all()
 
 
 def test_bounded_weights_are_the_best_on_a_grid():

@@ -10,13 +10,13 @@ from campaigns.written_out import written_out
 
 import momentmix as mm
 from momentmix.native import code
-from momentmix.tables.validation import LARGEST_VALUE, in_range
 from momentmix.summary.exact import fixed_point
 from momentmix.summary.kernels.native_sums import NativeExecutor, tile_order
 from momentmix.summary.kernels.numpy_sums import NumpyExecutor
 from momentmix.summary.layout import Layout
 from momentmix.summary.shard import units as units_module
 from momentmix.summary.shard.units import block_extremes
+from momentmix.tables.validation import LARGEST_VALUE, in_range
 
 needs_code = pytest.mark.skipif(code is None, reason="momentmix was built without a compiler")
 SETS = [] if code is None else code.use()

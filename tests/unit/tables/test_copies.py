@@ -17,8 +17,8 @@ import pyarrow as pa
 import pytest
 
 from momentmix.errors import InputError, InputTypeError, MissingDependencyError, NoInputError
-from momentmix.tables import copies
-from momentmix.tables.copies import (
+from momentmix.tables.formats import copies
+from momentmix.tables.formats.copies import (
     LocalCopy,
     can_fetch,
     copied_stream,

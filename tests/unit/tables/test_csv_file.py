@@ -19,9 +19,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from momentmix.errors import InputError
-from momentmix.tables import csv_file
-from momentmix.tables.csv_file import CsvFile
-from momentmix.tables.dialect import NULLS, Dialect, are_dates
+from momentmix.tables.formats import csv_file
+from momentmix.tables.formats.csv_file import CsvFile
+from momentmix.tables.formats.dialect import NULLS, Dialect, are_dates
 from momentmix.tables.source import NO_CELL, NUMBER, Kind
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from momentmix import open_rows
 from momentmix.errors import InputError
-from momentmix.tables.dialect import Dialect
+from momentmix.tables.formats.dialect import Dialect
 
 
 def read(text, **options):

@@ -176,7 +176,9 @@ def test_for_prediction_cells_may_be_missing():
     assert left_out.tolist() == [[False, False], [False, True]]  # age has a feature for that
     assert features[:, 1:].tolist() == [[0.0, 1.0], [1.0, 0.0]]
     assert schema.encode_for_prediction({"age": [1.0], "plan": ["a"]}).left_out is None
-    with pytest.raises(InputError, match=r"row 1, column 1 \('plan'\) is missing.*missing='model'"):
+    with pytest.raises(
+        InputError, match=r"row 1, column 1 \('plan'\), is missing.*missing='model'"
+    ):
         schema.encode(new)
 
 
@@ -200,8 +202,8 @@ def test_for_prediction_cells_may_be_missing():
         ([0, np.inf], "poisson", r"row 1, column 0 \('x'\), is inf"),
         ([0.0, np.inf], "gaussian", r"must be finite; row 1, column 0 \('x'\) is inf"),
         ([0.0, 1e305], "gaussian", r"below 2\^1000"),
-        ([0.0, None], "gaussian", r"row 1, column 0 \('x'\) is missing.*missing='drop'"),
-        ([None, None], "gaussian", r"row 0, column 0 \('x'\) is missing"),
+        ([0.0, None], "gaussian", r"row 1, column 0 \('x'\), is missing.*missing='drop'"),
+        ([None, None], "gaussian", r"row 0, column 0 \('x'\), is missing"),
         ([None, None], "categorical", "no cell that is not missing"),
         ([1.0, 2.0], "gamma", "families must be 'gaussian'.*'gamma'"),
         (["a", "b"], ["a", "a"], "different levels, at least two"),

@@ -17,11 +17,12 @@ import pyarrow.parquet
 import pytest
 
 from momentmix.errors import InputError, MissingDependencyError
-from momentmix.tables import binary_files, excel, json_lines, source
-from momentmix.tables.binary_files import ArrowFile, NpyFile, ParquetFile
-from momentmix.tables.dialect import Dialect
-from momentmix.tables.excel import ExcelFile
-from momentmix.tables.json_lines import JsonLinesFile
+from momentmix.tables import source
+from momentmix.tables.formats import binary_files, excel, json_lines
+from momentmix.tables.formats.binary_files import ArrowFile, NpyFile, ParquetFile
+from momentmix.tables.formats.dialect import Dialect
+from momentmix.tables.formats.excel import ExcelFile
+from momentmix.tables.formats.json_lines import JsonLinesFile
 
 NAMES = ["a", "b", "c"]
 PLAIN = Dialect()

@@ -103,7 +103,7 @@ def test_a_schema_that_knows_of_missing_cells_takes_them(rows, tmp_path, kind):
     rows[2000, 3] = np.nan
     path = written(rows, tmp_path, kind)
     place = {"npy": "row 2000, column 3", "csv": "line 2002, column 'x'"}.get(kind, "column 'x'")
-    with pytest.raises(InputError, match=f"{place} is missing. Pass missing='drop'"):
+    with pytest.raises(InputError, match=f"{place}, is missing or NaN. Pass missing='drop'"):
         mm.summarize(path, 2, families=schema)
     rows[2000, 3], rows[1999, 0] = 0.0, np.inf
     with pytest.raises(InputError, match=r"column .* is inf"):

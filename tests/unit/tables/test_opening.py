@@ -28,7 +28,7 @@ from momentmix.errors import (
     NoInputError,
     PrecisionWarning,
 )
-from momentmix.tables import csv_file
+from momentmix.tables.formats import csv_file
 
 NAMES = ["a", "b", "c"]
 
@@ -147,7 +147,7 @@ def test_data_frame_with_text_names_the_column():
 
 def test_nullable_pandas_columns_have_missing_values():
     frame = pd.DataFrame({"x": pd.array([1, None, 3], dtype="Int64")})
-    with pytest.raises(InputError, match=r"row 1, column 0 \('x'\) is missing"):
+    with pytest.raises(InputError, match=r"row 1, column 0 \('x'\), is missing"):
         open_rows(frame).read_all()
     assert open_rows(frame, missing="drop").read_all().tolist() == [[1.0], [3.0]]
 
@@ -265,7 +265,7 @@ def test_estimators_warn_of_integers():
         (np.zeros((3, 0)), InputError, "at least one column"),
         (np.zeros((3, 1), complex), InputTypeError, "complex"),
         (np.array([["a", "b"]]), InputError, "must hold real numbers; these do not: 0 .*, 1 "),
-        (np.array([[1.0, None]], dtype=object), InputError, "row 0, column 1 is missing"),
+        (np.array([[1.0, None]], dtype=object), InputError, "row 0, column 1, is missing"),
         (np.array([[1.0, "b"]], dtype=object), InputError, r"real numbers; these do not: 1 \("),
         (sparse.eye(3).tocsr(), InputTypeError, "toarray"),
         (np.ma.masked_all(4, dtype=[("a", float)]), InputTypeError, "dtype"),
@@ -280,7 +280,7 @@ def test_what_is_no_table_is_refused(rows, kind, message):
 @pytest.mark.parametrize("kind", ["npy", "parquet", "csv", "frame", "array"])
 @pytest.mark.parametrize(
     ("value", "message"),
-    [(np.nan, "is missing. Pass missing='drop'"), (np.inf, "is inf"), (1e308, "2\\^1000")],
+    [(np.nan, "is missing or NaN. Pass missing='drop'"), (np.inf, "is inf"), (1e308, "2\\^1000")],
 )
 def test_bad_values_are_placed(tmp_path, rows, kind, value, message):
     rows[777, 1] = value
@@ -542,7 +542,7 @@ def test_dates_are_left_out_unless_they_are_asked_for(tmp_path, kind):
 def test_null_in_parquet_is_missing(tmp_path):
     path = tmp_path / "x.parquet"
     pa.parquet.write_table(pa.table({"n": [1, None, 3], "t": [True, False, True]}), path)
-    with pytest.raises(InputError, match=r"x\.parquet, row 1, column 'n' is missing"):
+    with pytest.raises(InputError, match=r"x\.parquet, row 1, column 'n', is missing"):
         open_rows(path).read_all()
     assert open_rows(path, missing="drop").read_all().tolist() == [[1, 1], [3, 1]]
 

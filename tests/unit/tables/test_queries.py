@@ -19,9 +19,9 @@ import pytest
 
 import momentmix as mm
 from momentmix.errors import InputError, PrecisionWarning
-from momentmix.tables import binary_files, copies, queries
+from momentmix.tables.formats import binary_files, copies, queries
+from momentmix.tables.formats.queries import query_class
 from momentmix.tables.opening import can_open
-from momentmix.tables.queries import query_class
 
 NAMES = ["a", "^b.*$", 'c "quoted"']  # a pattern for polars, and a quote within SQL
 
@@ -453,7 +453,7 @@ def test_errors_name_the_query_row_and_column():
     table = pa.table({"x": [1, None, 3], "word": ["u", "v", None]})
     with pytest.raises(InputError, match=r"the query: .* these do not: 'word' \((large_)?string"):
         mm.open_rows(pl.from_arrow(table).lazy()).read_all()
-    with pytest.raises(InputError, match="the stream, row 1, column 'x' is missing"):
+    with pytest.raises(InputError, match="the stream, row 1, column 'x', is missing"):
         mm.open_rows(table.to_reader(), columns=["x"]).read_all()
     with pytest.warns(PrecisionWarning, match="the query, column 'id' holds integers"):
         mm.open_rows(pl.LazyFrame({"id": [2**53 + 1]})).read_all()
@@ -491,7 +491,7 @@ def test_a_connection_is_free_after_a_summary_and_after_an_error():
         "select case when i < 250_000 then sqrt(i) end as x, i % 7 / 3 as y "
         "from range(300_000) t(i)"
     )
-    with pytest.raises(InputError, match="the query, row 250000, column 'x' is missing"):
+    with pytest.raises(InputError, match="the query, row 250000, column 'x', is missing"):
         mm.summarize(relation, order=2)
     assert connection.sql("select 42").fetchall() == [(42,)]
     assert mm.summarize(relation, order=2, missing="drop").n_rows == 250_000

@@ -11,7 +11,7 @@ import pytest
 
 from momentmix import open_rows
 from momentmix.errors import InputError, MissingDependencyError, NoInputError, without_secrets
-from momentmix.tables import copies
+from momentmix.tables.formats import copies
 
 NAMES = ["a", "b", "c"]
 

@@ -16,8 +16,9 @@ import pytest
 from momentmix import MomentSummary, open_rows
 from momentmix.errors import InputError, PrecisionWarning
 from momentmix.summary.parts import Progress, read_parts, summarize_parts
-from momentmix.tables import csv_file, table_rows
+from momentmix.tables import table_rows
 from momentmix.tables.cells import cells_of
+from momentmix.tables.formats import csv_file
 
 KINDS = ["npy", "fortran.npy", "parquet", "feather", "arrow", "csv", "csv.gz"]
 
@@ -181,7 +182,7 @@ def test_no_thread_is_left_by_parts_that_are_not_read_to_their_end(tmp_path, row
     parts.close()
     rows[2222, 1] = np.nan
     bad = open_rows(write(tmp_path / "bad.csv.gz", rows), block_rows=50)
-    with pytest.raises(InputError, match="line 2224, column 'x1' is missing"):
+    with pytest.raises(InputError, match="line 2224, column 'x1', is missing"):
         bad.read_all()
     gc.collect()
     assert set(threading.enumerate()) <= before

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from momentmix.errors import InputError
-from momentmix.tables.dialect import Dialect
+from momentmix.tables.formats.dialect import Dialect
 from momentmix.tables.opening import open_file
 
 

@@ -9,8 +9,6 @@ import click
 
 from momentmix.cli.options import force_option, json_option, where_option
 from momentmix.cli.output import check_output, output_stream, say, say_json
-from momentmix.errors import InputError
-from momentmix.wording import did_you_mean
 
 if TYPE_CHECKING:
     from momentmix.monitoring.tracking import Tracking
@@ -35,18 +33,6 @@ _ENDINGS = ("csv", "json", "png", "svg", "pdf")
     help="whole: shrink the shares of small groups to the mean of all groups.",
 )
 @click.option(
-    "--means",
-    type=click.Choice(["fixed", "group"]),
-    default="fixed",
-    show_default=True,
-    help="group: means of the components may differ between groups, and are drawn to the model's.",
-)
-@click.option(
-    "--column",
-    metavar="NAME",
-    help="With --means group: the picture shows the means of this column, not the shares.",
-)
-@click.option(
     "--level",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=0.95,
@@ -63,8 +49,6 @@ def track_command(
     where: tuple[str, ...],
     rollup: str | None,
     prior: str,
-    means: str,
-    column: str | None,
     level: float,
     strict: bool,
     force: bool,
@@ -73,8 +57,14 @@ def track_command(
     """Print the share of each component of MODEL in each group of CUBE, from moments alone.
 
     CUBE is a file of `momentmix summarize --by`. Shares have intervals, and each group a test
-    whether the components of the model still fit it; below the table stands what changed.
+    whether the components of the model still fit it. Below the table stand the shares that
+    changed, and the columns that moved in groups that do not fit.
     """
+    from momentmix.cli.cubes import load_groups
+    from momentmix.monitoring.track import track
+    from momentmix.monitoring.tracking_text import tracking_lines
+    from momentmix.tables.opening import missing_input
+
     ending = "" if output is None else output.rpartition(".")[2].lower()
     if output is not None:
         if ending not in _ENDINGS:
@@ -82,19 +72,16 @@ def track_command(
                 f"--output must end in {', '.join('.' + e for e in _ENDINGS)}; got {output!r}."
             )
         check_output(output, [model, cube], force)
-    if column is not None and (means != "group" or ending in ("", "csv", "json")):
-        raise click.UsageError("--column goes with --means group and a picture as --output.")
-    if column is not None:
-        _check_column(model, column)
-    found = _tracked(model, cube, where, rollup, prior, means, level)
+    if not Path(model).exists():
+        raise missing_input(model)
+    groups = load_groups([cube], where, rollup)
+    found = track(model, groups, prior="whole" if prior == "whole" else None, level=level)
     if output is not None:
-        _write(found, output, ending, column)
+        _write(found, output, ending)
     if as_json:
         said = {} if output is None else {"output": output}
         say_json({**said, **found.to_dict()})
     else:
-        from momentmix.monitoring.tracking_text import tracking_lines
-
         say(*tracking_lines(found, "--json prints all, and -o shares.csv writes them"))
         if output is not None:
             say(f"written to {output}")
@@ -102,50 +89,7 @@ def track_command(
         click.get_current_context().exit(DOES_NOT_FIT)
 
 
-def _check_column(model: str, column: str) -> None:
-    """Raise before the work unless means of a column may differ between groups."""
-    from momentmix.cli.predict import load_model
-    from momentmix.mixture.overall import column_names
-
-    mixture = load_model(model)
-    joined = {j for block in mixture.blocks if len(block.columns) > 1 for j in block.columns}
-    known = list[str]()
-    for j, (name, own) in enumerate(zip(column_names(mixture), mixture.columns, strict=True)):
-        if not (own.has_missing and j in joined):
-            known += [f"{name}={level}" for level in own.levels[1:]] or [name]
-    if column not in known:
-        raise InputError(
-            f"--column {column}: the means that may differ between groups are those of "
-            f"{', '.join(known) or 'no column'}.{did_you_mean(column, known)}"
-        )
-
-
-def _tracked(
-    model: str,
-    path: str,
-    where: tuple[str, ...],
-    rollup: str | None,
-    prior: str,
-    means: str,
-    level: float,
-) -> Tracking:
-    from momentmix.cli.cubes import load_groups
-    from momentmix.monitoring.track import track
-    from momentmix.tables.opening import missing_input
-
-    if not Path(model).exists():
-        raise missing_input(model)
-    groups = load_groups([path], where, rollup)
-    return track(
-        model,
-        groups,
-        prior="whole" if prior == "whole" else None,
-        means="group" if means == "group" else "fixed",
-        level=level,
-    )
-
-
-def _write(found: Tracking, output: str, ending: str, column: str | None) -> None:
+def _write(found: Tracking, output: str, ending: str) -> None:
     import csv
     import io
 
@@ -163,7 +107,7 @@ def _write(found: Tracking, output: str, ending: str, column: str | None) -> Non
     else:
         from momentmix.displays import SharesDisplay
 
-        display = SharesDisplay.from_tracking(found, column=column)
+        display = SharesDisplay.from_tracking(found)
         with output_stream(output) as stream:
             display.figure_.savefig(stream, format=ending, dpi=150, bbox_inches="tight")
         return

@@ -1,4 +1,4 @@
-"""Shares or means of components over groups: lines with bands in ordered groups, else dots."""
+"""Shares of components over groups: lines with bands in ordered groups, else dots."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix._typing import Float
 from momentmix.displays.style import need_matplotlib, short_name
 from momentmix.errors import InputError, InputTypeError
 from momentmix.html.palette import component_color
@@ -29,28 +28,9 @@ _LETTERS = 28
 _MISFIT = "0.45"
 
 
-class _Drawn(NamedTuple):
-    """What is drawn: shares, or means of one column; arrays of shape (n_groups, n_components)."""
-
-    label: str
-    values: Float
-    low: Float
-    high: Float
-    is_share: bool
-
-    def limits(self, chosen: list[int]) -> tuple[float, float]:
-        """Ends of the axis."""
-        highest = float(np.nanmax(self.high[:, chosen], initial=0.0))
-        if self.is_share:
-            return 0.0, min(1.0, highest)
-        lowest, highest = np.nanmin(self.low[:, chosen]), np.nanmax(self.high[:, chosen])
-        margin = 0.05 * (highest - lowest)
-        return float(lowest - margin), float(highest + margin)
-
-
 @dataclass
 class SharesDisplay:
-    """Shares of a model's components over groups, or means of a column, with their intervals.
+    """Shares of a model's components over groups, with their intervals.
 
     Groups that the components do not fit are marked by a cross and a dotted line. Where the groups
     have several keys and the last is an order, the other keys have a panel each.
@@ -62,11 +42,7 @@ class SharesDisplay:
 
     @classmethod
     def from_tracking(
-        cls,
-        tracking: Tracking,
-        *,
-        components: Sequence[int] | None = None,
-        column: str | None = None,
+        cls, tracking: Tracking, *, components: Sequence[int] | None = None
     ) -> SharesDisplay:
         """Draw the result of `track`.
 
@@ -75,21 +51,16 @@ class SharesDisplay:
         tracking : Tracking
         components : sequence of int, optional
             Numbers of the components to draw; all by default.
-        column : str, optional
-            Draw the means of this column instead of shares; they are those of `Tracking.means`.
         """
         need_matplotlib()
         if not isinstance(tracking, Tracking):
             raise InputTypeError(
                 f"a picture of shares needs what mm.track gives; got {type(tracking).__name__}."
             )
-        return cls(tracking).plot(components=components, column=column)
+        return cls(tracking).plot(components=components)
 
-    def plot(
-        self, *, components: Sequence[int] | None = None, column: str | None = None
-    ) -> SharesDisplay:
+    def plot(self, *, components: Sequence[int] | None = None) -> SharesDisplay:
         """Draw."""
-        self._drawn = _drawn(self.tracking, column)
         r = self.tracking.n_components
         chosen = list(range(r)) if components is None else [int(c) for c in components]
         if not chosen or any(not 0 <= c < r for c in chosen):
@@ -125,7 +96,7 @@ class SharesDisplay:
         for ax in self.axes_[len(shown) :]:
             ax.set_visible(False)
         for ax in axes[:, 0]:
-            ax.set_ylabel(short_name(self._drawn.label, _LETTERS))
+            ax.set_ylabel("share of rows")
         for ax in self.axes_[: len(shown)][-n_columns:]:  # those with no panel below
             ax.set_xlabel(short_name(self.tracking.key_names[-1], _LETTERS))
             ax.tick_params(labelbottom=True)
@@ -133,29 +104,26 @@ class SharesDisplay:
             self._say_rest(len(shown), f"{len(series)} series")
 
     def _panel(self, ax: Any, groups: list[int], chosen: list[int]) -> None:
-        t, drawn = self.tracking, self._drawn
+        t = self.tracking
         places, labels = _positions([key[-1] for key in t.keys])
         x = places[groups]
         for c in chosen:
             color = component_color(c)
             ax.fill_between(
-                x, drawn.low[groups, c], drawn.high[groups, c], color=color, alpha=0.2, linewidth=0
+                x, t.low[groups, c], t.high[groups, c], color=color, alpha=0.2, linewidth=0
             )
             ax.plot(
-                x, drawn.values[groups, c], color=color, linewidth=1.6, markersize=4,
+                x, t.weights[groups, c], color=color, linewidth=1.6, markersize=4,
                 marker=_MARKERS[c % len(_MARKERS)],
             )  # fmt: skip
         bad = [i for i, g in enumerate(groups) if not t.fits[g]]
         for i in bad:
             ax.axvline(x[i], color=_MISFIT, linewidth=1, linestyle=":", zorder=0)
-        bottom, highest = drawn.limits(chosen)
-        top = highest + 0.12 * (highest - bottom)
+        top = 1.12 * self._highest(chosen)
         if bad:
-            mark = top - 0.03 * (top - bottom)
-            ax.plot(x[bad], np.full(len(bad), mark), "x", color=_MISFIT, markersize=7)
-        ax.set_ylim(bottom, top)
-        if drawn.is_share:
-            _percent_axis(ax.yaxis)
+            ax.plot(x[bad], np.full(len(bad), 0.97 * top), "x", color=_MISFIT, markersize=7)
+        ax.set_ylim(0.0, top)
+        _percent_axis(ax.yaxis)
         if labels is not None:
             step = -(-len(labels) // _MOST_TICKS)
             numbers = range(0, len(labels), step)
@@ -178,7 +146,7 @@ class SharesDisplay:
     def _dots(self, chosen: list[int]) -> None:
         from matplotlib import pyplot
 
-        t, drawn = self.tracking, self._drawn
+        t = self.tracking
         groups = _some(len(t), misfits(t), _MOST_GROUPS)
         n = len(groups)
         height = 1.2 + n * max(0.32, 0.13 * len(chosen))
@@ -187,8 +155,8 @@ class SharesDisplay:
         places = np.arange(n)[::-1]
         for k, c in enumerate(chosen):
             y = places + 0.5 * (0.5 - (k + 0.5) / len(chosen)) * 1.2
-            values, color = drawn.values[groups, c], component_color(c)
-            bars = np.stack([values - drawn.low[groups, c], drawn.high[groups, c] - values])
+            values, color = t.weights[groups, c], component_color(c)
+            bars = np.stack([values - t.low[groups, c], t.high[groups, c] - values])
             ax.errorbar(
                 values, y, xerr=np.maximum(bars, 0.0), fmt=_MARKERS[c % len(_MARKERS)],
                 color=color, markersize=4, elinewidth=1.6,
@@ -201,16 +169,17 @@ class SharesDisplay:
             if not t.fits[g]:
                 ax.axhline(place, color=_MISFIT, linewidth=1, linestyle=":", zorder=0)
         ax.set_ylim(-0.6, n - 0.4)
-        bottom, highest = drawn.limits(chosen)
-        ax.set_xlim(bottom, min(1.0, highest * 1.05) if drawn.is_share else highest)
-        if drawn.is_share:
-            _percent_axis(ax.xaxis)
-        ax.set_xlabel(short_name(drawn.label, _LETTERS))
+        ax.set_xlim(0.0, min(1.0, 1.05 * self._highest(chosen)))
+        _percent_axis(ax.xaxis)
+        ax.set_xlabel("share of rows")
         ax.set_ylabel(short_name(", ".join(t.key_names), _LETTERS))
         if len(t) > n:
             self._say_rest(n, f"{len(t)} groups")
 
     # -- both ---------------------------------------------------------------------------------
+
+    def _highest(self, chosen: list[int]) -> float:
+        return min(1.0, float(np.nanmax(self.tracking.high[:, chosen], initial=0.0)))
 
     def _say_rest(self, n: int, what: str) -> None:
         said = (
@@ -243,25 +212,6 @@ class SharesDisplay:
 def _some(n: int, first: list[int], most: int) -> list[int]:
     """At most so many of n numbers in their order: some first, then those from 0 on."""
     return sorted(list(dict.fromkeys([*first, *range(n)]))[:most])
-
-
-def _drawn(tracking: Tracking, column: str | None) -> _Drawn:
-    """Shares, or means of a column."""
-    if column is None:
-        return _Drawn("share of rows", tracking.weights, tracking.low, tracking.high, True)
-    means = tracking.means
-    if means is None:
-        raise InputError(
-            f'there are no means of {column!a} to draw: they are fixed. Use track(means="group").'
-        )
-    if column not in means.columns:
-        listed = ", ".join(map(ascii, means.columns))
-        raise InputError(f"the means of {column!a} do not differ between groups; of {listed} do.")
-    j = means.columns.index(column)
-    values, low, high = (table[:, :, j] for table in (means.values, means.low, means.high))
-    assert tracking.model is not None
-    kind = "mean" if means.levels[j] is None else "share"
-    return _Drawn(f"{kind} of {means.value_name(tracking.model, j)}", values, low, high, False)
 
 
 def _positions(keys: list[Any]) -> tuple[NDArray[Any], list[str] | None]:

@@ -3,9 +3,6 @@
 Degree 2 for groups below `FEW_ROWS` rows, degree 3 above. A higher degree is taken where a lower
 one does not identify the weights, and with few columns where it makes them much more precise:
 powers up to 6 of single columns, and all moments of degree 4, as far as the summaries hold them.
-
-Means of groups need more: of one column and two components, three moments tell a share and two
-means, and nothing is left to tell the variances or to test. With few columns all moments are taken.
 """
 
 from __future__ import annotations
@@ -21,12 +18,9 @@ from momentmix.fitting.conditions.conditions import point_powers
 from momentmix.mixture import gaussian
 from momentmix.monitoring.shares.fixed_components import FixedComponents, Shape, list_conditions
 from momentmix.monitoring.shares.group_weights import linear_weights
-from momentmix.monitoring.shares.shared_errors import SharedErrors, corrected
 from momentmix.monitoring.shares.tracked_model import StandardComponents
 
-FEW_ROWS = 400
-FEW_TO_MOVE = 100  # the same where means differ: fewer tell no means of components
-_HIGHEST_OF_FEW = 4  # degree of moments of few rows where means differ
+FEW_ROWS = 400  # means of cubes of fewer rows are far from normal
 _HIGHEST = 6
 _FEW_FEATURES = 3  # with more, moments above degree 3 add next to nothing
 _GAIN, _GAIN_OF_FEW = 1.1, 1.4  # ratio of standard errors for which a higher degree is taken
@@ -41,18 +35,12 @@ class ComponentSets:
     model : StandardComponents
     shape : Shape
         What the summaries hold.
-    are_moving : bool
-        Whether means differ between groups.
     """
 
-    def __init__(self, model: StandardComponents, shape: Shape, are_moving: bool = False) -> None:
-        self.model, self.shape, self.are_moving = model, shape, are_moving
+    def __init__(self, model: StandardComponents, shape: Shape) -> None:
+        self.model, self.shape = model, shape
         self._known: dict[int, FixedComponents] = {}
         self._draws: dict[int, Float] = {}
-
-    def corrected(self, errors: SharedErrors) -> ComponentSets:
-        """The same with what the groups say of the errors of the components."""
-        return _Corrected(self, errors)
 
     def of(self, degree: int) -> FixedComponents:
         """The components with the moments up to a degree."""
@@ -71,7 +59,15 @@ class ComponentSets:
     def draws(self, degree: int) -> Float:
         """Moments of single rows of each component, of shape (r, q, n_draws)."""
         if degree not in self._draws:
-            self._draws[degree] = draws_of(self.of(degree))
+            components, tables = self.of(degree), []
+            conditions = components.conditions
+            for c in range(components.n_components):
+                alone = replace(components.parameters[[c]], weights=np.ones(1))
+                rows, _ = gaussian.sample(alone, _DRAWS, np.random.default_rng(c))
+                powers = point_powers(rows, conditions.highest_exponent)
+                tables.append(conditions.products(powers).T)
+            # One row after the other in memory: so they are whitened without a copy.
+            self._draws[degree] = np.array(tables, order="C").transpose(0, 2, 1)
         return self._draws[degree]
 
     @cached_property
@@ -103,10 +99,7 @@ class ComponentSets:
 
     def degree_for(self, n: float) -> int:
         """Degree of the moments for a group of `n` rows."""
-        degrees, is_small = self._degrees, n < (FEW_TO_MOVE if self.are_moving else FEW_ROWS)
-        if self.are_moving and not is_small and self.has_few_features:
-            most = _HIGHEST if n >= FEW_ROWS else _HIGHEST_OF_FEW
-            return max([own for own in degrees if own <= most] or degrees[:1])
+        degrees, is_small = self._degrees, n < FEW_ROWS
         wanted = 2 if is_small else 3
         first = next((degree for degree in degrees if degree >= wanted), degrees[-1])
         last = degrees[-1]
@@ -121,51 +114,7 @@ class ComponentSets:
         """Whether moments above degree 3 add much."""
         return self.shape.n_features <= _FEW_FEATURES
 
-    def highest(self, degree: int) -> int:
-        """Degree of the moments that tell most of a group with moments of a degree.
-
-        With few columns, moments that add nothing to the weights tell what it is that does not fit.
-        """
-        return self._degrees[-1] if self.has_few_features else degree
-
     def lower(self, degree: int) -> int | None:
         """The next lower degree that identifies the weights."""
         below = [own for own in self._degrees if own < degree]
         return below[-1] if below else None
-
-
-class _Corrected(ComponentSets):
-    """Components whose errors are known better; degrees and draws are those of the others."""
-
-    def __init__(self, base: ComponentSets, errors: SharedErrors) -> None:
-        super().__init__(base.model, base.shape, base.are_moving)
-        self._base, self._errors = base, errors
-
-    def of(self, degree: int) -> FixedComponents:
-        if degree not in self._known:
-            self._known[degree] = corrected(self._base.of(degree), self._errors)
-        return self._known[degree]
-
-    def draws(self, degree: int) -> Float:
-        return self._base.draws(degree)
-
-    def degree_for(self, n: float) -> int:
-        return self._base.degree_for(n)
-
-    def highest(self, degree: int) -> int:
-        return self._base.highest(degree)
-
-    def lower(self, degree: int) -> int | None:
-        return self._base.lower(degree)
-
-
-def draws_of(components: FixedComponents) -> Float:
-    """Moments of single rows of each component, of shape (r, q, n_draws)."""
-    conditions, tables = components.conditions, []
-    for c in range(components.n_components):
-        alone = replace(components.parameters[[c]], weights=np.ones(1))
-        rows, _ = gaussian.sample(alone, _DRAWS, np.random.default_rng(c))
-        powers = point_powers(rows, conditions.highest_exponent)
-        tables.append(conditions.products(powers).T)
-    # One row after the other in memory: so they are whitened without a copy.
-    return np.array(tables, order="C").transpose(0, 2, 1)

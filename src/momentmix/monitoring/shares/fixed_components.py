@@ -192,32 +192,11 @@ class FixedComponents:
         found = [table[:, c::r] @ ordered[c::r] for c in range(r)]
         return np.array(found)
 
-    def _twin(self) -> FixedComponents:
-        """The same, to be changed: without what was kept."""
-        other = copy(self)
-        other._forget()
-        return other
-
     def moved(self, change: Float, errors: Float | None) -> FixedComponents:
         """The same with other means, by `change` (q, r), and other errors (r, q, k)."""
-        other = self._twin()
+        other = copy(self)
+        other._forget()
         other.means, other.errors = self.means + change, errors
-        return other
-
-    def with_within(self, who: list[int], others: FixedComponents) -> FixedComponents:
-        """The same where some components have the covariances of others."""
-        other = self._twin()
-        other.within = self.within.copy()
-        other.within[who] = others.within
-        return other
-
-    def widened(self, one: FixedComponents) -> FixedComponents:
-        """The same with one component more, the last one, which has no errors."""
-        other = self._twin()
-        other.means = np.hstack([self.means, one.means])
-        other.within = np.concatenate([self.within, one.within])
-        if self.errors is not None:
-            other.errors = np.concatenate([self.errors, np.zeros_like(self.errors[:1])])
         return other
 
     @property

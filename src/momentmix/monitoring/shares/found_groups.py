@@ -14,7 +14,6 @@ from momentmix.monitoring.shares.component_sets import ComponentSets
 from momentmix.monitoring.shares.fixed_components import Shape
 from momentmix.monitoring.shares.group_moments import Groups, read, read_flat
 from momentmix.monitoring.shares.group_weights import FitTest, GroupWeights
-from momentmix.monitoring.shares.means.moved_means import MovedGroup
 from momentmix.monitoring.shares.tracked_model import StandardComponents, TrackedModel
 from momentmix.names import column_label
 from momentmix.progress import counting
@@ -40,24 +39,17 @@ class FoundGroup:
         None where there are no rows, or none that can be used.
     note : str
         What is to be said of it.
-    highest, every : int, and array of shape (q',) or None
-        Degree and moments that tell what does not fit.
     weights : GroupWeights or None
         None until they are known.
     test : FitTest
-    moved : MovedGroup or None
-        Where groups have means of their own.
     """
 
     n: float
     degree: int
     moments: Float | None
     note: str = ""
-    highest: int = 0
-    every: Float | None = None
     weights: GroupWeights | None = None
     test: FitTest = _UNTESTED
-    moved: MovedGroup | None = None
 
 
 @dataclass(frozen=True)
@@ -84,27 +76,18 @@ class FoundGroups:
     found: list[FoundGroup]
 
     @classmethod
-    def of(cls, tracked: TrackedModel, groups: Groups, are_moving: bool) -> FoundGroups:
-        """Read the moments of all groups, for means that are fixed or differ between them."""
+    def of(cls, tracked: TrackedModel, groups: Groups) -> FoundGroups:
+        """Read the moments of all groups."""
         schema = groups.schema(tracked.mixture)
         model = tracked.standard(schema)
         sizes = [own.n_effective for own in groups.facts if own.n_rows]
-        sets = ComponentSets(model, _shape(groups, schema, model, 4), are_moving)
+        sets = ComponentSets(model, _shape(groups, schema, model, 4))
         # Fewer moments are read in less time.
         if not sets.has_few_features and max(sets.degree_for(n) for n in sizes) <= 3:
-            sets = ComponentSets(model, _shape(groups, schema, model, 3), are_moving)
+            sets = ComponentSets(model, _shape(groups, schema, model, 3))
         own = cls(tracked, groups, schema, model, sets, [])
         own.found.extend(own._read())
         return own
-
-    @property
-    def with_moments(self) -> list[FoundGroup]:
-        """Groups that can be used."""
-        return [own for own in self.found if own.moments is not None]
-
-    def column_of(self, feature: int) -> int:
-        """The column of a feature."""
-        return feature if self.schema is None else self.schema.column_of[feature]
 
     def _read(self) -> list[FoundGroup]:
         found, summaries = list[FoundGroup](), self.groups.summaries()
@@ -129,11 +112,7 @@ class FoundGroups:
         while degree is not None:
             moments = flat[self.sets.of(degree).positions]
             if _are_usable(moments):
-                highest = self.sets.highest(degree)
-                every = flat[self.sets.of(highest).positions]
-                if not _are_usable(every):
-                    highest, every = degree, moments
-                return FoundGroup(n, degree, moments, note, highest, every)
+                return FoundGroup(n, degree, moments, note)
             degree = self.sets.lower(degree)
         text = "values so far away that their powers are not known"
         return FoundGroup(n, 0, None, text)
@@ -144,8 +123,9 @@ class FoundGroups:
         wrong = [j for j in constant if summary.minimum[j] != summary.maximum[j]]
         if not wrong:
             return ""
-        names = self.tracked.mixture.feature_names
-        labels = ", ".join(column_label(self.column_of(j), names) for j in wrong)
+        names, schema = self.tracked.mixture.feature_names, self.schema
+        columns = [j if schema is None else schema.column_of[j] for j in wrong]
+        labels = ", ".join(column_label(j, names) for j in columns)
         return f"{labels} was constant in the model and is not here; it takes no part"
 
 

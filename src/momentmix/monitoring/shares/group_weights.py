@@ -105,15 +105,8 @@ def linear_weights(
     components: FixedComponents, moments: Float, n: float, at: Float
 ) -> LinearWeights:
     """Weights without bounds; the covariance of the moments is taken at the weights `at`."""
-    return linear_in(components, moments, n, at, Root(components.covariance(at)))
-
-
-def linear_in(
-    components: FixedComponents, moments: Float, n: float, at: Float, root: Root
-) -> LinearWeights:
-    """The same, with the weights that are nearest in the units of `root`."""
     r, covariance = components.n_components, components.covariance(at)
-    table = _influence(components, root)
+    table = _influence(components, Root(covariance))
     u = 1.0 / r + table @ (moments - components.means.mean(axis=1))
     error = components.shared_error(at)
     extra = np.zeros((r, r)) if error is None else (table @ error) @ (table @ error).T
@@ -129,21 +122,7 @@ def estimate(components: FixedComponents, moments: Float, n: float, z: float) ->
     w = settled_weights(components, moments, n)
     at = inside(w, n)
     linear = linear_weights(components, moments, n, at)
-    return with_intervals(components, linear, w, at, n, np.diagonal(linear.shared), z)
-
-
-def with_intervals(
-    components: FixedComponents,
-    linear: LinearWeights,
-    w: Float,
-    at: Float,
-    n: float,
-    extra: Float,
-    z: float,
-) -> GroupWeights:
-    """Weights `w` with intervals; `extra` are variances beside those of the rows of the group."""
-    if len(w) == 1:
-        return GroupWeights(w, w, np.zeros((1, 1)), w, w)
+    extra = np.diagonal(linear.shared)
     low, high = _intervals(components, linear.influence, linear.weights, at, n, extra, z)
     low, high = np.minimum(low, w), np.maximum(high, w)
     return GroupWeights(w, linear.weights, linear.noise, low, high)

@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 import momentmix as mm
+from momentmix.fitting.data import rows_of, summarized
 from momentmix.fitting.em.passes import full_passes
 from momentmix.fitting.em.sample import draw_sample
 from momentmix.fitting.inference.component_findings import component_findings
@@ -19,7 +20,6 @@ from momentmix.fitting.inference.of_rows.row_findings import row_findings
 from momentmix.fitting.inference.of_rows.rows_checked import check_rows
 from momentmix.fitting.inference.of_rows.shape_findings import shape_text
 from momentmix.fitting.inference.over_identification import Correlation, OverIdentification
-from momentmix.fitting.data import rows_of, summarized
 from momentmix.mixture.parameters import Parameters
 
 N = 2000

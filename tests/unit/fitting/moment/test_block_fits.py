@@ -10,9 +10,9 @@ from scipy.optimize import linear_sum_assignment
 
 from momentmix.capacity import choose_order, largest_rank, robust_rank, smallest_order
 from momentmix.errors import InputError
+from momentmix.fitting.data import summarized
 from momentmix.fitting.inference.over_identification import check_conditions
 from momentmix.fitting.inference.standard_errors import Uncertainty
-from momentmix.fitting.data import summarized
 from momentmix.fitting.moment.candidates import draw_candidates, least_components
 from momentmix.fitting.moment.moment_fit import (
     SMALLER,

@@ -10,8 +10,8 @@ from fitting_helpers import exact_moments, random_mixture
 import momentmix as mm
 from momentmix.errors import InputError
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.em.scores import information_matrix, settle_floored
 from momentmix.fitting.data import moments_of
+from momentmix.fitting.em.scores import information_matrix, settle_floored
 from momentmix.mixture.gaussian import features_of
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure

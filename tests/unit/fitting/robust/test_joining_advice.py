@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from momentmix.fitting.data import rows_of, summarized
 from momentmix.fitting.inference.findings import collect_findings
 from momentmix.fitting.inference.over_identification import Correlation, OverIdentification
-from momentmix.fitting.data import rows_of, summarized
 from momentmix.mixture.blocks import Blocks, blocks_from
 from momentmix.mixture.parameters import Parameters
 

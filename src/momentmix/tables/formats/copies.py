@@ -28,7 +28,7 @@ from momentmix.errors import (
     NoInputError,
     without_secrets,
 )
-from momentmix.tables.compression import PACKINGS, Unpacked, packing_of
+from momentmix.tables.formats.compression import PACKINGS, Unpacked, packing_of
 
 _ADDRESS = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")  # Path() keeps one slash; C:/ is a path
 _STREAM = "standard input"

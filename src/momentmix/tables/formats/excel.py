@@ -17,7 +17,7 @@ from itertools import islice, takewhile
 from typing import Any
 
 from momentmix.errors import InputError, needed
-from momentmix.tables.dialect import Dialect, judged
+from momentmix.tables.formats.dialect import Dialect, judged
 from momentmix.tables.source import ArrowFileSource, Batch, Columns
 
 _ROWS = 4096  # read at a time

@@ -20,8 +20,16 @@ from typing import Any
 
 from momentmix.digests import TextDigest
 from momentmix.errors import InputError
-from momentmix.tables.compression import open_bytes, split_packing
-from momentmix.tables.dialect import FALSE, TRUE, Dialect, are_fractions, is_row, judged, kinds_of
+from momentmix.tables.formats.compression import open_bytes, split_packing
+from momentmix.tables.formats.dialect import (
+    FALSE,
+    TRUE,
+    Dialect,
+    are_fractions,
+    is_row,
+    judged,
+    kinds_of,
+)
 from momentmix.tables.source import BATCH_ROWS, Batch, FileSource, Kind
 
 BLOCK = 1 << 22  # bytes read at a time: enough for a fast parser, few beside the memory

@@ -1,1 +1,0 @@
-"""Means of components that differ between groups."""
