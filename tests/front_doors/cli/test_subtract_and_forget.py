@@ -105,7 +105,7 @@ BAD = {
     "missing": ("a,b,c,d\n0,0,0,0\n0,,0,0\n", "line 3, column 'b', is missing"),
     "no rows": ("a,b,c,d\n", "bad.csv holds no rows"),
     "other names": ("a,b,c,e\n0,0,0,0\n", "has no column 'd'"),
-    "text": ("a,b,c,d\n0,x,0,0\n", "bad.csv, line 2, column 'b', holds 'x'"),
+    "text": ("a,b,c,d\n0,x,0,0\n", "bad.csv, line 2, column 'b' holds 'x'"),
 }
 
 
