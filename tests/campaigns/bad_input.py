@@ -323,7 +323,9 @@ def command(arguments):
     show, handler = warnings.showwarning, signal.getsignal(signal.SIGTERM)
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            main(arguments)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "the rows have feature names, the mixture has")
+                main(arguments)
     except SystemExit as stop:
         return stop.code, err.getvalue()
     finally:

@@ -557,8 +557,8 @@ class _Reader:
                         gaps[:, j] &= own.missing()
             if self.refuses and (gaps & ~self.drops).any():
                 raise missing_cell(gaps & ~self.drops, where)
-            rows, dropped = slice(self.n_read, self.n_read + size), gaps[:, self.drops].any(axis=1)
-            self.left_out.append((rows, left_out, dropped))
+            dropped = np.asarray((gaps & self.drops).any(axis=1))
+            self.left_out.append((slice(self.n_read, self.n_read + size), left_out, dropped))
         self.n_read += size
 
     def _memory(self) -> Float:
