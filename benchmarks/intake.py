@@ -230,7 +230,8 @@ def malformed(folder):
         "nested": pa.array([[1.0]] * 60), "struct": pa.array([{"u": 1}] * 60),
         "decimal": pa.array([1] * 60, pa.int32()).cast(pa.decimal128(20, 2)), "nulls": pa.nulls(60),
         "none": pa.nulls(60, pa.float64()), "bytes": pa.array([b"x"] * 60),
-        "times": pa.array([1] * 60, pa.timestamp("us")), "span": pa.array([1] * 60, pa.duration("s")),
+        "times": pa.array([1] * 60, pa.timestamp("us")),
+        "span": pa.array([1] * 60, pa.duration("s")),
         "large": pa.array([2**60] * 60), "inf": pa.array([np.inf] * 60),
     }  # fmt: skip
     for name, column in odd.items():

@@ -16,8 +16,8 @@ import warnings
 import numpy as np
 
 import momentmix as mm
-from momentmix.digests import RowDigest
 from momentmix.native import code
+from momentmix.tables.digests import RowDigest
 
 EXPECTED = (BufferError, MemoryError, OverflowError, TypeError, ValueError)
 MOST_BASES = 3  # calls of each function with other shapes

@@ -322,10 +322,10 @@ def command(arguments):
     out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
     show, handler = warnings.showwarning, signal.getsignal(signal.SIGTERM)
     try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "the rows have feature names, the mixture has")
-                main(arguments)
+        stderr, ignoring = contextlib.redirect_stderr(err), warnings.catch_warnings()
+        with contextlib.redirect_stdout(out), stderr, ignoring:
+            warnings.filterwarnings("ignore", "the rows have feature names, the mixture has")
+            main(arguments)
     except SystemExit as stop:
         return stop.code, err.getvalue()
     finally:

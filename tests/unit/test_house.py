@@ -17,12 +17,12 @@ LAYERS = [
     {"errors", "_typing", "_version", "deprecation", "native", "progress_bar", "wording"},
     {"arguments", "atomic_file", "html", "index_sets", "locks", "progress", "strict_json"},
     {"parallel", "json_fields"},
-    {"arrays", "digests", "names"},
+    {"arrays", "tables.digests", "tables.names"},
     {"mixture.laws"},
     {"mixture.blocks"},
     {"capacity"},
     {"tables.source", "tables.transforms"},
-    {"tables.column", "tables.dialect", "tables.selection"},
+    {"tables.column", "tables.formats.dialect", "tables.selection"},
     {"tables.cells"},
     {"tables.guessing", "tables.validation"},
     {"tables.encoding", "tables.memory"},
@@ -102,7 +102,7 @@ def test_no_import_points_upwards():
 def test_an_upward_import_would_be_found():
     assert upward("summary.layout", ["summary.summary"]) == ["summary.summary"]
     assert upward("tables.source", ["tables.opening"]) == ["tables.opening"]
-    assert upward("names", ["tables.source"]) == ["tables.source"]
+    assert upward("tables.names", ["tables.source"]) == ["tables.source"]
     assert upward("fitting.em.starts", ["fitting.moment.polish"]) == ["fitting.moment.polish"]
     assert not upward("fitting.moment.polish", ["fitting.em.starts", "fitting.moment.selection"])
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from momentmix.atomic_file import atomic_write, short_name
-from momentmix.digests import Fingerprint
 from momentmix.errors import InputError, OutputError
 from momentmix.strict_json import parse_strict
+from momentmix.tables.digests import Fingerprint
 
 _MAGIC = b"momentmix checkpoint 2\n"
 _EARLIER = b"momentmix checkpoint 1\n"  # of another digest of rows, and other last bits of sums

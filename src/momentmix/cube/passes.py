@@ -19,10 +19,10 @@ from momentmix._typing import Array
 from momentmix.cube.file import rows_of
 from momentmix.cube.grouping import GroupedRows, GroupedShard, KeyIndex
 from momentmix.cube.keys import GroupKey, Key, columns_read
-from momentmix.digests import Origin, counted_twice
 from momentmix.errors import InputError
 from momentmix.summary.parts import ResumeCheck, digest_of, read_parts
 from momentmix.summary.summary import MomentSummary, union
+from momentmix.tables.digests import Origin, counted_twice
 from momentmix.tables.table_rows import Block, TableRows
 
 PART_ROWS = 1 << 24  # of a part: small shards cost more than their rows

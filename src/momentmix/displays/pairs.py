@@ -36,7 +36,7 @@ from momentmix.displays.style import (
     need_matplotlib,
 )
 from momentmix.mixture.mixture import Mixture
-from momentmix.names import feature_number
+from momentmix.tables.names import feature_number
 
 # Panels shrink with the number of features, and ellipses cover one another with many components.
 _MOST_FEATURES, _MOST_FEATURES_CROWDED = 6, 4

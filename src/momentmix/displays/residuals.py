@@ -26,9 +26,9 @@ from momentmix.html.palette import COLORS
 from momentmix.index_sets import index_sets, sets_without
 from momentmix.mixture.gaussian import product_moments
 from momentmix.mixture.mixture import Mixture
-from momentmix.names import match_names
 from momentmix.summary.exact.common_schema import in_schema
 from momentmix.summary.summary import MomentSummary
+from momentmix.tables.names import match_names
 from momentmix.tables.schema import Schema, joined, plain_schema
 
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")

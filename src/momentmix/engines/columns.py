@@ -7,12 +7,12 @@ from functools import partial
 from typing import Any, Protocol
 
 from momentmix.errors import InputError
-from momentmix.names import match_names
 from momentmix.summary.summarize import warn_of_notes
 from momentmix.tables.cells import column_cells
 from momentmix.tables.column import BERNOULLI, CATEGORICAL
 from momentmix.tables.learning import Families, Found, learn
 from momentmix.tables.memory import MemoryTable
+from momentmix.tables.names import match_names
 from momentmix.tables.opening import Reading
 from momentmix.tables.schema import Schema
 from momentmix.tables.table_rows import Missing, TableRows

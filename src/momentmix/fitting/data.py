@@ -12,13 +12,13 @@ from momentmix.arrays import is_foreign, is_plain_array
 from momentmix.errors import InputError, InputTypeError
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.mixture.blocks import blocks_from
-from momentmix.names import column_label
 from momentmix.summary.cost import physical_memory
 from momentmix.summary.file import is_summary_file
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.column import BERNOULLI, FAMILIES, GAUSSIAN, POISSON, Column, unknown_family
 from momentmix.tables.learning import Families, learn, needs_pass, open_data
 from momentmix.tables.memory import MemoryTable, as_device_rows, as_rows
+from momentmix.tables.names import column_label
 from momentmix.tables.opening import READ_ALL, Reading, path_list
 from momentmix.tables.rows import ArrayRows, BlockRows, DeviceRows, Rows
 from momentmix.tables.schema import Schema

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from momentmix._typing import Float, Int
 from momentmix.errors import InputError, InputTypeError
 from momentmix.mixture.laws.law import Law, Stack, stacks_of
-from momentmix.names import column_label, feature_number
+from momentmix.tables.names import column_label, feature_number
 
 
 @dataclass(frozen=True)

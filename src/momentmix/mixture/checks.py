@@ -11,8 +11,8 @@ from momentmix._typing import Float
 from momentmix.errors import InputError
 from momentmix.mixture.blocks import Blocks, blocks_from, matrices_of, spread_of
 from momentmix.mixture.parameters import Parameters
-from momentmix.names import column_label
 from momentmix.tables.cells import plain_array
+from momentmix.tables.names import column_label
 
 # Numbers that were rounded to nine digits are still taken for what they were before.
 _ROUNDED = 1e-9

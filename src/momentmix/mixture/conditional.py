@@ -24,9 +24,9 @@ from momentmix.errors import InputError, InputTypeError
 from momentmix.mixture.gaussian_block import GaussianBlock, Regression, gaussian_blocks
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.tables.gaussian_cells import expected_cells
-from momentmix.names import feature_number
 from momentmix.tables.cells import is_missing
 from momentmix.tables.memory import frame_names, is_frame, rows_for
+from momentmix.tables.names import feature_number
 
 if TYPE_CHECKING:
     from momentmix.mixture.mixture import Mixture

@@ -22,8 +22,8 @@ from momentmix.errors import InputError
 from momentmix.mixture.blocks import matrices_of
 from momentmix.mixture.checks import real_array
 from momentmix.mixture.parameters import Parameters
-from momentmix.names import check_feature_names
 from momentmix.tables.column import Column
+from momentmix.tables.names import check_feature_names
 from momentmix.wording import short_repr
 
 

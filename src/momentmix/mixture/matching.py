@@ -22,7 +22,7 @@ from momentmix.errors import InputError
 from momentmix.mixture.gaussian import semidefinite_roots
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.tables.block_features import parameters_of
-from momentmix.names import column_label
+from momentmix.tables.names import column_label
 from momentmix.tables.schema import Schema
 
 if TYPE_CHECKING:

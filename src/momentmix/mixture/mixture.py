@@ -55,8 +55,8 @@ from momentmix.mixture.tables.block_features import (
 from momentmix.mixture.tables.conditioning import blocks_given, expected_columns
 from momentmix.mixture.tables.family_blocks import LevelsBlock
 from momentmix.mixture.tables.file import blocks_in
-from momentmix.names import check_feature_names
 from momentmix.tables.column import Level
+from momentmix.tables.names import check_feature_names
 from momentmix.tables.schema import Schema
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
 from momentmix.wording import cut, listed, percent, plural

@@ -28,7 +28,6 @@ import numpy as np
 from momentmix._typing import Int
 from momentmix.errors import InputError, SummaryFileError
 from momentmix.index_sets import countable
-from momentmix.names import check_encodable
 from momentmix.strict_json import parse_strict
 from momentmix.summary.exact.common_schema import has_units_of
 from momentmix.summary.exact.fixed_point import QUANTUM_BITS
@@ -43,6 +42,7 @@ from momentmix.summary.exact.integers.packed import widths as widths_of
 from momentmix.summary.exact.plausibility import impossible
 from momentmix.summary.exact.totals import Mark, Totals
 from momentmix.summary.layout import COMPLETE, NO_HIGH, Layout, known
+from momentmix.tables.names import check_encodable
 from momentmix.tables.schema import Schema
 
 MAGIC, VERSION, SCHEMA_VERSION, ORIGIN_VERSION = b"\x89MMS\r\n\x1a\n", 2, 3, 4

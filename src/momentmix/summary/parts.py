@@ -23,9 +23,9 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from momentmix._typing import Array
-from momentmix.digests import Origin, RowDigest, counted_twice
 from momentmix.errors import InputError, ShardError
 from momentmix.summary.summary import MomentSummary, rename_shards
+from momentmix.tables.digests import Origin, RowDigest, counted_twice
 from momentmix.tables.rows import Rows
 from momentmix.tables.table_rows import Block, TableRows
 

@@ -28,7 +28,6 @@ from momentmix.atomic_file import atomic_write
 from momentmix.deprecation import RenamedAttribute
 from momentmix.errors import InputError, InputTypeError
 from momentmix.locks import ForkSafeLock, one_at_a_time
-from momentmix.names import check_feature_names
 from momentmix.summary import file as summary_file
 from momentmix.summary import readings
 from momentmix.summary.column_facts import summary_html
@@ -47,6 +46,7 @@ from momentmix.summary.shard.accumulator import (
 )
 from momentmix.summary.shard.single_shard import SingleShard
 from momentmix.summary.view import SummaryView
+from momentmix.tables.names import check_feature_names
 from momentmix.tables.schema import Schema
 from momentmix.wording import plural
 

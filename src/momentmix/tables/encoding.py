@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Array, Float
 from momentmix.errors import InputError, InputTypeError, TableWarning, warn_caller
-from momentmix.names import column_label
 from momentmix.native import code, readable
 from momentmix.parallel import map_in_order, usable_cores
 from momentmix.tables.cells import Cells
 from momentmix.tables.column import POISSON, Column
 from momentmix.tables.formats.dialect import FALSE, TRUE
+from momentmix.tables.names import column_label
 from momentmix.tables.transforms import check_range, restored
 from momentmix.tables.validation import in_range, out_of_range
 

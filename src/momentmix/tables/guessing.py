@@ -24,10 +24,10 @@ import numpy as np
 
 from momentmix._typing import Array
 from momentmix.errors import InputError
-from momentmix.names import column_label
 from momentmix.tables.cells import Cells
 from momentmix.tables.column import BERNOULLI, CATEGORICAL, GAUSSIAN, families_code
 from momentmix.tables.formats.dialect import are_dates
+from momentmix.tables.names import column_label
 
 HEAD = 1 << 16  # rows that are looked at
 FEW_LEVELS = 50  # more labels of text are an error

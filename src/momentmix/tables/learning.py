@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from momentmix.errors import InputError, InputTypeError
-from momentmix.names import column_label
 from momentmix.progress import step
 from momentmix.tables.cells import Cells
 from momentmix.tables.column import (
@@ -44,6 +43,7 @@ from momentmix.tables.encoding import (
 )
 from momentmix.tables.guessing import guess_columns
 from momentmix.tables.memory import MemoryTable
+from momentmix.tables.names import column_label
 from momentmix.tables.opening import READ_ALL, Reading, can_open, open_table, warn_of_header
 from momentmix.tables.schema import Schema, plain_schema
 from momentmix.tables.source import NO_CELL, Kind

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from momentmix._typing import Array
 from momentmix.arrays import check_real, dtype_name, is_foreign, namespace, to_numpy
 from momentmix.errors import InputError, InputTypeError
-from momentmix.names import check_feature_names, match_names, names_for
 from momentmix.parallel import map_in_order, usable_cores
 from momentmix.tables.cells import (
     Cells,
@@ -30,6 +29,7 @@ from momentmix.tables.cells import (
     plain_array,
     warn_integers,
 )
+from momentmix.tables.names import check_feature_names, match_names, names_for
 from momentmix.tables.source import Batch, Kind, Source
 from momentmix.tables.validation import check_shape
 

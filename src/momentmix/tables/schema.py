@@ -29,7 +29,6 @@ from momentmix._typing import Float
 from momentmix.atomic_file import atomic_write
 from momentmix.errors import InputError, NoInputError
 from momentmix.json_fields import Fields, check_version
-from momentmix.names import column_label, match_names, names_for
 from momentmix.strict_json import format_strict, parse_strict
 from momentmix.tables.column import (
     FAMILIES,
@@ -51,6 +50,7 @@ from momentmix.tables.encoding import (
     place_of,
 )
 from momentmix.tables.memory import MemoryTable
+from momentmix.tables.names import column_label, match_names, names_for
 from momentmix.tables.transforms import TRANSFORMS
 from momentmix.wording import short_repr
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from momentmix.arguments import check_count
 from momentmix.errors import InputError, InputTypeError
-from momentmix.names import check_encodable
+from momentmix.tables.names import check_encodable
 from momentmix.tables.source import NUMERIC, Source
 from momentmix.wording import did_you_mean
 

@@ -14,12 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float
-from momentmix.digests import Fingerprint, Origin, RowDigest, counted_twice
 from momentmix.errors import InputError
-from momentmix.names import column_label
 from momentmix.parallel import read_ahead
 from momentmix.progress import row_counter
 from momentmix.tables.cells import Cells, cells_of, warn_beyond
+from momentmix.tables.digests import Fingerprint, Origin, RowDigest, counted_twice
 from momentmix.tables.encoding import (
     Encoded,
     Unseen,
@@ -28,6 +27,7 @@ from momentmix.tables.encoding import (
     warn_of_unknown,
 )
 from momentmix.tables.memory import MemoryTable
+from momentmix.tables.names import column_label
 from momentmix.tables.rows import Rows
 from momentmix.tables.schema import Schema, plain_schema
 from momentmix.tables.selection import column_keys, feature_names

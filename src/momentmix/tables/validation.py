@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.errors import InputError, InputTypeError
-from momentmix.names import column_label
 from momentmix.native import code
 from momentmix.parallel import usable_cores
 from momentmix.tables.cells import plain_array
+from momentmix.tables.names import column_label
 
 _MANY = 1 << 18  # values whose check is worth several threads
 _SCAN = 8192  # rows checked together: a block of usual width stays in the processor's cache

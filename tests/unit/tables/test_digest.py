@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from momentmix import digests
-from momentmix.digests import RowDigest, fold
 from momentmix.native import code
+from momentmix.tables.digests import RowDigest, fold
 
 
 def digest(parts):

@@ -9,7 +9,7 @@ import pytest
 
 import momentmix as mm
 from momentmix.errors import InputError, InputTypeError, PrecisionWarning
-from momentmix.names import check_feature_names, feature_number
+from momentmix.tables.names import check_feature_names, feature_number
 
 LARGE = np.array([[2**60 + 1, 3], [5, 7], [1, 2], [9, 4]])
 

@@ -469,7 +469,7 @@ def test_text_without_rows_is_said_to_have_none(tmp_path, kind):
     table = pa.table({"x": pa.array([], pa.float64()), "word": pa.array([], pa.string())})
     pa.parquet.write_table(table, tmp_path / "x.parquet")
     data = tmp_path / "x.parquet" if kind == "file" else made(tmp_path, table, kind)
-    with pytest.raises(InputError, match="at least one row; the source gave none"):
+    with pytest.raises(InputError, match=r"at least one row; .* has none"):
         mm.summarize(data, 1)
     data = tmp_path / "x.parquet" if kind == "file" else made(tmp_path, table, kind)
     assert mm.open_rows(data, columns=["x"]).read_all().shape == (0, 1)

@@ -37,8 +37,8 @@ from momentmix.mixture.laws.law import Law
 from momentmix.mixture.laws.seen import Seen
 from momentmix.mixture.mixture import Mixture, mixture_from
 from momentmix.mixture.prior import Structure
-from momentmix.names import check_feature_names
 from momentmix.tables.column import FeaturePart
+from momentmix.tables.names import check_feature_names
 from momentmix.tables.schema import Schema
 from momentmix.wording import short_repr
 

@@ -36,8 +36,8 @@ from momentmix._typing import Array
 from momentmix.errors import InputError, PrecisionWarning, warn_caller
 from momentmix.index_sets import sets_without
 from momentmix.mixture.mixture import DiagonalMixture
-from momentmix.names import column_label
 from momentmix.summary.summary import MomentSummary
+from momentmix.tables.names import column_label
 from momentmix.tensor.approximate import Approximation, approximate
 from momentmix.tensor.gauss_newton import PowerFit, fit_weighted_powers
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor, power_sum

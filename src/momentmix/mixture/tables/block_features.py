@@ -46,8 +46,8 @@ from momentmix.mixture.tables.seen_values import (
     unknown_columns,
     with_unknown,
 )
-from momentmix.names import check_feature_names
 from momentmix.tables.column import BERNOULLI, GAUSSIAN, Column, short_mean
+from momentmix.tables.names import check_feature_names
 from momentmix.tables.schema import Schema
 
 Block = GaussianBlock | FamilyBlock

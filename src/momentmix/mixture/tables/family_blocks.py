@@ -28,8 +28,8 @@ from momentmix.mixture.tables.seen_values import (
     completed,
     seen_features,
 )
-from momentmix.names import check_feature_names
 from momentmix.tables.column import BERNOULLI, CATEGORICAL, POISSON, Column, Level, plain_level
+from momentmix.tables.names import check_feature_names
 from momentmix.wording import short_repr
 
 LARGEST_RATE = 2.0**53  # float64 holds all counts up to it

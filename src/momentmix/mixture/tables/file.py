@@ -17,9 +17,9 @@ from momentmix.mixture.gaussian_block import GaussianBlock
 from momentmix.mixture.tables.block_features import Block, placed
 from momentmix.mixture.tables.family_blocks import BernoulliBlock, CategoricalBlock, PoissonBlock
 from momentmix.mixture.tables.seen_values import NEVER_SEEN
-from momentmix.names import check_encodable, check_feature_names
 from momentmix.strict_json import plain
 from momentmix.tables.column import BERNOULLI, CATEGORICAL, GAUSSIAN, POISSON, Column
+from momentmix.tables.names import check_encodable, check_feature_names
 from momentmix.tables.schema import Schema
 
 # Parameters of a block by family: their keys, in the order of the file, and number of axes.

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Array, Float
-from momentmix.names import numbers_as_names
 from momentmix.tables.encoding import decode_columns
 from momentmix.tables.memory import frame_labels, frame_names
+from momentmix.tables.names import numbers_as_names
 from momentmix.tables.schema import Schema
 
 Gaps = NDArray[np.bool_]

@@ -15,9 +15,9 @@ from momentmix.monitoring.shares.fixed_components import Shape
 from momentmix.monitoring.shares.group_moments import Groups, read, read_flat
 from momentmix.monitoring.shares.group_weights import FitTest, GroupWeights
 from momentmix.monitoring.shares.tracked_model import StandardComponents, TrackedModel
-from momentmix.names import column_label
 from momentmix.progress import counting
 from momentmix.summary.summary import MomentSummary
+from momentmix.tables.names import column_label
 from momentmix.tables.schema import Schema
 
 _AT_ONCE = 256  # groups whose moments are read together

@@ -14,7 +14,6 @@ from momentmix._typing import Float, Int
 from momentmix.errors import InputError, InputTypeError, printable
 from momentmix.mixture.mixture import Mixture
 from momentmix.monitoring.shares.fixed_components import Shape, flat_moments
-from momentmix.names import column_label, match_names
 from momentmix.progress import counting
 from momentmix.summary.exact.common_schema import in_schema
 from momentmix.summary.exact.integers.many_readings import MOST_ENTRIES, readings_of_many
@@ -23,6 +22,7 @@ from momentmix.summary.layout import Kind, Layout
 from momentmix.summary.readings import Moments
 from momentmix.summary.readings import moments as read_moments
 from momentmix.summary.summary import MomentSummary
+from momentmix.tables.names import column_label, match_names
 from momentmix.tables.schema import Schema, joined, plain_schema
 from momentmix.wording import cut
 

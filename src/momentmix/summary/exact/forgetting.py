@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.errors import InputError
-from momentmix.names import column_label
 from momentmix.summary.exact.combining import remove
 from momentmix.summary.exact.fixed_point import QUANTUM_BITS
 from momentmix.summary.exact.plausibility import impossible
 from momentmix.summary.exact.totals import Mark, Totals, centered, recentered, rescaled, with_high
+from momentmix.tables.names import column_label
 
 _LOST_BITS = 32  # of 53: second moments of what is left keep a relative accuracy of about 1e-6
 

@@ -11,10 +11,10 @@ from momentmix._typing import Int
 from momentmix.arguments import check_count
 from momentmix.errors import InputError
 from momentmix.index_sets import colex_rank, index_sets, sets_without
-from momentmix.names import feature_number
 from momentmix.summary.exact.integers.packed import PackedSums
 from momentmix.summary.exact.totals import Mark, Totals, with_high
 from momentmix.summary.layout import Layout
+from momentmix.tables.names import feature_number
 from momentmix.tables.schema import Schema
 
 

@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float
 from momentmix.errors import InputError
-from momentmix.names import column_label
 from momentmix.parallel import map_in_order
 from momentmix.summary.exact.common_schema import encoded
 from momentmix.summary.exact.totals import Totals, recentered
@@ -35,6 +34,7 @@ from momentmix.summary.kernels.numpy_sums import weight_squares
 from momentmix.summary.layout import Layout
 from momentmix.summary.shard.moving_sums import MovingSums
 from momentmix.summary.shard.units import block_extremes
+from momentmix.tables.names import column_label
 from momentmix.tables.schema import Schema
 
 _LARGEST_BLOCK = 4096  # rows: longer sums lose digits, and the price of a block is small by then

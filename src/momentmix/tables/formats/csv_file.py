@@ -18,8 +18,11 @@ from itertools import islice
 from threading import Lock
 from typing import Any
 
-from momentmix.digests import TextDigest
+import numpy as np
+
 from momentmix.errors import InputError
+from momentmix.tables.cells import arrow_numbers
+from momentmix.tables.digests import TextDigest
 from momentmix.tables.formats.compression import open_bytes, split_packing
 from momentmix.tables.formats.dialect import (
     FALSE,
@@ -196,14 +199,14 @@ class CsvFile(FileSource):
 
     def _converted(self, block: Any, asked: list[tuple[int, str]]) -> Any:
         """The columns asked for, of which those read as text are converted, and the last one."""
-        from pyarrow import RecordBatch, compute, types
+        from pyarrow import RecordBatch, types
 
         columns = []
         for i, kind in [*asked, (self.n_columns - 1, "text")]:
             column = block.column(str(i))
             if kind != "text" and types.is_string(column.type):
                 column = self.dialect.parsed(column, kind)
-            elif kind == "number" and compute.any(compute.is_nan(column)).as_py():
+            elif kind == "number" and np.isnan(arrow_numbers(column)[0]).any():
                 raise ValueError("NaN")  # it may be "nan(1)", which is a number for pyarrow
             columns.append(column)
         return RecordBatch.from_arrays(columns, names=[""] * len(columns))

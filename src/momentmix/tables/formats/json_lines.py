@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from momentmix.digests import TextDigest
 from momentmix.errors import InputError
+from momentmix.tables.digests import TextDigest
 from momentmix.tables.formats.binary_files import numbered
 from momentmix.tables.formats.compression import open_bytes
 from momentmix.tables.source import ArrowFileSource, Batch, arrow_kind, checked
