@@ -52,6 +52,7 @@ WORDS = {
     "use forget()": "use `momentmix forget`",
     "Use the summary that it was fitted to": "Give the data that it was fitted to",
     ", or use with_variance_floor()": "",
+    ", or use mixture.with_feature_names([...])": "",
     "exclude=": "--exclude",
     "refine=None": "--refine none",
 }

@@ -210,7 +210,7 @@ def _answer(
     from momentmix.mixture.density import most_probable, posteriors
 
     found = density.map_encoded(block.encoded, posteriors if probabilities else most_probable)
-    found = found.reshape(len(found), -1)
+    found = found if probabilities else found[:, None]
     lost = np.isnan(found).any(axis=1) | (found < 0).any(axis=1)
     whole = np.arange(block.n_read) if block.kept is None else np.flatnonzero(block.kept)
     if lost.any():

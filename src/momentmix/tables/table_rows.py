@@ -19,7 +19,13 @@ from momentmix.parallel import read_ahead
 from momentmix.progress import row_counter
 from momentmix.tables.cells import Cells, cells_of, warn_beyond
 from momentmix.tables.digests import Fingerprint, Origin, RowDigest, counted_twice
-from momentmix.tables.encoding import Encoded, Unseen, encode_cells, missing_cell
+from momentmix.tables.encoding import (
+    Encoded,
+    Unseen,
+    encode_cells,
+    missing_cell,
+    warn_of_unknown,
+)
 from momentmix.tables.memory import MemoryTable
 from momentmix.tables.names import column_label
 from momentmix.tables.rows import Rows
@@ -435,7 +441,7 @@ class _Reader:
         """Begin a block."""
         self.first_row, self.n_read = first_row, 0
         self.target: Float | None = None
-        self.left_out: list[tuple[int, NDArray[np.bool_]]] = []
+        self.left_out: list[tuple[slice, NDArray[np.bool_], NDArray[np.bool_]]] = []
         self.read_others: list[list[Any]] = [[] for _ in self.others]
 
     def blocks(self, start: int, part_rows: int | None, stop: float) -> Generator[Block]:
@@ -485,10 +491,18 @@ class _Reader:
         if self.source.nulls:
             self._warn_of_integers(cells, first)
         if left_out is not None:
-            self.left_out.append((self.n_read, left_out))
-            gaps = left_out & np.column_stack([own.missing() for own in cells]) & ~self.drops
-            if self.refuses and gaps.any():
-                raise missing_cell(gaps, where)
+            gaps = left_out
+            if unseen == "missing":
+                if not first and not isinstance(self.source, MemoryTable):
+                    warn_of_unknown(self.schema.columns, cells)
+                gaps = left_out.copy()  # without cells that are no level
+                for j, (column, own) in enumerate(zip(self.schema.columns, cells, strict=True)):
+                    if column.levels:
+                        gaps[:, j] &= own.missing()
+            if self.refuses and (gaps & ~self.drops).any():
+                raise missing_cell(gaps & ~self.drops, where)
+            dropped = np.asarray((gaps & self.drops).any(axis=1))
+            self.left_out.append((slice(self.n_read, self.n_read + size), left_out, dropped))
         self.n_read += size
 
     def _memory(self) -> Float:
@@ -523,19 +537,19 @@ class _Reader:
         features, left_out, kept = self.target[: self.n_read], None, None
         if self.left_out:
             left_out = np.zeros((self.n_read, len(self.own)), dtype=bool)
-            for start, own in self.left_out:
-                left_out[start : start + len(own)] = own
-            features, left_out, kept = self._kept(features, left_out)
+            kept = np.ones(self.n_read, dtype=bool)
+            for rows, own, dropped in self.left_out:
+                left_out[rows], kept[rows] = own, ~dropped
+            features, left_out, kept = self._kept(features, left_out, kept)
         return Block(self.first_row, self.n_read, features, left_out, kept, self.read_others)
 
     def _kept(
-        self, features: Float, left_out: NDArray[np.bool_]
+        self, features: Float, left_out: NDArray[np.bool_], kept: NDArray[np.bool_]
     ) -> tuple[Float, NDArray[np.bool_] | None, NDArray[np.bool_] | None]:
         """What becomes of missing cells: they are NaN, or left out, or their rows are."""
         if self.unseen is None and not self.refuses:
             features[left_out] = np.nan
             return features, None, None
-        kept = np.asarray(~left_out[:, self.drops].any(axis=1))
         if kept.all():
             return features, left_out, None
         left = left_out[kept] if self.unseen is not None and left_out[kept].any() else None

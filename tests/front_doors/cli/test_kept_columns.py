@@ -218,3 +218,55 @@ def test_control_characters_of_cells_are_escaped_on_a_terminal(frame, momentmix,
     monkeypatch.setattr("momentmix.cli.tables.writer._is_terminal", lambda path: True)
     done = momentmix("predict", "model.json", "x.csv", "--keep", "id")
     assert lines(done.out)[1][0] == "\\x1b[31m"
+
+
+# -- levels that no row of the fit had ----------------------------------------------------------
+
+
+@pytest.fixture
+def levels(tmp_path, monkeypatch):
+    """A model of a number and a plan, and a table in which a plan is new and others are missing."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.standard_normal(200), "plan": rng.choice(["gold", "tin"], 200)})
+    mm.fit(frame, 1, random_state=0).mixture.save("model.json")
+    frame = frame[:8].assign(id=range(8))
+    frame.loc[3, "plan"] = "iron"
+    return frame
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_new_levels_are_left_out_though_rows_with_missing_cells_are_dropped(
+    levels, momentmix, ending
+):
+    levels.loc[5, "plan"] = None
+    levels.loc[6, "x"] = np.nan
+    write = levels.to_csv if ending == "csv" else levels.to_parquet
+    write(f"x.{ending}", index=False)
+    arguments = ("score", "model.json", f"x.{ending}", "--rows", "--keep", "id", "--unseen")
+    found = lines(momentmix(*arguments, "missing", "--missing", "drop").out)[1:]
+    assert [int(i) for i, score in found if not score] == [5, 6]
+    expected = mm.Mixture.load("model.json").log_prob(levels, unseen="missing")
+    scores = [float(score) for _, score in found if score]
+    np.testing.assert_allclose(scores, np.delete(expected, [5, 6]), rtol=1e-12)
+    done = momentmix(*arguments, "missing")
+    assert (done.code, "column 'plan'" in done.err) == (65, True), done
+    assert ("line 7" if ending == "csv" else "row 5") in done.err
+    done = momentmix(*arguments, "error", "--missing", "drop")
+    assert (done.code, "'iron'" in done.err) == (65, True), done
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_column_without_any_level_is_warned_of(levels, momentmix, ending):
+    levels["plan"] = [1, 2] * 4
+    write = levels.to_csv if ending == "csv" else levels.to_parquet
+    write(f"x.{ending}", index=False)
+    done = momentmix("predict", "model.json", f"x.{ending}", "--unseen", "missing")
+    assert done.code == 0, done.err
+    assert "none of the 8 cells of column 1 ('plan') is a level of the model" in done.err
+
+
+def test_all_rows_may_be_dropped(levels, momentmix):
+    levels.assign(plan="gold", x=np.nan).to_csv("none.csv", index=False)
+    done = momentmix("predict", "model.json", "none.csv", "--missing", "drop", "-p")
+    assert (done.code, lines(done.out)[1:]) == (0, [["", ""]] * 8), done
