@@ -344,8 +344,7 @@ def rows_with(
 ) -> TableRows:
     """Rows as features of a schema; columns by name where both have names.
 
-    `owner` has the schema, for messages. With `drops`, rows with missing cells are left out, in
-    columns that model none.
+    `owner` has the schema, for messages. With `drops`, rows with missing cells are left out.
     """
     name = rows.sources[0].name
     rows = rows.selected(schema.places_in(rows.column_names, len(rows.kinds), owner, name))
@@ -373,8 +372,8 @@ def rows_to_predict(schema: Schema, data: Any, owner: str, unseen: Unseen = "err
             opened = Reading(by_name=True).open(sources, "model", names)
             rows = rows_with(schema, opened, owner)
             warn_of_header(sources, names)
-    if unseen == "missing" and (head := rows.head()) is not None:
-        warn_of_unknown(schema.columns, head)
+    if unseen == "missing" and isinstance(rows.sources[0], MemoryTable):
+        warn_of_unknown(schema.columns, rows.head() or [])
     return rows
 
 
@@ -407,7 +406,7 @@ def _encoded_by(schema: Schema, rows: TableRows, drops: bool = False) -> TableRo
         if has_texts or (column.levels == (False, True) and kind.kind != "number"):
             texts.append(j)
     rows = rows.with_texts(texts if source.nulls else ())
-    columns = (replace(column, drops=drops and not column.has_missing) for column in schema.columns)
+    columns = (replace(column, drops=drops) for column in schema.columns)
     return rows.with_schema(Schema(tuple(columns)))
 
 

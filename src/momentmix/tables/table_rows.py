@@ -430,6 +430,7 @@ class _Reader:
             most = _MOST_BYTES // (8 * self.schema.n_features)
         self.block_rows = max(1, min(rows.block_rows, most))
         self.drops = np.array([column.drops for column in self.schema.columns])
+        self.modeled = np.array([column.has_missing for column in self.schema.columns])
         self.refuses = rows.missing == "error"
         if unseen is None:
             self.refuses = rows.is_learned or rows.missing != "model"
@@ -490,6 +491,13 @@ class _Reader:
         _, left_out = encode_cells(self.schema.columns, cells, where, unseen, target)
         if self.source.nulls:
             self._warn_of_integers(cells, first)
+        for j in np.flatnonzero(self.drops & self.modeled):  # a gap is a value of these
+            gap = cells[j].missing()
+            if gap.any():
+                left_out = (
+                    np.zeros((size, len(cells)), dtype=bool) if left_out is None else left_out
+                )
+                left_out[:, j] |= gap
         if left_out is not None:
             gaps = left_out
             if unseen == "missing":
