@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from momentmix.tables import digests
 from momentmix.native import code
+from momentmix.tables import digests
 from momentmix.tables.digests import RowDigest, fold
 
 
