@@ -163,7 +163,7 @@ def _add_rows(
     summary: MomentSummary, rows: TableRows, sample_weight: ArrayLike | None, device: Any
 ) -> None:
     """Add rows of a table to a summary."""
-    weights = as_weights(sample_weight, rows.total_rows or 0)
+    weights = as_weights(sample_weight, rows.expected_rows or 0)
     for _, block in rows.placed_blocks():
         own = None
         if weights is not None:

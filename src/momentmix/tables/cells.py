@@ -177,10 +177,9 @@ def column_cells(column: Any, label: str) -> Cells:
 def _of_polars(column: Any, label: str) -> Cells:
     cells = _of_arrow(column.to_arrow(), label)
     if str(column.dtype) == "Categorical":  # its type may have labels of other columns
-        found = np.unique(cells.values[cells.values >= 0])
-        places = np.full(len(cells.labels or ()) + 1, MISSING)
-        places[found] = np.arange(len(found))
-        return labeled(places[cells.values], [(cells.labels or ())[i] for i in found], cells.order)
+        found = {*cells.values.tolist()}
+        own = [name if i in found else None for i, name in enumerate(cells.labels or ())]
+        return labeled(cells.values, own, cells.order)
     return cells
 
 
@@ -239,7 +238,10 @@ def _of_values(column: Any, label: str) -> Cells:
         return _numbered(array.astype(object), np.zeros(len(array), dtype=bool))
     if array.dtype.kind != "O":
         check_real(array, label)  # raises, with the cure
-    missing = _missing_objects(array)
+    if "pandas" in sys.modules:
+        missing = np.asarray(sys.modules["pandas"].isna(array))
+    else:
+        missing = np.array([is_missing(value) for value in array], dtype=bool)
     present = array[~missing]
     kinds = {type(value) for value in present}
     if all(issubclass(kind, _NUMBERS) for kind in kinds):
@@ -249,24 +251,12 @@ def _of_values(column: Any, label: str) -> Cells:
         return Cells(numbers, are_bools=bool(kinds) and kinds <= {bool, np.bool_})
     if all(issubclass(kind, str) for kind in kinds):
         return _numbered(array, missing)
-    raise _mixed(array, missing, label)
-
-
-def _mixed(array: Array, missing: NDArray[np.bool_], label: str) -> InputTypeError:
-    """The error for a column of objects that are neither all numbers nor all text."""
-    kinds = _NUMBERS if isinstance(array[~missing][0], _NUMBERS) else (str,)
-    row = next(i for i in np.flatnonzero(~missing).tolist() if not isinstance(array[i], kinds))
-    return InputTypeError(
+    wanted = _NUMBERS if isinstance(present[0], _NUMBERS) else (str,)
+    row = next(i for i in np.flatnonzero(~missing).tolist() if not isinstance(array[i], wanted))
+    raise InputTypeError(
         f"a column must hold numbers, or text; row {row}, {label}, holds {array[row]!a} "
         f"({type(array[row]).__name__}). Convert the column to one type."
     )
-
-
-def _missing_objects(array: Array) -> NDArray[np.bool_]:
-    """Which objects are None, NaN, NaT or NA."""
-    if "pandas" in sys.modules:
-        return np.asarray(sys.modules["pandas"].isna(array))
-    return np.array([is_missing(value) for value in array], dtype=bool)
 
 
 def _numbered(array: Array, missing: NDArray[np.bool_]) -> Cells:
@@ -321,13 +311,7 @@ def plain_array(rows: Any) -> NDArray[Any]:
 
 
 def is_missing(value: object) -> bool:
-    """Whether a cell is None, NaN, NaT or NA.
-
-    Examples
-    --------
-    >>> is_missing(None), is_missing(float("nan")), is_missing("no")
-    (True, True, False)
-    """
+    """Whether a cell is None, NaN, NaT or NA."""
     try:
         return value is None or bool(value != value)
     except TypeError:  # NA is neither equal to itself nor not
@@ -337,13 +321,7 @@ def is_missing(value: object) -> bool:
 
 
 def numbers_of_objects(array: NDArray[Any]) -> NDArray[Any]:
-    """Objects that are numbers or missing, as float64; any other array as it is.
-
-    Examples
-    --------
-    >>> numbers_of_objects(np.array([[2, None]], dtype=object)).tolist()
-    [[2.0, nan]]
-    """
+    """Objects that are numbers or missing, as float64; any other array as it is."""
     if array.dtype.kind != "O" or array.ndim == 0:
         return array
     cells = array.ravel()

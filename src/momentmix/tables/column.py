@@ -12,6 +12,7 @@ import numpy as np
 
 from momentmix._typing import Array, Float
 from momentmix.errors import InputError, printable
+from momentmix.tables.names import listed
 from momentmix.tables.transforms import TRANSFORMS, transformed
 from momentmix.wording import did_you_mean
 
@@ -205,13 +206,7 @@ def check_sizes_of(levels: Sequence[object], label: str) -> None:
 
 
 def float64_of(numbers: Array, what: str) -> Float:
-    """Objects that are numbers as float64; `what` has them, in the error for one that is too large.
-
-    Examples
-    --------
-    >>> float64_of(np.array([2, True], dtype=object), "the column").tolist()
-    [2.0, 1.0]
-    """
+    """Objects that are numbers as float64; `what` has them, in the error where one is too large."""
     try:
         return numbers.astype(np.float64)
     except OverflowError:
@@ -234,14 +229,10 @@ def number_of(column: object, names: Sequence[str] | None, n_columns: int, probl
     if isinstance(column, str):
         if names is not None and column in names:
             return list(names).index(column)
-        known = "the columns have no names" if names is None else f"there are {_listed(names)}"
+        known = "the columns have no names" if names is None else f"there are {listed(names)}"
         raise InputError(f"{problem}: {column!a}; {known}.{did_you_mean(column, names or ())}")
     if not isinstance(column, bool) and hasattr(column, "__index__"):
         number = column.__index__()
         if 0 <= number < n_columns:
             return int(number)
     raise InputError(f"{problem}: {column!a}; give a name, or a number from 0 to {n_columns - 1}.")
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(map(ascii, names[:8])) + (", …" if len(names) > 8 else "")

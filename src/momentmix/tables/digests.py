@@ -40,11 +40,8 @@ class Fingerprint:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for the JSON of checkpoints, in which tables are called pieces."""
-        return {
-            "pieces": list(self.tables),
-            "columns": list(self.columns),
-            "missing": self.missing,
-        }
+        pieces, columns = list(self.tables), list(self.columns)
+        return {"pieces": pieces, "columns": columns, "missing": self.missing}
 
     def difference(self, other: Fingerprint) -> str:
         """The first difference from the other one, in words; empty if there is none."""
@@ -52,11 +49,10 @@ class Fingerprint:
             return f"{len(self.tables)} inputs there, {len(other.tables)} here"
         for there, here in zip(self.tables, other.tables, strict=True):
             for key in ("name", "bytes", "mtime_ns", "mark"):
-                if there.get(key) != here.get(key):
+                was, now = there.get(key), here.get(key)
+                if was != now:
                     what = {"mtime_ns": "time of change", "mark": "contents"}.get(key, key)
-                    return (
-                        f"{what} of {here['name']!a}: {there.get(key)} there, {here.get(key)} here"
-                    )
+                    return f"{what} of {here['name']!a}: {was} there, {now} here"
         if self.columns != other.columns:
             return f"columns: {list(self.columns)!a} there, {list(other.columns)!a} here"
         if self.missing != other.missing:
@@ -144,21 +140,11 @@ class TextDigest(RowDigest):
 
 
 class Origin(NamedTuple):
-    """Where the rows of shards stand: a table, and the way in which it is cut into shards.
+    """Where the rows of shards stand: a table, and the way in which it is cut into shards."""
 
-    Attributes
-    ----------
-    contents : str
-        Of the table: the same for every way of reading it, and for a compressed copy of text.
-    exact : bool
-        Whether tables of other rows have other contents. If not, ids of shards tell them apart.
-    way : str
-        Columns, policy, keys: shards of one way are of different rows.
-    """
-
-    contents: str
-    exact: bool
-    way: str
+    contents: str  # the same for every way of reading the table, and for a compressed copy of text
+    exact: bool  # whether tables of other rows have other contents; else ids of shards tell
+    way: str  # columns, policy, keys: shards of one way are of different rows
 
     def of(self, place: str, shard_id: str) -> bytes:
         """32 bytes for a shard: those of the table, the way, and the place of the shard in it."""

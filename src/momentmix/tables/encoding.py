@@ -15,7 +15,7 @@ from momentmix.parallel import map_in_order, usable_cores
 from momentmix.tables.cells import Cells
 from momentmix.tables.column import POISSON, Column
 from momentmix.tables.formats.dialect import FALSE, TRUE
-from momentmix.tables.names import column_label
+from momentmix.tables.names import column_label, listed
 from momentmix.tables.transforms import check_range, restored
 from momentmix.tables.validation import in_range, out_of_range
 
@@ -228,9 +228,8 @@ def _level_codes(
         codes[unknown] = _LEFT_OUT
         return codes
     row = int(np.argmax(unknown))
-    listed = ", ".join(map(ascii, column.levels[:8])) + (", …" if len(column.levels) > 8 else "")
     raise InputError(
-        f"{where(row)} must hold its levels, {listed}; it is {cells.text(row)}. "
+        f"{where(row)} must hold its levels, {listed(column.levels)}; it is {cells.text(row)}. "
         "Correct the cell or set it to missing; or give all levels of the column from the start, "
         "in families or in a schema, perhaps with one for all others. The methods of a mixture "
         "and the commands predict and score leave such cells out with unseen='missing' (--unseen "

@@ -116,15 +116,10 @@ def learn(
     rare: float = 0.0,
     find: Find | None = None,
 ) -> TableRows:
-    """Rows as features, by the families given or guessed, or by a schema.
+    """Rows as features, by the families given or guessed, or by a schema; as `schema_from`.
 
-    Parameters
-    ----------
-    rows : TableRows
-    families, missing, rare
-        As for `schema_from`. With missing="error", as the rows were opened.
-    find : callable, optional
-        Finds what all rows hold, where `rows` are the first of them; by default a pass does.
+    With missing="error", missing cells get what was said when the rows were opened. `find` finds
+    what all rows hold, where `rows` are the first of them; by default a pass does.
 
     Examples
     --------
@@ -146,7 +141,11 @@ def learn(
     if rows.column_names is not None or any(kind.kind == "text" for kind in rows.kinds):
         head = rows.head()
         if head is not None:
-            _check_numbers(rows, head, asked)
+            names = rows.column_names or (None,) * len(head)
+            for j, family in asked.items():
+                if family in (GAUSSIAN, POISSON, *TRANSFORMS):
+                    numbers = Column(names[j], POISSON if family == POISSON else GAUSSIAN)
+                    check_numeric(numbers, head[j], partial(rows.where, 0, column=j))
             guess = guess_columns(head, rows.column_names, asked, rows.chosen, rare)
             notes = guess.notes(rows.column_names)
             kept = [i for i in range(len(head)) if i not in guess.left_out]
@@ -175,10 +174,8 @@ def _by_number(families: Families, rows: TableRows) -> dict[int, Any]:
     if families is None:
         return {}
     if not isinstance(families, Mapping):
-        raise InputTypeError(
-            "families must be a dict, {name or number of a column: family}; got "
-            f"{type(families).__name__}."
-        )
+        what = "{name or number of a column: family}"
+        raise InputTypeError(f"families must be a dict, {what}; got {type(families).__name__}.")
     chosen: dict[int, Any] = {}
     names, left_out = rows.column_names, f" ({'; '.join(rows.notes)})" if rows.notes else ""
     for key, family in families.items():
@@ -198,21 +195,11 @@ def _texts(rows: TableRows, families: Mapping[int, Any]) -> list[int]:
     for j, kind in enumerate(rows.kinds):
         family = families.get(j)
         is_listed = isinstance(family, Sequence) and not isinstance(family, str)
-        lists_text = is_listed and any(isinstance(level, str) for level in family or ())
         # Its first cells do not tell; or they are true and false, and levels of text are given.
         is_open = (kind.kind == "mixed" or kind == NO_CELL) and family in _WITH_LEVELS
-        if lists_text or (not is_listed and is_open):
+        if any(map(is_text, family or ())) if is_listed else is_open:
             texts.append(j)
     return texts
-
-
-def _check_numbers(rows: TableRows, head: Sequence[Cells], families: Mapping[int, Any]) -> None:
-    """Raise where the first rows of a column hold text, and its family is one of numbers."""
-    names = rows.column_names or (None,) * len(head)
-    for j, family in families.items():
-        if family in (GAUSSIAN, POISSON, *TRANSFORMS):
-            column = Column(names[j], POISSON if family == POISSON else GAUSSIAN)
-            check_numeric(column, head[j], partial(rows.where, 0, column=j))
 
 
 # -- what all rows hold -----------------------------------------------------------------------

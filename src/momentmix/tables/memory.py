@@ -231,8 +231,7 @@ class MemoryTable(Source):
         self.column_names = None
         if isinstance(data, Mapping):
             self.column_names = tuple(map(str, data))
-            self._columns = list(data.values())
-            _check_lists(data)
+            self._columns = [_checked_list(*item) for item in data.items()]
         elif is_frame(data):
             self.column_names = frame_names(data, expected)
             self._columns = [_frame_column(data, i) for i in range(len(frame_labels(data)))]
@@ -264,8 +263,7 @@ class MemoryTable(Source):
             return error
 
     def _loaded(self, column: int) -> Cells | Exception:
-        if column not in self._cells:
-            self.plan([column], once=False)
+        self.plan([column], once=False)
         return self._cells[column]
 
     def kind(self, column: int) -> Kind:
@@ -317,15 +315,15 @@ class MemoryTable(Source):
         return self.mark(), True
 
 
-def _check_lists(columns: Mapping[Any, Any]) -> None:
-    """Raise unless the columns of a dict are arrays, lists or the like."""
-    for name, column in columns.items():
-        has_cells = hasattr(column, "__len__") and getattr(column, "shape", None) != ()
-        if isinstance(column, str | bytes) or not has_cells:
-            raise InputTypeError(
-                "the columns of a dict must be lists, arrays or series of one cell for each row; "
-                f"column {str(name)!a} is {type(column).__name__}. Put its cells in a list."
-            )
+def _checked_list(name: object, column: Any) -> Any:
+    """A column of a dict: an array, a list or the like."""
+    has_cells = hasattr(column, "__len__") and getattr(column, "shape", None) != ()
+    if isinstance(column, str | bytes) or not has_cells:
+        raise InputTypeError(
+            "the columns of a dict must be lists, arrays or series of one cell for each row; "
+            f"column {str(name)!a} is {type(column).__name__}. Put its cells in a list."
+        )
+    return column
 
 
 def _columns_of_array(rows: Any) -> list[Array]:

@@ -15,6 +15,12 @@ def column_label(column: int, names: Sequence[str] | None) -> str:
     return f"column {column}" if names is None else f"column {column} ({names[column]!a})"
 
 
+def listed(names: Sequence[object]) -> str:
+    """The first names as messages print them, escaped."""
+    more = ["…"] if len(names) > _NAMES_IN_MESSAGES else []
+    return ", ".join([*map(ascii, names[:_NAMES_IN_MESSAGES]), *more])
+
+
 def check_feature_names(names: Iterable[str], n_features: int | None = None) -> tuple[str, ...]:
     """Feature names as a tuple of different strings."""
     # Sets have no order that the columns could follow.
@@ -40,12 +46,7 @@ def check_feature_names(names: Iterable[str], n_features: int | None = None) -> 
 
 
 def check_encodable(names: Iterable[str]) -> None:
-    """Raise where a name holds an unpaired surrogate, which no encoding of text can write.
-
-    Examples
-    --------
-    >>> check_encodable(["weight", "größe"])
-    """
+    """Raise where a name holds an unpaired surrogate, which no encoding of text can write."""
     for column, name in enumerate(names):
         if any("\ud800" <= c <= "\udfff" for c in name):
             raise InputError(
@@ -73,14 +74,8 @@ def match_names(
 ) -> list[int]:
     """Positions of the expected names among `names`; raise unless both are the same set.
 
-    Parameters
-    ----------
-    expected, names : sequence of str
-        Each without repetitions.
-    owner : str
-        Whose names are expected, for the message ("the mixture").
-    others : bool
-        Whether there may be other names, which are left out.
+    `owner` has the expected names, for the message ("the mixture"). Where there may be `others`,
+    these are left out.
     """
     positions = {name: i for i, name in enumerate(names)}
     lacking = [name for name in expected if name not in positions]
@@ -94,10 +89,8 @@ def match_names(
     cure = ("Rename" if extra else "Add or rename") if lacking else "Drop"
     raise InputError(
         f"the columns must be the features of {owner}, in any order; {' and '.join(reasons)}. "
-        f"{cure} columns so that the names are "
-        f"{', '.join(map(ascii, expected[:_NAMES_IN_MESSAGES]))}"
-        f"{', …' if len(expected) > _NAMES_IN_MESSAGES else ''}; the columns of a plain array are "
-        "taken by position."
+        f"{cure} columns so that the names are {listed(expected)}; the columns of a plain array "
+        "are taken by position."
     )
 
 

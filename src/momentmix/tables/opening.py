@@ -79,13 +79,7 @@ class Reading:
 
     @classmethod
     def of(cls, options: dict[str, Any]) -> Reading:
-        """Options by name; an unknown one is an error, as of a function.
-
-        Examples
-        --------
-        >>> Reading.of({"exclude": ["id"]}).exclude
-        ['id']
-        """
+        """Options by name; an unknown one is an error, as of a function."""
         known = [field.name for field in fields(cls)]
         for name in options:
             if name not in known:
@@ -122,7 +116,7 @@ class Reading:
         check_missing(missing)
         are_open = isinstance(data, list) and data and all(isinstance(x, Source) for x in data)
         sources = data if are_open else open_table(data, self, expected)
-        guessed, columns = header_notes(sources, expected), self.columns
+        guessed, columns = _header_notes(sources, expected), self.columns
         if columns is None and expected is not None and sources[0].column_names is not None:
             columns = list(expected)
         are_chosen, first = columns is not None, choose_columns(sources[0], columns)
@@ -136,20 +130,19 @@ class Reading:
         notes = (*guessed, *notes)
         return TableRows(sources, chosen, missing, block_rows, self.by_name, are_chosen, notes)
 
+    def _refuse(self, names: Sequence[str], why: str) -> None:
+        for name in names:
+            if getattr(self, name) != getattr(READ_ALL, name):
+                raise InputError(f"{name} {why}")
+
     def check_in_memory(self) -> None:
         """Raise where an option for files was given."""
-        for name in _OF_FILES:
-            if getattr(self, name) != getattr(READ_ALL, name):
-                raise InputError(
-                    f"{name} is for files; the rows are in memory. Leave it out, and convert "
-                    "the columns."
-                )
+        why = "is for files; the rows are in memory. Leave it out, and convert the columns."
+        self._refuse(_OF_FILES, why)
 
     def check_nothing(self, what: str) -> None:
         """Raise where any option was given for what is no table."""
-        for field in fields(self):
-            if getattr(self, field.name) != field.default:
-                raise InputError(f"{field.name} is for tables; {what}. Leave it out.")
+        self._refuse(list(vars(self)), f"is for tables; {what}. Leave it out.")
 
 
 READ_ALL = Reading()
@@ -281,9 +274,7 @@ def _agreed(sources: list[Source], dialect: Dialect) -> list[Source]:
     ]
 
 
-def header_notes(
-    sources: Sequence[Source], expected: Sequence[str] | None = None
-) -> tuple[str, ...]:
+def _header_notes(sources: Sequence[Source], expected: Sequence[str] | None) -> tuple[str, ...]:
     """A note on first lines that were taken for names, of all sources; not of expected names."""
     found = [source for source in sources if source.header_note]
     names = found[0].column_names if found else ()
@@ -295,7 +286,7 @@ def header_notes(
 
 def warn_of_header(sources: Sequence[Source], expected: Sequence[str] | None) -> None:
     """Warn where rows that a model reads lack a first line which was taken for names."""
-    for note in header_notes(sources, expected):
+    for note in _header_notes(sources, expected):
         warn_caller(f"{note}.", TableWarning)
 
 
@@ -373,8 +364,7 @@ def _suffix(name: str) -> str:
 def _open_any(file: Path | str, dialect: Dialect) -> Source:
     if isinstance(file, Path):
         return open_file(file, dialect)
-    suffix = _suffix(name_at(file))
-    if not suffix:
+    if not (suffix := _suffix(name_at(file))):
         raise _unknown(file)
     return open_file(fetched(file, suffix), dialect)
 

@@ -34,25 +34,14 @@ class Rows(ABC):
     """Rows as the stages of a fit use them.
 
     A class implements `n_rows`, `n_features` and `blocks`; the other methods rest on these.
-
-    Attributes
-    ----------
-    feature_names : tuple of str or None
-    schema : Schema or None
-        How columns became features; None where the features are the columns.
-    is_remote : bool
-        Whether rows lie on other machines, so that few of them should be taken here.
-    row_counts : array of shape (n_rows,) or None
-        How many rows each counts as, where they have weights (`momentmix.tables.weights`).
-    is_frequency : bool
-        Whether a row that counts as several stands for several rows.
     """
 
     feature_names: tuple[str, ...] | None = None
-    schema: Schema | None = None
-    is_remote = False
-    row_counts: Float | None = None
-    is_frequency = True
+    schema: Schema | None = None  # by which columns became features; None where they are these
+    expected_rows: int | None = None  # where it is known without reading them
+    is_remote = False  # whether rows lie on other machines: few of them should be taken here
+    row_counts: Float | None = None  # how many rows each counts as, where they have weights
+    is_frequency = True  # whether a row that counts as several stands for several rows
 
     @property
     @abstractmethod
@@ -63,11 +52,6 @@ class Rows(ABC):
     @abstractmethod
     def n_features(self) -> int:
         """Number of columns."""
-
-    @property
-    def expected_rows(self) -> int | None:
-        """Number of rows, where it is known without reading them."""
-        return None
 
     @property
     def n_counted(self) -> int:
@@ -126,44 +110,46 @@ class Rows(ABC):
         return summary
 
 
-class BlockRows(Rows):
-    """Rows of any object with ``n_rows``, ``n_features`` and ``blocks``."""
+class RowsOf(Rows):
+    """All rows of another object, or some of them, with the same features."""
 
-    def __init__(self, source: Any) -> None:
-        self.source = source
-        self.feature_names = getattr(source, "feature_names", None)
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+        self.feature_names, self.schema = rows.feature_names, rows.schema
 
     @property
     def n_rows(self) -> int:
         """Number of rows."""
-        return int(self.source.n_rows)
+        return int(self.rows.n_rows)
 
     @property
     def n_features(self) -> int:
         """Number of columns."""
-        return int(self.source.n_features)
+        return int(self.rows.n_features)
+
+
+class BlockRows(RowsOf):
+    """Rows of any object with ``n_rows``, ``n_features`` and ``blocks``."""
+
+    def __init__(self, source: Any) -> None:
+        self.rows, self.feature_names = source, getattr(source, "feature_names", None)
 
     def blocks(self) -> Iterator[Float]:
         """Blocks of the source."""
-        return iter(self.source.blocks())
+        return iter(self.rows.blocks())
 
 
-class RowsWithout(Rows):
+class RowsWithout(RowsOf):
     """Rows of another object, some of them left out."""
 
     def __init__(self, rows: Rows, places: Int) -> None:
-        self.rows, self.places = rows, places
-        self.feature_names, self.schema = rows.feature_names, rows.schema
+        super().__init__(rows)
+        self.places = places
 
     @property
     def n_rows(self) -> int:
         """Number of rows that are left."""
         return self.rows.n_rows - len(self.places)
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns."""
-        return self.rows.n_features
 
     def blocks(self) -> Iterator[Float]:
         """Blocks of the rows, without those left out."""
@@ -179,8 +165,8 @@ class RowsWithout(Rows):
 class HeldRows(Rows):
     """Rows of an array of any library, as it is; values were checked before."""
 
-    rows: Any
-    block_size: int
+    def __init__(self, rows: Any, block_size: int) -> None:
+        self.rows, self.block_size, self.expected_rows = rows, block_size, int(rows.shape[0])
 
     @property
     def n_rows(self) -> int:
@@ -191,11 +177,6 @@ class HeldRows(Rows):
     def n_features(self) -> int:
         """Number of columns."""
         return int(self.rows.shape[1])
-
-    @property
-    def expected_rows(self) -> int:
-        """Number of rows."""
-        return self.n_rows
 
     def summarize_into(self, summary: Any) -> Any:
         """Add all rows to a summary at once."""
@@ -224,7 +205,7 @@ class ArrayRows(HeldRows):
         feature_names: tuple[str, ...] | None = None,
         schema: Schema | None = None,
     ) -> None:
-        self.rows, self.block_size = rows, block_size
+        super().__init__(rows, block_size)
         self.feature_names, self.schema = feature_names, schema
 
     def blocks(self) -> Iterator[Float]:
@@ -248,15 +229,11 @@ class ArrayRows(HeldRows):
 class DeviceRows(HeldRows):
     """Rows of an array of another library, which stay on their device.
 
-    Parameters
-    ----------
-    rows : array of shape (n_rows, n_features) of another library
-    block_size : int
-        Rows that `blocks` copies to the host at a time; 2^20 of them hide the latency of a copy.
+    `blocks` copies so many to the host at a time; 2^20 rows hide the latency of a copy.
     """
 
     def __init__(self, rows: Any, block_size: int = 1 << 20) -> None:
-        self.rows, self.block_size = rows, block_size
+        super().__init__(rows, block_size)
 
     def blocks(self) -> Iterator[Float]:
         """Consecutive blocks of rows, copied to the host."""
@@ -281,17 +258,8 @@ class DeviceRows(HeldRows):
         return work(self.rows)
 
 
-# -- blocks -----------------------------------------------------------------------------------
-
-
 def add_sums(sums: Iterable[tuple[Any, ...] | None]) -> Any:
-    """Tuples added entry by entry, from left to right; None stands for no rows.
-
-    Examples
-    --------
-    >>> add_sums([(1, 2.5), None, (2, 0.5)])
-    (3, 3.0)
-    """
+    """Tuples added entry by entry, from left to right; None stands for no rows."""
     total: tuple[Any, ...] | None = None
     for entries in sums:
         if total is None:

@@ -191,14 +191,9 @@ class Schema:
         return features
 
     def encode_for_prediction(self, rows: Any, unseen: Unseen = "error") -> Encoded:
-        """Rows as features, and which cells are to be left out of the density.
+        """Rows as for `encode` as features, and which cells are to be left out of the density.
 
-        Parameters
-        ----------
-        rows
-            As for `encode`.
-        unseen : {"error", "missing"}
-            What a cell gets that holds no level of its column: an error, or it is left out.
+        A cell that holds no level of its column is an error, or left out (unseen="missing").
         """
         table = MemoryTable(rows, expected=self.column_names)
         if not table.n_rows:

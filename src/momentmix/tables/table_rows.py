@@ -69,12 +69,8 @@ class TableRows(Rows):
     ----------
     columns : list of lists of int
         Numbers of the columns in each source.
-    schema : Schema or None
-        How columns become features; None where they are numbers that nothing is done to.
     learned : Schema
         By which rows are encoded, also where the features are the columns.
-    total_rows : int or None
-        Rows before any are dropped, where the formats tell; for progress bars.
     n_dropped : int
         Rows with missing values that the last complete pass dropped.
     by_name : bool
@@ -102,10 +98,10 @@ class TableRows(Rows):
         self.column_names = feature_names(sources[0], columns[0])
         self.texts: frozenset[int] = frozenset()  # columns of CSV to be read as text, by place
         counts = [source.n_rows for source in sources]
-        self.total_rows = None if None in counts else sum(n for n in counts if n is not None)
+        self.expected_rows = None if None in counts else sum(n for n in counts if n is not None)
         self.n_dropped = 0
         self._n_rows: int | None = None
-        self._suspects: frozenset[int] | None = None
+        self._are_compared = False
         self._set_schema(None)
 
     def _set_schema(self, schema: Schema | None) -> None:
@@ -150,7 +146,7 @@ class TableRows(Rows):
 
     def held(self, n_bytes: float) -> TableRows:
         """The same rows from memory, where their cells take no more than so many bytes there."""
-        known = self.total_rows
+        known = self.expected_rows
         if known is not None and 8 * known * len(self.kinds) > n_bytes:
             return self
         twin, left = copy(self), n_bytes
@@ -181,18 +177,13 @@ class TableRows(Rows):
     def n_rows(self) -> int:
         """Number of rows that `blocks` gives; costs a pass where the formats cannot tell."""
         if self._n_rows is None:
-            known = None if self._drops else self.total_rows
+            known = None if self._drops else self.expected_rows
             self._n_rows = sum(map(len, self.blocks())) if known is None else known
         return self._n_rows
 
     @property
     def _drops(self) -> bool:
         return any(column.drops for column in self.learned.columns)
-
-    @property
-    def expected_rows(self) -> int | None:
-        """Number of rows, where the files tell."""
-        return self.total_rows
 
     def where(self, table: int, row: int, column: int) -> str:
         """The place of a cell in words; `column` is its place among the columns."""
@@ -239,8 +230,12 @@ class TableRows(Rows):
         """All blocks, with the numbers of their sources; equal sources are an error."""
         n_dropped = n_rows = 0
         seen: set[object] = set()
+        # Sources that share their mark may be equal; they are compared once, not in every pass.
+        compares = len(self.sources) > 1 and not self.by_name and not self._are_compared
+        times = Counter(source.mark() for source in self.sources if compares)
         for i, source in enumerate(self.sources):
-            digest = RowDigest() if i in self._may_be_equal() and not source.is_text else None
+            is_suspect = compares and times[source.mark()] > 1
+            digest = RowDigest() if is_suspect and not source.is_text else None
             more = others[i] if others else ()
             for block in self.source_blocks(i, others=more, unseen=unseen):
                 n_dropped += block.n_read - len(block.features)
@@ -255,16 +250,7 @@ class TableRows(Rows):
                 raise InputError(counted_twice(source.name))
             seen.add(contents)
         self.n_dropped, self._n_rows = n_dropped, n_rows
-        self._suspects = frozenset()  # compared once, not in every pass
-
-    def _may_be_equal(self) -> frozenset[int]:
-        """Sources that share their mark with another one, where that matters."""
-        if self._suspects is None:
-            several = len(self.sources) > 1 and not self.by_name
-            marks = [source.mark() for source in self.sources] if several else []
-            times = Counter(marks)
-            self._suspects = frozenset(i for i, mark in enumerate(marks) if times[mark] > 1)
-        return self._suspects
+        self._are_compared = True
 
     def source_blocks(
         self,
@@ -287,7 +273,7 @@ class TableRows(Rows):
         self.check_numeric()
         source = self.sources[table]
         source.check_unchanged()
-        known = self.total_rows
+        known = self.expected_rows
         if known is None and self._n_rows is not None:
             known = self._n_rows + self.n_dropped
         count = row_counter(known, goes_on=table > 0)
@@ -338,7 +324,7 @@ class TableRows(Rows):
 
         None if they take more than so many bytes.
         """
-        if self.total_rows is not None and 8 * self.total_rows * self.n_features > n_bytes:
+        if self.expected_rows is not None and 8 * self.expected_rows * self.n_features > n_bytes:
             return None
         size, blocks, kept = 0, [], []
         for _, block in self.placed_blocks():
@@ -391,7 +377,7 @@ class TableRows(Rows):
         return Origin(json.dumps([found[0], name]), found[1], json.dumps([place, *way]))
 
     def __repr__(self) -> str:
-        rows = "unknown" if self.total_rows is None else f"{self.total_rows:,}"
+        rows = "unknown" if self.expected_rows is None else f"{self.expected_rows:,}"
         return (
             f"TableRows({len(self.sources)} table(s), n_features={self.n_features}, {rows} rows, "
             f"missing={self.missing!r})"
@@ -519,10 +505,8 @@ class _Reader:
         The system clears the pages of new memory, which takes as long as reading a file from its
         cache.
         """
-        try:
-            memory = self.free.pop()
-        except IndexError:
-            memory = np.empty((self.block_rows, self.schema.n_features))
+        shape = self.block_rows, self.schema.n_features
+        memory = self.free.pop() if self.free else np.empty(shape)
         return np.asarray(_Lent(memory, self.free))
 
     def _warn_of_integers(self, cells: list[Cells], first_row: int) -> None:
@@ -545,6 +529,7 @@ class _Reader:
         features, left_out, kept = self.target[: self.n_read], None, None
         if self.left_out:
             left_out = np.zeros((self.n_read, len(self.own)), dtype=bool)
+<<<<<<< HEAD
             kept = np.ones(self.n_read, dtype=bool)
             for rows, own, dropped in self.left_out:
                 left_out[rows], kept[rows] = own, ~dropped
@@ -563,6 +548,18 @@ class _Reader:
         left = left_out[kept] if self.unseen is not None and left_out[kept].any() else None
         return features[kept], left, kept
 
+=======
+            for start, own in self.left_out:
+                left_out[start : start + len(own)] = own
+            if self.unseen is None and not self.refuses:
+                features[left_out], left_out = np.nan, None
+            elif left_out[:, self.drops].any():
+                kept = np.asarray(~left_out[:, self.drops].any(axis=1))
+                features, left_out = features[kept], left_out[kept]
+                left_out = left_out if left_out.any() else None
+        return Block(self.first_row, self.n_read, features, left_out, kept, self.read_others)
+
+>>>>>>> shrinkcore
 
 class _Lent:
     """What arrays that show the memory keep alive; the last of them gives it back."""

@@ -99,14 +99,7 @@ def check_values(
 
 
 def out_of_range(block: NDArray[np.float64], where: Callable[[int, int], str]) -> InputError:
-    """The error for the first value of a block that is not in range.
-
-    Parameters
-    ----------
-    block : array of shape (n_rows, n_features)
-    where : callable (row, column) → str
-        The place of a value in words.
-    """
+    """The error for the first value of a block that is not in range; `where` is its place."""
     row, column = (int(i) for i in np.argwhere(~(np.abs(block) <= LARGEST_VALUE))[0])
     value, place = block[row, column], where(row, column)
     if np.isnan(value):

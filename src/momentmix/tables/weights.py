@@ -24,7 +24,7 @@ import numpy as np
 from momentmix._typing import Float, Int
 from momentmix.errors import InputError
 from momentmix.parallel import few_threads, map_in_order
-from momentmix.tables.rows import ArrayRows, DeviceRows, Rows, Sums, add_sums
+from momentmix.tables.rows import ArrayRows, DeviceRows, Rows, RowsOf, Sums, add_sums
 from momentmix.tables.validation import LARGEST_TO_FIT, as_weights, check_values
 
 _MOST_REPEATED = 10, 10_000  # times the rows, and rows more: memory stays near that of the rows
@@ -40,9 +40,10 @@ def with_weights(rows: Rows, sample_weight: Any) -> Rows:
     weights = as_weights(sample_weight, rows.n_rows)
     if weights is None:
         return rows
-    repeated = _repeated(rows, weights)
-    if repeated is not None:
-        return repeated
+    times, more = _MOST_REPEATED
+    few = weights.sum() <= times * rows.n_rows + more
+    if few and isinstance(rows, ArrayRows) and _are_whole(weights):
+        return rows.like(np.repeat(rows.rows, weights.astype(np.int64), axis=0))
     nothing = np.flatnonzero(weights == 0)
     if nothing.size:
         rows, weights = rows.without(nothing), np.delete(weights, nothing)
@@ -54,54 +55,18 @@ def _are_whole(weights: Float) -> bool:
     return bool((weights == np.floor(weights)).all())
 
 
-def _repeated(rows: Rows, weights: Float) -> Rows | None:
-    """Rows in memory repeated as their weights say, if these are whole and not many."""
-    times, more = _MOST_REPEATED
-    if not isinstance(rows, ArrayRows) or not _are_whole(weights):
-        return None
-    if weights.sum() > times * rows.n_rows + more:
-        return None
-    values = np.repeat(rows.rows, weights.astype(np.int64), axis=0)
-    return rows.like(values)
-
-
-class WeightedRows(Rows):
-    """Rows of another object, each with a positive weight.
-
-    Attributes
-    ----------
-    weights : array of shape (n_rows,)
-        As given.
-    row_counts : array of shape (n_rows,)
-        How many rows each counts as.
-    is_frequency : bool
-        Whether the weights are whole numbers, so that each row stands for as many.
-    """
+class WeightedRows(RowsOf):
+    """Rows of another object, each with a positive weight."""
 
     row_counts: Float
 
     def __init__(self, rows: Rows, weights: Float) -> None:
-        self.rows, self.weights = rows, weights
-        self.feature_names, self.schema = rows.feature_names, rows.schema
-        self.is_frequency = _are_whole(weights)
+        super().__init__(rows)
+        self.weights, self.is_frequency = weights, _are_whole(weights)
         relative = weights / weights.max()  # squares of these do not overflow
         in_rows = relative * ((relative**2).sum() / (relative**3).sum())
         self.row_counts = weights if self.is_frequency else in_rows
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows, whatever their weights."""
-        return self.rows.n_rows
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns."""
-        return self.rows.n_features
-
-    @property
-    def expected_rows(self) -> int:
-        """Number of rows that they count as."""
-        return self.n_counted
+        self.expected_rows = self.n_counted
 
     def blocks(self) -> Iterator[Float]:
         """Blocks of the rows, without the weights."""
@@ -137,10 +102,6 @@ class WeightedRows(Rows):
             summary.update(self.summand(block), weights)
         return summary
 
-    def summand(self, block: Any) -> Any:
-        """What is added to a summary for a block of the rows."""
-        return self.rows.summand(block)
-
     def _blocks_with(self, values: Float) -> Iterator[tuple[Float, Float]]:
         """Blocks, and the values of their rows."""
         start = 0
@@ -154,11 +115,6 @@ def proportional_places(weights: Float, size: int, offset: float = 0.5) -> Int:
 
     Equal weights give every row the same number of times: the draws are at equal distances along
     the sum of the weights, the first at `offset` of a distance.
-
-    Examples
-    --------
-    >>> proportional_places(np.array([1.0, 2.0, 1.0]), 4).tolist()
-    [0, 1, 1, 2]
     """
     ends = np.cumsum(weights)
     marks = (np.arange(size) + offset) * (ends[-1] / size)

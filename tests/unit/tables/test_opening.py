@@ -120,7 +120,7 @@ def test_columns_by_name(tmp_path, rows, kind):
 
 @pytest.mark.parametrize("kind", ["npy", "parquet", "feather"])
 def test_formats_that_know_their_rows_tell(tmp_path, rows, kind):
-    assert open_rows(write(tmp_path, rows, kind)).total_rows == 1000
+    assert open_rows(write(tmp_path, rows, kind)).expected_rows == 1000
 
 
 def frames(rows):
