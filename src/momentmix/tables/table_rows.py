@@ -529,37 +529,19 @@ class _Reader:
         features, left_out, kept = self.target[: self.n_read], None, None
         if self.left_out:
             left_out = np.zeros((self.n_read, len(self.own)), dtype=bool)
-<<<<<<< HEAD
             kept = np.ones(self.n_read, dtype=bool)
             for rows, own, dropped in self.left_out:
                 left_out[rows], kept[rows] = own, ~dropped
-            features, left_out, kept = self._kept(features, left_out, kept)
-        return Block(self.first_row, self.n_read, features, left_out, kept, self.read_others)
-
-    def _kept(
-        self, features: Float, left_out: NDArray[np.bool_], kept: NDArray[np.bool_]
-    ) -> tuple[Float, NDArray[np.bool_] | None, NDArray[np.bool_] | None]:
-        """What becomes of missing cells: they are NaN, or left out, or their rows are."""
-        if self.unseen is None and not self.refuses:
-            features[left_out] = np.nan
-            return features, None, None
-        if kept.all():
-            return features, left_out, None
-        left = left_out[kept] if self.unseen is not None and left_out[kept].any() else None
-        return features[kept], left, kept
-
-=======
-            for start, own in self.left_out:
-                left_out[start : start + len(own)] = own
             if self.unseen is None and not self.refuses:
-                features[left_out], left_out = np.nan, None
-            elif left_out[:, self.drops].any():
-                kept = np.asarray(~left_out[:, self.drops].any(axis=1))
+                features[left_out] = np.nan
+                left_out = kept = None
+            elif kept.all():
+                kept = None
+            else:
                 features, left_out = features[kept], left_out[kept]
                 left_out = left_out if left_out.any() else None
         return Block(self.first_row, self.n_read, features, left_out, kept, self.read_others)
 
->>>>>>> shrinkcore
 
 class _Lent:
     """What arrays that show the memory keep alive; the last of them gives it back."""
