@@ -477,7 +477,7 @@ class _Reader:
         _, left_out = encode_cells(self.schema.columns, cells, where, unseen, target)
         if self.source.nulls:
             self._warn_of_integers(cells, first)
-        for j in np.flatnonzero(self.drops & self.modeled):  # a gap is a value of these
+        for j in np.flatnonzero(self.drops & self.modeled).tolist():  # a gap is a value of these
             gap = cells[j].missing()
             if gap.any():
                 left_out = (
@@ -526,7 +526,9 @@ class _Reader:
 
     def _finished(self) -> Block:
         assert self.target is not None
-        features, left_out, kept = self.target[: self.n_read], None, None
+        features = self.target[: self.n_read]
+        left_out: NDArray[np.bool_] | None = None
+        kept: NDArray[np.bool_] | None = None
         if self.left_out:
             left_out = np.zeros((self.n_read, len(self.own)), dtype=bool)
             kept = np.ones(self.n_read, dtype=bool)
