@@ -224,18 +224,18 @@ class Found:
 
     def add(self, cells: Cells, label: str) -> None:
         """Add the cells of more rows; too many labels are an error, in which `label` is named."""
-        gaps = cells.missing()
-        self.has_missing = self.has_missing or bool(gaps.any())
-        self.has_cells = self.has_cells or not gaps.all()
         if self._is_bernoulli:
             values, rows = np.unique(cells.values, return_index=True)
             for value, row in zip(values.tolist(), rows.tolist(), strict=True):
                 level = value if cells.labels is None else cells.labels[value]
                 self.first_rows.setdefault(level, self._n_rows + row)
-            self._n_rows += len(gaps)
+            self._n_rows += len(cells.values)
         if cells.labels is not None:
-            counts = np.bincount(cells.values[~gaps], minlength=len(cells.labels))
-            for name, count in zip(cells.labels, counts.tolist(), strict=True):
+            codes = cells.values.astype(np.int64, copy=False)
+            n_missing, *counts = np.bincount(codes + 1, minlength=len(cells.labels) + 1).tolist()
+            self.has_missing = self.has_missing or n_missing > 0
+            self.has_cells = self.has_cells or n_missing < len(codes)
+            for name, count in zip(cells.labels, counts, strict=True):
                 self.counts[name] += count
             if len(self.counts) > self.most:
                 raise InputError(
@@ -243,7 +243,11 @@ class Found:
                     "fewer levels. Leave it out with exclude= (--exclude), or join levels in a "
                     "schema (momentmix schema --rare)."
                 )
-        elif self._has_levels:
+            return
+        gaps = cells.missing()
+        self.has_missing = self.has_missing or bool(gaps.any())
+        self.has_cells = self.has_cells or not gaps.all()
+        if self._has_levels:
             if len(self.numbers) <= MOST_LEVELS:
                 self.numbers = np.union1d(self.numbers, cells.values[~gaps])
         elif len(self.numbers) < LOOKED_AT:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
@@ -31,11 +31,10 @@ from momentmix.tables.names import column_label
 from momentmix.tables.rows import Rows
 from momentmix.tables.schema import Schema, plain_schema
 from momentmix.tables.selection import column_keys, feature_names
-from momentmix.tables.source import NO_CELL, Batch, Held, Kind, Source
+from momentmix.tables.source import NO_CELL, Batch, BlockMemory, Held, Kind, Source
 from momentmix.tables.validation import in_range
 
 Missing = Literal["error", "drop", "model"]
-_SPARE = 4  # blocks: those that are read ahead, summed and hashed at a time
 _MOST_BYTES = 1 << 28  # of a block, where a source has an unknown number of rows
 
 
@@ -420,7 +419,7 @@ class _Reader:
         self.refuses = rows.missing == "error"
         if unseen is None:
             self.refuses = rows.is_learned or rows.missing != "model"
-        self.free: deque[Float] = deque(maxlen=_SPARE)
+        self.memory = BlockMemory((self.block_rows, self.schema.n_features), np.float64)
         self.examined: set[int] = set()  # columns of CSV whose first large number was examined
         self._begin(0)
 
@@ -467,7 +466,7 @@ class _Reader:
                 self.target, self.n_read = whole, size
                 return
         if self.target is None:
-            self.target = self._memory()
+            self.target = self.memory.block()
         first, target = self.first_row + self.n_read, self.target[self.n_read : self.n_read + size]
 
         def where(row: int, column: int) -> str:
@@ -498,16 +497,6 @@ class _Reader:
             dropped = np.asarray((gaps & self.drops).any(axis=1))
             self.left_out.append((slice(self.n_read, self.n_read + size), left_out, dropped))
         self.n_read += size
-
-    def _memory(self) -> Float:
-        """Memory of a block, used again when no array shows it any more.
-
-        The system clears the pages of new memory, which takes as long as reading a file from its
-        cache.
-        """
-        shape = self.block_rows, self.schema.n_features
-        memory = self.free.pop() if self.free else np.empty(shape)
-        return np.asarray(_Lent(memory, self.free))
 
     def _warn_of_integers(self, cells: list[Cells], first_row: int) -> None:
         """Warn once for each column of CSV that holds integers which float64 rounds."""
@@ -543,17 +532,6 @@ class _Reader:
                 features, left_out = features[kept], left_out[kept]
                 left_out = left_out if left_out.any() else None
         return Block(self.first_row, self.n_read, features, left_out, kept, self.read_others)
-
-
-class _Lent:
-    """What arrays that show the memory keep alive; the last of them gives it back."""
-
-    def __init__(self, memory: Float, free: deque[Float]) -> None:
-        self._memory, self._free = memory, free
-        self.__array_interface__ = memory.__array_interface__
-
-    def __del__(self) -> None:
-        self._free.append(self._memory)
 
 
 def _one_array(cells: list[Cells]) -> Float | None:

@@ -20,6 +20,7 @@ from momentmix.tables.source import (
     BATCH_ROWS,
     ArrowFileSource,
     Batch,
+    BlockMemory,
     Columns,
     FileSource,
     checked,
@@ -180,23 +181,25 @@ class NpyFile(FileSource):
         Where the file is stored row by row, a batch has the columns ``block[:, j]`` of one block in
         C order: who puts columns side by side finds it as their ``base``.
         """
-        step = batch_rows(self.n_columns)
+        step = max(1, min(batch_rows(self.n_columns), self.n_rows))
+        memory = BlockMemory((step, self.n_columns), self._dtype)
         with self.path.open("rb", buffering=0) as file:
             for first in range(start, self.n_rows, step):
                 n_rows = min(step, self.n_rows - first)
                 if self._is_fortran:
-                    places = [i * self.n_rows + first for i in columns]
-                    arrays = [self._values(file, place, n_rows) for place in places]
+                    arrays = [np.empty(n_rows, self._dtype) for _ in columns]
+                    for i, values in zip(columns, arrays, strict=True):
+                        self._fill(file, i * self.n_rows + first, values)
                 else:
-                    block = self._values(file, first * self.n_columns, n_rows, self.n_columns)
+                    block = memory.block()[:n_rows]
+                    self._fill(file, first * self.n_columns, block)
                     if list(columns) != list(range(self.n_columns)):
                         block = block.take(columns, axis=1)
                     arrays = [block[:, j] for j in range(len(columns))]
                 yield Batch(first, n_rows, arrays)
 
-    def _values(self, file: FileIO, place: int, *shape: int) -> NDArray[Any]:
-        """Consecutive values from a place in the array that the file holds."""
-        values = np.empty(shape, self._dtype)
+    def _fill(self, file: FileIO, place: int, values: NDArray[Any]) -> None:
+        """Read consecutive values from a place in the array that the file holds."""
         left = values.reshape(-1).view(np.uint8).data
         file.seek(self._offset + place * self._dtype.itemsize)
         while left:
@@ -207,4 +210,3 @@ class NpyFile(FileSource):
                     "bytes before the next rows did. Copy it again."
                 )
             left = left[n_read:]
-        return values
