@@ -95,7 +95,7 @@ def _read(
         n_bytes = 0.0
     once = n_bytes > 0 and not needs_pass(opened, families, missing)
     opened.plan(once)
-    rows = learn(opened if once else opened.held(n_bytes), families, missing)
+    rows = learn(opened, families, missing, n_bytes=n_bytes)
     held = rows.read_within(n_bytes) if n_bytes else None
     if held is None:
         return rows, sample_weight, rows.notes

@@ -115,11 +115,13 @@ def learn(
     missing: Missing = "error",
     rare: float = 0.0,
     find: Find | None = None,
+    n_bytes: float = 0.0,
 ) -> TableRows:
     """Rows as features, by the families given or guessed, or by a schema; as `schema_from`.
 
     With missing="error", missing cells get what was said when the rows were opened. `find` finds
-    what all rows hold, where `rows` are the first of them; by default a pass does.
+    what all rows hold, where `rows` are the first of them; by default a pass does. Cells that take
+    no more than `n_bytes` are kept in memory from that pass on.
 
     Examples
     --------
@@ -134,7 +136,7 @@ def learn(
         raise InputError(f"rare is a share of the rows, from 0 to less than 1; got {rare}.")
     missing = rows.missing if missing == "error" else missing
     if isinstance(families, Schema):
-        return _by_schema(rows, families, missing)
+        return _by_schema(rows, families, missing, n_bytes)
     asked = _by_number(families, rows)
     rows = rows.with_texts(_texts(rows, asked))
     notes: tuple[str, ...] = ()
@@ -156,6 +158,7 @@ def learn(
     if missing != "model" and all(family == GAUSSIAN for family in asked.values()):
         plain = plain_schema(len(rows.kinds), rows.column_names, missing == "drop")
         return rows.with_schema(plain, notes)
+    rows = rows.held(n_bytes)  # which columns are text is known by now
     found = (find or _found)(rows, asked, missing, rare)
     schema = schema_of(found, rows.column_names, asked, missing, rare)
     return rows.with_schema(schema, notes)
@@ -401,10 +404,11 @@ def _encoded_by(schema: Schema, rows: TableRows, drops: bool = False) -> TableRo
     return rows.with_schema(Schema(tuple(columns)))
 
 
-def _by_schema(rows: TableRows, schema: Schema, missing: Missing) -> TableRows:
+def _by_schema(rows: TableRows, schema: Schema, missing: Missing, n_bytes: float) -> TableRows:
     """Rows as features of a schema; with more features ``seen`` where cells are missing."""
     rows = rows_with(schema, rows, drops=missing == "drop")
     if needs_pass(rows, schema, missing):
+        rows = rows.held(n_bytes)
         found = [Found(kind) for kind in rows.kinds]
         _read(rows, dict(enumerate(found)))
         for i, (column, own) in enumerate(zip(schema.columns, found, strict=True)):

@@ -146,7 +146,7 @@ class TableRows(Rows):
     def held(self, n_bytes: float) -> TableRows:
         """The same rows from memory, where their cells take no more than so many bytes there."""
         known = self.expected_rows
-        if known is not None and 8 * known * len(self.kinds) > n_bytes:
+        if not n_bytes or (known is not None and 8 * known * len(self.kinds) > n_bytes):
             return self
         twin, left = copy(self), n_bytes
         twin.sources = []

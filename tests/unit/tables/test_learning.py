@@ -143,3 +143,18 @@ def test_rows_of_a_fit(rows, held):
     assert (left == np.delete(features, places, axis=0)).all()
     assert (fewer.take(np.array([0, 3])) == left[[0, 3]]).all()
     assert summary_of(fewer, 2, 1, 1).schema == schema
+
+
+@pytest.mark.parametrize("asked", ["list", "schema"])
+def test_numbers_of_a_file_that_are_levels_of_text(tmp_path, asked):
+    path, families = tmp_path / "codes.csv", {"code": ["1", "2", "3"]}
+    rng = np.random.default_rng(0)
+    codes, x = rng.integers(1, 4, 300), rng.standard_normal(300)
+    lines = [f"{code},{value},{'ab'[code % 2]}" for code, value in zip(codes, x, strict=True)]
+    path.write_text("\n".join(["code,x,t", *lines]))
+    if asked == "schema":
+        families = mm.schema_from(path, families)
+    options = {"families": families, "missing": "model", "random_state": 0}
+    frame = {"code": codes.astype(str), "x": x, "t": [line[-1] for line in lines]}
+    found, expected = (mm.fit(data, 1, **options).mixture for data in (path, frame))
+    np.testing.assert_array_equal(found.parameters.means, expected.parameters.means)
