@@ -29,7 +29,7 @@ from momentmix.tables.cells import (
     plain_array,
     warn_integers,
 )
-from momentmix.tables.names import check_feature_names, match_names, names_for
+from momentmix.tables.names import check_feature_names, column_label, match_names, names_for
 from momentmix.tables.source import Batch, Kind, Source
 from momentmix.tables.validation import check_shape
 
@@ -237,7 +237,7 @@ class MemoryTable(Source):
             self._columns = [_frame_column(data, i) for i in range(len(frame_labels(data)))]
         else:
             self._columns = _columns_of_array(data)
-        self.is_named = name is not None
+        self._is_named = name is not None
         self.name = name or ("the array" if self.column_names is None else "the table")
         self.n_columns = len(self._columns)
         if not self._columns:
@@ -265,6 +265,12 @@ class MemoryTable(Source):
     def _loaded(self, column: int) -> Cells | Exception:
         self.plan([column], once=False)
         return self._cells[column]
+
+    def place(self, row: int, column: int) -> str:
+        """The place of a cell in words, without a name that only this module gave."""
+        if self._is_named:
+            return super().place(row, column)
+        return f"{self.where(row)}, {column_label(column, self.column_names)}"
 
     def kind(self, column: int) -> Kind:
         """What a column holds, from its cells."""

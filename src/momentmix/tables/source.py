@@ -131,6 +131,10 @@ class Source(ABC):
         """The place of a row in words."""
         return f"row {row}"
 
+    def place(self, row: int, column: int) -> str:
+        """The place of a cell in words."""
+        return f"{self.name}, {self.where(row)}, {self.label(column)}"
+
     def large_integer(self, row: int, column: int) -> int | None:
         """The size of the integer that is written in a field of CSV; None where it is none."""
         return None

@@ -27,7 +27,6 @@ from momentmix.tables.encoding import (
     warn_of_unknown,
 )
 from momentmix.tables.memory import MemoryTable
-from momentmix.tables.names import column_label
 from momentmix.tables.rows import Rows
 from momentmix.tables.schema import Schema, plain_schema
 from momentmix.tables.selection import column_keys, feature_names
@@ -186,10 +185,7 @@ class TableRows(Rows):
 
     def where(self, table: int, row: int, column: int) -> str:
         """The place of a cell in words; `column` is its place among the columns."""
-        source, number = self.sources[table], self.columns[table][column]
-        if isinstance(source, MemoryTable) and not source.is_named:
-            return f"{source.where(row)}, {column_label(number, source.column_names)}"
-        return f"{source.name}, {source.where(row)}, {source.label(number)}"
+        return self.sources[table].place(row, self.columns[table][column])
 
     def without_rows(self) -> InputError:
         """The error where there are none."""
@@ -323,18 +319,23 @@ class TableRows(Rows):
 
         None if they take more than so many bytes.
         """
-        if self.expected_rows is not None and 8 * self.expected_rows * self.n_features > n_bytes:
+        most, n_rows = self.expected_rows, 0
+        if most is not None and 8 * most * self.n_features > n_bytes:
             return None
-        size, blocks, kept = 0, [], []
+        features = np.empty((most or 0, self.n_features))
+        blocks, kept = [], []
         for _, block in self.placed_blocks():
-            size += block.features.nbytes
-            if size > n_bytes:
+            start, n_rows = n_rows, n_rows + len(block.features)
+            if 8 * n_rows * self.n_features > n_bytes:
                 return None
-            blocks.append(block.features)
+            if most is None:
+                blocks.append(block.features)
+            else:
+                features[start:n_rows] = block.features
             kept.append(np.ones(block.n_read, dtype=bool) if block.kept is None else block.kept)
-        none = np.empty((0, self.n_features))
-        features = np.concatenate([none, *blocks]) if len(blocks) != 1 else blocks[0]
-        return features, np.concatenate(kept) if self.n_dropped else None
+        if most is None:
+            features = np.concatenate([features, *blocks])
+        return features[:n_rows], np.concatenate(kept) if self.n_dropped else None
 
     # -- what is read -------------------------------------------------------------------------
 
