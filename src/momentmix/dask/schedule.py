@@ -21,7 +21,7 @@ from distributed.scheduler import KilledWorker
 
 from momentmix.arguments import check_count
 from momentmix.errors import ClusterError, InputTypeError, MomentmixError
-from momentmix.progress import check_asked, counting, may_show
+from momentmix.progress import check_asked, count_nothing, counting
 
 FAN_IN = 8  # a node holds so many summaries at once; the tree of 1000 partitions has 4 levels
 
@@ -127,7 +127,7 @@ class Schedule:
     def _run_there(
         self, client: Any, leaves: list[Delayed], root: Delayed, count: Callable[[int], None]
     ) -> Any:
-        if not may_show():
+        if count is count_nothing:
             return client.compute(root, retries=self.retries).result()
         *watched, future = client.compute([*leaves, root], retries=self.retries)
         finished = as_completed(watched, loop=client.loop)
