@@ -16,7 +16,6 @@ from momentmix.capacity import (
     over_capacity,
     smallest_order,
 )
-from momentmix.deprecation import RenamedAttribute
 from momentmix.errors import CapacityError
 from momentmix.index_sets import countable
 from momentmix.mixture.blocks import Blocks
@@ -68,12 +67,10 @@ class Plan:
     chosen: OrderPlan
     neighbors: tuple[OrderPlan, ...]
     blocks: tuple[int, ...] = ()
-    neighbours = RenamedAttribute("neighbors")
 
     def to_dict(self) -> dict[str, object]:
-        """Plain values, for JSON; the key ``neighbours`` is the old name of ``neighbors``."""
-        document = asdict(self)
-        return {**document, "neighbours": document["neighbors"]}
+        """Return plain values, for JSON."""
+        return asdict(self)
 
 
 def _capacity(d: int, order: int, method: Literal["robust", "paper"], blocks: Blocks | None) -> int:
