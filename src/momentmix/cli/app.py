@@ -30,7 +30,7 @@ from momentmix.cli.report import report_command
 from momentmix.cli.reproduce import reproduce_command
 from momentmix.cli.schema import schema_command
 from momentmix.cli.score import score_command
-from momentmix.cli.summarize import summarize_command
+from momentmix.cli.summarizing.command import summarize_command
 from momentmix.errors import without_secrets
 
 # After a line with a backspace, click does not rewrap the paragraph.

@@ -10,14 +10,11 @@ import click
 
 from momentmix.cli.options import (
     ReadOptions,
-    by_name_option,
-    data_options,
-    force_option,
-    json_option,
+    named_data_options,
+    output_options,
     parse_columns,
-    quiet_option,
 )
-from momentmix.cli.output import check_output, say, say_json
+from momentmix.cli.output import Target, say, say_json
 from momentmix.cli.predict import (
     keep_option,
     load_model,
@@ -41,11 +38,7 @@ if TYPE_CHECKING:
 @click.argument("model")
 @click.argument("inputs", nargs=-1, required=True)
 @click.option("--rows", "each_row", is_flag=True, help="Write the log-density of each row.")
-@click.option(
-    "-o",
-    "--output",
-    help="With --rows: CSV or .parquet; by default CSV on standard output.",
-)
+@output_options("With --rows: CSV or .parquet; by default CSV on standard output.", quiet=True)
 @keep_option
 @click.option(
     "--quantile",
@@ -60,25 +53,17 @@ if TYPE_CHECKING:
     "that --quantile found for other rows.",
 )
 @unseen_option
-@data_options
-@by_name_option
-@force_option
-@quiet_option
-@json_option
+@named_data_options
 def score_command(
     model: str,
     inputs: tuple[str, ...],
     each_row: bool,
-    output: str | None,
+    target: Target,
     keep: str | None,
     quantile: float | None,
     threshold: float | None,
     unseen: str,
     read_options: ReadOptions,
-    by_name: bool,
-    force: bool,
-    quiet: bool,
-    as_json: bool,
 ) -> None:
     """Print the mean log-likelihood of rows under a model, with BIC and AIC.
 
@@ -87,20 +72,17 @@ def score_command(
     each row is written, and whether it is an anomaly. With --missing drop, a row with missing
     values stays in that output with empty fields.
     """
-    _check_options(each_row, output, keep, quantile, threshold, as_json)
-    from momentmix.cli.tables.kept import KeptColumns
+    _check_options(each_row, target.path, keep, quantile, threshold)
+    from momentmix.cli.tables import KeptColumns
 
-    output = output or "-"
-    if each_row:
-        check_output(output, [model, *inputs], force)
+    output = target.check([model, *inputs]) if each_row else None
     mixture = load_model(model)
-    rows = open_for(mixture, inputs, read_options, by_name)
+    rows = open_for(mixture, inputs, read_options)
     scores = _Scores(threshold)
     has_bound = quantile is not None or threshold is not None
     names = ["log_density", "anomaly"] if has_bound else ["log_density"]
     kept = KeptColumns(rows, parse_columns(keep), names)
-    is_silent = quiet or (each_row and output == "-")
-    with step("Scoring", False if is_silent else None):
+    with step("Scoring", False if output == "-" else target.progress):
         scored = _scored(mixture, rows, kept.numbers, unseen)
         if quantile is not None:
             stored = list(_scored(mixture, rows, [], unseen))
@@ -108,11 +90,11 @@ def score_command(
             # Kept columns are read in a second pass: only numbers are held in memory.
             scored = scored if kept.names else iter(stored)
         answers = scores.counted(scored)
-        if each_row:
+        if output is not None:
             kept.write(output, names, ["number", "bool"][: len(names)], answers)
         else:
             deque(answers, maxlen=0)
-    _print(scores.report(mixture), load_verdict(model), output if each_row else None, as_json)
+    _print(scores.report(mixture), load_verdict(model), output, target.as_json)
 
 
 def _check_options(
@@ -121,17 +103,11 @@ def _check_options(
     keep: str | None,
     quantile: float | None,
     threshold: float | None,
-    as_json: bool,
 ) -> None:
     """Raise where options do not go together."""
-    if not each_row:
-        for name, value in (("--output", output), ("--keep", keep)):
-            if value is not None:
-                raise click.UsageError(
-                    f"{name} goes with --rows, which writes a line for each row."
-                )
-    elif as_json and output in (None, "-"):
-        raise click.UsageError("--json reports on the work; give a file to --output for the rows.")
+    for name, value in (("--output", output), ("--keep", keep)):
+        if not each_row and value is not None:
+            raise click.UsageError(f"{name} goes with --rows, which writes a line for each row.")
     if quantile is not None and threshold is not None:
         raise click.UsageError(
             "--quantile finds a threshold, and --threshold gives one; pass one of them."
