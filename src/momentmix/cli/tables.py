@@ -15,7 +15,7 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.cli.output import output_stream
 from momentmix.errors import InputError, printable
-from momentmix.tables.column import POISSON, Column
+from momentmix.families.column import Column
 from momentmix.tables.selection import choose_columns, feature_names, match_columns
 from momentmix.tables.source import ArrowSource, Source
 from momentmix.tables.table_rows import TableRows
@@ -137,7 +137,7 @@ def guarded(cell: Any) -> Any:
 def kind_of(column: Column) -> str:
     """Return the kind of cells that `table_writer` has for a column."""
     if not column.levels:
-        return "integer" if column.family == POISSON else "number"
+        return "integer" if column.model.is_whole else "number"
     kinds = {type(level) for level in column.levels}
     return {bool: "bool", int: "integer", str: "text"}[kinds.pop() if len(kinds) == 1 else int]
 
