@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from math import log
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -94,7 +95,7 @@ def score_command(
             kept.write(output, names, ["number", "bool"][: len(names)], answers)
         else:
             deque(answers, maxlen=0)
-    _print(scores.report(mixture), load_verdict(model), output, target.as_json)
+    _print(scores.facts(mixture), load_verdict(model), output, target.as_json)
 
 
 def _check_options(
@@ -119,7 +120,7 @@ def _check_options(
 def _scored(
     mixture: Mixture, rows: TableRows, others: Sequence[Sequence[int]], unseen: Any
 ) -> Scored:
-    """Other columns, and log-densities of the next rows, NaN for rows that were dropped."""
+    """Yield other columns and log-densities of rows, NaN for rows that were dropped."""
     import numpy as np
 
     from momentmix.errors import InputError
@@ -143,10 +144,7 @@ class _Scores:
         self.threshold, self.n_rows, self.n_anomalies, self.total = threshold, 0, 0, 0.0
 
     def find_threshold(self, scores: list[NDArray[np.float64]], quantile: float) -> None:
-        """Set the threshold to a score, so that its rows below are those below the quantile.
-
-        They are those below ``np.quantile(scores, quantile)``, which lies between two scores.
-        """
+        """Set the threshold to the first score at or above ``np.quantile(scores, quantile)``."""
         import numpy as np
 
         values = np.concatenate(scores)
@@ -155,7 +153,7 @@ class _Scores:
         self.threshold = float(np.partition(values, place)[place])
 
     def counted(self, scored: Scored) -> Scored:
-        """Score of each row and whether it is an anomaly, where there is a threshold."""
+        """Yield scores, and where there is a threshold whether each row is an anomaly."""
         import numpy as np
 
         for others, values in scored:
@@ -169,45 +167,37 @@ class _Scores:
                 columns.append(np.where(known, below, np.nan))
             yield others, np.column_stack(columns)
 
-    def report(self, mixture: Mixture) -> dict[str, Any]:
-        """What is printed."""
-        import numpy as np
-
+    def facts(self, mixture: Mixture) -> dict[str, Any]:
+        """Return what is printed."""
         n_parameters = mixture.parameters.n_free
-        report: dict[str, Any] = {
+        facts: dict[str, Any] = {
             "n_rows": self.n_rows,
             "log_likelihood_per_row": self.total / self.n_rows,
-            "bic": n_parameters * float(np.log(self.n_rows)) - 2 * self.total,
+            "bic": n_parameters * log(self.n_rows) - 2 * self.total,
             "aic": 2 * n_parameters - 2 * self.total,
         }
         if self.threshold is not None:
-            report |= {"threshold": self.threshold, "n_anomalies": self.n_anomalies}
-        return report
+            facts |= {"threshold": self.threshold, "n_anomalies": self.n_anomalies}
+        return facts
 
 
-def _print(report: dict[str, Any], verdict: str | None, output: str | None, as_json: bool) -> None:
-    """Print the report; beside rows on standard output, only what the rows do not tell."""
+def _print(facts: dict[str, Any], verdict: str | None, output: str | None, as_json: bool) -> None:
+    """Print the facts; beside rows on standard output, only what the rows do not tell."""
     if as_json:
-        said = {"output": output} if output is not None else {}
-        say_json({**said, **report, "verdict": verdict})
+        written = {"output": output} if output is not None else {}
+        say_json({**written, **facts, "verdict": verdict})
         return
+    anomalies = []
+    if "threshold" in facts:  # all its digits: the same rows lie below it when it is given back
+        anomalies = [
+            f"{facts['n_anomalies']:,} of {facts['n_rows']:,} rows have a log-density below the "
+            f"threshold {facts['threshold']!r}"
+        ]
     if output == "-":
-        if "threshold" in report:
-            say(f"momentmix: {_anomalies(report)}", err=True)
+        say(*(f"momentmix: {line}" for line in anomalies), err=True)
         return
     for name in ("n_rows", "log_likelihood_per_row", "bic", "aic"):
-        say(f"{name.replace('_', ' '):<24} {report[name]:.10g}")
+        say(f"{name.replace('_', ' '):<24} {facts[name]:.10g}")
     if verdict is not None:
         say(f"{'certificate of the model':<24} {verdict}")
-    if "threshold" in report:
-        say(_anomalies(report))
-    if output is not None:
-        say(f"scores written to {output}")
-
-
-def _anomalies(report: dict[str, Any]) -> str:
-    # all digits of the threshold: the same rows lie below it when it is given back
-    return (
-        f"{report['n_anomalies']:,} of {report['n_rows']:,} rows have a log-density below the "
-        f"threshold {report['threshold']!r}"
-    )
+    say(*anomalies, *([] if output is None else [f"scores written to {output}"]))

@@ -249,12 +249,12 @@ def test_a_signal_while_an_object_is_finalized_is_not_lost(name, code, again):
                 os.kill(os.getpid(), signal.{name})
                 sum(range(1000))  # the handler is called here
 
-        def run(arguments):
+        def run(*arguments, **options):
             Late()
             while True:
                 signal.pause()
 
-        app._run = run
+        app.cli.main = run
         app.main([])
     """
     done = subprocess.run(
