@@ -345,7 +345,7 @@ def test_bad_columns_are_refused(mixture):
         mixture.condition({0: np.inf})
     for values in ({0: "x"}, [1.0, 2.0], 3.0):
         with pytest.raises(
-            InputTypeError, match="values must be cells by column|rows must be real numbers"
+            InputTypeError, match=r"values must be cells by column|rows must be real numbers"
         ):
             mixture.condition(values)
     with pytest.raises(InputError, match="pass known="):
