@@ -16,6 +16,7 @@ from momentmix import DiagonalMixture
 from momentmix.capacity import choose_order
 from momentmix.fitting.conditions.conditions import build_conditions
 from momentmix.fitting.conditions.derivative import derivative
+from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import summarized
 from momentmix.fitting.em.em import log_likelihoods, run_batch
 from momentmix.fitting.em.passes import full_passes
@@ -79,7 +80,8 @@ def em_steps(rows, moments, r, answer, rng):
         if start.n_components != r:
             continue
         settled, _ = run_batch(sample.features, start[None], prior, 20)
-        done = full_passes(ArrayRows(rows), moments, settled[0], sample, floor, 30, 1)
+        context = FitContext(rng, FLOOR, max_passes=30)
+        done = full_passes(ArrayRows(rows), sample, moments, settled[0], context)
         yield name + ", EM", done.parameters
 
 

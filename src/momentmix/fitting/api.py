@@ -21,8 +21,7 @@ from momentmix.fitting.data import (
 from momentmix.fitting.em.given_start import Start
 from momentmix.fitting.paper.method import fit_as_printed
 from momentmix.fitting.result import FitResult
-from momentmix.fitting.robust.asked_blocks import AskedBlocks
-from momentmix.fitting.robust.constrained import check_constraint
+from momentmix.fitting.robust.checks import AskedBlocks, check_constraint
 from momentmix.fitting.robust.pipeline import fit_robust
 from momentmix.mixture.prior import Constraint
 from momentmix.parallel import few_threads, usable_cores
@@ -188,10 +187,10 @@ def fit(
         if constraint is not None:
             check_constraint(constraint, table, n_components, blocks, refine)
         context = FitContext(
+            np.random.default_rng(random_state),
             variance_floor,
             check_count("max_passes", max_passes, 0),
             usable_cores() if n_threads is None else check_count("n_threads", n_threads, 1),
-            np.random.default_rng(random_state),
             Clock(progress if callable(progress) else None),
             tol=None if tol is None else _checked_tol(tol),
             thorough=thorough,

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,6 @@ from momentmix.errors import InputError
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.conditions.weighted_noise import MomentSpread
 from momentmix.fitting.em.given_start import Start
-from momentmix.fitting.inference.of_rows.rows_checked import CheckedRows
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Constraint, Structure
@@ -50,11 +50,11 @@ class FitContext:
 
     Parameters
     ----------
+    rng : numpy Generator
+        All random numbers of the call come from it, stage after stage.
     variance_floor : float
         Least variance of a standardized feature.
     max_passes, n_threads : int
-    rng : numpy Generator
-        All random numbers of the call come from it, stage after stage.
     clock : Clock
     checked : CheckedRows or None
         An excerpt of the rows, and those left out; None where the fit has no rows.
@@ -68,12 +68,12 @@ class FitContext:
         On the covariances of components.
     """
 
-    variance_floor: float
-    max_passes: int
-    n_threads: int
     rng: np.random.Generator
-    clock: Clock
-    checked: CheckedRows | None = None
+    variance_floor: float = 1e-6
+    max_passes: int = 100
+    n_threads: int = 1
+    clock: Clock = field(default_factory=Clock)
+    checked: Any = None  # of a stage above: inference.of_rows.rows_checked.CheckedRows
     tol: float | None = None
     thorough: bool = False
     start: Start | None = None
@@ -107,4 +107,7 @@ class FitContext:
 
     def noise(self, moments: StandardMoments) -> MomentSpread | None:
         """How the moments of weighted rows vary; None where the model knows it."""
-        return None if self.checked is None else self.checked.noise(moments)
+        noise: MomentSpread | None = None
+        if self.checked is not None:
+            noise = self.checked.noise(moments)
+        return noise

@@ -16,6 +16,8 @@ from enum import Enum
 import numpy as np
 
 from momentmix._typing import Float
+from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import log_likelihoods, run_batch, settle
 from momentmix.fitting.em.given_start import Start
 from momentmix.fitting.em.pooling import merge_copies, pool_components, pool_weights, reduce_pool
@@ -114,23 +116,21 @@ class Candidate:
 
 def ranked_candidates(
     sample: Sample,
-    moment_answer: Callable[[], Parameters | None] | None,
+    moments: StandardMoments,
     n_components: int,
-    floor: Float | Structure,
-    rng: np.random.Generator,
-    n_threads: int = 1,
+    context: FitContext,
+    moment_answer: Callable[[], Parameters | None] | None = None,
     known: Parameters | None = None,
-    thorough: bool = False,
 ) -> list[Candidate]:
     """Candidates for the full passes, best first.
 
     Starts come in rounds: when the best is found again by another candidate (or by the moments),
     further starts would find it once more, and are left out. So are the pool and the repair where a
-    third of the starts, of both kinds, end at the best, unless `thorough`. The moment answer is
-    asked for when the first starts have run: it may be under way beside them. A mixture that is
-    `known` competes.
+    third of the starts, of both kinds, end at the best, unless the context is `thorough`. The
+    moment answer is asked for when the first starts have run: it may be under way beside them. A
+    mixture that is `known` competes.
     """
-    search = _Search(sample, n_components, floor, rng, n_threads, thorough)
+    search = _Search(sample, moments, n_components, context)
     if known is not None:
         search.candidates[Origin(Kind.JOINED)] = search.converge([known])[0]
     with few_threads(True):
@@ -154,34 +154,31 @@ def ranked_candidates(
 
 
 def given_candidate(
-    sample: Sample, start: Start, floor: Float | Structure, n_threads: int = 1
+    sample: Sample, moments: StandardMoments, start: Start, context: FitContext
 ) -> Candidate:
     """The start that was given; of many rows after EM on the sample, as other candidates."""
-    prior = VariancePrior.of_rows(sample.features.shape[1], len(start.means), floor)
+    structure = context.structure(moments, sample.blocks)
+    prior = VariancePrior.of_rows(sample.features.shape[1], len(start.means), structure)
     p = start.parameters(sample.features, prior)
     if not sample.is_all:
-        p = settle(sample.features, p[None], prior, _STEPS_ON_SAMPLE, n_threads)[0][0]
+        p = settle(sample.features, p[None], prior, _STEPS_ON_SAMPLE, context.n_threads)[0][0]
     return Candidate(Origin(Kind.GIVEN), p, float(log_likelihoods(sample.judges, p[None])[0]))
 
 
 def quick_fit(
-    features: Float,
-    n_components: int,
-    floor: Float | Structure,
-    rng: np.random.Generator,
-    n_threads: int = 1,
+    features: Float, n_components: int, structure: Structure, context: FitContext
 ) -> Parameters:
     """The best of a few short EM runs: enough to compare numbers of components."""
-    prior = VariancePrior.of_rows(features.shape[1], n_components, floor)
+    prior = VariancePrior.of_rows(features.shape[1], n_components, structure)
     starts = Parameters.concatenate(
         [
-            seeded_starts(features, n_components, _STARTS, prior, rng),
-            random_starts(features, n_components, _STARTS // 2, prior, rng),
+            seeded_starts(features, n_components, _STARTS, prior, context.rng),
+            random_starts(features, n_components, _STARTS // 2, prior, context.rng),
         ]
     )
-    batch, values = run_batch(features, starts, prior, _SHORT_STEPS // 2, n_threads)
+    batch, values = run_batch(features, starts, prior, _SHORT_STEPS // 2, context.n_threads)
     best = batch[np.argsort(-values, kind="stable")[:2]]
-    batch, values = run_batch(features, best, prior, _SHORT_STEPS, n_threads)
+    batch, values = run_batch(features, best, prior, _SHORT_STEPS, context.n_threads)
     return batch[int(values.argmax())]
 
 
@@ -189,19 +186,14 @@ class _Search:
     """Short runs so far, and the candidates made of them."""
 
     def __init__(
-        self,
-        sample: Sample,
-        n_components: int,
-        floor: Float | Structure,
-        rng: np.random.Generator,
-        n_threads: int,
-        thorough: bool,
+        self, sample: Sample, moments: StandardMoments, n_components: int, context: FitContext
     ) -> None:
-        self.sample, self.rng, self.n_threads = sample, rng, n_threads
-        self.prior = VariancePrior.of_rows(sample.features.shape[1], n_components, floor)
+        self.sample, self.rng, self.n_threads = sample, context.rng, context.n_threads
+        structure = context.structure(moments, sample.blocks)
+        self.prior = VariancePrior.of_rows(sample.features.shape[1], n_components, structure)
         self.n_components = n_components
         self.moment_answer: Parameters | None = None
-        self.thorough, self.is_clear = thorough, False
+        self.thorough, self.is_clear = context.thorough, False
         n_short = _SHORT_PER_PARAMETER * n_components * sample.blocks.n_parameters
         n_short = min(max(n_short, _FEWEST_SHORT), _MOST_SHORT)
         self.has_few_rows = sample.features.shape[1] < FEW_ROWS
@@ -295,14 +287,9 @@ class _Search:
     def repair(self) -> None:
         """Swap components of the best candidate for ones of the pool."""
         leader, pool = self.judged()[0], self.pool
+        features = _thin(self.short, pool)
         repaired, n_swapped = repair(
-            _thin(self.short, pool),
-            leader.parameters,
-            pool,
-            self.prior,
-            self.n_components,
-            self.rng,
-            n_threads=self.n_threads,
+            features, leader.parameters, pool, self.prior, self.rng, self.n_threads
         )
         if n_swapped:
             origin = replace(leader.origin, n_swapped=n_swapped)

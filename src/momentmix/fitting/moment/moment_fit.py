@@ -27,6 +27,7 @@ from momentmix.fitting.conditions.complete import count_complete, has_complete_m
 from momentmix.fitting.conditions.conditions import Conditions, build_conditions
 from momentmix.fitting.conditions.derivative import derivative
 from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.context import FitContext
 from momentmix.fitting.inference.over_identification import (
     HIGHEST_POWER,
     LEAST_P_VALUE,
@@ -158,13 +159,11 @@ def one_component(
 def fit_moments(
     moments: StandardMoments,
     n_components: int,
-    rng: np.random.Generator,
-    floor: float = 1e-6,
+    context: FitContext,
     effort: Effort = ANSWER,
+    blocks: Blocks | None = None,
     parent: Parameters | None = None,
     is_needed: bool = False,
-    n_threads: int = 1,
-    blocks: Blocks | None = None,
 ) -> MomentFit:
     """Weights, means, variances and covariances within blocks from moments alone.
 
@@ -173,23 +172,20 @@ def fit_moments(
     moments : StandardMoments
     n_components : int
         Within the capacity of the robust method at this order.
-    rng : numpy Generator
-    floor : float
-        Least variance of a standardized feature.
+    context : FitContext
     effort : Effort
+    blocks : Blocks, optional
+        Features that may be correlated within components; by default none are.
     parent : Parameters, optional
         An answer with one component less, whose components may be split; made where needed.
     is_needed : bool
         Whether the rank of the moments shows so many components. Then partitions determine the
         means, and splits are tried only if that answer is not accepted.
-    n_threads : int
-    blocks : Blocks, optional
-        Features that may be correlated within components; by default none are.
     """
-    structure = moments.structure(floor, blocks)
+    structure = moments.structure(context.variance_floor, blocks)
     if n_components == 1:
-        return _closed_form(moments, floor, structure, rng)
-    search = _Search(moments, n_components, rng, floor, structure, effort, n_threads)
+        return _closed_form(moments, structure, context)
+    search = _Search(moments, n_components, context, structure, effort)
     search.run(parent, is_needed)
     return search.result()
 
@@ -201,24 +197,22 @@ class _Search:
         self,
         moments: StandardMoments,
         n_components: int,
-        rng: np.random.Generator,
-        floor: float,
+        context: FitContext,
         structure: Structure,
         effort: Effort,
-        n_threads: int,
     ) -> None:
-        self.moments, self.rng, self.floor, self.effort = moments, rng, floor, effort
-        self.structure, self.n_threads = structure, n_threads
+        self.moments, self.context, self.effort = moments, context, effort
+        self.structure, self.rng = structure, context.rng
         self.r, d = n_components, moments.n_features
         self.blocks = structure.blocks or moments.alone
         self.n_parameters = n_components * self.blocks.n_parameters
         # Conditions: time is bounded, parameters over-determined.
         limit = max(4000, 4 * self.n_parameters)
         self.plain = build_conditions(
-            moments, HIGHEST_PLAIN, limit=limit, rng=rng, blocks=self.blocks
+            moments, HIGHEST_PLAIN, limit=limit, rng=self.rng, blocks=self.blocks
         )
-        self.full = build_conditions(moments, HIGHEST_PLAIN, 2, limit, rng, HIGHEST_POWER)
-        self.tested = choose_conditions(moments, n_components, rng, self.blocks)
+        self.full = build_conditions(moments, HIGHEST_PLAIN, 2, limit, self.rng, HIGHEST_POWER)
+        self.tested = choose_conditions(moments, n_components, self.rng, self.blocks)
         self.bounds = parameter_bounds(moments, structure, n_components)
         most = EFFICIENT_BELOW if self.blocks.is_diagonal else EFFICIENT_BLOCKS_BELOW
         self.is_efficient = effort.to_the_end and self.n_parameters < most
@@ -266,12 +260,10 @@ class _Search:
     def add_splits(self, parent: Parameters | None) -> None:
         """The best splits of an answer with one component less."""
         if parent is None:
-            parent = fit_moments(
-                self.moments, self.r - 1, self.rng, self.floor, START, blocks=self.blocks
-            ).raw
+            parent = fit_moments(self.moments, self.r - 1, self.context, START, self.blocks).raw
         # One is enough to see whether an accepted answer has a rival.
         count = 1 if any(option.is_accepted for option in self.tried) else 2
-        splits = best_splits(self.moments, parent, self.bounds, self.rng, self.n_threads)
+        splits = best_splits(self.moments, parent, self.bounds, self.rng, self.context.n_threads)
         for p in splits[:count]:
             self.add(p)
 
@@ -351,7 +343,7 @@ class _Search:
         polished = joint_polish(self.full, best.parameters, self.moments, self.bounds, [stop])
         raw = polished.parameters
         uncertainty = uncertainty_of_moment_fit(
-            self.full, raw, polished.noise, n, self.rng, self.n_threads
+            self.full, raw, polished.noise, n, self.rng, self.context.n_threads
         )
         answer = resolvable(raw, uncertainty, structure)
         return MomentFit(answer, raw, uncertainty, rivals, structure)
@@ -388,12 +380,10 @@ class _Tried(NamedTuple):
         return self.is_accepted and self.criterion < best.criterion + CLEAR_DIFFERENCE
 
 
-def _closed_form(
-    moments: StandardMoments, floor: float, structure: Structure, rng: np.random.Generator
-) -> MomentFit:
+def _closed_form(moments: StandardMoments, structure: Structure, context: FitContext) -> MomentFit:
     """The same for one component; its variances are known as well as those of the columns."""
-    p = one_component(moments, floor, structure.blocks)
+    p, n = one_component(moments, context.variance_floor, structure.blocks), moments.n_effective
     conditions = build_conditions(moments, 1 if structure.is_diagonal else 2, 0)
-    noise = implied_noise(conditions, p, moments.n_effective)
-    uncertainty = uncertainty_of_moment_fit(conditions, p, noise, moments.n_effective, rng)
+    noise = implied_noise(conditions, p, n)
+    uncertainty = uncertainty_of_moment_fit(conditions, p, noise, n, context.rng)
     return MomentFit(p, p, uncertainty, [], structure)

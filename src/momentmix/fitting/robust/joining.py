@@ -176,17 +176,16 @@ class BlockSearch:
 
     def searched(self, n_components: int, blocks: Blocks) -> list[Candidate]:
         """Candidates of a full search, in which the mixture that is known competes; made once."""
-        key, context = (n_components, blocks), self.context
+        key = (n_components, blocks)
         if n_components == 1:
             return []
         if key not in self.candidates:
             detail(f"{n_components} components")
             known = self.options[key].parameters if key in self.options else None
-            structure = self.moments.structure(context.variance_floor, blocks)
+            sample = self.sample.of_blocks(blocks)
             self.candidates[key] = ranked_candidates(
-                self.sample.of_blocks(blocks), None, n_components, structure, context.rng,
-                context.n_threads, known, context.thorough,
-            )  # fmt: skip
+                sample, self.moments, n_components, self.context, known=known
+            )
         return self.candidates[key]
 
     def paying(self, parameters: Parameters, within: Float, price: float | None = None) -> Blocks:
