@@ -121,10 +121,10 @@ def _log_likelihoods(
     moments, p = answer.moments, answer.parameters
 
     def sums(block: Any, counts: Float | None = None) -> tuple[float, float, float]:
-        if layout is not None:
-            _, total, n_rows = pattern_sums(block, moments, layout, p)
-        else:
+        if layout is None:
             _, total, n_rows = standardized_density(moments, p).em_sums(block, counts)
+        else:
+            _, total, n_rows = pattern_sums(block, moments, layout, p)
         logs = log_prob(block)
         xp = namespace(logs)
         if counts is not None:
