@@ -26,10 +26,14 @@ from momentmix.fitting.em.starts import random_starts, seeded_starts
 from momentmix.fitting.inference.standard_errors import deviations_of
 from momentmix.fitting.moment.candidates import draw_candidates
 from momentmix.fitting.moment.polish import Stopping, parameter_bounds
-from momentmix.fitting.moment.pool import PATIENCE, implied_noise, joint_polish, select_and_polish
-from momentmix.fitting.moment.resolvable import resolvable
-from momentmix.fitting.moment.selection import select_means
-from momentmix.fitting.moment.variances import fit_variances
+from momentmix.fitting.moment.pool import (
+    PATIENCE,
+    implied_noise,
+    joint_polish,
+    select_and_polish,
+    select_means,
+)
+from momentmix.fitting.moment.variances import fit_variances, resolvable
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VariancePrior
 from momentmix.tables.rows import ArrayRows

@@ -18,7 +18,7 @@ from momentmix.fitting.data import (
     load_summaries,
     table_of,
 )
-from momentmix.fitting.em.given_start import Start
+from momentmix.fitting.em.starts import Start
 from momentmix.fitting.paper.method import fit_as_printed
 from momentmix.fitting.result import FitResult
 from momentmix.fitting.robust.checks import AskedBlocks, check_constraint

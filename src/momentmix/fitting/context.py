@@ -12,9 +12,9 @@ import numpy as np
 
 from momentmix._typing import Int
 from momentmix.errors import InputError
+from momentmix.fitting.conditions.monomial_covariance import MomentSpread
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.conditions.weighted_noise import MomentSpread
-from momentmix.fitting.em.given_start import Start
+from momentmix.fitting.em.starts import Start
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Constraint, Structure

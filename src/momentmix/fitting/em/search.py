@@ -19,11 +19,10 @@ from momentmix._typing import Float
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import log_likelihoods, run_batch, settle
-from momentmix.fitting.em.given_start import Start
 from momentmix.fitting.em.pooling import merge_copies, pool_components, pool_weights, reduce_pool
 from momentmix.fitting.em.repair import repair
 from momentmix.fitting.em.sample import Sample
-from momentmix.fitting.em.starts import random_starts, seeded_starts
+from momentmix.fitting.em.starts import Start, random_starts, seeded_starts
 from momentmix.mixture.gaussian import values_of
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure, VariancePrior

@@ -23,7 +23,6 @@ from typing import NamedTuple
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.fitting.conditions.complete import count_complete, has_complete_moments
 from momentmix.fitting.conditions.conditions import Conditions, build_conditions
 from momentmix.fitting.conditions.derivative import derivative
 from momentmix.fitting.conditions.standard_moments import StandardMoments
@@ -44,8 +43,8 @@ from momentmix.fitting.inference.standard_errors import (
 )
 from momentmix.fitting.inference.whitening import Whitening
 from momentmix.fitting.moment.candidates import draw_candidates
-from momentmix.fitting.moment.efficient import Efficient, efficient_polish
-from momentmix.fitting.moment.instrument_steps import instrumental_polish
+from momentmix.fitting.moment.efficient import Efficient, efficient_polish, instrumental_polish
+from momentmix.fitting.moment.instruments import count_complete, has_complete_moments
 from momentmix.fitting.moment.polish import Polished, Stopping, parameter_bounds
 from momentmix.fitting.moment.pool import (
     PATIENCE,
@@ -55,8 +54,8 @@ from momentmix.fitting.moment.pool import (
     select_and_polish,
     split_heaviest,
 )
-from momentmix.fitting.moment.resolvable import resolvable
 from momentmix.fitting.moment.splits import best_splits
+from momentmix.fitting.moment.variances import resolvable
 from momentmix.mixture.blocks import Blocks, spread_of
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure

@@ -20,9 +20,8 @@ from momentmix.fitting.moment.moment_fit import (
     fit_moments,
     one_component,
 )
-from momentmix.fitting.moment.resolvable import resolvable
 from momentmix.fitting.moment.splits import split_starts
-from momentmix.fitting.moment.variances import fit_spread
+from momentmix.fitting.moment.variances import fit_spread, resolvable
 from momentmix.mixture.gaussian import sample
 from momentmix.mixture.parameters import Parameters
 

@@ -19,9 +19,8 @@ from momentmix.fitting.inference.whitening import Whitening, gram
 from momentmix.fitting.moment.candidates import draw_candidates, partition_shapes
 from momentmix.fitting.moment.moment_fit import fit_moments, one_component
 from momentmix.fitting.moment.polish import Stopping, parameter_bounds, polish
-from momentmix.fitting.moment.resolvable import resolvable_variances
-from momentmix.fitting.moment.selection import merge_means, select_means
-from momentmix.fitting.moment.variances import fit_variances
+from momentmix.fitting.moment.pool import merge_means, select_means
+from momentmix.fitting.moment.variances import fit_variances, resolvable_variances
 from momentmix.fitting.robust.automatic import elbow, least_components
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
