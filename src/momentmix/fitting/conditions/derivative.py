@@ -17,7 +17,7 @@ its product d² / 12 times slower.
 
 Parameters are ordered by feature here: the weights, then the means of feature 0 of all components,
 those of feature 1, …, then the variances, then the covariances pair by pair; `by_feature`
-translates. `_Incidence` says which conditions hold which features. With covariances the table is dense: ``DenseDerivative``.
+translates. With covariances the table is dense: ``DenseDerivative``.
 
 Differs from the paper: (prob:nls-w mu) is left to a general solver there. The closed form of
 ``tensor/normal_matrix.py`` needs equal noise for all entries of an order; conditions divided by

@@ -2,7 +2,7 @@
 
 | symbol | name here | shape |
 |---|---|---|
-| Σ_i = A_i A_iᵀ, u = A_i⁻¹ (z − μ_i) | ``relative_spread.py`` | (d, d), (d, n) |
+| Σ_i = A_i A_iᵀ, u = A_i⁻¹ (z − μ_i) | ``mixture/parameters.py`` | (d, d), (d, n) |
 | Σ_i = A_i exp(E_i) A_iᵀ, E = 0 at the parameters; log v in a block of one | E | (d + n_pairs,) |
 | θ = (log ω, μ, E), the size of a mixture's parameters | order of the parameters | |
 | ∂ log f(z) / ∂ log ω_i = γ_i − ω_i | first r | |
@@ -37,10 +37,11 @@ from momentmix.mixture.parameters import (
     Parameters,
     component_places,
     dependent_places,
+    inverse_roots,
+    moved_spread,
     parameters_from,
 )
 from momentmix.mixture.prior import Structure, VariancePrior
-from momentmix.mixture.relative_spread import inverse_roots, moved_spread
 from momentmix.parallel import map_in_order
 
 _ROWS = 4096  # rows whose scores are in memory at once: a few megabytes

@@ -46,7 +46,6 @@ from momentmix.mixture.matching import clustering_accuracy
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure
 from momentmix.parallel import begin
-from momentmix.wording import plural
 
 LARGEST_DISAGREEMENT = 0.02  # share of rows; twice the loss of accuracy that a certificate allows
 _ROWS = 2500  # drawn to compare mixtures: the same for all, so that differences are precise
@@ -239,7 +238,7 @@ def support_by_bic(r: int, loss: float, price: float) -> Support:
 
 
 def _fewer(r: int) -> str:
-    return f"{r - 1} component{plural(r - 1)}"
+    return f"{r - 1} component{'s' if r > 2 else ''}"
 
 
 def _best_smaller(
