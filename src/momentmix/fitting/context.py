@@ -46,26 +46,11 @@ class Clock:
 
 @dataclass(frozen=True)
 class FitContext:
-    """Options of one call of `fit`.
+    """Options of one call of `fit`, and what its stages share.
 
-    Parameters
-    ----------
-    rng : numpy Generator
-        All random numbers of the call come from it, stage after stage.
-    variance_floor : float
-        Least variance of a standardized feature.
-    max_passes, n_threads : int
-    clock : Clock
-    checked : CheckedRows or None
-        An excerpt of the rows, and those left out; None where the fit has no rows.
-    tol : float or None
-        Nats a row that are left to gain where the passes end; None: by standard errors.
-    thorough : bool
-        Whether all starts of a search are made, also where the first agree.
-    start : Start or None
-        In standardized features once the moments are known.
-    constraint : {"tied", "spherical"} or None
-        On the covariances of components.
+    All random numbers come from `rng`, stage after stage. `checked` has an excerpt of the rows, and
+    those left out; None without rows. `start` is in standardized features once the moments are
+    known. Other fields are arguments of `fit`.
     """
 
     rng: np.random.Generator

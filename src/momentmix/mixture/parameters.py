@@ -104,6 +104,11 @@ class Parameters:
         unit = np.where(deviations > 0, deviations, np.inf)
         return np.asarray(self.covariances / unit[..., j] / unit[..., k])
 
+    def of_law(self, law: Law) -> tuple[Float, Float]:
+        """Means and variances of the features of a law, of shape (r, k) each."""
+        own = list(law.features)
+        return self.means[:, own], self.variances[:, own]
+
     def with_spread(self, spread: Float) -> Parameters:
         """The same with other variances and covariances."""
         d = self.blocks.n_features

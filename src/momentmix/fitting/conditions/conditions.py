@@ -128,12 +128,9 @@ class Conditions:
         return int(max(2, self.exponents.max(initial=2)))
 
     def products(self, powers: Float) -> Float:
-        """Π over each condition's features of their powers, of shape (n, r).
+        """Π over each condition's features of their `powers` (highest + 1, r, d); (n, r).
 
-        Parameters
-        ----------
-        powers : array of shape (highest exponent + 1, r, d)
-            Powers 0, 1, 2, … of points, or moments of these orders of components.
+        These are powers 0, 1, 2, … of points, or moments of these orders of components.
         """
         result = np.empty((self.size, powers.shape[1]))
         n, d = self.n_plain, self.n_features
@@ -185,13 +182,12 @@ def gaussian_powers(parameters: Parameters, highest: int) -> Float:
 
 def feature_powers(parameters: Parameters, highest: int) -> Float:
     """The same whatever the law of each feature."""
-    p, powers = parameters, gaussian_powers(parameters, highest)
-    for law in p.blocks.laws:
-        own = list(law.features)
-        for place, j in enumerate(own):
-            exponents = np.zeros((highest + 1, len(own)), dtype=np.int64)
+    powers = gaussian_powers(parameters, highest)
+    for law in parameters.blocks.laws:
+        for place, j in enumerate(law.features):
+            exponents = np.zeros((highest + 1, len(law.features)), dtype=np.int64)
             exponents[:, place] = np.arange(highest + 1)
-            powers[:, :, j] = law.moments(p.means[:, own], p.variances[:, own], exponents)
+            powers[:, :, j] = law.moments(*parameters.of_law(law), exponents)
     return powers
 
 

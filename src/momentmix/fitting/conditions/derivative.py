@@ -222,14 +222,8 @@ def _leave_one_out(factors: Float) -> tuple[Float, Float]:
 class _Incidence(NamedTuple):
     """Which conditions hold which features; depends on the index sets alone.
 
-    Attributes
-    ----------
-    places, holders : lists of arrays, one per feature
-        Rows of ``by_slot`` that belong to the feature, and the conditions that hold it.
-    pairs : list of (j, k, rows for j, rows for k), j < k
-        Rows of ``by_slot`` in the conditions that hold both.
-    powered : list of arrays, one per feature
-        Rows of ``by_variance`` that belong to the feature: those with an exponent above 1.
+    For each feature, rows of ``by_slot`` that belong to it (`places`), the conditions that hold it,
+    and rows of ``by_variance``; for each pair j < k, rows of ``by_slot`` for j and for k.
     """
 
     places: list[Int]

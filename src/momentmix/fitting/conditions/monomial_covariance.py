@@ -152,14 +152,8 @@ def _hermite(parameters: Parameters, highest: int) -> Float:
 class _HermiteTerms(NamedTuple):
     """All terms of all monomials, those of one product of Hermite polynomials together.
 
-    Attributes
-    ----------
-    rows : array of shape (n_terms,)
-        The monomial of each term, increasing within a product.
-    features, exponents, degrees : arrays of shape (n_terms, width)
-        The monomial's features and exponents, and the degrees of the Hermite polynomials.
-    starts, sizes : arrays of shape (n_products,)
-        Where the terms of each product begin, and how many they are.
+    Of each term the monomial, increasing within a product, its features and exponents, and the
+    degrees of the Hermite polynomials, (n_terms, width); of each product where its terms begin.
     """
 
     rows: Int
@@ -195,16 +189,9 @@ def _find_hermite_terms(conditions: Conditions) -> _HermiteTerms:
 
 @dataclass(frozen=True)
 class MomentSpread:
-    """Rows that show how weighted means of moments vary.
+    """Standardized rows (n, d) that show how weighted means of moments vary.
 
-    Parameters
-    ----------
-    rows : array of shape (n, d)
-        Standardized features of some of the rows.
-    counts : array of shape (n,)
-        How many rows each counts as.
-    n_rows : int
-        All rows; these are a part of them.
+    `counts` says how many rows each counts as; they are a part of `n_rows`.
     """
 
     rows: Float

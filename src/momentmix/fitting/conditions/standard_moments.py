@@ -167,8 +167,11 @@ class StandardMoments:
 
     def of_table(self, schema: Schema | None) -> StandardMoments:
         """The same where the features are those of the columns of a table."""
-        parts = () if schema is None else schema.feature_parts
-        return replace(self.with_laws(() if schema is None else schema.laws()), parts=parts)
+        if schema is None:
+            return self.with_laws(())
+        logs = (schema.features_of(j)[0] for j, c in enumerate(schema.columns) if c.transform)
+        known = self.with_laws(schema.laws())
+        return replace(known, parts=schema.feature_parts, transformed=tuple(logs))
 
     @property
     def is_number(self) -> NDArray[np.bool_]:

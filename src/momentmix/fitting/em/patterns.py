@@ -48,12 +48,8 @@ _MOST_STEPS = 100  # for the total covariance, of which only the units of a prio
 class Layout:
     """Features of standardized rows, some of whose joined values may be missing.
 
-    Parameters
-    ----------
-    blocks : Blocks
-        With the joined values, and the laws of ``seen``.
-    seen_of : dict
-        The feature that says whether a value is seen, and the number between its two values.
+    `blocks` have the joined values and the laws of ``seen``; `seen_of` a value is the feature that
+    says whether it is seen, and the number between its two values.
     """
 
     blocks: Blocks
@@ -115,9 +111,8 @@ class Layout:
         means, variances = p.means.copy(), p.variances.copy()
         for law in p.blocks.laws:
             if law.value_feature in self.seen_of:
-                own = list(law.features)
-                found = law.value_of(p.means[:, own], p.variances[:, own])
-                means[:, own[0]], variances[:, own[0]] = found.mean[:, 0], found.variance[:, 0]
+                found, j = law.value_of(*p.of_law(law)), law.features[0]
+                means[:, j], variances[:, j] = found.mean[:, 0], found.variance[:, 0]
         spread = spread_of(p.matrices, self.blocks)
         spread[:, : self.blocks.n_features] = variances
         return Parameters(p.weights, means, variances, None, self.blocks).with_spread(spread)
@@ -156,13 +151,7 @@ def conditional(p: Parameters, known: Int, unknown: Int) -> Conditional:
 class PatternRows:
     """Standardized rows by pattern.
 
-    Parameters
-    ----------
-    layout : Layout
-    features : array of shape (n_statistics of the others, n)
-        T(z) of the features outside the blocks with missing cells.
-    groups : tuple of groups
-        For each such block, its rows by pattern.
+    `features` are T(z) outside the blocks with missing cells; `groups` the rows of each such block.
     """
 
     layout: Layout

@@ -255,7 +255,7 @@ def _law_scores(parameters: Parameters) -> list[Float]:
     p, tables = parameters, []
     for law in p.blocks.laws:
         own = list(law.features)
-        table = law.scores(p.means[:, own], p.variances[:, own])
+        table = law.scores(*p.of_law(law))
         table[:, len(own) :] *= p.variances[:, own, None]
         tables.append(table)
     return tables
@@ -332,7 +332,7 @@ def _add_prior_of(
     n_rows: int,
 ) -> None:
     p, d, own = parameters, parameters.means.shape[1], np.array(law.features)
-    slope, curvature = law.prior_slopes(p.means[:, own], p.variances[:, own], prior)
+    slope, curvature = law.prior_slopes(*p.of_law(law), prior)
     # By logarithms of variances.
     units = np.hstack([np.ones((p.n_components, own.size)), p.variances[:, own]]) / n_rows**0.5
     places = component_places(p)[:, np.concatenate([1 + own, 1 + d + own])]
@@ -413,7 +413,7 @@ def kept_positive(moved: Parameters, p: Parameters) -> Parameters:
     means, variances = moved.means.copy(), moved.variances.copy()
     for law in p.blocks.laws:
         own = list(law.features)
-        least = FALL * law.positive(p.means[:, own], p.variances[:, own])[0]
+        least = FALL * law.positive(*p.of_law(law))[0]
         values = law.positive(means[:, own], variances[:, own])[0]
         if (values < least).any():
             raised = np.maximum(values, least)

@@ -62,13 +62,8 @@ class Kind(Enum):
 class Origin:
     """Where a candidate comes from; `str` gives its name in results and files.
 
-    Attributes
-    ----------
-    kind : Kind
-    number : int
-        Number of the start, or how many starts the pool is made of.
-    n_swapped : int
-        Components that were swapped for others afterwards.
+    `number` is that of the start, or how many starts the pool is made of; `n_swapped` components
+    were swapped for others afterwards.
     """
 
     kind: Kind
@@ -89,17 +84,10 @@ class Origin:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A start for the full passes.
+    """A start for the full passes, and its log-likelihood per row on the judging rows.
 
-    Attributes
-    ----------
-    origin : Origin
-    parameters : Parameters
-    score : float
-        Log-likelihood per row on the judging rows.
-    objective : float
-        The same with the prior of the variances and the price of light components: what candidates
-        are ranked by.
+    The `objective`, by which candidates are ranked, has the prior of the variances and the price of
+    light components too.
     """
 
     origin: Origin

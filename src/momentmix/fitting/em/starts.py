@@ -131,13 +131,10 @@ def random_starts(
 
 @dataclass(frozen=True)
 class Start:
-    """Means of components in the units of the features; what is None comes from the rows.
+    """Means of components (n_components, n_features), in the units of the features.
 
-    Attributes
-    ----------
-    means : array of shape (n_components, n_features)
-    weights : array of shape (n_components,) or None
-    covariances : array of shape (n_components, n_features, n_features) or None
+    Weights, and covariances (n_components, n_features, n_features), come from the rows where they
+    are None.
     """
 
     means: Float

@@ -66,16 +66,9 @@ _AT_ONCE = 100  # draws whose products are in memory at once: a few megabytes
 @short_repr
 @dataclass(frozen=True)
 class Uncertainty:
-    """Estimate and covariance in standardized features.
+    """Estimate and covariance, factor factorᵀ of `Parameters.flat`, in standardized features.
 
-    Parameters
-    ----------
-    estimate : Parameters
-        Center of the intervals.
-    factor : array of shape (n_parameters, k)
-        Covariance = factor factorᵀ, of `Parameters.flat`.
-    on_log_scale : bool
-        Whether weights and variances vary by factors rather than by differences.
+    `on_log_scale` says whether weights and variances vary by factors rather than by differences.
     """
 
     estimate: Parameters

@@ -48,17 +48,9 @@ DEGREE = 4
 class Instruments:
     """Combinations of all moments of degree 4, one for each parameter but one weight.
 
-    Parameters
-    ----------
-    complete : CompleteMoments
-    parameters : Parameters
-        What the instruments are the best for, with positive definite covariances.
-
-    Attributes
-    ----------
-    root : array of shape (n_parameters − 1, n_parameters − 1)
-        A triangle; root rootᵀ is the covariance of the instruments, 0 between blocks unless
-        `measure` has found it. Solutions of as many equations as parameters do not depend on it.
+    They are the best for `parameters`, with positive definite covariances. `root` is a triangle;
+    root rootᵀ is the covariance of the instruments, 0 between blocks unless `measure` has found it.
+    Solutions of as many equations as parameters do not depend on it.
     """
 
     def __init__(self, complete: CompleteMoments, parameters: Parameters) -> None:
@@ -308,17 +300,7 @@ def _pair_coefficients(forms: Float) -> Float:
 
 
 class CompleteMoments:
-    """All monomials of degree up to 4.
-
-    Parameters
-    ----------
-    moments : StandardMoments
-        With all moments of degree 4, as `has_complete_moments` says.
-
-    Attributes
-    ----------
-    conditions : Conditions
-    """
+    """All monomials of degree up to 4, of moments for which `has_complete_moments`."""
 
     def __init__(self, moments: StandardMoments) -> None:
         self.conditions = build_conditions(moments, DEGREE, 2, highest_power=DEGREE)

@@ -79,18 +79,10 @@ LARGE = 2000  # parameters from which a round takes most of a minute: one only
 class Effort(NamedTuple):
     """How long the moments are worked on.
 
-    Parameters
-    ----------
-    max_rounds : int
-        Rounds of further candidates while the misfit stays above the noise. The second one of an
-        answer splits components of a coarser one, the others draw partitions.
-    joint_steps : tuple of int
-        Levenberg–Marquardt steps at most, one number per renewal of the noise.
-    to_the_end : bool
-        Whether a round counts as good only if the over-identification test accepts it, and the
-        best one is polished until it rests. Otherwise a misfit at the noise is enough.
-    last_rounds : int
-        Rounds of efficient steps from the best option.
+    Rounds of further candidates while the misfit stays above the noise (the second one of an answer
+    splits components of a coarser one, the others draw partitions); Levenberg–Marquardt steps, one
+    number per renewal of the noise; whether a round counts as good only if the test accepts it, and
+    the best one is polished until it rests; and rounds of efficient steps from the best option.
     """
 
     max_rounds: int
@@ -108,16 +100,8 @@ START = Effort(2, (6, 4), False)  # passes over the rows improve on it: fewer ro
 class MomentFit:
     """The answer from moments, in standardized features.
 
-    Attributes
-    ----------
-    parameters : Parameters
-        With variances raised to what the moments can resolve.
-    raw : Parameters
-        As polished.
-    uncertainty : Uncertainty or None
-        Covariance of the parameters as polished; None for a start.
-    rivals : list of Parameters
-        Other mixtures that the moments fit about as well.
+    `raw` is as polished, and so is the uncertainty, None for a start; `parameters` have variances
+    raised to what the moments can resolve. `rivals` fit the moments about as well.
     """
 
     parameters: Parameters
@@ -166,20 +150,9 @@ def fit_moments(
 ) -> MomentFit:
     """Weights, means, variances and covariances within blocks from moments alone.
 
-    Parameters
-    ----------
-    moments : StandardMoments
-    n_components : int
-        Within the capacity of the robust method at this order.
-    context : FitContext
-    effort : Effort
-    blocks : Blocks, optional
-        Features that may be correlated within components; by default none are.
-    parent : Parameters, optional
-        An answer with one component less, whose components may be split; made where needed.
-    is_needed : bool
-        Whether the rank of the moments shows so many components. Then partitions determine the
-        means, and splits are tried only if that answer is not accepted.
+    The components of `parent`, an answer with one component less, may be split; it is made where
+    needed. `is_needed` says that the rank of the moments shows so many components: then partitions
+    determine the means, and splits are tried only if that answer is not accepted.
     """
     structure = moments.structure(context.variance_floor, blocks)
     if n_components == 1:

@@ -142,7 +142,7 @@ def resolvable(
     means = p.means.copy()
     for law in p.blocks.laws:
         own = list(law.features)
-        pair = p.means[:, own], p.variances[:, own]
+        pair = p.of_law(law)
         values, slopes = law.positive(*pair)
         factor = np.concatenate([factor_of_means[:, own], factor_of_spread[:, own]], axis=1)
         values = values + _raised(values, np.sqrt(((slopes @ factor) ** 2).sum(axis=2)))

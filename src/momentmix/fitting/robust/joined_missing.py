@@ -38,7 +38,7 @@ from momentmix.fitting.em.search import Candidate, ranked_candidates
 from momentmix.fitting.inference.certificate import UNTESTED, Certificate
 from momentmix.fitting.inference.component_findings import component_findings
 from momentmix.fitting.inference.family_findings import family_findings
-from momentmix.fitting.inference.finding import Finding, note
+from momentmix.fitting.inference.finding import note
 from momentmix.fitting.inference.over_identification import UNTESTABLE
 from momentmix.fitting.inference.standard_errors import Uncertainty, uncertainty_after_em
 from momentmix.fitting.inference.support import Support
@@ -192,21 +192,19 @@ def _certificate(
             loss = predicted_loss(
                 p, uncertainty, context.rng, joint_of=lambda z: layout.rows(z).joint
             )
-        return Certificate(UNTESTABLE, loss, _findings(moments, p, context), r, support, True)
-
-
-def _findings(moments: StandardMoments, p: Parameters, context: FitContext) -> list[Finding]:
-    untested = note(
-        UNTESTED,
-        "no test: joined columns with missing cells are fitted by the likelihood alone, and the "
-        "moments of what is seen do not test it. Compare log_prob of rows that were left out, or "
-        "fit the complete rows: missing='drop'.",
-    )
-    return [
-        untested,
-        *component_findings(moments, p[context.order_of(p)], context.variance_floor),
-        *family_findings(moments, p),
-    ]
+        untested = note(
+            UNTESTED,
+            "no test: joined columns with missing cells are fitted by the likelihood alone, and "
+            "the moments of what is seen do not test it. Compare log_prob of rows that were left "
+            "out, or fit the complete rows: missing='drop'.",
+        )
+        ordered = p[context.order_of(p)]
+        findings = [
+            untested,
+            *component_findings(moments, ordered, context.variance_floor),
+            *family_findings(moments, p),
+        ]
+        return Certificate(UNTESTABLE, loss, findings, r, support, True)
 
 
 def _support(rows: PatternRows, p: Parameters, structure: Structure, n: int) -> Support:

@@ -115,15 +115,7 @@ def choose_blocks(
 
 
 class BlockSearch:
-    """Mixtures of different blocks, by BIC.
-
-    Parameters
-    ----------
-    sample : Sample
-    moments : StandardMoments
-        Of all rows, which BIC counts.
-    context : FitContext
-    """
+    """Mixtures of different blocks, by BIC; the moments are those of all rows, which it counts."""
 
     def __init__(self, sample: Sample, moments: StandardMoments, context: FitContext) -> None:
         self.sample, self.moments, self.context = sample, moments, context
@@ -331,19 +323,9 @@ def paying_blocks(
 ) -> Blocks:
     """Blocks joined by the largest gain first, while there is one.
 
-    Parameters
-    ----------
-    weights : array of shape (r,)
-    within : array of shape (r, d, d)
-        Covariances within components.
-    n_rows : int
-        Rows that they are estimated from.
-    price : float, optional
-        Of a covariance, in nats; by default log(n_rows) / 2, as BIC has it.
-    widest : int, optional
-        Columns of a block at most.
-    laws : tuple of Law, optional
-        Features that are not Gaussian are joined with no others.
+    `within` are covariances within components, (r, d, d), estimated from `n_rows` rows; `price` is
+    that of a covariance in nats, by default log(n_rows) / 2, as BIC has it. Blocks have `widest`
+    columns at most, and features with laws are joined with no others.
 
     Examples
     --------

@@ -130,61 +130,46 @@ def _used(
     Where rows are left out, the data are the others.
     """
     data, notes = table.data, list(table.notes)
-
-    def read(used: Rows | StandardMoments) -> tuple[StandardMoments, MomentSummary | None]:
-        moments, summary = read_moments(used, n_components, order, refine, context, blocks)
-        return _with_schema(moments, table), summary
-
-    all_columns, summary = read(data)
-    if isinstance(data, Rows):
-        with context.clock.stage("checks of rows"):
-            checked = check_rows(data, all_columns)
-            context = replace(context, checked=checked)
-        left_out = checked.outliers.places
-        if left_out.size:
-            notes.append(f"{data.n_rows - left_out.size} of {data.n_rows} rows were used")
-            data = data.without(left_out)
-            all_columns, summary = read(data)
-        if len(checked.values):  # not of remote rows
-            all_columns = all_columns.with_grids(checked.grids(all_columns))
-    return data, all_columns, summary, context, notes
-
-
-def _with_schema(moments: StandardMoments, table: Table) -> StandardMoments:
-    """The moments with what a table says of their features."""
-    schema = table.schema
-    transformed = [] if schema is None else [j for j, c in enumerate(schema.columns) if c.transform]
-    values = tuple(schema.features_of(j)[0] for j in transformed) if schema is not None else ()
-    return replace(moments.of_table(schema), transformed=values)
-
-
-def read_moments(
-    data: Rows | StandardMoments,
-    n_components: Number,
-    order: Number,
-    refine: bool,
-    context: FitContext,
-    blocks: AskedBlocks = None,
-) -> tuple[StandardMoments, MomentSummary | None]:
-    """Moments of all columns: those given, or from a pass over the rows, with its summary.
-
-    With joined columns and passes over the rows, the test alone needs the moments.
-    """
     wanted = None if order == "auto" else check_order(order, data.n_features)
     if isinstance(data, StandardMoments):
-        return (data if wanted is None else data.truncated(wanted)), None
-    with context.clock.stage("moments"):
-        most_squared = 2
-        if wanted is None and refine:
-            known = data.expected_rows
-            wanted = affordable_order(data.n_features, n_components, known, ROWS_PER_PARAMETER)
-            joined = known_blocks(blocks, data.n_features, data.feature_names)
-            if joined is not None and not joined.is_diagonal and n_components != "auto":
-                enough = order_after_rows(n_components, joined)
-                if robust_rank(data.n_features, enough, joined) >= n_components:
-                    wanted, most_squared = min(wanted, enough), enough - 2
-        wanted = wanted or choose_order(data.n_features, n_components)
-        return summarized(data, wanted, context.n_threads, most_squared)
+        moments = data if wanted is None else data.truncated(wanted)
+        return data, moments.of_table(table.schema), None, context, notes
+
+    def read(rows: Rows) -> tuple[StandardMoments, MomentSummary]:
+        with context.clock.stage("moments"):
+            most, squared = wanted, 2
+            if most is None and refine:
+                most, squared = _order_beside_rows(rows, n_components, blocks)
+            most = most or choose_order(rows.n_features, n_components)
+            moments, summary = summarized(rows, most, context.n_threads, squared)
+        return moments.of_table(table.schema), summary
+
+    all_columns, summary = read(data)
+    with context.clock.stage("checks of rows"):
+        checked = check_rows(data, all_columns)
+    left_out = checked.outliers.places
+    if left_out.size:
+        notes.append(f"{data.n_rows - left_out.size} of {data.n_rows} rows were used")
+        data = data.without(left_out)
+        all_columns, summary = read(data)
+    if len(checked.values):  # not of remote rows
+        all_columns = all_columns.with_grids(checked.grids(all_columns))
+    return data, all_columns, summary, replace(context, checked=checked), notes
+
+
+def _order_beside_rows(rows: Rows, n_components: Number, blocks: AskedBlocks) -> tuple[int, int]:
+    """The order of the moments, and of those beside squares, where there are passes over the rows.
+
+    With joined columns the test alone needs the moments.
+    """
+    d = rows.n_features
+    order = affordable_order(d, n_components, rows.expected_rows, ROWS_PER_PARAMETER)
+    joined = known_blocks(blocks, d, rows.feature_names)
+    if joined is not None and not joined.is_diagonal and n_components != "auto":
+        enough = order_after_rows(n_components, joined)
+        if robust_rank(d, enough, joined) >= n_components:
+            return min(order, enough), enough - 2
+    return order, 2
 
 
 def _choose(
