@@ -151,7 +151,10 @@ def fit(
     >>> result.mixture.weights.round(1).tolist() in ([0.4, 0.6], [0.6, 0.4])
     True
     """
-    _check_choices(method, refine)
+    if method not in ("robust", "paper"):
+        raise InputError(f'method must be "robust" or "paper"; got {method!r}.')
+    if refine not in ("auto", "em", None):
+        raise InputError(f'refine must be "auto", "em" or None; got {refine!r}.')
     n_components = _checked_number(n_components)
     if not 0 < variance_floor < 1:
         raise InputError(f"variance_floor must lie between 0 and 1; got {variance_floor}.")
@@ -229,13 +232,6 @@ def _gaussian_columns(table: Table) -> list[int]:
     if table.schema is None:
         return list(range(table.data.n_features))
     return [i for i, column in enumerate(table.schema.columns) if column.model.joins]
-
-
-def _check_choices(method: str, refine: str | None) -> None:
-    if method not in ("robust", "paper"):
-        raise InputError(f'method must be "robust" or "paper"; got {method!r}.')
-    if refine not in ("auto", "em", None):
-        raise InputError(f'refine must be "auto", "em" or None; got {refine!r}.')
 
 
 def _checked_tol(tol: float) -> float:

@@ -11,6 +11,7 @@ that no test of them belongs to the answer: the certificate says that it is unte
 
 from __future__ import annotations
 
+from functools import partial
 from math import log
 
 import numpy as np
@@ -26,7 +27,7 @@ from momentmix.fitting.em.patterns import (
     PatternRows,
     drawn_values,
     pattern_information,
-    pattern_pass,
+    pattern_sums,
     run_patterns,
     single_component,
     structure_of,
@@ -138,7 +139,8 @@ def fit_patterns(
     scored = values_of(features, sample.blocks).T  # standardized rows (n, d)
 
     def sums_of(p: Parameters) -> Pass:
-        return pattern_pass(rows, moments, layout, p, context.n_threads)
+        sums = partial(pattern_sums, moments=moments, layout=layout, p=p)
+        return Pass(*rows.sum_blocks(sums, context.n_threads))
 
     def information_of(p: Parameters) -> Float:
         return pattern_information(layout, scored, p)
