@@ -191,6 +191,40 @@ def test_every_module_tells_what_its_names_are():
         assert ast.get_docstring(tree), path
 
 
+def lines_that_test_families(tree):
+    """Lines that compare a family, or ask whether an object is of a class of families/."""
+    own = {
+        node.name
+        for path in (SOURCE / "families").glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            parts = [part for side in (node.left, *node.comparators) for part in ast.walk(side)]
+            if any(isinstance(part, ast.Attribute) and part.attr == "family" for part in parts):
+                yield node.lineno
+        is_question = isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance"
+        if is_question and own & {getattr(part, "id", "") for part in ast.walk(node.args[1])}:
+            yield node.lineno
+
+
+def test_families_are_asked_and_not_named():
+    """A new family is one new file: no other module decides on the family of a column."""
+    example = ast.parse('column.family == "log"\nisinstance(block, PoissonBlock | float)\nx.family')
+    assert list(lines_that_test_families(example)) == [1, 2]
+    found = [
+        f"{module}:{line}"
+        for module, path in MODULES.items()
+        if not module.startswith("families")
+        for line in lines_that_test_families(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert len(found) <= 10, found
+    files = [path for kind in ("*.py", "*.h", "*.c") for path in SOURCE.rglob(kind)]
+    named = [path for path in files if "poisson" in path.read_text(encoding="utf-8").lower()]
+    assert len(named) <= 6, named
+
+
 def test_commands_print_in_one_place():
     """`say` and `say_json` escape what is not printable."""
     for path in (SOURCE / "cli").glob("*.py"):

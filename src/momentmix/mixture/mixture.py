@@ -141,20 +141,19 @@ class Mixture(RowMethods):
         ----------
         weights : array of shape (n_components,)
             Non-negative, sum 1.
-        blocks : sequence of GaussianBlock, BernoulliBlock, CategoricalBlock and PoissonBlock
+        blocks : sequence of GaussianBlock, BernoulliBlock and blocks of other families
             Given the component they are independent. Their columns follow one another, unless the
             blocks have numbers of columns.
 
         Examples
         --------
-        >>> from momentmix import BernoulliBlock, GaussianBlock, PoissonBlock
+        >>> from momentmix import BernoulliBlock, GaussianBlock
         >>> age = GaussianBlock.of([30.0, 60.0], [25.0, 100.0], "age", seen=[0.5, 1.0])
         >>> smokes = BernoulliBlock([0.75, 0.25], ("no", "yes"), names="smokes")
-        >>> visits = PoissonBlock([1.0, 4.0], names="visits")
-        >>> mixture = Mixture.from_blocks([0.5, 0.5], [age, smokes, visits])
+        >>> mixture = Mixture.from_blocks([0.5, 0.5], [age, smokes])
         >>> mixture.means.tolist()
-        [[30.0, 0.75, 1.0], [60.0, 0.25, 4.0]]
-        >>> mixture.predict({"age": [None, 70], "smokes": ["yes", None], "visits": [0, 5]}).tolist()
+        [[30.0, 0.75], [60.0, 0.25]]
+        >>> mixture.predict({"age": [None, 70], "smokes": ["yes", None]}).tolist()
         [0, 1]
         """
         shares = real_array("weights", weights, 1)
@@ -208,7 +207,7 @@ class Mixture(RowMethods):
     def blocks(self) -> tuple[Block, ...]:
         """The blocks with their parameters, ordered by their first columns.
 
-        `GaussianBlock`; of other families `BernoulliBlock`, `CategoricalBlock`, `PoissonBlock`.
+        `GaussianBlock`, or the block of another family.
         """
         if self.schema is not None:
             return self._blocks

@@ -292,8 +292,11 @@ class _GroupTest:
         self.degrees_of_freedom += [basis.shape[1] for basis in self._columns.values()]
         self.fourth_cumulants = np.zeros(len(self.names))
         if self._columns:
-            highest = conditions.highest_exponent
-            excess = fourth_cumulants_of_powers(parameters, highest)[list(self._columns)]
+            shape = np.flatnonzero(conditions.is_shape)
+            features, powers = conditions.slots[shape, 0], conditions.slot_exponents[shape, 0]
+            highest = [int(powers[features == j].max()) for j in self._columns]
+            pairs = zip(self._columns, highest, strict=True)
+            excess = np.array([fourth_cumulant_of_powers(parameters, j, top) for j, top in pairs])
             self.fourth_cumulants[-len(excess) :] = excess
             if "shape of columns" in self.names:
                 self.fourth_cumulants[self.names.index("shape of columns")] = excess.sum()
@@ -330,29 +333,26 @@ class _GroupTest:
         return np.array(results)
 
 
-def fourth_cumulants_of_powers(parameters: Parameters, highest: int) -> Float:
-    """E‖x‖⁴ − k² − 2k of each column, of shape (d,).
+def fourth_cumulant_of_powers(parameters: Parameters, j: int, highest: int) -> float:
+    """E‖x‖⁴ − k² − 2k of column j.
 
-    x are the k orthonormal polynomials of degrees 3 … `highest` of one column under its mixture.
+    x are the k orthonormal polynomials of degrees 3 … `highest` of the column under its mixture.
     The variance of N‖x̄‖² is 2k plus this over N: means of high powers are skewed, the more so where
     variances differ, and their squares exceed the quantiles of χ² too often.
 
     Examples
     --------
     >>> normal = Parameters(np.ones(1), np.zeros((1, 1)), np.ones((1, 1)))
-    >>> [round(float(fourth_cumulants_of_powers(normal, p)[0])) for p in (4, 6)]
+    >>> [round(fourth_cumulant_of_powers(normal, 0, p)) for p in (4, 6)]
     [1150, 76218]
     """
     k = highest - 2
-    result = []
-    for j in range(parameters.means.shape[1]):
-        z, shares = _points_of(parameters, j, 4 * highest)
-        table = np.sqrt(shares)[:, None] * np.vander(z, highest + 1, increasing=True)
-        squares = np.linalg.qr(table)[0][:, 3:] ** 2  # times the shares
-        positive = shares > 0
-        fourth = (squares[positive].sum(axis=1) ** 2 / shares[positive]).sum()
-        result.append(fourth - k**2 - 2 * k)
-    return np.array(result)
+    z, shares = _points_of(parameters, j, 4 * highest)
+    table = np.sqrt(shares)[:, None] * np.vander(z, highest + 1, increasing=True)
+    squares = np.linalg.qr(table)[0][:, 3:] ** 2  # times the shares
+    positive = shares > 0
+    fourth = (squares[positive].sum(axis=1) ** 2 / shares[positive]).sum()
+    return float(fourth - k**2 - 2 * k)
 
 
 def _points_of(parameters: Parameters, j: int, degree: int) -> tuple[Float, Float]:
