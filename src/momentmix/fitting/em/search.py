@@ -121,17 +121,18 @@ def ranked_candidates(
     if known is not None:
         search.candidates[Origin(Kind.JOINED)] = search.converge([known])[0]
     with few_threads(True):
-        n_starts, n_rounds = max(_STARTS, search.started_components // n_components), _ROUNDS
+        # Components in all starts of a kind: with covariances fewer, for as much arithmetic.
+        started = _STARTED_COMPONENTS * (2 * sample.blocks.n_features + 1) // len(search.short)
+        n_starts, n_rounds = max(_STARTS, started // n_components), _ROUNDS
         if search.has_few_rows:
             n_starts = max(_LEAST_OF_FEW_ROWS, _SEEDS_OF_FEW_ROWS // n_components)
             n_rounds = _ROUNDS_OF_FEW_ROWS
+        search.begin_starts(n_starts)
+        if moment_answer is not None:
+            search.moment_answer = moment_answer()
         for number in range(n_rounds):
-            if number == 0:
-                search.begin_starts(n_starts)
-            else:
+            if number:
                 search.add_starts(n_starts)
-            if number == 0 and moment_answer is not None:
-                search.moment_answer = moment_answer()
             search.compete()
             if search.is_settled():
                 break
@@ -193,12 +194,6 @@ class _Search:
         self.candidates: dict[Origin, Parameters] = {}
         self.pool: Parameters
 
-    @property
-    def started_components(self) -> int:
-        """Components in all starts of a kind: with covariances fewer, for as much arithmetic."""
-        d, size = self.sample.blocks.n_features, len(self.short)
-        return _STARTED_COMPONENTS * (2 * d + 1) // size
-
     def begin_starts(self, n_starts: int) -> None:
         """The first runs of both kinds: few where these agree already."""
         n_first = n_starts if self.thorough or self.has_few_rows else min(n_starts, _STARTS)
@@ -218,14 +213,6 @@ class _Search:
             first = 1 + sum(origin.kind is kind for origin in self.runs)
             self.runs.update({Origin(kind, first + k): batch[k] for k in range(n_starts)})
 
-    def pool_of(self, runs: list[Candidate]) -> Parameters:
-        """Components of the best runs and of the moment answer, copies merged."""
-        runs = runs[:_POOLED_RUNS] if self.has_few_rows else runs
-        parts = [run.parameters for run in runs]
-        if self.moment_answer is not None:
-            parts.append(self.moment_answer)
-        return merge_copies(pool_components(parts))
-
     def compete(self) -> None:
         """EM on the sample from the best runs, the pool and the moments."""
         features, r = self.sample.features, self.n_components
@@ -235,7 +222,11 @@ class _Search:
         best = [run.origin for run in runs[:n_best]]
         new = {origin: self.runs[origin] for origin in best if origin not in self.candidates}
         if not self.is_clear:
-            self.pool = self.pool_of(runs)
+            pooled = runs[:_POOLED_RUNS] if self.has_few_rows else runs
+            parts = [run.parameters for run in pooled]
+            if self.moment_answer is not None:
+                parts.append(self.moment_answer)
+            self.pool = merge_copies(pool_components(parts))
             weighted = pool_weights(_thin(self.short, self.pool), self.pool)
             pool_origin = Origin(Kind.POOL, len(self.runs))
             new[pool_origin] = reduce_pool(self.short, weighted, r, self.prior)

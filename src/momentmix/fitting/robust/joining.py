@@ -21,9 +21,9 @@ predict left-out rows better, beyond chance.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf, log, nan
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -58,24 +58,14 @@ _SHARE_OF_STRONGEST = 0.5  # deviates of correlations that are joined at once
 MOST_MOVES = 6  # of the number of components after the blocks are found
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(NamedTuple):
     """A mixture of some blocks, its log-likelihood a row, and its BIC."""
 
+    n_components: int
+    blocks: Blocks
     parameters: Parameters
     score: float
     bic: float
-
-    @property
-    def blocks(self) -> Blocks:
-        """Its blocks."""
-        blocks: Blocks = self.parameters.blocks
-        return blocks
-
-    @property
-    def n_components(self) -> int:
-        """Its number of components."""
-        return self.parameters.n_components
 
 
 def choose_blocks(
@@ -139,8 +129,9 @@ class BlockSearch:
 
     def priced(self, parameters: Parameters) -> Option:
         """A mixture with its likelihood and BIC."""
-        score = log_likelihood(self.sample.of_blocks(parameters.blocks).judges, parameters)
-        return Option(parameters, score, bic(parameters, self.moments.n_counted, score))
+        p, blocks = parameters, parameters.blocks
+        score = log_likelihood(self.sample.of_blocks(blocks).judges, p)
+        return Option(p.n_components, blocks, p, score, bic(p, self.moments.n_counted, score))
 
     def number_of(self, kinds: list[Blocks]) -> int:
         """Number of components of least BIC, by a full search with the better kind of blocks."""
