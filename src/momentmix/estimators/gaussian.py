@@ -23,7 +23,7 @@ from momentmix.estimators.fitted_state import keeps_state
 from momentmix.estimators.methods import MixtureMethods
 from momentmix.estimators.sklearn_names import larger_floor, start_from, warn_without_effect
 from momentmix.fitting.api import fit
-from momentmix.fitting.robust.asked_blocks import AskedBlocks, known_blocks
+from momentmix.fitting.robust.checks import AskedBlocks, known_blocks
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.mixture import Mixture
 from momentmix.summary.summary import MomentSummary

@@ -37,8 +37,8 @@ from scipy.special import gammainc, gammaincc
 
 from momentmix._typing import Float
 from momentmix.fitting.conditions.conditions import Conditions, build_conditions, point_powers
+from momentmix.fitting.conditions.monomial_covariance import MomentSpread
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.conditions.weighted_noise import MomentSpread
 from momentmix.fitting.inference.correlations import Correlation, find_correlations
 from momentmix.fitting.inference.tested_conditions import tested_conditions
 from momentmix.fitting.inference.whitening import Projection, Whitening
@@ -252,15 +252,9 @@ def _corrected(statistics: Float, centers: Float, variances: Float, n_tests: Flo
 class _GroupTest:
     """Statistics of the groups of conditions, as functions of whitened residuals.
 
-    Attributes
-    ----------
-    names : list of str
-    degrees_of_freedom : list of int
-    n_tests : array of shape (n_groups,)
-        What a group's p-value is multiplied by for Holm's rule: the number of kinds, and for a
-        single column also the number of columns.
-    fourth_cumulants : array of shape (n_groups,)
-        What the variance of a statistic exceeds that of χ² by, times the number of rows.
+    Of each group, `n_tests` is what its p-value is multiplied by for Holm's rule: the number of
+    kinds, and for a single column also that of columns; `fourth_cumulants` is what the variance of
+    its statistic exceeds that of χ² by, times the number of rows.
     """
 
     def __init__(
@@ -366,10 +360,7 @@ def _points_of(parameters: Parameters, j: int, degree: int) -> tuple[Float, Floa
     p = parameters
     for law in p.blocks.laws:
         if j in law.features:
-            own = list(law.features)
-            points, weights = law.quadrature(
-                own.index(j), p.means[:, own], p.variances[:, own], degree
-            )
+            points, weights = law.quadrature(law.features.index(j), *p.of_law(law), degree)
             return points.ravel(), (p.weights[:, None] * weights).ravel()
     nodes, weights = hermegauss(degree // 2 + 1)
     z = p.means[:, j, None] + np.sqrt(p.variances[:, j, None]) * nodes
@@ -449,13 +440,9 @@ def _bootstrap_draws(
     means = np.empty((conditions.size, _BOOTSTRAP_DRAWS))
     for b in range(_BOOTSTRAP_DRAWS):
         rows, _ = gaussian.sample(parameters.normalized(), n_rows, rng)
-        means[:, b] = _sample_means(conditions, rows)
+        total = np.zeros(conditions.size)
+        for start in range(0, n_rows, 100):  # products of 100 rows fit in the cache
+            powers = point_powers(rows[start : start + 100], conditions.highest_exponent)
+            total += conditions.products(powers).sum(axis=1)
+        means[:, b] = total / n_rows
     return group_test.statistics(group_test.whitening.residual(means))
-
-
-def _sample_means(conditions: Conditions, rows: Float) -> Float:
-    total, highest = np.zeros(conditions.size), conditions.highest_exponent
-    for start in range(0, rows.shape[0], 100):  # products of 100 rows fit in the cache
-        powers = point_powers(rows[start : start + 100], highest)
-        total += conditions.products(powers).sum(axis=1)
-    return np.asarray(total / rows.shape[0])
