@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from momentmix.cli.checkpoint import Checkpoint
+from momentmix.cli.summarizing.checkpoint import Checkpoint
 from momentmix.summary.column_facts import ColumnFacts, column_facts
 from momentmix.summary.summary import MomentSummary
 from momentmix.wording import plural
