@@ -35,9 +35,7 @@ class MomentMixture(MixtureMethods):
         "auto": the number of least BIC; after `fit_summary` and `partial_fit` the smallest number
         whose moments the test accepts.
     families : dict, optional
-        Family of a column, by name or number: "gaussian", "bernoulli", "categorical" (or a list of
-        the levels), "poisson", or "log" and "log1p" where its logarithm is Gaussian. Others are
-        guessed, as by `momentmix.fit`.
+        Family of a column, by name or number, as in `momentmix.fit`. Others are guessed.
     missing : {"model", "drop", "error"}, default="model"
         What missing cells get: they are part of the model, their rows are left out, or an error.
     unseen : {"error", "missing"}, default="error"

@@ -22,7 +22,7 @@ from momentmix._typing import Float
 from momentmix.arguments import check_count
 from momentmix.arrays import real_array
 from momentmix.errors import InputError, warn_caller
-from momentmix.fitting.em.given_start import Start
+from momentmix.fitting.em.starts import Start
 from momentmix.parallel import usable_cores
 
 INIT_PARAMS = ("kmeans", "k-means++", "random", "random_from_data")
