@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -24,6 +25,13 @@ _MOST_INTEGERS = 60  # bars of counts; more of them are bars of several counts e
 _DEVIATIONS = 3.3  # half width of a component in a picture
 _RARE = 0.002  # share of rows at each end that may lie beyond the picture
 _NARROWEST = 1e-3  # least deviation that is drawn, of the width of the picture
+
+
+def kind_of_panel(column: Column) -> Literal["levels", "counts", "numbers"]:
+    """How a column is drawn: bars of levels, bars at integers, or curves."""
+    if column.levels:
+        return "levels"
+    return "counts" if column.family == POISSON else "numbers"
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +61,7 @@ class Marginal:
     @property
     def is_count(self) -> bool:
         """Whether the column holds counts."""
-        return self.column.family == POISSON
+        return kind_of_panel(self.column) == "counts"
 
     @property
     def levels(self) -> list[str]:
@@ -71,15 +79,15 @@ class Observed:
         Bins, and the share of rows in each.
     center, spread : float or None
         Mean and standard deviation, where only moments are known.
-    missing : float
-        Share of missing cells.
+    missing : float or None
+        Share of missing cells, where there are rows.
     """
 
     edges: Float | None = None
     shares: Float | None = None
     center: float | None = None
     spread: float | None = None
-    missing: float = 0.0
+    missing: float | None = None
 
 
 # -- the law -----------------------------------------------------------------------------------
@@ -88,24 +96,21 @@ class Observed:
 def marginal_of(mixture: Mixture, number: int, values: Float | None = None) -> Marginal:
     """The law of a column; its axis has room for the values of the rows as well."""
     column, name = mixture.columns[number], axis_names_of(mixture)[number]
-    seen = np.ones(mixture.n_components)
-    missing = None
+    seen, missing = np.ones(mixture.n_components), None
     if column.has_missing:
         seen = np.nan_to_num(column_seen(mixture.blocks, mixture.n_columns)[:, number], nan=1.0)
         missing = 1.0 - float(mixture.weights @ seen)
     shares = mixture.weights * seen
     shares = (shares / max(shares.sum(), np.finfo(float).tiny))[:, None]
-    if column.levels:
-        table = np.stack(list(mixture.level_probabilities(number).values()), axis=1)
-        limits = -0.5, len(column.levels) - 0.5
-        heights = np.nan_to_num(shares * table)
-        return Marginal(column, name, np.arange(float(table.shape[1])), heights, limits, missing)
-    means = mixture.means[:, [number]]
-    deviations = np.sqrt(mixture.variances[:, [number]])
-    is_count = column.family == POISSON
-    limits = _limits(means, deviations, values, is_count)
-    law = _count_law if is_count else _normal_law
-    grid, heights = law(means, deviations, limits)
+    means, deviations = mixture.means[:, [number]], np.sqrt(mixture.variances[:, [number]])
+    kind = kind_of_panel(column)
+    if kind == "levels":
+        heights = np.stack(list(mixture.level_probabilities(number).values()), axis=1)
+        limits, grid = (-0.5, len(column.levels) - 0.5), np.arange(float(len(column.levels)))
+    else:
+        limits = _limits(means, deviations, values, kind == "counts")
+        law = _count_law if kind == "counts" else _normal_law
+        grid, heights = law(means, deviations, limits)
     return Marginal(column, name, grid, np.nan_to_num(shares * heights), limits, missing)
 
 
@@ -168,11 +173,11 @@ def observed_rows(marginal: Marginal, values: Float) -> Observed:
     low, high = marginal.limits
     if not len(seen):
         return Observed(np.array([low, high]), np.zeros(1), missing=missing)
-    if marginal.levels or marginal.is_count:
+    if kind_of_panel(marginal.column) == "numbers":
+        edges = _edges(seen, low, high)
+    else:
         step = max(1.0, np.ceil((high - low) / _MOST_INTEGERS)) if marginal.is_count else 1.0
         edges = np.arange(low, high + step, step)
-    else:
-        edges = _edges(seen, low, high)
     counts = np.histogram(seen, edges)[0]
     return Observed(edges, counts / len(seen), missing=missing)
 

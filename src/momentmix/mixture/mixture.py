@@ -34,7 +34,7 @@ from momentmix.mixture.conditional import column_numbers, conditional_means, giv
 from momentmix.mixture.gaussian_block import gaussian_blocks
 from momentmix.mixture.matching import in_same_columns, match_components
 from momentmix.mixture.model_file import model_document, parameters_in, read_model, write_model
-from momentmix.mixture.parameter_table import parameter_frame
+from momentmix.mixture.parameter_table import ParameterTable
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure
 from momentmix.mixture.profiles.profile import Profile, profile_of
@@ -264,7 +264,7 @@ class Mixture(RowMethods):
         >>> mixture.to_frame()[["column", "parameter", "estimate"]].to_numpy().tolist()
         [[None, 'weight', 1.0], ['age', 'mean', 3.0], ['age', 'variance', 2.0]]
         """
-        return parameter_frame(self)
+        return ParameterTable(self).to_frame()
 
     # -- derived mixtures ---------------------------------------------------------------------
 

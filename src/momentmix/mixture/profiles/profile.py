@@ -39,9 +39,13 @@ class ComponentProfile:
     share: float
     traits: tuple[Trait, ...]
 
+    @property
+    def text(self) -> str:
+        """The strongest traits in words."""
+        return ", ".join(trait.text for trait in self.traits[:_MOST_SAID])
+
     def __str__(self) -> str:
-        said = ", ".join(trait.text for trait in self.traits[:_MOST_SAID])
-        return f"{percent(self.share)} of rows" + (f"; {said}" if said else "")
+        return f"{percent(self.share)} of rows" + (f"; {self.text}" if self.text else "")
 
 
 @dataclass(frozen=True, repr=False)
@@ -88,13 +92,7 @@ class Profile(Sequence[ComponentProfile]):
 
     def _repr_html_(self) -> str:
         rows = [
-            (
-                chip(c.component),
-                c.name,
-                bar(c.share, c.component),
-                ", ".join(trait.text for trait in c.traits[:_MOST_SAID]),
-            )
-            for c in self.components
+            (chip(c.component), c.name, bar(c.share, c.component), c.text) for c in self.components
         ]
         return plain_table(["", "component", "share", "what is different"], rows)
 
