@@ -9,29 +9,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from momentmix._typing import Float
 from momentmix.displays.style import axis_names_of, short_name
+from momentmix.families.column import Column
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.tables.block_features import column_seen
 from momentmix.summary.summary import MomentSummary
-from momentmix.tables.column import POISSON, Column
 
 _FEWEST_BINS, _MOST_BINS = 8, 60
 _MOST_INTEGERS = 60  # bars of counts; more of them are bars of several counts each
 _DEVIATIONS = 3.3  # half width of a component in a picture
 _RARE = 0.002  # share of rows at each end that may lie beyond the picture
-_NARROWEST = 1e-3  # least deviation that is drawn, of the width of the picture
-
-
-def kind_of_panel(column: Column) -> Literal["levels", "counts", "numbers"]:
-    """How a column is drawn: bars of levels, bars at integers, or curves."""
-    if column.levels:
-        return "levels"
-    return "counts" if column.family == POISSON else "numbers"
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +52,7 @@ class Marginal:
     @property
     def is_count(self) -> bool:
         """Whether the column holds counts."""
-        return kind_of_panel(self.column) == "counts"
+        return self.column.model.is_whole
 
     @property
     def levels(self) -> list[str]:
@@ -103,14 +94,12 @@ def marginal_of(mixture: Mixture, number: int, values: Float | None = None) -> M
     shares = mixture.weights * seen
     shares = (shares / max(shares.sum(), np.finfo(float).tiny))[:, None]
     means, deviations = mixture.means[:, [number]], np.sqrt(mixture.variances[:, [number]])
-    kind = kind_of_panel(column)
-    if kind == "levels":
+    if column.levels:
         heights = np.stack(list(mixture.level_probabilities(number).values()), axis=1)
         limits, grid = (-0.5, len(column.levels) - 0.5), np.arange(float(len(column.levels)))
     else:
-        limits = _limits(means, deviations, values, kind == "counts")
-        law = _count_law if kind == "counts" else _normal_law
-        grid, heights = law(means, deviations, limits)
+        limits = _limits(means, deviations, values, column.model.is_whole)
+        grid, heights = column.model.curve(means, deviations, limits)
     return Marginal(column, name, grid, np.nan_to_num(shares * heights), limits, missing)
 
 
@@ -132,30 +121,6 @@ def _limits(
     return low, high
 
 
-def _normal_law(
-    means: Float, deviations: Float, limits: tuple[float, float]
-) -> tuple[Float, Float]:
-    """Points of an axis, and the density of each component there."""
-    low, high = limits
-    width = np.maximum(deviations, _NARROWEST * (high - low))
-    near = (means + width * np.linspace(-4, 4, 41)).ravel()
-    near = near[(near > low) & (near < high)]
-    grid = np.unique(np.concatenate([np.linspace(low, high, 300), near]))
-    heights = np.exp(-0.5 * ((grid - means) / width) ** 2) / (width * np.sqrt(2 * np.pi))
-    return grid, heights
-
-
-def _count_law(
-    means: Float, _deviations: Float, limits: tuple[float, float]
-) -> tuple[Float, Float]:
-    """Counts along an axis, and the probability of each in each component."""
-    from scipy.special import gammaln, xlogy
-
-    first, last = limits[0] + 0.5, limits[1] - 0.5
-    grid = np.arange(first, last + 1, max(1.0, np.floor((last - first) / 500)))
-    return grid, np.exp(xlogy(grid, means) - means - gammaln(grid + 1))
-
-
 # -- the rows ----------------------------------------------------------------------------------
 
 
@@ -173,11 +138,11 @@ def observed_rows(marginal: Marginal, values: Float) -> Observed:
     low, high = marginal.limits
     if not len(seen):
         return Observed(np.array([low, high]), np.zeros(1), missing=missing)
-    if kind_of_panel(marginal.column) == "numbers":
-        edges = _edges(seen, low, high)
-    else:
+    if marginal.levels or marginal.is_count:
         step = max(1.0, np.ceil((high - low) / _MOST_INTEGERS)) if marginal.is_count else 1.0
         edges = np.arange(low, high + step, step)
+    else:
+        edges = _edges(seen, low, high)
     counts = np.histogram(seen, edges)[0]
     return Observed(edges, counts / len(seen), missing=missing)
 

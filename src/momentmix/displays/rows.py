@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float
 from momentmix.errors import InputError
+from momentmix.families.column import Column
 from momentmix.mixture.density import most_probable
 from momentmix.mixture.mixture import Mixture
 from momentmix.progress import step
 from momentmix.summary.exact.common_schema import in_schema
 from momentmix.summary.summary import MomentSummary
-from momentmix.tables.column import Column
 from momentmix.tables.encoding import Encoded
 from momentmix.tables.learning import encoded_blocks, rows_to_predict
 from momentmix.tables.names import match_names

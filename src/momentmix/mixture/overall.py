@@ -10,7 +10,6 @@ from momentmix._typing import Float
 from momentmix.mixture.gaussian import center_and_scale
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.tables.block_features import column_seen
-from momentmix.tables.column import BERNOULLI, CATEGORICAL, GAUSSIAN, POISSON, Column
 
 if TYPE_CHECKING:
     from momentmix.mixture.mixture import Mixture
@@ -35,15 +34,9 @@ def joined_columns(mixture: Mixture) -> list[str]:
     return [", ".join(names[j] for j in columns) for columns in joined]
 
 
-def kind_of_values(column: Column) -> str:
-    """What the cells of a column are, in a word or two."""
-    words = {BERNOULLI: "yes/no", CATEGORICAL: "categories", POISSON: "counts"}
-    return words.get(column.family, "numbers")
-
-
 def numeric_columns(mixture: Mixture) -> list[int]:
     """Numbers of the columns that are numbers or counts."""
-    return [j for j, column in enumerate(mixture.columns) if column.family in (GAUSSIAN, POISSON)]
+    return [j for j, column in enumerate(mixture.columns) if not column.levels]
 
 
 def overall_spread(mixture: Mixture) -> tuple[Float, Float]:

@@ -1,19 +1,13 @@
 """The table of parameters: `Mixture.to_frame`, reports, pictures and print-outs read it.
 
-| family of a column | parameters |
-|---|---|
-| gaussian | mean, variance; covariance with each column that is joined with it |
-| poisson | rate |
-| bernoulli | probability of the second level |
-| categorical | probability of each level |
-| any of these with missing cells | seen |
-
+Each column has the parameters of its family (`momentmix.families.family.Family.entries`), ``seen``
+where it has missing cells, and the covariance with each column that is joined with it.
 All are those of the cells that are seen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -23,9 +17,9 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.errors import MissingDependencyError
+from momentmix.families.column import Level
 from momentmix.mixture.overall import column_names, value_names
 from momentmix.mixture.tables.block_features import column_seen
-from momentmix.tables.column import BERNOULLI, CATEGORICAL, POISSON, Column, Level
 from momentmix.wording import short_repr
 
 if TYPE_CHECKING:
@@ -84,22 +78,6 @@ class Parameter(NamedTuple):
         return not np.isnan(self.low).all()
 
 
-def parameters_of_column(column: Column, j: int) -> Iterator[tuple[str, Level | None, str, int]]:
-    """Parameters of column j: name, level, attribute of `ColumnValues` and place there."""
-    if column.family == CATEGORICAL:
-        for k, level in enumerate(column.levels):
-            yield "probability", level, "levels", k
-    elif column.family == BERNOULLI:
-        yield "probability", column.levels[1], "means", j
-    elif column.family == POISSON:
-        yield "rate", None, "means", j
-    else:
-        yield "mean", None, "means", j
-        yield "variance", None, "variances", j
-    if column.has_missing:
-        yield "seen", None, "seen", j
-
-
 @dataclass(frozen=True)
 class ParameterTable:
     """All parameters of a mixture, with standard errors and ends of intervals where known."""
@@ -130,7 +108,7 @@ class ParameterTable:
         levels = {
             self.keys[j]: np.stack(list(m.level_probabilities(j).values()), axis=1)
             for j, column in enumerate(m.columns)
-            if column.family == CATEGORICAL
+            if column.levels and not column.model.second_level_only
         }
         covariances = m.covariances if m.parameters.blocks.joined else None
         seen = column_seen(m.blocks, m.n_columns)
@@ -161,15 +139,14 @@ class ParameterTable:
     def of_column(self, j: int) -> list[Parameter]:
         """Parameters of a column."""
         rows, column = [], self.mixture.columns[j]
-        own = list(parameters_of_column(column, j))
-        is_answer = column.levels == (0, 1) and sum(name == "probability" for name, *_ in own) == 1
-        for name, level, table, place in own:
+        is_answer = column.model.second_level_only and column.levels == (0, 1)
+        for name, level, table, place in column.model.entries(column):
             text = "" if level is None or is_answer else str(level)
             label = f"{self.labels[j]}={text}" if text else self.labels[j]
-            if name == "seen":
-                label = f"{self.names[j]} seen"
-            row = self._row(name, (j,), label, table, place)
+            row = self._row(name, (j,), label, table, j if place is None else place)
             rows.append(row._replace(level=level, level_text=text))
+        if column.has_missing:
+            rows.append(self._row("seen", (j,), f"{self.names[j]} seen", "seen", j))
         return rows
 
     def mean(self, j: int) -> Parameter:

@@ -22,12 +22,12 @@ from momentmix.displays.rows import (
     without_left_out,
 )
 from momentmix.errors import InputError
+from momentmix.families.column import Column
 from momentmix.fitting.data import moments_of
 from momentmix.fitting.inference.pair_findings import copies_of
 from momentmix.mixture.density import log_sums, most_probable
 from momentmix.mixture.mixture import Mixture
 from momentmix.summary.summary import MomentSummary
-from momentmix.tables.column import GAUSSIAN, Column
 from momentmix.tables.rows import Features
 from momentmix.tables.schema import Schema
 
@@ -105,7 +105,7 @@ class DataFacts:
         yield from (("duplicate-columns", text) for text in self._copies(names))
         scale = np.where(s.deviation > 0, s.deviation, np.inf)
         farthest = np.maximum(s.mean - s.minimum, s.maximum - s.mean) / scale
-        is_number = [f.family == GAUSSIAN and not f.has_missing for f in features]
+        is_number = [f.model.joins and not f.has_missing for f in features]
         far = [j for j in np.flatnonzero(farthest > _FAR) if is_number[j]]
         for j in far[:_MOST_LISTED]:
             yield (

@@ -18,7 +18,7 @@ from momentmix.displays.rows import shown_rows
 from momentmix.displays.style import axis_names_of
 from momentmix.fitting.outcome import Trial
 from momentmix.mixture.mixture import Mixture
-from momentmix.mixture.overall import kind_of_values, value_names
+from momentmix.mixture.overall import value_names
 from momentmix.reporting.data_facts import DataFacts
 from momentmix.reporting.separation import by_separation, pairs_by_separation
 from momentmix.reporting.svg import SETTINGS, data_url
@@ -103,7 +103,7 @@ def _columns(mixture: Mixture, facts: DataFacts | None) -> list[Picture]:
         display.draw_column(j, ax)
         _plain_ticks(ax.xaxis)
         ax.set_title("", loc="left")  # the page has the name
-        family = kind_of_values(mixture.columns[j])
+        family = mixture.columns[j].model.noun
         of_rows = "" if rows is None else " and of the rows"
         alt = f"Distribution of {names[j]} ({family}) in each group{of_rows}."
         found.append(Picture(f"column-{place}", names[j], alt, family, data_url(figure)))

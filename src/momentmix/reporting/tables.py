@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from math import isnan, nan
 
 from momentmix._typing import Float
+from momentmix.families.transforms import restored
 from momentmix.html.markup import Cell, escaped, folded, sortable_table
 from momentmix.mixture.mixture import Mixture
-from momentmix.mixture.overall import kind_of_values, numeric_columns, value_names
+from momentmix.mixture.overall import numeric_columns, value_names
 from momentmix.mixture.parameter_table import Parameter, ParameterTable
 from momentmix.mixture.profiles.traits import NEVER_SEEN
 from momentmix.reporting.contents import Contents
 from momentmix.summary.column_facts import ColumnFacts, column_facts
 from momentmix.summary.summary import MomentSummary
-from momentmix.tables.transforms import restored
 from momentmix.wording import percent, short_number
 
 _MOST_PAIRS = 20  # pairs of joined columns in the table, the strongest of them
@@ -75,8 +75,8 @@ def _numbers(table: ParameterTable) -> str:
         mean, deviation, transform = table.mean(j), table.deviation(j), columns[j].transform
         positive = deviation.estimate[deviation.estimate > 0]
         finest = float(positive.min()) if len(positive) else None
-        kind, empty = kind_of_values(columns[j]), [Cell("", nan)] * len(mean.estimate)
-        aside = "" if kind == "numbers" else kind
+        empty = [Cell("", nan)] * len(mean.estimate)
+        aside = columns[j].model.noun if columns[j].model.is_whole else ""
         if transform:
             aside = "mean and spread of the logarithm"
             ends = [restored(x, transform) for x in (mean.estimate, mean.low, mean.high)]

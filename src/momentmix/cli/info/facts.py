@@ -14,6 +14,7 @@ from momentmix.cli.cubes import are_cubes
 from momentmix.cube.cube import SummaryCube
 from momentmix.cube.file import unpacked
 from momentmix.errors import InputError
+from momentmix.families.column import Column
 from momentmix.fitting.record import load_fit
 from momentmix.mixture.model_file import read_model
 from momentmix.mixture.overall import joined_columns
@@ -21,7 +22,6 @@ from momentmix.mixture.profiles.profile import profile_of
 from momentmix.summary.column_facts import column_facts
 from momentmix.summary.file import MAGIC
 from momentmix.summary.summary import MomentSummary
-from momentmix.tables.column import Column
 from momentmix.tables.formats.dialect import Dialect
 from momentmix.tables.opening import missing_input, open_file
 from momentmix.tables.schema import FORMAT, Schema
@@ -123,7 +123,7 @@ def _columns(columns: Iterable[Column]) -> list[dict[str, Any]]:
     return [
         {
             "name": str(number) if column.name is None else column.name,
-            "family": column.transform or column.family,
+            "family": column.family_name,
             "levels": list(column.levels),
             "missing": column.has_missing,
         }

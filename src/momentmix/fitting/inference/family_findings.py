@@ -7,16 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.special import chdtrc
 
+from momentmix.families.count import DISPERSION_THAT_MATTERS
 from momentmix.fitting.conditions.conditions import feature_powers
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.finding import Finding, column_names, note, warning
-from momentmix.mixture.laws.law import Law
-from momentmix.mixture.laws.poisson import Poisson
-from momentmix.mixture.laws.seen import Seen
 from momentmix.mixture.parameters import Parameters
 from momentmix.wording import plural
 
-DISPERSION_THAT_MATTERS = 0.1  # of the variance of a count beside its mean
 _SIGNIFICANT_DEVIATES = 6  # not reached by chance, however many columns are tested
 _CHANCE = 1e-4  # that a probability of being seen is said to differ where it does not
 _DIFFERENCE_THAT_MATTERS = 0.02  # between probabilities of being seen
@@ -36,9 +33,8 @@ def family_findings(moments: StandardMoments, parameters: Parameters) -> Iterato
 
 
 def _about_dispersion(moments: StandardMoments, p: Parameters) -> Iterator[Finding]:
-    """Counts that vary more or less within components than Poisson's law says."""
-    places = [_count_feature(law) for law in p.blocks.laws]
-    counts = [j for j in places if j is not None]
+    """Values that vary more or less within components than their means say."""
+    counts = {law.features[0]: law.dispersion for law in p.blocks.laws if law.dispersion}
     if not counts or not len(moments.squared):
         return
     powers = feature_powers(p, 4)
@@ -46,7 +42,7 @@ def _about_dispersion(moments: StandardMoments, p: Parameters) -> Iterator[Findi
     noise = np.sqrt(np.maximum(fourth - second**2, 1e-300) / moments.n_effective)
     excess = moments.squared[0][:, 0] - second
     within = p.weights @ p.variances  # of the counts themselves where none is missing
-    for j in counts:
+    for j, words in counts.items():
         ratio = 1.0 + excess[j] / within[j]
         is_clear = abs(excess[j]) > _SIGNIFICANT_DEVIATES * noise[j]
         if is_clear and abs(ratio - 1.0) > DISPERSION_THAT_MATTERS:
@@ -56,15 +52,9 @@ def _about_dispersion(moments: StandardMoments, p: Parameters) -> Iterator[Findi
                 cure = "Check that it is a count, or take the column as gaussian"
             yield warning(
                 "dispersion",
-                f"within components, {moments.column_name(j)} varies {more} than a Poisson count: "
+                f"within components, {moments.column_name(j)} varies {more} than {words}: "
                 f"its variance is about {ratio:.2g} times its mean. {cure}.",
             )
-
-
-def _count_feature(law: Law) -> int | None:
-    """The feature of a count."""
-    value = law.value if isinstance(law, Seen) else law
-    return law.features[0] if isinstance(value, Poisson) else None
 
 
 def _about_missing(moments: StandardMoments, p: Parameters) -> Iterator[Finding]:

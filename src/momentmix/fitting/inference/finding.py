@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from momentmix.families.column import families_code
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.tables.column import families_code
 from momentmix.wording import plural
 
 _MOST_LISTED = 8  # names in one sentence

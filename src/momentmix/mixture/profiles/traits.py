@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float
 from momentmix.errors import printable
+from momentmix.families.column import Column, Level
+from momentmix.families.transforms import restored
 from momentmix.mixture.overall import numeric_columns, overall_spread
 from momentmix.mixture.parameter_table import ColumnValues, Parameter, ParameterTable
 from momentmix.mixture.tables.block_features import column_seen
-from momentmix.tables.column import Column, Level
-from momentmix.tables.transforms import restored
 from momentmix.wording import cut, numbers_apart, percent, short_number
 
 if TYPE_CHECKING:
