@@ -11,9 +11,8 @@ from momentmix.displays.marginals import (
     Marginal,
     Observed,
     best_separating,
-    marginal_of,
+    marginals_of,
     observed_moments,
-    observed_rows,
 )
 from momentmix.displays.rows import matching_summary, shown_rows
 from momentmix.displays.style import (
@@ -26,6 +25,7 @@ from momentmix.displays.style import (
 from momentmix.errors import InputError
 from momentmix.mixture.conditional import column_numbers
 from momentmix.mixture.mixture import Mixture
+from momentmix.summary.column_facts import column_facts
 from momentmix.summary.summary import MomentSummary
 from momentmix.wording import percent
 
@@ -85,15 +85,12 @@ class ColumnsDisplay(Display):
         chosen = best_separating(mixture, _MOST_COLUMNS)
         if columns is not None:
             chosen = column_numbers(columns, mixture.n_columns, mixture.feature_names).tolist()
-        if rows is None or isinstance(rows, MomentSummary):
-            laws = {j: marginal_of(mixture, j) for j in chosen}
-            if rows is None:
-                return cls(mixture, laws)
-            summary = matching_summary(mixture, rows.copy())
-            return cls(mixture, laws, {j: observed_moments(laws[j], summary, j) for j in chosen})
-        values = shown_rows(mixture, rows, MOST_ROWS).values
-        laws = {j: marginal_of(mixture, j, values[:, j]) for j in chosen}
-        return cls(mixture, laws, {j: observed_rows(laws[j], values[:, j]) for j in chosen})
+        if isinstance(rows, MomentSummary):
+            facts = column_facts(matching_summary(mixture, rows.copy()))
+            laws, _ = marginals_of(mixture, chosen, None)
+            return cls(mixture, laws, {j: observed_moments(laws[j], facts[j]) for j in chosen})
+        values = None if rows is None else shown_rows(mixture, rows, MOST_ROWS).values
+        return cls(mixture, *marginals_of(mixture, chosen, values))
 
     def draw_column(self, column: int | str, ax: Any) -> None:
         """Draw one column on given axes, with its name as title and without legend.
@@ -122,9 +119,8 @@ class ColumnsDisplay(Display):
     def plot(self) -> ColumnsDisplay:
         """Draw a grid of all columns, with title and legend."""
         n = len(self.marginals)
-        entries = component_handles(
-            self.mixture.weights, component_names(self.mixture), line=False
-        ) + legend_of_marginals(self.marginals.values(), self.observed.values())
+        entries = component_handles(self.mixture.weights, component_names(self.mixture))
+        entries += legend_of_marginals(self.marginals.values(), self.observed.values())
         across = 2 if n == 4 else min(n, 4 if n > 9 else 3)
         axes = self._grid(n, across, _PANEL, entries, "component: share of rows")
         for ax, number in zip(axes, self.marginals, strict=True):

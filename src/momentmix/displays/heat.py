@@ -55,22 +55,10 @@ def draw_heat_map(
     meaning: str,
     **style: Any,
 ) -> None:
-    """Draw values as colors, with numbers in the cells where there is room.
+    """Draw values (n_components, n_labels) as colors; NaN where a component never sees a column.
 
-    Parameters
-    ----------
-    ax : matplotlib axes
-    values : array of shape (n_components, n_labels)
-        NaN where a component never sees a column.
-    labels : sequence of str
-    weights, names
-        Shares and names of the components.
-    written : array of the shape of values
-        The numbers, in the format `form`.
-    meaning : str
-        Label of the colors.
-    **style
-        Of ``imshow``: colors and their range.
+    The numbers `written`, in the format `form`, stand in the cells where there is room. `meaning`
+    is the label of the colors, and `style` goes to ``imshow``.
     """
     tall, r = is_tall(len(labels)), len(weights)
     shown, written = (values.T, written.T) if tall else (values, written)
@@ -85,7 +73,7 @@ def draw_heat_map(
         ax.set_xticks(range(r), heads, fontsize="small")
         if names:
             place: Any = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.01)}
-            ax.legend(handles=component_handles(weights, names, line=False), **place, **SMALL)
+            ax.legend(handles=component_handles(weights, names), **place, **SMALL)
     else:
         ax.set_xticks(range(len(labels)), shortened, **TURNED)
         ax.set_yticks(range(r), component_labels(weights, names))

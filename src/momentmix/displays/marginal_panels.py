@@ -21,16 +21,8 @@ _HIGHEST = 1.8  # height of the axis, relative to the highest bar of the rows: a
 def draw_marginal(ax: Any, marginal: Marginal, observed: Observed, *, lying: bool = False) -> None:
     """Draw one column: what the rows are like, and the law of each component.
 
-    Heights are shares of the rows: in a bar, of a count, of a level.
-
-    Parameters
-    ----------
-    ax : matplotlib axes
-    marginal : Marginal
-    observed : Observed
-        Empty where there are no rows.
-    lying : bool
-        Whether the bars of levels lie, one below the other, with room for their names.
+    Heights are shares of the rows: in a bar, of a count, of a level. Bars of levels that are
+    `lying` stand one below the other, with room for their names.
     """
     if marginal.levels:
         (_lying_levels if lying else _standing_levels)(ax, marginal, observed)
@@ -67,38 +59,23 @@ def _ticks_in_data_units(axis: Any, marginal: Marginal) -> None:
     if not transform:
         axis.set_major_locator(MaxNLocator(5, integer=marginal.is_count, steps=[1, 2, 5, 10]))
         return
-    values = _round_numbers(*restored(np.array([low, high]), transform))
-    places = transformed(values, transform)
-    inside = (places >= low) & (places <= high)
-    places = places[inside]
+    values = restored(np.linspace(low, high, 7), transform)
+    thirds = np.unique(np.round(3 * np.log10(values[values > 0]))).astype(int)
+    numbers = 10.0 ** (thirds // 3) * np.array([1.0, 2.0, 5.0])[thirds % 3]
+    places = transformed(np.append(numbers, 0.0), transform)
+    places = np.sort(places[(places >= low) & (places <= high)])
+
+    def written(place: float) -> str:
+        value = float(restored(np.array(place), transform))
+        text = f"{float(f'{value:.3g}'):,.10g}"
+        return text if len(text) <= 10 else f"{value:.3g}"
+
+    while len(places) > 2 and sum(map(len, map(written, places))) > _MOST_DIGITS:
+        places = places[::2]
     if len(places) < 2:
         places = np.linspace(low, high, 4)[1:-1]
     axis.set_major_locator(FixedLocator(places.tolist()))
-    axis.set_major_formatter(
-        FuncFormatter(lambda t, _: _written(float(restored(np.array(t), transform))))
-    )
-
-
-def _written(value: float) -> str:
-    """A number with three digits, without exponent where it is short enough."""
-    text = f"{float(f'{value:.3g}'):,.10g}"
-    return text if len(text) <= 10 else f"{value:.3g}"
-
-
-def _round_numbers(low: float, high: float) -> Float:
-    """A few round numbers between two positive ones, evenly in their logarithm; and 0."""
-    if not (np.isfinite(low) and np.isfinite(high)):
-        return np.empty(0)
-    first = np.floor(np.log10(max(low, 1e-3 * high, 1e-300)))
-    decades = np.arange(first, np.ceil(np.log10(max(high, 1e-300))) + 1)
-    for mantissas in ((1.0, 2.0, 5.0), (1.0, 3.0), (1.0,)):
-        numbers = np.ravel(10.0 ** decades[:, None] * np.array(mantissas))
-        numbers = numbers[(numbers >= low) & (numbers <= high)]
-        if sum(len(_written(x)) for x in numbers) <= _MOST_DIGITS:
-            break
-    while len(numbers) > 2 and sum(len(_written(x)) for x in numbers) > _MOST_DIGITS:
-        numbers = numbers[::2]
-    return np.concatenate([[0.0], numbers]) if low <= 0 <= high else numbers
+    axis.set_major_formatter(FuncFormatter(lambda place, _: written(place)))
 
 
 # -- numbers and counts ------------------------------------------------------------------------

@@ -27,19 +27,7 @@ def draw_pair(
     rows: Float | None = None,
     components: NDArray[np.int64] | None = None,
 ) -> None:
-    """Draw two columns, the first along x.
-
-    Parameters
-    ----------
-    ax : matplotlib axes
-    mixture : Mixture
-    columns : tuple of int
-    laws : tuple of Marginal
-    rows : array of shape (n_rows, n_columns), optional
-        Values of the rows, drawn as points.
-    components : array of shape (n_rows,), optional
-        Their components.
-    """
+    """Draw two columns, the first along x, with the values of rows as points."""
     x, y = columns
     if rows is not None and not all(law.levels for law in laws):
         _draw_points(ax, rows[:, [x, y]], components, laws, mixture.n_components)

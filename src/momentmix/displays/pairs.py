@@ -11,13 +11,7 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float
 from momentmix.displays.marginal_panels import draw_marginal, legend_of_marginals
-from momentmix.displays.marginals import (
-    Marginal,
-    Observed,
-    best_separating,
-    marginal_of,
-    observed_rows,
-)
+from momentmix.displays.marginals import Marginal, Observed, best_separating, marginals_of
 from momentmix.displays.pair_panels import draw_pair, legend_of_pairs
 from momentmix.displays.rows import shown_rows
 from momentmix.displays.style import (
@@ -25,14 +19,13 @@ from momentmix.displays.style import (
     LETTER_WIDTH,
     SMALL,
     Display,
-    axis_names_of,
     component_handles,
     component_names,
     drawable,
     mixture_of,
 )
+from momentmix.mixture.conditional import column_numbers
 from momentmix.mixture.mixture import Mixture
-from momentmix.tables.names import feature_number
 
 # Panels shrink with the number of features, and ellipses cover one another with many components.
 _MOST_FEATURES, _MOST_FEATURES_CROWDED = 6, 4
@@ -54,21 +47,29 @@ class PairsDisplay(Display):
     Attributes
     ----------
     mixture : Mixture
-        With the columns shown.
-    names : list of str
-        Names of the columns shown.
+    marginals : dict of int to Marginal
+        Laws of the columns shown, by number.
+    observed : dict of int to Observed
+        Histograms of the rows; empty without.
     rows : array of shape (n_rows, n_columns) or None
-        Numbers after their transform, counts, or codes of levels; NaN where a cell is missing.
-    component_names : sequence of str
-        Names of the components; empty where they have none.
-    axes_ : array of shape (n_columns, n_columns)
-        Axes of matplotlib: row i and column j show column i of the data over column j.
+        Rows drawn as points: numbers after their transform, counts, or codes of levels; NaN where a
+        cell is missing.
+    labels : array of shape (n_rows,) or None
+        Components of these rows.
+    axes_ : array of shape (n_shown, n_shown)
+        Axes of matplotlib: row i and column j show column i over column j.
     """
 
     mixture: Mixture
-    names: list[str]
+    marginals: dict[int, Marginal]
+    observed: dict[int, Observed]
     rows: Float | None = None
-    component_names: Sequence[str] = ()
+    labels: NDArray[np.int64] | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns shown."""
+        return [marginal.name for marginal in self.marginals.values()]
 
     @classmethod
     def from_estimator(
@@ -89,49 +90,40 @@ class PairsDisplay(Display):
             shown only when asked for.
         """
         mixture = drawable(mixture_of(model))
-        names = axis_names_of(mixture)
         if features is None:
             few = mixture.n_components <= FEW_COMPONENTS
             most = _MOST_FEATURES if few else _MOST_FEATURES_CROWDED
             chosen = best_separating(mixture, most, most_levels=_MOST_LEVELS)
         else:
-            chosen = [int(feature_number(f, mixture.feature_names or names)) for f in features]
-        values = labels = None
-        if rows is not None:
-            shown = shown_rows(mixture, rows, MOST_ROWS)
-            values = shown.values[:, chosen]
-            if mixture.has_density:
-                labels = shown.thinned(MOST_POINTS).components(mixture)
-        shown_names = [names[j] for j in chosen]
-        own = mixture.marginal(chosen), shown_names, values, component_names(mixture)
-        return cls(*own).plot(labels)
+            chosen = column_numbers(features, mixture.n_columns, mixture.feature_names).tolist()
+        if rows is None:
+            return cls(mixture, *marginals_of(mixture, chosen, None)).plot()
+        shown = shown_rows(mixture, rows, MOST_ROWS)
+        points = shown.thinned(MOST_POINTS)
+        labels = points.components(mixture) if mixture.has_density else None
+        laws = marginals_of(mixture, chosen, shown.values)
+        return cls(mixture, *laws, points.values, labels).plot()
 
-    def plot(self, labels: NDArray[np.int64] | None = None) -> PairsDisplay:
-        """Draw; `labels` are the components of the rows that are drawn as points."""
+    def plot(self) -> PairsDisplay:
+        """Draw."""
         from matplotlib import pyplot
 
-        d = self.mixture.n_features
+        d = len(self.marginals)
         size = {1: 5.0, 2: 7.4, 3: 9.0}.get(d, max(1.9, 10.5 / d) * d)
         self.figure_, self.axes_ = pyplot.subplots(
             d, d, figsize=(size, size + 0.3 if d > 1 else 4.0), squeeze=False, layout="constrained"
         )
-        laws, observed, rows = [], [], None
-        for j in range(d):
-            own = None if self.rows is None else self.rows[:, j]
-            laws.append(marginal_of(self.mixture, j, own))
-            observed.append(Observed() if own is None else observed_rows(laws[j], own))
-        if self.rows is not None:
-            rows = self.rows[:: max(1, -(-len(self.rows) // MOST_POINTS))]
-        for j in range(d):
-            draw_marginal(self.axes_[j, j], laws[j], observed[j])
-            for i in range(d):
+        own = list(self.marginals.items())
+        for j, (x, across) in enumerate(own):
+            draw_marginal(self.axes_[j, j], across, self.observed.get(x, Observed()))
+            for i, (y, up) in enumerate(own):
                 if i < j:
                     self.axes_[i, j].set_axis_off()
                 elif i > j:
-                    own_laws = laws[j], laws[i]
-                    draw_pair(self.axes_[i, j], self.mixture, (j, i), own_laws, rows, labels)
+                    both = self.axes_[i, j], self.mixture, (x, y), (across, up)
+                    draw_pair(*both, self.rows, self.labels)
         self._label_axes()
-        self._explain(laws, observed)
+        self._explain()
         return self
 
     def _label_axes(self) -> None:
@@ -152,14 +144,15 @@ class PairsDisplay(Display):
                 else:
                     ax.tick_params(labelleft=False)
 
-    def _explain(self, laws: list[Marginal], observed: list[Observed]) -> None:
+    def _explain(self) -> None:
         """Title and legend; the legend has the empty corner for itself."""
+        laws, r = list(self.marginals.values()), self.mixture.n_components
         d, has_rows = len(laws), self.rows is not None
-        r = self.mixture.n_components
         most_named = _MOST_NAMED_OF_THREE if d == 3 else FEW_COMPONENTS
-        names = self.component_names if r <= most_named else ()
+        names = component_names(self.mixture) if r <= most_named else []
         entries = component_handles(self.mixture.weights, names)
-        entries += legend_of_pairs(laws, has_rows) + legend_of_marginals(laws, observed)
+        entries += legend_of_pairs(laws, has_rows)
+        entries += legend_of_marginals(laws, self.observed.values())
         style: Any = {"title": "component: share of rows", "alignment": "left", **SMALL}
         if d == 1:
             width, height = self.figure_.get_size_inches()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -34,9 +33,8 @@ from momentmix.mixture.parameter_table import Parameter, ParameterTable
 from momentmix.wording import percent
 
 _MOST_LINES = 3  # lines over all features; more of them cross too often to be followed
-_PANELS_IN_A_ROW = 3
-_MOST_BARS = 40  # in a third of the width of the picture
-_MOST_LEVELS = 12  # of a column that is drawn as bars; of more levels, those of most rows
+_MOST_BARS = 16  # of a narrow picture
+_MOST_LABELS = 12  # of a panel with bars
 
 
 @dataclass
@@ -149,16 +147,15 @@ class LevelsDisplay(Display):
             size = heat_map_size(self.labels, weights, names)
             draw_probabilities(self._on(ax, size), self.parameters, weights, names)
             return self
-        panels = _panels(self.parameters, self.table)
-        crowded = max(len(shown) for _, shown in panels) * len(weights) > _MOST_BARS
-        across = 1 if crowded else min(_PANELS_IN_A_ROW, len(panels))
+        n = len(self.parameters)
+        panels = [self.parameters[k : k + _MOST_LABELS] for k in range(0, n, _MOST_LABELS)]
         known = any(p.has_interval for p in self.parameters)
-        entries = component_handles(weights, names, line=False)
+        entries = component_handles(weights, names)
         title = "component: share of rows" + ("; lines: 95 % intervals" if known else "")
-        size = (8.6 if crowded else 4.2), 3.4
-        axes = self._grid(len(panels), across, size, entries, title)
-        for panel, (name, shown) in zip(axes, panels, strict=True):
-            _draw_bars(panel, name, shown)
+        size = (8.6 if n * len(weights) > _MOST_BARS else 4.6), 3.4
+        axes = self._grid(len(panels), 1, size, entries, title)
+        for panel, shown in zip(axes, panels, strict=True):
+            _draw_bars(panel, shown)
         self.figure_.suptitle(_TITLE_OF_LEVELS)
         return self
 
@@ -193,32 +190,7 @@ def draw_probabilities(
     ax.set_title(_TITLE_OF_LEVELS)
 
 
-def _panels(
-    parameters: Sequence[Parameter], table: ParameterTable
-) -> list[tuple[str, list[Parameter]]]:
-    """Title and contents of each panel: yes/no columns share one, up to twelve of them."""
-    n_levels = Counter(p.columns[0] for p in parameters if p.name == "probability")
-    groups = defaultdict[Any, list[Parameter]](list)
-    for p in parameters:
-        shared = "cell is seen" if p.name == "seen" else "yes/no columns"
-        groups[p.columns[0] if p.level_text and n_levels[p.columns[0]] > 1 else shared].append(p)
-    found = []
-    for key, shown in sorted(groups.items(), key=lambda pair: str(pair[0]) != "yes/no columns"):
-        n = len(shown)
-        if isinstance(key, str):
-            parts = [shown[k : k + _MOST_LEVELS] for k in range(0, n, _MOST_LEVELS)]
-            found += [(key, part) for part in parts]
-        elif n > _MOST_LEVELS:
-            shares = [-(table.mixture.weights @ np.nan_to_num(p.estimate)) for p in shown]
-            common = np.sort(np.argsort(shares, kind="stable")[:_MOST_LEVELS])
-            title = f"{short_name(table.names[key])}: {_MOST_LEVELS} of {n} levels"
-            found.append((title, [shown[k] for k in common]))
-        else:
-            found.append((short_name(table.names[key]), shown))
-    return found
-
-
-def _draw_bars(ax: Any, title: str, shown: Sequence[Parameter]) -> None:
+def _draw_bars(ax: Any, shown: Sequence[Parameter]) -> None:
     """Draw probabilities of the components side by side."""
     values, low, high = (
         np.stack([getattr(p, end) for p in shown], axis=1) for end in ("estimate", "low", "high")
@@ -230,11 +202,8 @@ def _draw_bars(ax: Any, title: str, shown: Sequence[Parameter]) -> None:
             x, values[k], 0.8 / r, yerr=error_bars(values[k], low[k], high[k]), color=color,
             error_kw={"ecolor": ink(), "elinewidth": 0.8, "capsize": min(2.0, 8.0 / r)},
         )  # fmt: skip
-    of_one = len({p.columns for p in shown}) == 1 and n > 1
-    labels = [short_name(p.level_text if of_one else p.label) for p in shown]
-    is_long = n > 3 or sum(map(len, labels)) > 36
-    ax.set_xticks(range(n), labels, **(TURNED if is_long else {}))
-    ax.set(title=title, ylabel="probability", ylim=(0, 1.05))
+    ax.set_xticks(range(n), [short_name(p.label) for p in shown], **TURNED)
+    ax.set(ylabel="probability", ylim=(0, 1.05))
 
 
 @dataclass

@@ -107,18 +107,15 @@ def component_labels(weights: Float, names: Sequence[str] = ()) -> list[str]:
     return [f"{x}, {short_name(name, most)}" for x, name in zip(labels, names, strict=True)]
 
 
-def component_handles(weights: Float, names: Sequence[str] = (), *, line: bool = True) -> list[Any]:
+def component_handles(weights: Float, names: Sequence[str] = ()) -> list[Any]:
     """Entries of a legend, one for each component."""
     from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
 
     pairs = zip(component_styles(len(weights)), component_labels(weights, names), strict=True)
-    if not line:
-        return [Patch(facecolor=color, label=label) for (color, _), label in pairs]
-    styles: list[dict[str, Any]] = [
-        {"color": color, "linestyle": dash, "label": label} for (color, dash), label in pairs
+    return [
+        Line2D([], [], color=color, linestyle=dash, linewidth=4, label=label)  # type: ignore[arg-type]
+        for (color, dash), label in pairs
     ]
-    return [Line2D([], [], linewidth=2, **style) for style in styles]
 
 
 # -- models -----------------------------------------------------------------------------------

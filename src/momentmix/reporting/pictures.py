@@ -32,16 +32,7 @@ _MOST_LETTERS = 9  # of a number at an axis
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture and its description.
-
-    Attributes
-    ----------
-    name : str
-        Identifier within the page.
-    title, alt, caption : str
-    address : str
-        Data URL, ``data:image/svg+xml;base64,…``.
-    """
+    """A picture and its description; `name` is unique within the page, `address` a data URL."""
 
     name: str
     title: str
@@ -52,16 +43,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Pictures:
-    """The pictures of a report.
-
-    Attributes
-    ----------
-    columns : list of Picture
-        One for each column, those that separate the components best first.
-    pairs : list of Picture
-        Pairs of columns, in the same order.
-    residuals, tried : Picture or None
-    """
+    """The pictures of a report: columns and pairs that separate the components best come first."""
 
     columns: list[Picture] = field(default_factory=list)
     pairs: list[Picture] = field(default_factory=list)

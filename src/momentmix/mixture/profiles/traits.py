@@ -86,14 +86,7 @@ class Trait:
 
 
 class Traits:
-    """The traits of every component of a mixture.
-
-    Parameters
-    ----------
-    mixture : Mixture
-    errors : ColumnValues, optional
-        Standard errors; differences of less than two of them are no traits.
-    """
+    """The traits of every component; differences of less than two standard errors are none."""
 
     def __init__(self, mixture: Mixture, errors: ColumnValues | None = None) -> None:
         self.mixture, self.table = mixture, ParameterTable(mixture, errors)
