@@ -36,7 +36,7 @@ from momentmix.mixture.checks import checked_parameters, parameters_of_matrices
 from momentmix.mixture.conditional import blocks_given, column_numbers, expected_columns
 from momentmix.mixture.matching import in_same_columns, match_components
 from momentmix.mixture.model_file import model_document, parameters_in, read_model, write_model
-from momentmix.mixture.parameter_table import parameter_frame
+from momentmix.mixture.parameter_table import ParameterTable
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.profiles.profile import Profile, profile_of
 from momentmix.mixture.row_methods import RowMethods
@@ -261,7 +261,7 @@ class Mixture(RowMethods):
         >>> mixture.to_frame()[["column", "parameter", "estimate"]].to_numpy().tolist()
         [[None, 'weight', 1.0], ['age', 'mean', 3.0], ['age', 'variance', 2.0]]
         """
-        return parameter_frame(self)
+        return ParameterTable(self).to_frame()
 
     # -- derived mixtures ---------------------------------------------------------------------
 
