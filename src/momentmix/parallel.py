@@ -11,7 +11,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import copy_context
 from functools import lru_cache, wraps
 from threading import get_ident
@@ -106,20 +106,14 @@ _BLAS = _BlasLimit()
 @contextmanager
 def few_threads(small: bool) -> Iterator[None]:
     """Limit BLAS to one thread if the work is small; change nothing otherwise."""
-    if not small:
-        yield
-        return
-    with _BLAS.at(1):
+    with _BLAS.at(1) if small else nullcontext():
         yield
 
 
 @contextmanager
 def all_threads(size: int) -> Iterator[None]:
     """Let BLAS use every core for a factorization of `size` unknowns, if they are many."""
-    if size < _LARGE:
-        yield
-        return
-    with _BLAS.at(usable_cores()):
+    with _BLAS.at(usable_cores()) if size >= _LARGE else nullcontext():
         yield
 
 

@@ -9,20 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from momentmix.cli.options import (
-    ReadOptions,
-    named_data_options,
-    output_options,
-    parse_columns,
-)
+from momentmix.cli.options import ReadOptions, named_data_options, output_options, parse_columns
 from momentmix.cli.output import Target, say, say_json
-from momentmix.cli.predict import (
-    keep_option,
-    load_model,
-    load_verdict,
-    open_for,
-    unseen_option,
-)
+from momentmix.cli.predict import keep_option, load_model, load_verdict, open_for, unseen_option
 from momentmix.progress import step
 
 if TYPE_CHECKING:

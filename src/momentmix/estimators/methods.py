@@ -16,13 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from momentmix.arguments import check_count
 from momentmix.arrays import namespace
-from momentmix.errors import (
-    CertificateWarning,
-    FitWarning,
-    InputError,
-    InputTypeError,
-    warn_caller,
-)
+from momentmix.errors import CertificateWarning, FitWarning, InputError, InputTypeError, warn_caller
 from momentmix.estimators.sklearn_names import progress_of, threads_of
 from momentmix.fitting.result import FitResult
 from momentmix.locks import ForkSafeLock, one_at_a_time

@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from momentmix.cli.options import (
-    ReadOptions,
-    families_options,
-    named_data_options,
-    output_options,
-)
+from momentmix.cli.options import ReadOptions, families_options, named_data_options, output_options
 from momentmix.cli.output import BINARY, Target, check_output, say_notes
 from momentmix.progress import step
 
