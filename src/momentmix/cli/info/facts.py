@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from momentmix.cli.checkpoint import Checkpoint
 from momentmix.cli.cubes import are_cubes
+from momentmix.cli.summarizing.checkpoint import Checkpoint
 from momentmix.cube.cube import SummaryCube
 from momentmix.cube.file import unpacked
 from momentmix.errors import InputError
