@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from momentmix.displays.marginal_panels import draw_marginal, legend_of_marginals
-from momentmix.displays.marginals import Marginal, best_separating, marginal_of, with_moments
+from momentmix.displays.marginals import Marginal, marginal_of, with_moments
 from momentmix.displays.rows import matching_summary, shown_rows
+from momentmix.displays.separation import best_separating
 from momentmix.displays.style import (
     Display,
     component_handles,
@@ -23,7 +24,6 @@ from momentmix.summary.column_facts import column_facts
 from momentmix.summary.summary import MomentSummary
 from momentmix.wording import percent
 
-MOST_ROWS = 200_000  # of a histogram; more change nothing that can be seen
 _MOST_COLUMNS = 36  # panels in one picture
 _PANEL = (3.1, 2.2)  # width and height, in inches
 
@@ -83,7 +83,7 @@ class ColumnsDisplay(Display):
             facts = column_facts(matching_summary(mixture, rows.copy()))
             own = {j: with_moments(marginal_of(mixture, j), facts[j]) for j in chosen}
             return cls(mixture, own)
-        values = shown_rows(mixture, rows, MOST_ROWS).values
+        values = shown_rows(mixture, rows).values
         return cls(mixture, {j: marginal_of(mixture, j, values[:, j]) for j in chosen})
 
     def draw_column(self, column: int | str, ax: Any) -> None:

@@ -160,39 +160,3 @@ def with_moments(marginal: Marginal, facts: ColumnFacts) -> Marginal:
     if not shares:
         return law
     return replace(law, edges=np.arange(len(shares) + 1.0) - 0.5, shares=np.array(shares))
-
-
-def separation(mixture: Mixture) -> Float:
-    """How far components differ in each column: variance between over variance within.
-
-    Of levels, both are summed over the indicators, so that columns of all families compare.
-    """
-    found = []
-    for number, column in enumerate(mixture.columns):
-        if column.levels:
-            values = np.stack(list(mixture.level_probabilities(number).values()), axis=1)
-            variances = values * (1 - values)
-        else:
-            values, variances = mixture.means[:, [number]], mixture.variances[:, [number]]
-        known = ~np.isnan(values[:, 0])
-        weights = mixture.weights[known] / max(mixture.weights[known].sum(), 1e-300)
-        values, variances = values[known], variances[known]
-        extent = np.abs(values) + np.sqrt(variances)  # squares of large numbers overflow
-        scale = float(extent.max(initial=0.0)) or 1.0
-        offsets = values / scale - weights @ (values / scale)
-        between = float((weights @ offsets**2).sum())
-        within = float((weights @ (np.sqrt(variances) / scale) ** 2).sum())
-        found.append(between / max(within, np.finfo(float).tiny))
-    return np.array(found)
-
-
-def best_separating(mixture: Mixture, most: int, most_levels: int | None = None) -> list[int]:
-    """Numbers of at most `most` columns that separate the components best, in their order.
-
-    Columns of more than `most_levels` levels are left out, unless there are no others.
-    """
-    order = [int(j) for j in np.argsort(-separation(mixture), kind="stable")]
-    if most_levels is not None:
-        few = [j for j in order if len(mixture.columns[j].levels) <= most_levels]
-        order = few or order
-    return sorted(order[:most])

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float
 from momentmix.displays.marginal_panels import draw_marginal, legend_of_marginals
-from momentmix.displays.marginals import Marginal, best_separating, marginal_of
+from momentmix.displays.marginals import Marginal, marginal_of
 from momentmix.displays.pair_panels import draw_pair, legend_of_pairs
 from momentmix.displays.rows import shown_rows
+from momentmix.displays.separation import best_separating
 from momentmix.displays.style import (
     FEW_COMPONENTS,
     LETTER_WIDTH,
@@ -33,7 +34,6 @@ _MOST_LEVELS = 8  # of a column that is shown unasked
 _MOST_NAMED_OF_THREE = 5  # components with names in the legend beside three columns
 _LINE = 0.17  # height of a line of the legend, in inches
 MOST_POINTS = 5000  # more points hide one another
-MOST_ROWS = 200_000  # of the histograms
 
 
 @dataclass
@@ -95,7 +95,7 @@ class PairsDisplay(Display):
             chosen = column_numbers(features, mixture.n_columns, mixture.feature_names).tolist()
         if rows is None:
             return cls(mixture, {j: marginal_of(mixture, j) for j in chosen}).plot()
-        shown = shown_rows(mixture, rows, MOST_ROWS)
+        shown = shown_rows(mixture, rows)
         points = shown.thinned(MOST_POINTS)
         labels = points.components(mixture) if mixture.has_density else None
         laws = {j: marginal_of(mixture, j, shown.values[:, j]) for j in chosen}

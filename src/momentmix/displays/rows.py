@@ -23,6 +23,7 @@ from momentmix.tables.rows import Features
 from momentmix.tables.schema import Schema, joined, plain_schema
 from momentmix.tables.table_rows import TableRows
 
+MOST_ROWS = 200_000  # of a histogram; more change nothing that can be seen
 HIGHEST_ORDER = 4  # of the moments in a picture: higher ones are noise for most numbers of rows
 
 
@@ -111,7 +112,7 @@ class ShownRows(NamedTuple):
         return ShownRows(self.values[::step], Encoded(features[::step], left_out))
 
 
-def shown_rows(mixture: Mixture, rows: Any, most: int) -> ShownRows:
+def shown_rows(mixture: Mixture, rows: Any, most: int = MOST_ROWS) -> ShownRows:
     """At most `most` rows of an array, a table, a source or files.
 
     Levels that the mixture does not know are taken for missing cells.

@@ -11,7 +11,8 @@ from scipy import stats
 
 import momentmix as mm
 from momentmix.displays import ColumnsDisplay
-from momentmix.displays.marginals import marginal_of, separation
+from momentmix.displays.marginals import marginal_of
+from momentmix.displays.separation import separation
 from momentmix.errors import InputError
 
 

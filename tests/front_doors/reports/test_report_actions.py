@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import momentmix as mm
+from momentmix.displays.separation import by_separation, pairs_by_separation
 from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.findings import Finding, Severity
 from momentmix.fitting.inference.over_identification import OverIdentification
@@ -15,7 +16,6 @@ from momentmix.fitting.inference.support import Support
 from momentmix.html.palette import COLORS, ink_on
 from momentmix.reporting.action_words import NO_NUMBER, WORDS
 from momentmix.reporting.actions import actions, columns_in, groups_in
-from momentmix.reporting.separation import by_separation, pairs_by_separation
 from momentmix.reporting.svg import adapted
 from momentmix.reporting.tables import number_cells
 
