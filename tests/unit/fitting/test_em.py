@@ -22,8 +22,8 @@ from momentmix.fitting.em.pooling import (
     merge_copies,
     pool_components,
     pool_weights,
+    repair,
 )
-from momentmix.fitting.em.repair import repair
 from momentmix.fitting.em.sample import draw_sample
 from momentmix.fitting.em.scores import information_matrix, mean_score, scoring_step
 from momentmix.fitting.em.search import Kind, Origin, ranked_candidates
