@@ -20,7 +20,7 @@ from momentmix.fitting.outcome import FitFacts
 from momentmix.fitting.record import FitRecord, save_fit
 from momentmix.html.notebook import Markup, box, bullets, folded
 from momentmix.mixture.mixture import Mixture
-from momentmix.mixture.parameter_table import parameter_frame
+from momentmix.mixture.parameter_table import ParameterTable
 from momentmix.mixture.profiles.profile import Profile, profile_of
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.schema import Schema
@@ -94,8 +94,8 @@ class FitResult(FitFacts):
         if self.uncertainty is None:
             normal_quantile(level)  # raises where it is no level
             return self.mixture.to_frame()
-        low, high = self.intervals(level).ends
-        return parameter_frame(self.mixture, self.standard_errors, low, high)
+        table = ParameterTable(self.mixture, self.standard_errors, self.intervals(level).ends)
+        return table.to_frame()
 
     def profile(self, names: Sequence[str] | None = None) -> Profile:
         """What makes each component different from the others, in words.

@@ -26,7 +26,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
-from momentmix.deprecation import RenamedAttribute
 from momentmix.errors import InputError
 from momentmix.families.column import FeaturePart
 from momentmix.families.gaussian import MOST_FLOOR
@@ -299,8 +298,6 @@ class StandardMoments:
         """A mixture of raw features as one of standardized features."""
         p = mixture.parameters.standardized(self.shift, self.scale)
         return mixture_from(p, mixture.feature_names)
-
-    standardise = RenamedAttribute("standardize")
 
     def restore(self, mixture: Mixture) -> Mixture:
         """A mixture of standardized features as one of raw features, with their names."""
