@@ -323,7 +323,7 @@ def _settled(
     features: Float, options: list[Parameters], prior: VariancePrior, n_threads: int
 ) -> tuple[Parameters, float]:
     """The best of several mixtures after a few EM steps, and its objective."""
-    batch, _ = run_batch(features, Parameters.stack(options), prior, _STEPS, n_threads)
+    batch, *_ = run_batch(features, Parameters.stack(options), prior, _STEPS, n_threads)
     values = objectives(features, batch, prior)
     best = int(values.argmax())
     return batch[best], float(values[best])

@@ -169,9 +169,9 @@ def quick_fit(
             random_starts(features, n_components, _STARTS // 2, prior, context.rng),
         ]
     )
-    batch, values = run_batch(features, starts, prior, _SHORT_STEPS // 2, context.n_threads)
+    batch, values, _ = run_batch(features, starts, prior, _SHORT_STEPS // 2, context.n_threads)
     best = batch[np.argsort(-values, kind="stable")[:2]]
-    batch, values = run_batch(features, best, prior, _SHORT_STEPS, context.n_threads)
+    batch, values, _ = run_batch(features, best, prior, _SHORT_STEPS, context.n_threads)
     return batch[int(values.argmax())]
 
 
