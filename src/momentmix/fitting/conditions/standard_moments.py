@@ -175,7 +175,11 @@ class StandardMoments:
     @property
     def is_number(self) -> NDArray[np.bool_]:
         """Which features are numbers or counts, and not indicators, of shape (d,)."""
-        return indicators(self.n_features, self.laws, invert=True)
+        found = np.ones(self.n_features, dtype=bool)
+        for law in self.laws:
+            squares = 2 * np.eye(len(law.features), dtype=np.int64)
+            found[list(law.features)] = law.is_new(squares)
+        return found
 
     @property
     def standard_range(self) -> tuple[Float, Float]:
@@ -313,15 +317,6 @@ def laws_without(laws: tuple[Law, ...], constant: NDArray[np.bool_]) -> tuple[La
         if left is not None and left.features:
             found.append(left.at(tuple(int(number[j]) for j in left.features)))
     return tuple(found)
-
-
-def indicators(n_features: int, laws: tuple[Law, ...], invert: bool = False) -> NDArray[np.bool_]:
-    """Which features have two values only, whatever they stand for, of shape (d,)."""
-    found = np.zeros(n_features, dtype=bool)
-    for law in laws:
-        squares = 2 * np.eye(len(law.features), dtype=np.int64)
-        found[list(law.features)] = ~law.is_new(squares)
-    return ~found if invert else found
 
 
 class NewProducts:

@@ -135,11 +135,10 @@ class BlockSearch:
 
     def number_of(self, kinds: list[Blocks]) -> int:
         """Number of components of least BIC, by a full search with the better kind of blocks."""
-        n, context = self.moments.n_counted, self.context
 
         def choice(blocks: Blocks, thorough: bool) -> Choice:
             rows = self.sample.of_blocks(blocks)
-            found = choose_by_likelihood(rows, n, self.moments, context, thorough)
+            found = choose_by_likelihood(rows, self.moments, self.context, thorough)
             self.trials += found.tried
             return found
 
