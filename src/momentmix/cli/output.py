@@ -140,6 +140,24 @@ class Target:
         check_output(path, inputs, self.force)
         return path
 
+    @property
+    def ending(self) -> str:
+        """Ending of the path, without the dot."""
+        return str(self.path).rpartition(".")[2].lower()
+
+    def check_ending(self, *endings: str) -> None:
+        """Raise unless the path has one of these endings."""
+        if self.ending not in endings:
+            *first, last = (f".{known}" for known in endings)
+            raise click.UsageError(
+                f"--output must end in {', '.join(first)} or {last}; got {self.path!r}."
+            )
+
+    def save_picture(self, display: Any) -> None:
+        """Write the figure of a display in the format of the ending."""
+        with output_stream(str(self.path)) as stream:
+            display.figure_.savefig(stream, format=self.ending, dpi=150, bbox_inches="tight")
+
     def report(self, facts: dict[str, Any], *lines: str) -> None:
         """Print facts as JSON, or lines."""
         if self.as_json:

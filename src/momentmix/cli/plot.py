@@ -9,12 +9,11 @@ import click
 from momentmix.cli.options import (
     ReadOptions,
     data_options,
-    force_option,
-    json_option,
+    output_options,
     parse_columns,
     seed_option,
 )
-from momentmix.cli.output import check_output, output_stream, say, say_json
+from momentmix.cli.output import Target
 from momentmix.progress import step
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 @click.command("plot", short_help="Pictures of a model.")
 @click.argument("model")
 @click.argument("inputs", nargs=-1)
-@click.option("-o", "--output", required=True, help="File of the picture: .png, .svg or .pdf.")
+@output_options("File of the picture: .png, .svg or .pdf.", required=True)
 @click.option(
     "--kind",
     type=click.Choice(
@@ -50,34 +49,28 @@ if TYPE_CHECKING:
 )
 @seed_option
 @data_options
-@force_option
-@json_option
 def plot_command(
     model: str,
     inputs: tuple[str, ...],
-    output: str,
+    target: Target,
     kind: str,
     features: str | None,
     components: int | None,
     seed: int,
     read_options: ReadOptions,
-    force: bool,
-    as_json: bool,
 ) -> None:
     """Draw a model: its components, their fit to data, or the choice of their number."""
     from momentmix.cli.predict import load_model
     from momentmix.fitting.record import load_fit
 
-    ending = output.rpartition(".")[2].lower()
-    if ending not in ("png", "svg", "pdf"):
-        raise click.UsageError(f"--output must end in .png, .svg or .pdf; got {output!r}.")
+    target.check_ending("png", "svg", "pdf")
     if components is not None and kind != "choice":
         raise click.UsageError("--components goes with --kind choice.")
     if kind in ("residuals", "choice") and not inputs:
         raise click.UsageError(
             f"--kind {kind} needs data files or summaries (.mms) beside the model."
         )
-    check_output(output, [model, *inputs], force)
+    target.check([model, *inputs])
     mixture, data = load_model(model), None
     from momentmix import displays
 
@@ -90,18 +83,14 @@ def plot_command(
         display = _choice(mixture, data, components, seed)
     else:
         display = _drawn(kind, mixture, data, parse_columns(features))
-    with output_stream(output) as stream:
-        display.figure_.savefig(stream, format=ending, dpi=150, bbox_inches="tight")
-    if as_json:
-        say_json({"output": output, "kind": kind})
-    else:
-        say(f"picture written to {output}")
+    target.save_picture(display)
+    target.report({"kind": kind}, f"picture written to {target.path}")
 
 
 def _data(
     mixture: Mixture, inputs: tuple[str, ...], read_options: ReadOptions, summaries: bool
 ) -> Any:
-    """The sum of the summaries, or a source of rows."""
+    """Open summaries, which are added up, or rows."""
     from momentmix.cli.predict import open_for
     from momentmix.cli.summaries import are_summaries, load_sum
 
@@ -111,7 +100,7 @@ def _data(
 
 
 def _drawn(kind: str, mixture: Mixture, data: Any, columns: list[str | int] | None) -> Any:
-    """A picture of the model, and of the data beside it."""
+    """Draw the model, and the data beside it."""
     from momentmix import displays
     from momentmix.summary.summary import MomentSummary
 

@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
@@ -41,8 +41,7 @@ def asked_blocks(covariance_type: CovarianceType, blocks: Any, n_features: int) 
                 'within components, as blocks=[["length", "width"], [3, 4]]. Give them, or use '
                 'covariance_type="auto".'
             )
-        given: AskedBlocks = blocks
-        return given
+        return cast(AskedBlocks, blocks)
     if blocks is not None:
         raise InputError(
             f'blocks are for covariance_type="block"; got covariance_type={covariance_type!r}. '
@@ -90,25 +89,19 @@ def check_for_moments(
 def covariance_attributes(mixture: Mixture, covariance_type: CovarianceType) -> dict[str, Float]:
     """Return covariances and precisions as scikit-learn shapes them."""
     if covariance_type in ("diag", "spherical"):
-        covariances = mixture.variances
-        if covariance_type == "spherical":
-            covariances = covariances[:, 0]
+        is_one = covariance_type == "spherical"
+        covariances = mixture.variances[:, 0] if is_one else mixture.variances
         with np.errstate(divide="ignore"):
             precisions = 1.0 / covariances
         roots = np.sqrt(precisions)
     else:
-        covariances = mixture.covariances
-        if covariance_type == "tied":
-            covariances = covariances[:1]
+        covariances = mixture.covariances[: 1 if covariance_type == "tied" else None]
         roots = _precision_roots(covariances)
         precisions = roots @ roots.swapaxes(1, 2)
-        if covariance_type == "tied":
-            covariances, roots, precisions = covariances[0], roots[0], precisions[0]
-    return {
-        "covariances_": covariances,
-        "precisions_": precisions,
-        "precisions_cholesky_": roots,
-    }
+    found = {"covariances_": covariances, "precisions_": precisions, "precisions_cholesky_": roots}
+    if covariance_type == "tied":
+        return {name: value[0] for name, value in found.items()}
+    return found
 
 
 def _precision_roots(covariances: Float) -> Float:

@@ -174,27 +174,7 @@ class MomentGaussianMixture(MixtureMethods):
         n_threads: int | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.n_components = n_components
-        self.covariance_type = covariance_type
-        self.blocks = blocks
-        self.order = order
-        self.method = method
-        self.refine = refine
-        self.variance_floor = variance_floor
-        self.reg_covar = reg_covar
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_init = n_init
-        self.init_params = init_params
-        self.weights_init = weights_init
-        self.means_init = means_init
-        self.precisions_init = precisions_init
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.verbose_interval = verbose_interval
-        self.n_threads = n_threads
-        self.n_jobs = n_jobs
+        self._set_parameters(locals())
 
     # -- fitting ------------------------------------------------------------------------------
 

@@ -61,15 +61,9 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
     Looking at an attribute never makes a fit: `hasattr`, `repr`, copies and debuggers look at many.
     """
 
-    n_components: Any
-    max_iter: int
-    tol: float | None
-    n_init: int
-    random_state: Any
-    warm_start: bool
-    verbose: int
-    n_threads: int | None
-    n_jobs: int | None
+    def _set_parameters(self, given: dict[str, Any]) -> None:
+        """Set attributes to the arguments of `__init__`, as scikit-learn wants them."""
+        self.__dict__.update({name: given[name] for name in self._get_param_names()})
 
     def _fit_to(self, data: Any) -> Any:
         """Fit to rows or a summary, and set the attributes."""

@@ -94,22 +94,7 @@ class MomentMixture(MixtureMethods):
         n_threads: int | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.n_components = n_components
-        self.families = families
-        self.missing = missing
-        self.unseen = unseen
-        self.blocks = blocks
-        self.order = order
-        self.refine = refine
-        self.variance_floor = variance_floor
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_init = n_init
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.n_threads = n_threads
-        self.n_jobs = n_jobs
+        self._set_parameters(locals())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
