@@ -14,8 +14,17 @@ SOURCE = Path(momentmix.__file__).parent
 # A module may import from its own entry and from every line before it. An entry holds the modules
 # that begin with it and are named by no longer entry: `summary.layout` lies below `summary`.
 LAYERS = [
-    {"errors", "_typing", "_version", "deprecation", "messages", "native", "progress_bar", "wording"},
-    {"arguments", "atomic_file", "findings", "html", "index_sets", "locks", "progress", "strict_json"},
+    {"errors", "_typing", "_version", "deprecation", "native", "progress_bar", "wording"},
+    {
+        "arguments",
+        "atomic_file",
+        "findings",
+        "html",
+        "index_sets",
+        "locks",
+        "progress",
+        "strict_json",
+    },
     {"parallel", "json_fields"},
     {"arrays", "tables.digests", "tables.names"},
     {"mixture.laws"},

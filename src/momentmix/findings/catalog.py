@@ -1,8 +1,8 @@
 """The catalog: for each kind of finding its sentences, for statisticians and for everybody.
 
 Templates are those of `str.format`. They know the numbers of the finding by name, `{code}` for its
-remedy, `{columns}`, `{names}`, `{components}`, `{component}` ("group" in a report), and `{n:it|them}`,
-which chooses by the number of columns or, where there are none, of components.
+remedy, `{columns}`, `{names}`, `{components}`, `{component}` ("group" in a report), and
+`{n:it|them}`, which chooses by the number of columns or, where there are none, of components.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any
 
 from momentmix.findings.catalog import CATALOG, Entry, Template
-from momentmix.messages import Message, fill, options
+from momentmix.findings.messages import Message, fill, options
 from momentmix.wording import listed, plural
 
 _MOST_LISTED = 8  # columns in a sentence
