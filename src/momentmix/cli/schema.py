@@ -15,7 +15,8 @@ from momentmix.cli.options import (
     json_option,
     quiet_option,
 )
-from momentmix.cli.output import check_output, say, say_json, say_message
+from momentmix.cli.output import check_output, say, say_json
+from momentmix.findings.messages import in_shell
 from momentmix.progress import step
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def schema_command(
         return
     say(*_table(rows.learned, "no" if read_options.missing == "model" else "unknown"))
     if not quiet:
-        say_message(*(f"note: {note}" for note in rows.notes))
+        say(*(f"note: {in_shell(note)}" for note in rows.notes), err=True)
     if output is not None:
         say(f"schema written to {output}")
 

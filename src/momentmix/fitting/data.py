@@ -10,6 +10,7 @@ import numpy as np
 
 from momentmix.arrays import is_foreign, is_plain_array
 from momentmix.errors import InputError, InputTypeError
+from momentmix.findings.messages import NEED_ROWS, Message, keyword, options
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.mixture.blocks import blocks_from
 from momentmix.summary.cost import physical_memory
@@ -26,7 +27,7 @@ from momentmix.tables.table_rows import Missing, TableRows, check_missing
 from momentmix.tables.transforms import TRANSFORMS
 from momentmix.tables.validation import LARGEST_TO_FIT, as_weights, check_sizes, check_values
 from momentmix.tables.weights import with_weights
-from momentmix.wording import NEED_ROWS, plural
+from momentmix.wording import plural
 
 SHARE_IN_MEMORY = 0.125  # of the memory: rows of files that take more are read for each pass
 _SMALLEST_DEVIATION = 1e-151  # its square, times the usual variance floor, is a float64 number
@@ -159,10 +160,9 @@ def _schema_of_summary(
     own: Schema | None = getattr(data, "schema", None)
     if own is not None:
         if families is not None and families != own:
-            raise InputError(
-                "the summary holds the families of its columns already; leave families out, or "
-                "summarize the rows again with other ones."
-            )
+            text = "the summary holds the families of its columns already; leave "
+            end = " out, or summarize the rows again with other ones."
+            raise InputError(Message(text, keyword("families"), end))
         return own
     if families is None:
         return None
@@ -186,11 +186,11 @@ def _column_of_summary(
 ) -> Column:
     """A column of a summary of numbers with a family that its numbers can be of."""
     label = column_label(number, moments.feature_names)
+    again = "Summarize the rows again with "
+    own = {number if column.name is None else column.name: family}
     if family in TRANSFORMS:
-        raise InputError(
-            f"a summary of numbers has no moments of their logarithms; {label} cannot be "
-            f"{family!r}. Summarize the rows again with families={{…: {family!r}}}."
-        )
+        text = f"a summary of numbers has no moments of their logarithms; {label} cannot be "
+        raise InputError(Message(f"{text}{family!r}. {again}", options(families=own), "."))
     if family not in FAMILIES:
         raise InputError(unknown_family(family, label))
     low, high = float(moments.minimum[number]), float(moments.maximum[number])
@@ -198,26 +198,23 @@ def _column_of_summary(
         return column
     if family == POISSON:
         if low < 0 or low != np.floor(low) or high != np.floor(high):
-            raise InputError(
-                f"counts must be integers from 0 on; {label} lies between {low:.6g} and "
-                f"{high:.6g}. Take it as 'gaussian' in families."
-            )
+            text = f"counts must be integers from 0 on; {label} lies between {low:.6g} and "
+            cure = Message(f"{high:.6g}. Take it as 'gaussian' in ", keyword("families"), ".")
+            raise InputError(Message(text, cure))
         return Column(column.name, POISSON)
     if family == BERNOULLI:
         # Of zeros and ones the standardized square is a function of the mean.
         mean, scale = float(moments.shift[number]), float(moments.scale[number])
         is_binary = abs(scale**2 - mean * (1 - mean)) < 1e-9
         if not (low == 0.0 and high == 1.0 and is_binary):
-            raise InputError(
+            text = (
                 f"a bernoulli column of a summary must hold 0 and 1 only; {label} lies between "
-                f"{low:.6g} and {high:.6g}, with other values. Summarize the rows with "
-                "families={…: 'bernoulli'}."
+                f"{low:.6g} and {high:.6g}, with other values. {again}"
             )
+            raise InputError(Message(text, options(families=own), "."))
         return Column(column.name, BERNOULLI, (0, 1))
-    raise InputError(
-        f"a summary of numbers does not tell levels apart; {label} cannot be {family!r}. "
-        "Summarize the rows again with families={…}."
-    )
+    text = f"a summary of numbers does not tell levels apart; {label} cannot be {family!r}. "
+    raise InputError(Message(text, again, options(families=own), "."))
 
 
 def is_summary_path(data: Any) -> bool:
@@ -296,10 +293,11 @@ def feature_blocks(blocks: Any, schema: Schema | None, has_rows: bool = True) ->
                 "the block."
             )
         if column.has_missing and not has_rows:
-            raise InputError(
+            text = (
                 f"from moments alone, columns of a block must have no missing cells; {label} has "
-                f"some. Take it out of the block, drop such rows: missing='drop', or {NEED_ROWS}."
+                "some. Take it out of the block, drop such rows: "
             )
+            raise InputError(Message(text, options(missing="drop"), ", or ", NEED_ROWS, "."))
     return [[schema.features_of(j)[0] for j in block] for block in joined]
 
 

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from momentmix._typing import Float, Int
 from momentmix.errors import InputError
+from momentmix.findings.messages import WITH_FLOOR, Message
 from momentmix.mixture.blocks import matrices_of
 from momentmix.mixture.checks import real_array
 from momentmix.mixture.parameters import Parameters
@@ -242,11 +243,9 @@ def gaussian_blocks(p: Parameters, names: Sequence[str] | None) -> tuple[Gaussia
     return tuple(found)
 
 
-def singular_message(block: GaussianBlock) -> str:
+def singular_message(block: GaussianBlock) -> Message:
     """That covariances of a block have no inverse, and the cure."""
     columns = block.columns if block.names is None else tuple(map(ascii, block.names))
     listed = ", ".join(map(str, columns[:8])) + (", …" if len(columns) > 8 else "")
-    return (
-        f"covariances of the joined columns {listed} are singular in a component, so it has no "
-        "density there; fit with a variance floor, or use with_variance_floor()."
-    )
+    text = f"covariances of the joined columns {listed} are singular in a component, so it has no "
+    return Message(text, "density there; ", WITH_FLOOR)

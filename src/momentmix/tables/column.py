@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import isfinite
-from shlex import quote
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from momentmix._typing import Array, Float
 from momentmix.errors import InputError, printable
+from momentmix.findings.messages import Message, either, keyword
 from momentmix.tables.names import listed
 from momentmix.tables.transforms import TRANSFORMS, transformed
 from momentmix.wording import did_you_mean
@@ -21,23 +21,6 @@ FAMILIES = (GAUSSIAN, BERNOULLI, CATEGORICAL, POISSON)
 Level = str | int  # bool is an int
 CENTER_BITS = 30  # of a center: leaves room to change it exactly, and far more than it needs
 SMALLEST_CENTER = 2.0**-900  # its digits are in the range of units
-
-
-def families_code(families: Mapping[str | int, str]) -> str:
-    """Families of columns as Python and, where it can say so, as the command takes them.
-
-    Examples
-    --------
-    >>> families_code({"visits": "poisson", "late fees": "log"})
-    "families={'visits': 'poisson', 'late fees': 'log'} (--families 'visits=poisson,late fees=log')"
-    """
-    code = ", ".join(f"{column!a}: {family!r}" for column, family in families.items())
-    names = [str(column) for column in families]
-    option = ""
-    if all(name.isprintable() and "," not in name for name in names):
-        pairs = zip(names, families.values(), strict=True)
-        option = f" (--families {quote(','.join(f'{name}={family}' for name, family in pairs))})"
-    return f"families={{{code}}}{option}"
 
 
 class FeaturePart(NamedTuple):
@@ -181,12 +164,11 @@ def short_mean(values: Array) -> float:
     return center if abs(center) >= SMALLEST_CENTER else 0.0
 
 
-def unknown_family(family: object, label: str) -> str:
+def unknown_family(family: object, label: str) -> Message:
     """The message for a family that does not exist."""
-    return (
-        f"families must be {', '.join(map(repr, (*FAMILIES, *TRANSFORMS)))}, or a list of levels; "
-        f"{label} has {family!a}."
-    )
+    known = f" must be {', '.join(map(repr, (*FAMILIES, *TRANSFORMS)))}"
+    levels = either(", or a list of levels", "")
+    return Message(keyword("families"), known, levels, f"; {label} has {family!a}.")
 
 
 def is_text(level: object) -> bool:
@@ -230,9 +212,11 @@ def number_of(column: object, names: Sequence[str] | None, n_columns: int, probl
         if names is not None and column in names:
             return list(names).index(column)
         known = "the columns have no names" if names is None else f"there are {listed(names)}"
-        raise InputError(f"{problem}: {column!a}; {known}.{did_you_mean(column, names or ())}")
+        text = f": {column!a}; {known}.{did_you_mean(column, names or ())}"
+        raise InputError(Message(problem, text))
     if not isinstance(column, bool) and hasattr(column, "__index__"):
         number = column.__index__()
         if 0 <= number < n_columns:
             return int(number)
-    raise InputError(f"{problem}: {column!a}; give a name, or a number from 0 to {n_columns - 1}.")
+    text = f": {column!a}; give a name, or a number from 0 to {n_columns - 1}."
+    raise InputError(Message(problem, text))
