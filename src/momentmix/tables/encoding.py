@@ -260,12 +260,14 @@ def warn_of_unknown(columns: Sequence[Column], cells: Sequence[Cells]) -> None:
             continue
         levels = "text" if isinstance(column.levels[0], str) else "numbers"
         kinds = f" (the levels are {levels}, the cells are not)" if differ else ""
-        warn_caller(
+        text = (
             f"none of the {n} cells of {column_label(i, names)} is a level of the model{kinds}, so "
-            "that unseen='missing' leaves the whole column out. Convert the cells to the levels "
-            "of the column, or set them to missing.",
-            TableWarning,
         )
+        end = (
+            " leaves the whole column out. Convert the cells to the levels of the column, or set "
+            "them to missing."
+        )
+        warn_caller(Message(text, "that ", options(unseen="missing"), end), TableWarning)
 
 
 def _codes(levels: tuple[Any, ...], cells: Cells) -> Array:

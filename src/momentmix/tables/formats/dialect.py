@@ -29,7 +29,7 @@ _WHOLE = re.compile(r"[+-]?[0-9]+")
 _RARE, _RARER = 0.2, 0.05
 _FREQUENT = 0.05  # share of rows equal to the first line from which it is a row like them
 _LISTED = 5  # names in a note
-_WAYS = ("names of columns", "--header"), ("a row", "--no-header")
+_WAYS = ("names of columns", "a row")
 
 
 @dataclass(frozen=True)
@@ -230,11 +230,9 @@ def judged(
     if not is_header and not counts:
         return False, None
     listed = ", ".join(map(ascii, first[:_LISTED])) + (", …" if len(first) > _LISTED else "")
-    (taken, _), (other, option) = _WAYS if is_header else _WAYS[::-1]
-    return is_header, (
-        f"{place} is taken for {taken} ({listed}); header={not is_header} ({option}) reads it as "
-        f"{other}"
-    )
+    taken, other = _WAYS if is_header else _WAYS[::-1]
+    text, option = f"{place} is taken for {taken} ({listed}); ", options(header=not is_header)
+    return is_header, Message(text, option, f" reads it as {other}")
 
 
 def are_fractions(rows: Sequence[Sequence[str]]) -> bool:
