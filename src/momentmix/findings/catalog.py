@@ -430,9 +430,9 @@ FITS: dict[str, Entry] = {
     "improbable-rows": Entry(
         "{share:.1%} of the rows are less probable than all but {expected:.1%} of rows drawn from "
         "the model: these data are not, or no longer, what was fitted.",
-        "Fit again to these data, or find out what changed.",
-        "{share:.1%} of the rows are less probable than all but {expected:.1%} of rows drawn from "
-        "the model: these data are not, or no longer, what was fitted.",
+        "Look at the least probable rows: momentmix score finds them.",
+        "{share:.1%} of the rows are rarer than nearly all rows that the model would give: it does "
+        "not fit them, or they have changed.",
     ),
     # -- what the tests of a certificate say
     "no-power": Entry(

@@ -144,7 +144,7 @@ def _of_test(c: Certificate, finding: Finding, mixture: Mixture, number: str) ->
     action = action_of([finding], mixture, number)
     if finding.kind != "misfit":
         return action
-    details = "; ".join([finding.text, *rejected_lines(c.test)])
+    details = f"{finding.text} {'; '.join(rejected_lines(c.test))}"
     if not any(f.entry.is_cause for f in c.findings):
         return replace(action, details=details)
     again = ", with more groups if it still does not fit" if number == "more" else ""

@@ -19,10 +19,8 @@ def choose_columns(table: Source, columns: Sequence[str | int] | None) -> list[i
         raise InputError(f"{table.name} must have at least one column; it has none.")
     if columns is None:
         if repeated := _repeated(table):
-            raise InputError(
-                f"{table.name}: names of columns must differ from each other; repeated: "
-                f"{_positions(table, repeated)}. {_BY_NUMBER}"
-            )
+            text = f"{table.name}: names of columns must differ from each other; repeated: "
+            raise InputError(Message(text, f"{_positions(table, repeated)}. ", _BY_NUMBER))
         return list(range(table.n_columns))
     if isinstance(columns, str):
         raise InputTypeError(f"columns must be a list of names or numbers; got {columns!r}.")
@@ -55,15 +53,12 @@ def _column(table: Source, column: str | int) -> int:
         if names is None or column not in names:
             listed = "no names" if names is None else ", ".join(map(ascii, names[:20]))
             note = table.header_note  # the names may be the first row
-            raise InputError(
-                f"{table.name} has no column {column!a}; it has {listed}."
-                f"{did_you_mean(column, names or ())}{f' Note: {note}.' if note else ''}"
-            )
+            text = f"{table.name} has no column {column!a}; it has {listed}."
+            said = Message(" Note: ", note, ".") if note else ""
+            raise InputError(Message(text, did_you_mean(column, names or ()), said))
         if names.count(column) > 1:
-            raise InputError(
-                f"{table.name} must have one column of each name asked for; repeated: "
-                f"{_positions(table, {column})}. {_BY_NUMBER}"
-            )
+            text = f"{table.name} must have one column of each name asked for; repeated: "
+            raise InputError(Message(text, f"{_positions(table, {column})}. ", _BY_NUMBER))
         return names.index(column)
     number = check_count("column", column, 0)
     if number >= table.n_columns and str(number) in (names or ()):
