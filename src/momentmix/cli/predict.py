@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from momentmix.cli.tables.kept import Answers, KeptColumns
+    from momentmix.families.column import Column
     from momentmix.mixture.mixture import Mixture
     from momentmix.mixture.tables.rows import TableDensity
-    from momentmix.tables.column import Column
     from momentmix.tables.source import Source
     from momentmix.tables.table_rows import Block, TableRows
 

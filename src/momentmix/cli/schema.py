@@ -87,6 +87,6 @@ def _table(schema: Schema, complete: str) -> list[str]:
         if len(levels) > _WIDEST:
             levels = f"{levels[:_WIDEST]}… ({len(column.levels)} levels)"
         missing = "yes" if column.has_missing else complete
-        family = column.transform or column.family
+        family = column.family_name
         lines.append(f"{name:<{width}}  {family:<12}  {missing:<8}  {levels}".rstrip())
     return lines

@@ -155,8 +155,8 @@ def _dispersion(f: Finding) -> Template:
     if is_more:
         cure = "Cut it into levels, as 0, 1 to 2, 3 or more, or ask for more components."
     return (
-        f"within components, {{names}} varies {'more' if is_more else 'less'} than a Poisson "
-        f"count: its variance is about {{ratio:.2g}} times its mean. {cure}"
+        f"within components, {{names}} varies {'more' if is_more else 'less'} than {{law}}: its "
+        f"variance is about {{ratio:.2g}} times its mean. {cure}"
     )
 
 

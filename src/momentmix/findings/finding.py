@@ -51,7 +51,7 @@ class Finding:
         Values that its sentences need: numbers, texts, or lists of them. ``asides`` are printed
         after the columns or components, one after each.
     remedy : mapping
-        Keyword arguments of `fit` that help, as ``{"families": {"visits": "poisson"}}``.
+        Keyword arguments of `fit` that help, as ``{"families": {"income": "log"}}``.
     written : str
         The sentence, where a file of an earlier version holds nothing else.
 

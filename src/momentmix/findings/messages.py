@@ -64,8 +64,8 @@ def options(**keywords: Any) -> Message:
 
     Examples
     --------
-    >>> options(families={"visits": "poisson", "late fees": "log"}).shell
-    "--families 'visits=poisson,late fees=log'"
+    >>> options(families={"plan": "categorical", "late fees": "log"}).shell
+    "--families 'plan=categorical,late fees=log'"
     >>> options(blocks=[["a", "b"], [3, 4]], header=False).shell
     "--blocks 'a,b;3,4' --no-header"
     >>> options(exclude=...), options(exclude=...).shell

@@ -28,7 +28,6 @@ from momentmix.fitting.robust.pipeline import fit_robust
 from momentmix.mixture.prior import Constraint
 from momentmix.parallel import few_threads, usable_cores
 from momentmix.progress import check_asked, step, tell
-from momentmix.tables.column import GAUSSIAN
 from momentmix.tables.learning import Families
 from momentmix.tables.opening import Reading, path_list
 from momentmix.tables.table_rows import Missing
@@ -227,7 +226,7 @@ def _gaussian_columns(table: Table) -> list[int]:
     """Numbers of all columns that may be correlated."""
     if table.schema is None:
         return list(range(table.data.n_features))
-    return [i for i, column in enumerate(table.schema.columns) if column.family == GAUSSIAN]
+    return [i for i, column in enumerate(table.schema.columns) if column.model.joins]
 
 
 def _check_choices(method: str, refine: str | None) -> None:

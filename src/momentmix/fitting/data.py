@@ -10,13 +10,14 @@ import numpy as np
 
 from momentmix.arrays import is_foreign, is_plain_array
 from momentmix.errors import InputError, InputTypeError
+from momentmix.families.column import Column
+from momentmix.families.family import is_family, named, unknown_family
 from momentmix.findings.messages import NEED_ROWS, Message, keyword, options
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.mixture.blocks import blocks_from
 from momentmix.summary.cost import physical_memory
 from momentmix.summary.file import is_summary_file
 from momentmix.summary.summary import MomentSummary
-from momentmix.tables.column import BERNOULLI, FAMILIES, GAUSSIAN, POISSON, Column, unknown_family
 from momentmix.tables.learning import Families, learn, needs_pass, open_data
 from momentmix.tables.memory import MemoryTable, as_device_rows, as_rows
 from momentmix.tables.names import column_label
@@ -24,7 +25,6 @@ from momentmix.tables.opening import READ_ALL, Reading, path_list
 from momentmix.tables.rows import ArrayRows, BlockRows, DeviceRows, Rows
 from momentmix.tables.schema import Schema
 from momentmix.tables.table_rows import Missing, TableRows, check_missing
-from momentmix.tables.transforms import TRANSFORMS
 from momentmix.tables.validation import LARGEST_TO_FIT, as_weights, check_sizes, check_values
 from momentmix.tables.weights import with_weights
 from momentmix.wording import plural
@@ -172,9 +172,7 @@ def _schema_of_summary(
             f"family}}; got {type(families).__name__}."
         )
     names = moments.feature_names
-    columns = [
-        Column(None if names is None else names[j], GAUSSIAN) for j in range(moments.n_features)
-    ]
+    columns = [Column(None if names is None else names[j]) for j in range(moments.n_features)]
     for key, family in families.items():
         number = Schema(tuple(columns)).number_of(key)
         columns[number] = _column_of_summary(columns[number], family, moments, number)
@@ -186,35 +184,11 @@ def _column_of_summary(
 ) -> Column:
     """A column of a summary of numbers with a family that its numbers can be of."""
     label = column_label(number, moments.feature_names)
-    again = "Summarize the rows again with "
-    own = {number if column.name is None else column.name: family}
-    if family in TRANSFORMS:
-        text = f"a summary of numbers has no moments of their logarithms; {label} cannot be "
-        raise InputError(Message(f"{text}{family!r}. {again}", options(families=own), "."))
-    if family not in FAMILIES:
+    if not is_family(family):
         raise InputError(unknown_family(family, label))
-    low, high = float(moments.minimum[number]), float(moments.maximum[number])
-    if family == GAUSSIAN:
-        return column
-    if family == POISSON:
-        if low < 0 or low != np.floor(low) or high != np.floor(high):
-            text = f"counts must be integers from 0 on; {label} lies between {low:.6g} and "
-            cure = Message(f"{high:.6g}. Take it as 'gaussian' in ", keyword("families"), ".")
-            raise InputError(Message(text, cure))
-        return Column(column.name, POISSON)
-    if family == BERNOULLI:
-        # Of zeros and ones the standardized square is a function of the mean.
-        mean, scale = float(moments.shift[number]), float(moments.scale[number])
-        is_binary = abs(scale**2 - mean * (1 - mean)) < 1e-9
-        if not (low == 0.0 and high == 1.0 and is_binary):
-            text = (
-                f"a bernoulli column of a summary must hold 0 and 1 only; {label} lies between "
-                f"{low:.6g} and {high:.6g}, with other values. {again}"
-            )
-            raise InputError(Message(text, options(families=own), "."))
-        return Column(column.name, BERNOULLI, (0, 1))
-    text = f"a summary of numbers does not tell levels apart; {label} cannot be {family!r}. "
-    raise InputError(Message(text, again, options(families=own), "."))
+    ends = np.array([moments.minimum[number], moments.maximum[number]])
+    mean, variance = float(moments.shift[number]), float(moments.scale[number]) ** 2
+    return named(str(family)).column_of_numbers(column, label, ends, mean, variance)
 
 
 def is_summary_path(data: Any) -> bool:
@@ -287,7 +261,7 @@ def feature_blocks(blocks: Any, schema: Schema | None, has_rows: bool = True) ->
     joined = blocks_from(blocks, schema.n_columns, schema.column_names).joined
     for number in (j for block in joined for j in block):
         column, label = schema.columns[number], column_label(number, schema.column_names)
-        if column.family != GAUSSIAN:
+        if not column.model.joins:
             raise InputError(
                 f"columns of a block must be gaussian; {label} is {column.family}. Take it out of "
                 "the block."

@@ -10,15 +10,16 @@ from numpy.typing import NDArray
 
 from momentmix.arrays import check_real, is_foreign, namespace, on_device_of, to_numpy
 from momentmix.errors import InputError, InputTypeError
+from momentmix.families.block import Block
+from momentmix.families.column import Column
 from momentmix.findings.messages import WITH_FLOOR, Message
 from momentmix.mixture.density import Density, Reduction, log_sums, most_probable, posteriors
 from momentmix.mixture.gaussian import sample
 from momentmix.mixture.parameters import Parameters
-from momentmix.mixture.tables.block_features import Block, complete_schema
+from momentmix.mixture.tables.block_features import complete_schema
 from momentmix.mixture.tables.filled_rows import filled_rows
 from momentmix.mixture.tables.imputation import imputed_features
 from momentmix.mixture.tables.rows import TableDensity
-from momentmix.tables.column import Column
 from momentmix.tables.encoding import Encoded, Unseen, check_unseen
 from momentmix.tables.memory import rows_for
 from momentmix.tables.opening import can_open

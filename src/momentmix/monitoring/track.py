@@ -21,7 +21,6 @@ from momentmix.errors import InputError
 from momentmix.findings.messages import Message, options
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE
 from momentmix.fitting.inference.standard_errors import normal_quantile
-from momentmix.mixture.gaussian_block import GaussianBlock
 from momentmix.monitoring.shares.found_groups import FoundGroups
 from momentmix.monitoring.shares.group_moments import Groups
 from momentmix.monitoring.shares.moved_columns import MovedColumns, Unexplained
@@ -157,7 +156,7 @@ def _without_joined_missing(
     """Leave out joined columns with missing cells: their products are no moments of the model."""
     lost = set[int]()
     for block in tracked.mixture.blocks:
-        if isinstance(block, GaussianBlock) and len(block.columns) > 1:
+        if len(block.columns) > 1:
             lost |= {j for j in block.columns if tracked.mixture.columns[j].has_missing}
     if not lost:
         return tracked, groups, []

@@ -22,13 +22,13 @@ from momentmix.displays.data import (
 from momentmix.displays.residuals import matching_summary
 from momentmix.displays.style import in_order_of
 from momentmix.errors import InputError
+from momentmix.families.column import Column
 from momentmix.findings.finding import WARNING, Finding, found
 from momentmix.fitting.data import moments_of
 from momentmix.fitting.inference.pair_findings import copies_of
 from momentmix.mixture.density import log_sums, most_probable
 from momentmix.mixture.mixture import Mixture
 from momentmix.summary.summary import MomentSummary
-from momentmix.tables.column import GAUSSIAN, Column
 from momentmix.tables.rows import Features
 from momentmix.tables.schema import Schema
 
@@ -96,7 +96,7 @@ class DataFacts:
         findings += [found(WARNING, "duplicate-columns", [names[i], names[k]]) for i, k in copies]
         scale = np.where(s.deviation > 0, s.deviation, np.inf)
         farthest = np.maximum(s.mean - s.minimum, s.maximum - s.mean) / scale
-        is_number = [f.family == GAUSSIAN and not f.has_missing for f in features]
+        is_number = [f.model.joins and not f.has_missing for f in features]
         far = [j for j in np.flatnonzero(farthest > _FAR) if is_number[j]]
         findings += [
             found(WARNING, "outlier-influence", [names[j]], deviations=float(farthest[j]))

@@ -10,20 +10,19 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Array, Float
 from momentmix.errors import InputError, InputTypeError, TableWarning, warn_caller
-from momentmix.findings.messages import Message, either, keyword, options
+from momentmix.families.column import Column
+from momentmix.families.transforms import check_range, restored
+from momentmix.findings.messages import Message, either, options
 from momentmix.native import code, readable
 from momentmix.parallel import map_in_order, usable_cores
 from momentmix.tables.cells import Cells
-from momentmix.tables.column import POISSON, Column
 from momentmix.tables.formats.dialect import FALSE, TRUE
 from momentmix.tables.names import column_label, listed
-from momentmix.tables.transforms import check_range, restored
 from momentmix.tables.validation import in_range, out_of_range
 
 _BLOCK = 8192  # rows at a time: they and their features stay in the processor's cache
 _SHARE = 1 << 16  # rows that are worth a thread
 _HAS_SEEN, _HAS_LEVELS = 1, 2  # the same in native/encoding.h
-_LARGEST_COUNT = 2.0**53  # float64 holds all integers up to it
 _UNKNOWN = -2  # the code of a label that is no level
 _BOOLS = {**dict.fromkeys(FALSE, 0), **dict.fromkeys(TRUE, 1)}
 _LEFT_OUT = -3  # that of one which is left out of the density, whatever the column's model
@@ -124,7 +123,8 @@ def _numbers_or_codes(column: Column, cells: Cells) -> Float | None:
         return None
     if not column.levels:
         numbers = cells.values.astype(np.float64, copy=False)
-        return None if column.family == POISSON and _no_counts(numbers).any() else numbers
+        wrong = column.model.invalid(numbers)
+        return None if wrong is not None and wrong.any() else numbers
     if cells.labels is not None:
         known = _places(column.levels, cells.labels)
         if column.other is not None:
@@ -179,15 +179,7 @@ def _checked(column: Column, cells: Cells, where: Callable[[int], str], unseen: 
     numbers = cells.numbers()
     if column.drops and numbers.dtype.kind == "f":
         numbers = np.where(np.isinf(numbers), np.nan, numbers)
-    if column.family == POISSON:
-        wrong = _no_counts(numbers)
-        if wrong.any():
-            row = int(np.argmax(wrong))
-            text = (
-                f"counts must be integers from 0 to 2^53; {where(row)}, is {numbers[row]:.17g}. "
-                "Correct the cell, or take the column as 'gaussian' in "
-            )
-            raise InputError(Message(text, keyword("families"), "."))
+    column.model.check_values(numbers, where)
     if column.transform:
         check_range(numbers, column.transform, where)
         return column.transformed(numbers)
@@ -203,15 +195,6 @@ def check_numeric(column: Column, cells: Cells, where: Callable[[int], str]) -> 
     text = f"a {column.family} column must hold numbers; {where(row)} holds {cells.text(row)}. "
     cure = "Convert the column to numbers, or fit with "
     raise InputTypeError(Message(text, cure, categories, "."))
-
-
-def _no_counts(numbers: Array) -> NDArray[np.bool_]:
-    """Which numbers are no counts; missing ones may be."""
-    with np.errstate(invalid="ignore"):
-        wrong = (numbers < 0) | (numbers > _LARGEST_COUNT)
-        if numbers.dtype.kind == "f":
-            wrong |= (numbers != np.floor(numbers)) & ~np.isnan(numbers)
-    return np.asarray(wrong)
 
 
 def _level_codes(

@@ -26,7 +26,6 @@ from momentmix._typing import Array
 from momentmix.errors import InputError
 from momentmix.findings.messages import Message, either, options
 from momentmix.tables.cells import Cells
-from momentmix.tables.column import BERNOULLI, CATEGORICAL, GAUSSIAN
 from momentmix.tables.formats.dialect import are_dates
 from momentmix.tables.names import column_label
 
@@ -49,7 +48,7 @@ class Guess(NamedTuple):
     families: dict[int, Any]  # of each column that is not left out; gaussian ones are not listed
     left_out: dict[int, str]  # why
     # What else a column of whole numbers could be taken as; empty for one of small numbers, which
-    # may count something or grade it: the rows of a fit tell whether Poisson's law suits it.
+    # may count something or grade it: the rows of a fit tell whether a family of counts suits it.
     hints: dict[int, str]
 
     def notes(self, names: tuple[str, ...] | None) -> tuple[str, ...]:
@@ -85,9 +84,9 @@ def guess_columns(
             if why := _unusable_text(own, column_label(i, names), asked, rare):
                 left_out[i] = why
             else:
-                chosen[i] = CATEGORICAL
+                chosen[i] = "categorical"
         elif own.are_bools:
-            chosen[i] = BERNOULLI
+            chosen[i] = "bernoulli"
         elif names is not None and own.labels is None:
             head = own.values[:HEAD]
             if not asked and _INDEX.fullmatch(names[i]):
@@ -164,11 +163,11 @@ def _hint(values: Array, name: str) -> str | None:
         return None
     low, high = float(seen.min()), float(seen.max())
     if low == 0 and high == 1:
-        what, family, kind = "has two values", BERNOULLI, "a yes/no column"
+        what, family, kind = "has two values", "bernoulli", "a yes/no column"
     elif _ID_NAME.search(name):
-        what, family, kind = "is named like a code", CATEGORICAL, "categories"
+        what, family, kind = "is named like a code", "categorical", "categories"
     else:
         few = low in (0, 1) and float(seen.mean()) <= _MOST_COUNTED and high > low
         return "" if few else None
-    text = f"column {name!a} {what} and is taken as a number ({GAUSSIAN}); "
+    text = f"column {name!a} {what} and is taken as a number (gaussian); "
     return Message(text, options(families={name: family}), f" takes it as {kind}")

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from momentmix.arrays import plain_array
 from momentmix.errors import InputError, InputTypeError
 from momentmix.findings.messages import Message, options
 from momentmix.native import code
 from momentmix.parallel import usable_cores
-from momentmix.tables.cells import plain_array
 from momentmix.tables.names import column_label
 
 _MANY = 1 << 18  # values whose check is worth several threads

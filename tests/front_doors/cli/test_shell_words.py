@@ -115,8 +115,7 @@ def folder(tmp_path_factory):
         (
             ["summarize", "whole.csv", "--families", "amount=lognormal", "-o", "x.mms"],
             65,
-            "--families must be 'gaussian', 'bernoulli', 'categorical', 'poisson', 'log', 'log1p'; "
-            "column 0 ('amount') has 'lognormal'",
+            "--families must be 'gaussian', 'bernoulli', 'categorical', 'poisson', 'log', 'log1p'",
         ),
         (
             ["summarize", "whole.csv", "--families", "amout=log", "-o", "x.mms"],

@@ -12,7 +12,7 @@ from scipy import sparse
 
 import momentmix as mm
 from momentmix.errors import InputError, InputTypeError, PrecisionWarning
-from momentmix.tables.column import Column
+from momentmix.families.column import Column
 from momentmix.tables.memory import for_sklearn
 
 N = 60

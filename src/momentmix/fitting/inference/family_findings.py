@@ -7,15 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.special import chdtrc
 
+from momentmix.families.count import DISPERSION_THAT_MATTERS
 from momentmix.findings.finding import NOTE, WARNING, Finding, found
 from momentmix.fitting.conditions.conditions import feature_powers
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.mixture.laws.law import Law
-from momentmix.mixture.laws.poisson import Poisson
-from momentmix.mixture.laws.seen import Seen
 from momentmix.mixture.parameters import Parameters
 
-DISPERSION_THAT_MATTERS = 0.1  # of the variance of a count beside its mean
 _SIGNIFICANT_DEVIATES = 6  # not reached by chance, however many columns are tested
 _CHANCE = 1e-4  # that a probability of being seen is said to differ where it does not
 _DIFFERENCE_THAT_MATTERS = 0.02  # between probabilities of being seen
@@ -35,9 +32,8 @@ def family_findings(moments: StandardMoments, parameters: Parameters) -> Iterato
 
 
 def _about_dispersion(moments: StandardMoments, p: Parameters) -> Iterator[Finding]:
-    """Counts that vary more or less within components than Poisson's law says."""
-    places = [_count_feature(law) for law in p.blocks.laws]
-    counts = [j for j in places if j is not None]
+    """Values that vary more or less within components than their means say."""
+    counts = {law.features[0]: law.dispersion for law in p.blocks.laws if law.dispersion}
     if not counts or not len(moments.squared):
         return
     powers = feature_powers(p, 4)
@@ -45,17 +41,12 @@ def _about_dispersion(moments: StandardMoments, p: Parameters) -> Iterator[Findi
     noise = np.sqrt(np.maximum(fourth - second**2, 1e-300) / moments.n_effective)
     excess = moments.squared[0][:, 0] - second
     within = p.weights @ p.variances  # of the counts themselves where none is missing
-    for j in counts:
+    for j, words in counts.items():
         ratio = 1.0 + excess[j] / within[j]
         is_clear = abs(excess[j]) > _SIGNIFICANT_DEVIATES * noise[j]
         if is_clear and abs(ratio - 1.0) > DISPERSION_THAT_MATTERS:
-            yield found(WARNING, "dispersion", moments.columns_of([j]), ratio=float(ratio))
-
-
-def _count_feature(law: Law) -> int | None:
-    """The feature of a count."""
-    value = law.value if isinstance(law, Seen) else law
-    return law.features[0] if isinstance(value, Poisson) else None
+            columns = moments.columns_of([j])
+            yield found(WARNING, "dispersion", columns, ratio=float(ratio), law=words)
 
 
 def _about_missing(moments: StandardMoments, p: Parameters) -> Iterator[Finding]:

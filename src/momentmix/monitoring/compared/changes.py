@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
+from momentmix.families.column import Level
 from momentmix.monitoring.compared.side import Side, is_indicator, polynomial_variance
 from momentmix.monitoring.compared.significance import by_chance, share_test, two_sided
-from momentmix.tables.column import CATEGORICAL, Level
 
 _NORMAL = 1.959963984540054  # of 95 % intervals
 _LEAST_CURVATURE = 25  # rows · (kurtosis − 1); below, the spread follows from the mean (0 and 1)
@@ -273,7 +273,7 @@ def _share_changes(tests: ColumnTests, column: int, own: Int, name: str) -> list
     sides, chosen = (tests.a, tests.b), tests.a.plain.schema.columns[column]
     shares = [np.insert(s.mean[own], 0, max(0.0, 1 - s.mean[own].sum())) for s in sides]
     n = [np.array([s.n_seen[own[0]]]) for s in sides]
-    start = 0 if chosen.family == CATEGORICAL and len(chosen.levels) > 2 else 1
+    start = 0 if len(chosen.levels) > 2 and not chosen.model.second_level_only else 1
     return [
         _share("share", name, level, (float(shares[0][t]), float(shares[1][t])), (n[0], n[1]))
         for t, level in enumerate(chosen.levels)

@@ -24,6 +24,7 @@ from scipy.linalg import LinAlgError
 from scipy.linalg.lapack import dpotrf, dtrtrs
 
 from momentmix._typing import Float
+from momentmix.families.law import Law
 from momentmix.fitting.conditions.conditions import (
     Conditions,
     build_conditions,
@@ -33,7 +34,6 @@ from momentmix.fitting.conditions.derivative import by_feature, derivative
 from momentmix.fitting.conditions.monomial_covariance import monomial_correlation
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.index_sets import index_sets, sets_without
-from momentmix.mixture.laws.law import Law
 from momentmix.mixture.parameters import Parameters
 from momentmix.summary.readings import Moments
 

@@ -24,7 +24,6 @@ from momentmix.fitting.inference.of_rows.columns_checked import (
 from momentmix.fitting.inference.of_rows.outliers import NONE, Outliers, find_outliers
 from momentmix.mixture.density import joint_densities
 from momentmix.mixture.gaussian import coefficients, features_of
-from momentmix.mixture.laws.seen import Seen
 from momentmix.mixture.parameters import Parameters
 from momentmix.tables.rows import Rows
 from momentmix.tables.weights import proportional_places
@@ -81,7 +80,7 @@ class CheckedRows:
         """Width of the grid that each column is rounded to, where its cells are seen; 0: none."""
         grids = np.array([facts.grid for facts in self.columns])
         for law in moments.laws:
-            if isinstance(law, Seen):
+            if law.value_feature is not None:
                 value, seen = (self.values[:, j] for j in moments.columns[list(law.features)])
                 is_seen = seen > 0
                 facts = check_column(value[is_seen], self.places[is_seen])

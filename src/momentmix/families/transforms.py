@@ -20,7 +20,6 @@ from momentmix.errors import InputError
 from momentmix.findings.messages import Message, keyword
 
 LOG, LOG1P = "log", "log1p"
-TRANSFORMS = (LOG, LOG1P)
 _MAPS = {LOG: (np.log, np.exp), LOG1P: (np.log1p, np.expm1)}
 _ENDS = {LOG: 0, LOG1P: -1}  # numbers must be greater
 _OTHERS = {LOG: "'log1p' where it holds 0, or as 'gaussian',", LOG1P: "'gaussian'"}
