@@ -19,28 +19,14 @@ _SHAPES = frozenset({"column-shape", "skewed-column"})  # their remedy is a loga
 
 @dataclass(frozen=True)
 class Action:
-    """Something to do, and why.
-
-    Attributes
-    ----------
-    text, why : str
-        In plain words.
-    severity : Severity
-        FATAL: without it the model does not pass.
-    code : Message
-        Keywords of `fit` that do it; may be empty.
-    details : str
-        The findings in the words of statistics.
-    is_logarithm : bool
-        Whether it is to take logarithms, which comes before all else.
-    """
+    """Something to do, and why, in plain words."""
 
     text: str
     why: str
-    severity: Severity
-    code: Message
-    details: str
-    is_logarithm: bool = False
+    severity: Severity  # FATAL: without it the model does not pass
+    code: Message  # keywords of `fit` that do it; may be empty
+    details: str  # the findings in the words of statistics
+    is_logarithm: bool = False  # whether it is to take logarithms, which comes first
 
 
 def actions(certificate: Certificate, mixture: Mixture) -> list[Action]:
