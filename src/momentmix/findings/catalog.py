@@ -9,28 +9,14 @@ have ``{logs}`` and ``{others}`` as well: the columns that the remedy transforms
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from momentmix.findings.entry import Entry, Template
 
 if TYPE_CHECKING:
     from momentmix.findings.finding import Finding
 
-Template = str
-Variants = Callable[["Finding"], Template]
 UNTESTED = "untested"  # a model that no test applies to
-
-
-@dataclass(frozen=True)
-class Entry:
-    """The sentences of one kind of finding; a function chooses among variants of a template."""
-
-    text: Template | Variants  # in the words of statistics
-    action: Template | Variants = "Read this finding."  # what to do, in plain words, as the others
-    why: Template = ""
-    asks: str = ""  # for "more" or "fewer" groups
-    other_action: Template | Variants = ""  # where that number of groups is no advice
-    is_cause: bool = False  # whether it can be the cause of a misfit
 
 
 def _column_shape(f: Finding) -> Template:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from momentmix.findings.catalog import CATALOG, Entry, Template, Variants
+from momentmix.findings.catalog import CATALOG
+from momentmix.findings.entry import Entry, Template, Variants
 from momentmix.findings.messages import Message, fill, options
 from momentmix.wording import listed, plural
 
