@@ -1,10 +1,13 @@
 """The catalog: for each kind of finding its sentences, for statisticians and for everybody.
 
 Templates are those of `str.format`. They can use the numbers of the finding by name; ``{code}``,
-its remedy; ``{columns}``, ``{names}`` (without the noun) and ``{components}``; ``{component}``, a
-"group" for everybody; and ``{n:it|them}``, which chooses by the number of columns or, where there
-are none, of components. Integers among the numbers choose in the same way. Templates for everybody
-have ``{logs}`` and ``{others}`` as well: the columns that the remedy transforms, and the rest.
+its remedy; ``{columns}``, ``{names}`` (without the noun), ``{each[0]}`` and ``{components}``;
+``{component}``, a "group" for everybody; and ``{n:it|them}``, which chooses by the number of
+columns or, where there are none, of components. Integers among the numbers choose in the same way.
+Templates for everybody have ``{logs}`` and ``{others}`` as well: the columns that the remedy
+transforms, and the rest.
+
+To add a kind, add its entry here and yield `found(severity, kind, ...)` where it is detected.
 """
 
 from __future__ import annotations
@@ -154,8 +157,8 @@ FITS: dict[str, Entry] = {
         "All rows have the same value there.",
     ),
     "duplicate-columns": Entry(
-        "columns {names} are copies of each other up to shift and scale: they count twice. Keep "
-        "one.",
+        "columns {each[0]} and {each[1]} are copies of each other up to shift and scale: they "
+        "count twice. Keep one.",
         "Keep only one of {columns}.",
         "They are copies of each other, and would count twice.",
     ),

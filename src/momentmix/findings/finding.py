@@ -94,7 +94,8 @@ floor. Leave them out."
         )
         names = [f"{x!a}{y}" for x, y in zip(self.columns, asides, strict=False)]
         components = [f"{x}{y}" for x, y in zip(self.components, asides, strict=False)]
-        words = {
+        words: dict[str, Any] = {
+            "each": names,
             "names": listed(names, _MOST_LISTED),
             "columns": f"column{plural(len(names))} {listed(names, _MOST_LISTED)}",
             "components": _components("component", components),
@@ -118,7 +119,7 @@ floor. Leave them out."
         }
         return str(self._filled(template, words))
 
-    def _filled(self, template: Template | Variants, words: Mapping[str, str]) -> Message:
+    def _filled(self, template: Template | Variants, words: Mapping[str, Any]) -> Message:
         counts = {k: _Count(x) for k, x in self.numbers.items() if type(x) is int}
         n = _Count(len(self.columns) or len(self.components))
         chosen = template if isinstance(template, str) else template(self)
