@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import momentmix as mm
-from momentmix.findings.finding import Finding, Severity
+from momentmix.findings.finding import Finding, Severity, found
 from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.over_identification import ConditionGroup, OverIdentification
 from momentmix.fitting.inference.support import Support
@@ -264,3 +264,14 @@ def test_three_components_of_one_column_cannot_be_tested():
     assert result.certificate.reasons == []
     worse = replace(result.certificate, predicted_loss=0.5)
     assert worse.verdict == "not passed"
+
+
+def test_findings_come_back_from_a_file_as_data(tmp_path):
+    remedy = {"families": {0: "log"}, "missing": "drop"}
+    shape = found(Severity.FATAL, "column-shape", [0], [1], remedy, asides=["flat"])
+    result = result_with(certificate(findings=[shape, WARNING]))
+    result.save(tmp_path / "model.json")
+    findings = load_fit(tmp_path / "model.json")[1].certificate.findings
+    assert findings[0] == shape
+    assert findings[0].code == "families={0: 'log'}, missing='drop'"
+    assert findings[1].text == "words of warning"
