@@ -18,7 +18,6 @@ import numpy as np
 
 from momentmix._version import __version__
 from momentmix.errors import InputTypeError, ModelFileError, without_secrets
-from momentmix.findings.catalog import CATALOG
 from momentmix.findings.finding import Finding, Severity
 from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.over_identification import ConditionGroup, OverIdentification
@@ -253,17 +252,21 @@ def _record(values: dict[str, Any]) -> FitRecord:
 
 
 def _finding(values: dict[str, Any]) -> Finding:
-    """Return a finding; one of an earlier version has its text only."""
+    """Return a finding; one of another version, whose data may differ, has its text only."""
     kind, severity, written = values.pop("name"), values.pop("severity"), values.pop("text")
-    columns = tuple(values.pop("columns", ()))
-    if "families" in values.get("remedy", {}):  # by column; keys of JSON are texts
-        keys = {str(column): column for column in columns}
-        families = {keys.get(key, key): x for key, x in values["remedy"]["families"].items()}
-        values["remedy"] = {**values["remedy"], "families": families}
-    components = tuple(values.pop("components", ()))
+    columns, components = (tuple(values.pop(key, ())) for key in ("columns", "components"))
     finding = Finding(kind, severity, columns, components, **values)
-    is_data = values or columns or components
-    return finding if is_data and kind in CATALOG else replace(finding, written=written)
+    try:
+        if "families" in finding.remedy:  # by column; keys of JSON are texts
+            keys = {str(column): column for column in columns}
+            families = {keys.get(key, key): x for key, x in finding.remedy["families"].items()}
+            finding = replace(finding, remedy={**finding.remedy, "families": families})
+        templates = (finding.entry.action, finding.entry.other_action, finding.entry.why)
+        texts = [finding.text, *map(finding.in_plain_words, templates)]
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        return Finding(kind, severity, written=written)
+    has_data = columns or components or values
+    return finding if texts[0] and has_data else replace(finding, written=written)
 
 
 def _check_joined(columns: list[tuple[int, ...]], mixture: Mixture) -> None:

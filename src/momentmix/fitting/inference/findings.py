@@ -10,10 +10,7 @@ from momentmix._typing import Float
 from momentmix.findings.finding import FATAL, WARNING, Finding, found
 from momentmix.fitting.conditions.conditions import feature_powers
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.component_findings import (
-    at_floor,
-    component_findings,
-)
+from momentmix.fitting.inference.component_findings import at_floor, component_findings
 from momentmix.fitting.inference.of_rows.column_shape import shape_words
 from momentmix.fitting.inference.of_rows.logarithms import offer_from_moments
 from momentmix.fitting.inference.of_rows.row_findings import RowFindings, row_findings

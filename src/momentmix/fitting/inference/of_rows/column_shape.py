@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc, kolmogorov, ndtr, ndtri, pdtrc
 
 from momentmix._typing import Float, Int
-from momentmix.fitting.inference.of_rows.columns_checked import ColumnFacts
+from momentmix.fitting.inference.of_rows.rows_checked import ColumnFacts
 from momentmix.mixture.parameters import Parameters
 
 CHANCE = 1e-4  # that a column of a right mixture is named

@@ -10,12 +10,14 @@ from momentmix._typing import Float
 from momentmix.families.family import all_families
 from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, found
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.of_rows.columns_checked import (
+from momentmix.fitting.inference.of_rows.logarithms import log_normal
+from momentmix.fitting.inference.of_rows.rows_checked import (
+    CheckedRows,
     ColumnFacts,
     ColumnKind,
+    joint_of,
+    standardized,
 )
-from momentmix.fitting.inference.of_rows.logarithms import log_normal
-from momentmix.fitting.inference.of_rows.rows_checked import CheckedRows, joint_of, standardized
 from momentmix.mixture.density import posteriors
 from momentmix.mixture.parameters import Parameters
 

@@ -10,12 +10,14 @@ import numpy as np
 from momentmix.findings.finding import WARNING, Finding, found
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.component_findings import at_floor
-from momentmix.fitting.inference.of_rows.columns_checked import (
+from momentmix.fitting.inference.of_rows.kind_findings import about_kinds, is_coarse
+from momentmix.fitting.inference.of_rows.rows_checked import (
+    CheckedRows,
     ColumnFacts,
     ColumnKind,
+    joint_of,
+    standardized,
 )
-from momentmix.fitting.inference.of_rows.kind_findings import about_kinds, is_coarse
-from momentmix.fitting.inference.of_rows.rows_checked import CheckedRows, joint_of, standardized
 from momentmix.fitting.inference.of_rows.shape_findings import (
     about_independent,
     about_shapes,

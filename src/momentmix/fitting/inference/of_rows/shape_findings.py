@@ -18,17 +18,19 @@ from momentmix.fitting.inference.of_rows.column_shape import (
     independent_columns,
     shape_words,
 )
-from momentmix.fitting.inference.of_rows.columns_checked import (
-    ColumnFacts,
-    ColumnKind,
-)
 from momentmix.fitting.inference.of_rows.logarithms import (
     offer_from_alike,
     offer_from_rows,
     possible_transforms,
     reaches_far,
 )
-from momentmix.fitting.inference.of_rows.rows_checked import CheckedRows, joint_of, standardized
+from momentmix.fitting.inference.of_rows.rows_checked import (
+    CheckedRows,
+    ColumnFacts,
+    ColumnKind,
+    joint_of,
+    standardized,
+)
 from momentmix.mixture.parameters import Parameters
 
 _MEASURED = (ColumnKind.CONTINUOUS, ColumnKind.ROUNDED)
