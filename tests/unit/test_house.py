@@ -17,7 +17,16 @@ SOURCE = Path(momentmix.__file__).parent
 # that begin with it and are named by no longer entry: `summary.layout` lies below `summary`.
 LAYERS = [
     {"errors", "_typing", "_version", "native", "wording"},
-    {"arguments", "atomic_file", "html", "index_sets", "locks", "progress", "strict_json"},
+    {
+        "arguments",
+        "atomic_file",
+        "findings",
+        "html",
+        "index_sets",
+        "locks",
+        "progress",
+        "strict_json",
+    },
     {"parallel", "json_fields"},
     {"arrays", "tables.digests", "tables.names"},
     {"families"},

@@ -25,6 +25,7 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.errors import InputError, InputTypeError, SummaryFileError
+from momentmix.findings.messages import Message, either
 from momentmix.monitoring.compared.changes import (
     LEAST_ROWS,
     Change,
@@ -121,9 +122,8 @@ def _read(path: str | os.PathLike[str]) -> MomentSummary:
     except SummaryFileError as error:
         if not os.path.isfile(path) or is_summary_file(path):
             raise
-        raise SummaryFileError(
-            f"{error} Of a data file: summarize(path); of a cube: SummaryCube.load(path).total()."
-        ) from None
+        cure = " Of a data file: summarize(path); of a cube: SummaryCube.load(path).total()."
+        raise SummaryFileError(Message(error.args[0], cure)) from None
 
 
 def matched(a: MomentSummary, b: MomentSummary) -> tuple[MomentSummary, MomentSummary, Schema]:
@@ -136,11 +136,13 @@ def matched(a: MomentSummary, b: MomentSummary) -> tuple[MomentSummary, MomentSu
     orders = [(s.order, s.squared_order) for s in (a, b)]
     if orders[0] != orders[1]:
         order, squared = (min(x) for x in zip(*orders, strict=True))
-        raise InputError(
+        text = (
             f"summaries must have the same orders; got order={a.order}, "
             f"squared_order={a.squared_order} and order={b.order}, "
-            f"squared_order={b.squared_order}. Cut both with truncate({order}, {squared})."
+            f"squared_order={b.squared_order}. "
         )
+        cut = f"Cut both with truncate({order}, {squared})"
+        raise InputError(Message(text, either(cut, f"Summarize both with --order {order}"), "."))
     return a, b, schema
 
 
@@ -153,10 +155,10 @@ def _check_names(names: tuple[str, ...], others: tuple[str, ...]) -> None:
             for which, some in (("first", lacking), ("second", further))
             if some
         ]
-        raise InputError(
-            f"summaries must have the same columns; {'; '.join(only)}. Rename columns, or take the "
-            "common ones of both with select()."
-        )
+        text = f"summaries must have the same columns; {'; '.join(only)}. Rename columns, or "
+        select = "take the common ones of both with select()"
+        shell = "summarize the common ones (--columns)"
+        raise InputError(Message(text, either(select, shell), "."))
 
 
 def _compared(a: MomentSummary, b: MomentSummary, schema: Schema) -> Comparison:

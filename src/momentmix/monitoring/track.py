@@ -18,6 +18,7 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.errors import InputError
+from momentmix.findings.messages import Message, options
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE
 from momentmix.fitting.inference.standard_errors import normal_quantile
 from momentmix.monitoring.shares.found_groups import FoundGroups
@@ -162,10 +163,11 @@ def _without_joined_missing(
     n_columns = tracked.mixture.n_columns
     kept = [j for j in range(n_columns) if j not in lost]
     if not kept:
-        raise InputError(
+        text = (
             "all columns of the model are joined and have missing cells, and the moments of such "
-            "columns do not tell shares. Fit without blocks, or with missing='drop'."
+            "columns do not tell shares. Fit without blocks, or with "
         )
+        raise InputError(Message(text, options(missing="drop"), "."))
     names = tracked.mixture.feature_names or tuple(map(str, range(n_columns)))
     left_out = [names[j] for j in sorted(lost)]
     return tracked.select(kept), groups.select(kept), left_out

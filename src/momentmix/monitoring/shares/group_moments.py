@@ -12,6 +12,7 @@ import numpy as np
 
 from momentmix._typing import Float, Int
 from momentmix.errors import InputError, InputTypeError, printable
+from momentmix.findings.messages import Message, options
 from momentmix.mixture.mixture import Mixture
 from momentmix.monitoring.shares.fixed_components import Shape, flat_moments
 from momentmix.progress import counting
@@ -265,7 +266,7 @@ def _matched(mixture: Mixture, summary: MomentSummary, key: tuple[Any, ...]) -> 
         try:
             places = match_names(expected, names, "the model", others=True)
         except InputError as error:
-            raise InputError(f"group {key_text(key)}: {error}") from None
+            raise InputError(Message(f"group {key_text(key)}: ", error.args[0])) from None
         return summary.truncate(min(summary.order, len(places))).select(places)
     if n_columns != mixture.n_columns:
         raise InputError(
@@ -279,8 +280,10 @@ def _check_missing(mixture: Mixture, schema: Schema, key: tuple[Any, ...]) -> No
     """Raise where a column has missing cells that the model knows nothing of."""
     for number, (own, column) in enumerate(zip(mixture.columns, schema.columns, strict=True)):
         if column.has_missing and not own.has_missing:
-            raise InputError(
+            text = (
                 f"group {key_text(key)} has missing cells in "
                 f"{column_label(number, mixture.feature_names)}, the model knows of none. Fit the "
-                "model with missing='model' to all rows, or summarize with missing='drop'."
+                "model with "
             )
+            drop = Message(" to all rows, or summarize with ", options(missing="drop"), ".")
+            raise InputError(Message(text, options(missing="model"), drop))
