@@ -13,7 +13,6 @@ themselves. `Key.value` gives what a number stands for. A missing cell is a key,
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -49,16 +48,7 @@ RESERVED = ("n_rows", "summary", CHECKSUM)  # columns of a file of a cube
 
 @dataclass(frozen=True)
 class KeySpec:
-    """A key as it was asked for.
-
-    Attributes
-    ----------
-    name : str
-        Of the key: that of the column, or of the unit of a date.
-    column : str
-    unit : str
-        Of a date; empty where the values themselves are the key.
-    """
+    """A key as it was asked for: its name, its column, and the unit of a date or an empty text."""
 
     name: str
     column: str
@@ -81,23 +71,18 @@ def parse_keys(by: str | Sequence[str]) -> list[KeySpec]:
         raise InputTypeError(
             f"by must be names of columns, or week(column) and its like; got {by!r}."
         )
+    asked = [m.groups() if (m := _ASKED.fullmatch(x)) else ("", x.strip()) for x in texts]
+    units = [unit for unit, _ in asked]
     found = []
-    for text in texts:
-        match = _ASKED.fullmatch(text)
-        if match is None:
-            found.append(KeySpec(text.strip(), text.strip()))
-            continue
-        unit, column = match.groups()
-        if unit not in Periods.UNITS:
+    for (unit, column), text in zip(asked, texts, strict=True):
+        if unit and unit not in Periods.UNITS:
             raise InputError(
                 f"a key of dates must be {', '.join(f'{u}(column)' for u in Periods.UNITS)}; got "
                 f"{text.strip()!a}."
             )
-        found.append(KeySpec(unit, column, unit))
-    names = [key.name for key in found]
-    for k, key in enumerate(found):
-        if key.unit and names.count(key.name) > 1:  # week(start), week(end)
-            found[k] = KeySpec(f"{key.unit}_{key.column}", key.column, key.unit)
+        alone = units.count(unit) + [c for u, c in asked if not u].count(unit) == 1
+        name = column if not unit else unit if alone else f"{unit}_{column}"  # week(start, end)
+        found.append(KeySpec(name, column, unit))
     names = [key.name for key in found]
     for name in names:
         if names.count(name) > 1:
@@ -110,41 +95,9 @@ def parse_keys(by: str | Sequence[str]) -> list[KeySpec]:
     return found
 
 
-class Key(ABC):
-    """A key: where it is read, and what its numbers stand for.
-
-    Attributes
-    ----------
-    spec : KeySpec
-    columns : list of int, or None
-        Number of the column in each source; None where folders have the key.
-    """
-
-    columns: list[int] | None = None
-
-    def __init__(self, spec: KeySpec) -> None:
-        self.spec = spec
-
-    @abstractmethod
-    def numbers(self, table: int, block: Block, pieces: Sequence[Any]) -> Float:
-        """Numbers of the rows that a block has kept, NaN where a cell is missing.
-
-        Parameters
-        ----------
-        table : int
-            Number of the source.
-        block : Block
-        pieces : sequence
-            The cells of all its rows, as `Block.others` has them.
-        """
-
-    @abstractmethod
-    def value(self, number: int) -> Value:
-        """What a number stands for."""
-
-    def meanings(self, values: Collection[Value]) -> Mapping[Any, Value]:
-        """What values of a complete pass stand for, where that is not themselves."""
-        return {}
+def find_keys(sources: Sequence[Source], specs: Sequence[KeySpec]) -> list[Key]:
+    """The keys, where the sources have them; columns without names go by their numbers."""
+    return [_found(sources, spec) for spec in specs]
 
 
 def columns_read(keys: Sequence[Key], table: int) -> list[int]:
@@ -152,50 +105,53 @@ def columns_read(keys: Sequence[Key], table: int) -> list[int]:
     return list(dict.fromkeys(key.columns[table] for key in keys if key.columns is not None))
 
 
-def find_keys(sources: Sequence[Source], specs: Sequence[KeySpec]) -> list[Key]:
-    """The keys, where the sources have them.
-
-    Columns without names go by their numbers.
-    """
-    return [_found(sources, spec) for spec in specs]
-
-
 def _found(sources: Sequence[Source], spec: KeySpec) -> Key:
     names = [source.column_names or [*map(str, range(source.n_columns))] for source in sources]
     have = [spec.column in own for own in names]
     if all(have):
         return _of_column(sources, spec, [own.index(spec.column) for own in names])
-    texts = [folder_values(source).get(spec.column) for source in sources]
-    lacking = [x.name for x, text in zip(sources, texts, strict=True) if text is None]
-    if lacking or any(have):
+    folders = [_in_path(x.path) if isinstance(x, FileSource) else {} for x in sources]
+    texts = [own[spec.column] for own in folders if spec.column in own]
+    if len(texts) < len(sources) or any(have):
+        lacking = [x for x, own in zip(sources, folders, strict=True) if spec.column not in own]
         raise InputError(
-            f"{(lacking or [sources[have.index(True)].name])[0]} has no column {spec.column!a} to "
+            f"{(lacking or [sources[have.index(True)]])[0].name} has no column {spec.column!a} to "
             f"group by, and no folder {spec.column}=… above it; it has "
             f"{', '.join(map(ascii, names[0][:20]))}. All inputs need the key in the same place."
             f"{did_you_mean(spec.column, names[0])}"
         )
-    return _FolderKey(spec, [text for text in texts if text is not None])
+    return _FolderKey(spec, texts)
+
+
+def _in_path(path: Path) -> dict[str, str]:
+    """Values in the names of the folders above a file.
+
+    Examples
+    --------
+    >>> _in_path(Path("data/region=north%20west/part-0.parquet"))
+    {'region': 'north west'}
+    """
+    matches = (_FOLDER.fullmatch(part) for part in path.parts[:-1])
+    return {unquote(match[1]): unquote(match[2]) for match in matches if match is not None}
 
 
 def _of_column(sources: Sequence[Source], spec: KeySpec, columns: list[int]) -> Key:
     """The key of a column, by what it holds."""
     kind, source = common_kind(sources, columns), sources[0]
-    are_csv = all(isinstance(each, CsvFile) for each in sources)
-    if spec.unit:
-        if kind.kind not in ("date", "text", "mixed"):
-            held = f"numbers ({kind.type})" if kind.kind == "number" else kind.type
-            raise _no_dates(spec, source, held)
+    if spec.unit and kind.kind not in ("date", "text", "mixed"):
+        held = f"numbers ({kind.type})" if kind.kind == "number" else kind.type
+        raise _no_dates(spec, source, held)
+    if kind.type == "date and time" and not spec.unit:
+        raise _times(spec, source, kind.type)
+    if spec.unit or kind.kind == "date":
         return _DateKey(spec, sources, columns)
-    if kind.kind == "date":
-        if kind.type == "date and time":
-            raise _times(spec, source, kind.type)
-        return _DateKey(spec, sources, columns)
-    if are_csv and kind.kind in ("number", "text"):
-        return _CsvKey(spec, sources, columns, kind.kind == "number")
+    is_number = kind.kind == "number"
+    if all(isinstance(each, CsvFile) for each in sources) and (is_number or kind.kind == "text"):
+        return _CsvKey(spec, sources, columns, is_number)
     if kind.kind == "text":
         return _TextKey(spec, sources, columns)
-    if kind.kind in ("number", "bool"):
-        return _NumberKey(spec, sources, columns, kind.kind == "bool")
+    if is_number or kind.kind == "bool":
+        return _NumberKey(spec, sources, columns, not is_number)
     raise source.problem(columns[0]) or InputError(
         f"{source.name}: a key must hold text, whole numbers, true and false, or dates; "
         f"{spec.column!a} holds {kind.type}."
@@ -221,7 +177,6 @@ def _no_dates(spec: KeySpec, source: Source, type_: str) -> InputError:
 
 
 def _times(spec: KeySpec, source: Source, type_: str) -> InputError:
-    """The error for a key of times."""
     name = spec.column
     return InputError(
         f"{source.name}: {name!a} holds times ({type_}); nearly every row would be a group. Group "
@@ -230,6 +185,33 @@ def _times(spec: KeySpec, source: Source, type_: str) -> InputError:
 
 
 # -- kinds of keys ----------------------------------------------------------------------------
+
+
+class Key:
+    """A key: where it is read, and what its numbers stand for.
+
+    `columns` has the number of its column in each source; it is None where folders have the key.
+    """
+
+    columns: list[int] | None = None
+
+    def __init__(self, spec: KeySpec) -> None:
+        self.spec = spec
+
+    def numbers(self, table: int, block: Block, pieces: Sequence[Any]) -> Float:
+        """Numbers of the rows that a block of a source has kept, NaN where a cell is missing.
+
+        `pieces` are the cells of all its rows, as `Block.others` has them.
+        """
+        raise NotImplementedError
+
+    def value(self, number: int) -> Value:
+        """What a number stands for."""
+        return number
+
+    def meanings(self, values: Collection[Value]) -> Mapping[Any, Value]:
+        """What values of a complete pass stand for, where that is not themselves."""
+        return {}
 
 
 class _FolderKey(Key):
@@ -273,9 +255,9 @@ class _ColumnKey(Key):
         numbers = np.concatenate(found)
         return numbers if block.kept is None else numbers[block.kept]
 
-    @abstractmethod
     def _numbers(self, piece: Any, table: int, first_row: int) -> Float:
         """Numbers of consecutive cells, the first of which is in this row."""
+        raise NotImplementedError
 
     def _cells(self, piece: Any, table: int) -> Cells:
         """Cells of a piece; those of CSV without spaces, and missing where they stand for that."""
@@ -311,7 +293,8 @@ class _NumberKey(_ColumnKey):
         assert isinstance(source, CsvFile)
         read: Any = _BOOLS.get if self._are_bools else source.dialect.number
         known = [read(text) for text in cells.labels]
-        for code in (code for code, number in enumerate(known) if number is None):
+        if None in known:
+            code = known.index(None)
             row = first_row + int((cells.values == code).argmax())
             raise InputError(
                 f"{self._place(table, row)}: {cells.labels[code][:60]!a} is "
@@ -488,19 +471,3 @@ class _CsvKey(_TextKey):
                 )
                 break
         return numbers
-
-
-def folder_values(source: Source) -> dict[str, str]:
-    """Values in the names of the folders above a file: ``region=EU/week=31/part.parquet``.
-
-    Examples
-    --------
-    >>> _in_path(Path("data/region=north%20west/part-0.parquet"))
-    {'region': 'north west'}
-    """
-    return _in_path(source.path) if isinstance(source, FileSource) else {}
-
-
-def _in_path(path: Path) -> dict[str, str]:
-    matches = (_FOLDER.fullmatch(part) for part in path.parts[:-1])
-    return {unquote(match[1]): unquote(match[2]) for match in matches if match is not None}

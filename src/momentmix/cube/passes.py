@@ -31,15 +31,7 @@ _MOST_PIECES = 8  # summaries of a group that wait to be added
 
 @dataclass
 class GroupSums:
-    """Summaries of groups as bytes, several for a group until they are added.
-
-    Attributes
-    ----------
-    pieces : dict
-        By the values of the keys.
-    n_rows : int
-        Of all groups.
-    """
+    """Summaries of groups as bytes, by key; several for a group until they are added."""
 
     pieces: dict[GroupKey, list[bytes]] = field(default_factory=dict)
     n_rows: int = 0
@@ -56,14 +48,14 @@ class GroupSums:
         pieces.append(summary)
         self.n_rows += rows_of(summary) if n_rows is None else n_rows
         if len(pieces) > _MOST_PIECES:
-            pieces[:] = [sum_of(pieces)]
+            pieces[:] = [_sum_of(pieces)]
 
     def groups(self) -> dict[GroupKey, bytes]:
         """The summary of each group."""
-        return {key: sum_of(pieces) for key, pieces in self.pieces.items()}
+        return {key: _sum_of(pieces) for key, pieces in self.pieces.items()}
 
 
-def sum_of(pieces: list[bytes]) -> bytes:
+def _sum_of(pieces: list[bytes]) -> bytes:
     """The sum of summaries."""
     if len(pieces) == 1:
         return pieces[0]
@@ -95,16 +87,7 @@ def summarize_groups(
 ) -> Iterator[CubeProgress]:
     """Go on from `start` to the end of the rows, and give the state after every part.
 
-    Parameters
-    ----------
-    rows : TableRows
-    keys : sequence of Key
-    start : CubeProgress
-        Where to begin; its sums are changed.
-    empty : MomentSummary
-        Without rows, as the summary of each group begins.
-    part_rows : int
-        As for `summary.parts.summarize_parts`.
+    The sums of `start` are changed; `empty` is the summary that each group begins with.
     """
     job = _Pass(rows, keys, empty)
     for pieces in start.sums.pieces.values():
@@ -143,14 +126,14 @@ class _Pass:
 
     def __init__(self, rows: TableRows, keys: Sequence[Key], empty: MomentSummary) -> None:
         self.rows, self.keys, self.empty = rows, keys, empty
-        self.index = KeyIndex(len(keys))
+        self.index = KeyIndex()
         self.marks = np.empty(0, dtype=np.int64)  # digests of the values of the groups
         self.shards: set[str] = set()
         self.tables: set[object] = set()
 
     def open(self, *, shard_id: str) -> GroupedShard:
         """An empty shard for each group of a part."""
-        return GroupedShard(self.empty, partial(self._name, shard_id))
+        return GroupedShard(self.empty, lambda number: json.dumps([shard_id, self._texts(number)]))
 
     def grouped(self, table: int, block: Block) -> tuple[GroupedRows, list[Array]]:
         """The rows of a block with their groups, and the marks of these."""
@@ -161,11 +144,10 @@ class _Pass:
         ]
         groups = self.index.numbers(np.column_stack(numbers))
         new = range(len(self.marks), len(self.index.keys))
-        self.marks = np.append(self.marks, [_mark(self._texts(number)) for number in new])
+        digests = [hashlib.blake2b(json.dumps(self._texts(i)).encode(), digest_size=8) for i in new]
+        marks = np.frombuffer(b"".join(x.digest() for x in digests), dtype="<i8")
+        self.marks = np.append(self.marks, marks)
         return GroupedRows(block.features, groups), [self.marks[groups]]
-
-    def _name(self, place_id: str, number: int) -> str:
-        return json.dumps([place_id, self._texts(number)])
 
     def _texts(self, number: int) -> list[str | None]:
         return [None if value is None else str(value) for value in self._key(number)]
@@ -195,9 +177,3 @@ class _Pass:
                 raise InputError(counted_twice(name))
             self.shards.add(group.shard_id)
             sums.add(self._key(group.number), group.data, group.n_rows)
-
-
-def _mark(texts: list[str | None]) -> int:
-    """A digest of the values of a group."""
-    digest = hashlib.blake2b(json.dumps(texts).encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "little", signed=True)
