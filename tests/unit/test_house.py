@@ -15,7 +15,16 @@ SOURCE = Path(momentmix.__file__).parent
 # that begin with it and are named by no longer entry: `summary.layout` lies below `summary`.
 LAYERS = [
     {"errors", "_typing", "_version", "deprecation", "native", "progress_bar", "wording"},
-    {"arguments", "atomic_file", "html", "index_sets", "locks", "progress", "strict_json"},
+    {
+        "arguments",
+        "atomic_file",
+        "findings",
+        "html",
+        "index_sets",
+        "locks",
+        "progress",
+        "strict_json",
+    },
     {"parallel", "json_fields"},
     {"arrays", "tables.digests", "tables.names"},
     {"mixture.laws"},
