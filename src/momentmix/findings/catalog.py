@@ -476,5 +476,3 @@ FITS: dict[str, Entry] = {
         "Joined columns with missing cells have no test.",
     ),
 }
-# fmt: on
-CATALOG: dict[str, Entry] = {**FITS}

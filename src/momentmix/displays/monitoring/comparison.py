@@ -12,7 +12,6 @@ from momentmix._typing import Float
 from momentmix.displays.style import GRAY, need_matplotlib, short_name
 from momentmix.errors import InputTypeError
 from momentmix.html.palette import COLORS
-from momentmix.monitoring.compare_words import unit_of, value_name
 from momentmix.monitoring.compared.changes import Change
 from momentmix.monitoring.comparison import Comparison
 
@@ -92,7 +91,7 @@ class ComparisonDisplay:
         return change.column in self.comparison.unjudged and change.what != "missing"
 
     def _label(self, change: Change) -> str:
-        name = short_name(value_name(change))
+        name = short_name(change.value_name)
         return f"{name} (not judged)" if self._unjudged(change) else name
 
     def _draw_spreads(self, shifts: list[tuple[Change, float, Change | None]]) -> None:
@@ -160,13 +159,8 @@ def _largest_shifts(found: Comparison) -> list[tuple[Change, float, Change | Non
         for change in column.changes:
             if change.what not in ("mean", "share", "missing"):
                 continue
-            rows.append(
-                (
-                    change,
-                    unit_of(change),
-                    column.change("spread") if change.what == "mean" else None,
-                )
-            )
+            spread = column.change("spread") if change.what == "mean" else None
+            rows.append((change, change.unit, spread))
     rows.sort(key=lambda row: -_finite(row[0].size / row[1], row[2]))
     return rows[:_MOST_ROWS]
 

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import nan
+from math import nan, sqrt
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
-from momentmix.monitoring.compared.side import Side, is_indicator, polynomial_variance
+from momentmix.findings.finding import WARNING, Finding, found
+from momentmix.monitoring.compared.side import (
+    Plain,
+    Side,
+    common_spread,
+    is_indicator,
+    polynomial_variance,
+)
 from momentmix.monitoring.compared.significance import by_chance, share_test, two_sided
+from momentmix.summary.summary import MomentSummary
 from momentmix.tables.column import CATEGORICAL, Level
 
+SHAPES = ("skewness", "kurtosis")
 _NORMAL = 1.959963984540054  # of 95 % intervals
 _LEAST_CURVATURE = 25  # rows · (kurtosis − 1); below, the spread follows from the mean (0 and 1)
 LEAST_ROWS = 8  # with fewer nothing is tested
@@ -69,6 +78,32 @@ class Change:
         """The effect without its sign."""
         return abs(self.effect)
 
+    @property
+    def unit(self) -> float:
+        """Standard deviation of a cell, in units of the effect; that of a share is √(p(1 − p))."""
+        if self.what not in ("share", "missing"):
+            return 1.0
+        share = (self.first + self.second) / 2
+        return max(sqrt(max(share * (1 - share), 0.0)), 1e-12)
+
+    @property
+    def value_name(self) -> str:
+        """What changed: a column or its logarithm, a level of it, or its missing cells."""
+        if self.what == "share":
+            return f"{self.column}={self.level}"
+        if self.what == "missing":
+            return f"{self.column} missing"
+        return f"{self.transform} {self.column}" if self.transform else self.column
+
+    @property
+    def finding(self) -> Finding:
+        """The change as a finding."""
+        columns = [self.column] if self.other is None else [self.column, self.other]
+        return found(
+            WARNING, f"{self.what}-changed", columns, first=self.first, second=self.second,
+            effect=self.effect, level=self.level, transform=self.transform, p_value=self.corrected,
+        )  # fmt: skip
+
 
 class Estimate(NamedTuple):
     """Effects, their standard errors and p-values, one for each value."""
@@ -85,30 +120,25 @@ class Estimate(NamedTuple):
 
 
 class ColumnTests:
-    """Tests of the values of columns, one by one.
+    """Tests of the values of the columns of two summaries, one by one.
 
-    Parameters
+    Attributes
     ----------
     a, b : Side
     spread : array of shape (k,)
         Common deviations; 0 for constants.
-
-    Attributes
-    ----------
     varies : array of bool of shape (k,)
         Whether a value is tested: its rows are enough, and it is no constant.
     """
 
-    def __init__(self, a: Side, b: Side, spread: Float) -> None:
-        self.a, self.b, self.spread = a, b, spread
+    def __init__(self, first: MomentSummary, second: MomentSummary) -> None:
+        self.plains = Plain.of(first), Plain.of(second)
+        self.spread = spread = common_spread(*self.plains)
+        a, b = self.a, self.b = [Side(plain, spread) for plain in self.plains]
         self._enough = np.minimum(a.n_seen, b.n_seen) >= LEAST_ROWS
         self.varies: NDArray[np.bool_] = (spread > 0) & self._enough
         total = a.n_seen + b.n_seen
         self._weights = a.n_seen / total, b.n_seen / total
-
-    def leave_out(self, values: NDArray[np.bool_]) -> None:
-        """Values that are not tested from now on."""
-        self.varies = self.varies & ~values
 
     def common(self, left: Float, right: Float) -> Float:
         """The mean of two numbers by rows."""
@@ -191,10 +221,10 @@ class ColumnTests:
         Their noise needs the eighth power, which summaries do not keep. `eighth_moment` bounds it,
         so that errors and p-values are too large rather than too small.
         """
-        sides, values, own, score = (self.a, self.b), [], [], []
+        values, own, score = [], [], []
         a, b = self.a.central, self.b.central
         common = self.common(a[4], b[4])
-        for side in sides:
+        for side in (self.a, self.b):
             x = side.central
             values.append(x[4] / x[2] ** 2)
             powers = np.vstack([x, np.zeros_like(common), eighth_moment(side, self.spread)])
@@ -235,36 +265,30 @@ def _skewness_variance(central: Float, unit: Float, skewness: Float) -> Float:
 
 def column_changes(tests: ColumnTests, column: int, name: str) -> list[Change]:
     """All changes of one column."""
-    a, b = tests.a.plain, tests.b.plain
+    a, b = tests.plains
     own = np.flatnonzero(a.column == column)
-    changes: list[Change] = []
+    first = int(own[0])
     if is_indicator(a.schema.columns[column]):
-        changes += _share_changes(tests, column, own, name)
+        changes = _share_changes(tests, column, own, name)
     else:
-        changes += _number_changes(tests, int(own[0]), name)
-    first = own[0]
+        changes = _number_changes(tests, first, name)
     if a.schema.columns[column].has_missing or b.schema.columns[column].has_missing:
         shares = 1 - a.share[first], 1 - b.share[first]
-        n = np.array([tests.a.n]), np.array([tests.b.n])
-        changes.append(_share("missing", name, None, shares, n))
+        changes.append(_share("missing", name, None, shares, (a.n, b.n)))
     return changes
 
 
 def _number_changes(tests: ColumnTests, i: int, name: str) -> list[Change]:
-    a, b = tests.a.plain, tests.b.plain
-    means, spreads = tests.means, tests.spreads
-    skew_a, skew_b, skewness = tests.skewness
-    kurt_a, kurt_b, kurtosis = tests.kurtosis
-
-    def change(what: str, first: Float, second: Float) -> Change:
-        x, y = float(first[i]), float(second[i])
-        return Change(what, name, None, None, x, y, y - x)
-
+    a, b = tests.plains
+    found = {
+        "mean": (a.location, b.location, tests.means),
+        "spread": (a.deviation, b.deviation, tests.spreads),
+        "skewness": tests.skewness,
+        "kurtosis": tests.kurtosis,
+    }
     return [
-        means.of(i, change("mean", a.location, b.location)),
-        spreads.of(i, change("spread", a.deviation, b.deviation)),
-        skewness.of(i, change("skewness", skew_a, skew_b)),
-        kurtosis.of(i, change("kurtosis", kurt_a, kurt_b)),
+        estimate.of(i, Change(what, name, None, None, float(first[i]), float(second[i]), nan))
+        for what, (first, second, estimate) in found.items()
     ]
 
 
@@ -272,20 +296,21 @@ def _share_changes(tests: ColumnTests, column: int, own: Int, name: str) -> list
     """Changes of the shares of levels; of two levels only that of the second."""
     sides, chosen = (tests.a, tests.b), tests.a.plain.schema.columns[column]
     shares = [np.insert(s.mean[own], 0, max(0.0, 1 - s.mean[own].sum())) for s in sides]
-    n = [np.array([s.n_seen[own[0]]]) for s in sides]
+    n = sides[0].n_seen[own[0]], sides[1].n_seen[own[0]]
     start = 0 if chosen.family == CATEGORICAL and len(chosen.levels) > 2 else 1
     return [
-        _share("share", name, level, (float(shares[0][t]), float(shares[1][t])), (n[0], n[1]))
+        _share("share", name, level, (shares[0][t], shares[1][t]), n)
         for t, level in enumerate(chosen.levels)
         if t >= start
     ]
 
 
 def _share(
-    what: str, name: str, level: Level | None, shares: tuple[float, float], n: tuple[Float, Float]
+    what: str, name: str, level: Level | None, shares: tuple[float, float], n: tuple[float, float]
 ) -> Change:
     left, right = (np.clip(np.array([x]), 0.0, 1.0) for x in shares)
-    error = np.sqrt(left * (1 - left) / n[0] + right * (1 - right) / n[1])
-    p = share_test(left, right, *n)
-    change = Change(what, name, None, level, float(left[0]), float(right[0]), 0.0)
+    n_left, n_right = (np.array([x]) for x in n)
+    error = np.sqrt(left * (1 - left) / n_left + right * (1 - right) / n_right)
+    p = share_test(left, right, n_left, n_right)
+    change = Change(what, name, None, level, float(left[0]), float(right[0]), nan)
     return Estimate(right - left, error, p).of(0, change)

@@ -42,33 +42,18 @@ def is_indicator(column: Column) -> bool:
 
 @dataclass(frozen=True)
 class Plain:
-    """Means and spreads of the values of a summary, in the units of the data.
-
-    Attributes
-    ----------
-    schema : Schema
-    column : array of shape (k,)
-        Number of the column of each value.
-    value, seen : arrays of shape (k,)
-        Features; the number of features stands for the constant 1.
-    number : array of bool of shape (k,)
-        Whether a value is a number.
-    share, mean, deviation : arrays of shape (k,)
-        Share of the cells that are seen; mean and deviation of the values in them.
-    n : float
-        Independent rows that the summary counts as.
-    """
+    """Means and spreads of the k values of a summary, in the units of the data."""
 
     summary: MomentSummary
     schema: Schema
-    column: Int
-    value: Int
-    seen: Int
+    column: Int  # of each value
+    value: Int  # its feature
+    seen: Int  # the feature whether it is seen; the number of features stands for the constant 1
     number: NDArray[np.bool_]
-    share: Float
+    share: Float  # of cells that are seen; mean and deviation are those of the values in them
     mean: Float
     deviation: Float
-    n: float
+    n: float  # independent rows
 
     @classmethod
     def of(cls, summary: MomentSummary) -> Plain:
@@ -79,9 +64,8 @@ class Plain:
         value = np.array(schema.value_features)
         seen = [schema.seen_of(i) for i in column.tolist()]
         seen_ = np.array([schema.n_features if s is None else s for s in seen])
-        plain = [not is_indicator(schema.columns[i]) for i in column.tolist()]
-        means = np.append(summary.mean, 1.0)
-        spreads = summary.deviation
+        numbers = [not is_indicator(schema.columns[i]) for i in column.tolist()]
+        means, spreads = np.append(summary.mean, 1.0), summary.deviation
         share = means[seen_]
         mean = means[value] / share
         # v is 0 where a cell is missing.
@@ -89,7 +73,7 @@ class Plain:
         deviation = np.sqrt(np.maximum(square, 0.0))
         deviation = np.where(seen_ == schema.n_features, spreads[value], deviation)
         return cls(
-            summary, schema, column, value, seen_, np.array(plain), share, mean, deviation,
+            summary, schema, column, value, seen_, np.array(numbers), share, mean, deviation,
             summary.effective_rows,
         )  # fmt: skip
 
@@ -146,17 +130,10 @@ def common_spread(a: Plain, b: Plain) -> Float:
 
 
 class Side:
-    """One summary of a comparison in common units.
-
-    Parameters
-    ----------
-    plain : Plain
-    spread : array of shape (k,)
-        Unit of each number; 0 for a constant.
-    """
+    """One summary of a comparison in common units: `spread` (k,) of each number, 0 if constant."""
 
     def __init__(self, plain: Plain, spread: Float) -> None:
-        self.plain, self.n = plain, plain.n
+        self.plain, self.n, self.n_seen = plain, plain.n, plain.n_seen
         self.value, self.seen, self.number = plain.value, plain.seen, plain.number
         self.share = plain.share
         d = plain.schema.n_features
@@ -168,23 +145,17 @@ class Side:
         scale[plain.value[plain.number]] = size[plain.number]
         self.moments: Moments = plain.summary.moments(shift, scale)
         self.table = MomentTable(self.moments)
-        first = self.moments.distinct[1][plain.value]
-        self.mean = np.asarray(first / self.share)
-
-    @property
-    def n_seen(self) -> Float:
-        """Independent rows of each value."""
-        return np.asarray(self.n * self.share)
+        self.mean = np.asarray(self.moments.distinct[1][plain.value] / self.share)
 
     @cached_property
     def central(self) -> Float:
         """Central moments 0 … 6 of each value over the cells that are seen; NaN if not kept."""
-        own = self.value
+        own, moments = self.value, self.moments
         raw = np.full((7, len(own)), np.nan)
-        raw[0], raw[1] = self.share, self.moments.distinct[1][own]
-        raw[2] = self.moments.squared[0][own, 0]
-        if self.moments.powers is not None:
-            raw[3:] = self.moments.powers[:, own]
+        raw[0], raw[1] = self.share, moments.distinct[1][own]
+        raw[2] = moments.squared[0][own, 0]
+        if moments.powers is not None:
+            raw[3:] = moments.powers[:, own]
         raw[2:] = np.where(self.number, raw[2:], raw[1])  # powers of 0 and 1
         parts = [
             sum(comb(t, s) * (-self.mean) ** s * raw[t - s] for s in range(t + 1)) for t in range(7)

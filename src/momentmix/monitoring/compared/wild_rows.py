@@ -8,18 +8,19 @@ summaries: cut from one alone, it would look like a change.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import log, nan
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float
 from momentmix.errors import InputError
+from momentmix.findings.finding import NOTE, WARNING, Finding, found
 from momentmix.monitoring.compared.changes import Change, ColumnTests, column_changes
-from momentmix.monitoring.compared.side import Plain, Side, common_spread
+from momentmix.monitoring.compared.side import Plain, Side
 from momentmix.summary.summary import MomentSummary
-from momentmix.wording import numbers_apart
 
 _MOST = 0.75  # of the variance of a column, in one row: the deviation is twice that of the others
 _ROUNDING = 1e-14  # of powers about 0, which missing cells are
@@ -29,20 +30,17 @@ _WIDER = 10.0  # ratio of the ranges of two summaries that is said
 
 def share_of_one(side: Side) -> Float:
     """Largest share of one row in the variance of each value; 0 where it is not known."""
-    n, plain = side.plain.n_seen, side.plain
-    from_powers = _share_from_powers(side)
-    with np.errstate(all="ignore"):
-        from_bounds = (plain.reach / plain.deviation) ** 2 / n
+    n, plain = side.n_seen, side.plain
+    from_bounds = (plain.reach / plain.deviation) ** 2 / n
     known = plain.counts_rows & plain.attained[plain.farther, np.arange(len(n))]
-    usual = np.where(known, from_bounds, from_powers)
+    usual = np.where(known, from_bounds, _share_from_powers(side))
     return np.where(side.number & np.isfinite(usual), usual, 0.0)
 
 
 def _share_from_powers(side: Side) -> Float:
     """The same from fourth moments: the root of Σ u⁴ / (Σ u²)², at least the largest share."""
-    with np.errstate(all="ignore"):
-        fourth = np.maximum(side.central[4] - _ROUNDING * side.mean**4, 0.0)
-        return np.asarray(np.sqrt(fourth / side.central[2] ** 2 / side.plain.n_seen))
+    fourth = np.maximum(side.central[4] - _ROUNDING * side.mean**4, 0.0)
+    return np.asarray(np.sqrt(fourth / side.central[2] ** 2 / side.n_seen))
 
 
 def wild(tests: ColumnTests) -> NDArray[np.bool_]:
@@ -51,66 +49,51 @@ def wild(tests: ColumnTests) -> NDArray[np.bool_]:
     return tests.varies & (shares > _MOST)
 
 
-@dataclass(frozen=True)
-class WithoutRow:
-    """Changes of a column that one row dominates.
+def without_row(tests: ColumnTests, column: int, name: str) -> tuple[list[Change], Finding]:
+    """Compare a column without the row that dominates it.
 
-    Attributes
-    ----------
-    changes : list of Change
-        Those of the other rows; without p-values where the row cannot be taken away.
-    note : str
-    judged : bool
+    The changes are those of the other rows; without p-values where the row cannot be taken away.
     """
-
-    changes: list[Change]
-    note: str
-    judged: bool
-
-
-def without_row(tests: ColumnTests, column: int, name: str) -> WithoutRow:
-    """Compare a column without the row that dominates it."""
     usual = column_changes(tests, column, name)
     missing = [c for c in usual if c.what == "missing"]
     value = int(np.flatnonzero(tests.a.plain.column == column)[0])
-    apart = _apart(tests, column, value)
+    wild_sides = [float(share_of_one(side)[value]) > _MOST for side in (tests.a, tests.b)]
+    apart = _apart(tests, column, value, wild_sides)
     if apart is None:
-        found = [replace(c, low=nan, high=nan, p_value=nan) for c in usual if c.what != "missing"]
+        changes = [replace(c, low=nan, high=nan, p_value=nan) for c in usual if c.what != "missing"]
     else:
-        found = [c for c in column_changes(apart, 0, name) if c.what != "missing"]
-    changes = [*found, *range_change(tests, value, name, least=1.0), *missing]
-    return WithoutRow(changes, _note(tests, value, name, apart is not None), apart is not None)
+        changes = [c for c in column_changes(apart, 0, name) if c.what != "missing"]
+    own = tests.a.plain.schema.columns[column]
+    ranges = _ranges(tests, value)
+    has_log = not own.transform and all(low >= 0 for low, _ in ranges)
+    remark = found(
+        WARNING, "dominating-row", [name], is_judged=apart is not None, transform=own.transform,
+        sides=[x for x, is_wild in zip(("first", "second"), wild_sides, strict=True) if is_wild],
+        ranges=ranges, remedy={"families": {name: "log"}} if has_log else None,
+    )  # fmt: skip
+    return [*changes, *range_change(tests, value, name, least=1.0), *missing], remark
 
 
 def range_change(tests: ColumnTests, value: int, name: str, least: float = _WIDER) -> list[Change]:
     """The change of the range of a number, if one is at least so many times the other."""
-    if not all(p.attained[:, value].all() for p in _plains(tests)):
+    if not all(p.attained[:, value].all() for p in tests.plains):
         return []
-    low, high = (np.array([p.bounds[t][value] for p in _plains(tests)]) for t in (0, 1))
-    first, second = (high - low).tolist()
+    first, second = (float(p.bounds[1][value] - p.bounds[0][value]) for p in tests.plains)
     if not (first > 0 and second > 0) or not abs(log(second / first)) >= log(least):
         return []
     return [Change("range", name, None, None, first, second, log(second / first))]
 
 
-def _plains(tests: ColumnTests) -> tuple[Plain, Plain]:
-    return tests.a.plain, tests.b.plain
-
-
-def _apart(tests: ColumnTests, column: int, value: int) -> ColumnTests | None:
+def _apart(
+    tests: ColumnTests, column: int, value: int, wild_sides: list[bool]
+) -> ColumnTests | None:
     """Tests of one column without its extreme rows; None if they cannot be taken away."""
-    shares = [float(share_of_one(side)[value]) for side in (tests.a, tests.b)]
-    ends = {
-        int(p.farther[value])
-        for p, share in zip(_plains(tests), shares, strict=True)
-        if share > _MOST
-    }
-    cut = [_cut(p, column, value, sorted(ends)) for p in _plains(tests)]
+    sides = zip(tests.plains, wild_sides, strict=True)
+    ends = sorted({int(p.farther[value]) for p, is_wild in sides if is_wild})
+    cut = [_cut(p, column, value, ends) for p in tests.plains]
     if cut[0] is None or cut[1] is None:
         return None
-    left, right = Plain.of(cut[0]), Plain.of(cut[1])
-    spread = common_spread(left, right)
-    found = ColumnTests(Side(left, spread), Side(right, spread), spread)
+    found = ColumnTests(cut[0], cut[1])
     return None if wild(found).any() else found
 
 
@@ -129,48 +112,26 @@ def _cut(plain: Plain, column: int, value: int, ends: list[int]) -> MomentSummar
         return None
 
 
-def _note(tests: ColumnTests, value: int, name: str, judged: bool) -> str:
-    sides = [float(share_of_one(side)[value]) for side in (tests.a, tests.b)]
-    which = [word for word, share in zip(("first", "second"), sides, strict=True) if share > _MOST]
-    where = "both summaries" if len(which) == 2 else f"the {which[0]} summary"
-    plain = tests.a.plain
-    column = plain.schema.columns[int(plain.column[value])]
-    cure = "Summarize the other rows"
-    if column.transform:
-        cure = "Forget the row, or summarize the other rows"
-    elif all(p.bounds[0][value] + column.center >= 0 for p in _plains(tests)):
-        cure = "Take the logarithm (family log), or summarize the other rows"
-    said = (
-        "the column is compared without it, and its correlations are not judged"
-        if judged
-        else f"changes of the column cannot be judged. {cure}"
-    )
-    return f"one row dominates column {name!r} in {where} ({_ranges(tests, value)}); {said}."
-
-
-def few_rows_note(tests: ColumnTests, value: int, name: str) -> list[str]:
-    """A note where few rows have most of the variance of a number, or another range by far."""
+def few_rows_remark(tests: ColumnTests, value: int, name: str) -> list[Finding]:
+    """A remark where few rows have most of the variance of a number, or another range by far."""
     if not tests.varies[value]:
         return []
-    rows = [tests.a.plain.n_seen[value], tests.b.plain.n_seen[value]]
+    rows = [plain.n_seen[value] for plain in tests.plains]
     shares = [float(_share_from_powers(side)[value]) for side in (tests.a, tests.b)]
     few = [1 / x**2 for n, x in zip(rows, shares, strict=True) if x * x * _FEW > 1 > _FEW**2 / n]
-    if few:
-        said = f"about {max(1.0, min(few)):.0f} rows have most of the variance of column {name!r}"
-    elif range_change(tests, value, name):
-        said = f"the range of column {name!r} is another"
-    else:
+    if not few and not range_change(tests, value, name):
         return []
-    return [f"{said} ({_ranges(tests, value)}); small changes of the other rows may not show."]
+    transform = tests.a.plain.schema.columns[int(tests.a.plain.column[value])].transform
+    n_rows, ranges = max(1.0, min(few)) if few else 0.0, _ranges(tests, value)
+    numbers: Any = {"n_rows": n_rows, "ranges": ranges, "transform": transform}
+    return [found(NOTE, "few-rows-dominate", [name], **numbers)]
 
 
-def _ranges(tests: ColumnTests, value: int) -> str:
-    """The ranges of both, in the units of the data; of a column with a transform its logarithms."""
-    ends = []
-    for plain in _plains(tests):
-        column = plain.schema.columns[int(plain.column[value])]
-        ends.append(
-            " to ".join(numbers_apart(*(float(x[value]) + column.center for x in plain.bounds)))
-        )
-    what = "logarithms" if column.transform else "values"
-    return f"{what} from {ends[0]} in the first and from {ends[1]} in the second"
+def _ranges(tests: ColumnTests, value: int) -> list[tuple[float, float]]:
+    """Least and largest values of both; of a column with a transform those of its logarithms."""
+    found = []
+    for plain in tests.plains:
+        center = plain.schema.columns[int(plain.column[value])].center
+        low, high = (float(x[value]) + center for x in plain.bounds)
+        found.append((low, high))
+    return found
