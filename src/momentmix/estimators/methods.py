@@ -151,7 +151,7 @@ class MixtureMethods(FittedState, DensityMixin, BaseEstimator):  # type: ignore[
                 ConvergenceWarning,
             )
         for finding in result.certificate.findings:
-            if finding.name in _WARNED_OF:
+            if finding.kind in _WARNED_OF:
                 warn_caller(finding.text, FitWarning)
         if result.certificate.verdict == "not passed":
             reasons = " ".join(result.certificate.reasons)

@@ -3,8 +3,8 @@
 Templates are those of `str.format`. They can use the numbers of the finding by name; ``{code}``,
 its remedy; ``{columns}``, ``{names}`` (without the noun) and ``{components}``; ``{component}``, a
 "group" for everybody; and ``{n:it|them}``, which chooses by the number of columns or, where there
-are none, of components. Integers among the numbers choose in the same way. Templates for everybody have ``{logs}`` and ``{others}`` as well:
-the columns that the remedy transforms, and the rest.
+are none, of components. Integers among the numbers choose in the same way. Templates for everybody
+have ``{logs}`` and ``{others}`` as well: the columns that the remedy transforms, and the rest.
 """
 
 from __future__ import annotations
@@ -48,12 +48,10 @@ class Entry:
 
 
 def _over_capacity(f: Finding) -> Template:
-    from_rows = f.numbers["from_rows"]
+    rest = " The answer rests on the rows alone." if f.numbers["from_rows"] else ""
     return (
         "not identified from these moments: order {order} with {n_features} features tells at most "
-        "{capacity} {capacity:component|components} apart, {asked} were asked."
-        + " The answer rests on the rows alone."
-        * from_rows
+        "{capacity} {capacity:component|components} apart, {asked} were asked." + rest
     )
 
 
@@ -163,10 +161,11 @@ def _dispersion(f: Finding) -> Template:
 
 
 def _duplicate_rows(f: Finding) -> Template:
-    among = " of {compared} that were compared" * ("compared" in f.numbers)
+    copies, compared = f.numbers["copies"], f.numbers["compared"]
+    among = " of {compared} that were compared" if compared < f.numbers["n_rows"] else ""
     return (
-        f"{{copies}} rows{among} ({{share:.0%}}) are copies of another row; the test and the "
-        "standard errors take them for independent observations. Keep one of each."
+        f"{{copies}} rows{among} ({copies / compared:.0%}) are copies of another row; the test "
+        "and the standard errors take them for independent observations. Keep one of each."
     )
 
 
@@ -418,7 +417,8 @@ FITS: dict[str, Entry] = {
     # -- rows that are given to a report
     "dropped-rows": Entry(
         "{count:,} {count:row|rows} with missing or infinite values {count:was|were} left out.",
-        "{count:,} {count:row|rows} with missing or infinite values {count:was|were} left out.",
+        "Know that {count:,} {count:row was|rows were} left out.",
+        "Cells are missing or infinite there.",
     ),
     "unexpected-missing": Entry(
         "{count:,} {count:row has|rows have} a missing cell in a column that had none when the "

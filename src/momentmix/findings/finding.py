@@ -140,7 +140,9 @@ def found(
     remedy: Mapping[str, Any] | None = None,
     **numbers: Any,
 ) -> Finding:
-    """Return a finding with these numbers."""
+    """Return a finding of a kind in the catalog."""
+    if kind not in CATALOG:
+        raise KeyError(kind)
     return Finding(kind, severity, tuple(columns), tuple(components), numbers, remedy or {})
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from shlex import quote
 from typing import Any
+
+from momentmix.errors import printable
 
 _SCHEMA = "a schema (momentmix schema, --schema)"  # for what an option cannot say
 
@@ -33,14 +35,22 @@ def either(python: str, shell: str) -> Message:
     return message
 
 
-def in_shell(text: str) -> str:
-    """Return a text as the command prints it."""
-    return text.shell if isinstance(text, Message) else text
+def in_shell(text: object) -> str:
+    """Return a text, or the message of an exception, as the command prints it."""
+    if isinstance(text, Exception) and len(text.args) == 1 and isinstance(text.args[0], Message):
+        text = text.args[0]
+    return text.shell if isinstance(text, Message) else str(text)
+
+
+def in_lines(lines: Iterable[str]) -> Message:
+    """Join lines, each of them safe to print."""
+    pairs = [(printable(line), printable(in_shell(line))) for line in lines]
+    return either(*("\n".join(texts) for texts in zip(*pairs, strict=True)))
 
 
 def fill(template: str, words: Mapping[str, Any]) -> Message:
     """Return a template of `str.format` with words, some of which may be messages."""
-    shell = {key: in_shell(word) for key, word in words.items()}
+    shell = {k: word.shell if isinstance(word, Message) else word for k, word in words.items()}
     return either(template.format_map(words), template.format_map(shell))
 
 

@@ -18,8 +18,9 @@ import numpy as np
 
 from momentmix._version import __version__
 from momentmix.errors import InputTypeError, ModelFileError, without_secrets
+from momentmix.findings.catalog import CATALOG
+from momentmix.findings.finding import Finding, Severity
 from momentmix.fitting.inference.certificate import Certificate
-from momentmix.fitting.inference.findings import Finding, Severity
 from momentmix.fitting.inference.over_identification import ConditionGroup, OverIdentification
 from momentmix.fitting.inference.standard_errors import Intervals, StandardErrors
 from momentmix.fitting.inference.support import Support
@@ -37,6 +38,7 @@ from momentmix.json_fields import (
     boolean,
     check_version,
     choice,
+    column,
     integer,
     list_of,
     map_of,
@@ -50,8 +52,7 @@ from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.model_file import read_model, write_model
 from momentmix.wording import short_repr
 
-_VERSION = 2
-_WITH_JOINED = 3  # where columns are joined
+_VERSION = 4
 _NOT_ALWAYS = ("covariances", "levels", "seen")  # of joined columns, and of families
 _ADDED = {"tried", "verdict", "support", "groups", "joined"}  # keys that older records lack
 
@@ -115,16 +116,14 @@ class FitRecord(FitFacts):
             for key in _NOT_ALWAYS if known is not None else ():
                 if known[key] is None:
                     del known[key]
-        for columns in document["joined"]:
-            del columns["names"]  # those of the mixture, under which it may be saved
         if not self.joined:
             del document["joined"]
-        return {"version": _WITH_JOINED if self.joined else _VERSION, **document}
+        return {"version": _VERSION, **document}
 
     @classmethod
     def from_dict(cls, document: Any, mixture: Mixture) -> FitRecord:
         """The record of `to_dict`; ValueError where it is not one of a fit of this mixture."""
-        check_version(document, "fit", 1, _VERSION, _WITH_JOINED)
+        check_version(document, "fit", *range(1, _VERSION + 1))
         contents = {key: value for key, value in document.items() if key != "version"}
         joined = bool(mixture.parameters.blocks.joined)
         r, d = mixture.means.shape
@@ -220,6 +219,7 @@ def _certificate_fields(n_components: int) -> Fields:
         "statistic": number(),
         "degrees_of_freedom": integer(),
         "p_value": number(0.0, 1.0),
+        "is_shape": boolean,
     }
     test = {
         "statistic": number(),
@@ -228,10 +228,21 @@ def _certificate_fields(n_components: int) -> Fields:
         "effect_size": number(0.0),
         "bootstrapped": boolean,
         "condition_number": number(0.0),
-        "groups": list_of(Fields(lambda values: ConditionGroup(**values), group)),
+        "groups": list_of(
+            Fields(lambda values: ConditionGroup(**values), group, defaults={"is_shape": False})
+        ),
     }
     support = {"n_components": integer(1), "supported": optional(boolean), "text": text}
-    finding = {"name": text, "severity": choice(Severity), "text": text}
+    finding = {
+        "name": text,
+        "severity": choice(Severity),
+        "text": text,
+        "columns": list_of(column),
+        "components": list_of(integer(0, n_components - 1)),
+        "numbers": map_of(lambda value, place: value),
+        "remedy": map_of(lambda value, place: value),
+    }
+    empty = {"columns": (), "components": (), "numbers": {}, "remedy": {}}
     return Fields(
         partial(_certificate, n_components),
         {
@@ -240,7 +251,9 @@ def _certificate_fields(n_components: int) -> Fields:
             **test,
             "predicted_loss": number(0.0, 1.0),
             "support": optional(Fields(lambda values: Support(**values), support)),
-            "findings": list_of(Fields(lambda values: Finding(**values), finding)),
+            "findings": list_of(
+                Fields(_finding, finding, attributes={"name": "kind"}, defaults=empty)
+            ),
         },
         may_lack=_ADDED,
         attributes={key: f"test.{key}" for key in test},
@@ -257,6 +270,20 @@ def _record(values: dict[str, Any]) -> FitRecord:
         joined=tuple(values.pop("joined", ())),
     )
     return FitRecord(provenance, diagnostics, **values)
+
+
+def _finding(values: dict[str, Any]) -> Finding:
+    """Return a finding; one of an earlier version has its text only."""
+    kind, severity, written = values.pop("name"), values.pop("severity"), values.pop("text")
+    columns = tuple(values.pop("columns", ()))
+    if "families" in values.get("remedy", {}):  # by column; keys of JSON are texts
+        keys = {str(column): column for column in columns}
+        families = {keys.get(key, key): x for key, x in values["remedy"]["families"].items()}
+        values["remedy"] = {**values["remedy"], "families": families}
+    components = tuple(values.pop("components", ()))
+    finding = Finding(kind, severity, columns, components, **values)
+    is_data = values or columns or components
+    return finding if is_data and kind in CATALOG else replace(finding, written=written)
 
 
 def _check_joined(columns: list[tuple[int, ...]], mixture: Mixture) -> None:

@@ -8,6 +8,8 @@ from datetime import UTC, date, datetime
 
 from momentmix.displays.style import value_names_of
 from momentmix.errors import InputError, InputTypeError
+from momentmix.findings.finding import FATAL
+from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.standard_errors import Intervals
 from momentmix.fitting.record import FitRecord
 from momentmix.mixture.mixture import Mixture
@@ -16,9 +18,13 @@ from momentmix.monitoring.comparison import Comparison
 from momentmix.monitoring.tracking import Tracking
 from momentmix.reporting.data_facts import DataFacts
 from momentmix.reporting.pictures import Pictures
-from momentmix.reporting.words import verdict
-from momentmix.wording import cut, percent, plural
+from momentmix.wording import cut, listed, percent, plural
 
+_SHORTCOMINGS = {
+    "misfit": "the data contradict the model",
+    "imprecise": "the groups are not known precisely enough",
+    "unsupported": "fewer groups, or others, describe the data as well",
+}
 _LETTERS = 60  # of the name of the data in the title
 _LAST_DAY = 253402300799  # of the year 9999, in seconds
 
@@ -112,6 +118,20 @@ class Contents:
         if certificate.passed:
             return "The model fits the data."
         return "Whether the model fits the data could not be fully tested."
+
+
+def verdict(certificate: Certificate) -> str:
+    """Return the verdict in one sentence."""
+    if certificate.passed:
+        return "No test speaks against this fit."
+    if certificate.verdict == "untested":
+        return "Nothing speaks against this fit, but not everything could be tested."
+    kinds = {finding.kind for finding in certificate.tests}
+    against = [words for kind, words in _SHORTCOMINGS.items() if kind in kinds]
+    n = sum(finding.severity is FATAL for finding in certificate.findings)
+    if n:
+        against.append(f"{n} finding{plural(n)} below spoil{'s' if n == 1 else ''} the fit")
+    return f"Do not rely on it yet: {listed(against, 4)}."
 
 
 def day_of(given: date | str | None) -> date:

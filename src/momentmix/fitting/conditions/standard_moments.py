@@ -18,6 +18,7 @@ what distinct features cannot: clusters along one column, and columns that are n
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import comb
 from typing import Any
@@ -233,10 +234,9 @@ class StandardMoments:
         """The column of a feature as texts name it: by its name, escaped, or by its number."""
         return self.part(feature).column_name
 
-    def code_of(self, blocks: Blocks) -> str:
-        """Joined columns as a user would write them."""
-        groups = (", ".join(self.column_name(j) for j in block) for block in blocks.joined)
-        return f"blocks=[{', '.join(f'[{group}]' for group in groups)}]"
+    def columns_of(self, features: Iterable[int]) -> list[str | int]:
+        """Return the columns of features, by name or by number, each once."""
+        return list(dict.fromkeys(self.part(j).column for j in features))
 
     @property
     def n_counted(self) -> int:

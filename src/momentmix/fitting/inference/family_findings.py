@@ -7,14 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.special import chdtrc
 
+from momentmix.findings.finding import NOTE, WARNING, Finding, found
 from momentmix.fitting.conditions.conditions import feature_powers
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.finding import Finding, column_names, note, warning
 from momentmix.mixture.laws.law import Law
 from momentmix.mixture.laws.poisson import Poisson
 from momentmix.mixture.laws.seen import Seen
 from momentmix.mixture.parameters import Parameters
-from momentmix.wording import plural
 
 DISPERSION_THAT_MATTERS = 0.1  # of the variance of a count beside its mean
 _SIGNIFICANT_DEVIATES = 6  # not reached by chance, however many columns are tested
@@ -50,15 +49,7 @@ def _about_dispersion(moments: StandardMoments, p: Parameters) -> Iterator[Findi
         ratio = 1.0 + excess[j] / within[j]
         is_clear = abs(excess[j]) > _SIGNIFICANT_DEVIATES * noise[j]
         if is_clear and abs(ratio - 1.0) > DISPERSION_THAT_MATTERS:
-            more = "more" if ratio > 1 else "less"
-            cure = "Cut it into levels, as 0, 1 to 2, 3 or more, or ask for more components"
-            if ratio < 1:
-                cure = "Check that it is a count, or take the column as gaussian"
-            yield warning(
-                "dispersion",
-                f"within components, {moments.column_name(j)} varies {more} than a Poisson count: "
-                f"its variance is about {ratio:.2g} times its mean. {cure}.",
-            )
+            yield found(WARNING, "dispersion", moments.columns_of([j]), ratio=float(ratio))
 
 
 def _count_feature(law: Law) -> int | None:
@@ -69,7 +60,7 @@ def _count_feature(law: Law) -> int | None:
 
 def _about_missing(moments: StandardMoments, p: Parameters) -> Iterator[Finding]:
     """Columns whose cells are missing more often in some components than in others."""
-    found = []
+    gaps = []
     for law in p.blocks.laws:
         own = list(law.features)
         q = law.probability_seen(p.means[:, own], p.variances[:, own])
@@ -80,30 +71,21 @@ def _about_missing(moments: StandardMoments, p: Parameters) -> Iterator[Finding]
             is_clear = chdtrc(p.n_components - 1, statistic) < _CHANCE
             if is_clear and np.ptp(q) > _DIFFERENCE_THAT_MATTERS:
                 place = law.features[0]
-                found.append((float(np.ptp(q)), place, float(q.min()), float(q.max())))
-    if found:
-        found.sort(reverse=True)
-        _, worst, low, high = found[0]
-        listed = column_names(moments, [j for _, j, _, _ in found])
-        yield note(
-            "missing-by-component",
-            f"whether a cell is missing depends on the component, in {listed} "
-            f"({moments.column_name(worst)} is seen in {low:.0%} to {high:.0%} of the rows of a "
-            "component); the model allows for it.",
-        )
+                gaps.append((float(np.ptp(q)), place, float(q.min()), float(q.max())))
+    if gaps:
+        gaps.sort(reverse=True)
+        _, worst, low, high = gaps[0]
+        columns = moments.columns_of(j for _, j, _, _ in gaps)
+        name = moments.column_name(worst)
+        yield found(NOTE, "missing-by-component", columns, worst=name, low=low, high=high)
 
 
 def _about_never_seen(moments: StandardMoments, p: Parameters) -> Iterator[Finding]:
     """Columns of which a component has no cell."""
     for law, which in zip(p.blocks.laws, p.never_seen(moments.n_effective), strict=True):
         if which.any():
-            n = int(which.sum())
-            yield warning(
-                "never-seen",
-                f"{moments.column_name(law.features[0])} is missing in all rows of "
-                f"{n} component{plural(n)}: nothing is known of it there, and its parameters are "
-                "NaN. Leave the column out if that is not meant.",
-            )
+            columns = moments.columns_of(law.features[:1])
+            yield found(WARNING, "never-seen", columns, count=int(which.sum()))
 
 
 def _about_information(moments: StandardMoments, p: Parameters) -> Iterator[Finding]:
@@ -115,9 +97,4 @@ def _about_information(moments: StandardMoments, p: Parameters) -> Iterator[Find
         if between[list(law.features)].max() < _NO_INFORMATION
     ]
     if silent:
-        yield note(
-            "no-information",
-            f"{column_names(moments, silent)}: about the same in all components, so that "
-            f"{'it says' if len(silent) == 1 else 'they say'} next to nothing about them. "
-            f"Leaving the column{plural(len(silent))} out changes little.",
-        )
+        yield found(NOTE, "no-information", moments.columns_of(silent))

@@ -15,12 +15,12 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.errors import InputError
+from momentmix.findings.finding import FATAL, Finding, found
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import Table
 from momentmix.fitting.em.em import log_likelihood, run_batch
 from momentmix.fitting.em.sample import Sample
-from momentmix.fitting.inference.finding import Finding, fatal
 from momentmix.mixture.parameters import Parameters, component_places
 from momentmix.mixture.prior import Constraint, Structure, VariancePrior
 from momentmix.wording import NEED_ROWS
@@ -96,10 +96,11 @@ def constraint_findings(
     n, n_released = moments.n_counted, p.n_places - matrix.shape[1]
     price = 0.5 * n_released * log(n) / n
     if n_released and gain > price:
-        freer = '"full"' if p.blocks.joined else '"diag"'
-        yield fatal(
+        yield found(
+            FATAL,
             "constraint",
-            f"the rows reject {structure.constraint} covariances: without the constraint EM gains "
-            f"{gain:.2g} nats a row, and BIC asks for {price:.2g}. Use covariance_type={freer}, or "
-            "leave the constraint out.",
+            remedy={"covariance_type": "full" if p.blocks.joined else "diag"},
+            constraint=structure.constraint,
+            gain=float(gain),
+            price=price,
         )

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from momentmix.capacity import FEWEST_BLOCKS, robust_rank, usable_orders
 from momentmix.errors import CapacityError
+from momentmix.findings.messages import Message, options
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.inference.correlations import Correlation
@@ -97,7 +98,10 @@ def join_by_moments(
     joined = joined_by_correlations(answer.parameters.blocks, moments, found)
     notes = ["no columns joined: the test names none whose joining lowers the misfit"]
     if joined:
-        notes = [f"{moments.code_of(answer.parameters.blocks)}: found by the test of the moments"]
+        named = options(
+            blocks=[moments.columns_of(block) for block in answer.parameters.blocks.joined]
+        )
+        notes = [Message(named, ": found by the test of the moments")]
     diagnostics = replace(
         answer.diagnostics, notes=[*notes, *answer.diagnostics.notes], joined=joined
     )

@@ -120,7 +120,7 @@ def test_one_component_in_closed_form():
     assert one.variances[0] == pytest.approx(np.full(3, rows.var(axis=0).mean()), rel=1e-9)
     tied = mm.fit(rows, 1, constraint="tied", blocks=ALL)
     np.testing.assert_allclose(tied.mixture.covariances[0], np.cov(rows.T, ddof=0), rtol=1e-6)
-    assert "constraint" not in [f.name for f in tied.certificate.findings]
+    assert "constraint" not in [f.kind for f in tied.certificate.findings]
 
 
 def test_errors_know_that_a_variance_is_shared():
@@ -160,7 +160,7 @@ def test_rows_that_reject_the_constraint(kind, rows, advice):
         rows, 2, constraint=kind, blocks=ALL if kind == "tied" else None, random_state=0
     ).certificate
     assert found.verdict == "not passed"
-    (reason,) = [f.text for f in found.findings if f.name == "constraint"]
+    (reason,) = [f.text for f in found.findings if f.kind == "constraint"]
     assert f"the rows reject {kind} covariances" in reason
     assert advice in reason
 

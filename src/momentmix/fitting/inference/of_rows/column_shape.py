@@ -38,7 +38,7 @@ _IN_TAIL = 1e-5  # probability beyond, on either side
 _FEWEST_FAR = 3  # rows in the tails; one or two are outliers
 _TWO_PEAKS = -1.4  # excess kurtosis: −1.2 for a uniform law, −1.6 for two peaks 6 deviations apart
 _LEAST_SKEWNESS = 0.2  # below, a fourth moment describes the shape better
-TO_THE_RIGHT = "skewed to the right"
+TO_THE_RIGHT, HEAVY_TAILED = "skewed to the right", "heavy-tailed"
 
 
 def shape_words(skewness_gap: float, kurtosis_gap: float) -> str:
@@ -58,7 +58,7 @@ def shape_words(skewness_gap: float, kurtosis_gap: float) -> str:
     if abs(skewness_gap) > _LEAST_SKEWNESS and skewness_gap**2 > abs(kurtosis_gap) / 6:
         return TO_THE_RIGHT if skewness_gap > 0 else "skewed to the left"
     if kurtosis_gap > 0:
-        return "heavy-tailed"
+        return HEAVY_TAILED
     return "two peaks" if kurtosis_gap < _TWO_PEAKS else "flat"
 
 
