@@ -9,42 +9,15 @@ have ``{logs}`` and ``{others}`` as well: the columns that the remedy transforms
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from momentmix.findings.changes import CHANGES
+from momentmix.findings.entry import Entry, Template
 
 if TYPE_CHECKING:
     from momentmix.findings.finding import Finding
 
-Template = str
-Variants = Callable[["Finding"], Template]
 UNTESTED = "untested"  # a model that no test applies to
-
-
-@dataclass(frozen=True)
-class Entry:
-    """The sentences of one kind of finding.
-
-    Attributes
-    ----------
-    text : template, or a function that chooses one
-        In the words of statistics, for `Finding.text`.
-    action, why : templates
-        What to do and why, in plain words.
-    asks : {"", "more", "fewer"}
-        The number of groups that the action asks for.
-    other_action : template
-        The action where that number is no advice; "" if there is none.
-    is_cause : bool
-        Whether it can be the cause of a misfit.
-    """
-
-    text: Template | Variants
-    action: Template | Variants = "Read this finding."
-    why: Template = ""
-    asks: str = ""
-    other_action: Template | Variants = ""
-    is_cause: bool = False
 
 
 def _over_capacity(f: Finding) -> Template:
@@ -476,3 +449,5 @@ FITS: dict[str, Entry] = {
         "Joined columns with missing cells have no test.",
     ),
 }
+# fmt: on
+CATALOG = FITS | CHANGES

@@ -10,7 +10,7 @@ from functools import partial
 from math import exp, expm1, isfinite
 from typing import TYPE_CHECKING
 
-from momentmix.findings.catalog import Entry, Template, Variants
+from momentmix.findings.entry import Entry, Template, Variants
 from momentmix.wording import numbers_apart, percent, short_number
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ CHANGES: dict[str, Entry] = {
     "same-moments": _both(
         "both summaries have the same moments, as if they were of the same rows."
     ),
-    "too-few-rows": _both(
+    "rows-too-few-to-test": _both(
         "nothing is tested: each summary needs at least {least} rows."
     ),
     "too-many-pairs": _both(
@@ -192,19 +192,19 @@ CHANGES: dict[str, Entry] = {
     "few-rows-dominate": _both(_few_rows),
     "share-trend": _both(_trend),
     "share-difference": _both(_difference),
-    "most-misfit": Entry(
+    "most-groups-misfit": Entry(
         "the components do not fit {n_groups:,} of {tested:,} groups that were tested: look first "
         "at the certificate of the model, whether it fits its own rows",
         "the model does not fit {n_groups:,} of {tested:,} groups that were tested: look first at "
         "what this page says of the fit",
     ),
-    "misfit": Entry(
+    "group-misfit": Entry(
         partial(_misfit, no_fit="the components do not fit", allowed="the components allow",
                 those="the components"),
         partial(_misfit, no_fit="the model does not fit", allowed="the model allows",
                 those="the model"),
     ),
-    "more-misfits": Entry(
+    "more-groups-misfit": Entry(
         "in {more:,} more groups the components do not fit",
         "in {more:,} more groups the model does not fit",
     ),

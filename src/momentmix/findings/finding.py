@@ -8,15 +8,14 @@ from enum import Enum
 from typing import Any
 
 from momentmix.errors import printable
-from momentmix.findings.catalog import FITS, Entry, Template, Variants
-from momentmix.findings.changes import CHANGES
+from momentmix.findings.catalog import CATALOG
+from momentmix.findings.entry import Entry, Template, Variants
 from momentmix.findings.messages import Message, fill, options
 from momentmix.wording import listed, plural
 
 _MOST_LISTED = 8  # columns or components in a sentence
 _MOST_QUOTED = 6  # columns in the plain words of a report
 _PAIRS_LISTED, _ROWS_LISTED = 3, 5
-CATALOG = FITS | CHANGES
 _UNKNOWN = Entry("")  # of files of later versions
 
 

@@ -169,7 +169,7 @@ def _compared(a: MomentSummary, b: MomentSummary, schema: Schema) -> Comparison:
     tested = {"means": means_together(tests), "second moments": second}
     joint = {name: test for name, test in tested.items() if test is not None}
     if min(tests.a.n, tests.b.n) < LEAST_ROWS:
-        remarks.append(found(NOTE, "too-few-rows", least=LEAST_ROWS))
+        remarks.append(found(NOTE, "rows-too-few-to-test", least=LEAST_ROWS))
     rows = a.n_rows, b.n_rows
     parts = tuple(columns), pairs, joint, nan, tuple(remarks), tuple(unjudged)
     return _corrected(Comparison(rows, *parts))
@@ -196,17 +196,17 @@ def _value_names(schema: Schema, labels: tuple[str, ...]) -> list[str]:
     return names
 
 
-def _corrected(found: Comparison) -> Comparison:
+def _corrected(comparison: Comparison) -> Comparison:
     """Return the comparison with a p-value of all tests, and corrected ones of the changes."""
-    corrected = holm(np.array([change.p_value for change in found.changes]))
-    parts = {name: test.p_value for name, test in found.tests.items()}
+    corrected = holm(np.array([change.p_value for change in comparison.changes]))
+    parts = {name: test.p_value for name, test in comparison.tests.items()}
     if np.isfinite(corrected).any():
         parts["one by one"] = float(np.nanmin(corrected))
     total = together(list(parts.values()), [_WEIGHTS[x] for x in parts]) if parts else nan
     values = iter(np.maximum(corrected, total).tolist())
     columns = tuple(
         replace(column, changes=tuple(replace(c, corrected=next(values)) for c in column.changes))
-        for column in found.columns
+        for column in comparison.columns
     )
-    pairs = tuple(replace(c, corrected=next(values)) for c in found.pairs)
-    return replace(found, columns=columns, pairs=pairs, p_value=total)
+    pairs = tuple(replace(c, corrected=next(values)) for c in comparison.pairs)
+    return replace(comparison, columns=columns, pairs=pairs, p_value=total)

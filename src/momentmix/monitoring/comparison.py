@@ -98,8 +98,8 @@ class Comparison:
     def named(self, level: float = 0.05, least_effect: float = 0.0) -> tuple[Change, ...]:
         """Changes that are beyond chance at this level and at least so large, the largest first."""
         _check_level(level, least_effect)
-        found = [c for c in self.changes if c.corrected <= level and c.size >= least_effect]
-        return tuple(sorted(found, key=lambda c: -c.size))
+        kept = [c for c in self.changes if c.corrected <= level and c.size >= least_effect]
+        return tuple(sorted(kept, key=lambda c: -c.size))
 
     def differs(self, level: float = 0.05, least_effect: float = 0.0) -> bool:
         """Whether the summaries differ by more than chance.

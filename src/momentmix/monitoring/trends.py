@@ -107,16 +107,18 @@ def _misfits(tracking: Tracking) -> list[Finding]:
     tested = int((~np.isnan(tracking.p_value)).sum())
     findings = []
     if len(bad) >= _FEWEST and 2 * len(bad) > tested:
-        findings.append(found(WARNING, "most-misfit", n_groups=len(bad), tested=tested))
+        findings.append(found(WARNING, "most-groups-misfit", n_groups=len(bad), tested=tested))
     for g in bad[:_MOST_SAID]:
         key = tracking.keys[g]
         own = tracking.unexplained.get(key)
         group = tracking.group_label(key)
         findings.append(
-            found(WARNING, "misfit", moves=[], group=group) if own is None else own.finding(group)
+            found(WARNING, "group-misfit", moves=[], group=group)
+            if own is None
+            else own.finding(group)
         )
     if len(bad) > _MOST_SAID:
-        findings.append(found(WARNING, "more-misfits", more=len(bad) - _MOST_SAID))
+        findings.append(found(WARNING, "more-groups-misfit", more=len(bad) - _MOST_SAID))
     return findings
 
 

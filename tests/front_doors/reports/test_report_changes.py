@@ -90,8 +90,8 @@ def test_other_things_are_refused(tmp_path):
 
 def test_sentences_have_the_words_of_the_page():
     findings = [
-        found(WARNING, "more-misfits", more=4),
-        found(WARNING, "misfit", ["flow"], moves=[("mean", "flow", "up")], group="EU"),
+        found(WARNING, "more-groups-misfit", more=4),
+        found(WARNING, "group-misfit", ["flow"], moves=[("mean", "flow", "up")], group="EU"),
         found(WARNING, "share-trend", components=[1], name="hot", series="", first=0.02,
               second=0.09, effect=0.07),
     ]  # fmt: skip

@@ -130,13 +130,13 @@ def _scores(tests: ColumnTests, own: Int, i: Int, j: Int) -> list[Polynomials]:
     rows = [side.n * side.both_seen[i, j] for side in sides]
     parts = [n * side.covariance[i, j] for n, side in zip(rows, sides, strict=True)]
     common = (parts[0] + parts[1]) / (rows[0] + rows[1]) / (unit[i] * unit[j])
-    found = []
+    scores = []
     for side, at in zip(sides, _common_points(*sides, _shifts(tests)), strict=True):
         polynomials = Polynomials(side, len(own) + len(i), at)
         polynomials.add_variances(np.arange(len(own)), own)
         polynomials.add_correlations(len(own) + np.arange(len(i)), i, j, unit, common)
-        found.append(polynomials)
-    return found
+        scores.append(polynomials)
+    return scores
 
 
 def _changes(

@@ -93,8 +93,8 @@ def _apart(
     cut = [_cut(p, column, value, ends) for p in tests.plains]
     if cut[0] is None or cut[1] is None:
         return None
-    found = ColumnTests(cut[0], cut[1])
-    return None if wild(found).any() else found
+    rest = ColumnTests(cut[0], cut[1])
+    return None if wild(rest).any() else rest
 
 
 def _cut(plain: Plain, column: int, value: int, ends: list[int]) -> MomentSummary | None:
@@ -129,9 +129,9 @@ def few_rows_remark(tests: ColumnTests, value: int, name: str) -> list[Finding]:
 
 def _ranges(tests: ColumnTests, value: int) -> list[tuple[float, float]]:
     """Least and largest values of both; of a column with a transform those of its logarithms."""
-    found = []
+    ranges = []
     for plain in tests.plains:
         center = plain.schema.columns[int(plain.column[value])].center
         low, high = (float(x[value]) + center for x in plain.bounds)
-        found.append((low, high))
-    return found
+        ranges.append((low, high))
+    return ranges

@@ -95,7 +95,9 @@ class Unexplained:
     def finding(self, group: str | None = None) -> Finding:
         """The same as a finding about a group."""
         moves = [(move.what, move.label, move.direction) for move in self.moves]
-        return found(WARNING, "misfit", self.columns, moves=moves, is_far=self.is_far, group=group)
+        return found(
+            WARNING, "group-misfit", self.columns, moves=moves, is_far=self.is_far, group=group
+        )
 
 
 class MovedColumns:
