@@ -19,7 +19,7 @@ from momentmix.wording import did_you_mean, plural
 if TYPE_CHECKING:
     from momentmix.cli.checkpoint import Checkpoint
     from momentmix.cube.cube import SummaryCube
-    from momentmix.cube.summarize_by import CubeJob
+    from momentmix.cube.passes import CubeJob
 
 
 _MOST_VALUES = 12  # of a key, in a message
@@ -92,9 +92,10 @@ class CubeRun(Job):
         from momentmix.cube.file import unpacked
         from momentmix.cube.passes import CubeProgress, GroupSums
 
-        groups = unpacked(found.summary, str(self.checkpoint))[1]
-        place = found.piece, found.row, found.n_dropped, found.read
-        return CubeProgress(GroupSums.of(groups), *place)
+        sums = GroupSums()
+        for key, group in unpacked(found.summary, str(self.checkpoint))[1].items():
+            sums.add(key, group)
+        return CubeProgress(sums, found.piece, found.row, found.n_dropped, found.read)
 
     def is_written(self, state: bytes) -> bool:
         """Whether the output is that of a finished pass."""

@@ -188,21 +188,30 @@ def _times(spec: KeySpec, source: Source, type_: str) -> InputError:
 
 
 class Key:
-    """A key: where it is read, and what its numbers stand for.
+    """A key that is a column: where it is read, and what its numbers stand for.
 
     `columns` has the number of its column in each source; it is None where folders have the key.
     """
 
-    columns: list[int] | None = None
+    columns: list[int] | None
 
-    def __init__(self, spec: KeySpec) -> None:
-        self.spec = spec
+    def __init__(self, spec: KeySpec, sources: Sequence[Source], columns: list[int]) -> None:
+        self.spec, self.sources, self.columns = spec, sources, columns
 
     def numbers(self, table: int, block: Block, pieces: Sequence[Any]) -> Float:
         """Numbers of the rows that a block of a source has kept, NaN where a cell is missing.
 
         `pieces` are the cells of all its rows, as `Block.others` has them.
         """
+        found, first_row = [], block.first_row
+        for piece in pieces:
+            found.append(self._numbers(piece, table, first_row))
+            first_row += len(found[-1])
+        numbers = np.concatenate(found)
+        return numbers if block.kept is None else numbers[block.kept]
+
+    def _numbers(self, piece: Any, table: int, first_row: int) -> Float:
+        """Numbers of consecutive cells, the first of which is in this row."""
         raise NotImplementedError
 
     def value(self, number: int) -> Value:
@@ -213,12 +222,27 @@ class Key:
         """What values of a complete pass stand for, where that is not themselves."""
         return {}
 
+    def _label(self, table: int) -> str:
+        assert self.columns is not None
+        return self.sources[table].label(self.columns[table])
+
+    def _cells(self, piece: Any, table: int) -> Cells:
+        """Cells of a piece; those of CSV without spaces, and missing where they stand for that."""
+        source = self.sources[table]
+        return cells_of(piece, f"{source.name}, {self._label(table)} holds", source.nulls)
+
+    def _place(self, table: int, row: int) -> str:
+        source = self.sources[table]
+        return f"{source.name}, {source.where(row)}, {self._label(table)}"
+
 
 class _FolderKey(Key):
     """A key that the names of folders have; its numbers are those of the sources."""
 
+    columns = None
+
     def __init__(self, spec: KeySpec, texts: Sequence[str]) -> None:
-        super().__init__(spec)
+        self.spec = spec
         whole = all(x == _NO_VALUE or re.fullmatch(r"0|-?[1-9]\d*", x) for x in texts)
         read: Any = self._period if spec.unit else int if whole else str
         self.values: list[Value] = [None if x == _NO_VALUE else read(x) for x in texts]
@@ -238,39 +262,7 @@ class _FolderKey(Key):
         return self.values[number]
 
 
-class _ColumnKey(Key):
-    """A key that is a column."""
-
-    columns: list[int]
-
-    def __init__(self, spec: KeySpec, sources: Sequence[Source], columns: list[int]) -> None:
-        super().__init__(spec)
-        self.sources, self.columns = sources, columns
-
-    def numbers(self, table: int, block: Block, pieces: Sequence[Any]) -> Float:
-        found, first_row = [], block.first_row
-        for piece in pieces:
-            found.append(self._numbers(piece, table, first_row))
-            first_row += len(found[-1])
-        numbers = np.concatenate(found)
-        return numbers if block.kept is None else numbers[block.kept]
-
-    def _numbers(self, piece: Any, table: int, first_row: int) -> Float:
-        """Numbers of consecutive cells, the first of which is in this row."""
-        raise NotImplementedError
-
-    def _cells(self, piece: Any, table: int) -> Cells:
-        """Cells of a piece; those of CSV without spaces, and missing where they stand for that."""
-        source = self.sources[table]
-        holder = f"{source.name}, {source.label(self.columns[table])} holds"
-        return cells_of(piece, holder, source.nulls)
-
-    def _place(self, table: int, row: int) -> str:
-        source = self.sources[table]
-        return f"{source.name}, {source.where(row)}, {source.label(self.columns[table])}"
-
-
-class _NumberKey(_ColumnKey):
+class _NumberKey(Key):
     """Whole numbers, or true and false."""
 
     def __init__(
@@ -307,7 +299,7 @@ class _NumberKey(_ColumnKey):
         return bool(number) if self._are_bools else number
 
 
-class _DateKey(_ColumnKey):
+class _DateKey(Key):
     """Days, or periods of dates and times."""
 
     def __init__(self, spec: KeySpec, sources: Sequence[Source], columns: list[int]) -> None:
@@ -339,10 +331,10 @@ class _DateKey(_ColumnKey):
 
 def _times_of(piece: Any) -> Array | None:
     """Dates and times as datetime64 or objects; None for text."""
-    if isinstance(piece, np.ndarray):
-        return piece  # of a table in memory
     from pyarrow import types
 
+    if isinstance(piece, np.ndarray):
+        return piece  # of a table in memory
     if isinstance(piece, Cells) or not types.is_temporal(piece.type):
         return None
     # As they are: a cast to another unit may leave the range of 64 bits.
@@ -358,7 +350,7 @@ def _have_hours(piece: Any) -> bool:
     return isinstance(next((x for x in piece if not is_missing(x)), None), datetime)
 
 
-class _TextKey(_ColumnKey):
+class _TextKey(Key):
     """Texts; times of the day are refused as in columns of dates.
 
     Labels of a type of categories may be numbers.

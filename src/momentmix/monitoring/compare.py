@@ -148,8 +148,8 @@ def _compared(a: MomentSummary, b: MomentSummary, schema: Schema) -> Comparison:
     labels = schema.column_names or tuple(str(i) for i in range(schema.n_columns))
     columns, dominated = [], wild(tests)
     for i, (name, column) in enumerate(zip(labels, schema.columns, strict=True)):
-        first = int(np.flatnonzero(tests.a.plain.column == i)[0])
-        if dominated[tests.a.plain.column == i].any():
+        first = int(np.flatnonzero(tests.a.column == i)[0])
+        if dominated[tests.a.column == i].any():
             changes, remark = without_row(tests, i, name)
             remarks.append(remark)
         else:

@@ -48,7 +48,7 @@ def means_together(tests: ColumnTests) -> JointTest | None:
     frequent = np.minimum(share, 1 - share) * np.minimum(a.n_seen, b.n_seen) >= FEW
     own = np.flatnonzero(tests.varies & (a.number | frequent))
     gone = 1 - (a.n_seen + b.n_seen) / (a.n + b.n)
-    first = np.diff(a.plain.column, prepend=-1) > 0  # value of its column
+    first = np.diff(a.column, prepend=-1) > 0  # value of its column
     seen = np.flatnonzero(first & (np.minimum(gone, 1 - gone) * smaller >= FEW))
     if not 0 < len(own) + len(seen) <= smaller / _ROWS_PER_DIRECTION:
         return None
@@ -111,7 +111,7 @@ def _tested_pairs(tests: ColumnTests) -> tuple[Int, Int]:
     """Pairs of values of different columns whose rows are enough, on both sides."""
     a, b = tests.a, tests.b
     i, j = np.triu_indices(len(a.value), 1)
-    column = a.plain.column
+    column = a.column
     kept = tests.varies[i] & tests.varies[j] & (column[i] != column[j])
     share = tests.common(a.mean, b.mean)
     rare = np.where(a.number, 1.0, np.minimum(share, 1 - share))
@@ -124,7 +124,7 @@ def _tested_pairs(tests: ColumnTests) -> tuple[Int, Int]:
 
 def _scores(tests: ColumnTests, own: Int, i: Int, j: Int) -> list[Polynomials]:
     """What one row adds to variances of `own`, and to correlations at common spreads."""
-    sides = tests.a, tests.b
+    sides = tests.sides
     # A number has the common unit; the indicator of a level has none.
     unit = np.sqrt(tests.common(sides[0].central[2], sides[1].central[2]))
     rows = [side.n * side.both_seen[i, j] for side in sides]
@@ -143,7 +143,7 @@ def _changes(
     tests: ColumnTests, i: Int, j: Int, names: list[str], score: Float, scores: list[Float]
 ) -> tuple[Change, ...]:
     """Changes of correlations, from differences of scores and their variances in a row."""
-    sides, rho, own = (tests.a, tests.b), [], []
+    sides, rho, own = tests.sides, [], []
     for side in sides:
         spread = np.sqrt(side.central[2])
         rho.append(np.asarray(side.covariance[i, j] / (spread[i] * spread[j])))

@@ -19,7 +19,7 @@ from momentmix._typing import Float
 from momentmix.errors import InputError
 from momentmix.findings.finding import NOTE, WARNING, Finding, found
 from momentmix.monitoring.compared.changes import Change, ColumnTests, column_changes
-from momentmix.monitoring.compared.side import Plain, Side
+from momentmix.monitoring.compared.side import Side
 from momentmix.summary.summary import MomentSummary
 
 _MOST = 0.75  # of the variance of a column, in one row: the deviation is twice that of the others
@@ -30,9 +30,8 @@ _WIDER = 10.0  # ratio of the ranges of two summaries that is said
 
 def share_of_one(side: Side) -> Float:
     """Largest share of one row in the variance of each value; 0 where it is not known."""
-    n, plain = side.n_seen, side.plain
-    from_bounds = (plain.reach / plain.deviation) ** 2 / n
-    known = plain.counts_rows & plain.attained[plain.farther, np.arange(len(n))]
+    from_bounds = (side.reach / side.deviation) ** 2 / side.n_seen
+    known = side.counts_rows & side.attained[side.farther, np.arange(len(side.n_seen))]
     usual = np.where(known, from_bounds, _share_from_powers(side))
     return np.where(side.number & np.isfinite(usual), usual, 0.0)
 
@@ -56,14 +55,14 @@ def without_row(tests: ColumnTests, column: int, name: str) -> tuple[list[Change
     """
     usual = column_changes(tests, column, name)
     missing = [c for c in usual if c.what == "missing"]
-    value = int(np.flatnonzero(tests.a.plain.column == column)[0])
-    wild_sides = [float(share_of_one(side)[value]) > _MOST for side in (tests.a, tests.b)]
+    value = int(np.flatnonzero(tests.a.column == column)[0])
+    wild_sides = [float(share_of_one(side)[value]) > _MOST for side in tests.sides]
     apart = _apart(tests, column, value, wild_sides)
     if apart is None:
         changes = [replace(c, low=nan, high=nan, p_value=nan) for c in usual if c.what != "missing"]
     else:
         changes = [c for c in column_changes(apart, 0, name) if c.what != "missing"]
-    own = tests.a.plain.schema.columns[column]
+    own = tests.a.schema.columns[column]
     ranges = _ranges(tests, value)
     has_log = not own.transform and all(low >= 0 for low, _ in ranges)
     remark = found(
@@ -76,9 +75,9 @@ def without_row(tests: ColumnTests, column: int, name: str) -> tuple[list[Change
 
 def range_change(tests: ColumnTests, value: int, name: str, least: float = _WIDER) -> list[Change]:
     """The change of the range of a number, if one is at least so many times the other."""
-    if not all(p.attained[:, value].all() for p in tests.plains):
+    if not all(p.attained[:, value].all() for p in tests.sides):
         return []
-    first, second = (float(p.bounds[1][value] - p.bounds[0][value]) for p in tests.plains)
+    first, second = (float(p.bounds[1][value] - p.bounds[0][value]) for p in tests.sides)
     if not (first > 0 and second > 0) or not abs(log(second / first)) >= log(least):
         return []
     return [Change("range", name, None, None, first, second, log(second / first))]
@@ -88,23 +87,23 @@ def _apart(
     tests: ColumnTests, column: int, value: int, wild_sides: list[bool]
 ) -> ColumnTests | None:
     """Tests of one column without its extreme rows; None if they cannot be taken away."""
-    sides = zip(tests.plains, wild_sides, strict=True)
+    sides = zip(tests.sides, wild_sides, strict=True)
     ends = sorted({int(p.farther[value]) for p, is_wild in sides if is_wild})
-    cut = [_cut(p, column, value, ends) for p in tests.plains]
+    cut = [_cut(p, column, value, ends) for p in tests.sides]
     if cut[0] is None or cut[1] is None:
         return None
     rest = ColumnTests(cut[0], cut[1])
     return None if wild(rest).any() else rest
 
 
-def _cut(plain: Plain, column: int, value: int, ends: list[int]) -> MomentSummary | None:
+def _cut(side: Side, column: int, value: int, ends: list[int]) -> MomentSummary | None:
     """A column of a summary without its least (0) or largest (1) value."""
-    known = plain.counts_rows and plain.attained[ends, value].all()
-    if not known or plain.schema.columns[column].transform:
+    known = side.counts_rows and side.attained[ends, value].all()
+    if not known or side.schema.columns[column].transform:
         return None
-    center = plain.schema.columns[column].center
-    values = np.array([plain.bounds[t][value] for t in ends]) + center
-    one = plain.summary.truncate(1, 0).select([column])
+    center = side.schema.columns[column].center
+    values = np.array([side.bounds[t][value] for t in ends]) + center
+    one = side.summary.truncate(1, 0).select([column])
     names = one.schema.column_names if one.schema is not None else None
     try:
         return one.forget({names[0]: values} if names else values[:, None])
@@ -116,12 +115,12 @@ def few_rows_remark(tests: ColumnTests, value: int, name: str) -> list[Finding]:
     """A remark where few rows have most of the variance of a number, or another range by far."""
     if not tests.varies[value]:
         return []
-    rows = [plain.n_seen[value] for plain in tests.plains]
-    shares = [float(_share_from_powers(side)[value]) for side in (tests.a, tests.b)]
+    rows = [side.n_seen[value] for side in tests.sides]
+    shares = [float(_share_from_powers(side)[value]) for side in tests.sides]
     few = [1 / x**2 for n, x in zip(rows, shares, strict=True) if x * x * _FEW > 1 > _FEW**2 / n]
     if not few and not range_change(tests, value, name):
         return []
-    transform = tests.a.plain.schema.columns[int(tests.a.plain.column[value])].transform
+    transform = tests.a.schema.columns[int(tests.a.column[value])].transform
     n_rows, ranges = max(1.0, min(few)) if few else 0.0, _ranges(tests, value)
     numbers: Any = {"n_rows": n_rows, "ranges": ranges, "transform": transform}
     return [found(NOTE, "few-rows-dominate", [name], **numbers)]
@@ -130,8 +129,8 @@ def few_rows_remark(tests: ColumnTests, value: int, name: str) -> list[Finding]:
 def _ranges(tests: ColumnTests, value: int) -> list[tuple[float, float]]:
     """Least and largest values of both; of a column with a transform those of its logarithms."""
     ranges = []
-    for plain in tests.plains:
-        center = plain.schema.columns[int(plain.column[value])].center
-        low, high = (float(x[value]) + center for x in plain.bounds)
+    for side in tests.sides:
+        center = side.schema.columns[int(side.column[value])].center
+        low, high = (float(x[value]) + center for x in side.bounds)
         ranges.append((low, high))
     return ranges
