@@ -231,12 +231,6 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
                 f"cubes must have the same keys; one has {', '.join(self.key_names)}, the other "
                 f"{', '.join(other.key_names)}. Use rollup() to bring both to common ones."
             )
-        if len(self) and len(other):
-            self._check_types(other)
-            self._any().check_alike(other._any())
-
-    def _check_types(self, other: SummaryCube) -> None:
-        """Raise where a key has values of another type in the other cube."""
         for place, name in enumerate(self.key_names):
             types = [_type(cube._example(place)) for cube in (self, other)]
             if None not in types and types[0] != types[1]:
@@ -245,6 +239,8 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
                     "group would have two keys. Make both cubes of columns of one type; of dates, "
                     f"group by day({name}), which reads dates in texts as well."
                 )
+        if len(self) and len(other):
+            self._any().check_alike(other._any())
 
     # -- files and tables ---------------------------------------------------------------------
 

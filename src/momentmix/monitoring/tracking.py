@@ -208,7 +208,5 @@ class Tracking:
 
 def _plain_key(value: Any) -> Any:
     """A key as JSON has it: dates as texts."""
-    if value is None or isinstance(value, str | bool | int | float):
-        return value
     item = value.item() if hasattr(value, "item") else value
-    return item if isinstance(item, str | bool | int | float) else str(item)
+    return item if item is None or isinstance(item, str | int | float) else str(item)

@@ -21,6 +21,7 @@ from momentmix.findings.finding import WARNING, Finding, found
 from momentmix.fitting.inference.standard_errors import normal_quantile
 from momentmix.monitoring.compared.significance import holm
 from momentmix.monitoring.shares.groups import key_text
+from momentmix.monitoring.shares.moved_columns import Unexplained
 
 if TYPE_CHECKING:
     from momentmix.monitoring.tracking import Tracking
@@ -108,15 +109,9 @@ def _misfits(tracking: Tracking) -> list[Finding]:
     findings = []
     if len(bad) >= _FEWEST and 2 * len(bad) > tested:
         findings.append(found(WARNING, "most-groups-misfit", n_groups=len(bad), tested=tested))
-    for g in bad[:_MOST_SAID]:
-        key = tracking.keys[g]
-        own = tracking.unexplained.get(key)
-        group = tracking.group_label(key)
-        findings.append(
-            found(WARNING, "group-misfit", moves=[], group=group)
-            if own is None
-            else own.finding(group)
-        )
+    for key in (tracking.keys[g] for g in bad[:_MOST_SAID]):
+        unexplained = tracking.unexplained.get(key, Unexplained(()))
+        findings.append(unexplained.finding(tracking.group_label(key)))
     if len(bad) > _MOST_SAID:
         findings.append(found(WARNING, "more-groups-misfit", more=len(bad) - _MOST_SAID))
     return findings

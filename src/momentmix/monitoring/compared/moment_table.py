@@ -33,7 +33,7 @@ class MomentTable:
         self.pairs: Int = np.stack(np.triu_indices(self.one + 1), axis=1)
 
     def _products(self, degree: int) -> Float:
-        """Means of all products of so many factors, the constant among them, as `_rank` has them."""
+        """Means of all products of so many factors, the constant among them, by `_rank`."""
         m, d = self._moments, self.one
         found = np.full(comb(d + degree, degree), nan)
 

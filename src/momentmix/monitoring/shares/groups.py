@@ -14,7 +14,6 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.errors import InputError, InputTypeError, printable
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE
-from momentmix.mixture.mixture import Mixture
 from momentmix.monitoring.shares.components import ComponentSets, FixedComponents
 from momentmix.monitoring.shares.group_weights import (
     FitTest,
@@ -60,9 +59,9 @@ class Group:
     n: float
     schema: Schema | None
     layout: tuple[int, int, int]
+    note: str
     degree: int = 0
     moments: Float | None = None
-    note: str = ""
     weights: GroupWeights | None = None
     test: FitTest = _UNTESTED
 
@@ -95,7 +94,8 @@ class Groups:
                 summary = self._prepared(key, given)
                 n = summary.effective_rows if summary.n_rows else 0.0
                 layout = summary.order, summary.squared_order, summary._layout.high
-                self.groups.append(Group(key, summary.n_rows, n, summary.schema, layout))
+                note = "" if summary.n_rows else "no rows"
+                self.groups.append(Group(key, summary.n_rows, n, summary.schema, layout, note))
                 room -= given._layout.n_entries
                 if room > 0:
                     self._kept.append(summary)
@@ -147,36 +147,29 @@ class Groups:
         """The schema that summaries and mixture have in common; None of plain numbers."""
         mixture = self._tracked.mixture
         found, plain = mixture.schema, plain_schema(mixture.n_columns, mixture.feature_names)
+        # Families may have been given to the fit of a summary of numbers.
+        are_numbers = mixture.schema is None or mixture.schema.n_features == mixture.n_columns
+        are_numbers &= not any(column.transform for column in mixture.columns)
         for own in {group.schema: group for group in self.groups}.values():
             if own.schema == mixture.schema and found == mixture.schema:
                 continue
-            if own.schema is None and _are_numbers(mixture):
-                continue  # families were given to the fit of a summary of numbers
+            if own.schema is None and are_numbers:
+                continue
             try:
                 found = joined(found or plain, own.schema or plain)
             except InputError as error:
                 raise InputError(
                     f"group {key_text(own.key)} and the model differ: {error}"
                 ) from None
-            _check_missing(mixture, found, own.key)
+            for j, (known, column) in enumerate(zip(mixture.columns, found.columns, strict=True)):
+                if column.has_missing and not known.has_missing:
+                    raise InputError(
+                        f"group {key_text(own.key)} has missing cells in "
+                        f"{column_label(j, mixture.feature_names)}, the model knows of none. Fit "
+                        "the model with missing='model' to all rows, or summarize with "
+                        "missing='drop'."
+                    )
         return found
-
-
-def _are_numbers(mixture: Mixture) -> bool:
-    """Whether every column has one feature that is its value."""
-    plain = mixture.schema is None or mixture.schema.n_features == mixture.n_columns
-    return plain and not any(column.transform for column in mixture.columns)
-
-
-def _check_missing(mixture: Mixture, schema: Schema, key: tuple[Any, ...]) -> None:
-    """Raise where a column has missing cells that the model knows nothing of."""
-    for number, (own, column) in enumerate(zip(mixture.columns, schema.columns, strict=True)):
-        if column.has_missing and not own.has_missing:
-            raise InputError(
-                f"group {key_text(key)} has missing cells in "
-                f"{column_label(number, mixture.feature_names)}, the model knows of none. Fit the "
-                "model with missing='model' to all rows, or summarize with missing='drop'."
-            )
 
 
 class WeighedGroups:
@@ -243,17 +236,15 @@ class WeighedGroups:
     def _read(self, cube: Groups) -> None:
         """Read the moments of all groups that are used."""
         pairs, model = zip(self.groups, cube.summaries(), strict=True), self._model
+        units = self.schema, model.shift, model.scale
         with counting("Reading groups", len(self.groups), "groups") as count:
             while chunk := list(islice(pairs, _AT_ONCE)):
                 full = [(own, summary) for own, summary in chunk if own.n_rows]
                 summaries = [summary for _, summary in full]
-                units = self.schema, model.shift, model.scale
                 flat = read_flat(summaries, self._sets.shape, *units) if full else ()
                 for (own, summary), row in zip(full, flat, strict=True):
                     self._take(own, summary, row)
                 count(len(chunk))
-        for own in self.groups:
-            own.note = own.note if own.n_rows else "no rows"
 
     def _take(self, own: Group, summary: MomentSummary, flat: Float) -> None:
         """Take the moments of the highest degree that is known of a group."""
