@@ -6,7 +6,6 @@ The action of an entry is its sentence for a report, where components are groups
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from math import exp, expm1, isfinite
 from typing import TYPE_CHECKING
 
@@ -139,9 +138,8 @@ def _difference(f: Finding) -> Template:
 def _misfit(f: Finding, no_fit: str, allowed: str, those: str) -> Template:
     where = "in {group} " if f.numbers["group"] else ""
     if f.numbers.get("is_far"):
-        return (
-            f"{where}values of {{column}} lie far beyond those of {those}; are the units the same?"
-        )
+        far = f"values of {{column}} lie far beyond those of the {those}"
+        return f"{where}{far}; are the units the same?"
     moves = [
         f"{label} {_MOVES[what][direction == 'down']}".replace("{", "{{").replace("}", "}}")
         for what, label, direction in f.numbers["moves"]
@@ -149,63 +147,47 @@ def _misfit(f: Finding, no_fit: str, allowed: str, those: str) -> Template:
     return where + (f"{', '.join(moves)} than {allowed}" if moves else no_fit)
 
 
-def _both(text: Template | Variants) -> Entry:
-    return Entry(text, text)
-
-
-# fmt: off
-CHANGES: dict[str, Entry] = {
-    "mean-changed": _both(_mean),
-    "spread-changed": _both(_spread),
-    "share-changed": _both(lambda f: "the share of {column} = {level} " + _in_percent(f)),
-    "missing-changed": _both(lambda f: "the share of missing cells of {column} " + _in_percent(f)),
-    "skewness-changed": _both(lambda f: f"{_value(f)}the skewness {_with_two_digits(f)}"),
-    "kurtosis-changed": _both(_kurtosis),
-    "correlation-changed": _both(
-        lambda f: f"the correlation of {{column}} and {{other}} {_with_two_digits(f)}"
+# The sentence of each kind; two where a report has another one.
+_SENTENCES: dict[str, Template | Variants | tuple[Template | Variants, Template | Variants]] = {
+    "mean-changed": _mean,
+    "spread-changed": _spread,
+    "share-changed": lambda f: "the share of {column} = {level} " + _in_percent(f),
+    "missing-changed": lambda f: "the share of missing cells of {column} " + _in_percent(f),
+    "skewness-changed": lambda f: f"{_value(f)}the skewness {_with_two_digits(f)}",
+    "kurtosis-changed": _kurtosis,
+    "correlation-changed": lambda f: (
+        f"the correlation of {{column}} and {{other}} {_with_two_digits(f)}"
     ),
-    "more-changes": _both(
-        "{more:,} more {more:change|changes} named, of smaller effect"
-    ),
-    "shared-rows": _both(
-        "{shards:,} {shards:shard of rows is|shards of rows are} in both summaries, so that "
-        "differences look smaller than they are; to compare a part with the rest, subtract the "
-        "part from the whole first."
-    ),
-    "same-moments": _both(
-        "both summaries have the same moments, as if they were of the same rows."
-    ),
-    "rows-too-few-to-test": _both(
-        "nothing is tested: each summary needs at least {least} rows."
-    ),
-    "too-many-pairs": _both(
-        "correlations of {n_pairs:,} pairs are too many to test; select columns."
-    ),
-    "order-below-4": _both(
-        "correlations are not tested and spreads only one by one: that needs all moments of "
-        "degree 4. Summarize with order 4 or more."
-    ),
-    "pairs-one-by-one": _both(
-        "rows are too few to test all correlations together; each is tested alone."
-    ),
-    "dominating-row": _both(_dominating),
-    "few-rows-dominate": _both(_few_rows),
-    "share-trend": _both(_trend),
-    "share-difference": _both(_difference),
-    "most-groups-misfit": Entry(
+    "more-changes": "{more:,} more {more:change|changes} named, of smaller effect",
+    "shared-rows": "{shards:,} {shards:shard of rows is|shards of rows are} in both summaries, so "
+    "that differences look smaller than they are; to compare a part with the rest, subtract the "
+    "part from the whole first.",
+    "same-moments": "both summaries have the same moments, as if they were of the same rows.",
+    "rows-too-few-to-test": "nothing is tested: each summary needs at least {least} rows.",
+    "too-many-pairs": "correlations of {n_pairs:,} pairs are too many to test; select columns.",
+    "order-below-4": "correlations are not tested and spreads only one by one: that needs all "
+    "moments of degree 4. Summarize with order 4 or more.",
+    "pairs-one-by-one": "rows are too few to test all correlations together; each is tested alone.",
+    "dominating-row": _dominating,
+    "few-rows-dominate": _few_rows,
+    "share-trend": _trend,
+    "share-difference": _difference,
+    "most-groups-misfit": (
         "the components do not fit {n_groups:,} of {tested:,} groups that were tested: look first "
         "at the certificate of the model, whether it fits its own rows",
         "the model does not fit {n_groups:,} of {tested:,} groups that were tested: look first at "
         "what this page says of the fit",
     ),
-    "group-misfit": Entry(
-        partial(_misfit, no_fit="the components do not fit", allowed="the components allow",
-                those="the components"),
-        partial(_misfit, no_fit="the model does not fit", allowed="the model allows",
-                those="the model"),
+    "group-misfit": (
+        lambda f: _misfit(f, "the components do not fit", "the components allow", "components"),
+        lambda f: _misfit(f, "the model does not fit", "the model allows", "model"),
     ),
-    "more-groups-misfit": Entry(
+    "more-groups-misfit": (
         "in {more:,} more groups the components do not fit",
         "in {more:,} more groups the model does not fit",
     ),
+}
+CHANGES = {
+    kind: Entry(*said) if isinstance(said, tuple) else Entry(said, said)
+    for kind, said in _SENTENCES.items()
 }
