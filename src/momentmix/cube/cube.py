@@ -295,7 +295,7 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
 
 
 def _values(summary: MomentSummary) -> dict[str, Any]:
-    """What is known of the columns of a group, by names."""
+    """Return means and shares of the columns of a group, by names."""
     found: dict[str, Any] = {"n_rows": summary.n_rows}
     for column, facts in zip(columns_of(summary), column_facts(summary), strict=True):
         if column.levels:
@@ -315,7 +315,7 @@ def _rank(key: Any) -> tuple[Any, ...]:
 
 
 def _type(value: Any) -> str | None:
-    """What a value is, in words; None for a missing one."""
+    """Name the type of a value; None for a missing one."""
     if value is None:
         return None
     value = value.item() if isinstance(value, np.generic) else value

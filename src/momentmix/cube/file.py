@@ -155,7 +155,7 @@ def read(path: str | os.PathLike[str]) -> Contents:
 
 
 def unpacked(data: bytes, name: str) -> Contents:
-    """What `packed` made the bytes of; `name` is for messages."""
+    """Return the contents of bytes of `packed`; `name` is for messages."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -206,7 +206,7 @@ def _contents(table: Any, path: str) -> Contents:
 
 
 def _left_out(metadata: Mapping[bytes, bytes], path: str) -> tuple[int, int]:
-    """What was left out; nothing in the file of a program that drops metadata."""
+    """Groups and rows left out; none in the file of a program that drops metadata."""
     if _METADATA not in metadata:
         return 0, 0
     try:

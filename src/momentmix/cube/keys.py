@@ -215,11 +215,11 @@ class Key:
         raise NotImplementedError
 
     def value(self, number: int) -> Value:
-        """What a number stands for."""
+        """Return the value that a number stands for."""
         return number
 
     def meanings(self, values: Collection[Value]) -> Mapping[Any, Value]:
-        """What values of a complete pass stand for, where that is not themselves."""
+        """Map values of a complete pass to other ones that they stand for."""
         return {}
 
     def _label(self, table: int) -> str:
@@ -446,7 +446,7 @@ class _CsvKey(_TextKey):
         return whole if abs(whole) < 1 << 63 else None  # as many bits as a file has
 
     def meanings(self, values: Collection[Value]) -> Mapping[Any, Value]:
-        """What the texts of all rows stand for; a warning where several are one number."""
+        """Map the texts of all rows to their values; warn where several are one number."""
         texts = [value for value in values if isinstance(value, str)]
         numbers = {text: self._number(text) for text in sorted(texts)}
         if not self._are_numbers or None in numbers.values():

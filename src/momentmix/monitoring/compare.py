@@ -5,7 +5,7 @@
 | columns are matched by name, families and levels must agree | `_matched` |
 | moments in common units, means and spreads apart | `compared.side` |
 | each change alone: mean, spread, shape, shares, correlations | `compared.changes` |
-| columns that one row dominates, without that row | `compared.wild_rows` |
+| columns that one row dominates, without that row | `compared.dominating_rows` |
 | all means, and all second moments, by Hotelling's F | `compared.second_moments` |
 | one p-value of all; corrected ones of each change | `together`, `holm` |
 
@@ -29,10 +29,10 @@ from momentmix.monitoring.compared.changes import LEAST_ROWS, ColumnTests, colum
 from momentmix.monitoring.compared.second_moments import means_together, second_together
 from momentmix.monitoring.compared.side import schema_of
 from momentmix.monitoring.compared.significance import holm, together
-from momentmix.monitoring.compared.wild_rows import (
+from momentmix.monitoring.compared.dominating_rows import (
+    dominated,
     few_rows_remark,
     range_change,
-    wild,
     without_row,
 )
 from momentmix.monitoring.comparison import ColumnComparison, Comparison
@@ -146,10 +146,10 @@ def _matched(a: MomentSummary, b: MomentSummary) -> tuple[MomentSummary, MomentS
 def _compared(a: MomentSummary, b: MomentSummary, schema: Schema) -> Comparison:
     tests, remarks = ColumnTests(a, b), _shared(a, b)
     labels = schema.column_names or tuple(str(i) for i in range(schema.n_columns))
-    columns, dominated = [], wild(tests)
+    columns, left_out = [], dominated(tests)
     for i, (name, column) in enumerate(zip(labels, schema.columns, strict=True)):
         first = int(np.flatnonzero(tests.a.column == i)[0])
-        if dominated[tests.a.column == i].any():
+        if left_out[tests.a.column == i].any():
             changes, remark = without_row(tests, i, name)
             remarks.append(remark)
         else:
@@ -164,7 +164,7 @@ def _compared(a: MomentSummary, b: MomentSummary, schema: Schema) -> Comparison:
             ]
         columns.append(ColumnComparison(name, column.family, tuple(changes)))
     unjudged = [str(r.columns[0]) for r in remarks if r.numbers.get("is_judged") is False]
-    tests.varies &= ~dominated
+    tests.varies &= ~left_out
     pairs, second = second_together(tests, _value_names(schema, labels), remarks)
     tested = {"means": means_together(tests), "second moments": second}
     joint = {name: test for name, test in tested.items() if test is not None}

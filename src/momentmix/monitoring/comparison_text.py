@@ -25,7 +25,7 @@ _PAIR_HEADINGS = ("pair", "first", "second", "change (95 % interval)", "p")
 def comparison_lines(
     found: Comparison, level: float = 0.05, least_effect: float = 0.0
 ) -> list[str]:
-    """What differs in sentences, a table with the largest effects first, pairs, notes."""
+    """Return the changes in sentences, tables with the largest effects first, and notes."""
     said = (f"- {text}" for text in found.first_sentences(level, least_effect))
     tests = [
         f"{name}: F({t.degrees[0]:.0f}, {t.degrees[1]:.0f}) = {t.statistic:.3g}, {_p_is(t.p_value)}"

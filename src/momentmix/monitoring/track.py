@@ -167,7 +167,7 @@ def _shrink(weighed: WeighedGroups, z: float) -> Prior | None:
 def _explained(
     weighed: WeighedGroups, mixture: Mixture, fits: Any
 ) -> dict[tuple[Any, ...], Unexplained]:
-    """What the components do not explain in groups that they do not fit."""
+    """Return the moves that the components do not explain, by groups that they do not fit."""
     answers, moved = dict[tuple[Any, ...], Unexplained](), None
     for own, is_fit in zip(weighed.groups, fits, strict=True):
         if is_fit or own.weights is None or len(answers) >= _MOST_EXPLAINED:
@@ -180,7 +180,7 @@ def _explained(
 
 
 def _notes(groups: list[Group], tracked: TrackedModel) -> dict[tuple[Any, ...], str]:
-    """What is to be said of single groups."""
+    """Return notes on single groups."""
     whole, text = tracked.whole, ""
     names = whole.feature_names or tuple(map(str, range(whole.n_columns)))
     left_out = [name for j, name in enumerate(names) if j not in tracked.columns]

@@ -103,7 +103,7 @@ class Tracking:
         return Mixture.from_blocks(weights, self.model.blocks)
 
     def findings(self) -> list[Finding]:
-        """What changed: trends or differences that are significant, and misfits."""
+        """Trends or differences that are significant, and misfits."""
         return findings_of(self)
 
     def sentences(self) -> list[str]:
@@ -163,7 +163,7 @@ class Tracking:
         return columns
 
     def note(self, key: tuple[Any, ...]) -> str:
-        """What is to be said of one group; empty where there is nothing."""
+        """Notes on one group, and what its components do not explain; may be empty."""
         extra = self.unexplained.get(key)
         return "; ".join(filter(None, [self.notes.get(key), extra.text if extra else None]))
 

@@ -1,4 +1,4 @@
-"""What is found in shares over groups: what rose, what fell, what differs, what does not fit.
+"""Findings in shares over groups: trends, differences, and groups that do not fit.
 
 A trend is the slope of a weighted regression of the share on the place of the group in its order.
 Its standard error is that of the residuals where they scatter more than the shares' own errors. In
@@ -121,7 +121,7 @@ def _misfits(tracking: Tracking) -> list[Finding]:
 
 
 def place_of(value: Any) -> tuple[Any, ...]:
-    """What a key is sorted by: numbers within texts count as numbers, missing values come last.
+    """Sort key of a value: numbers within texts count as numbers, missing values come last.
 
     Values of different types are sorted by type.
 

@@ -1,4 +1,4 @@
-"""What a report says of groups of rows (`track`) and of two summaries (`compare`)."""
+"""Sections of a report on groups of rows (`track`) and on two summaries (`compare`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changed between two summaries: means, spreads and correlations."""
+"""Changes between two summaries: means, spreads and correlations."""
 
 from __future__ import annotations
 

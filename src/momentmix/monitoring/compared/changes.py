@@ -87,7 +87,7 @@ class Change:
 
     @property
     def value_name(self) -> str:
-        """What changed: a column or its logarithm, a level of it, or its missing cells."""
+        """Name of the column or of its logarithm, of its level, or of its missing cells."""
         if self.what == "share":
             return f"{self.column}={self.level}"
         if self.what == "missing":

@@ -123,7 +123,7 @@ def _tested_pairs(tests: ColumnTests) -> tuple[Int, Int]:
 
 
 def _scores(tests: ColumnTests, own: Int, i: Int, j: Int) -> list[Polynomials]:
-    """What one row adds to variances of `own`, and to correlations at common spreads."""
+    """Return ψ of the variances of `own`, and of the correlations at common spreads."""
     sides = tests.sides
     # A number has the common unit; the indicator of a level has none.
     unit = np.sqrt(tests.common(sides[0].central[2], sides[1].central[2]))

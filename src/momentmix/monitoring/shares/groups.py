@@ -258,7 +258,7 @@ class WeighedGroups:
         own.note = "values so far away that their powers are not known"
 
     def _varying(self, summary: MomentSummary) -> str:
-        """What is to be said of columns that are constant in the model and vary in a group."""
+        """Return a note on columns that are constant in the model and vary in a group."""
         low, high, schema = summary.minimum, summary.maximum, self.schema
         wrong = [j for j in self._model.constant if low[j] != high[j]]
         columns = [j if schema is None else schema.column_of[j] for j in wrong]

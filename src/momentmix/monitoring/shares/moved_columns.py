@@ -69,7 +69,7 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True)
 class Unexplained:
-    """What the components do not explain in a group.
+    """Moves that the components do not explain in a group.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class MovedColumns:
     def find(
         self, components: FixedComponents, moments: Float, n: float, weights: Float, test: FitTest
     ) -> Unexplained:
-        """What moved in a group of `n` rows with these moments, weights and test."""
+        """Find the moves in a group of `n` rows with these moments, weights and test."""
         excess = max(test.statistic - test.degrees_of_freedom, 1.0)
         if not excess < _FAR:  # the column whose mean is farthest away
             every = np.flatnonzero(components.conditions.slot_exponents.sum(axis=1) == 1)
@@ -144,7 +144,7 @@ class MovedColumns:
     def _move(
         self, components: FixedComponents, place: int, direction: Literal["up", "down"]
     ) -> Move:
-        """What the moment at a place is of, up or down."""
+        """Return the move that the moment at a place stands for."""
         exponents = components.conditions.slot_exponents[place]
         features = components.conditions.slots[place][exponents > 0]
         parts = [self._parts[j] for j in features]
@@ -205,7 +205,7 @@ def _candidates(
 
 
 def _far_rows(components: FixedComponents, feature: int, sign: int) -> Float:
-    """What the moments of rows far away in one feature differ by, of shape (q, r)."""
+    """Moments of rows far away in one feature, less those of the components, (q, r)."""
     p = components.parameters
     means = p.means.copy()
     means[:, feature] += sign * _DISTANCE

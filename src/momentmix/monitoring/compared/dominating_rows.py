@@ -42,7 +42,7 @@ def _share_from_powers(side: Side) -> Float:
     return np.asarray(np.sqrt(fourth / side.central[2] ** 2 / side.n_seen))
 
 
-def wild(tests: ColumnTests) -> NDArray[np.bool_]:
+def dominated(tests: ColumnTests) -> NDArray[np.bool_]:
     """Whether one row has most of the variance of a value, in one of two summaries."""
     shares = np.maximum(share_of_one(tests.a), share_of_one(tests.b))
     return tests.varies & (shares > _MOST)
@@ -56,8 +56,8 @@ def without_row(tests: ColumnTests, column: int, name: str) -> tuple[list[Change
     usual = column_changes(tests, column, name)
     missing = [c for c in usual if c.what == "missing"]
     value = int(np.flatnonzero(tests.a.column == column)[0])
-    wild_sides = [float(share_of_one(side)[value]) > _MOST for side in tests.sides]
-    apart = _apart(tests, column, value, wild_sides)
+    are_dominated = [float(share_of_one(side)[value]) > _MOST for side in tests.sides]
+    apart = _apart(tests, column, value, are_dominated)
     if apart is None:
         changes = [replace(c, low=nan, high=nan, p_value=nan) for c in usual if c.what != "missing"]
     else:
@@ -67,7 +67,7 @@ def without_row(tests: ColumnTests, column: int, name: str) -> tuple[list[Change
     has_log = not own.transform and all(low >= 0 for low, _ in ranges)
     remark = found(
         WARNING, "dominating-row", [name], is_judged=apart is not None, transform=own.transform,
-        sides=[x for x, is_wild in zip(("first", "second"), wild_sides, strict=True) if is_wild],
+        sides=[x for x, is_dominated in zip(("first", "second"), are_dominated, strict=True) if is_dominated],
         ranges=ranges, remedy={"families": {name: "log"}} if has_log else None,
     )  # fmt: skip
     return [*changes, *range_change(tests, value, name, least=1.0), *missing], remark
@@ -84,16 +84,16 @@ def range_change(tests: ColumnTests, value: int, name: str, least: float = _WIDE
 
 
 def _apart(
-    tests: ColumnTests, column: int, value: int, wild_sides: list[bool]
+    tests: ColumnTests, column: int, value: int, are_dominated: list[bool]
 ) -> ColumnTests | None:
     """Tests of one column without its extreme rows; None if they cannot be taken away."""
-    sides = zip(tests.sides, wild_sides, strict=True)
-    ends = sorted({int(p.farther[value]) for p, is_wild in sides if is_wild})
+    sides = zip(tests.sides, are_dominated, strict=True)
+    ends = sorted({int(p.farther[value]) for p, is_dominated in sides if is_dominated})
     cut = [_cut(p, column, value, ends) for p in tests.sides]
     if cut[0] is None or cut[1] is None:
         return None
     rest = ColumnTests(cut[0], cut[1])
-    return None if wild(rest).any() else rest
+    return None if dominated(rest).any() else rest
 
 
 def _cut(side: Side, column: int, value: int, ends: list[int]) -> MomentSummary | None:
