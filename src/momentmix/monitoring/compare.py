@@ -26,15 +26,15 @@ import numpy as np
 from momentmix.errors import InputError, InputTypeError, SummaryFileError
 from momentmix.findings.finding import NOTE, Finding, found
 from momentmix.monitoring.compared.changes import LEAST_ROWS, ColumnTests, column_changes
-from momentmix.monitoring.compared.second_moments import means_together, second_together
-from momentmix.monitoring.compared.side import schema_of
-from momentmix.monitoring.compared.significance import holm, together
 from momentmix.monitoring.compared.dominating_rows import (
     dominated,
     few_rows_remark,
     range_change,
     without_row,
 )
+from momentmix.monitoring.compared.second_moments import means_together, second_together
+from momentmix.monitoring.compared.side import schema_of
+from momentmix.monitoring.compared.significance import holm, together
 from momentmix.monitoring.comparison import ColumnComparison, Comparison
 from momentmix.summary.file import is_summary_file
 from momentmix.summary.summary import MomentSummary

@@ -9,6 +9,7 @@ summaries: cut from one alone, it would look like a change.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import compress
 from math import log, nan
 from typing import Any
 
@@ -67,7 +68,7 @@ def without_row(tests: ColumnTests, column: int, name: str) -> tuple[list[Change
     has_log = not own.transform and all(low >= 0 for low, _ in ranges)
     remark = found(
         WARNING, "dominating-row", [name], is_judged=apart is not None, transform=own.transform,
-        sides=[x for x, is_dominated in zip(("first", "second"), are_dominated, strict=True) if is_dominated],
+        sides=list(compress(("first", "second"), are_dominated)),
         ranges=ranges, remedy={"families": {name: "log"}} if has_log else None,
     )  # fmt: skip
     return [*changes, *range_change(tests, value, name, least=1.0), *missing], remark
@@ -87,8 +88,7 @@ def _apart(
     tests: ColumnTests, column: int, value: int, are_dominated: list[bool]
 ) -> ColumnTests | None:
     """Tests of one column without its extreme rows; None if they cannot be taken away."""
-    sides = zip(tests.sides, are_dominated, strict=True)
-    ends = sorted({int(p.farther[value]) for p, is_dominated in sides if is_dominated})
+    ends = sorted({int(p.farther[value]) for p in compress(tests.sides, are_dominated)})
     cut = [_cut(p, column, value, ends) for p in tests.sides]
     if cut[0] is None or cut[1] is None:
         return None
