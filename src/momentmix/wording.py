@@ -9,8 +9,6 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-# The cure of errors that only passes over the rows avoid.
-NEED_ROWS = "fit the rows with EM passes, which neither a summary nor refine=None has"
 MOST_SHOWN = 2000  # letters of a repr, whatever the size of the object
 _DIGITS = 3
 _ROUNDING = 1e-12  # of a number beside the others: less is what differences leave

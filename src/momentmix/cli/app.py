@@ -22,7 +22,7 @@ from momentmix.cli.fit import fit_command
 from momentmix.cli.info import info_command
 from momentmix.cli.monitoring.compare import compare_command
 from momentmix.cli.monitoring.track import track_command
-from momentmix.cli.output import say, say_message
+from momentmix.cli.output import say
 from momentmix.cli.plan import plan_command
 from momentmix.cli.plot import plot_command
 from momentmix.cli.predict import predict_command, sample_command
@@ -32,6 +32,7 @@ from momentmix.cli.schema import schema_command
 from momentmix.cli.score import score_command
 from momentmix.cli.summarize import summarize_command
 from momentmix.errors import without_secrets
+from momentmix.findings.messages import in_shell
 
 # After a line with a backspace, click does not rewrap the paragraph.
 _HELP = """Mixture models from one pass over the data.
@@ -147,11 +148,11 @@ def _send_again(ignored: Any) -> None:
 
 
 def _show_warning(message: Any, category: Any, *rest: Any, **more: Any) -> None:
-    _complain(f"warning: {message}")
+    _complain(f"warning: {in_shell(message)}")
 
 
 def _complain(error: object) -> None:
-    say_message(f"momentmix: {error}")
+    say(f"momentmix: {in_shell(error)}", err=True)
 
 
 def _show_misuse(error: click.ClickException) -> None:
@@ -164,7 +165,7 @@ def _show_misuse(error: click.ClickException) -> None:
     if context is not None:
         say(*context.get_usage().split("\n"), err=True)
         say(f"Try '{context.command_path} --help' for help.", "", err=True)
-    say_message(f"Error: {text.replace(_CLICK_LIST, ' ')}")
+    say(f"Error: {text.replace(_CLICK_LIST, ' ')}", err=True)
 
 
 def _code_and_message(error: Exception) -> tuple[int, object]:

@@ -16,6 +16,7 @@ from momentmix.cli.options import (
     where_option,
 )
 from momentmix.cli.output import check_output, say, say_json
+from momentmix.findings.messages import in_shell
 from momentmix.progress import step
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ def _forget(total: MomentSummary, rows: TableRows) -> None:
             except InputError as error:
                 source = rows.sources[table]
                 place = f"{source.name}, rows from {source.where(block.first_row)} on"
-                raise InputError(f"{place}: {error}") from None
+                raise InputError(f"{place}: {in_shell(error)}") from None
     if total.n_rows == n_before:
         raise InputError(f"{rows.sources[0].name} holds no rows.")
 

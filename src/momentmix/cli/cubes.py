@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from momentmix.cli.options import ReadOptions
-from momentmix.cli.output import say_message
+from momentmix.cli.output import say
 from momentmix.cli.summarize import Job
 from momentmix.errors import InputError
+from momentmix.findings.messages import in_shell
 from momentmix.progress import erase
 from momentmix.wording import did_you_mean, plural
 
@@ -47,7 +48,7 @@ def cube_job_of(
     job = cube_job(list(inputs), parse_keys(by), families, read_options.missing, reading)
     if not quiet:
         erase()
-        say_message(*(f"note: {note}" for note in job.rows.notes))
+        say(*(f"note: {in_shell(note)}" for note in job.rows.notes), err=True)
     settings = {"by": [str(key.spec) for key in job.keys]}
     return CubeRun(job.rows, settings, None, job=job)
 

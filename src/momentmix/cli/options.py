@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import click
 
+from momentmix.findings.messages import in_shell
+
 if TYPE_CHECKING:
     from momentmix.tables.opening import Reading
     from momentmix.tables.table_rows import TableRows
@@ -110,7 +112,7 @@ class ReadOptions:
         try:
             reading.dialect  # noqa: B018 - is checked
         except InputError as error:
-            raise click.UsageError(str(error)) from None
+            raise click.UsageError(in_shell(error)) from None
         return reading
 
 

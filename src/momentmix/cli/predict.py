@@ -19,7 +19,8 @@ from momentmix.cli.options import (
     quiet_option,
     seed_option,
 )
-from momentmix.cli.output import check_output, say, say_json, say_message
+from momentmix.cli.output import check_output, say, say_json
+from momentmix.findings.messages import in_shell
 from momentmix.progress import counting, step
 
 if TYPE_CHECKING:
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from momentmix.cli.tables.kept import Answers, KeptColumns
+    from momentmix.families.column import Column
     from momentmix.mixture.mixture import Mixture
     from momentmix.mixture.tables.rows import TableDensity
-    from momentmix.tables.column import Column
     from momentmix.tables.source import Source
     from momentmix.tables.table_rows import Block, TableRows
 
@@ -72,7 +73,7 @@ def load_verdict(path: str) -> str | None:
     try:
         record = load_fit(path)[1]
     except ModelFileError as error:  # the mixture was loaded: rows can be scored all the same
-        say_message(f"momentmix: warning: {error}")
+        say(f"momentmix: warning: {in_shell(error)}", err=True)
         return None
     return None if record is None else record.certificate.verdict
 

@@ -15,7 +15,8 @@ from momentmix.cli.options import (
     json_option,
     quiet_option,
 )
-from momentmix.cli.output import check_output, say, say_json, say_message
+from momentmix.cli.output import check_output, say, say_json
+from momentmix.findings.messages import in_shell
 from momentmix.progress import step
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def schema_command(
         return
     say(*_table(rows.learned, "no" if read_options.missing == "model" else "unknown"))
     if not quiet:
-        say_message(*(f"note: {note}" for note in rows.notes))
+        say(*(f"note: {in_shell(note)}" for note in rows.notes), err=True)
     if output is not None:
         say(f"schema written to {output}")
 
@@ -86,6 +87,6 @@ def _table(schema: Schema, complete: str) -> list[str]:
         if len(levels) > _WIDEST:
             levels = f"{levels[:_WIDEST]}… ({len(column.levels)} levels)"
         missing = "yes" if column.has_missing else complete
-        family = column.transform or column.family
+        family = column.family_name
         lines.append(f"{name:<{width}}  {family:<12}  {missing:<8}  {levels}".rstrip())
     return lines

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from momentmix.errors import InputError, ShardError, SummaryFileError
+from momentmix.findings.messages import in_shell
 
 if TYPE_CHECKING:
     from momentmix.cube.cube import SummaryCube
@@ -53,7 +54,7 @@ def load_cubes(paths: Sequence[str]) -> SummaryCube:
             ids = [{x for group in cube.values() for x in group.shard_ids} for cube in cubes[:i]]
             raise _counted_twice(error, paths, ids) from None
         except InputError as error:
-            raise InputError(f"{path}: {error}") from None
+            raise InputError(f"{path}: {in_shell(error)}") from None
     return total
 
 
@@ -76,7 +77,7 @@ def _folded(
             raise _counted_twice(error, paths, ids) from None
         except InputError as error:
             hint = " Or pass --truncate." if "orders" in str(error) else ""
-            raise InputError(f"{path}: {error}{hint}") from None
+            raise InputError(f"{path}: {in_shell(error)}{hint}") from None
     return total
 
 
@@ -84,7 +85,7 @@ def _counted_twice(error: ShardError, paths: Sequence[str], ids: list[set[str]])
     """The error of a file, which also names the one before it that holds the shard."""
     named = [path for path, own in zip(paths, ids, strict=False) if own & set(error.shard_ids)]
     other = f" (The other one is {named[0]}.)" if named else ""
-    return ShardError(f"{paths[len(ids)]}: {error}{other}", shard_ids=error.shard_ids)
+    return ShardError(f"{paths[len(ids)]}: {in_shell(error)}{other}", shard_ids=error.shard_ids)
 
 
 def _loaded(paths: Sequence[str], truncate: bool) -> list[MomentSummary]:
@@ -114,4 +115,6 @@ def _summary(path: str) -> MomentSummary:
     except SummaryFileError as error:
         if not Path(path).is_file() or is_summary_file(path) or path.endswith((".mms", ".json")):
             raise
-        raise SummaryFileError(f"{error} Make one of rows with `momentmix summarize`.") from None
+        raise SummaryFileError(
+            f"{in_shell(error)} Make one of rows with `momentmix summarize`."
+        ) from None

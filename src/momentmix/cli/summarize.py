@@ -21,7 +21,8 @@ from momentmix.cli.options import (
     json_option,
     quiet_option,
 )
-from momentmix.cli.output import check_output, say, say_json, say_message
+from momentmix.cli.output import check_output, say, say_json
+from momentmix.findings.messages import in_shell
 from momentmix.progress import erase, step
 from momentmix.wording import plural
 
@@ -156,7 +157,7 @@ def _learned(rows: TableRows, families: Any, missing: Any, quiet: bool) -> Table
     found = learn(rows, families, missing)
     if not quiet:
         erase()
-        say_message(*(f"note: {note}" for note in found.notes))
+        say(*(f"note: {in_shell(note)}" for note in found.notes), err=True)
     return found
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from momentmix.cube import file as cube_file
 from momentmix.cube.keys import GroupKey
 from momentmix.errors import InputError, InputTypeError
+from momentmix.findings.messages import Message, either
 from momentmix.html.notebook import box, plain_table
 from momentmix.mixture.parameter_table import need_pandas
 from momentmix.summary.column_facts import column_facts, columns_of
@@ -227,10 +228,11 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
                 f"a cube can be combined with another SummaryCube only; got {type(other).__name__}."
             )
         if other.key_names != self.key_names:
-            raise InputError(
+            text = (
                 f"cubes must have the same keys; one has {', '.join(self.key_names)}, the other "
-                f"{', '.join(other.key_names)}. Use rollup() to bring both to common ones."
+                f"{', '.join(other.key_names)}. Bring both to common ones with "
             )
+            raise InputError(Message(text, either("rollup()", "--rollup"), "."))
         for place, name in enumerate(self.key_names):
             types = [_type(cube._example(place)) for cube in (self, other)]
             if None not in types and types[0] != types[1]:

@@ -19,6 +19,7 @@ from typing import Any
 from momentmix.atomic_file import atomic_write
 from momentmix.cube.keys import CHECKSUM, RESERVED, GroupKey, Value
 from momentmix.errors import InputError, SummaryFileError
+from momentmix.findings.messages import Message, either
 from momentmix.strict_json import parse_strict
 from momentmix.summary.file import header_of
 from momentmix.tables.source import checked, refuse_damage
@@ -81,7 +82,8 @@ def _key_array(name: str, values: list[Value]) -> Any:
     import pyarrow as pa
 
     if name in RESERVED:
-        raise InputError(f"a key of a file cannot be called {name!a}; use rollup() or rename it.")
+        text = f"a key of a file cannot be called {name!a}; "
+        raise InputError(Message(text, either("use rollup() or ", ""), "rename it."))
     try:
         if all(value is None or isinstance(value, _VALUES) for value in values):
             return pa.array(values)

@@ -9,7 +9,7 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.displays.marginals import Marginal, Observed
 from momentmix.displays.style import GRAY, component_styles, ink, percent, short_name
-from momentmix.tables.transforms import restored, transformed
+from momentmix.families.transforms import restored, transformed
 
 _MOST_LEVELS = 12  # bars of levels that are drawn one by one; the rarest others share one bar
 _MOST_DIGITS = 14  # letters of all ticks of a logarithmic axis; more would touch one another

@@ -14,16 +14,15 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.displays.style import axis_names_of, short_name
+from momentmix.families.column import Column
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.tables.block_features import column_seen
 from momentmix.summary.summary import MomentSummary
-from momentmix.tables.column import POISSON, Column
 
 _FEWEST_BINS, _MOST_BINS = 8, 60
 _MOST_INTEGERS = 60  # bars of counts; more of them are bars of several counts each
 _DEVIATIONS = 3.3  # half width of a component in a picture
 _RARE = 0.002  # share of rows at each end that may lie beyond the picture
-_NARROWEST = 1e-3  # least deviation that is drawn, of the width of the picture
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +52,7 @@ class Marginal:
     @property
     def is_count(self) -> bool:
         """Whether the column holds counts."""
-        return self.column.family == POISSON
+        return self.column.model.is_whole
 
     @property
     def levels(self) -> list[str]:
@@ -102,10 +101,8 @@ def marginal_of(mixture: Mixture, number: int, values: Float | None = None) -> M
         return Marginal(column, name, np.arange(float(table.shape[1])), heights, limits, missing)
     means = mixture.means[:, [number]]
     deviations = np.sqrt(mixture.variances[:, [number]])
-    is_count = column.family == POISSON
-    limits = _limits(means, deviations, values, is_count)
-    law = _count_law if is_count else _normal_law
-    grid, heights = law(means, deviations, limits)
+    limits = _limits(means, deviations, values, column.model.is_whole)
+    grid, heights = column.model.curve(means, deviations, limits)
     return Marginal(column, name, grid, np.nan_to_num(shares * heights), limits, missing)
 
 
@@ -125,30 +122,6 @@ def _limits(
         pad = max(0.5, 1e-6 * abs(high))
         return low - pad, high + pad
     return low, high
-
-
-def _normal_law(
-    means: Float, deviations: Float, limits: tuple[float, float]
-) -> tuple[Float, Float]:
-    """Points of an axis, and the density of each component there."""
-    low, high = limits
-    width = np.maximum(deviations, _NARROWEST * (high - low))
-    near = (means + width * np.linspace(-4, 4, 41)).ravel()
-    near = near[(near > low) & (near < high)]
-    grid = np.unique(np.concatenate([np.linspace(low, high, 300), near]))
-    heights = np.exp(-0.5 * ((grid - means) / width) ** 2) / (width * np.sqrt(2 * np.pi))
-    return grid, heights
-
-
-def _count_law(
-    means: Float, _deviations: Float, limits: tuple[float, float]
-) -> tuple[Float, Float]:
-    """Counts along an axis, and the probability of each in each component."""
-    from scipy.special import gammaln, xlogy
-
-    first, last = limits[0] + 0.5, limits[1] - 0.5
-    grid = np.arange(first, last + 1, max(1.0, np.floor((last - first) / 500)))
-    return grid, np.exp(xlogy(grid, means) - means - gammaln(grid + 1))
 
 
 # -- the rows ----------------------------------------------------------------------------------

@@ -20,7 +20,6 @@ from momentmix.fitting.inference.standard_errors import Intervals
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.overall import column_names
 from momentmix.mixture.tables.block_features import column_seen
-from momentmix.tables.column import BERNOULLI
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ def level_probabilities(mixture: Mixture, ends: Intervals | None = None) -> list
         if not column.levels:
             continue
         values = np.stack(list(mixture.level_probabilities(number).values()), axis=1)
-        if column.family == BERNOULLI:
+        if column.model.second_level_only:
             labels, values = [_second_level(column.levels)], values[:, 1:]
             low, high = (None, None) if ends is None else (end[:, [number]] for end in ends.means)
         else:

@@ -21,6 +21,7 @@ from momentmix.displays.style import (
     need_matplotlib,
 )
 from momentmix.errors import InputError, InputTypeError
+from momentmix.findings.messages import Message, either
 from momentmix.fitting.result import FitResult
 from momentmix.html.palette import COLORS
 from momentmix.index_sets import index_sets, sets_without
@@ -31,6 +32,9 @@ from momentmix.summary.summary import MomentSummary
 from momentmix.tables.names import match_names
 from momentmix.tables.schema import Schema, joined, plain_schema
 
+_FITTED_TO = either(
+    "Use the summary that it was fitted to.", "Give the data that it was fitted to."
+)
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 
 
@@ -128,8 +132,10 @@ def matching_summary(mixture: Mixture, summary: MomentSummary) -> MomentSummary:
     n_features = mixture.n_features if schema is None else schema.n_features
     if summary.n_features != n_features:
         raise InputError(
-            f"the mixture has {n_features} features, the summary "
-            f"{summary.n_features}. Use the summary that it was fitted to."
+            Message(
+                f"the mixture has {n_features} features, the summary {summary.n_features}. ",
+                _FITTED_TO,
+            )
         )
     summary = in_order_of(mixture, summary)
     names = column_names_of(summary)
@@ -139,10 +145,8 @@ def matching_summary(mixture: Mixture, summary: MomentSummary) -> MomentSummary:
     of_numbers = schema is not None and summary.schema is None and n_features == schema.n_columns
     of_numbers = of_numbers and not any(column.transform for column in mixture.columns)
     if summary.schema != schema and not of_numbers:
-        raise InputError(
-            "the columns of the summary have other families or levels than the mixture, other "
-            "transforms or other missing cells. Use the summary that it was fitted to."
-        )
+        text = "the columns of the summary have other families or levels than the mixture, other "
+        raise InputError(Message(text, "transforms or other missing cells. ", _FITTED_TO))
     return summary
 
 
@@ -187,11 +191,11 @@ def _moments_of_both(
         compare(f"order {order + 2}, squared", moments, np.concatenate(sets))
     largest = np.abs(np.concatenate([*fitted.values()])).max()
     if not largest <= LARGEST_DRAWN:
-        raise InputError(
+        text = (
             f"moments of the mixture reach {largest:.3g} deviations of the summary's features; "
-            f"pictures show numbers up to {LARGEST_DRAWN:.0e}. Use the summary that it was "
-            "fitted to."
+            f"pictures show numbers up to {LARGEST_DRAWN:.0e}. "
         )
+        raise InputError(Message(text, _FITTED_TO))
     return observed, fitted
 
 

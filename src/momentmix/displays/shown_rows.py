@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from momentmix._typing import Float
 from momentmix.displays.data import encoded_rows, opened
 from momentmix.displays.style import thinned
+from momentmix.families.column import Column
 from momentmix.mixture.density import most_probable
 from momentmix.mixture.mixture import Mixture
-from momentmix.tables.column import Column
 from momentmix.tables.encoding import Encoded
 
 

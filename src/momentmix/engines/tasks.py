@@ -26,8 +26,7 @@ from momentmix.summary.parts import Progress, summarize_parts
 from momentmix.summary.summarize import warn_of_notes
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.cells import column_cells
-from momentmix.tables.column import BERNOULLI, CATEGORICAL
-from momentmix.tables.learning import Families, Found, learn, rows_with
+from momentmix.tables.learning import Families, Found, has_levels, learn, rows_with
 from momentmix.tables.memory import MemoryTable
 from momentmix.tables.names import match_names
 from momentmix.tables.opening import Reading, open_table
@@ -325,8 +324,7 @@ def _found(
     assert head is not None
     found = [Found(kind, families.get(j)) for j, kind in enumerate(opened.kinds)]
     with_levels = [
-        families.get(j) in (BERNOULLI, CATEGORICAL) and kind.kind != "bool"
-        for j, kind in enumerate(opened.kinds)
+        has_levels(families.get(j)) and kind.kind != "bool" for j, kind in enumerate(opened.kinds)
     ]
     listed = [name for name, is_listed in zip(names, with_levels, strict=True) if is_listed]
     met = (

@@ -20,9 +20,9 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.arguments import check_count
+from momentmix.arrays import real_array
 from momentmix.errors import InputError, warn_caller
 from momentmix.fitting.em.given_start import Start
-from momentmix.mixture.checks import real_array
 from momentmix.mixture.mixture import Mixture
 from momentmix.parallel import usable_cores
 

@@ -1,10 +1,14 @@
 """The catalog: for each kind of finding its sentences, for statisticians and for everybody.
 
 Templates are those of `str.format`. They can use the numbers of the finding by name; ``{code}``,
-its remedy; ``{columns}``, ``{names}`` (without the noun) and ``{components}``; ``{component}``, a
-"group" for everybody; and ``{n:it|them}``, which chooses by the number of columns or, where there
-are none, of components. Integers among the numbers choose in the same way. Templates for everybody
-have ``{logs}`` and ``{others}`` as well: the columns that the remedy transforms, and the rest.
+its remedy; ``{columns}``, ``{names}`` (without the noun), ``{each[0]}``, ``{column}`` and
+``{other}`` (the first two, without quotes) and ``{components}``;
+``{component}``, a "group" for everybody; and ``{n:it|them}``, which chooses by the number of
+columns or, where there are none, of components. Integers among the numbers choose in the same way.
+Templates for everybody have ``{logs}`` and ``{others}`` as well: the columns that the remedy
+transforms, and the rest.
+
+To add a kind, add its entry here and yield `found(severity, kind, ...)` where it is detected.
 """
 
 from __future__ import annotations
@@ -20,25 +24,6 @@ if TYPE_CHECKING:
 UNTESTED = "untested"  # a model that no test applies to
 
 
-def _over_capacity(f: Finding) -> Template:
-    rest = " The answer rests on the rows alone." if f.numbers["from_rows"] else ""
-    return (
-        "not identified from these moments: order {order} with {n_features} features tells at most "
-        "{capacity} {capacity:component|components} apart, {asked} were asked." + rest
-    )
-
-
-def _shared_gaps(f: Finding) -> Template:
-    drop = " If such rows are few, drop them: {code}."
-    if "pairs" in f.numbers:
-        text = "gaps depend on gaps or values of other columns within components: {pairs}. "
-        return text + "Ask for more components." + drop
-    return (
-        "{columns} have gaps in the same rows as another of them; the model takes gaps of "
-        "different columns for independent within components." + drop
-    )
-
-
 def _column_shape(f: Finding) -> Template:
     cure = "Try logarithms, {code}, or leave out" if f.remedy else "Transform or leave out"
     return (
@@ -50,19 +35,18 @@ def _column_shape(f: Finding) -> Template:
 def _shape_action(f: Finding) -> Template:
     if not f.remedy:
         return "Look at {columns}: take logarithms, or leave out."
-    rest = set(f.columns) - set(f.remedy["families"])
-    return "Take logarithms of {logs}." + " Transform {others} otherwise, or leave out." * bool(
-        rest
-    )
+    others = set(f.columns) - set(f.remedy["families"])
+    rest = " Transform {others} otherwise, or leave out." if others else ""
+    return "Take logarithms of {logs}." + rest
 
 
 def _correlated(f: Finding) -> Template:
-    cure = "Join them: {code}"
+    cure = "them and fit to the rows, since moments need three blocks"
     if f.remedy.get("blocks") == "auto":
-        cure = "Join the columns that belong together: {code}"
-    elif f.numbers["needs_rows"]:
-        cure = "Join them and fit to the rows, since moments need three blocks: {code}"
-    return "columns correlated within components: {pairs}. " + cure
+        cure = "the columns that belong together"
+    elif not f.numbers["needs_rows"]:
+        cure = "them"
+    return f"columns correlated within components: {{pairs}}. Join {cure}: {{code}}"
 
 
 def _outlier_influence(f: Finding) -> Template:
@@ -71,65 +55,29 @@ def _outlier_influence(f: Finding) -> Template:
         return text + "; check it."
     text += "; that one row moves third moments by {influence:.2g} times their noise. "
     is_fatal = f.severity.value == "fatal"
-    return text + (
-        "The fit is about this row. Correct it or leave it out." if is_fatal else "Check it."
-    )
-
-
-def _outlier_rows(f: Finding) -> Template:
-    if not f.numbers["outliers"]:
-        return (
-            "{n_rows} rows lie alone and far from all others; these are too many to leave out, and "
-            "they spoil the fit. Correct them, or transform heavy-tailed columns."
-        )
-    return (
-        "{n_rows} {n_rows:row|rows} far from all others, left out of the fit: {outliers}; rows are "
-        "counted from 0. Correct {n_rows:it|them}, or leave {n_rows:it|them} out."
-    )
-
-
-def _heavy_tails(f: Finding) -> Template:
-    if "n_far" in f.numbers:
-        return (
-            "column {names} has heavy tails: {n_far} of {n_rows} rows lie where the mixture "
-            "expects one in 50,000. Transform or trim the column."
-        )
-    return (
-        "{columns}: the fourth moment is larger than the mixture's, as that of heavy tails or of a "
-        "small component that was missed. Transform or trim such columns."
-    )
-
-
-def _conditioning(f: Finding) -> Template:
-    known = f.numbers["condition_number"] is not None
-    return (
-        "the parameters are barely determined by the moments"
-        + " (condition number {condition_number:.1g})" * known
-        + "; some components may be interchangeable. Use fewer components, a higher order, or more "
-        "rows."
-    )
-
-
-def _variance_floor(f: Finding) -> Template:
-    if "count" in f.numbers:
-        return (
-            "{count} {count:variance|variances} at the floor ({floor:.1g} of the feature's "
-            "variance), in {columns}."
-        )
-    return (
-        "a variance of {columns} is at the floor ({floor:.1g} of the column's): a component holds "
-        "one of the values that repeat there."
-    )
+    cure = "The fit is about this row. Correct it or leave it out." if is_fatal else "Check it."
+    return text + cure
 
 
 def _dispersion(f: Finding) -> Template:
-    is_more = f.numbers["ratio"] > 1
-    cure = "Check that it is a count, or take the column as gaussian."
-    if is_more:
+    more, cure = "less", "Check that it is a count, or take the column as gaussian."
+    if f.numbers["ratio"] > 1:
+        more = "more"
         cure = "Cut it into levels, as 0, 1 to 2, 3 or more, or ask for more components."
     return (
-        f"within components, {{names}} varies {'more' if is_more else 'less'} than a Poisson "
-        f"count: its variance is about {{ratio:.2g}} times its mean. {cure}"
+        f"within components, {{names}} varies {more} than {{law}}: its variance is about "
+        f"{{ratio:.2g}} times its mean. {cure}"
+    )
+
+
+def _discrete(f: Finding) -> Template:
+    n, grid = f.numbers["n_values"], f.numbers["grid"]
+    count = "two" if n == 2 else "only {n_values}"
+    on_grid = ", multiples of {grid:.6g}" if grid > 0 and n > 2 else ""
+    cure = "Name its family, {code}, or leave it out." if f.remedy else "Leave it out."
+    return (
+        f"column {{names}} has {count} different values{on_grid}: a count, a code or a coarse "
+        "grade is not Gaussian within components, and a component can shrink to one value. " + cure
     )
 
 
@@ -137,45 +85,9 @@ def _duplicate_rows(f: Finding) -> Template:
     copies, compared = f.numbers["copies"], f.numbers["compared"]
     among = " of {compared} that were compared" if compared < f.numbers["n_rows"] else ""
     return (
-        f"{{copies}} rows{among} ({copies / compared:.0%}) are copies of another row; the test "
-        "and the standard errors take them for independent observations. Keep one of each."
+        f"{{copies}} rows{among} ({copies / compared:.0%}) are copies of another row; the test and "
+        "the standard errors take them for independent observations. Keep one of each."
     )
-
-
-def _discrete(f: Finding) -> Template:
-    n, grid = f.numbers["n_values"], f.numbers["grid"]
-    count = "two" if n == 2 else "only {n_values}"
-    count += " different values" + ", multiples of {grid:.6g}" * (grid > 0 and n > 2)
-    cure = "Name its family, {code}, or leave it out." if f.remedy else "Leave it out."
-    return (
-        f"column {{names}} has {count}: a count, a code or a coarse grade is not Gaussian within "
-        f"components, and a component can shrink to one value. {cure}"
-    )
-
-
-def _rounded(f: Finding) -> Template:
-    cure = "Use unrounded values, or add uniform noise of that width."
-    if f.numbers["is_whole"]:
-        cure = "If it counts something, cut it into levels; else add uniform noise of that width."
-    return (
-        "column {names} is rounded to multiples of {grid:.6g}, which is {width:.2g} deviations of "
-        f"the narrowest component: variances are too large by a twelfth of its square. {cure}"
-    )
-
-
-def _misfit(f: Finding) -> Template:
-    where = " ({groups})" * bool(f.numbers["groups"])
-    return (
-        f"the moments do not fit{where}: p-value {{p_value}}, effect size {{effect_size:.2g}}. Too "
-        "few components, or columns that are correlated within components, are the usual causes."
-    )
-
-
-def _imprecise(f: Finding) -> Template:
-    cure = "more rows, fewer components, or EM passes over the rows"
-    if f.numbers["after_rows"]:
-        cure = "more rows or fewer components"
-    return f"too imprecise: the parameters' errors cost about {{loss:.3f}} of accuracy. Use {cure}."
 
 
 _FEWER_AVERAGES = (
@@ -189,7 +101,9 @@ _FEWER_AVERAGES = (
 FITS: dict[str, Entry] = {
     # -- the number of components, and rows beside it
     "over-capacity": Entry(
-        _over_capacity,
+        lambda f: "not identified from these moments: order {order} with {n_features} features "
+        "tells at most {capacity} {capacity:component|components} apart, {asked} were asked."
+        + " The answer rests on the rows alone." * bool(f.numbers["from_rows"]),
         "Ask for fewer groups, or give more columns.",
         "There are too few columns to tell so many groups apart by averages alone.",
         "fewer", "Give more columns.",
@@ -223,7 +137,10 @@ FITS: dict[str, Entry] = {
         "fewer", "Read small groups with care.",
     ),
     "conditioning": Entry(
-        _conditioning,
+        lambda f: "the parameters are barely determined by the moments"
+        + " (condition number {condition_number:.1g})" * bool(f.numbers["condition_number"])
+        + "; some components may be interchangeable. Use fewer components, a higher order, or more "
+        "rows.",
         "Ask for fewer groups, or collect more rows.",
         "Some groups are so alike that the data hardly tell them apart.",
         "fewer", "Collect more rows.",
@@ -242,8 +159,8 @@ FITS: dict[str, Entry] = {
         "All rows have the same value there.",
     ),
     "duplicate-columns": Entry(
-        "columns {names} are copies of each other up to shift and scale: they count twice. Keep "
-        "one.",
+        "columns {each[0]} and {each[1]} are copies of each other up to shift and scale: they "
+        "count twice. Keep one.",
         "Keep only one of {columns}.",
         "They are copies of each other, and would count twice.",
     ),
@@ -275,12 +192,19 @@ FITS: dict[str, Entry] = {
         is_cause=True,
     ),
     "rounded-column": Entry(
-        _rounded,
+        lambda f: "column {names} is rounded to multiples of {grid:.6g}, which is {width:.2g} "
+        "deviations of the narrowest component: variances are too large by a twelfth of its "
+        "square. " + ("If it counts something, cut it into levels; else add uniform noise of that "
+        "width." if f.numbers["is_whole"] else "Use unrounded values, or add uniform noise of that "
+        "width."),
         "Use values of {columns} that are not rounded, if there are any.",
         "They are rounded so coarsely that it blurs the groups.",
     ),
     "variance-floor": Entry(
-        _variance_floor,
+        lambda f: "{count} {count:variance|variances} at the floor ({floor:.1g} of the feature's "
+        "variance), in {columns}." if "count" in f.numbers else
+        "a variance of {columns} is at the floor ({floor:.1g} of the column's): a component holds "
+        "one of the values that repeat there.",
         "Look at {columns}.",
         "In some group nearly all rows have the same value there.",
     ),
@@ -300,7 +224,10 @@ FITS: dict[str, Entry] = {
         "more", _shape_action, is_cause=True,
     ),
     "heavy-tails": Entry(
-        _heavy_tails,
+        lambda f: "column {names} has heavy tails: {n_far} of {n_rows} rows lie where the mixture "
+        "expects one in 50,000. Transform or trim the column." if "n_far" in f.numbers else
+        "{columns}: the fourth moment is larger than the mixture's, as that of heavy tails or of a "
+        "small component that was missed. Transform or trim such columns.",
         "Take logarithms of {columns}, or cut off extreme values.",
         "There are more extreme values than the model expects.",
         is_cause=True,
@@ -346,7 +273,11 @@ FITS: dict[str, Entry] = {
     ),
     # -- missing cells
     "shared-gaps": Entry(
-        _shared_gaps,
+        lambda f: ("gaps depend on gaps or values of other columns within components: {pairs}. Ask "
+        "for more components." if "pairs" in f.numbers else
+        "{columns} have gaps in the same rows as another of them; the model takes gaps of "
+        "different columns for independent within components.")
+        + " If such rows are few, drop them: {code}.",
         "Leave out rows with gaps in {columns}, if they are few.",
         "The model takes gaps of different columns for independent, and these are not.",
     ),
@@ -369,7 +300,11 @@ FITS: dict[str, Entry] = {
         "One row lies so far from the others that it changes the answer.",
     ),
     "outlier-rows": Entry(
-        _outlier_rows,
+        lambda f: "{n_rows} {n_rows:row|rows} far from all others, left out of the fit: "
+        "{outliers}; rows are counted from 0. Correct {n_rows:it|them}, or leave {n_rows:it|them} "
+        "out." if f.numbers["outliers"] else
+        "{n_rows} rows lie alone and far from all others; these are too many to leave out, and "
+        "they spoil the fit. Correct them, or transform heavy-tailed columns.",
         "Check the rows that lie far from all others.",
         "Typing errors and codes for missing values such as -999 are the usual cause.",
     ),
@@ -403,9 +338,9 @@ FITS: dict[str, Entry] = {
     "improbable-rows": Entry(
         "{share:.1%} of the rows are less probable than all but {expected:.1%} of rows drawn from "
         "the model: these data are not, or no longer, what was fitted.",
-        "Fit again to these data, or find out what changed.",
-        "{share:.1%} of the rows are less probable than all but {expected:.1%} of rows drawn from "
-        "the model: these data are not, or no longer, what was fitted.",
+        "Look at the least probable rows: momentmix score finds them.",
+        "{share:.1%} of the rows are rarer than nearly all rows that the model would give: it does "
+        "not fit them, or they have changed.",
     ),
     # -- what the tests of a certificate say
     "no-power": Entry(
@@ -416,14 +351,18 @@ FITS: dict[str, Entry] = {
         "A few extreme rows dominate all averages, so that the test cannot see a misfit.",
     ),
     "misfit": Entry(
-        _misfit,
+        lambda f: "the moments do not fit" + " ({groups})" * bool(f.numbers["groups"])
+        + ": p-value {p_value}, effect size {effect_size:.2g}. Too few components, or columns that "
+        "are correlated within components, are the usual causes.",
         "Ask for more groups.",
         "Averages of the data differ from those of the model by more than chance. Too few groups, "
         "or columns that move together within a group, are the usual causes.",
         "more", "Look at the columns where the thin line leaves the gray.",
     ),
     "imprecise": Entry(
-        _imprecise,
+        lambda f: "too imprecise: the parameters' errors cost about {loss:.3f} of accuracy. Use "
+        + ("more rows or fewer components." if f.numbers["after_rows"] else
+        "more rows, fewer components, or EM passes over the rows."),
         "Collect more rows, or ask for fewer groups.",
         "The groups overlap so much that the rows do not fix where one ends.",
         "fewer", "Collect more rows.",

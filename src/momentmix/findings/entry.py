@@ -15,25 +15,11 @@ Variants = Callable[["Finding"], Template]
 
 @dataclass(frozen=True)
 class Entry:
-    """The sentences of one kind of finding.
+    """The sentences of one kind of finding; a function chooses among variants of a template."""
 
-    Attributes
-    ----------
-    text : template, or a function that chooses one
-        In the words of statistics, for `Finding.text`.
-    action, why : templates
-        What to do and why, in plain words.
-    asks : {"", "more", "fewer"}
-        The number of groups that the action asks for.
-    other_action : template
-        The action where that number is no advice; "" if there is none.
-    is_cause : bool
-        Whether it can be the cause of a misfit.
-    """
-
-    text: Template | Variants
-    action: Template | Variants = "Read this finding."
+    text: Template | Variants  # in the words of statistics
+    action: Template | Variants = "Read this finding."  # what to do, in plain words, as the others
     why: Template = ""
-    asks: str = ""
-    other_action: Template | Variants = ""
-    is_cause: bool = False
+    asks: str = ""  # for "more" or "fewer" groups
+    other_action: Template | Variants = ""  # where that number of groups is no advice
+    is_cause: bool = False  # whether it can be the cause of a misfit

@@ -53,7 +53,7 @@ class Finding:
         Values that its sentences need: numbers, texts, or lists of them. ``asides`` are printed
         after the columns or components, one after each.
     remedy : mapping
-        Keyword arguments of `fit` that help, as ``{"families": {"visits": "poisson"}}``.
+        Keyword arguments of `fit` that help, as ``{"families": {"income": "log"}}``.
     written : str
         The sentence, where a file of an earlier version holds nothing else.
 
@@ -95,7 +95,8 @@ floor. Leave them out."
         )
         names = [f"{x!a}{y}" for x, y in zip(self.columns, asides, strict=False)]
         components = [f"{x}{y}" for x, y in zip(self.components, asides, strict=False)]
-        words = {
+        words: dict[str, Any] = {
+            "each": names,
             "names": listed(names, _MOST_LISTED),
             "columns": f"column{plural(len(names))} {listed(names, _MOST_LISTED)}",
             "components": _components("component", components),
@@ -119,7 +120,7 @@ floor. Leave them out."
         }
         return str(self._filled(template, words))
 
-    def _filled(self, template: Template | Variants, words: Mapping[str, str]) -> Message:
+    def _filled(self, template: Template | Variants, words: Mapping[str, Any]) -> Message:
         counts = {k: _Count(x) for k, x in self.numbers.items() if type(x) is int}
         n = _Count(len(self.columns) or len(self.components))
         chosen = template if isinstance(template, str) else template(self)

@@ -54,13 +54,18 @@ def fill(template: str, words: Mapping[str, Any]) -> Message:
     return either(template.format_map(words), template.format_map(shell))
 
 
+def keyword(name: str) -> Message:
+    """Return the name of an argument, as an option in the shell."""
+    return either(name, f"--{name.replace('_', '-')}")
+
+
 def options(**keywords: Any) -> Message:
     """Return keyword arguments as code; an ellipsis stands for a value that the user has to choose.
 
     Examples
     --------
-    >>> options(families={"visits": "poisson", "late fees": "log"}).shell
-    "--families 'visits=poisson,late fees=log'"
+    >>> options(families={"plan": "categorical", "late fees": "log"}).shell
+    "--families 'plan=categorical,late fees=log'"
     >>> options(blocks=[["a", "b"], [3, 4]], header=False).shell
     "--blocks 'a,b;3,4' --no-header"
     >>> options(exclude=...), options(exclude=...).shell
@@ -85,3 +90,11 @@ def _option(key: str, value: Any) -> str:
     elif isinstance(value, list | tuple):
         value = ";".join(",".join(map(str, group)) for group in value)
     return f"--{name} {quote('none' if value is None else str(value))}"
+
+
+# Phrases of several messages.
+NEED_ROWS = Message(
+    "fit the rows with EM passes, which neither a summary nor ", options(refine=None), " has"
+)
+PAPER, ROBUST = options(method="paper"), options(method="robust")
+WITH_FLOOR = Message("fit with a variance floor", either(", or use with_variance_floor()", ""), ".")

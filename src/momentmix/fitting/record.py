@@ -242,7 +242,7 @@ def _certificate_fields(n_components: int) -> Fields:
         "numbers": map_of(lambda value, place: value),
         "remedy": map_of(lambda value, place: value),
     }
-    empty = {"columns": (), "components": (), "numbers": {}, "remedy": {}}
+    empty: dict[str, Any] = {"columns": (), "components": (), "numbers": {}, "remedy": {}}
     return Fields(
         partial(_certificate, n_components),
         {

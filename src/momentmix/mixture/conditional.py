@@ -21,9 +21,9 @@ import numpy as np
 from momentmix._typing import Float, Int
 from momentmix.arrays import is_foreign, to_numpy
 from momentmix.errors import InputError, InputTypeError
-from momentmix.mixture.gaussian_block import GaussianBlock, Regression, gaussian_blocks
+from momentmix.families.gaussian_block import Regression
 from momentmix.mixture.parameters import Parameters
-from momentmix.mixture.tables.gaussian_cells import expected_cells
+from momentmix.mixture.tables.block_features import gaussian_blocks
 from momentmix.tables.cells import is_missing
 from momentmix.tables.memory import frame_names, is_frame, rows_for
 from momentmix.tables.names import feature_number
@@ -132,13 +132,13 @@ def conditional_means(mixture: Mixture, rows: Any, known: Sequence[int | str] | 
         cells[:, numbers] = table[np.ix_(gaps, numbers)]
         for block in gaussian_blocks(p, None):
             columns = list(block.columns)
-            cells[:, columns] = expected_cells(block, cells[:, columns], shares[gaps])
+            cells[:, columns] = block.expected_cells(cells[:, columns], shares[gaps])
         expected[gaps] = cells
     return expected[:, others]
 
 
 def _regressions(mixture: Mixture, known: Int) -> list[Regression]:
     """What known columns say of the others, in each block that has both."""
-    gaussian = (block for block in mixture.blocks if isinstance(block, GaussianBlock))
-    found = (block.regression(known) for block in gaussian if len(block.columns) > 1)
+    blocks = gaussian_blocks(mixture.parameters, None)
+    found = (block.regression(known) for block in blocks if len(block.columns) > 1)
     return [regression for regression in found if regression is not None]

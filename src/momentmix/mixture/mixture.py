@@ -26,12 +26,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from momentmix._typing import Float, Int
+from momentmix.arrays import real_array
 from momentmix.errors import InputError, InputTypeError, ModelFileError
+from momentmix.families.block import Block
+from momentmix.families.column import Level
 from momentmix.html.notebook import Markup, box
 from momentmix.index_sets import sets_without
-from momentmix.mixture.checks import checked_parameters, parameters_of_matrices, real_array
+from momentmix.mixture.checks import checked_parameters, parameters_of_matrices
 from momentmix.mixture.conditional import column_numbers, conditional_means, given_values
-from momentmix.mixture.gaussian_block import gaussian_blocks
 from momentmix.mixture.matching import in_same_columns, match_components
 from momentmix.mixture.model_file import model_document, parameters_in, read_model, write_model
 from momentmix.mixture.parameter_table import parameter_frame
@@ -40,10 +42,10 @@ from momentmix.mixture.prior import Structure
 from momentmix.mixture.profiles.profile import Profile, profile_of
 from momentmix.mixture.row_methods import RowMethods
 from momentmix.mixture.tables.block_features import (
-    Block,
     blocks_of,
     column_covariances,
     column_means,
+    gaussian_blocks,
     parameters_of,
     placed,
     renamed,
@@ -53,9 +55,7 @@ from momentmix.mixture.tables.block_features import (
     with_names,
 )
 from momentmix.mixture.tables.conditioning import blocks_given, expected_columns
-from momentmix.mixture.tables.family_blocks import LevelsBlock
 from momentmix.mixture.tables.file import blocks_in
-from momentmix.tables.column import Level
 from momentmix.tables.names import check_feature_names
 from momentmix.tables.schema import Schema
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
@@ -236,8 +236,8 @@ class Mixture(RowMethods):
         """
         number = int(self._numbers([column])[0])
         block = next(block for block in self.blocks if number in block.columns)
-        if isinstance(block, LevelsBlock):
-            return block.by_level
+        if block.level_table is not None:
+            return dict(zip(self.columns[number].levels, block.level_table.T, strict=True))
         names = self.feature_names or range(self.n_columns)
         pairs = zip(names, self.columns, strict=True)
         others = ", ".join([ascii(name) for name, own in pairs if own.levels][:8])

@@ -9,7 +9,6 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.mixture.gaussian import center_and_scale
 from momentmix.mixture.tables.block_features import column_seen
-from momentmix.tables.column import GAUSSIAN, POISSON
 
 if TYPE_CHECKING:
     from momentmix.mixture.mixture import Mixture
@@ -31,7 +30,7 @@ def column_names(mixture: Mixture) -> list[str]:
 
 def numeric_columns(mixture: Mixture) -> list[int]:
     """Numbers of the columns that are numbers or counts."""
-    return [j for j, column in enumerate(mixture.columns) if column.family in (GAUSSIAN, POISSON)]
+    return [j for j, column in enumerate(mixture.columns) if not column.levels]
 
 
 def overall_spread(mixture: Mixture) -> tuple[Float, Float]:

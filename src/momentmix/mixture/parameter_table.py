@@ -1,13 +1,7 @@
 """The parameters of a mixture as a tidy table: one row for each component, column and parameter.
 
-| family of a column | parameters |
-|---|---|
-| gaussian | mean, variance; covariance with each column that is joined with it |
-| poisson | rate |
-| bernoulli | probability of the second level |
-| categorical | probability of each level |
-| any of these with missing cells | seen |
-
+Each column has the parameters of its family (`momentmix.families.family.Family.entries`), ``seen``
+where it has missing cells, and the covariance with each column that is joined with it.
 All are those of the cells that are seen.
 """
 
@@ -22,8 +16,8 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.errors import MissingDependencyError
+from momentmix.families.column import Level
 from momentmix.mixture.tables.block_features import column_seen
-from momentmix.tables.column import BERNOULLI, CATEGORICAL, POISSON, Column, Level
 from momentmix.wording import short_repr
 
 if TYPE_CHECKING:
@@ -92,27 +86,13 @@ def parameter_places(mixture: Mixture) -> Iterator[Place]:
     for i in range(mixture.n_components):
         yield Place(i, None, "weight", None, "weights", (i,))
         for j, (name, column) in enumerate(columns):
-            for parameter, level, table, place in _of_column(column, j):
-                yield Place(i, name, parameter, level, table, (i, place))
+            for parameter, level, table, place in column.model.entries(column):
+                yield Place(i, name, parameter, level, table, (i, j if place is None else place))
+            if column.has_missing:
+                yield Place(i, name, "seen", None, "seen", (i, j))
         for j, k in pairs:
             both = f"{names[j]}, {names[k]}"
             yield Place(i, both, "covariance", None, "covariances", (i, j, k))
-
-
-def _of_column(column: Column, j: int) -> Iterator[tuple[str, Level | None, str, int]]:
-    """Parameters of column j: what each is called, its level, its table and its place there."""
-    if column.family == CATEGORICAL:
-        for k, level in enumerate(column.levels):
-            yield "probability", level, "levels", k
-    elif column.family == BERNOULLI:
-        yield "probability", column.levels[1], "means", j
-    elif column.family == POISSON:
-        yield "rate", None, "means", j
-    else:
-        yield "mean", None, "means", j
-        yield "variance", None, "variances", j
-    if column.has_missing:
-        yield "seen", None, "seen", j
 
 
 def values_of(mixture: Mixture) -> ColumnValues:
@@ -120,7 +100,7 @@ def values_of(mixture: Mixture) -> ColumnValues:
     levels = {
         name: np.stack(list(mixture.level_probabilities(j).values()), axis=1)
         for j, (name, column) in enumerate(zip(_labels(mixture), mixture.columns, strict=True))
-        if column.family == CATEGORICAL
+        if column.levels and not column.model.second_level_only
     }
     covariances = mixture.covariances if mixture.parameters.blocks.joined else None
     seen = column_seen(mixture.blocks, mixture.n_columns)

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
+from momentmix.families.law import Law
 from momentmix.mixture.blocks import Blocks, full_matrices
-from momentmix.mixture.laws.law import Law
 from momentmix.wording import short_repr
 
 
@@ -183,7 +183,7 @@ class Parameters:
         if not self.blocks.laws:
             return self
         means, variances = self.means.copy(), self.variances.copy()
-        for law, own in self.blocks.stacks:
+        for law, own, _ in self.blocks.stacks:
             found = law.completed(means[..., own], variances[..., own])
             means[..., own], variances[..., own] = found
         return replace(self, means=means, variances=variances)

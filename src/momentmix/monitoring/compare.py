@@ -25,6 +25,7 @@ import numpy as np
 
 from momentmix.errors import InputError, InputTypeError, SummaryFileError
 from momentmix.findings.finding import NOTE, Finding, found
+from momentmix.findings.messages import Message, either
 from momentmix.monitoring.compared.changes import LEAST_ROWS, ColumnTests, column_changes
 from momentmix.monitoring.compared.dominating_rows import (
     dominated,
@@ -103,8 +104,8 @@ def _loaded(given: Any, name: str) -> MomentSummary:
         except SummaryFileError as error:
             if not os.path.isfile(given) or is_summary_file(given):
                 raise
-            cure = "Of a data file: summarize(path); of a cube: SummaryCube.load(path).total()."
-            raise SummaryFileError(f"{error} {cure}") from None
+            cure = " Of a data file: summarize(path); of a cube: SummaryCube.load(path).total()."
+            raise SummaryFileError(Message(error.args[0], cure)) from None
     if not isinstance(given, MomentSummary):
         kind = type(given).__name__
         cure = _CURES.get(kind, "Make one of rows with summarize().")
@@ -126,20 +127,22 @@ def _matched(a: MomentSummary, b: MomentSummary) -> tuple[MomentSummary, MomentS
         }
         if any(only.values()):
             texts = [f"{where}: {listed(x, _MOST_LISTED)}" for where, x in only.items() if x]
-            raise InputError(
-                f"summaries must have the same columns; {'; '.join(texts)}. Rename columns, or "
-                "take the common ones of both with select()."
-            )
+            text = f"summaries must have the same columns; {'; '.join(texts)}. Rename columns, or "
+            select = "take the common ones of both with select()"
+            shell = "summarize the common ones (--columns)"
+            raise InputError(Message(text, either(select, shell), "."))
         b = b.select(names)
     schema = joined(schema_of(a), schema_of(b))
     orders = [(s.order, s.squared_order) for s in (a, b)]
     if orders[0] != orders[1]:
         order, squared = (min(x) for x in zip(*orders, strict=True))
-        raise InputError(
+        text = (
             f"summaries must have the same orders; got order={a.order}, "
             f"squared_order={a.squared_order} and order={b.order}, "
-            f"squared_order={b.squared_order}. Cut both with truncate({order}, {squared})."
+            f"squared_order={b.squared_order}. "
         )
+        cut = f"Cut both with truncate({order}, {squared})"
+        raise InputError(Message(text, either(cut, f"Summarize both with --order {order}"), "."))
     return a, b, schema
 
 

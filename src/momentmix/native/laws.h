@@ -1,4 +1,4 @@
-/* Blocks of features that are not Gaussian: the maps of mixture/laws, one function each for a kind.
+/* Blocks of features that are not Gaussian: the maps of families, one function each for a kind.
  *
  * A law's log-density is a linear function of (z, z², 1): `law_coefficients` puts the factors of z and
  * z² in their places of `out`, and returns the constant. Numbers of a law, in this order:
@@ -7,10 +7,10 @@
  * unit and the least variance of a number, or shift and scale of a count.
  */
 enum { FINITE, POISSON, SEEN_NUMBER, SEEN_COUNT, N_LAWS };
-#define LEAST_PROBABILITY 1e-9 /* see mixture/laws/finite.py */
-#define LEAST_MEAN 1e-6        /* see mixture/laws/poisson.py */
+#define LEAST_PROBABILITY 1e-9 /* see families/finite.py */
+#define LEAST_MEAN 1e-6        /* see families/count.py */
 #define FEWEST_SEEN 1e-6
-#define PSEUDO_ROWS 1.0        /* see mixture/laws/law.py */
+#define PSEUDO_ROWS 1.0        /* see families/law.py */
 
 struct law_block {
     isize kind, width;

@@ -19,28 +19,14 @@ _SHAPES = frozenset({"column-shape", "skewed-column"})  # their remedy is a loga
 
 @dataclass(frozen=True)
 class Action:
-    """Something to do, and why.
-
-    Attributes
-    ----------
-    text, why : str
-        In plain words.
-    severity : Severity
-        FATAL: without it the model does not pass.
-    code : Message
-        Keywords of `fit` that do it; may be empty.
-    details : str
-        The findings in the words of statistics.
-    is_logarithm : bool
-        Whether it is to take logarithms, which comes before all else.
-    """
+    """Something to do, and why, in plain words."""
 
     text: str
     why: str
-    severity: Severity
-    code: Message
-    details: str
-    is_logarithm: bool = False
+    severity: Severity  # FATAL: without it the model does not pass
+    code: Message  # keywords of `fit` that do it; may be empty
+    details: str  # the findings in the words of statistics
+    is_logarithm: bool = False  # whether it is to take logarithms, which comes first
 
 
 def actions(certificate: Certificate, mixture: Mixture) -> list[Action]:
@@ -144,7 +130,7 @@ def _of_test(c: Certificate, finding: Finding, mixture: Mixture, number: str) ->
     action = action_of([finding], mixture, number)
     if finding.kind != "misfit":
         return action
-    details = "; ".join([finding.text, *rejected_lines(c.test)])
+    details = f"{finding.text} {'; '.join(rejected_lines(c.test))}"
     if not any(f.entry.is_cause for f in c.findings):
         return replace(action, details=details)
     again = ", with more groups if it still does not fit" if number == "more" else ""

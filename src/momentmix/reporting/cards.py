@@ -6,14 +6,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from momentmix.families.transforms import restored
 from momentmix.html.markup import chip, definition_table, escaped, folded
 from momentmix.html.palette import COLORS
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.profiles.profile import ComponentProfile
 from momentmix.mixture.profiles.traits import Trait
 from momentmix.reporting.contents import Contents
-from momentmix.tables.column import BERNOULLI, CATEGORICAL
-from momentmix.tables.transforms import restored
 from momentmix.wording import percent, short_number
 
 _MOST_TRAITS = 6  # shown at once; the others are folded
@@ -149,13 +148,13 @@ def typical_values(mixture: Mixture, component: int) -> Iterator[tuple[str, str]
 
     for j, (column, name) in enumerate(zip(mixture.columns, column_names(mixture), strict=True)):
         mean = float(mixture.means[component, j])
-        if column.family == CATEGORICAL:
+        if column.levels and not column.model.second_level_only:
             shares = {k: float(p[component]) for k, p in mixture.level_probabilities(j).items()}
             level, share = max(shares.items(), key=lambda pair: pair[1])
             text = f"{level} ({percent(share)})" if share == share else NEVER_SEEN
         elif mean != mean:
             text = NEVER_SEEN
-        elif column.family == BERNOULLI:
+        elif column.levels:
             yes = "" if column.levels in ((0, 1), (False, True)) else f"{column.levels[1]}: "
             text = yes + percent(mean)
         else:

@@ -31,40 +31,19 @@ _LAST_DAY = 253402300799  # of the year 9999, in seconds
 
 @dataclass(frozen=True)
 class Contents:
-    """What a report shows.
-
-    Attributes
-    ----------
-    mixture : Mixture
-    record : FitRecord or None
-    profile : Profile
-        The components in words, with their names.
-    facts : DataFacts or None
-        Facts about the data; None if no data were given.
-    pictures : Pictures
-    day : date
-        Date of the report.
-    model_name, data_name : str or None
-        Names of files.
-    command : str or None
-        The command that made the report.
-    tracking : Tracking or None
-        Shares in groups of rows.
-    comparison : Comparison or None
-        Of these rows with others.
-    """
+    """What a report shows."""
 
     mixture: Mixture
     record: FitRecord | None
-    profile: Profile
-    facts: DataFacts | None = None
+    profile: Profile  # the components in words, with their names
+    facts: DataFacts | None = None  # None if no data were given
     pictures: Pictures = field(default_factory=Pictures)
-    day: date = date.min
-    model_name: str | None = None
+    day: date = date.min  # of the report
+    model_name: str | None = None  # of the file, as that of the data
     data_name: str | None = None
-    command: str | None = None
-    tracking: Tracking | None = None
-    comparison: Comparison | None = None
+    command: str | None = None  # that made the report
+    tracking: Tracking | None = None  # shares in groups of rows
+    comparison: Comparison | None = None  # of these rows with others
 
     @property
     def names(self) -> list[str]:

@@ -22,13 +22,13 @@ from momentmix.displays.data import (
 from momentmix.displays.residuals import matching_summary
 from momentmix.displays.style import in_order_of
 from momentmix.errors import InputError
+from momentmix.families.column import Column
 from momentmix.findings.finding import WARNING, Finding, found
 from momentmix.fitting.data import moments_of
 from momentmix.fitting.inference.pair_findings import copies_of
 from momentmix.mixture.density import log_sums, most_probable
 from momentmix.mixture.mixture import Mixture
 from momentmix.summary.summary import MomentSummary
-from momentmix.tables.column import GAUSSIAN, Column
 from momentmix.tables.rows import Features
 from momentmix.tables.schema import Schema
 
@@ -42,36 +42,18 @@ _MOST_LISTED = 8  # findings of one kind
 
 @dataclass(frozen=True)
 class DataFacts:
-    """Facts about the data of a report.
+    """Facts about the data of a report."""
 
-    Attributes
-    ----------
-    summary : MomentSummary
-        Moments of orders up to 4.
-    shown : array of shape (n_shown, n_features), dict of columns, or None
-        Rows for pictures; None if only a summary was given.
-    n_shown : int
-        Number of these rows.
-    counts : array of shape (n_components,) or None
-        Number of rows in each component.
-    log_likelihood : float or None
-        Mean over the rows.
-    rare : float or None
-        Share of rows that are less probable than 99.9 % of rows drawn from the model.
-    n_dropped : int
-        Number of rows with missing values.
-    n_unexpected : int
-        Number of rows with a missing cell where the model knows of none; the summary and the
-        pictures are without them.
-    """
-
-    summary: MomentSummary
-    shown: Any = None
+    summary: MomentSummary  # of orders up to 4
+    shown: Any = None  # rows for pictures: an array, or a dict of columns; None of a summary
     n_shown: int = 0
-    counts: NDArray[np.int64] | None = None
-    log_likelihood: float | None = None
-    rare: float | None = None
-    n_dropped: int = 0
+    counts: NDArray[np.int64] | None = None  # rows in each component
+    log_likelihood: float | None = None  # mean over the rows
+    rare: float | None = (
+        None  # share of rows less probable than 99.9 % of rows drawn from the model
+    )
+    n_dropped: int = 0  # rows with missing values
+    # Rows with a missing cell where the model knows of none; summary and pictures are without them.
     n_unexpected: int = 0
 
     def findings(self, names: list[str]) -> list[Finding]:
@@ -96,7 +78,7 @@ class DataFacts:
         findings += [found(WARNING, "duplicate-columns", [names[i], names[k]]) for i, k in copies]
         scale = np.where(s.deviation > 0, s.deviation, np.inf)
         farthest = np.maximum(s.mean - s.minimum, s.maximum - s.mean) / scale
-        is_number = [f.family == GAUSSIAN and not f.has_missing for f in features]
+        is_number = [f.model.joins and not f.has_missing for f in features]
         far = [j for j in np.flatnonzero(farthest > _FAR) if is_number[j]]
         findings += [
             found(WARNING, "outlier-influence", [names[j]], deviations=float(farthest[j]))

@@ -22,14 +22,12 @@ from momentmix.mixture.mixture import Mixture
 from momentmix.reporting.data_facts import DataFacts
 from momentmix.reporting.separation import by_separation, pairs_by_separation
 from momentmix.reporting.svg import SETTINGS, data_url
-from momentmix.tables.column import BERNOULLI, CATEGORICAL, POISSON
 
 _MOST_PAIRS = 6
 MOST_POINTS = 1500  # of rows in a picture of a pair
 _SMALL, _SQUARE = (3.4, 2.1), (3.4, 3.0)  # inches, of pictures in a grid
 _MARGINS = {"left": 0.13, "right": 0.94, "bottom": 0.12, "top": 0.91}
 _MOST_LETTERS = 9  # of a number at an axis
-_FAMILIES = {BERNOULLI: "yes/no", CATEGORICAL: "categories", POISSON: "counts"}
 
 
 @dataclass(frozen=True)
@@ -105,7 +103,7 @@ def _columns(mixture: Mixture, facts: DataFacts | None) -> list[Picture]:
         display.draw_column(j, ax)
         _plain_ticks(ax.xaxis)
         ax.set_title("", loc="left")  # the page has the name
-        family = _FAMILIES.get(mixture.columns[j].family, "numbers")
+        family = mixture.columns[j].model.noun
         of_rows = "" if rows is None else " and of the rows"
         alt = f"Distribution of {names[j]} ({family}) in each group{of_rows}."
         found.append(Picture(f"column-{place}", names[j], alt, family, data_url(figure)))

@@ -13,11 +13,10 @@ from momentmix.displays.probabilities import (
     seen_probabilities,
 )
 from momentmix.displays.style import strongest_pairs
+from momentmix.families.transforms import restored
 from momentmix.html.markup import Cell, escaped, folded, sortable_table
 from momentmix.mixture.overall import column_names, numeric_columns
 from momentmix.reporting.contents import Contents
-from momentmix.tables.column import POISSON
-from momentmix.tables.transforms import restored
 from momentmix.wording import percent, short_number
 
 _MOST_PAIRS = 20  # pairs of joined columns in the table, the strongest of them
@@ -77,7 +76,7 @@ def _numbers(c: Contents) -> str:
             spreads = _pairs(*(np.sqrt(end[:, j]) for end in ends.variances))
         means = number_cells(m.means[:, j], bounds, finest)
         widths = number_cells(deviations, spreads)
-        aside = "counts" if m.columns[j].family == POISSON else ""
+        aside = m.columns[j].model.noun if m.columns[j].model.is_whole else ""
         if m.columns[j].transform:
             aside = "mean and spread of the logarithm"
             rows += _medians(c, j, bounds)

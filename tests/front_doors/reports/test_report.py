@@ -293,7 +293,7 @@ def test_what_is_wrong_with_the_data_is_said(truth, rows):
     text = " ".join(finding.text for finding in gather(truth, source).findings(NAMES))
     assert "2 rows with missing or infinite values" in text
     assert "column '<script>alert(1)</script>' holds one value only" in text
-    assert "columns 'height', '$x_1$' are copies" in text
+    assert "columns 'height' and '$x_1$' are copies" in text
     assert "standard deviations from its mean" in text
     assert re.search(r"\d% of the rows are less probable", text)
     assert gather(truth, rows).findings(NAMES) == []

@@ -13,11 +13,11 @@ import pyarrow.parquet
 import pytest
 
 import momentmix as mm
+from momentmix.arrays import plain_array
 from momentmix.errors import FitWarning, InputError, InputTypeError
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.data import moments_of
 from momentmix.fitting.record import load_fit
-from momentmix.tables.cells import plain_array
 
 NAMES = ("dose", "age", "rate\n", "flow", "x 1", "depth", "0")
 BACK = NAMES[::-1]

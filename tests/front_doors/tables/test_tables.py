@@ -13,8 +13,8 @@ from pyarrow import parquet
 
 import momentmix as mm
 from momentmix.errors import InputError, InputTypeError, NoInputError, TableWarning
+from momentmix.families.column import Column
 from momentmix.mixture.matching import clustering_accuracy
-from momentmix.tables.column import Column
 
 N_ROWS = 6000
 

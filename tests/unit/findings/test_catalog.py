@@ -35,7 +35,7 @@ NUMBERS = {
     "column-shape": [{"asides": ["flat", "skewed"]}, {"asides": ["flat", "x"], "remedy": LOGS}],
     "heavy-tails": [{}, {"n_far": 3, "n_rows": 90}],
     "independent-column": [{"asides": ["flat", "flat"]}],
-    "dispersion": [{"ratio": 1.5}, {"ratio": 0.5}],
+    "dispersion": [{"ratio": ratio, "law": "a count"} for ratio in (0.5, 1.5)],
     "correlated-columns": [
         {**PAIRS, "needs_rows": False, "remedy": {"blocks": "auto"}},
         {**PAIRS, "needs_rows": True, "remedy": {"blocks": [["a", "b"]]}},

@@ -233,7 +233,7 @@ def test_paper_method_has_no_standard_errors():
     result = mm.fit(rows, 2, method="paper", random_state=0)
     with pytest.raises(InputError, match="gives no standard errors"):
         _ = result.standard_errors
-    with pytest.raises(InputError, match='goes with method="robust"'):
+    with pytest.raises(InputError, match="goes with method='robust'"):
         mm.fit(rows, 2, method="paper", refine="em")
 
 

@@ -100,9 +100,9 @@ def _table(columns: list[dict[str, Any]]) -> list[str]:
 
 def _cell(column: dict[str, Any], name: str) -> Any:
     """A fact of a column; its name is that of its logarithm where means are those of it."""
-    from momentmix.tables.transforms import TRANSFORMS
+    from momentmix.families.family import named
 
-    if name == "name" and "mean" in column and column["family"] in TRANSFORMS:
+    if name == "name" and "mean" in column and named(column["family"]).transform:
         return f"{column['family']} {column['name']}"
     return column[name]
 

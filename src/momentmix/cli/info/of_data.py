@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from momentmix.errors import InputError
+from momentmix.findings.messages import in_shell
 from momentmix.tables.formats.dialect import Dialect
 from momentmix.tables.opening import open_file
 
@@ -18,7 +19,7 @@ def data_facts(path: Path, delimiter: str | None, header: bool | None) -> dict[s
         tab = delimiter in ("\\t", "tab")
         dialect = Dialect("\t" if tab else delimiter, header=header)
     except InputError as error:
-        raise click.UsageError(str(error)) from None
+        raise click.UsageError(in_shell(error)) from None
     source = open_file(path, dialect)
     names = source.column_names or tuple(map(str, range(source.n_columns)))
     columns = [{"name": name, "type": source.kind(i).type} for i, name in enumerate(names)]

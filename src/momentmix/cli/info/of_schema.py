@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from momentmix.tables.column import Column
+from momentmix.families.column import Column
 from momentmix.tables.schema import FORMAT, Schema
 
 
@@ -32,7 +32,7 @@ def column_facts(columns: Iterable[Column]) -> list[dict[str, Any]]:
     return [
         {
             "name": str(number) if column.name is None else column.name,
-            "family": column.transform or column.family,
+            "family": column.family_name,
             "levels": list(column.levels),
             "missing": column.has_missing,
         }

@@ -15,8 +15,9 @@ from momentmix.cli.options import (
     json_option,
     where_option,
 )
-from momentmix.cli.output import check_output, output_stream, say, say_json, say_message
+from momentmix.cli.output import check_output, output_stream, say, say_json
 from momentmix.errors import InputError
+from momentmix.findings.messages import in_shell
 from momentmix.wording import plural
 
 if TYPE_CHECKING:
@@ -228,7 +229,7 @@ def _summaries(
     from momentmix.tables.learning import learn
 
     rows = learn(read_options.open(paths, by_name=True), families, read_options.missing)
-    say_message(*(f"note: {note}" for note in rows.notes))
+    say(*(f"note: {in_shell(note)}" for note in rows.notes), err=True)
     schema, missing = rows.learned, read_options.missing
     read_options = replace(read_options, header=rows.sources[0].column_names is not None)
     left, right = (

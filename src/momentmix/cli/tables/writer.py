@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from momentmix.cli.output import output_stream
 from momentmix.errors import printable
-from momentmix.tables.column import POISSON, Column
+from momentmix.families.column import Column
 
 Table = NDArray[np.float64]
 
@@ -118,7 +118,7 @@ def guarded(cell: Any) -> Any:
 def kind_of(column: Column) -> str:
     """What the cells of a column are written as: "number", "integer", "bool" or "text"."""
     if not column.levels:
-        return "integer" if column.family == POISSON else "number"
+        return "integer" if column.model.is_whole else "number"
     kinds = {type(level) for level in column.levels}
     return {bool: "bool", int: "integer", str: "text"}[kinds.pop() if len(kinds) == 1 else int]
 

@@ -26,8 +26,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from momentmix._typing import Float, Int
+from momentmix.families.law import Law
 from momentmix.mixture.blocks import Blocks
-from momentmix.mixture.laws.law import Law
 from momentmix.mixture.parameters import Parameters
 
 Monomial = tuple[tuple[int, int], ...]  # features, ascending, and their exponents above 0

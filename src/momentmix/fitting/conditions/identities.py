@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Int
-from momentmix.mixture.laws.law import Law
+from momentmix.families.law import Law
 
 _HIGHEST = 6  # power of a feature in a condition
 

@@ -29,16 +29,14 @@ from numpy.typing import NDArray
 from momentmix._typing import Float
 from momentmix.deprecation import RenamedAttribute
 from momentmix.errors import InputError
+from momentmix.families.column import FeaturePart
+from momentmix.families.gaussian import MOST_FLOOR
+from momentmix.families.law import Law
 from momentmix.fitting.conditions.identities import indicators, laws_without
 from momentmix.index_sets import colex_rank, index_sets, sets_without
 from momentmix.mixture.blocks import Blocks
-from momentmix.mixture.column_laws import laws_of
-from momentmix.mixture.laws.gaussian_value import MOST_FLOOR
-from momentmix.mixture.laws.law import Law
-from momentmix.mixture.laws.seen import Seen
 from momentmix.mixture.mixture import Mixture, mixture_from
 from momentmix.mixture.prior import Structure
-from momentmix.tables.column import FeaturePart
 from momentmix.tables.names import check_feature_names
 from momentmix.tables.schema import Schema
 from momentmix.wording import short_repr
@@ -171,7 +169,7 @@ class StandardMoments:
     def of_table(self, schema: Schema | None) -> StandardMoments:
         """The same where the features are those of the columns of a table."""
         parts = () if schema is None else schema.feature_parts
-        return replace(self.with_laws(laws_of(schema)), parts=parts)
+        return replace(self.with_laws(() if schema is None else schema.laws()), parts=parts)
 
     @property
     def is_number(self) -> NDArray[np.bool_]:
@@ -209,10 +207,7 @@ class StandardMoments:
     def with_grids(self, grids: Float) -> StandardMoments:
         """The same of columns that are rounded to grids of these widths, (n_columns,)."""
         least = (0.5 * grids[self.columns] / self.scale) ** 2
-        laws = tuple(
-            law.with_floor(float(least[law.features[0]])) if isinstance(law, Seen) else law
-            for law in self.laws
-        )
+        laws = tuple(law.with_floor(float(least[law.features[0]])) for law in self.laws)
         return replace(self, laws=laws, grids=grids)
 
     def structure(self, floor: float, blocks: Blocks | None) -> Structure:

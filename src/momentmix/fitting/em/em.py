@@ -7,7 +7,7 @@ are added in the order of the blocks, which makes the bits independent of the nu
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -92,7 +92,9 @@ def run_steps(
     """
     is_free = prior.structure.constraint is None  # compiled code knows of no constraint
     if code is not None and start.blocks.widest <= MOST_COMPILED and is_free:
-        return _compiled_steps(features, start, prior, n_steps, n_threads)
+        layout = prior.structure.layout(start.blocks)
+        if layout is not None:
+            return _compiled_steps(features, start, prior, n_steps, n_threads, layout)
     k, r = start.weights.shape
     n_groups = min(k, n_threads)
     if code is None:
@@ -116,7 +118,12 @@ def run_steps(
 
 
 def _compiled_steps(
-    features: Float, start: Parameters, prior: VariancePrior, n_steps: int, n_threads: int
+    features: Float,
+    start: Parameters,
+    prior: VariancePrior,
+    n_steps: int,
+    n_threads: int,
+    layout: tuple[Any, ...],
 ) -> Run:
     """`run_steps` in one call of compiled code."""
     blocks = start.blocks
@@ -125,7 +132,7 @@ def _compiled_steps(
     floor = np.ascontiguousarray(np.broadcast_to(prior.floor, means.shape[-1:]), dtype=np.float64)
     done = code.em_steps(
         features, n_steps, weights.shape[-1], n_threads, (prior.scale, prior.added_squares, floor),
-        None if blocks.is_diagonal else blocks.pairs, prior.structure.layout(blocks),
+        None if blocks.is_diagonal else blocks.pairs, layout,
         weights, means, spread, values,
     )  # fmt: skip
     if not done:

@@ -9,16 +9,16 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from momentmix._typing import Float, Int
+from momentmix.arrays import real_array
 from momentmix.errors import InputError
+from momentmix.families.column import Column
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.em.starts import LEAST_WEIGHT, start_at
 from momentmix.mixture.blocks import spread_of
-from momentmix.mixture.checks import real_array
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VariancePrior
 from momentmix.mixture.tables.block_features import parameters_of
-from momentmix.tables.column import GAUSSIAN
 from momentmix.tables.schema import Schema
 
 
@@ -45,7 +45,7 @@ class Start:
         if not isinstance(given, Mixture):
             return cls(real_array("start", given))
         own = [(c.family, c.levels) for c in given.columns]
-        numbers = [(GAUSSIAN, ())] * len(own)
+        numbers = [(Column.family, ())] * len(own)
         if own != (numbers if schema is None else [(c.family, c.levels) for c in schema.columns]):
             raise InputError(
                 "a start must have the columns of the rows, of the same families and levels; give "

@@ -24,21 +24,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
+from momentmix.families.gaussian_block import rows_by_pattern
+from momentmix.families.law import with_joined_values
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.em.em import Pass
 from momentmix.fitting.em.scores import Scores
 from momentmix.mixture.blocks import Blocks, full_matrices, matrices_of, spread_of
-from momentmix.mixture.column_laws import with_joined_values
 from momentmix.mixture.density import responsibilities
-from momentmix.mixture.gaussian import coefficients, features_of, m_step, n_statistics
-from momentmix.mixture.laws.seen import Seen
+from momentmix.mixture.gaussian import coefficients, features_of, m_step
 from momentmix.mixture.parameters import (
     Parameters,
     component_places,
     dependent_places,
 )
 from momentmix.mixture.prior import Structure, VariancePrior
-from momentmix.mixture.tables.patterns import rows_by_pattern
 from momentmix.tables.rows import Rows
 
 _ROWS = 4096  # rows whose scores are in memory at once
@@ -66,9 +65,9 @@ class Layout:
         values = {j for block in joined for j in block}
         laws = with_joined_values(moments.laws, values)
         seen_of = {
-            law.features[0]: (law.features[1], 0.5 * (law.missing[1] + law.seen))
+            law.features[0]: (law.features[1], law.seen_middle)
             for law in moments.laws
-            if isinstance(law, Seen) and law.features[0] in values
+            if law.value_feature in values
         }
         return cls(Blocks.of(moments.n_features, joined, laws), seen_of)
 
@@ -115,7 +114,7 @@ class Layout:
         """
         means, variances = p.means.copy(), p.variances.copy()
         for law in p.blocks.laws:
-            if isinstance(law, Seen) and law.features[0] in self.seen_of:
+            if law.value_feature in self.seen_of:
                 own = list(law.features)
                 found = law.value_of(p.means[:, own], p.variances[:, own])
                 means[:, own[0]], variances[:, own[0]] = found.mean[:, 0], found.variance[:, 0]
@@ -189,14 +188,15 @@ class PatternRows:
         shares, logs = responsibilities(self.joint(p))
         blocks, others = self.layout.blocks, self.layout.others
         d = blocks.n_features
-        statistics = np.zeros((p.n_components, n_statistics(blocks)))
+        statistics = np.zeros((p.n_components, blocks.n_statistics))
         part, found = blocks.restricted(others), shares @ self.features.T
         n_others = others.size
         statistics[:, others] = found[:, :n_others]
         statistics[:, d + others] = found[:, n_others : 2 * n_others]
         pairs = [d + blocks.place_of[int(others[j]), int(others[k])] for j, k in part.pairs]
-        statistics[:, pairs] = found[:, 2 * n_others : -1]
-        statistics[:, -1] = found[:, -1]
+        n_products = n_others + part.n_spread
+        statistics[:, pairs] = found[:, 2 * n_others : n_products]
+        statistics[:, d + blocks.n_spread :] = found[:, n_products:]  # of laws, and the counts
         for group in self.groups:
             own = shares[:, group.rows] @ group.features.T
             first, second = _expected(p, group, own)

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from momentmix._typing import Float, Int
-from momentmix.mixture.laws.law import Law
+from momentmix.families.law import Law
 from momentmix.mixture.parameters import Parameters, component_places
 
 # A number counts as 0 for all others below so many standard errors and so many rows, if the outcome

@@ -41,14 +41,6 @@ class Certificate:
         "not passed": there are `reasons`. "untested": there are none, but nothing could be tested,
         for the reasons in `untested`. "passed": p-value ≥ 0.01 (or a negligible effect size),
         predicted loss ≤ 0.01, no fatal finding, and fewer components would not do.
-    passed : bool
-        Whether the verdict is "passed".
-    reasons : list of str
-        What speaks against the fit.
-    untested : list of str
-        What could not be tested, and what would make it testable.
-    statistic, p_value, effect_size : float
-        Over-identification test.
     predicted_loss : float
         Loss of accuracy to be expected from the errors of the parameters.
     findings : list of Finding

@@ -10,8 +10,10 @@ from momentmix._typing import Float
 from momentmix.findings.finding import FATAL, WARNING, Finding, found
 from momentmix.fitting.conditions.conditions import feature_powers
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.component_findings import at_floor, component_findings
-from momentmix.fitting.inference.family_findings import family_findings
+from momentmix.fitting.inference.component_findings import (
+    at_floor,
+    component_findings,
+)
 from momentmix.fitting.inference.of_rows.column_shape import shape_words
 from momentmix.fitting.inference.of_rows.logarithms import offer_from_moments
 from momentmix.fitting.inference.of_rows.row_findings import RowFindings, row_findings
@@ -62,7 +64,6 @@ def collect_findings(
     findings = [
         *_about_size(moments, p, capacity, from_rows),
         *component_findings(moments, p, variance_floor, shown.coarse),
-        *family_findings(moments, p),
         *about_copies(moments),
         *shown.findings,
         *([] if compared else _about_shapes(moments, p, test)),

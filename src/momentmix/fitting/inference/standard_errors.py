@@ -29,6 +29,7 @@ from scipy.special import ndtri
 
 from momentmix._typing import Float
 from momentmix.errors import InputError
+from momentmix.families.law import Law
 from momentmix.fitting.conditions.conditions import Conditions, point_powers
 from momentmix.fitting.conditions.derivative import (
     DenseDerivative,
@@ -43,7 +44,6 @@ from momentmix.fitting.inference.bounds import (
     settle_two_valued,
 )
 from momentmix.mixture import gaussian
-from momentmix.mixture.laws.law import Law
 from momentmix.mixture.parameter_table import ColumnValues
 from momentmix.mixture.parameters import (
     Parameters,

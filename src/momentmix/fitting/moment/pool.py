@@ -8,6 +8,7 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.errors import DecompositionError
+from momentmix.findings.messages import NEED_ROWS, Message
 from momentmix.fitting.conditions.conditions import Conditions
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.moment.polish import Bounds, Polished, Stopping, parameter_bounds, polish
@@ -15,7 +16,6 @@ from momentmix.fitting.moment.selection import select_means
 from momentmix.fitting.moment.variances import fit_spread
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure
-from momentmix.wording import NEED_ROWS
 
 ROUGH = 0.5  # tolerance of the cost while the noise is renewed or rounds compete
 PATIENCE = 1e-3  # share of the cost; a slow start is left to the next round's candidates
@@ -44,8 +44,12 @@ def select_and_polish(
     weights, means = select_means(plain, pool, noise, r)
     if not weights.size:
         raise DecompositionError(
-            f"the moments of {moments.n_rows} rows gave no candidate for {r} components. Use more "
-            f"rows, fewer components, or {NEED_ROWS}.",
+            Message(
+                f"the moments of {moments.n_rows} rows gave no candidate for {r} components. Use "
+                "more rows, fewer components, or ",
+                NEED_ROWS,
+                ".",
+            ),
             condition="independence-basis",
         )
     # No two features of one block: the covariances within blocks do not matter.

@@ -9,7 +9,6 @@ from momentmix.errors import InputError
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.data import Table
 from momentmix.mixture.blocks import Blocks, blocks_from
-from momentmix.mixture.laws.seen import Seen
 from momentmix.summary.cost import physical_memory, size_text
 from momentmix.wording import plural
 
@@ -44,7 +43,7 @@ def joined_with_missing(
 ) -> tuple[tuple[int, ...], ...]:
     """Blocks of features that vary, where values have missing cells; these are `Seen`."""
     known = known_blocks(blocks, all_columns.n_features, all_columns.feature_names)
-    values = {law.features[0] for law in all_columns.laws if isinstance(law, Seen)}
+    values = {law.value_feature for law in all_columns.laws} - {None}
     found = [] if known is None else [b for b in known.joined if values.intersection(b)]
     if not found:
         return ()

@@ -16,6 +16,7 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.errors import InputError
 from momentmix.findings.finding import FATAL, Finding, found
+from momentmix.findings.messages import NEED_ROWS, Message, options
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import Table
@@ -23,7 +24,6 @@ from momentmix.fitting.em.em import log_likelihood, run_batch
 from momentmix.fitting.em.sample import Sample
 from momentmix.mixture.parameters import Parameters, component_places
 from momentmix.mixture.prior import Constraint, Structure, VariancePrior
-from momentmix.wording import NEED_ROWS
 
 _STEPS = 20  # of EM without the constraint: what it gains shows in the first few
 
@@ -35,16 +35,18 @@ def check_constraint(
     if constraint not in get_args(Constraint):
         raise InputError(f'constraint must be "tied" or "spherical"; got {constraint!r}.')
     if isinstance(table.data, StandardMoments) or refine is None:
-        raise InputError(
+        text = (
             f"{constraint} covariances are fitted by passes over the rows; there are none from a "
-            f"summary, and with refine=None. Use diagonal covariances, or {NEED_ROWS}."
+            "summary, and with "
         )
+        cure = Message(". Use diagonal covariances, or ", NEED_ROWS, ".")
+        raise InputError(Message(text, options(refine=None), cure))
     if table.schema is not None:
-        raise InputError(
+        text = (
             f"{constraint} covariances are for numbers without missing cells; these columns have "
             "families or missing cells. Leave the constraint out, or the rows with such cells: "
-            'missing="drop".'
         )
+        raise InputError(Message(text, options(missing="drop"), "."))
     if n_components == "auto":
         raise InputError(
             f'n_components="auto" does not go with {constraint} covariances. Give a number, and '

@@ -40,7 +40,6 @@ from momentmix.fitting.em.scores import settle_floored
 from momentmix.fitting.em.search import Candidate, ranked_candidates
 from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.component_findings import component_findings
-from momentmix.fitting.inference.family_findings import family_findings
 from momentmix.fitting.inference.over_identification import UNTESTABLE
 from momentmix.fitting.inference.precision import predicted_loss
 from momentmix.fitting.inference.standard_errors import Uncertainty, uncertainty_after_em
@@ -224,7 +223,6 @@ def _findings(moments: StandardMoments, p: Parameters, context: FitContext) -> l
     return [
         found(NOTE, UNTESTED, remedy={"missing": "drop"}),
         *component_findings(moments, p[context.order_of(p)], context.variance_floor),
-        *family_findings(moments, p),
     ]
 
 

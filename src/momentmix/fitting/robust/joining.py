@@ -28,6 +28,7 @@ from typing import Literal
 import numpy as np
 
 from momentmix._typing import Float
+from momentmix.families.law import Law
 from momentmix.findings.messages import Message, options
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
@@ -43,7 +44,6 @@ from momentmix.fitting.robust.automatic import Choice, bic, choose_by_likelihood
 from momentmix.mixture.blocks import Blocks, spread_of
 from momentmix.mixture.density import joint_densities, log_sums, responsibilities
 from momentmix.mixture.gaussian import coefficients, values_of
-from momentmix.mixture.laws.law import Law
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import FEWEST_ROWS, VariancePrior
 from momentmix.progress import detail

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from momentmix.capacity import FEWEST_BLOCKS, robust_rank, usable_orders
 from momentmix.errors import CapacityError
-from momentmix.findings.messages import Message, options
+from momentmix.findings.messages import NEED_ROWS, Message, options
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.inference.correlations import Correlation
@@ -25,7 +25,7 @@ from momentmix.fitting.robust.joining import blocks_of_correlations, joined_by_c
 from momentmix.fitting.robust.standard_fit import StandardFit
 from momentmix.fitting.robust.support import support_from_moments
 from momentmix.mixture.blocks import Blocks
-from momentmix.wording import NEED_ROWS, plural
+from momentmix.wording import plural
 
 MOST_JOININGS = 8  # rounds of joining columns from moments alone: each costs a fit
 LEAST_FALL = 0.9  # of the effect size that joining columns has to bring from moments alone
@@ -38,11 +38,11 @@ def check_capacity(
     d, order = moments.n_features, moments.order
     n_blocks = len(blocks.partition)
     if n_blocks < FEWEST_BLOCKS and n_components > 1 and not blocks.is_diagonal:
-        raise CapacityError(
+        text = (
             f"moments alone need at least three blocks to tell components apart; these are "
             f"{n_blocks} block{plural(n_blocks)} of {d} columns. Use smaller blocks, or "
-            f"{NEED_ROWS}."
         )
+        raise CapacityError(Message(text, NEED_ROWS, "."))
     most = robust_rank(d, order, blocks)
     if n_components <= most:
         return
@@ -54,11 +54,12 @@ def check_capacity(
     kind = "features" if d == n_columns else "features that vary"
     if not blocks.is_diagonal:
         kind += f" in {n_blocks} blocks"
-    raise CapacityError(
+    text = (
         f"order={order} with {d} {kind} identifies at most {most} component"
         f"{'s' if most > 1 else ''} from moments alone; n_components={n_components} was asked. "
-        f"{cure} most {most}, or for any number {NEED_ROWS}."
+        f"{cure} most {most}, or for any number "
     )
+    raise CapacityError(Message(text, NEED_ROWS, "."))
 
 
 def answer_from_moments(
@@ -98,10 +99,8 @@ def join_by_moments(
     joined = joined_by_correlations(answer.parameters.blocks, moments, found)
     notes = ["no columns joined: the test names none whose joining lowers the misfit"]
     if joined:
-        named = options(
-            blocks=[moments.columns_of(block) for block in answer.parameters.blocks.joined]
-        )
-        notes = [Message(named, ": found by the test of the moments")]
+        groups = [moments.columns_of(block) for block in answer.parameters.blocks.joined]
+        notes = [Message(options(blocks=groups), ": found by the test of the moments")]
     diagnostics = replace(
         answer.diagnostics, notes=[*notes, *answer.diagnostics.notes], joined=joined
     )

@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple
 from momentmix.arguments import check_count
 from momentmix.capacity import affordable_order, check_order, choose_order, robust_rank
 from momentmix.errors import InputError
+from momentmix.families.law import with_joined_values
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import Table, summarized
@@ -51,7 +52,6 @@ from momentmix.fitting.robust.moment_answers import (
 from momentmix.fitting.robust.row_answers import answer_from_rows, hear_certificate
 from momentmix.fitting.robust.standard_fit import StandardFit
 from momentmix.mixture.blocks import Blocks
-from momentmix.mixture.column_laws import with_joined_values
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.rows import Rows
 

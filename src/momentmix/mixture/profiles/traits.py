@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float
 from momentmix.errors import printable
+from momentmix.families.column import Column, Level
+from momentmix.families.transforms import restored
 from momentmix.mixture.overall import column_names, numeric_columns, overall_spread
 from momentmix.mixture.parameter_table import ColumnValues
 from momentmix.mixture.tables.block_features import column_seen
-from momentmix.tables.column import BERNOULLI, GAUSSIAN, Column, Level
-from momentmix.tables.transforms import restored
 from momentmix.wording import cut, numbers_apart, percent
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class Traits:
             change = np.where(np.isfinite(change), change, 0.0)
             differs = (change >= _SPREAD) & ~is_trait & (shares[i] > 0)
             for place in _strongest(np.where(differs, change, 0.0)):
-                if m.columns[columns[place]].family == GAUSSIAN:
+                if m.columns[columns[place]].model.joins:
                     deviations = variances[i, place] ** 0.5, within[i, place] ** 0.5
                     yield i, self._spread(columns[place], *map(float, deviations))
 
@@ -157,7 +157,7 @@ class Traits:
                 continue
             tables = self.mixture.level_probabilities(j)
             # The second level of yes/no answers says it all.
-            levels = list(tables)[column.family == BERNOULLI :]
+            levels = list(tables)[column.model.second_level_only :]
             probabilities = np.stack([tables[level] for level in levels], axis=1)  # (r, levels)
             shares = self.shares[:, [j]] * ~np.isnan(probabilities)
             others, strength = _odds(probabilities, shares)
@@ -191,7 +191,7 @@ class Traits:
         """Standard errors of the probabilities of levels, of shape (r, levels)."""
         if self.errors is None:
             return None
-        if column.family == BERNOULLI:
+        if column.model.second_level_only:
             return self.errors.means[:, [j]]
         key = j if self.mixture.feature_names is None else self.mixture.feature_names[j]
         return (self.errors.levels or {}).get(key)
@@ -265,7 +265,7 @@ def _level_words(
     """A level that is common or rare, in words: with the numbers, and short."""
     numbers = f"({percent(value)} against {percent(others)})"
     more, short_name = value > others, cut(name, _LETTERS)
-    if column.family == BERNOULLI and all(isinstance(x, int) for x in column.levels):
+    if column.model.second_level_only and all(isinstance(x, int) for x in column.levels):
         word = ("mostly" if value > 0.5 else "often") if more else "rarely"
         return f"{name} {word} {numbers}", short_name if more else f"no {short_name}"
     label = printable(str(level))

@@ -7,13 +7,13 @@ and within its own Gaussian block the means and covariances of the others.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from momentmix._typing import Float, Int
 from momentmix.errors import InputTypeError
+from momentmix.families.block import Block
 from momentmix.mixture.conditional import (
     column_numbers,
     known_columns,
@@ -21,11 +21,8 @@ from momentmix.mixture.conditional import (
     some_component_is_probable,
 )
 from momentmix.mixture.density import posteriors
-from momentmix.mixture.gaussian_block import GaussianBlock
-from momentmix.mixture.tables.block_features import Block, complete_schema, selected
-from momentmix.mixture.tables.gaussian_cells import expected_cells
+from momentmix.mixture.tables.block_features import complete_schema, selected
 from momentmix.tables.cells import is_missing
-from momentmix.tables.transforms import restored_columns, transformed_columns
 
 if TYPE_CHECKING:
     from momentmix.mixture.mixture import Mixture
@@ -54,24 +51,9 @@ def blocks_given(mixture: Mixture, values: Mapping[int | str, Any]) -> Given:
     others, cells = other_columns(known, d), list(row.values())
     shares = mixture.select(known.tolist()).responsibilities([cells])[0]
     some_component_is_probable(shares)
-    place = {int(j): i for i, j in enumerate(known)}
-    found = [_block_given(block, known, place, cells) for block in mixture.blocks]
+    by_number = dict(zip(known.tolist(), cells, strict=True))
+    found = [block.given(by_number) for block in mixture.blocks]
     return Given(shares / shares.sum(), selected(found, others), others)
-
-
-def _block_given(block: Block, known: Int, place: dict[int, int], cells: list[Any]) -> Block:
-    """A Gaussian block of which some columns are known, without them; others as they are."""
-    regression = block.known.regression(known) if isinstance(block, GaussianBlock) else None
-    if regression is None or not isinstance(block, GaussianBlock):
-        return block
-    block = block.known
-    own = [block.columns.index(j) for j in regression.others]
-    seen = [block.columns.index(j) for j in regression.known]
-    row = np.array([[float(cells[place[int(j)]]) for j in regression.known]])
-    row = transformed_columns(row, block.part(seen).transforms)[0]
-    offsets = row - block.means[:, seen]
-    means = block.means[:, own] + (regression.slopes @ offsets[:, :, None])[:, :, 0]
-    return replace(block.part(own), means=means, covariances=regression.rest)
 
 
 def expected_columns(mixture: Mixture, rows: Any, known: Sequence[int | str] | None) -> Float:
@@ -89,10 +71,5 @@ def expected_columns(mixture: Mixture, rows: Any, known: Sequence[int | str] | N
             cells[encoded.left_out[:, place], number] = np.nan
     for block in mixture.blocks:
         own = list(block.columns)
-        if isinstance(block, GaussianBlock):
-            values = transformed_columns(cells[:, own], block.transforms)
-            values = expected_cells(block, values, shares)
-            cells[:, own] = restored_columns(values, block.transforms)
-        else:
-            cells[:, own] = shares @ block.known.means
+        cells[:, own] = block.expected_values(cells[:, own], shares)
     return cells[:, others]

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
+from momentmix.families.column import Level
 from momentmix.findings.finding import WARNING, Finding, found
 from momentmix.monitoring.compared.side import (
     Side,
@@ -20,7 +21,6 @@ from momentmix.monitoring.compared.side import (
 )
 from momentmix.monitoring.compared.significance import by_chance, share_test, two_sided
 from momentmix.summary.summary import MomentSummary
-from momentmix.tables.column import CATEGORICAL, Level
 
 SHAPES = ("skewness", "kurtosis")
 _NORMAL = 1.959963984540054  # of 95 % intervals
@@ -282,7 +282,7 @@ def _share_changes(tests: ColumnTests, column: int, own: Int, name: str) -> list
     sides, chosen = tests.sides, tests.a.schema.columns[column]
     shares = [np.insert(s.mean[own], 0, max(0.0, 1 - s.mean[own].sum())) for s in sides]
     n = sides[0].n_seen[own[0]], sides[1].n_seen[own[0]]
-    start = 0 if chosen.family == CATEGORICAL and len(chosen.levels) > 2 else 1
+    start = 0 if len(chosen.levels) > 2 and not chosen.model.second_level_only else 1
     return [
         _share("share", name, level, (shares[0][t], shares[1][t]), n)
         for t, level in enumerate(chosen.levels)

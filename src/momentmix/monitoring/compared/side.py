@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
+from momentmix.families.column import Column
 from momentmix.monitoring.compared.moment_table import MomentTable
 from momentmix.summary.readings import Moments
 from momentmix.summary.summary import MomentSummary
-from momentmix.tables.column import BERNOULLI, CATEGORICAL, Column
 from momentmix.tables.schema import Schema, plain_schema
 
 
@@ -36,7 +36,7 @@ def schema_of(summary: MomentSummary) -> Schema:
 
 def is_indicator(column: Column) -> bool:
     """Whether the values of a column are indicators of levels."""
-    return column.family in (BERNOULLI, CATEGORICAL)
+    return column.model.has_levels
 
 
 class Side:

@@ -13,6 +13,7 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.errors import InputError, InputTypeError, printable
+from momentmix.findings.messages import Message, options
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE
 from momentmix.monitoring.shares.components import ComponentSets, FixedComponents
 from momentmix.monitoring.shares.group_weights import (
@@ -131,7 +132,7 @@ class Groups:
                 try:
                     places = match_names(names, schema.column_names, "the model", others=True)
                 except InputError as error:
-                    raise InputError(f"group {key_text(key)}: {error}") from None
+                    raise InputError(Message(f"group {key_text(key)}: ", error.args[0])) from None
                 summary = summary.truncate(min(summary.order, len(places))).select(places)
         elif schema.n_columns != n_columns:
             raise InputError(
@@ -163,12 +164,13 @@ class Groups:
                 ) from None
             for j, (known, column) in enumerate(zip(mixture.columns, found.columns, strict=True)):
                 if column.has_missing and not known.has_missing:
-                    raise InputError(
+                    text = (
                         f"group {key_text(own.key)} has missing cells in "
                         f"{column_label(j, mixture.feature_names)}, the model knows of none. Fit "
-                        "the model with missing='model' to all rows, or summarize with "
-                        "missing='drop'."
+                        "the model with "
                     )
+                    drop = Message(" to all rows, or summarize with ", options(missing="drop"), ".")
+                    raise InputError(Message(text, options(missing="model"), drop))
         return found
 
 

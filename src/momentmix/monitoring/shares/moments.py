@@ -10,10 +10,10 @@ import numpy as np
 
 from momentmix._typing import Float, Int
 from momentmix.errors import InputError
+from momentmix.families.law import Law
 from momentmix.fitting.conditions.conditions import Conditions, build_conditions
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.index_sets import index_sets, sets_without
-from momentmix.mixture.laws.law import Law
 from momentmix.summary.exact.common_schema import in_schema
 from momentmix.summary.exact.integers.many_readings import MOST_ENTRIES, readings_of_many
 from momentmix.summary.exact.totals import Totals

@@ -17,12 +17,12 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.errors import InputError, InputTypeError
+from momentmix.findings.messages import Message, options
 from momentmix.fitting.em.scores import information_matrix
 from momentmix.fitting.inference.standard_errors import uncertainty_after_em
 from momentmix.fitting.record import load_fit
 from momentmix.fitting.result import FitResult
 from momentmix.mixture import gaussian
-from momentmix.mixture.gaussian_block import GaussianBlock
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameter_table import ColumnValues
 from momentmix.mixture.parameters import Parameters
@@ -99,14 +99,15 @@ class TrackedModel:
         """Columns that are used: products of joined ones with gaps are no moments of the model."""
         lost = set[int]()
         for block in self.whole.blocks:
-            if isinstance(block, GaussianBlock) and len(block.columns) > 1:
+            if len(block.columns) > 1:
                 lost |= {j for j in block.columns if self.whole.columns[j].has_missing}
         kept = [j for j in range(self.whole.n_columns) if j not in lost]
         if not kept:
-            raise InputError(
+            text = (
                 "all columns of the model are joined and have missing cells, and the moments of "
-                "such columns do not tell shares. Fit without blocks, or with missing='drop'."
+                "such columns do not tell shares. Fit without blocks, or with "
             )
+            raise InputError(Message(text, options(missing="drop"), "."))
         return kept
 
     @cached_property

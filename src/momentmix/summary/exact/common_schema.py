@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from momentmix.families.column import CENTER_BITS, SMALLEST_CENTER
 from momentmix.summary.exact.encoded_sums import change_center, with_ones
 from momentmix.summary.exact.high_sections import LARGEST_REACH, without_absent
 from momentmix.summary.exact.totals import (
@@ -23,7 +24,6 @@ from momentmix.summary.exact.totals import (
     rescaled,
     with_high,
 )
-from momentmix.tables.column import CENTER_BITS, GAUSSIAN, SMALLEST_CENTER
 from momentmix.tables.schema import Schema, joined, plain_schema
 
 
@@ -130,7 +130,7 @@ def about_means(totals: Totals) -> Totals:
     if schema is None:
         return totals
     for i, column in enumerate(schema.columns):
-        if column.has_missing and column.family == GAUSSIAN:
+        if column.has_missing and column.model.joins:
             schema = schema.with_column(i, center=_short_mean(totals, schema, i))
     return _about_centers(totals, schema, totals.exponents)
 

@@ -38,7 +38,6 @@ from momentmix.summary.exact.integers.frames import reframed
 from momentmix.summary.exact.integers.packed import PackedSums, Sums, no_sums
 from momentmix.summary.layout import Layout, known
 from momentmix.summary.shard.units import round_ratio
-from momentmix.tables.column import GAUSSIAN
 from momentmix.tables.schema import Schema
 
 Exponents = tuple[int | None, ...]
@@ -161,7 +160,7 @@ def centered(schema: Schema | None) -> list[tuple[int, int, float]]:
     return [
         (schema.features_of(i)[0], schema.features_of(i)[1], column.center)
         for i, column in enumerate(schema.columns)
-        if column.has_missing and column.family == GAUSSIAN
+        if column.has_missing and column.model.joins
     ]
 
 

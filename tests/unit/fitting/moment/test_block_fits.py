@@ -262,5 +262,5 @@ def test_impossible_blocks(blocks, message):
 
 
 def test_the_printed_method_has_no_blocks():
-    with pytest.raises(InputError, match='method="robust"'):
+    with pytest.raises(InputError, match="method=.robust."):
         largest_rank(5, 3, blocks=[[0, 1]])

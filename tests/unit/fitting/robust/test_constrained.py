@@ -201,7 +201,7 @@ def test_a_constant_column():
         ({"blocks": "auto"}, "tied covariances do not go with blocks='auto'"),
         ({"constraint": "spherical", "blocks": ALL}, "and none for spherical ones"),
         ({"families": {0: "poisson"}}, "tied covariances are for numbers"),
-        ({"method": "paper"}, 'method="paper" takes no constraint and no start'),
+        ({"method": "paper"}, "method='paper' takes no constraint and no start"),
     ],
 )
 def test_what_a_constraint_does_not_go_with(options, message):

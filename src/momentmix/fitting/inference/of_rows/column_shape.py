@@ -29,10 +29,7 @@ CHANCE = 1e-4  # that a column of a right mixture is named
 LEAST_DISTANCE = 0.015  # real columns are never exactly Gaussian; less changes little
 FAR_SHARE = 1e-3  # of the rows in the tails, from which heavy tails are fatal
 LEAST_P_VALUE = 0.01  # of columns that are taken to be independent, all others together
-_ENDS, _BETWEEN = (
-    200,
-    1600,
-)  # values of a column that are compared: distances to 1e-3, tails exactly
+_ENDS, _BETWEEN = 200, 1600  # values that are compared: distances to 1e-3, tails exactly
 _FITTED = 1.4  # times as large is D of rows that the parameters were not fitted to, at least
 _IN_TAIL = 1e-5  # probability beyond, on either side
 _FEWEST_FAR = 3  # rows in the tails; one or two are outliers
@@ -42,12 +39,7 @@ TO_THE_RIGHT, HEAVY_TAILED = "skewed to the right", "heavy-tailed"
 
 
 def shape_words(skewness_gap: float, kurtosis_gap: float) -> str:
-    """What a column looks like, beside a Gaussian one.
-
-    Parameters
-    ----------
-    skewness_gap, kurtosis_gap : float
-        Third and fourth standardized moments, less those of the model.
+    """What a column looks like, by third and fourth moments less those of the model.
 
     Examples
     --------
@@ -64,27 +56,13 @@ def shape_words(skewness_gap: float, kurtosis_gap: float) -> str:
 
 @dataclass(frozen=True)
 class ColumnShape:
-    """How a column of the rows differs from the fitted mixture.
+    """How a column of the rows differs from the fitted mixture."""
 
-    Attributes
-    ----------
-    distance : float
-        Largest difference between the distribution functions of the rows and of the mixture.
-    p_value : float
-        Of that distance, by Kolmogorov's law.
-    n_far : int
-        Rows in tails where the mixture expects one in 50,000.
-    far_p_value : float
-        Of so many rows.
-    skewness_gap, kurtosis_gap : float
-        Of the normal scores of the rows, which are standard normal if the model is right.
-    """
-
-    distance: float
-    p_value: float
-    n_far: int
-    far_p_value: float
-    skewness_gap: float
+    distance: float  # the largest between the distribution functions of rows and mixture
+    p_value: float  # of that distance, by Kolmogorov's law
+    n_far: int  # rows in tails where the mixture expects one in 50,000
+    far_p_value: float  # of so many rows
+    skewness_gap: float  # of the normal scores, which are standard normal if the model is right
     kurtosis_gap: float
 
     @property

@@ -31,30 +31,15 @@ class ColumnKind(Enum):
 
 @dataclass(frozen=True)
 class ColumnFacts:
-    """What an excerpt of the rows shows of one column.
-
-    Attributes
-    ----------
-    kind : ColumnKind
-    n_values : int
-        Different values.
-    top_value, top_share : float
-        The most frequent value, and its share of the rows.
-    grid : float
-        Distance of neighboring values, for a column of rounded or few values; else 0.
-    is_sorted : bool
-        Whether the values ascend or descend from row to row.
-    values, counts : arrays of shape (n_values,)
-        The different values, ascending, and how often each occurs.
-    """
+    """What an excerpt of the rows shows of one column."""
 
     kind: ColumnKind
-    top_value: float
-    top_share: float
-    grid: float
-    is_sorted: bool
-    values: Float
-    counts: Int
+    top_value: float  # the most frequent one
+    top_share: float  # of the rows, that have it
+    grid: float  # distance of neighboring values of a column of rounded or few values; else 0
+    is_sorted: bool  # whether the values ascend or descend from row to row
+    values: Float  # the different ones, ascending, of shape (n_values,)
+    counts: Int  # how often each occurs, of shape (n_values,)
 
     @property
     def n_values(self) -> int:

@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterator
 import numpy as np
 
 from momentmix._typing import Float
+from momentmix.families.family import all_families
 from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, found
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.family_findings import DISPERSION_THAT_MATTERS
 from momentmix.fitting.inference.of_rows.columns_checked import (
     ColumnFacts,
     ColumnKind,
@@ -18,12 +18,8 @@ from momentmix.fitting.inference.of_rows.logarithms import log_normal
 from momentmix.fitting.inference.of_rows.rows_checked import CheckedRows, joint_of, standardized
 from momentmix.mixture.density import posteriors
 from momentmix.mixture.parameters import Parameters
-from momentmix.tables.column import BERNOULLI, CATEGORICAL, POISSON
 
 _COARSE = 0.5  # grid width in deviations of a component: a variance off by 2 %; coarser is worse
-_STEPS = 20  # of EM for the rates of a column that may be counts
-_LEAST_RATE = 1e-9  # of counts, for its logarithm
-_LIKELY_DEVIATES = 2.0  # an excess of variance that chance explains
 _FINE = 0.25  # of finer grids variances are off by less than 0.6 %
 
 
@@ -78,13 +74,13 @@ def _about_grids(
     """Rounded columns whose grid is wide beside a component; whole numbers may be counts."""
     widths = {j: grid_in_deviations(facts[j], moments, parameters, j) for j in rounded}
     widths = {j: width for j, width in widths.items() if width > _FINE}
-    counts = [j for j in widths if _are_counts(checked, moments, parameters, j)]
+    known = {j: _family_of_counts(checked, moments, parameters, j) for j in widths}
+    counts = {moments.part(j).column: family for j, family in known.items() if family}
     if counts:
-        severity = WARNING if max(widths[j] for j in counts) > _COARSE else NOTE
-        columns = moments.columns_of(counts)
-        remedy = {"families": dict.fromkeys(columns, POISSON)}
-        yield found(severity, "count-column", columns, remedy=remedy)
-    for j in sorted(widths.keys() - set(counts)):
+        is_coarse_one = any(widths[j] > _COARSE for j in widths if known[j])
+        severity = WARNING if is_coarse_one else NOTE
+        yield found(severity, "count-column", list(counts), remedy={"families": counts})
+    for j in sorted(j for j in widths if known[j] is None):
         yield found(
             WARNING if widths[j] > _COARSE else NOTE,
             "rounded-column",
@@ -103,41 +99,25 @@ def _family(
     if not _are_whole(values):
         return None
     if values.tolist() == [0, 1]:
-        return BERNOULLI
-    return POISSON if _are_counts(checked, moments, parameters, j) else CATEGORICAL
+        return "bernoulli"
+    return _family_of_counts(checked, moments, parameters, j) or "categorical"
 
 
 def _are_whole(values: Float) -> bool:
     return bool((values == np.floor(values)).all())
 
 
-def _are_counts(
+def _family_of_counts(
     checked: CheckedRows, moments: StandardMoments, parameters: Parameters, j: int
-) -> bool:
-    """Whether a column holds counts that vary within components as Poisson's law says.
-
-    EM for the rates of the column, given the fitted laws of the others, tells how its variance
-    then compares: what `dispersion` would say of a fit with counts.
-    """
+) -> str | None:
+    """The family of counts that describes a column of whole numbers; None if there is none."""
     different = checked.columns[int(moments.columns[j])].values
-    values = checked.values[:, moments.columns[j]]
-    noise = float(((values - values.mean()) ** 2).std() / np.sqrt(len(values)))
-    least = values.mean() - max(DISPERSION_THAT_MATTERS * values.mean(), _LIKELY_DEVIATES * noise)
-    # The variance of a mixture of counts is its mean at least.
-    if different[0] < 0 or not _are_whole(different) or values.var() < least:
-        return False
-    if j not in parameters.blocks.single:
-        return False  # joined with others as a number
-    z = standardized(checked, moments)
+    if different[0] < 0 or not _are_whole(different) or j not in parameters.blocks.single:
+        return None  # or joined with others as a number
+    values, z = checked.values[:, moments.columns[j]], standardized(checked, moments)
     with np.errstate(over="ignore", invalid="ignore"):  # rows beyond all densities
         joint = joint_of(z, parameters)
         others = joint - log_normal(z[:, j], parameters.means[:, j], parameters.variances[:, j])
         shares = posteriors(joint)
-        for _ in range(_STEPS):
-            rates = shares @ values / np.maximum(shares.sum(axis=1), 1e-300)
-            logs = np.log(np.maximum(rates, _LEAST_RATE))[:, None]
-            shares = posteriors(others + logs * values - rates[:, None])
-    weights = shares.mean(axis=1)
-    within = float(weights @ rates)
-    excess = float(values.var() - within - weights @ (rates - within) ** 2)
-    return abs(excess) < max(DISPERSION_THAT_MATTERS * within, _LIKELY_DEVIATES * noise)
+        counts = (family for family in all_families() if family.is_whole)
+        return next((f.name for f in counts if f.suits(values, others, shares)), None)

@@ -46,21 +46,11 @@ _QUANTILES = ((0.5, 0.674), (0.8, 1.282), (0.95, 1.960), (0.99, 2.576))
 
 @dataclass(frozen=True)
 class Outliers:
-    """Rows that lie alone and far away.
+    """Rows that lie alone and far away."""
 
-    Attributes
-    ----------
-    places : array of int of shape (n,)
-        Numbers of the rows, ascending; empty if so many were found that none is left out.
-    columns, values : arrays of shape (n,)
-        The column in which each is farthest from the others, and its value there.
-    n_found : int
-        Rows that were found; they are left out unless they are too many.
-    """
-
-    places: Int
-    columns: Int
-    values: Float
+    places: Int  # numbers of the rows, ascending; empty if so many were found that all are kept
+    columns: Int  # in which each row is farthest from the others
+    values: Float  # there
     n_found: int
 
     def findings(self, moments: StandardMoments) -> list[Finding]:

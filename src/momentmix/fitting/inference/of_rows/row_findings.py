@@ -34,20 +34,11 @@ _SIGNIFICANT_DEVIATES = 6  # not reached by chance, however many columns are tes
 
 @dataclass(frozen=True)
 class RowFindings:
-    """Findings from rows.
-
-    Attributes
-    ----------
-    findings : list of Finding
-    explained : set of int
-        Features whose joint moments they explain: heavy tails, and values that repeat.
-    coarse : set of int
-        Features with values that repeat.
-    """
+    """Findings from rows."""
 
     findings: list[Finding]
-    explained: set[int]
-    coarse: set[int]
+    explained: set[int]  # features whose joint moments they explain: heavy tails, and `coarse`
+    coarse: set[int]  # features with values that repeat
 
 
 def row_findings(

@@ -24,7 +24,6 @@ from momentmix.fitting.inference.of_rows.columns_checked import (
 from momentmix.fitting.inference.of_rows.outliers import NONE, Outliers, find_outliers
 from momentmix.mixture.density import joint_densities
 from momentmix.mixture.gaussian import coefficients, features_of
-from momentmix.mixture.laws.seen import Seen
 from momentmix.mixture.parameters import Parameters
 from momentmix.tables.rows import Rows
 from momentmix.tables.weights import proportional_places
@@ -34,28 +33,14 @@ EXCERPT = 20_000  # rows: enough for shapes and shares, and a small part of a fi
 
 @dataclass(frozen=True)
 class CheckedRows:
-    """An excerpt of the rows of a fit, in their order, and the rows that were left out.
+    """An excerpt of the rows of a fit, in their order, and the rows that were left out."""
 
-    Attributes
-    ----------
-    places : array of int of shape (n,)
-        Numbers of the rows of the excerpt among the rows that are fitted, ascending.
-    values : array of shape (n, n_columns)
-        Of weighted rows so many as follow the weighted law.
-    n_rows : int
-        All rows that are fitted.
-    is_everywhere : bool
-        Whether the excerpt reaches from the first row to the last.
-    outliers : Outliers
-    weighted : tuple of arrays of shape (m, n_columns) and (m,), or None
-        All rows of the excerpt and what they count as, where weights are not frequencies.
-    """
-
-    places: Int
-    values: Float
-    n_rows: int
-    is_everywhere: bool
+    places: Int  # numbers of the rows among those that are fitted, ascending, (n,)
+    values: Float  # (n, n_columns); of weighted rows so many as follow the weighted law
+    n_rows: int  # all that are fitted
+    is_everywhere: bool  # whether the excerpt reaches from the first row to the last
     outliers: Outliers = NONE
+    # All rows (m, n_columns) and what they count as (m,), where weights are not frequencies.
     weighted: tuple[Float, Float] | None = None
 
     @property
@@ -81,7 +66,7 @@ class CheckedRows:
         """Width of the grid that each column is rounded to, where its cells are seen; 0: none."""
         grids = np.array([facts.grid for facts in self.columns])
         for law in moments.laws:
-            if isinstance(law, Seen):
+            if law.value_feature is not None:
                 value, seen = (self.values[:, j] for j in moments.columns[list(law.features)])
                 is_seen = seen > 0
                 facts = check_column(value[is_seen], self.places[is_seen])

@@ -1,24 +1,27 @@
-"""What the law of a few features of one block has to know, and nothing else does.
+"""`Law`: the distribution of the features of one column within a component.
 
 | symbol | name here | shape |
 |---|---|---|
 | μ: means of the block's features within a component | ``means`` | (…, k) |
 | v: their variances; all but the `free` ones follow from the means | ``variances`` | (…, k) |
-| log p(z) = c · (z, z², 1) | `Law.coefficients` | (…, 2k + 1) |
-| sums of (z, z², 1) → μ, v | `Law.m_step` | |
+| t(z): statistics beside z and z² | `Law.own_statistics` | (m, n) |
+| log p(z) = c · (z, z², t, 1) | `Law.coefficients` | (…, 2k + m + 1) |
+| sums of (z, z², t, 1) → μ, v | `Law.m_step` | |
 | E z^e of exponents e, and its derivatives by μ and v | `Law.moments`, `Law.slopes` | |
-| ∂ log p(z) / ∂ (μ, v) = table · (z, z², 1) | `Law.scores` | (…, 2k, 2k + 1) |
+| ∂ log p(z) / ∂ (μ, v) = table · (z, z², t, 1) | `Law.scores` | (…, 2k, 2k + m + 1) |
 
-Every law here is an exponential family with the statistics z and z², so that densities are linear
-in T(z) of `momentmix.mixture.gaussian`, and one matrix product serves all of them. A law knows the
-units of its features: `rescaled` gives that of (z − shift) / scale. Densities are those of the
-features in the units of the data, whatever the units of z.
+Log-densities are linear in the statistics (z, z², t, 1), up to a term that is the same in all
+components, so that one matrix product serves all laws. Most laws need no t. A law whose values are
+whole numbers can take the indicators of each of them: the log-density is then any function of the
+value, and the sums are a weighted histogram. A law knows the units of its features: `rescaled`
+gives that of (z − shift) / scale. Densities are those of the features in the units of the data,
+whatever the units of z.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -27,6 +30,7 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
 
+LEAST_VARIANCE = 1e-6  # of a value, in units of its variance over all rows
 PSEUDO_ROWS = 1.0  # of the prior of a component: as if one row were like all rows together
 # Rows of a component that show an outcome, beside those of the prior. Of fewer, rows know no more
 # than that the outcome is rare: their scores are the same for all, and look like those of weights.
@@ -34,8 +38,16 @@ _FEWEST_ROWS = 0.5
 _STEP = 1e-6  # of a probability or rate, for a derivative
 
 
+class SeenValue(NamedTuple):
+    """Probability of being seen (…,), and mean and variance of the value, (…, 1) each."""
+
+    q: Float
+    mean: Float
+    variance: Float
+
+
 class Prior(Protocol):
-    """What a law needs of `momentmix.mixture.prior.VariancePrior`."""
+    """The part of `momentmix.mixture.prior.VariancePrior` that laws use."""
 
     def variances(self, counts: Float, squares: Float, floor: float) -> Float:
         """Most probable variances."""
@@ -52,12 +64,12 @@ class Prior(Protocol):
 
 @dataclass(frozen=True)
 class Law(ABC):
-    """The law of a block of features within a component.
+    """The distribution of the features of one column within a component.
 
     Parameters
     ----------
     features : tuple of int
-        Numbers of the block's features, ascending.
+        Numbers of the features, ascending.
     """
 
     features: tuple[int, ...]
@@ -66,6 +78,66 @@ class Law(ABC):
     def free(self) -> tuple[bool, ...]:
         """Which variances are parameters of their own; the others follow from the means."""
         return (False,) * len(self.features)
+
+    @property
+    def n_own(self) -> int:
+        """Number of statistics beside z and z²."""
+        return 0
+
+    def own_statistics(self, values: Any, xp: Any = np) -> Any:
+        """Return t(z) of features (…, k, n), of shape (…, n_own, n), by the library `xp`."""
+        return values[..., :0, :]
+
+    @property
+    def compiled(self) -> tuple[int, tuple[Any, ...]] | None:
+        """Kind of the law in native/laws.h, and its numbers; None where it has no compiled maps."""
+        return None
+
+    @property
+    def compiled_value(self) -> tuple[int, tuple[Any, ...]] | None:
+        """The same of a `Seen` law of which this is the value."""
+        return None
+
+    @property
+    def value_law(self) -> Law:
+        """The law of the value where it is seen."""
+        return self
+
+    @property
+    def alone(self) -> Law | None:
+        """The same law where no cell is missing; None where the feature is then Gaussian."""
+        return self
+
+    @property
+    def value_feature(self) -> int | None:
+        """The feature of a number that may be missing; None for all other laws."""
+        return None
+
+    @property
+    def seen_middle(self) -> float:
+        """The last feature lies above it where a cell is seen, if cells may be missing."""
+        return 0.5
+
+    @property
+    def dispersion(self) -> str:
+        """Words for a value whose variance follows from its mean; empty where none does."""
+        return ""
+
+    def value_of(self, means: Float, variances: Float) -> SeenValue:
+        """Probability of being seen, mean and variance of the value of one feature."""
+        return SeenValue(np.ones(means.shape[:-1]), means, variances)
+
+    def with_floor(self, least: float) -> Law:
+        """The same where no component's value varies less than that, in units of the feature."""
+        return self
+
+    def with_least(self, part: float) -> Law:
+        """The same where no component varies less than this part of the variance of all rows."""
+        return self
+
+    def floored(self, variances: Float, overall: Float) -> Float:
+        """Variances of at least what the law allows, where `overall` is that of all rows."""
+        return variances
 
     @property
     def n_values(self) -> int:
@@ -97,7 +169,7 @@ class Law(ABC):
     @property
     def kind(self) -> tuple[object, ...]:
         """Laws of the same kind can be stacked."""
-        return type(self), len(self.features)
+        return type(self), len(self.features), self.n_own
 
     @abstractmethod
     def rescaled(self, shift: Float, scale: Float) -> Self:
@@ -113,13 +185,13 @@ class Law(ABC):
 
     @abstractmethod
     def coefficients(self, means: Float, variances: Float) -> Float:
-        """The log-density as a linear function of (z, z², 1), of shape (…, 2k + 1)."""
+        """The log-density as a linear function of (z, z², t, 1), of shape (…, 2k + n_own + 1)."""
 
     @abstractmethod
     def m_step(
-        self, counts: Float, sums: Float, squares: Float, prior: Prior
+        self, counts: Float, sums: Float, squares: Float, own: Float, prior: Prior
     ) -> tuple[Float, Float]:
-        """Most probable means and variances from sums of 1, (…, 1), of z and z², (…, k) each."""
+        """Most probable means and variances from sums of 1, (…, 1), z and z², (…, k), and t."""
 
     @abstractmethod
     def log_prior(self, means: Float, variances: Float, prior: Prior) -> Float:
@@ -147,7 +219,7 @@ class Law(ABC):
 
     @abstractmethod
     def scores(self, means: Float, variances: Float) -> Float:
-        """∂ log p(z) / ∂ (μ, v) as linear functions of (z, z², 1), of shape (…, 2k, 2k + 1)."""
+        """∂ log p(z) / ∂ (μ, v) as linear functions of (z, z², t, 1), (…, 2k, 2k + n_own + 1)."""
 
     @abstractmethod
     def sample(self, means: Float, variances: Float, n: int, rng: np.random.Generator) -> Float:
@@ -218,21 +290,53 @@ class Law(ABC):
 
 
 class Stack(NamedTuple):
-    """Laws of one kind as one law, and the features of each, of shape (n, k)."""
+    """Laws of one kind as one law, their features, (n, k), and places of t among all t, (n, m)."""
 
     law: Law
     features: Int
+    own: Int
 
 
 def stacks_of(laws: Sequence[Law]) -> tuple[Stack, ...]:
     """Laws by kind: one call for many columns."""
-    kinds: dict[tuple[object, ...], list[Law]] = {}
+    kinds: dict[tuple[object, ...], list[tuple[Law, int]]] = {}
+    start = 0
     for law in laws:
-        kinds.setdefault(law.kind, []).append(law)
-    return tuple(
-        Stack(type(own[0]).stacked(own), np.array([law.features for law in own]))
-        for own in kinds.values()
-    )
+        kinds.setdefault(law.kind, []).append((law, start))
+        start += law.n_own
+    found = []
+    for pairs in kinds.values():
+        first_law = pairs[0][0]
+        places = np.array([at + np.arange(first_law.n_own) for _, at in pairs], dtype=np.int64)
+        features = np.array([law.features for law, _ in pairs])
+        found.append(Stack(type(first_law).stacked([law for law, _ in pairs]), features, places))
+    return tuple(found)
+
+
+def layout_of(laws: Sequence[Law]) -> tuple[Int, Float] | None:
+    """Laws as compiled code takes them: kind, width and features of each, and their numbers.
+
+    None where it has no maps for one of them.
+    """
+    kinds: list[int] = []
+    numbers: list[Any] = [[]]
+    for law in laws:
+        if law.compiled is None:
+            return None
+        kind, own = law.compiled
+        kinds += [kind, len(law.features), *law.features]
+        numbers += [np.ravel(part) for part in own]
+    return np.array(kinds, dtype=np.int64), np.concatenate(numbers)
+
+
+def with_joined_values(laws: tuple[Law, ...], values: Collection[int]) -> tuple[Law, ...]:
+    """The laws where these features are values of joined columns.
+
+    A joined value is Gaussian, and left out of the density where its cell is missing. The law is
+    that of ``seen`` alone.
+    """
+    found = (law.without(0, 0.0) if law.value_feature in values else law for law in laws)
+    return tuple(law for law in found if law is not None)
 
 
 def first(values: Float) -> Any:

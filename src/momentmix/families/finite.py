@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
-from momentmix.mixture.laws.law import PSEUDO_ROWS, Law, Prior, padded
+from momentmix.families.law import PSEUDO_ROWS, Law, Prior, padded
 
 LEAST_PROBABILITY = 1e-9  # of an outcome within a component: its logarithm stays finite
 _MANY = 100  # levels, of which a table of outcomes and features for each component takes memory
@@ -77,6 +77,11 @@ class Finite(Law):
     def n_values(self) -> int:
         """Features that tell components apart."""
         return len(self.features) - self.n_seen
+
+    @property
+    def compiled(self) -> tuple[int, tuple[Any, ...]] | None:
+        """Points, V⁻¹ and the probabilities of all rows."""
+        return 0, (self.points, self.inverse, self.overall)
 
     @property
     def has_gaps(self) -> bool:
@@ -140,7 +145,7 @@ class Finite(Law):
         return padded(_row_times(logarithms, self.inverse.swapaxes(-1, -2)), len(self.features))
 
     def m_step(
-        self, counts: Float, sums: Float, squares: Float, prior: Prior
+        self, counts: Float, sums: Float, squares: Float, own: Float, prior: Prior
     ) -> tuple[Float, Float]:
         """Most probable means and variances: shares of the outcomes."""
         k = len(self.features)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import optimize, stats
 
-from momentmix.mixture.laws.finite import Finite
-from momentmix.mixture.laws.law import Law
-from momentmix.mixture.laws.poisson import Poisson
-from momentmix.mixture.laws.seen import Seen
+from momentmix.families.finite import Finite
+from momentmix.families.gaussian import GaussianValue
+from momentmix.families.law import Law
+from momentmix.families.poisson import PoissonLaw
+from momentmix.families.seen import Seen
 from momentmix.mixture.prior import VariancePrior
+
+from .toys import GeometricLaw, ZipfLaw
 
 PRIOR = VariancePrior(1e-6, 0.5, 0.01)
 RAW: dict[str, Law] = {
@@ -18,9 +21,12 @@ RAW: dict[str, Law] = {
     "category": Finite.indicators((0, 1, 2)),
     "yes/no, missing": Finite.indicators((0, 1), 1),
     "category, missing": Finite.indicators((0, 1, 2), 1),
-    "count": Poisson((0,)),
-    "number, missing": Seen.gaussian((0, 1)),
-    "count, missing": Seen.poisson((0, 1)),
+    "count": PoissonLaw((0,)),
+    "number, missing": Seen((0, 1), GaussianValue((0,))),
+    "count, missing": Seen((0, 1), PoissonLaw((0,))),
+    "geometric": GeometricLaw((0,)),
+    "zipf": ZipfLaw((0,)),
+    "zipf, missing": Seen((0, 1), ZipfLaw((0,))),
 }
 UNITS = {  # shift and scale of the features
     "yes/no": ([0.3], [0.5]),
@@ -30,6 +36,9 @@ UNITS = {  # shift and scale of the features
     "count": ([2.5], [1.7]),
     "number, missing": ([0.4, 0.7], [1.3, 0.45]),
     "count, missing": ([1.8, 0.7], [1.6, 0.45]),
+    "geometric": ([2.5], [1.7]),
+    "zipf": ([2.5], [1.7]),
+    "zipf, missing": ([1.8, 0.7], [1.6, 0.45]),
 }
 # Means of raw features and variances of free ones, of three components.
 MEANS = {
@@ -40,6 +49,9 @@ MEANS = {
     "count": [[0.4], [2.0], [7.0]],
     "number, missing": [[0.2, 0.5], [0.9, 0.8], [-0.3, 0.3]],
     "count, missing": [[0.4, 0.5], [2.0, 0.8], [1.0, 0.3]],
+    "geometric": [[0.4], [2.0], [5.0]],
+    "zipf": [[0.4], [2.0], [5.0]],
+    "zipf, missing": [[0.4, 0.5], [2.0, 0.8], [1.0, 0.3]],
 }
 NAMES = list(RAW)
 
@@ -53,9 +65,22 @@ def standard(name: str) -> tuple[Law, np.ndarray, np.ndarray]:
     return law, *law.completed(means, variances)
 
 
-def t_of(values: np.ndarray) -> np.ndarray:
-    """(z, z², 1) of rows (n, k), of shape (2k + 1, n)."""
-    return np.vstack([values.T, values.T**2, np.ones(len(values))])
+def t_of(values: np.ndarray, law: Law) -> np.ndarray:
+    """(z, z², t, 1) of rows (n, k), of shape (2k + m + 1, n)."""
+    own = law.own_statistics(values.T)
+    return np.vstack([values.T, values.T**2, own, np.ones(len(values))])
+
+
+PMF = {
+    PoissonLaw: lambda counts, rate: stats.poisson.pmf(counts, rate),
+    GeometricLaw: lambda counts, rate: stats.geom.pmf(counts + 1, 1 / (1 + rate)),
+    ZipfLaw: lambda counts, rate: stats.zipfian.pmf(counts + 1, zipf_power(rate), 12),
+}
+
+
+def zipf_power(rate: float) -> float:
+    """The exponent of Zipf's law on 1 … 12 whose mean is rate + 1."""
+    return optimize.brentq(lambda a: stats.zipfian.mean(a, 12) - 1 - rate, 1e-9, 50, xtol=1e-14)
 
 
 def rows_and_weights(name: str, law: Law, means: np.ndarray, variances: np.ndarray) -> tuple:
@@ -63,13 +88,13 @@ def rows_and_weights(name: str, law: Law, means: np.ndarray, variances: np.ndarr
     if isinstance(law, Finite):
         points = np.array(law.points)
         return points, law.probabilities(means)
-    if isinstance(law, Poisson):
-        counts = np.arange(200)
+    if type(law) in PMF:
+        counts = np.arange(law.n_cells or 400)
         z = ((counts - law.shift) / law.scale)[:, None]
-        return z, stats.poisson.pmf(counts, float(law.rates(means)))
+        return z, PMF[type(law)](counts, float(law.rates(means)))
     assert isinstance(law, Seen)
     found = law.value_of(means, variances)
-    if isinstance(law.value, Poisson):
+    if not law.value.free[0]:
         inner, weights = rows_and_weights(name, law.value, found.mean, found.variance)
     else:
         nodes, weights = np.polynomial.hermite_e.hermegauss(40)
@@ -107,7 +132,7 @@ def test_density_is_linear_in_the_statistics(name: str) -> None:
             rows, weights = rows_and_weights(name, law, m, v)
             rows, weights = rows[weights > 1e-12], weights[weights > 1e-12]
             expected = np.log(weights)
-        got = table[i] @ t_of(rows) + law.base_measure(rows.T)
+        got = table[i] @ t_of(rows, law) + law.base_measure(rows.T)
         np.testing.assert_allclose(got, expected, atol=1e-9)
 
 
@@ -148,7 +173,7 @@ def test_scores_are_derivatives_of_the_density(name: str) -> None:
             for m, v in zip(means, variances, strict=True)
         ]
     )
-    scores = law.scores(means, variances) @ t_of(rows)
+    scores = law.scores(means, variances) @ t_of(rows, law)
     for j in range(2 * k):
         move = np.zeros((2, *means.shape))
         move[j // k, :, j % k] = step
@@ -156,7 +181,7 @@ def test_scores_are_derivatives_of_the_density(name: str) -> None:
             np.testing.assert_array_equal(scores[:, j], 0.0)
             continue
         up, down = (
-            law.coefficients(means + s * move[0], variances + s * move[1]) @ t_of(rows)
+            law.coefficients(means + s * move[0], variances + s * move[1]) @ t_of(rows, law)
             for s in (1, -1)
         )
         np.testing.assert_allclose(scores[:, j], (up - down) / (2 * step), rtol=2e-5, atol=2e-5)
@@ -188,10 +213,16 @@ def test_m_step_maximizes_likelihood_and_prior(name: str) -> None:
     law, rows = law.rescaled(shift, scale), (rows - shift) / scale
     rows = rows[:150]
     n = np.array([[float(len(rows))]])
-    best = law.m_step(n, rows.sum(axis=0)[None], (rows**2).sum(axis=0)[None], PRIOR)
+    best = law.m_step(
+        n,
+        rows.sum(axis=0)[None],
+        (rows**2).sum(axis=0)[None],
+        law.own_statistics(rows.T).sum(axis=1)[None],
+        PRIOR,
+    )
 
     def objective(m: np.ndarray, v: np.ndarray) -> float:
-        likelihood = (law.coefficients(m, v) @ t_of(rows)).sum()
+        likelihood = (law.coefficients(m, v) @ t_of(rows, law)).sum()
         return float(likelihood + law.log_prior(m, v, PRIOR)[0])
 
     top, k = objective(*best), best[0].shape[1]
@@ -235,8 +266,8 @@ def test_products_that_are_not_new_are_combinations_of_lower_ones(name: str) -> 
 def test_a_law_without_a_constant_feature() -> None:
     yes = Finite.indicators((4, 5), 1)
     assert yes.without(1, 1.0) == Finite((4,), ((0.0,), (1.0,)), 0)
-    assert Seen.gaussian((0, 1)).without(1, 1.0) is None
-    assert Seen.poisson((0, 1)).without(1, 1.0) == Poisson((0,))
+    assert Seen((0, 1), GaussianValue((0,))).without(1, 1.0) is None
+    assert Seen((0, 1), PoissonLaw((0,))).without(1, 1.0) == PoissonLaw((0,))
     assert Finite.indicators((0, 1)).without(0, 0.0) == Finite((1,), ((0.0,), (1.0,)), 0)
 
 
@@ -251,7 +282,8 @@ def test_stacked_laws_are_the_laws_one_by_one(name: str) -> None:
     laws = (law, other)
     rows = [x.sample(m[0], v[0], 60, rng) for x, (m, v) in zip(laws, pair, strict=True)]
     sums, squares = (np.array([(r**e).sum(axis=0) for r in rows])[None] for e in (1, 2))
-    got = both.m_step(np.full((1, 1, 1), 60.0), sums, squares, PRIOR)
+    cells = np.array([x.own_statistics(r.T).sum(axis=1) for x, r in zip(laws, rows, strict=True)])
+    got = both.m_step(np.full((1, 1, 1), 60.0), sums, squares, cells[None], PRIOR)
     for place, (single, own) in enumerate(zip(laws, pair, strict=True)):
         expected = single.coefficients(*own)
         np.testing.assert_allclose(
@@ -262,6 +294,8 @@ def test_stacked_laws_are_the_laws_one_by_one(name: str) -> None:
         )
         for whole, part in zip(both.completed(means, spread), single.completed(*own), strict=True):
             np.testing.assert_allclose(whole[:, place], part, rtol=1e-12, atol=1e-13)
-        alone = single.m_step(np.full((1, 1), 60.0), sums[:, place], squares[:, place], PRIOR)
+        alone = single.m_step(
+            np.full((1, 1), 60.0), sums[:, place], squares[:, place], cells[None, place], PRIOR
+        )
         for whole, part in zip(got, alone, strict=True):
             np.testing.assert_allclose(whole[:, place], part, rtol=1e-12, atol=1e-13)

@@ -1,4 +1,4 @@
-"""One Gaussian feature: the law of a number where it is seen.
+"""Numbers that are Gaussian within components, themselves or their logarithms.
 
 | symbol | name here |
 |---|---|
@@ -9,19 +9,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
-from momentmix.mixture.laws.law import Law, Prior, first
+from momentmix.errors import InputError
+from momentmix.families.block import Block, with_unknown
+from momentmix.families.column import Column
+from momentmix.families.family import Entry, Estimate, Family, Quantities, Quantity
+from momentmix.families.gaussian_block import GaussianBlock
+from momentmix.families.law import LEAST_VARIANCE, Law, Prior, first
+from momentmix.families.seen import Seen
+from momentmix.findings.messages import Message, options
 
-LEAST_VARIANCE = 1e-6  # of a value, in units of its variance over all rows
 MOST_FLOOR = 0.9  # the largest least variance of rounded values, in the same units
+_NARROWEST = 1e-3  # least deviation that is drawn, of the width of the picture
 _FEWEST_SEEN = 1e-6  # rows; with fewer a component knows nothing of the value
 
 
@@ -56,6 +63,24 @@ class GaussianValue(Law):
         """The law of (z − shift) / scale."""
         return replace(self, unit=self.unit * first(scale))
 
+    @property
+    def alone(self) -> Law | None:
+        """Gaussian features have no law of their own."""
+        return None
+
+    @property
+    def compiled_value(self) -> tuple[int, tuple[Any, ...]] | None:
+        """Unit and least variance."""
+        return 2, (self.unit, self.least)
+
+    def with_least(self, part: float) -> Self:
+        """The same where no component varies less than this part of the variance of all rows."""
+        return replace(self, least=float(np.clip(part, LEAST_VARIANCE, MOST_FLOOR)))
+
+    def floored(self, variances: Float, overall: Float) -> Float:
+        """Variances of at least the least one."""
+        return np.maximum(variances, np.asarray(self.least)[..., None] * overall)
+
     def without(self, place: int, value: float) -> Law | None:
         """Nothing is left of a constant feature."""
         return None
@@ -71,7 +96,7 @@ class GaussianValue(Law):
         return np.stack([m / v, -0.5 / v, constant], axis=-1)
 
     def m_step(
-        self, counts: Float, sums: Float, squares: Float, prior: Prior
+        self, counts: Float, sums: Float, squares: Float, own: Float, prior: Prior
     ) -> tuple[Float, Float]:
         """Most probable mean and variance of standardized values."""
         divisor = np.maximum(counts, _FEWEST_SEEN)
@@ -150,3 +175,93 @@ class GaussianValue(Law):
     def is_new(self, exponents: Int) -> NDArray[np.bool_]:
         """Every power says something of the law of the values."""
         return np.ones(len(exponents), dtype=bool)
+
+
+class Gaussian(Family):
+    """Numbers."""
+
+    name = "gaussian"
+    noun = "numbers"
+    parameters: ClassVar[Mapping[str, int]] = {"means": 2, "covariances": 3}
+    joins = True
+
+    def value_law(self, feature: int) -> Law:
+        """The law of a value that may be missing."""
+        return GaussianValue((feature,))
+
+    def column_of_numbers(
+        self, column: Column, label: str, ends: Float, mean: float, variance: float
+    ) -> Column:
+        """Numbers as they are."""
+        return column
+
+    def block_of(self, column: Column, law: Law, means: Float, variances: Float) -> Block:
+        """Mean and variance where the cell is seen."""
+        found = law.value_of(means, variances)
+        value = with_unknown(found.mean + column.center, found.q)
+        variance = with_unknown(np.maximum(found.variance, 0.0)[:, :, None], found.q)
+        transforms = (column.transform,) if column.transform else ()
+        return GaussianBlock((), None, value, variance, found.q, transforms)
+
+    def read_block(self, values: Mapping[str, Any], columns: list[Column]) -> Block:
+        """The block of means and covariances of a model file; ValueError if they are none."""
+        means, covariances = values["means"], values["covariances"]
+        if means.shape[1] != len(columns):
+            raise ValueError(f"means must have {len(columns)} columns, as blocks.columns")
+        transforms = [column.transform for column in columns]
+        block = GaussianBlock.of(means, covariances, None, values["seen"], transforms)
+        if (~(covariances == covariances.swapaxes(1, 2)) & ~np.isnan(covariances)).any():
+            raise ValueError("covariances must be symmetric")
+        return block
+
+    def quantities(self, column: Column, e: Estimate) -> Quantities:
+        """Mean and variance where the cell is seen, and how often it is."""
+        law, zero = e.law, e.at_zero
+        assert isinstance(law, Seen)
+        found, chain = law.value_of(e.means, e.variances), law.chain(e.means, e.variances)
+        return Quantities(
+            Quantity(e.shift + e.unit * found.mean[:, 0], e.unit * chain[:, 0], "plain"),
+            Quantity(e.unit**2 * found.variance[:, 0], e.unit**2 * chain[:, 1], "log"),
+            Quantity(found.q, chain[:, 2], "logit", e.counts, zero[:, 1], zero[:, 0]),
+        )
+
+    def entries(self, column: Column) -> Iterator[Entry]:
+        """Mean and variance."""
+        yield Entry("mean", None, "means")
+        yield Entry("variance", None, "variances")
+
+    def curve(
+        self, means: Float, deviations: Float, limits: tuple[float, float]
+    ) -> tuple[Float, Float]:
+        """Points of an axis, more of them near the means, and the densities there."""
+        low, high = limits
+        width = np.maximum(deviations, _NARROWEST * (high - low))
+        near = (means + width * np.linspace(-4, 4, 41)).ravel()
+        near = near[(near > low) & (near < high)]
+        grid = np.unique(np.concatenate([np.linspace(low, high, 300), near]))
+        heights = np.exp(-0.5 * ((grid - means) / width) ** 2) / (width * np.sqrt(2 * np.pi))
+        return grid, heights
+
+
+class Log(Gaussian):
+    """Positive numbers whose logarithms are Gaussian; columns are gaussian with a transform."""
+
+    name = "log"
+    transform = "log"
+
+    def column_of_numbers(
+        self, column: Column, label: str, ends: Float, mean: float, variance: float
+    ) -> Column:
+        """None: a summary of numbers has no moments of their logarithms."""
+        text = (
+            f"a summary of numbers has no moments of their logarithms; {label} cannot be "
+            f"{self.name!r}. Summarize the rows again with "
+        )
+        raise InputError(Message(text, options(families=...), "."))
+
+
+class Log1p(Log):
+    """Numbers above −1 whose log(1 + y) is Gaussian."""
+
+    name = "log1p"
+    transform = "log1p"

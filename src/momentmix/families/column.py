@@ -2,42 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import isfinite
-from shlex import quote
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from momentmix._typing import Array, Float
 from momentmix.errors import InputError, printable
+from momentmix.families.family import Family, is_family, named, unknown_family
+from momentmix.families.transforms import transformed
+from momentmix.findings.messages import Message
 from momentmix.tables.names import listed
-from momentmix.tables.transforms import TRANSFORMS, transformed
 from momentmix.wording import did_you_mean
 
-GAUSSIAN, BERNOULLI, CATEGORICAL, POISSON = "gaussian", "bernoulli", "categorical", "poisson"
-FAMILIES = (GAUSSIAN, BERNOULLI, CATEGORICAL, POISSON)
 Level = str | int  # bool is an int
 CENTER_BITS = 30  # of a center: leaves room to change it exactly, and far more than it needs
 SMALLEST_CENTER = 2.0**-900  # its digits are in the range of units
-
-
-def families_code(families: Mapping[str | int, str]) -> str:
-    """Families of columns as Python and, where it can say so, as the command takes them.
-
-    Examples
-    --------
-    >>> families_code({"visits": "poisson", "late fees": "log"})
-    "families={'visits': 'poisson', 'late fees': 'log'} (--families 'visits=poisson,late fees=log')"
-    """
-    code = ", ".join(f"{column!a}: {family!r}" for column, family in families.items())
-    names = [str(column) for column in families]
-    option = ""
-    if all(name.isprintable() and "," not in name for name in names):
-        pairs = zip(names, families.values(), strict=True)
-        option = f" (--families {quote(','.join(f'{name}={family}' for name, family in pairs))})"
-    return f"families={{{code}}}{option}"
 
 
 class FeaturePart(NamedTuple):
@@ -78,7 +60,9 @@ class Column:
     Attributes
     ----------
     name : str or None
-    family : {"gaussian", "bernoulli", "categorical", "poisson"}
+    family : str
+        Name of a family: "gaussian", "bernoulli", "categorical", …; not "log", which is a gaussian
+        column with a transform.
     levels : tuple of str, int or bool
         All values of a bernoulli or categorical column; empty for numbers.
     has_missing : bool
@@ -95,7 +79,7 @@ class Column:
     """
 
     name: str | None
-    family: str = GAUSSIAN
+    family: str = "gaussian"
     levels: tuple[Level, ...] = ()
     has_missing: bool = False
     center: float = 0.0
@@ -104,30 +88,47 @@ class Column:
     drops: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.family not in FAMILIES:
+        if not is_family(self.family) or self.model.transform:
             raise InputError(unknown_family(self.family, f"column {self.name!a}"))
         check_sizes_of(self.levels, f"column {self.name!a}")
-        levels, centered = list(self.levels), self.family == GAUSSIAN and self.has_missing
-        wanted = {BERNOULLI: 2, CATEGORICAL: max(2, len(levels))}.get(self.family, 0)
+        levels, model = list(self.levels), self.model
+        wanted = max(2, len(levels)) if model.n_levels is None else model.n_levels
         if len(levels) != wanted or len(set(levels)) != wanted:
             raise self._wrong(
                 f"a {self.family} column must have {wanted or 'no'} different levels", levels
             )
         if not (all(map(is_text, levels)) or all(map(is_whole, levels))):
             raise self._wrong("levels must be all strings, or all integers or bools", levels)
-        if not isfinite(self.center) or (self.center and not centered):
+        if not isfinite(self.center) or (self.center and not (model.joins and self.has_missing)):
             raise self._wrong("only gaussian columns with missing cells have a center", self.center)
         if self.other not in (None, *levels):
             known = f"the level for others must be one of the levels, {levels!a}"
             raise self._wrong(known, self.other)
-        if self.transform and (self.family != GAUSSIAN or self.transform not in TRANSFORMS):
+        is_known = is_family(self.transform) and named(self.transform).transform
+        if self.transform and not (model.joins and is_known):
             raise InputError(
-                f"a transform must be {' or '.join(map(repr, TRANSFORMS))}, of a gaussian column; "
+                "a transform must be 'log' or 'log1p', of a gaussian column; "
                 f"{self.name!a}, {self.family}, has {self.transform!a}."
             )
 
     def _wrong(self, expected: str, given: object) -> InputError:
         return InputError(f"{expected}; {self.name!a} has {given!a}.")
+
+    @classmethod
+    def of(cls, name: str | None, family: str) -> Column:
+        """A column without levels of a family as `families` names it: also "log"."""
+        transform = named(family).transform
+        return cls(name, transform=transform) if transform else cls(name, family)
+
+    @property
+    def model(self) -> Family:
+        """The family: all that depends on it."""
+        return named(self.family)
+
+    @property
+    def family_name(self) -> str:
+        """The family as `families` names it: "log" for a gaussian column with this transform."""
+        return self.transform or self.family
 
     @property
     def n_values(self) -> int:
@@ -142,7 +143,7 @@ class Column:
     @property
     def is_plain(self) -> bool:
         """Whether the feature is the number itself, without bounds."""
-        return self.family == GAUSSIAN and not self.has_missing and not self.transform
+        return self.model.joins and not self.has_missing and not self.transform
 
     def transformed(self, values: Any) -> Float:
         """Numbers of the column as those that its center is subtracted from."""
@@ -179,14 +180,6 @@ def short_mean(values: Array) -> float:
     step = 2.0 ** max(int(np.frexp(deviation)[1]) - 1 if deviation else finest, finest)
     center = float(round(mean / step) * step * unit)
     return center if abs(center) >= SMALLEST_CENTER else 0.0
-
-
-def unknown_family(family: object, label: str) -> str:
-    """The message for a family that does not exist."""
-    return (
-        f"families must be {', '.join(map(repr, (*FAMILIES, *TRANSFORMS)))}, or a list of levels; "
-        f"{label} has {family!a}."
-    )
 
 
 def is_text(level: object) -> bool:
@@ -230,9 +223,11 @@ def number_of(column: object, names: Sequence[str] | None, n_columns: int, probl
         if names is not None and column in names:
             return list(names).index(column)
         known = "the columns have no names" if names is None else f"there are {listed(names)}"
-        raise InputError(f"{problem}: {column!a}; {known}.{did_you_mean(column, names or ())}")
+        text = f": {column!a}; {known}.{did_you_mean(column, names or ())}"
+        raise InputError(Message(problem, text))
     if not isinstance(column, bool) and hasattr(column, "__index__"):
         number = column.__index__()
         if 0 <= number < n_columns:
             return int(number)
-    raise InputError(f"{problem}: {column!a}; give a name, or a number from 0 to {n_columns - 1}.")
+    text = f": {column!a}; give a name, or a number from 0 to {n_columns - 1}."
+    raise InputError(Message(problem, text))

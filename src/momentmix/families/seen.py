@@ -16,27 +16,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
-from momentmix.mixture.laws.finite import LEAST_PROBABILITY, Finite
-from momentmix.mixture.laws.gaussian_value import LEAST_VARIANCE, MOST_FLOOR, GaussianValue
-from momentmix.mixture.laws.law import PSEUDO_ROWS, Law, Prior
-from momentmix.mixture.laws.poisson import Poisson
+from momentmix.families.finite import LEAST_PROBABILITY, Finite
+from momentmix.families.law import LEAST_VARIANCE, PSEUDO_ROWS, Law, Prior, SeenValue
 
 _FARTHEST = 100.0  # deviations of all rows from their mean, for the mean of a component
 _ROUNDING = 1e-12  # of a variance beside the square of a mean: less is what differences leave
-
-
-class SeenValue(NamedTuple):
-    """Probability of being seen (…,), and mean and variance of the value, (…, 1) each."""
-
-    q: Float
-    mean: Float
-    variance: Float
 
 
 @dataclass(frozen=True)
@@ -46,7 +36,7 @@ class Seen(Law):
     Parameters
     ----------
     features : tuple of two int
-    value : GaussianValue or Poisson
+    value : Law of one feature
         The law of the first feature where it is seen.
     missing : tuple of two float
         Both features where the cell is missing.
@@ -58,19 +48,48 @@ class Seen(Law):
     missing: tuple[float, float] = (0.0, 0.0)
     seen: float = 1.0
 
-    @classmethod
-    def gaussian(cls, features: tuple[int, ...]) -> Seen:
-        """A number that may be missing."""
-        return cls(features, GaussianValue(features[:1]))
+    @property
+    def value_law(self) -> Law:
+        """The law of the value where it is seen."""
+        return self.value
 
-    @classmethod
-    def poisson(cls, features: tuple[int, ...]) -> Seen:
-        """A count that may be missing."""
-        return cls(features, Poisson(features[:1]))
+    @property
+    def value_feature(self) -> int | None:
+        """The first feature."""
+        return self.features[0]
+
+    @property
+    def seen_middle(self) -> float:
+        """The second feature lies above it where the cell is seen."""
+        return 0.5 * (self.missing[1] + self.seen)
+
+    @property
+    def dispersion(self) -> str:
+        """As the value."""
+        return self.value.dispersion
+
+    @property
+    def n_own(self) -> int:
+        """As many as the value has."""
+        return self.value.n_own
+
+    def own_statistics(self, values: Any, xp: Any = np) -> Any:
+        """Those of the value where it is seen, and 0 where it is missing."""
+        own = self.value.own_statistics(values[..., :1, :], xp)
+        return xp.where(values[..., 1:, :] > self.seen_middle, own, xp.zeros_like(own))
+
+    @property
+    def compiled(self) -> tuple[int, tuple[Any, ...]] | None:
+        """Both features where the cell is missing or seen, the value over all rows, its numbers."""
+        found = self.value.compiled_value
+        if found is None:
+            return None
+        kind, numbers = found
+        return kind, (*self.missing, self.seen, *self.overall, *numbers)
 
     @property
     def free(self) -> tuple[bool, ...]:
-        """The variance of a Gaussian value is a parameter."""
+        """As the value; whether it is seen follows from the mean."""
         return (*self.value.free, False)
 
     @property
@@ -91,7 +110,7 @@ class Seen(Law):
     @property
     def kind(self) -> tuple[object, ...]:
         """With the same kind of value."""
-        return type(self), type(self.value)
+        return type(self), *self.value.kind
 
     @classmethod
     def stacked(cls, laws: Sequence[Seen]) -> Seen:
@@ -107,10 +126,7 @@ class Seen(Law):
 
     def with_floor(self, least: float) -> Self:
         """The same where no component's value varies less than that, in units of the feature."""
-        if not isinstance(self.value, GaussianValue):
-            return self
-        part = float(np.clip(least / self.overall.variance[0], LEAST_VARIANCE, MOST_FLOOR))
-        return replace(self, value=replace(self.value, least=part))
+        return replace(self, value=self.value.with_least(least / self.overall.variance[0]))
 
     def rescaled(self, shift: Float, scale: Float) -> Self:
         """The law of (z − shift) / scale."""
@@ -121,7 +137,7 @@ class Seen(Law):
     def without(self, place: int, value: float) -> Law | None:
         """The value alone where it is always seen; `seen` alone where the value is constant."""
         if place == 1:
-            return None if isinstance(self.value, GaussianValue) else self.value
+            return self.value.alone
         return Finite(self.features[1:], ((self.missing[1],), (self.seen,)), 1)
 
     # -- parameters -----------------------------------------------------------------------------
@@ -157,9 +173,7 @@ class Seen(Law):
         reach = _FARTHEST * np.sqrt(overall.variance)
         mean = np.clip(found.mean, overall.mean - reach, overall.mean + reach)
         mean, variance = self.value.completed(mean, found.variance)
-        if isinstance(self.value, GaussianValue):
-            least = np.asarray(self.value.least)[..., None]
-            variance = np.maximum(variance, least * overall.variance)
+        variance = self.value.floored(variance, overall.variance)
         return self.features_of(SeenValue(found.q, mean, variance))
 
     def chain(self, means: Float, variances: Float) -> Float:
@@ -182,34 +196,36 @@ class Seen(Law):
     # -- densities ------------------------------------------------------------------------------
 
     def _where_seen(self, table: Float) -> Float:
-        """Functions of (z, z², 1) of the value, (…, 3), times whether it is seen; (…, 5).
+        """Functions of (z, z², t, 1) of the value, (…, 3 + m), times whether it is seen.
 
-        As functions of (u, s, u², s², 1): σ = (s − s_0) / (s_1 − s_0), σ u = u − (1 − σ) u_0.
+        As functions of (u, s, u², s², t, 1): σ = (s − s_0) / (s_1 − s_0), σ u = u − (1 − σ) u_0.
+        The statistics t are 0 where the value is missing.
         """
         u0, s0 = self.missing
-        result = np.zeros((*table.shape[:-1], 5))
+        result = np.zeros((*table.shape[:-1], table.shape[-1] + 2))
         result[..., 0], result[..., 2] = table[..., 0], table[..., 1]
+        result[..., 4:-1] = table[..., 2:-1]
         # What multiplies σ, beside −u_0 and −u_0² where it is 0.
         at_missing = table[..., 0] * u0 + table[..., 1] * u0**2
-        by_seen = table[..., 2] + at_missing
+        by_seen = table[..., -1] + at_missing
         result[..., 1] = by_seen / (self.seen - s0)
-        result[..., 4] = -at_missing - by_seen * s0 / (self.seen - s0)
+        result[..., -1] = -at_missing - by_seen * s0 / (self.seen - s0)
         return result
 
     def coefficients(self, means: Float, variances: Float) -> Float:
-        """The log-density as a linear function of (z, z², 1)."""
+        """The log-density as a linear function of (z, z², t, 1)."""
         found = self.value_of(means, variances)
         gap = found.mean - np.asarray(self.missing[0])[..., None]
         variance = np.maximum(found.variance, _ROUNDING * gap**2 + 1e-300)
         own = self.value.coefficients(found.mean, variance)
         rest = np.log1p(-found.q)
-        own[..., 2] += np.log(found.q) - rest
+        own[..., -1] += np.log(found.q) - rest
         table = self._where_seen(own)
-        table[..., 4] += rest
+        table[..., -1] += rest
         return table
 
     def m_step(
-        self, counts: Float, sums: Float, squares: Float, prior: Prior
+        self, counts: Float, sums: Float, squares: Float, own: Float, prior: Prior
     ) -> tuple[Float, Float]:
         """Most probable means and variances from the rows where the value is seen."""
         (u0, s0), overall = self.missing, self.overall
@@ -223,7 +239,7 @@ class Seen(Law):
         own_squares += n_seen * center**2 - 2 * center * own_sums
         own_sums = (own_sums - n_seen * center) / unit
         mean, variance = value.m_step(
-            n_seen[..., None], own_sums[..., None], (own_squares / unit**2)[..., None], prior
+            n_seen[..., None], own_sums[..., None], (own_squares / unit**2)[..., None], own, prior
         )
         q = (n_seen + PSEUDO_ROWS * overall.q) / (n + PSEUDO_ROWS)
         q = np.clip(q, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
@@ -280,14 +296,14 @@ class Seen(Law):
         return np.asarray(np.einsum("nti,itp->npi", table, self._chain(found, means)))
 
     def scores(self, means: Float, variances: Float) -> Float:
-        """∂ log p / ∂ (μ, v) as linear functions of (z, z², 1)."""
+        """∂ log p / ∂ (μ, v) as linear functions of (z, z², t, 1)."""
         found = self.value_of(means, variances)
-        own = self._where_seen(self.value.scores(found.mean, found.variance))  # (…, 2, 5)
+        own = self._where_seen(self.value.scores(found.mean, found.variance))  # (…, 2, 5 + m)
         q = found.q
-        constant = np.zeros((*q.shape, 1, 3))
-        constant[..., 0, 2] = 1 / q + 1 / (1 - q)
+        constant = np.zeros((*q.shape, 1, 3 + self.n_own))
+        constant[..., 0, -1] = 1 / q + 1 / (1 - q)
         by_seen = self._where_seen(constant)
-        by_seen[..., 0, 4] -= 1 / (1 - q)
+        by_seen[..., 0, -1] -= 1 / (1 - q)
         table = np.concatenate([own, by_seen], axis=-2)
         return np.asarray(self._chain(found, means).swapaxes(-1, -2) @ table)
 
@@ -375,3 +391,12 @@ class Seen(Law):
         """That of the value where it is seen."""
         is_seen = np.abs(values[1] - self.seen) < np.abs(values[1] - self.missing[1])
         return np.where(is_seen, self.value.base_measure(values[:1]), 0.0)
+
+
+def seen_features(
+    value: Law, seen: Float | None, means: Float, variances: Float
+) -> tuple[Float, Float]:
+    """Means and variances (r, 2) of the features of values (r, 1) that may be missing."""
+    q = np.ones(len(means)) if seen is None else seen
+    q = np.clip(q, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
+    return Seen((0, 1), value).features_of(SeenValue(q, means, variances))
