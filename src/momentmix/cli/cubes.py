@@ -93,9 +93,7 @@ class CubeRun(Job):
         from momentmix.cube.file import unpacked
         from momentmix.cube.passes import CubeProgress, GroupSums
 
-        sums = GroupSums()
-        for key, group in unpacked(found.summary, str(self.checkpoint))[1].items():
-            sums.add(key, group)
+        sums = GroupSums.of(unpacked(found.summary, str(self.checkpoint))[1])
         return CubeProgress(sums, found.piece, found.row, found.n_dropped, found.read)
 
     def is_written(self, state: bytes) -> bool:

@@ -38,6 +38,12 @@ class GroupSums:
     pieces: dict[GroupKey, list[bytes]] = field(default_factory=dict)
     n_rows: int = 0
 
+    @classmethod
+    def of(cls, groups: Mapping[GroupKey, bytes]) -> GroupSums:
+        """Groups that were summed before."""
+        n_rows = sum(rows_of(group) for group in groups.values())
+        return cls({key: [group] for key, group in groups.items()}, n_rows)
+
     def add(self, key: GroupKey, summary: bytes, n_rows: int | None = None) -> None:
         """Add the bytes of a summary to a group; the number of its rows is known or read."""
         pieces = self.pieces.setdefault(key, [])

@@ -135,7 +135,7 @@ class Side:
         parts = [
             sum(comb(t, s) * (-self.mean) ** s * raw[t - s] for s in range(t + 1)) for t in range(7)
         ]
-        return np.asarray(parts) / self.share
+        return np.asarray(np.asarray(parts) / self.share)
 
     @cached_property
     def both_seen(self) -> Float:
