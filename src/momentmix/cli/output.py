@@ -7,6 +7,7 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,6 +16,7 @@ import click
 from momentmix.atomic_file import check_writable, replacing
 from momentmix.errors import NoInputError, OutputError, printable, without_secrets
 from momentmix.findings.messages import in_shell
+from momentmix.progress import erase
 from momentmix.strict_json import format_strict
 
 
@@ -30,6 +32,46 @@ def say(*lines: str, err: bool = False) -> None:
 def say_json(document: dict[str, Any]) -> None:
     """Print a document as strict JSON in ASCII."""
     click.echo(format_strict(document))
+
+
+def say_notes(notes: Iterable[str]) -> None:
+    """Print notes on columns, without a bar on their lines."""
+    erase()
+    say(*(f"note: {in_shell(note)}" for note in notes), err=True)
+
+
+BINARY = "a summary is a binary file; give a path to --output."
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a command writes, and what it prints: --output, --force, --json and --quiet."""
+
+    path: str | None
+    force: bool
+    as_json: bool
+    quiet: bool
+
+    @property
+    def progress(self) -> bool | None:
+        """Whether there is a bar: none with --quiet, nor beside rows on standard output."""
+        return False if self.quiet or self.path == "-" else None
+
+    def check(self, inputs: Iterable[str], no_stream: str | None = None) -> str:
+        """Return the path if it can be written; `no_stream` is the error where it is "-"."""
+        path = "-" if self.path is None else self.path
+        if path == "-" and (no_stream or self.as_json):
+            json = "--json reports on the work; give a file to --output for the rows."
+            raise click.UsageError(no_stream or json)
+        check_output(path, inputs, self.force)
+        return path
+
+    def report(self, facts: dict[str, Any], *lines: str) -> None:
+        """Print facts as JSON, or lines."""
+        if self.as_json:
+            say_json({"output": self.path, **facts})
+        else:
+            say(*lines)
 
 
 def check_output(

@@ -29,7 +29,7 @@ from momentmix.dask.rows import DaskRows
 from momentmix.dask.schedule import Schedule
 from momentmix.fitting import api as local
 from momentmix.fitting.result import FitResult
-from momentmix.fitting.robust.asked_blocks import AskedBlocks
+from momentmix.fitting.robust.checks import AskedBlocks
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.learning import Families
 from momentmix.tables.table_rows import Missing

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +18,7 @@ from momentmix.displays.style import axis_names_of, short_name
 from momentmix.families.column import Column
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.tables.block_features import column_seen
-from momentmix.summary.summary import MomentSummary
+from momentmix.summary.column_facts import ColumnFacts
 
 _FEWEST_BINS, _MOST_BINS = 8, 60
 _MOST_INTEGERS = 60  # bars of counts; more of them are bars of several counts each
@@ -70,15 +71,15 @@ class Observed:
         Bins, and the share of rows in each.
     center, spread : float or None
         Mean and standard deviation, where only moments are known.
-    missing : float
-        Share of missing cells.
+    missing : float or None
+        Share of missing cells, where there are rows.
     """
 
     edges: Float | None = None
     shares: Float | None = None
     center: float | None = None
     spread: float | None = None
-    missing: float = 0.0
+    missing: float | None = None
 
 
 # -- the law -----------------------------------------------------------------------------------
@@ -87,22 +88,19 @@ class Observed:
 def marginal_of(mixture: Mixture, number: int, values: Float | None = None) -> Marginal:
     """The law of a column; its axis has room for the values of the rows as well."""
     column, name = mixture.columns[number], axis_names_of(mixture)[number]
-    seen = np.ones(mixture.n_components)
-    missing = None
+    seen, missing = np.ones(mixture.n_components), None
     if column.has_missing:
         seen = np.nan_to_num(column_seen(mixture.blocks, mixture.n_columns)[:, number], nan=1.0)
         missing = 1.0 - float(mixture.weights @ seen)
     shares = mixture.weights * seen
     shares = (shares / max(shares.sum(), np.finfo(float).tiny))[:, None]
+    means, deviations = mixture.means[:, [number]], np.sqrt(mixture.variances[:, [number]])
     if column.levels:
-        table = np.stack(list(mixture.level_probabilities(number).values()), axis=1)
-        limits = -0.5, len(column.levels) - 0.5
-        heights = np.nan_to_num(shares * table)
-        return Marginal(column, name, np.arange(float(table.shape[1])), heights, limits, missing)
-    means = mixture.means[:, [number]]
-    deviations = np.sqrt(mixture.variances[:, [number]])
-    limits = _limits(means, deviations, values, column.model.is_whole)
-    grid, heights = column.model.curve(means, deviations, limits)
+        heights = np.stack(list(mixture.level_probabilities(number).values()), axis=1)
+        limits, grid = (-0.5, len(column.levels) - 0.5), np.arange(float(len(column.levels)))
+    else:
+        limits = _limits(means, deviations, values, column.model.is_whole)
+        grid, heights = column.model.curve(means, deviations, limits)
     return Marginal(column, name, grid, np.nan_to_num(shares * heights), limits, missing)
 
 
@@ -122,6 +120,16 @@ def _limits(
         pad = max(0.5, 1e-6 * abs(high))
         return low - pad, high + pad
     return low, high
+
+
+def marginals_of(
+    mixture: Mixture, columns: Sequence[int], values: Float | None
+) -> tuple[dict[int, Marginal], dict[int, Observed]]:
+    """Laws of columns by number, and the histograms of rows of shape (n_rows, n_columns)."""
+    if values is None:
+        return {j: marginal_of(mixture, j) for j in columns}, {}
+    laws = {j: marginal_of(mixture, j, values[:, j]) for j in columns}
+    return laws, {j: observed_rows(laws[j], values[:, j]) for j in columns}
 
 
 # -- the rows ----------------------------------------------------------------------------------
@@ -168,22 +176,15 @@ def _edges(values: Float, low: float, high: float) -> Float:
     return np.asarray(low + width * np.arange(np.ceil((high - low) / width) + 1))
 
 
-def observed_moments(marginal: Marginal, summary: MomentSummary, number: int) -> Observed:
-    """Mean and deviation of a column, or the shares of its levels, from moments."""
-    schema, column = summary.schema, marginal.column
-    own = [number] if schema is None else list(schema.values_of(number))
-    place = None if schema is None else schema.seen_of(number)
-    seen = 1.0 if place is None else float(summary.mean[place])
-    if seen <= 0:
-        return Observed(missing=1.0)
-    means = summary.mean[own] / seen
-    if column.levels:
-        shares = np.concatenate([[1 - means.sum()], means])
-        edges = np.arange(len(shares) + 1.0) - 0.5
-        return Observed(edges, shares, missing=1 - seen)
-    square = (summary.deviation[own[0]] ** 2 + summary.mean[own[0]] ** 2) / seen
-    spread = float(np.sqrt(max(square - means[0] ** 2, 0.0)))
-    return Observed(center=float(means[0]) + column.center, spread=spread, missing=1 - seen)
+def observed_moments(marginal: Marginal, facts: ColumnFacts) -> Observed:
+    """Mean and deviation of a column, or the shares of its levels, from a summary."""
+    missing = 0.0 if facts.seen is None else 1.0 - facts.seen
+    if facts.mean is not None and not marginal.levels:
+        return Observed(center=facts.mean, spread=facts.deviation, missing=missing)
+    shares = facts.shares or (() if facts.mean is None else (1.0 - facts.mean, facts.mean))
+    if not shares:
+        return Observed(missing=missing)
+    return Observed(np.arange(len(shares) + 1.0) - 0.5, np.array(shares), missing=missing)
 
 
 def separation(mixture: Mixture) -> Float:

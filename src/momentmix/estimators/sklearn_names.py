@@ -22,8 +22,7 @@ from momentmix._typing import Float
 from momentmix.arguments import check_count
 from momentmix.arrays import real_array
 from momentmix.errors import InputError, warn_caller
-from momentmix.fitting.em.given_start import Start
-from momentmix.mixture.mixture import Mixture
+from momentmix.fitting.em.starts import Start
 from momentmix.parallel import usable_cores
 
 INIT_PARAMS = ("kmeans", "k-means++", "random", "random_from_data")
@@ -143,11 +142,3 @@ def _inverses(covariance_type: str, precisions: Float, shape: tuple[int, int]) -
     if not is_symmetric or (np.linalg.eigvalsh(precisions) <= 0).any():
         raise InputError("precisions_init must be positive, and matrices symmetric.")
     return np.asarray(np.linalg.inv(precisions))
-
-
-def can_start(previous: Mixture | None, n_components: Any, names: Any, n_columns: int) -> bool:
-    """Whether the mixture of the last fit has as many components, and the same columns."""
-    if previous is None or previous.n_components != n_components:
-        return False
-    own = previous.feature_names
-    return previous.means.shape[1] == n_columns and (own is None or own == names)

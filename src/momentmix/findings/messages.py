@@ -98,3 +98,4 @@ NEED_ROWS = Message(
 )
 PAPER, ROBUST = options(method="paper"), options(method="robust")
 WITH_FLOOR = Message("fit with a variance floor", either(", or use with_variance_floor()", ""), ".")
+FITTED_TO = either("Use the summary that it was fitted to.", "Give the data that it was fitted to.")

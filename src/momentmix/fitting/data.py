@@ -35,15 +35,9 @@ _SMALLEST_DEVIATION = 1e-151  # its square, times the usual variance floor, is a
 
 @dataclass(frozen=True)
 class Table:
-    """The data of a fit as features.
+    """The data of a fit as features, and notes on what was done to columns and rows.
 
-    Attributes
-    ----------
-    data : Rows or StandardMoments
-    schema : Schema or None
-        How columns became features; None where the features are the columns.
-    notes : tuple of str
-        What was done to the columns and rows.
+    `schema` says how columns became features; None where the features are the columns.
     """
 
     data: Rows | StandardMoments

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
 from operator import index
@@ -24,14 +24,7 @@ from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.over_identification import ConditionGroup, OverIdentification
 from momentmix.fitting.inference.standard_errors import Intervals, StandardErrors
 from momentmix.fitting.inference.support import Support
-from momentmix.fitting.outcome import (
-    Diagnostics,
-    FitFacts,
-    JoinedColumns,
-    JoinReason,
-    Provenance,
-    Trial,
-)
+from momentmix.fitting.outcome import FitFacts, JoinedColumns, JoinReason, Trial
 from momentmix.json_fields import (
     Fields,
     array,
@@ -70,19 +63,12 @@ def versions() -> dict[str, str]:
 
 
 @short_repr
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FitRecord(FitFacts):
-    """What a model file tells of a fit, once the rows and the result are gone.
-
-    The attributes of `provenance` and `diagnostics` can be read from the record itself, as from a
-    `FitResult`.
+    """What a model file holds of a fit: the facts of a `FitResult`, and the following.
 
     Attributes
     ----------
-    provenance : Provenance
-        n_rows, order, method, refine, winner, n_passes, converged.
-    diagnostics : Diagnostics
-        log_likelihood, notes, certificate, tried, joined.
     standard_errors : StandardErrors or None
     intervals : Intervals or None
         95 %; None for method="paper".
@@ -93,8 +79,6 @@ class FitRecord(FitFacts):
     seed : int or None
     """
 
-    provenance: Provenance
-    diagnostics: Diagnostics
     standard_errors: StandardErrors | None
     intervals: Intervals | None
     versions: dict[str, str] = field(default_factory=versions)
@@ -133,7 +117,7 @@ class FitRecord(FitFacts):
         if record.joined:
             _check_joined([j.columns for j in record.joined], mixture)
         named = tuple(columns.named(mixture.feature_names) for columns in record.joined)
-        return replace(record, diagnostics=replace(record.diagnostics, joined=named))
+        return replace(record, joined=named)
 
 
 # -- files ------------------------------------------------------------------------------------
@@ -261,15 +245,11 @@ def _certificate_fields(n_components: int) -> Fields:
 
 
 def _record(values: dict[str, Any]) -> FitRecord:
-    provenance = Provenance(**{field.name: values.pop(field.name) for field in fields(Provenance)})
-    diagnostics = Diagnostics(
-        values.pop("log_likelihood_per_row"),
-        tuple(values.pop("notes")),
-        replace(values.pop("certificate"), after_rows=provenance.refine == "em"),
-        tried=tuple(values.pop("tried", ())),
-        joined=tuple(values.pop("joined", ())),
-    )
-    return FitRecord(provenance, diagnostics, **values)
+    certificate = replace(values.pop("certificate"), after_rows=values["refine"] == "em")
+    for key in ("notes", "tried", "joined"):
+        values[key] = tuple(values.get(key, ()))
+    log_likelihood = values.pop("log_likelihood_per_row")
+    return FitRecord(certificate=certificate, log_likelihood=log_likelihood, **values)
 
 
 def _finding(values: dict[str, Any]) -> Finding:

@@ -284,7 +284,8 @@ class Density:
     def of_mixture(cls, parameters: Parameters) -> Density:
         """Density of a mixture in the units of the rows."""
         center, scale, table = standardized_coefficients(parameters)
-        return cls(table, center, 1.0 / scale, np.arange(center.size), parameters.blocks)
+        blocks = parameters.blocks.rescaled(center, scale)
+        return cls(table, center, 1.0 / scale, np.arange(center.size), blocks)
 
     def em_sums(self, rows: Any, counts: Float | None = None) -> tuple[Float, float, float]:
         """EM statistics (r, n_statistics), sum of the log-densities of z, and number of rows.

@@ -6,13 +6,13 @@ import os
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 
-from momentmix.displays.style import value_names_of
 from momentmix.errors import InputError, InputTypeError
 from momentmix.findings.finding import FATAL
 from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.standard_errors import Intervals
 from momentmix.fitting.record import FitRecord
 from momentmix.mixture.mixture import Mixture
+from momentmix.mixture.overall import value_names
 from momentmix.mixture.profiles.profile import Profile
 from momentmix.monitoring.comparison import Comparison
 from momentmix.monitoring.tracking import Tracking
@@ -48,7 +48,7 @@ class Contents:
     @property
     def names(self) -> list[str]:
         """Names of the columns."""
-        return value_names_of(self.mixture)
+        return value_names(self.mixture)
 
     @property
     def intervals(self) -> Intervals | None:

@@ -11,16 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float
-from momentmix.displays import thinned
-from momentmix.displays.data import (
+from momentmix.displays.rows import (
     HIGHEST_ORDER,
     check_columns,
     encoded_rows,
+    in_order_of,
+    matching_summary,
     opened,
+    thinned,
     without_left_out,
 )
-from momentmix.displays.residuals import matching_summary
-from momentmix.displays.style import in_order_of
 from momentmix.errors import InputError
 from momentmix.families.column import Column
 from momentmix.findings.finding import WARNING, Finding, found

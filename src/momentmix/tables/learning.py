@@ -68,9 +68,7 @@ def schema_from(
     ----------
     rows : array, data frame, Arrow table, list of rows, dict of columns, path or source
     families : dict, optional
-        Family of a column, by name or number: ``"gaussian"``, ``"bernoulli"``, ``"categorical"``,
-        ``"poisson"``, or a list of the levels of a categorical column. ``"log"`` and ``"log1p"``
-        stand for a column whose log(y) or log(1 + y) is gaussian.
+        Family of a column, by name or number, as in `fit`.
     missing : {"error", "drop", "model"}
         What to do with missing cells (NaN, None, NA, NaT, masked): refuse them, leave their rows
         out, or give the column a feature that tells whether a cell was seen.

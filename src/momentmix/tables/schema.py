@@ -5,7 +5,7 @@
 | gaussian | the number, or its log or log1p |
 | bernoulli | indicator of the second level |
 | categorical, K levels | K − 1 indicators, of levels[1:] |
-| poisson | the number |
+| any other | the number |
 | any of these with missing cells | (value − center)·seen or indicator·seen, then seen |
 
 The center is 0 for all families but the gaussian one. It has few digits, so that changes of it are

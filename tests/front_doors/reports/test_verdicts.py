@@ -55,10 +55,7 @@ def results():
 
 def changed(result, *, tried=(), **certificate):
     """The result with another certificate, or with trials."""
-    diagnostics = replace(
-        result.diagnostics, certificate=replace(result.certificate, **certificate), tried=tried
-    )
-    return replace(result, diagnostics=diagnostics)
+    return replace(result, certificate=replace(result.certificate, **certificate), tried=tried)
 
 
 def test_the_fits_have_their_verdicts(results):

@@ -15,7 +15,7 @@ import momentmix as mm
 from momentmix import displays
 from momentmix.fitting.inference.of_rows.logarithms import reaches_far
 from momentmix.fitting.record import load_fit
-from momentmix.reporting.cards import typical_values
+from momentmix.mixture.profiles.traits import typical_values
 
 FAMILIES = {"income": "log", "spent": "log1p"}
 OPTION = "income=log,spent=log1p"
@@ -315,8 +315,10 @@ def test_probabilities_of_being_seen_have_the_columns_name(rows, tmp_path):
         found = mm.fit(gapped, 2, blocks=blocks, **options)
         display = displays.MeansDisplay.from_estimator(found)
         assert display.names[0] == "log income"
-        assert display.groups[-1].labels == ["income", "age", "spent"]
-        assert display.groups[-1].values == pytest.approx(0.9, abs=0.03)
+        labels = [p.label for p in display.probabilities]
+        assert labels == ["income seen", "age seen", "spent seen"]
+        for p in display.probabilities:
+            assert p.estimate == pytest.approx(0.9, abs=0.03)
         mm.report(found, tmp_path / "r.html", gapped)
 
 

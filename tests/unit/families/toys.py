@@ -7,7 +7,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from momentmix.families import register
 from momentmix.families.count import CountBlock, CountFamily, CountLaw
 
 
@@ -38,17 +37,29 @@ class Geometric(CountFamily):
 N_PLACES = 12
 
 
-def _powers(rates):
-    """The exponents a of p(y) ∝ (1 + y)^−a that have these means, by bisection."""
-    logs = np.log1p(np.arange(N_PLACES, dtype=float))
-    low, high = np.full(np.shape(rates), -200.0), np.full(np.shape(rates), 200.0)
-    for _ in range(70):
-        middle = 0.5 * (low + high)
-        logits = -middle[..., None] * logs
-        p = np.exp(logits - logits.max(axis=-1, keepdims=True))
-        means = (p @ np.arange(N_PLACES)) / p.sum(axis=-1)
-        low, high = np.where(means > rates, middle, low), np.where(means > rates, high, middle)
-    return 0.5 * (low + high)
+LOGS = np.log1p(np.arange(N_PLACES, dtype=float))
+
+
+def _mean_of(powers):
+    """Means of p(y) ∝ (1 + y)^−a, and their derivatives by a."""
+    logits = -powers[..., None] * LOGS
+    p = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    p /= p.sum(axis=-1, keepdims=True)
+    means = p @ np.arange(N_PLACES)
+    return means, means * (p @ LOGS) - p @ (LOGS * np.arange(N_PLACES))
+
+
+GRID = np.sinh(np.linspace(-6.0, 6.0, 4001))  # exponents: dense about 0
+GRID_MEANS = _mean_of(GRID)[0]
+
+
+def powers_of(rates):
+    """The exponents that have these means: from a table, and by Newton's steps."""
+    powers = np.interp(-np.asarray(rates), -GRID_MEANS, GRID)
+    for _ in range(2):
+        means, slopes = _mean_of(powers)
+        powers = powers + (rates - means) / np.minimum(slopes, -1e-12)
+    return powers
 
 
 @dataclass(frozen=True)
@@ -59,8 +70,8 @@ class ZipfLaw(CountLaw):
     n_cells: ClassVar[int] = N_PLACES
 
     def log_mass(self, counts, rates):
-        powers, logs = _powers(rates), np.log1p(np.arange(N_PLACES, dtype=float))
-        logits = -powers[..., None] * logs
+        powers = powers_of(rates)
+        logits = -powers[..., None] * LOGS
         top = logits.max(axis=-1)
         total = top + np.log(np.exp(logits - top[..., None]).sum(axis=-1))
         return -powers * np.log1p(counts) - total
@@ -82,7 +93,3 @@ class Zipf(CountFamily):
     requirement = "ranks must be integers from 0 to 11"
     law_type = ZipfLaw
     block_type = ZipfBlock
-
-
-register(Geometric())
-register(Zipf())

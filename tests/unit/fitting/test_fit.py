@@ -20,7 +20,7 @@ from momentmix.fitting.inference.standard_errors import (
     standard_errors,
     uncertainty_after_em,
 )
-from momentmix.fitting.robust import asked_blocks
+from momentmix.fitting.robust import checks
 from momentmix.mixture.parameters import Parameters
 
 
@@ -410,7 +410,7 @@ def test_memory_of_many_levels_grows_as_their_square():
 def test_a_fit_beyond_the_memory_is_refused_before_the_work(monkeypatch):
     codes = np.arange(600) % 200
     data = {"town": [f"t{k}" for k in codes], "x": codes % 7 / 3.0}
-    monkeypatch.setattr(asked_blocks, "physical_memory", lambda: 200 << 20)
+    monkeypatch.setattr(checks, "physical_memory", lambda: 200 << 20)
     message = (
         r"5 components of 200 features, 199 of them levels of 'town', need about 1\d\d MiB of "
         r"memory; a fit may take 100 MiB, half of what there is. Use up to 1\d\d features: join"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import momentmix as mm
-from momentmix.fitting.context import Clock, FitContext
+from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import rows_of, summarized
 from momentmix.fitting.em.sample import draw_sample
 from momentmix.fitting.em.scores import information_matrix
@@ -255,7 +255,7 @@ def test_copies_are_left_out_together():
     rng = np.random.default_rng(0)
     search = BlockSearch(
         draw_sample(rows_of(rows), moments, rng), moments,
-        FitContext(1e-6, 100, 1, rng, Clock()),
+        FitContext(rng),
     )  # fmt: skip
     scores = search.left_out_scores(search.start(2, Blocks(4)))
     features = search.sample.features

@@ -93,7 +93,7 @@ def _write(found: Tracking, output: str, ending: str) -> None:
     import csv
     import io
 
-    from momentmix.cli.tables.writer import guarded
+    from momentmix.cli.tables import guarded
     from momentmix.strict_json import format_strict
 
     if ending == "json":

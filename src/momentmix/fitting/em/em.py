@@ -50,15 +50,9 @@ def standardized_density(moments: StandardMoments, parameters: Parameters) -> De
 
 
 class Run(NamedTuple):
-    """A batch of k mixtures after some EM steps, and what they gained.
+    """A batch of k mixtures after some EM steps, objectives before the last step, and gains.
 
-    Attributes
-    ----------
-    batch : Parameters
-    values : array of shape (k,)
-        Objectives before the last step.
-    gains : array of shape (k,)
-        What the step before the last gained; infinite where there was one step only.
+    `gains` are those of the step before the last; infinite where there was one step only.
     """
 
     batch: Parameters
@@ -77,18 +71,12 @@ def run_batch(
 def run_steps(
     features: Float, start: Parameters, prior: VariancePrior, n_steps: int, n_threads: int = 1
 ) -> Run:
-    """EM for a batch on rows in memory.
+    """EM for a batch of k mixtures on rows in memory, features of shape (n_statistics, n).
 
     Compiled code shares the rows or the mixtures out over threads; sums of rows are added in the
     same order however many there are. Otherwise mixtures are run on threads. Without any compiled
     code small ones share their matrix products, and which of them do does not depend on the number
     of threads: neither do the bits.
-
-    Parameters
-    ----------
-    features : array of shape (n_statistics, n)
-    start : Parameters of k mixtures
-    prior : VariancePrior
     """
     is_free = prior.structure.constraint is None  # compiled code knows of no constraint
     if code is not None and start.blocks.widest <= MOST_COMPILED and is_free:

@@ -19,12 +19,12 @@ from dataclasses import replace
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.fitting.em.em import run_batch
+from momentmix.fitting.em.em import run_batch, settle
 from momentmix.mixture.blocks import Blocks, matrices_of
 from momentmix.mixture.density import joint_densities
 from momentmix.mixture.gaussian import coefficients
 from momentmix.mixture.parameters import Parameters
-from momentmix.mixture.prior import VariancePrior
+from momentmix.mixture.prior import Structure, VariancePrior
 
 _SHORT_LIST = 12  # pairs that are priced on the rows; the bound orders them well enough
 _AT_ONCE = 5  # one in five of the merges to come is made before the rest are priced again
@@ -119,6 +119,27 @@ def merges_by_bound(current: Parameters, n_merges: int) -> list[Parameters]:
     """The mixtures with one component less whose Runnalls bound is least, best first."""
     pairs = _Merging(current).cheapest_pairs(n_merges)
     return [_with_pair_merged(current, i, k) for i, k in pairs]
+
+
+def one_less(
+    features: Float,
+    parameters: Parameters,
+    structure: Structure,
+    n_steps: int,
+    n_merges: int = 6,
+    n_threads: int = 1,
+    least_gain: float = 0.0,
+    target: float | None = None,
+) -> Parameters:
+    """The best mixture with one component less that EM finds from merged pairs.
+
+    The pair whose merge costs least is among the first few by Runnalls' bound.
+    `least_gain` and `target` end the EM steps early, as in `settle`.
+    """
+    prior = VariancePrior.of_rows(features.shape[1], parameters.n_components - 1, structure)
+    start = Parameters.stack(merges_by_bound(parameters, n_merges)).normalized()
+    settled, values = settle(features, start, prior, n_steps, n_threads, least_gain, target)
+    return settled[int(values.argmax())]
 
 
 def _with_pair_merged(current: Parameters, i: int, k: int) -> Parameters:

@@ -24,6 +24,8 @@ from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VariancePrior
 
 _SHARES = (0.0005, 0.002, 0.01, 0.05, 0.15)
+_LEAST_GAIN = 1e-4  # nats a row that a swap has to bring
+_STEPS = 10  # of EM that decide on a swap
 _FRESH = 8  # components made of the rows that the mixture explains worst
 
 
@@ -32,23 +34,20 @@ def repair(
     current: Parameters,
     pool: Parameters,
     prior: VariancePrior,
-    max_swaps: int,
     rng: np.random.Generator,
-    least_gain: float = 1e-4,
-    n_steps: int = 10,
     n_threads: int = 1,
 ) -> tuple[Parameters, int]:
-    """Swap components while the likelihood per row grows by `least_gain`; number of swaps."""
+    """Swap components while it pays, at most as many as there are; the number of swaps too."""
     if current.n_components < 2:
         return current, 0
     swaps = 0
-    reference, value = _settled(features, [current], prior, n_steps, n_threads)
-    while swaps < max_swaps:
+    reference, value = _settled(features, [current], prior, n_threads)
+    while swaps < current.n_components:
         trials = _trials(features, reference, pool, prior, rng)
         if not trials:
             break
-        best, new_value = _settled(features, trials, prior, n_steps, n_threads)
-        if new_value < value + least_gain:
+        best, new_value = _settled(features, trials, prior, n_threads)
+        if new_value < value + _LEAST_GAIN:
             break
         reference, value = best, new_value
         swaps += 1
@@ -56,10 +55,10 @@ def repair(
 
 
 def _settled(
-    features: Float, options: list[Parameters], prior: VariancePrior, n_steps: int, n_threads: int
+    features: Float, options: list[Parameters], prior: VariancePrior, n_threads: int
 ) -> tuple[Parameters, float]:
     """The best of several mixtures after a few EM steps, and its objective."""
-    batch, _ = run_batch(features, Parameters.stack(options), prior, n_steps, n_threads)
+    batch, _ = run_batch(features, Parameters.stack(options), prior, _STEPS, n_threads)
     values = objectives(features, batch, prior)
     best = int(values.argmax())
     return batch[best], float(values[best])

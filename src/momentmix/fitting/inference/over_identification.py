@@ -38,8 +38,8 @@ from scipy.special import gammainc, gammaincc
 
 from momentmix._typing import Float
 from momentmix.fitting.conditions.conditions import Conditions, build_conditions, point_powers
+from momentmix.fitting.conditions.monomial_covariance import MomentSpread
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.conditions.weighted_noise import MomentSpread
 from momentmix.fitting.inference.correlations import Correlation, find_correlations
 from momentmix.fitting.inference.tested_conditions import tested_conditions
 from momentmix.fitting.inference.whitening import Projection, Whitening
@@ -249,15 +249,10 @@ def _corrected(statistics: Float, centers: Float, variances: Float, n_tests: Flo
 class _GroupTest:
     """Statistics of the groups of conditions, as functions of whitened residuals.
 
-    Attributes
-    ----------
-    groups : list of ConditionGroup
-        Without statistics and p-values.
-    n_tests : array of shape (n_groups,)
-        What a group's p-value is multiplied by for Holm's rule: the number of kinds, and for a
-        single column also the number of columns.
-    fourth_cumulants : array of shape (n_groups,)
-        What the variance of a statistic exceeds that of χ² by, times the number of rows.
+    `groups` are without statistics and p-values. Of each, `n_tests` is what its p-value is
+    multiplied by for Holm's rule: the number of kinds, and for a single column also that of
+    columns; `fourth_cumulants` is what the variance of its statistic exceeds that of χ² by, times
+    the number of rows.
     """
 
     def __init__(
@@ -295,8 +290,11 @@ class _GroupTest:
         ]
         self.fourth_cumulants = np.zeros(len(self.groups))
         if self._columns:
-            highest = conditions.highest_exponent
-            excess = fourth_cumulants_of_powers(parameters, highest)[list(self._columns)]
+            shape = np.flatnonzero(conditions.is_shape)
+            features, powers = conditions.slots[shape, 0], conditions.slot_exponents[shape, 0]
+            highest = [int(powers[features == j].max()) for j in self._columns]
+            pairs = zip(self._columns, highest, strict=True)
+            excess = np.array([fourth_cumulant_of_powers(parameters, j, top) for j, top in pairs])
             self.fourth_cumulants[n_steps:] = excess
             if self.groups[n_steps - 1].is_shape:
                 self.fourth_cumulants[n_steps - 1] = excess.sum()
@@ -333,29 +331,26 @@ class _GroupTest:
         return np.array(results)
 
 
-def fourth_cumulants_of_powers(parameters: Parameters, highest: int) -> Float:
-    """E‖x‖⁴ − k² − 2k of each column, of shape (d,).
+def fourth_cumulant_of_powers(parameters: Parameters, j: int, highest: int) -> float:
+    """E‖x‖⁴ − k² − 2k of column j.
 
-    x are the k orthonormal polynomials of degrees 3 … `highest` of one column under its mixture.
+    x are the k orthonormal polynomials of degrees 3 … `highest` of the column under its mixture.
     The variance of N‖x̄‖² is 2k plus this over N: means of high powers are skewed, the more so where
     variances differ, and their squares exceed the quantiles of χ² too often.
 
     Examples
     --------
     >>> normal = Parameters(np.ones(1), np.zeros((1, 1)), np.ones((1, 1)))
-    >>> [round(float(fourth_cumulants_of_powers(normal, p)[0])) for p in (4, 6)]
+    >>> [round(fourth_cumulant_of_powers(normal, 0, p)) for p in (4, 6)]
     [1150, 76218]
     """
     k = highest - 2
-    result = []
-    for j in range(parameters.means.shape[1]):
-        z, shares = _points_of(parameters, j, 4 * highest)
-        table = np.sqrt(shares)[:, None] * np.vander(z, highest + 1, increasing=True)
-        squares = np.linalg.qr(table)[0][:, 3:] ** 2  # times the shares
-        positive = shares > 0
-        fourth = (squares[positive].sum(axis=1) ** 2 / shares[positive]).sum()
-        result.append(fourth - k**2 - 2 * k)
-    return np.array(result)
+    z, shares = _points_of(parameters, j, 4 * highest)
+    table = np.sqrt(shares)[:, None] * np.vander(z, highest + 1, increasing=True)
+    squares = np.linalg.qr(table)[0][:, 3:] ** 2  # times the shares
+    positive = shares > 0
+    fourth = (squares[positive].sum(axis=1) ** 2 / shares[positive]).sum()
+    return float(fourth - k**2 - 2 * k)
 
 
 def _points_of(parameters: Parameters, j: int, degree: int) -> tuple[Float, Float]:
@@ -363,10 +358,7 @@ def _points_of(parameters: Parameters, j: int, degree: int) -> tuple[Float, Floa
     p = parameters
     for law in p.blocks.laws:
         if j in law.features:
-            own = list(law.features)
-            points, weights = law.quadrature(
-                own.index(j), p.means[:, own], p.variances[:, own], degree
-            )
+            points, weights = law.quadrature(law.features.index(j), *p.of_law(law), degree)
             return points.ravel(), (p.weights[:, None] * weights).ravel()
     nodes, weights = hermegauss(degree // 2 + 1)
     z = p.means[:, j, None] + np.sqrt(p.variances[:, j, None]) * nodes
@@ -446,13 +438,9 @@ def _bootstrap_draws(
     means = np.empty((conditions.size, _BOOTSTRAP_DRAWS))
     for b in range(_BOOTSTRAP_DRAWS):
         rows, _ = gaussian.sample(parameters.normalized(), n_rows, rng)
-        means[:, b] = _sample_means(conditions, rows)
+        total = np.zeros(conditions.size)
+        for start in range(0, n_rows, 100):  # products of 100 rows fit in the cache
+            powers = point_powers(rows[start : start + 100], conditions.highest_exponent)
+            total += conditions.products(powers).sum(axis=1)
+        means[:, b] = total / n_rows
     return group_test.statistics(group_test.whitening.residual(means))
-
-
-def _sample_means(conditions: Conditions, rows: Float) -> Float:
-    total, highest = np.zeros(conditions.size), conditions.highest_exponent
-    for start in range(0, rows.shape[0], 100):  # products of 100 rows fit in the cache
-        powers = point_powers(rows[start : start + 100], highest)
-        total += conditions.products(powers).sum(axis=1)
-    return np.asarray(total / rows.shape[0])

@@ -17,9 +17,8 @@ from momentmix.fitting.data import moments_of, rows_of, summary_of
 from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.findings import collect_findings, find_constants
 from momentmix.fitting.inference.over_identification import check_conditions
-from momentmix.fitting.outcome import Diagnostics, Provenance
 from momentmix.fitting.paper.algorithm import fit_paper
-from momentmix.fitting.result import Answer, FitResult
+from momentmix.fitting.result import FitResult
 from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.mixture.parameters import Parameters
 from momentmix.summary.summary import MomentSummary
@@ -57,9 +56,21 @@ def fit_as_printed(
     certificate = _certify(mixture, moments, order, floor)
     notes = [f"relative residual of the decomposed tensor {residual:.2e}"]
     return FitResult(
-        Answer(mixture, moments, None, None if isinstance(data, MomentSummary) else summary),
-        Provenance(moments.n_rows, order, "paper", "none", "the printed algorithm", 1, converged),
-        Diagnostics(None, notes, certificate, stages=clock.stages, residual=residual),
+        n_rows=moments.n_rows,
+        order=order,
+        method="paper",
+        refine="none",
+        winner="the printed algorithm",
+        n_passes=1,
+        converged=converged,
+        log_likelihood=None,
+        notes=notes,
+        certificate=certificate,
+        mixture=mixture,
+        moments=moments,
+        summary=None if isinstance(data, MomentSummary) else summary,
+        stages=clock.stages,
+        residual=residual,
     )
 
 

@@ -11,7 +11,7 @@ that no test of them belongs to the answer: the certificate says that it is unte
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from functools import partial
 from math import log
 
 import numpy as np
@@ -19,17 +19,17 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.errors import InputError
 from momentmix.findings.catalog import UNTESTED
-from momentmix.findings.finding import NOTE, Finding, found
+from momentmix.findings.finding import NOTE, found
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import Pass
-from momentmix.fitting.em.passes import Refined, climb
+from momentmix.fitting.em.passes import climb
 from momentmix.fitting.em.patterns import (
     Layout,
     PatternRows,
     drawn_values,
     pattern_information,
-    pattern_pass,
+    pattern_sums,
     run_patterns,
     single_component,
     structure_of,
@@ -41,11 +41,11 @@ from momentmix.fitting.em.search import Candidate, ranked_candidates
 from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.component_findings import component_findings
 from momentmix.fitting.inference.over_identification import UNTESTABLE
-from momentmix.fitting.inference.precision import predicted_loss
 from momentmix.fitting.inference.standard_errors import Uncertainty, uncertainty_after_em
 from momentmix.fitting.inference.support import Support
 from momentmix.fitting.inference.tested_conditions import gaps_together
-from momentmix.fitting.robust.row_answers import after_passes, find_candidates
+from momentmix.fitting.robust.certifying import predicted_loss, support_by_bic
+from momentmix.fitting.robust.row_answers import find_candidates
 from momentmix.fitting.robust.standard_fit import StandardFit
 from momentmix.mixture.gaussian import features_of, values_of
 from momentmix.mixture.parameters import Parameters
@@ -76,30 +76,11 @@ def answer_by_patterns(
     check_pairs(sample, moments, layout)
     candidates = find_candidates(sample, moments, n_components, context)[:MOST_STARTS]
     if n_components > 1:
-        floor = moments.structure(context.variance_floor, layout.blocks)
         with context.clock.stage("candidates"):
             for other in start_samples(sample, layout, n_components, context):
-                candidates += ranked_candidates(
-                    other, None, n_components, floor, context.rng, context.n_threads,
-                    thorough=context.thorough,
-                )[:MOST_STARTS]  # fmt: skip
-    fitted = fit_patterns(rows, sample, moments, layout, candidates, context)
-    notes = ["joined columns with missing cells: EM by missing pattern"]
-    answer = after_passes(
-        moments, fitted.done, fitted.winner, fitted.uncertainty, fitted.certificate, context
-    )
-    diagnostics = replace(answer.diagnostics, notes=[*notes, *answer.diagnostics.notes])
-    return replace(answer, diagnostics=diagnostics, layout=layout)
-
-
-@dataclass(frozen=True)
-class PatternFit:
-    """A fit by pattern in standardized features."""
-
-    done: Refined
-    uncertainty: Uncertainty
-    certificate: Certificate
-    winner: str
+                found = ranked_candidates(other, moments, n_components, context)
+                candidates += found[:MOST_STARTS]
+    return fit_patterns(rows, sample, moments, layout, candidates, context)
 
 
 def check_pairs(sample: Sample, moments: StandardMoments, layout: Layout) -> None:
@@ -145,7 +126,7 @@ def fit_patterns(
     layout: Layout,
     candidates: list[Candidate],
     context: FitContext,
-) -> PatternFit:
+) -> StandardFit:
     """EM by pattern from the best of the candidates, standard errors and certificate."""
     values = values_of(sample.all_features, sample.blocks).T
     with context.clock.stage("starts by pattern"):
@@ -154,17 +135,19 @@ def fit_patterns(
         best, start = _best_start(few, layout, candidates, structure)
     n, r = rows.n_counted, start.n_components
     prior = VariancePrior.of_rows(n, r, structure)
-    scored = _information_values(rows, moments, sample, start, context)
+    features, _ = information_rows(rows, moments, sample, start.n_places, context.rng)
+    scored = values_of(features, sample.blocks).T  # standardized rows (n, d)
 
     def sums_of(p: Parameters) -> Pass:
-        return pattern_pass(rows, moments, layout, p, context.n_threads)
+        sums = partial(pattern_sums, moments=moments, layout=layout, p=p)
+        return Pass(*rows.sum_blocks(sums, context.n_threads))
 
     def information_of(p: Parameters) -> Float:
         return pattern_information(layout, scored, p)
 
     with context.clock.stage("passes"):
         scoring = information_of if len(scored) >= 8 * start.n_free else None
-        done = climb(sums_of, scoring, start, prior, n, context.max_passes, tol=context.tol)
+        done = climb(sums_of, scoring, start, prior, n, context)
     p = done.parameters
     with context.clock.stage("standard errors"):
         information = information_of(p)
@@ -172,7 +155,10 @@ def fit_patterns(
         together = gaps_together(moments, p)
         uncertainty = uncertainty_after_em(p, information, moments.n_effective, together=together)
     certificate = _certificate(moments, layout, few, p, structure, uncertainty, context)
-    return PatternFit(done, uncertainty, certificate, best.name)
+    notes = ["joined columns with missing cells: EM by missing pattern"]
+    return StandardFit(
+        moments, p, uncertainty, certificate, notes, best.name, passes=done, layout=layout
+    )
 
 
 def _best_start(
@@ -187,14 +173,6 @@ def _best_start(
         ends.append(run_patterns(rows, start, prior, _STEPS, _LEAST_GAIN))
     place = int(np.argmax([value for _, value in ends]))
     return candidates[place], ends[place][0]
-
-
-def _information_values(
-    rows: Rows, moments: StandardMoments, sample: Sample, p: Parameters, context: FitContext
-) -> Float:
-    """Standardized rows (n, d) for the outer product of scores."""
-    features, _ = information_rows(rows, moments, sample, p.n_places, context.rng)
-    return values_of(features, sample.blocks).T
 
 
 # -- certificate --------------------------------------------------------------------------------
@@ -216,14 +194,11 @@ def _certificate(
             loss = predicted_loss(
                 p, uncertainty, context.rng, joint_of=lambda z: layout.rows(z).joint
             )
-        return Certificate(UNTESTABLE, loss, _findings(moments, p, context), r, support, True)
-
-
-def _findings(moments: StandardMoments, p: Parameters, context: FitContext) -> list[Finding]:
-    return [
-        found(NOTE, UNTESTED, remedy={"missing": "drop"}),
-        *component_findings(moments, p[context.order_of(p)], context.variance_floor),
-    ]
+        findings = [
+            found(NOTE, UNTESTED, remedy={"missing": "drop"}),
+            *component_findings(moments, p[context.order_of(p)], context.variance_floor),
+        ]
+        return Certificate(UNTESTABLE, loss, findings, r, support, True)
 
 
 def _support(rows: PatternRows, p: Parameters, structure: Structure, n: int) -> Support:
@@ -234,12 +209,4 @@ def _support(rows: PatternRows, p: Parameters, structure: Structure, n: int) -> 
     smaller = [run_patterns(rows, start, prior, _STEPS, _LEAST_GAIN)[0] for start in starts]
     best = max(rows.sums(q)[1] for q in smaller) / rows.n_rows
     loss = rows.sums(p)[1] / rows.n_rows - best
-    fewer = f"{r - 1} component{'s' if r > 2 else ''}"
-    if loss > price:
-        return Support(r, True, f"BIC rejects {fewer}")
-    return Support(
-        r,
-        False,
-        f"{fewer} explain{'s' if r == 2 else ''} the rows as well: the last one gains {loss:.2g} "
-        f"nats a row, and BIC asks for {price:.2g}. Use fewer components or more rows.",
-    )
+    return support_by_bic(r, loss, price)

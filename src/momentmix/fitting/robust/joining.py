@@ -21,9 +21,9 @@ predict left-out rows better, beyond chance.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf, log, nan
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -59,24 +59,14 @@ _SHARE_OF_STRONGEST = 0.5  # deviates of correlations that are joined at once
 MOST_MOVES = 6  # of the number of components after the blocks are found
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(NamedTuple):
     """A mixture of some blocks, its log-likelihood a row, and its BIC."""
 
+    n_components: int
+    blocks: Blocks
     parameters: Parameters
     score: float
     bic: float
-
-    @property
-    def blocks(self) -> Blocks:
-        """Its blocks."""
-        blocks: Blocks = self.parameters.blocks
-        return blocks
-
-    @property
-    def n_components(self) -> int:
-        """Its number of components."""
-        return self.parameters.n_components
 
 
 def choose_blocks(
@@ -116,15 +106,7 @@ def choose_blocks(
 
 
 class BlockSearch:
-    """Mixtures of different blocks, by BIC.
-
-    Parameters
-    ----------
-    sample : Sample
-    moments : StandardMoments
-        Of all rows, which BIC counts.
-    context : FitContext
-    """
+    """Mixtures of different blocks, by BIC; the moments are those of all rows, which it counts."""
 
     def __init__(self, sample: Sample, moments: StandardMoments, context: FitContext) -> None:
         self.sample, self.moments, self.context = sample, moments, context
@@ -148,8 +130,9 @@ class BlockSearch:
 
     def priced(self, parameters: Parameters) -> Option:
         """A mixture with its likelihood and BIC."""
-        score = log_likelihood(self.sample.of_blocks(parameters.blocks).judges, parameters)
-        return Option(parameters, score, bic(parameters, self.moments.n_counted, score))
+        p, blocks = parameters, parameters.blocks
+        score = log_likelihood(self.sample.of_blocks(blocks).judges, p)
+        return Option(p.n_components, blocks, p, score, bic(p, self.moments.n_counted, score))
 
     def number_of(self, kinds: list[Blocks]) -> int:
         """Number of components of least BIC, by a full search with the better kind of blocks."""
@@ -177,17 +160,16 @@ class BlockSearch:
 
     def searched(self, n_components: int, blocks: Blocks) -> list[Candidate]:
         """Candidates of a full search, in which the mixture that is known competes; made once."""
-        key, context = (n_components, blocks), self.context
+        key = (n_components, blocks)
         if n_components == 1:
             return []
         if key not in self.candidates:
             detail(f"{n_components} components")
             known = self.options[key].parameters if key in self.options else None
-            structure = self.moments.structure(context.variance_floor, blocks)
+            sample = self.sample.of_blocks(blocks)
             self.candidates[key] = ranked_candidates(
-                self.sample.of_blocks(blocks), None, n_components, structure, context.rng,
-                context.n_threads, known, context.thorough,
-            )  # fmt: skip
+                sample, self.moments, n_components, self.context, known=known
+            )
         return self.candidates[key]
 
     def paying(self, parameters: Parameters, within: Float, price: float | None = None) -> Blocks:
@@ -336,19 +318,9 @@ def paying_blocks(
 ) -> Blocks:
     """Blocks joined by the largest gain first, while there is one.
 
-    Parameters
-    ----------
-    weights : array of shape (r,)
-    within : array of shape (r, d, d)
-        Covariances within components.
-    n_rows : int
-        Rows that they are estimated from.
-    price : float, optional
-        Of a covariance, in nats; by default log(n_rows) / 2, as BIC has it.
-    widest : int, optional
-        Columns of a block at most.
-    laws : tuple of Law, optional
-        Features that are not Gaussian are joined with no others.
+    `within` are covariances within components, (r, d, d), estimated from `n_rows` rows; `price` is
+    that of a covariance in nats, by default log(n_rows) / 2, as BIC has it. Blocks have `widest`
+    columns at most, and features with laws are joined with no others.
 
     Examples
     --------

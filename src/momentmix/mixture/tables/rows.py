@@ -219,5 +219,5 @@ def _with_indicators(density: Density, constants: Float) -> Density:
         np.append(density.shift, np.zeros(n)),
         np.append(density.inverse, np.ones(n)),
         np.arange(d + n),
-        Blocks(d + n, density.blocks.joined),
+        Blocks(d + n, density.blocks.joined, density.blocks.laws),
     )

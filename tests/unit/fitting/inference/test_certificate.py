@@ -12,9 +12,9 @@ from momentmix.findings.finding import Finding, Severity
 from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.over_identification import ConditionGroup, OverIdentification
 from momentmix.fitting.inference.support import Support
-from momentmix.fitting.outcome import Diagnostics, Provenance, Trial
+from momentmix.fitting.outcome import Trial
 from momentmix.fitting.record import FitRecord, load_fit, save_fit
-from momentmix.fitting.result import MOST_TRIALS_PRINTED, Answer, FitResult
+from momentmix.fitting.result import MOST_TRIALS_PRINTED, FitResult
 from momentmix.fitting.robust import moment_answers
 
 NAN = float("nan")
@@ -132,10 +132,10 @@ TRIED = (
 
 def result_with(c, tried=()):
     return FitResult(
-        Answer(MIXTURE, None, None, None),  # the moments are needed for standard errors only
-        Provenance(1000, 3, "robust", "em", "k-means", 4, True),
-        Diagnostics(None, (), c, tried=tried),
-    )
+        mixture=MIXTURE, moments=None,  # needed for standard errors only
+        n_rows=1000, order=3, method="robust", refine="em", winner="k-means", n_passes=4,
+        converged=True, log_likelihood=None, notes=(), certificate=c, tried=tried,
+    )  # fmt: skip
 
 
 def test_what_was_tried_is_a_short_table():
@@ -251,7 +251,7 @@ def one_column(r, n=3000):
 def test_the_answer_of_a_higher_order_is_taken_where_it_says_more(monkeypatch, tests, order):
     def answer(moments, *_):
         c = certificate(tests[moments.order - 3])
-        return SimpleNamespace(order=moments.order, diagnostics=SimpleNamespace(certificate=c))
+        return SimpleNamespace(order=moments.order, certificate=c)
 
     monkeypatch.setattr(moment_answers, "_answer_at_order", answer)
     moments = SimpleNamespace(order=4, truncated=lambda m: SimpleNamespace(order=m))

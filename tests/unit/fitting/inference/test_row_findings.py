@@ -8,6 +8,7 @@ from scipy import stats
 
 import momentmix as mm
 from momentmix.findings.finding import Severity
+from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import rows_of, summarized
 from momentmix.fitting.em.passes import full_passes
 from momentmix.fitting.em.sample import draw_sample
@@ -41,7 +42,8 @@ def refined(data, start):
     standard = moments.standardize(start)
     p = Parameters(standard.weights, standard.means, standard.variances)
     sample = draw_sample(rows, moments, np.random.default_rng(0))
-    p = full_passes(rows, moments, p, sample, np.full(moments.n_features, 1e-6), 60, 1).parameters
+    context = FitContext(np.random.default_rng(0), max_passes=60)
+    p = full_passes(rows, sample, moments, p, context).parameters
     return rows, moments, p
 
 

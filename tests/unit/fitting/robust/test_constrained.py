@@ -151,8 +151,8 @@ def test_a_spherical_fit_has_the_density_of_its_parameters():
 @pytest.mark.parametrize(
     ("kind", "rows", "advice"),
     [
-        ("tied", round_rows(), 'covariance_type="full"'),
-        ("spherical", tied_rows(), 'covariance_type="diag"'),
+        ("tied", round_rows(), "covariance_type='full'"),
+        ("spherical", tied_rows(), "covariance_type='diag'"),
     ],
 )
 def test_rows_that_reject_the_constraint(kind, rows, advice):

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
+from momentmix.fitting.conditions.monomial_covariance import MomentSpread
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.conditions.weighted_noise import MomentSpread
 from momentmix.fitting.inference.of_rows.columns_checked import (
     ColumnFacts,
     check_column,

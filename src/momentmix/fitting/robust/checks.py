@@ -1,14 +1,19 @@
-"""Blocks of columns that the caller asks for, and those of the features that vary."""
+"""What the caller asks for, checked against the data: blocks, constraint, memory, capacity."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal, get_args
 
-from momentmix.errors import InputError
+import numpy as np
+
+from momentmix.capacity import FEWEST_BLOCKS, robust_rank, usable_orders
+from momentmix.errors import CapacityError, InputError
+from momentmix.findings.messages import NEED_ROWS, Message
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.data import Table
 from momentmix.mixture.blocks import Blocks, blocks_from
+from momentmix.mixture.prior import Constraint
 from momentmix.summary.cost import physical_memory, size_text
 from momentmix.wording import plural
 
@@ -91,6 +96,15 @@ def check_memory(table: Table, n_components: int | Literal["auto"]) -> None:
     )
 
 
+def check_n_rows(n_rows: int, n_components: int) -> None:
+    """Raise where there are fewer rows than components."""
+    if n_rows < n_components:
+        raise InputError(
+            f"n_components={n_components} needs at least that many rows; got {n_rows}. "
+            "Ask for fewer components."
+        )
+
+
 def check_widest(blocks: Blocks, moments: StandardMoments, n_components: int) -> None:
     """Raise where a block has more columns than rows or memory can bear."""
     k, n, r = blocks.widest, moments.n_counted, n_components
@@ -106,4 +120,75 @@ def check_widest(blocks: Blocks, moments: StandardMoments, n_components: int) ->
             f"{r} component{plural(r)} of these blocks, the widest of {k} columns, have "
             f"{n_parameters} parameters; fits with blocks have at most {MOST_PARAMETERS}, whose "
             "standard errors take gigabytes. Use smaller blocks or fewer components."
+        )
+
+
+def check_capacity(
+    moments: StandardMoments, n_components: int, n_columns: int, blocks: Blocks
+) -> None:
+    """Raise where moments of this order cannot tell the components apart."""
+    d, order = moments.n_features, moments.order
+    n_blocks = len(blocks.partition)
+    if n_blocks < FEWEST_BLOCKS and n_components > 1 and not blocks.is_diagonal:
+        text = (
+            f"moments alone need at least three blocks to tell components apart; these are "
+            f"{n_blocks} block{plural(n_blocks)} of {d} columns. Use smaller blocks, or "
+        )
+        raise CapacityError(Message(text, NEED_ROWS, "."))
+    most = robust_rank(d, order, blocks)
+    if n_components <= most:
+        return
+    ranks = ((m, robust_rank(d, m, blocks)) for m in usable_orders(d, d))
+    sufficient = next(((m, rank) for m, rank in ranks if rank >= n_components), None)
+    cure = "At"
+    if sufficient is not None:
+        cure = f"Use order={sufficient[0]} (up to {sufficient[1]}), or at"
+    kind = "features" if d == n_columns else "features that vary"
+    if not blocks.is_diagonal:
+        kind += f" in {n_blocks} blocks"
+    text = (
+        f"order={order} with {d} {kind} identifies at most {most} component"
+        f"{'s' if most > 1 else ''} from moments alone; n_components={n_components} was asked. "
+        f"{cure} most {most}, or for any number "
+    )
+    raise CapacityError(Message(text, NEED_ROWS, "."))
+
+
+def check_constraint(
+    constraint: Any, table: Table, n_components: Any, blocks: Any, refine: str | None
+) -> None:
+    """Raise where the constraint does not go with the data or the other options."""
+    if constraint not in get_args(Constraint):
+        raise InputError(f'constraint must be "tied" or "spherical"; got {constraint!r}.')
+    if isinstance(table.data, StandardMoments) or refine is None:
+        text = (
+            f"{constraint} covariances are fitted by passes over the rows; there are none from a "
+            "summary, and with refine=None. Use diagonal covariances, or "
+        )
+        raise InputError(Message(text, NEED_ROWS, "."))
+    if table.schema is not None:
+        raise InputError(
+            f"{constraint} covariances are for numbers without missing cells; these columns have "
+            "families or missing cells. Leave the constraint out, or the rows with such cells: "
+            'missing="drop".'
+        )
+    if n_components == "auto":
+        raise InputError(
+            f'n_components="auto" does not go with {constraint} covariances. Give a number, and '
+            "compare those of several fits by BIC."
+        )
+    if isinstance(blocks, str) or (constraint == "spherical" and blocks is not None):
+        raise InputError(
+            f"{constraint} covariances do not go with blocks={blocks!r}. Give the blocks of tied "
+            "covariances as lists, and none for spherical ones."
+        )
+
+
+def check_varying(constraint: Constraint, all_columns: StandardMoments) -> None:
+    """Raise where a column is constant, and one variance is to hold for all columns."""
+    if constraint == "spherical" and all_columns.constant.any():
+        name = all_columns.column_name(int(np.flatnonzero(all_columns.constant)[0]))
+        raise InputError(
+            f"column {name} is constant, so that one variance cannot hold for all columns. Leave "
+            "the column out, or use diagonal covariances."
         )

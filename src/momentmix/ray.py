@@ -1,7 +1,8 @@
-"""Ray datasets: their columns, and runs that turn blocks into summaries.
+"""Summaries of Ray datasets: rows stay on the workers, summaries come back.
 
-Blocks have no numbers, so each goes by a digest of its rows: a task that runs twice gives the same
-bytes. Blocks of one dataset with the same rows are told apart when they are added.
+Each block becomes a shard by `map_batches`, and this process adds the shards. Blocks have no
+numbers, so each goes by a digest of its rows: a task that runs twice gives the same bytes. Blocks
+of one dataset with the same rows are told apart when they are added.
 """
 
 from __future__ import annotations
@@ -12,22 +13,82 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack, overload
 
-from momentmix.engines.failures import running
+from momentmix.cube.cube import SummaryCube
+from momentmix.engines import adapter
+from momentmix.engines.adapter import Options, check_rows, running
 from momentmix.engines.tasks import RESULT, Groups, Task, added, result_rows
+from momentmix.errors import needed
 from momentmix.summary.summary import MomentSummary, copied_shards
 from momentmix.tables.learning import LOOKED_AT
 
+__all__ = ["summarize"]
 
-@dataclass(frozen=True)
-class RayRows:
-    """The rows of a dataset; see `momentmix.engines.tasks.Engine`.
 
-    Attributes
+@overload
+def summarize(
+    dataset: Any, order: int | None = None, *, by: None = None, **options: Unpack[Options]
+) -> MomentSummary: ...
+
+
+@overload
+def summarize(
+    dataset: Any, order: int | None = None, *, by: str | Sequence[str], **options: Unpack[Options]
+) -> SummaryCube: ...
+
+
+def summarize(
+    dataset: Any,
+    order: int | None = None,
+    *,
+    by: str | Sequence[str] | None = None,
+    **options: Unpack[Options],
+) -> MomentSummary | SummaryCube:
+    """Moments of a Ray dataset, or of each group of its rows, in one pass.
+
+    Each block becomes one shard for every 1,048,576 rows, and with `by` one for each of its
+    groups. Ids of shards follow from the rows of the block, so that the bytes of the answer depend
+    on the blocks alone: not on their order, nor on the workers, nor on those that were lost.
+
+    Parameters
     ----------
     dataset : ray.data.Dataset
+        Only the columns that are needed are read.
+    order, squared_order : int, optional
+        As for `momentmix.summarize`.
+    by : str or sequence of str, optional
+        Keys of groups, as for `momentmix.summarize_by`.
+    min_rows : int, default=1
+        With `by`, groups of fewer rows are left out.
+    columns, exclude : sequence of str, optional
+        Columns to take in this order, by default all that can be features; columns to leave out.
+    families : dict or Schema, optional
+        As for `momentmix.summarize`. What is not given is guessed from the first rows. Levels of
+        text, and with missing="model" columns with missing cells, are found in a pass before,
+        which a `Schema` saves.
+    missing : {"error", "drop", "model"}, default="error"
+        As for `momentmix.summarize`.
+    shard_id : str, optional
+        Name of the data, which becomes part of the ids of shards. By default equal blocks of two
+        datasets are the same shard, which counts once only; those of one dataset all count.
+
+    Returns
+    -------
+    MomentSummary, or SummaryCube with `by`
+
+    See Also
+    --------
+    momentmix.summarize, momentmix.summarize_by : The same in one process.
     """
+    needed("ray", "momentmix.ray", "ray")
+    check_rows(dataset, "Ray dataset", "map_batches", "select_columns", "iter_rows")
+    return adapter.summarize(_RayRows(dataset), order, by, **options)
+
+
+@dataclass(frozen=True)
+class _RayRows:
+    """The rows of a dataset, as an `Engine`."""
 
     dataset: Any
     name = "the dataset"

@@ -1,27 +1,91 @@
-"""Spark data frames: their columns, and jobs whose tasks turn partitions into summaries."""
+"""Summaries of Spark data frames: rows stay on the executors, summaries come back.
+
+Each partition becomes shards by `mapInArrow`, executors add these, and the driver adds the rest.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack, overload
 
-from momentmix.engines.failures import running
+from momentmix.cube.cube import SummaryCube
+from momentmix.engines import adapter
+from momentmix.engines.adapter import Options, check_rows, running
 from momentmix.engines.tasks import RESULT, Groups, Task, added, result_rows
+from momentmix.errors import needed
+from momentmix.summary.summary import MomentSummary
 from momentmix.tables.learning import LOOKED_AT
+
+__all__ = ["summarize"]
 
 _SUMS = 8  # tasks that add summaries, at most; the driver adds what they give
 
 
-@dataclass(frozen=True)
-class SparkRows:
-    """The rows of a data frame; see `momentmix.engines.tasks.Engine`.
+@overload
+def summarize(
+    df: Any, order: int | None = None, *, by: None = None, **options: Unpack[Options]
+) -> MomentSummary: ...
 
-    Attributes
+
+@overload
+def summarize(
+    df: Any, order: int | None = None, *, by: str | Sequence[str], **options: Unpack[Options]
+) -> SummaryCube: ...
+
+
+def summarize(
+    df: Any,
+    order: int | None = None,
+    *,
+    by: str | Sequence[str] | None = None,
+    **options: Unpack[Options],
+) -> MomentSummary | SummaryCube:
+    """Moments of a Spark data frame, or of each group of its rows, in one pass.
+
+    Each partition becomes one shard for every 1,048,576 rows, and with `by` one for each of its
+    groups. A task that is run again gives the same bytes if its rows come in the same order, as
+    those of files do; in any case every row counts once.
+
+    Parameters
     ----------
     df : pyspark.sql.DataFrame
+        Only the columns that are needed are read.
+    order, squared_order : int, optional
+        As for `momentmix.summarize`.
+    by : str or sequence of str, optional
+        Keys of groups, as for `momentmix.summarize_by`.
+    min_rows : int, default=1
+        With `by`, groups of fewer rows are left out.
+    columns, exclude : sequence of str, optional
+        Columns to take in this order, by default all that can be features; columns to leave out.
+    families : dict or Schema, optional
+        As for `momentmix.summarize`. What is not given is guessed from the first rows. Levels of
+        text, and with missing="model" columns with missing cells, are found by an aggregation
+        before the pass, which a `Schema` saves.
+    missing : {"error", "drop", "model"}, default="error"
+        As for `momentmix.summarize`.
+    shard_id : str, optional
+        Name of the data, which becomes part of the ids of shards. By default equal partitions with
+        the same number, of whatever data frames, are the same shard, which counts once only.
+
+    Returns
+    -------
+    MomentSummary, or SummaryCube with `by`
+
+    See Also
+    --------
+    momentmix.summarize, momentmix.summarize_by : The same in one process.
     """
+    needed("pyspark", "momentmix.spark", "spark")
+    check_rows(df, "Spark data frame", "mapInArrow", "limit", "agg")
+    return adapter.summarize(_SparkRows(df), order, by, **options)
+
+
+@dataclass(frozen=True)
+class _SparkRows:
+    """The rows of a data frame, as an `Engine`."""
 
     df: Any
     name = "the data frame"

@@ -23,23 +23,11 @@ _EARLIER = b"momentmix checkpoint 1\n"  # of another digest of rows, and other l
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """All that a later run needs to go on as if there had been no interruption.
+    """What a later run needs to go on as if there had been no interruption.
 
-    Attributes
-    ----------
-    fingerprint : Fingerprint
-        Of the input.
-    settings : dict
-        Whatever else the bytes of the result depend on.
-    piece, row : int
-        Number of the table, and the first row in it that is not in the summary. These names are
-        keys of the file.
-    n_dropped : int
-    read : str
-        Digest of the rows before that place.
-    summary : bytes
-    finished : bool
-        Whether every row is in the summary.
+    `settings` are what the bytes of the result depend on beside the input; `row` of table `piece`
+    is the first one that is not in the summary, and `read` the digest of the rows before it. These
+    names are keys of the file.
     """
 
     fingerprint: Fingerprint
@@ -95,12 +83,12 @@ class Checkpoint:
             tuple(_of_type(inputs["columns"], list)),
             _of_type(inputs["missing"], str),
         )
-        piece, row, n_dropped = (_of_type(head[key], int) for key in ("piece", "row", "n_dropped"))
-        if min(piece, row, n_dropped) < 0:
+        place = {key: _of_type(head[key], int) for key in ("piece", "row", "n_dropped")}
+        if min(place.values()) < 0:
             raise ValueError("no place in the input")
         settings, read = _of_type(head["settings"], dict), _of_type(head["read"], str)
         finished = _of_type(head["finished"], bool)
-        return cls(fingerprint, settings, piece, row, n_dropped, read, summary, finished)
+        return cls(fingerprint, settings, **place, read=read, summary=summary, finished=finished)
 
     def check(self, path: Path, fingerprint: Fingerprint, settings: dict[str, Any]) -> None:
         """Raise unless this checkpoint belongs to the same input and settings."""
@@ -126,7 +114,7 @@ def _of_type(value: Any, kind: type) -> Any:
 
 
 def lock_path(path: Path) -> Path:
-    """The file whose lock stands for the right to write a checkpoint; no other program's name."""
+    """Return the file whose lock is the right to write a checkpoint; no other program's name."""
     name = short_name(path.name)
     if name != path.name:
         name += hashlib.sha256(os.fsencode(path.name)).hexdigest()[:16]
