@@ -87,6 +87,25 @@ def percent(share: float) -> str:
     return f"{100 * share:.{digits}f} %"
 
 
+def p_text(p: float) -> str:
+    """A p-value with two digits; those below 0.0001 are not written out.
+
+    Examples
+    --------
+    >>> [p_text(p) for p in (2e-7, 0.0312, 0.999, float("nan"))]
+    ['< 0.0001', '0.031', '1', '–']
+    """
+    if p != p:
+        return "–"
+    return "< 0.0001" if p < 1e-4 else f"{p:.2g}" if p < 0.995 else "1"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The lines of a table, with columns of equal width."""
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+
+
 def plural(count: int) -> str:
     """The ending of a noun."""
     return "" if count == 1 else "s"

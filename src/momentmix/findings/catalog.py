@@ -1,7 +1,8 @@
 """The catalog: for each kind of finding its sentences, for statisticians and for everybody.
 
 Templates are those of `str.format`. They can use the numbers of the finding by name; ``{code}``,
-its remedy; ``{columns}``, ``{names}`` (without the noun), ``{each[0]}`` and ``{components}``;
+its remedy; ``{columns}``, ``{names}`` (without the noun), ``{each[0]}``, ``{column}`` and
+``{other}`` (the first two, without quotes) and ``{components}``;
 ``{component}``, a "group" for everybody; and ``{n:it|them}``, which chooses by the number of
 columns or, where there are none, of components. Integers among the numbers choose in the same way.
 Templates for everybody have ``{logs}`` and ``{others}`` as well: the columns that the remedy
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from momentmix.findings.changes import CHANGES
 from momentmix.findings.entry import Entry, Template
 
 if TYPE_CHECKING:
@@ -387,4 +389,4 @@ FITS: dict[str, Entry] = {
     ),
 }
 # fmt: on
-CATALOG: dict[str, Entry] = {**FITS}
+CATALOG = FITS | CHANGES

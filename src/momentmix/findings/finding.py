@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from momentmix.errors import printable
 from momentmix.findings.catalog import CATALOG
 from momentmix.findings.entry import Entry, Template, Variants
 from momentmix.findings.messages import Message, fill, options
@@ -123,7 +124,9 @@ floor. Leave them out."
         counts = {k: _Count(x) for k, x in self.numbers.items() if type(x) is int}
         n = _Count(len(self.columns) or len(self.components))
         chosen = template if isinstance(template, str) else template(self)
-        return fill(chosen, {**self.numbers, **counts, **words, "code": self.code, "n": n})
+        bare = dict(zip(("column", "other"), map(str, self.columns), strict=False))
+        values = {**self.numbers, **counts, **bare, **words, "code": self.code, "n": n}
+        return fill(chosen, values)
 
     def __str__(self) -> str:
         return f"[{self.severity.value}] {self.text}"
@@ -141,6 +144,12 @@ def found(
     if kind not in CATALOG:
         raise KeyError(kind)
     return Finding(kind, severity, tuple(columns), tuple(components), numbers, remedy or {})
+
+
+def sentences(findings: Iterable[Finding], *, for_report: bool = False) -> list[str]:
+    """Return findings in a line each: in the words of statistics, or in those of a report."""
+    texts = (f.in_plain_words(f.entry.action) if for_report else f.text for f in findings)
+    return list(map(printable, texts))
 
 
 def quoted(columns: Sequence[str | int]) -> str:
