@@ -72,7 +72,7 @@ def em_steps(rows, moments, r, answer, rng):
     prior = VariancePrior.of_rows(short.shape[1], r, floor)
     parts = []
     for make in (seeded_starts, random_starts):
-        batch, _ = run_batch(short, make(short, r, 4, prior, rng), prior, 30)
+        batch, *_ = run_batch(short, make(short, r, 4, prior, rng), prior, 30)
         parts += [batch[k] for k in range(4)]
     best = parts[int(log_likelihoods(sample.judges, Parameters.stack(parts)).argmax())]
     for name, start in (
@@ -83,7 +83,7 @@ def em_steps(rows, moments, r, answer, rng):
     ):
         if start.n_components != r:
             continue
-        settled, _ = run_batch(sample.features, start[None], prior, 20)
+        settled, *_ = run_batch(sample.features, start[None], prior, 20)
         context = FitContext(rng, FLOOR, max_passes=30)
         done = full_passes(ArrayRows(rows), sample, moments, settled[0], context)
         yield name + ", EM", done.parameters

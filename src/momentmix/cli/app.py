@@ -22,7 +22,7 @@ from momentmix.cli.fit import fit_command
 from momentmix.cli.info import info_command
 from momentmix.cli.monitoring.compare import compare_command
 from momentmix.cli.monitoring.track import track_command
-from momentmix.cli.output import say, say_message
+from momentmix.cli.output import say
 from momentmix.cli.plan import plan_command
 from momentmix.cli.plot import plot_command
 from momentmix.cli.predict import predict_command, sample_command
@@ -32,6 +32,7 @@ from momentmix.cli.schema import schema_command
 from momentmix.cli.score import score_command
 from momentmix.cli.summarizing.command import summarize_command
 from momentmix.errors import without_secrets
+from momentmix.findings.messages import in_shell
 
 # After a line with a backspace, click does not rewrap the paragraph.
 _HELP = """Mixture models from one pass over the data.
@@ -146,7 +147,7 @@ def _send_again(ignored: Any) -> None:
 
 
 def _complain(error: object) -> None:
-    say_message(f"momentmix: {error}")
+    say(f"momentmix: {in_shell(error)}", err=True)
 
 
 def _show_misuse(error: click.ClickException) -> None:
@@ -159,7 +160,7 @@ def _show_misuse(error: click.ClickException) -> None:
     if context is not None:
         usage = context.get_usage().split("\n")
         say(*usage, f"Try '{context.command_path} --help' for help.", "", err=True)
-    say_message("Error: " + text.replace("\n\t", " "))  # between the choices that click lists
+    say("Error: " + text.replace("\n\t", " "), err=True)  # between the choices that click lists
 
 
 def _code_and_message(error: Exception) -> tuple[int, object]:

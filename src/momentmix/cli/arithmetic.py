@@ -8,6 +8,7 @@ import click
 
 from momentmix.cli.options import ReadOptions, named_data_options, output_options, where_option
 from momentmix.cli.output import BINARY, Target
+from momentmix.findings.messages import in_shell
 from momentmix.progress import step
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def _forget(total: MomentSummary, rows: TableRows) -> None:
             except InputError as error:
                 source = rows.sources[table]
                 place = f"{source.name}, rows from {source.where(block.first_row)} on"
-                raise InputError(f"{place}: {error}") from None
+                raise InputError(f"{place}: {in_shell(error)}") from None
     if total.n_rows == n_before:
         raise InputError(f"{rows.sources[0].name} holds no rows.")
 

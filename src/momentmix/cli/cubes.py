@@ -111,7 +111,7 @@ class _Wanted:
         return value is not None and any(self._within(value, *ends) for ends in self.ranges)
 
     def _within(self, value: Any, low: str, high: str) -> bool:
-        from momentmix.monitoring.track_words import place_of
+        from momentmix.monitoring.trends import place_of
 
         if isinstance(value, int) and not isinstance(value, bool):
             try:

@@ -16,7 +16,8 @@ from momentmix.cli.options import (
     seed_option,
     where_option,
 )
-from momentmix.cli.output import Target, say, say_json, say_message
+from momentmix.cli.output import Target, say, say_json
+from momentmix.findings.messages import in_shell
 
 if TYPE_CHECKING:
     from momentmix.fitting.result import FitResult
@@ -188,7 +189,7 @@ def _print(result: FitResult, output: str, verbose: bool) -> None:
     if len(table) > _MOST_LINES and not verbose:
         left_out = f"{len(table)} lines of parameters are left out: --verbose prints them, and"
         table = [f"{left_out} `momentmix report {output}` shows them."]
-    say_message(*str(result).split("\n"), "", err=False)
+    say(*in_shell(str(result)).split("\n"), "")
     say(*table, "")
     # Last, where the eye of a reader is: what the components are, and whether to believe them.
     profile = [f"  {line}" for line in str(result.profile()).split("\n")]

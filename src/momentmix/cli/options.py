@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import click
 
 from momentmix.cli.output import Target
+from momentmix.findings.messages import in_shell
 
 if TYPE_CHECKING:
     from momentmix.tables.opening import Reading
@@ -97,7 +98,7 @@ class ReadOptions:
         try:
             reading.dialect  # noqa: B018 - is checked
         except InputError as error:
-            raise click.UsageError(str(error)) from None
+            raise click.UsageError(in_shell(error)) from None
         return reading
 
 

@@ -8,6 +8,7 @@ import click
 
 from momentmix.cli.options import json_option, parse_blocks
 from momentmix.cli.output import say, say_json
+from momentmix.findings.messages import in_shell
 
 
 def _size(n_bytes: int) -> str:
@@ -81,7 +82,7 @@ def plan_command(
     try:
         planned = plan(features, components, order, method, _blocks(blocks, features))
     except InputError as error:
-        raise click.UsageError(str(error)) from None
+        raise click.UsageError(in_shell(error)) from None
     if as_json:
         say_json(planned.to_dict())
         return

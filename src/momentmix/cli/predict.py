@@ -17,7 +17,8 @@ from momentmix.cli.options import (
     parse_columns,
     seed_option,
 )
-from momentmix.cli.output import Target, say_message
+from momentmix.cli.output import Target, say
+from momentmix.findings.messages import in_shell
 from momentmix.progress import counting, step
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def load_verdict(path: str) -> str | None:
     try:
         record = load_fit(path)[1]
     except ModelFileError as error:  # the mixture was loaded: rows can be scored all the same
-        say_message(f"momentmix: warning: {error}")
+        say(f"momentmix: warning: {in_shell(error)}", err=True)
         return None
     return None if record is None else record.certificate.verdict
 

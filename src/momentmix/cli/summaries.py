@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from momentmix.errors import InputError, ShardError, SummaryFileError
+from momentmix.findings.messages import in_shell
 
 if TYPE_CHECKING:
     from momentmix.cube.cube import SummaryCube
@@ -62,7 +63,7 @@ def _folded(paths: Sequence[str], values: Sequence[Any], combine: Callable[[Any,
             raise _counted_twice(error, paths[: i + 1], values) from None
         except InputError as error:
             hint = " Or pass --truncate." if "orders" in str(error) else ""
-            raise InputError(f"{paths[i]}: {error}{hint}") from None
+            raise InputError(f"{paths[i]}: {in_shell(error)}{hint}") from None
     return total
 
 
@@ -74,7 +75,7 @@ def _counted_twice(error: ShardError, paths: Sequence[str], values: Sequence[Any
         if any(set(group.shard_ids) & set(error.shard_ids) for group in groups):
             named.append(path)
     other = f" (The other one is {named[0]}.)" if named else ""
-    return ShardError(f"{paths[-1]}: {error}{other}", shard_ids=error.shard_ids)
+    return ShardError(f"{paths[-1]}: {in_shell(error)}{other}", shard_ids=error.shard_ids)
 
 
 def _loaded(paths: Sequence[str], truncate: bool) -> list[MomentSummary]:
@@ -104,4 +105,6 @@ def _summary(path: str) -> MomentSummary:
     except SummaryFileError as error:
         if not Path(path).is_file() or is_summary_file(path) or path.endswith((".mms", ".json")):
             raise
-        raise SummaryFileError(f"{error} Make one of rows with `momentmix summarize`.") from None
+        raise SummaryFileError(
+            f"{in_shell(error)} Make one of rows with `momentmix summarize`."
+        ) from None

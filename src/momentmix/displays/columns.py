@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from momentmix.displays.marginal_panels import draw_marginal, legend_of_marginals
-from momentmix.displays.marginals import (
-    Marginal,
-    Observed,
-    best_separating,
-    marginals_of,
-    observed_moments,
-)
+from momentmix.displays.marginals import Marginal, marginal_of, with_moments
 from momentmix.displays.rows import matching_summary, shown_rows
+from momentmix.displays.separation import best_separating
 from momentmix.displays.style import (
     Display,
     component_handles,
@@ -29,7 +24,6 @@ from momentmix.summary.column_facts import column_facts
 from momentmix.summary.summary import MomentSummary
 from momentmix.wording import percent
 
-MOST_ROWS = 200_000  # of a histogram; more change nothing that can be seen
 _MOST_COLUMNS = 36  # panels in one picture
 _PANEL = (3.1, 2.2)  # width and height, in inches
 
@@ -46,14 +40,12 @@ class ColumnsDisplay(Display):
     ----------
     mixture : Mixture
     marginals : dict of int to Marginal
-        Laws of the columns, by number.
-    observed : dict of int to Observed
-        Histograms of the rows, or means and deviations of a summary; empty without.
+        Laws of the columns, by number, with histograms of the rows, or with means and deviations of
+        a summary.
     """
 
     mixture: Mixture
     marginals: dict[int, Marginal]
-    observed: dict[int, Observed] = field(default_factory=dict)
 
     @classmethod
     def from_estimator(
@@ -85,12 +77,14 @@ class ColumnsDisplay(Display):
         chosen = best_separating(mixture, _MOST_COLUMNS)
         if columns is not None:
             chosen = column_numbers(columns, mixture.n_columns, mixture.feature_names).tolist()
+        if rows is None:
+            return cls(mixture, {j: marginal_of(mixture, j) for j in chosen})
         if isinstance(rows, MomentSummary):
             facts = column_facts(matching_summary(mixture, rows.copy()))
-            laws, _ = marginals_of(mixture, chosen, None)
-            return cls(mixture, laws, {j: observed_moments(laws[j], facts[j]) for j in chosen})
-        values = None if rows is None else shown_rows(mixture, rows, MOST_ROWS).values
-        return cls(mixture, *marginals_of(mixture, chosen, values))
+            own = {j: with_moments(marginal_of(mixture, j), facts[j]) for j in chosen}
+            return cls(mixture, own)
+        values = shown_rows(mixture, rows).values
+        return cls(mixture, {j: marginal_of(mixture, j, values[:, j]) for j in chosen})
 
     def draw_column(self, column: int | str, ax: Any) -> None:
         """Draw one column on given axes, with its name as title and without legend.
@@ -106,25 +100,25 @@ class ColumnsDisplay(Display):
         if number not in self.marginals:
             shown = ", ".join(marginal.name for marginal in self.marginals.values())
             raise InputError(f"the display has no column {column!a}; it shows {shown}.")
-        marginal, observed = self.marginals[number], self.observed.get(number, Observed())
-        draw_marginal(ax, marginal, observed, lying=True)
+        marginal = self.marginals[number]
+        draw_marginal(ax, marginal, lying=True)
         ax.set_title(marginal.name, fontsize="medium", loc="left")
-        missing = marginal.missing if observed.missing is None else observed.missing
-        ax.set_title(
-            f"{percent(missing)} missing" if missing else "", fontsize="small", loc="right"
-        )
+        note = f"{percent(marginal.missing)} missing" if marginal.missing else ""
+        ax.set_title(note, fontsize="small", loc="right")
         ax.spines[["top", "right"]].set_visible(False)
         ax.tick_params(labelsize="small")
 
     def plot(self) -> ColumnsDisplay:
         """Draw a grid of all columns, with title and legend."""
-        n = len(self.marginals)
+        laws = list(self.marginals.values())
+        n = len(laws)
         entries = component_handles(self.mixture.weights, component_names(self.mixture))
-        entries += legend_of_marginals(self.marginals.values(), self.observed.values())
+        entries += legend_of_marginals(laws)
         across = 2 if n == 4 else min(n, 4 if n > 9 else 3)
         axes = self._grid(n, across, _PANEL, entries, "component: share of rows")
         for ax, number in zip(axes, self.marginals, strict=True):
             self.draw_column(number, ax)
-        what = "rows and fitted components" if self.observed else "fitted components"
+        has_rows = any(law.has_rows for law in laws)
+        what = "rows and fitted components" if has_rows else "fitted components"
         self.figure_.suptitle(f"Columns: {what}")
         return self

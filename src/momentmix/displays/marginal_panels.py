@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.displays.marginals import Marginal, Observed
+from momentmix.displays.marginals import Marginal
 from momentmix.displays.style import GRAY, component_styles, ink, percent_axis, short_name
 from momentmix.families.transforms import restored, transformed
 
@@ -18,25 +18,25 @@ _BAR: dict[str, Any] = {"color": GRAY, "alpha": 0.45, "linewidth": 0}
 _HIGHEST = 1.8  # height of the axis, relative to the highest bar of the rows: a curve may be cut
 
 
-def draw_marginal(ax: Any, marginal: Marginal, observed: Observed, *, lying: bool = False) -> None:
+def draw_marginal(ax: Any, marginal: Marginal, *, lying: bool = False) -> None:
     """Draw one column: what the rows are like, and the law of each component.
 
     Heights are shares of the rows: in a bar, of a count, of a level. Bars of levels that are
     `lying` stand one below the other, with room for their names.
     """
     if marginal.levels:
-        (_lying_levels if lying else _standing_levels)(ax, marginal, observed)
+        (_lying_levels if lying else _standing_levels)(ax, marginal)
         percent_axis(ax.xaxis if lying else ax.yaxis, 4)
         return
-    unit = _bars_of_rows(ax, marginal, observed)
+    unit = _bars_of_rows(ax, marginal)
     _curves(ax, marginal, unit or 1.0)
     highest = 1.05 * float(ax.dataLim.ymax)
-    if observed.shares is not None and observed.shares.any():
-        highest = min(highest, _HIGHEST * float(observed.shares.max()))
+    if marginal.shares is not None and marginal.shares.any():
+        highest = min(highest, _HIGHEST * float(marginal.shares.max()))
     ax.set_ylim(0, highest or 1.0)
-    if observed.center is not None:  # mean and deviation of the rows
+    if marginal.center is not None:  # mean and deviation of the rows
         ax.errorbar(
-            observed.center, 0.06, xerr=observed.spread, fmt="D", color=ink(), markersize=4,
+            marginal.center, 0.06, xerr=marginal.spread, fmt="D", color=ink(), markersize=4,
             capsize=3, linewidth=1, transform=ax.get_xaxis_transform(), zorder=4,
         )  # fmt: skip
     set_axis(ax.xaxis, marginal)
@@ -81,14 +81,14 @@ def _ticks_in_data_units(axis: Any, marginal: Marginal) -> None:
 # -- numbers and counts ------------------------------------------------------------------------
 
 
-def _bars_of_rows(ax: Any, marginal: Marginal, observed: Observed) -> float | None:
+def _bars_of_rows(ax: Any, marginal: Marginal) -> float | None:
     """Draw the histogram; the width of its bars, None without."""
-    if observed.edges is None or observed.shares is None:
+    if marginal.edges is None or marginal.shares is None:
         return None
-    widths = np.diff(observed.edges)
+    widths = np.diff(marginal.edges)
     slim = 0.86 if marginal.is_count and widths[0] == 1 else 1.0  # of counts: bars with gaps
-    middle = observed.edges[:-1] + 0.5 * widths
-    ax.bar(middle, observed.shares, widths * slim, zorder=1, **_BAR)
+    middle = marginal.edges[:-1] + 0.5 * widths
+    ax.bar(middle, marginal.shares, widths * slim, zorder=1, **_BAR)
     return float(widths[0])
 
 
@@ -108,9 +108,9 @@ def _curves(ax: Any, marginal: Marginal, unit: float) -> None:
 # -- levels ------------------------------------------------------------------------------------
 
 
-def _shown_levels(marginal: Marginal, observed: Observed) -> tuple[list[str], Float, Any]:
+def _shown_levels(marginal: Marginal) -> tuple[list[str], Float, Any]:
     """Names, heights and shares of levels; the rarest are one where there are many."""
-    names, heights, shares = marginal.levels, marginal.heights, observed.shares
+    names, heights, shares = marginal.levels, marginal.heights, marginal.shares
     if len(names) <= _MOST_LEVELS:
         return names, heights, shares
     common = heights.sum(axis=0) if shares is None else shares
@@ -121,8 +121,8 @@ def _shown_levels(marginal: Marginal, observed: Observed) -> tuple[list[str], Fl
     return names, heights, None if shares is None else np.append(shares[kept], shares[rest].sum())
 
 
-def _lying_levels(ax: Any, marginal: Marginal, observed: Observed) -> None:
-    names, heights, shares = _shown_levels(marginal, observed)
+def _lying_levels(ax: Any, marginal: Marginal) -> None:
+    names, heights, shares = _shown_levels(marginal)
     places = np.arange(float(len(names)))
     _stacked(ax.barh, "left", places, heights, shares)
     ax.set_yticks(places, names)
@@ -130,8 +130,8 @@ def _lying_levels(ax: Any, marginal: Marginal, observed: Observed) -> None:
     ax.tick_params(axis="y", length=0)
 
 
-def _standing_levels(ax: Any, marginal: Marginal, observed: Observed) -> None:
-    _stacked(ax.bar, "bottom", marginal.grid, marginal.heights, observed.shares)
+def _standing_levels(ax: Any, marginal: Marginal) -> None:
+    _stacked(ax.bar, "bottom", marginal.grid, marginal.heights, marginal.shares)
     set_axis(ax.xaxis, marginal)
 
 
@@ -155,15 +155,15 @@ def _level_ticks(axis: Any, marginal: Marginal) -> None:
     axis.set_ticks(marginal.grid[::step], names, **turned)
 
 
-def legend_of_marginals(laws: Iterable[Marginal], observed: Iterable[Observed]) -> list[Any]:
+def legend_of_marginals(laws: Sequence[Marginal]) -> list[Any]:
     """What bars, lines and markers are, as entries of a legend."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    entries, observed = list[Any](), list(observed)
-    if any(x.shares is not None for x in observed):
+    entries = list[Any]()
+    if any(law.shares is not None for law in laws):
         entries.append(Patch(label="gray bars: rows", **_BAR))
-    if any(x.center is not None for x in observed):
+    if any(law.center is not None for law in laws):
         label = "diamond: mean and standard deviation of the rows"
         entries.append(Line2D([], [], color=ink(), marker="D", markersize=4, label=label))
     if not all(law.levels for law in laws):

@@ -8,8 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -28,7 +27,7 @@ _RARE = 0.002  # share of rows at each end that may lie beyond the picture
 
 @dataclass(frozen=True, eq=False)
 class Marginal:
-    """The law of one column.
+    """One column: its law in each component, and how the rows are distributed, if there are any.
 
     Attributes
     ----------
@@ -40,7 +39,11 @@ class Marginal:
     limits : tuple of float
         Ends of the axis.
     missing : float or None
-        Share of missing cells by the model; None where it knows of none.
+        Share of missing cells of the rows or, without any, by the model.
+    edges, shares : arrays of shape (n_bins + 1,) and (n_bins,), or None
+        Bins, and the share of rows in each.
+    center, spread : float or None
+        Mean and standard deviation of the rows, where only their moments are known.
     """
 
     column: Column
@@ -49,6 +52,15 @@ class Marginal:
     heights: Float
     limits: tuple[float, float]
     missing: float | None = None
+    edges: Float | None = None
+    shares: Float | None = None
+    center: float | None = None
+    spread: float | None = None
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether anything is known of rows."""
+        return self.shares is not None or self.center is not None
 
     @property
     def is_count(self) -> bool:
@@ -61,32 +73,11 @@ class Marginal:
         return [short_name(str(level), 18) for level in self.column.levels]
 
 
-@dataclass(frozen=True, eq=False)
-class Observed:
-    """How the rows are distributed over one column, where it is seen.
-
-    Attributes
-    ----------
-    edges, shares : arrays of shape (n_bins + 1,) and (n_bins,), or None
-        Bins, and the share of rows in each.
-    center, spread : float or None
-        Mean and standard deviation, where only moments are known.
-    missing : float or None
-        Share of missing cells, where there are rows.
-    """
-
-    edges: Float | None = None
-    shares: Float | None = None
-    center: float | None = None
-    spread: float | None = None
-    missing: float | None = None
-
-
 # -- the law -----------------------------------------------------------------------------------
 
 
 def marginal_of(mixture: Mixture, number: int, values: Float | None = None) -> Marginal:
-    """The law of a column; its axis has room for the values of the rows as well."""
+    """The law of a column, with the histogram of values (n_rows,) as in `ShownRows`."""
     column, name = mixture.columns[number], axis_names_of(mixture)[number]
     seen, missing = np.ones(mixture.n_components), None
     if column.has_missing:
@@ -101,7 +92,8 @@ def marginal_of(mixture: Mixture, number: int, values: Float | None = None) -> M
     else:
         limits = _limits(means, deviations, values, column.model.is_whole)
         grid, heights = column.model.curve(means, deviations, limits)
-    return Marginal(column, name, grid, np.nan_to_num(shares * heights), limits, missing)
+    law = Marginal(column, name, grid, np.nan_to_num(shares * heights), limits, missing)
+    return law if values is None else _with_rows(law, values)
 
 
 def _limits(
@@ -122,40 +114,23 @@ def _limits(
     return low, high
 
 
-def marginals_of(
-    mixture: Mixture, columns: Sequence[int], values: Float | None
-) -> tuple[dict[int, Marginal], dict[int, Observed]]:
-    """Laws of columns by number, and the histograms of rows of shape (n_rows, n_columns)."""
-    if values is None:
-        return {j: marginal_of(mixture, j) for j in columns}, {}
-    laws = {j: marginal_of(mixture, j, values[:, j]) for j in columns}
-    return laws, {j: observed_rows(laws[j], values[:, j]) for j in columns}
-
-
 # -- the rows ----------------------------------------------------------------------------------
 
 
-def observed_rows(marginal: Marginal, values: Float) -> Observed:
-    """Histogram of a column: integers for counts, levels for categories.
-
-    Parameters
-    ----------
-    marginal : Marginal
-    values : array of shape (n_rows,)
-        As in `ShownRows`.
-    """
+def _with_rows(marginal: Marginal, values: Float) -> Marginal:
+    """The same with a histogram: of integers for counts, of levels for categories."""
     seen = values[np.isfinite(values)]
     missing = 1.0 - len(seen) / max(len(values), 1)
     low, high = marginal.limits
     if not len(seen):
-        return Observed(np.array([low, high]), np.zeros(1), missing=missing)
+        return replace(marginal, edges=np.array([low, high]), shares=np.zeros(1), missing=missing)
     if marginal.levels or marginal.is_count:
         step = max(1.0, np.ceil((high - low) / _MOST_INTEGERS)) if marginal.is_count else 1.0
         edges = np.arange(low, high + step, step)
     else:
         edges = _edges(seen, low, high)
     counts = np.histogram(seen, edges)[0]
-    return Observed(edges, counts / len(seen), missing=missing)
+    return replace(marginal, edges=edges, shares=counts / len(seen), missing=missing)
 
 
 def _edges(values: Float, low: float, high: float) -> Float:
@@ -176,48 +151,12 @@ def _edges(values: Float, low: float, high: float) -> Float:
     return np.asarray(low + width * np.arange(np.ceil((high - low) / width) + 1))
 
 
-def observed_moments(marginal: Marginal, facts: ColumnFacts) -> Observed:
-    """Mean and deviation of a column, or the shares of its levels, from a summary."""
-    missing = 0.0 if facts.seen is None else 1.0 - facts.seen
-    if facts.mean is not None and not marginal.levels:
-        return Observed(center=facts.mean, spread=facts.deviation, missing=missing)
+def with_moments(marginal: Marginal, facts: ColumnFacts) -> Marginal:
+    """The same with mean and deviation of the column, or the shares of its levels."""
+    law = replace(marginal, missing=0.0 if facts.seen is None else 1.0 - facts.seen)
+    if not marginal.levels:
+        return replace(law, center=facts.mean, spread=facts.deviation)
     shares = facts.shares or (() if facts.mean is None else (1.0 - facts.mean, facts.mean))
     if not shares:
-        return Observed(missing=missing)
-    return Observed(np.arange(len(shares) + 1.0) - 0.5, np.array(shares), missing=missing)
-
-
-def separation(mixture: Mixture) -> Float:
-    """How far components differ in each column: variance between over variance within.
-
-    Of levels, both are summed over the indicators, so that columns of all families compare.
-    """
-    found = []
-    for number, column in enumerate(mixture.columns):
-        if column.levels:
-            values = np.stack(list(mixture.level_probabilities(number).values()), axis=1)
-            variances = values * (1 - values)
-        else:
-            values, variances = mixture.means[:, [number]], mixture.variances[:, [number]]
-        known = ~np.isnan(values[:, 0])
-        weights = mixture.weights[known] / max(mixture.weights[known].sum(), 1e-300)
-        values, variances = values[known], variances[known]
-        extent = np.abs(values) + np.sqrt(variances)  # squares of large numbers overflow
-        scale = float(extent.max(initial=0.0)) or 1.0
-        offsets = values / scale - weights @ (values / scale)
-        between = float((weights @ offsets**2).sum())
-        within = float((weights @ (np.sqrt(variances) / scale) ** 2).sum())
-        found.append(between / max(within, np.finfo(float).tiny))
-    return np.array(found)
-
-
-def best_separating(mixture: Mixture, most: int, most_levels: int | None = None) -> list[int]:
-    """Numbers of at most `most` columns that separate the components best, in their order.
-
-    Columns of more than `most_levels` levels are left out, unless there are no others.
-    """
-    order = [int(j) for j in np.argsort(-separation(mixture), kind="stable")]
-    if most_levels is not None:
-        few = [j for j in order if len(mixture.columns[j].levels) <= most_levels]
-        order = few or order
-    return sorted(order[:most])
+        return law
+    return replace(law, edges=np.arange(len(shares) + 1.0) - 0.5, shares=np.array(shares))

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float
 from momentmix.displays.marginal_panels import draw_marginal, legend_of_marginals
-from momentmix.displays.marginals import Marginal, Observed, best_separating, marginals_of
+from momentmix.displays.marginals import Marginal, marginal_of
 from momentmix.displays.pair_panels import draw_pair, legend_of_pairs
 from momentmix.displays.rows import shown_rows
+from momentmix.displays.separation import best_separating
 from momentmix.displays.style import (
     FEW_COMPONENTS,
     LETTER_WIDTH,
@@ -33,7 +34,6 @@ _MOST_LEVELS = 8  # of a column that is shown unasked
 _MOST_NAMED_OF_THREE = 5  # components with names in the legend beside three columns
 _LINE = 0.17  # height of a line of the legend, in inches
 MOST_POINTS = 5000  # more points hide one another
-MOST_ROWS = 200_000  # of the histograms
 
 
 @dataclass
@@ -48,9 +48,7 @@ class PairsDisplay(Display):
     ----------
     mixture : Mixture
     marginals : dict of int to Marginal
-        Laws of the columns shown, by number.
-    observed : dict of int to Observed
-        Histograms of the rows; empty without.
+        Laws of the columns shown, by number, with histograms of the rows.
     rows : array of shape (n_rows, n_columns) or None
         Rows drawn as points: numbers after their transform, counts, or codes of levels; NaN where a
         cell is missing.
@@ -62,7 +60,6 @@ class PairsDisplay(Display):
 
     mixture: Mixture
     marginals: dict[int, Marginal]
-    observed: dict[int, Observed]
     rows: Float | None = None
     labels: NDArray[np.int64] | None = None
 
@@ -97,12 +94,12 @@ class PairsDisplay(Display):
         else:
             chosen = column_numbers(features, mixture.n_columns, mixture.feature_names).tolist()
         if rows is None:
-            return cls(mixture, *marginals_of(mixture, chosen, None)).plot()
-        shown = shown_rows(mixture, rows, MOST_ROWS)
+            return cls(mixture, {j: marginal_of(mixture, j) for j in chosen}).plot()
+        shown = shown_rows(mixture, rows)
         points = shown.thinned(MOST_POINTS)
         labels = points.components(mixture) if mixture.has_density else None
-        laws = marginals_of(mixture, chosen, shown.values)
-        return cls(mixture, *laws, points.values, labels).plot()
+        laws = {j: marginal_of(mixture, j, shown.values[:, j]) for j in chosen}
+        return cls(mixture, laws, points.values, labels).plot()
 
     def plot(self) -> PairsDisplay:
         """Draw."""
@@ -115,7 +112,7 @@ class PairsDisplay(Display):
         )
         own = list(self.marginals.items())
         for j, (x, across) in enumerate(own):
-            draw_marginal(self.axes_[j, j], across, self.observed.get(x, Observed()))
+            draw_marginal(self.axes_[j, j], across)
             for i, (y, up) in enumerate(own):
                 if i < j:
                     self.axes_[i, j].set_axis_off()
@@ -151,8 +148,7 @@ class PairsDisplay(Display):
         most_named = _MOST_NAMED_OF_THREE if d == 3 else FEW_COMPONENTS
         names = component_names(self.mixture) if r <= most_named else []
         entries = component_handles(self.mixture.weights, names)
-        entries += legend_of_pairs(laws, has_rows)
-        entries += legend_of_marginals(laws, self.observed.values())
+        entries += legend_of_pairs(laws, has_rows) + legend_of_marginals(laws)
         style: Any = {"title": "component: share of rows", "alignment": "left", **SMALL}
         if d == 1:
             width, height = self.figure_.get_size_inches()

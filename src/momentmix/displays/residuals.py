@@ -13,6 +13,7 @@ from momentmix.displays.pair_panels import point_style
 from momentmix.displays.rows import matching_summary, summary_of_rows
 from momentmix.displays.style import GRAY, LARGEST_DRAWN, TURNED, Display, drawable, mixture_of
 from momentmix.errors import InputError, InputTypeError
+from momentmix.findings.messages import FITTED_TO, Message
 from momentmix.fitting.result import FitResult
 from momentmix.html.palette import COLORS
 from momentmix.index_sets import index_sets, sets_without
@@ -126,11 +127,11 @@ def _moments_of_both(
         compare(f"order {order + 2}, squared", moments, np.concatenate(sets))
     largest = np.abs(np.concatenate([*fitted.values()])).max()
     if not largest <= LARGEST_DRAWN:
-        raise InputError(
+        text = (
             f"moments of the mixture reach {largest:.3g} deviations of the summary's features; "
-            f"pictures show numbers up to {LARGEST_DRAWN:.0e}. Use the summary that it was "
-            "fitted to."
+            f"pictures show numbers up to {LARGEST_DRAWN:.0e}. "
         )
+        raise InputError(Message(text, FITTED_TO))
     return observed, fitted
 
 

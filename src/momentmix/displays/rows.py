@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from momentmix._typing import Float
 from momentmix.errors import InputError
 from momentmix.families.column import Column
+from momentmix.findings.messages import FITTED_TO, Message
 from momentmix.mixture.density import most_probable
 from momentmix.mixture.mixture import Mixture
 from momentmix.progress import step
@@ -23,6 +24,7 @@ from momentmix.tables.rows import Features
 from momentmix.tables.schema import Schema, joined, plain_schema
 from momentmix.tables.table_rows import TableRows
 
+MOST_ROWS = 200_000  # of a histogram; more change nothing that can be seen
 HIGHEST_ORDER = 4  # of the moments in a picture: higher ones are noise for most numbers of rows
 
 
@@ -111,7 +113,7 @@ class ShownRows(NamedTuple):
         return ShownRows(self.values[::step], Encoded(features[::step], left_out))
 
 
-def shown_rows(mixture: Mixture, rows: Any, most: int) -> ShownRows:
+def shown_rows(mixture: Mixture, rows: Any, most: int = MOST_ROWS) -> ShownRows:
     """At most `most` rows of an array, a table, a source or files.
 
     Levels that the mixture does not know are taken for missing cells.
@@ -200,10 +202,8 @@ def matching_summary(mixture: Mixture, summary: MomentSummary) -> MomentSummary:
         summary = _in_schema(in_order_of(mixture, summary), schema)
     n_features = mixture.n_features if schema is None else schema.n_features
     if summary.n_features != n_features:
-        raise InputError(
-            f"the mixture has {n_features} features, the summary "
-            f"{summary.n_features}. Use the summary that it was fitted to."
-        )
+        text = f"the mixture has {n_features} features, the summary {summary.n_features}. "
+        raise InputError(Message(text, FITTED_TO))
     summary = in_order_of(mixture, summary)
     names = _column_names(summary)
     if mixture.feature_names is not None and names is not None:
@@ -212,10 +212,8 @@ def matching_summary(mixture: Mixture, summary: MomentSummary) -> MomentSummary:
     of_numbers = schema is not None and summary.schema is None and n_features == schema.n_columns
     of_numbers = of_numbers and not any(column.transform for column in mixture.columns)
     if summary.schema != schema and not of_numbers:
-        raise InputError(
-            "the columns of the summary have other families or levels than the mixture, other "
-            "transforms or other missing cells. Use the summary that it was fitted to."
-        )
+        text = "the columns of the summary have other families or levels than the mixture, other "
+        raise InputError(Message(text, "transforms or other missing cells. ", FITTED_TO))
     return summary
 
 

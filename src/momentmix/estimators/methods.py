@@ -187,7 +187,7 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
                 ConvergenceWarning,
             )
         for finding in result.certificate.findings:
-            if finding.name in _WARNED_OF:
+            if finding.kind in _WARNED_OF:
                 warn_caller(finding.text, FitWarning)
         if result.certificate.verdict == "not passed":
             reasons = " ".join(result.certificate.reasons)

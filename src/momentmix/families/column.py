@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import isfinite
-from shlex import quote
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,29 +13,13 @@ from momentmix._typing import Array, Float
 from momentmix.errors import InputError, printable
 from momentmix.families.family import Family, is_family, named, unknown_family
 from momentmix.families.transforms import transformed
+from momentmix.findings.messages import Message
 from momentmix.tables.names import listed
 from momentmix.wording import did_you_mean
 
 Level = str | int  # bool is an int
 CENTER_BITS = 30  # of a center: leaves room to change it exactly, and far more than it needs
 SMALLEST_CENTER = 2.0**-900  # its digits are in the range of units
-
-
-def families_code(families: Mapping[str | int, str]) -> str:
-    """Families of columns as Python and, where it can say so, as the command takes them.
-
-    Examples
-    --------
-    >>> families_code({"late fees": "log1p"})
-    "families={'late fees': 'log1p'} (--families 'late fees=log1p')"
-    """
-    code = ", ".join(f"{column!a}: {family!r}" for column, family in families.items())
-    names = [str(column) for column in families]
-    option = ""
-    if all(name.isprintable() and "," not in name for name in names):
-        pairs = zip(names, families.values(), strict=True)
-        option = f" (--families {quote(','.join(f'{name}={family}' for name, family in pairs))})"
-    return f"families={{{code}}}{option}"
 
 
 class FeaturePart(NamedTuple):
@@ -240,9 +223,11 @@ def number_of(column: object, names: Sequence[str] | None, n_columns: int, probl
         if names is not None and column in names:
             return list(names).index(column)
         known = "the columns have no names" if names is None else f"there are {listed(names)}"
-        raise InputError(f"{problem}: {column!a}; {known}.{did_you_mean(column, names or ())}")
+        text = f": {column!a}; {known}.{did_you_mean(column, names or ())}"
+        raise InputError(Message(problem, text))
     if not isinstance(column, bool) and hasattr(column, "__index__"):
         number = column.__index__()
         if 0 <= number < n_columns:
             return int(number)
-    raise InputError(f"{problem}: {column!a}; give a name, or a number from 0 to {n_columns - 1}.")
+    text = f": {column!a}; give a name, or a number from 0 to {n_columns - 1}."
+    raise InputError(Message(problem, text))

@@ -9,6 +9,7 @@ import numpy as np
 
 from momentmix.arguments import check_count
 from momentmix.errors import InputError, InputTypeError
+from momentmix.findings.messages import PAPER, ROBUST, Message, options
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import Clock, FitContext
 from momentmix.fitting.data import (
@@ -163,30 +164,26 @@ def fit(
         if is_summary_path(data):
             data = load_summaries(path_list(data))
         if method == "paper" and blocks is not None:
-            raise InputError(
-                'method="paper" has diagonal covariances only; got blocks. Use method="robust".'
-            )
+            text = " has diagonal covariances only; got blocks. Use "
+            raise InputError(Message(PAPER, text, ROBUST, "."))
         told = Reading.of(reading)
         tell("reading rows")
         table = table_of(data, families, missing, told, sample_weight)
         if method == "paper":
             if families is not None or missing != "error" or table.schema is not None:
-                raise InputError(
-                    'method="paper" has Gaussian columns only; got families, missing cells or '
-                    'text. Use method="robust", or numeric_only=True.'
-                )
+                text = " has Gaussian columns only; got families, missing cells or text. Use "
+                numbers = options(numeric_only=True)
+                raise InputError(Message(PAPER, text, ROBUST, ", or ", numbers, "."))
             if constraint is not None or start is not None:
-                raise InputError(
-                    'method="paper" takes no constraint and no start. Use method="robust".'
-                )
+                text = " takes no constraint and no start. Use "
+                raise InputError(Message(PAPER, text, ROBUST, "."))
             if not isinstance(table.data, StandardMoments):
                 data = table.data
             return fit_as_printed(data, n_components, order, refine, random_state, variance_floor)
         if isinstance(table.data, StandardMoments) and refine == "em":
-            raise InputError(
-                'refine="em" needs the rows, and a summary holds none. Pass the rows, or use '
-                'refine="auto" (no passes for a summary).'
-            )
+            text = " needs the rows, and a summary holds none. Pass the rows, or use "
+            auto = Message(options(refine="auto"), " (no passes for a summary).")
+            raise InputError(Message(options(refine="em"), text, auto))
         if constraint is not None:
             check_constraint(constraint, table, n_components, blocks, refine)
         context = FitContext(

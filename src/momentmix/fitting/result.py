@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from momentmix.errors import InputError, printable
+from momentmix.errors import InputError
+from momentmix.findings.messages import Message, in_lines
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.column_errors import column_errors, column_intervals
 from momentmix.fitting.inference.standard_errors import (
@@ -189,9 +190,9 @@ class FitResult(FitFacts):
         times = ", ".join(f"{name} {seconds:.2f}" for name, seconds in self.stages)
         lines.append(f"  time                 {self.seconds:.2f} s ({times})")
         lines += [f"  joined               {columns}" for columns in self.joined]
-        lines += [f"  note                 {note}" for note in self.notes]
+        lines += [Message("  note                 ", note) for note in self.notes]
         lines += self._trials()
-        return "\n".join([*map(printable, lines), str(self.certificate)])
+        return Message(in_lines(lines), "\n", str(self.certificate))
 
     def _kind(self) -> str:
         """Number of components and of columns, in words."""

@@ -15,12 +15,12 @@ from momentmix.displays import (
 from momentmix.displays.marginals import marginal_of
 from momentmix.displays.pair_panels import draw_pair
 from momentmix.displays.rows import shown_rows
+from momentmix.displays.separation import by_separation, pairs_by_separation
 from momentmix.displays.style import axis_names_of
 from momentmix.fitting.outcome import Trial
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.overall import value_names
 from momentmix.reporting.data_facts import DataFacts
-from momentmix.reporting.separation import by_separation, pairs_by_separation
 from momentmix.reporting.svg import SETTINGS, data_url
 
 _MOST_PAIRS = 6

@@ -38,6 +38,7 @@ from momentmix.families.column import (
 )
 from momentmix.families.family import all_families, is_family, named
 from momentmix.families.law import Law, with_joined_values
+from momentmix.findings.messages import Message, options
 from momentmix.json_fields import Fields, check_version
 from momentmix.strict_json import format_strict, parse_strict
 from momentmix.tables.encoding import (
@@ -228,10 +229,8 @@ class Schema:
         if names is not None and expected is not None:
             return match_names(expected, names, owner, others=True)
         if n_columns != self.n_columns:
-            raise InputError(
-                f"{name} must have the {self.n_columns} columns of {owner}; got {n_columns}. "
-                "Select them with columns= (--columns)."
-            )
+            text = f"{name} must have the {self.n_columns} columns of {owner}; got {n_columns}. "
+            raise InputError(Message(text, "Select them with ", options(columns=...), "."))
         return list(range(n_columns))
 
     def decode(self, features: Any) -> Any:
@@ -369,7 +368,7 @@ def _joined(a: Column, b: Column, label: str) -> Column:
             "select the columns."
         )
     name = a.name or b.name
-    key = label.split()[1] if name is None else ascii(name)
+    key = int(label.split()[1]) if name is None else name
     if a.family != b.family:
         raise InputError(
             f"a column must have one family; {label} is {a.family} in one table and {b.family} in "
@@ -377,19 +376,19 @@ def _joined(a: Column, b: Column, label: str) -> Column:
         )
     if a.transform != b.transform:
         wanted = a.transform or b.transform
-        raise InputError(
+        text = (
             f"a column must have one transform; {label} is {a.transform or 'as it is'} in one "
             f"table and {b.transform or 'as it is'} in the other. Pass the same for both: "
-            f"families={{{key}: {wanted!r}}}."
         )
+        raise InputError(Message(text, options(families={key: wanted}), "."))
     if a.levels != b.levels:
         both = [*a.levels, *(level for level in b.levels if level not in a.levels)]
-        raise InputError(
+        text = (
             f"a column must have the same levels, in one order; {label} has "
             f"{', '.join(map(ascii, a.levels))} in one table and "
             f"{', '.join(map(ascii, b.levels))} in the other. Give all levels for both: "
-            f"families={{{key}: {both!a}}}."
         )
+        raise InputError(Message(text, options(families={key: both}), "."))
     levels: tuple[Any, ...] = a.levels
     if any(type(level) is int for level in (*a.levels, *b.levels)):
         levels = tuple(map(int, a.levels))  # where one column has integers and the other bools

@@ -22,7 +22,8 @@ from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.over_identification import ConditionGroup
 from momentmix.fitting.inference.support import Support
 from momentmix.fitting.outcome import Trial
-from momentmix.reporting.words import answers, verdict
+from momentmix.reporting.contents import verdict
+from momentmix.reporting.verdict import answers
 
 TRIED = (
     Trial(1, 0.0, -9.0, 9000.5, False),

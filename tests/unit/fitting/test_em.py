@@ -22,8 +22,8 @@ from momentmix.fitting.em.pooling import (
     merge_copies,
     pool_components,
     pool_weights,
+    repair,
 )
-from momentmix.fitting.em.repair import repair
 from momentmix.fitting.em.sample import draw_sample
 from momentmix.fitting.em.scores import information_matrix, mean_score, scoring_step
 from momentmix.fitting.em.search import Kind, Origin, ranked_candidates
@@ -94,13 +94,13 @@ def test_mixtures_at_rest_or_out_of_reach_take_no_further_steps(case, monkeypatc
     rows, moments, p = case
     features = features_of((rows - moments.shift) / moments.scale)
     prior = VariancePrior.of_rows(len(rows), 3, FLOOR)
-    rest, _ = run_batch(features, p[None], prior, 300)
+    rest, *_ = run_batch(features, p[None], prior, 300)
     far = Parameters(rest.weights, rest.means + 1.0, rest.variances)
     sizes = []
-    plain = em_module.run_steps
+    plain = em_module.run_batch
     monkeypatch.setattr(
         em_module,
-        "run_steps",
+        "run_batch",
         lambda f, start, *rest: sizes.append(len(start.weights)) or plain(f, start, *rest),
     )
     start = Parameters.concatenate([rest, far, p[None]])
@@ -133,8 +133,8 @@ def test_a_batch_is_its_members_and_likelihood_never_falls(case):
     rows, moments, _ = case
     features = features_of((rows - moments.shift) / moments.scale)
     start = seeded_starts(features, 3, 4, NO_PRIOR, np.random.default_rng(0))
-    both, _ = run_batch(features, start, NO_PRIOR, 5)
-    alone, _ = run_batch(features, start[2:3], NO_PRIOR, 5)
+    both, *_ = run_batch(features, start, NO_PRIOR, 5)
+    alone, *_ = run_batch(features, start[2:3], NO_PRIOR, 5)
     np.testing.assert_allclose(both.means[2], alone.means[0], rtol=1e-9)
     values = [
         log_likelihoods(features, run_batch(features, start, NO_PRIOR, k)[0]) for k in range(1, 6)

@@ -90,7 +90,7 @@ def test_em_never_lowers_what_it_maximizes():
     values = []
     for _ in range(30):
         values.append(objectives(features, batch, prior))
-        batch, before = run_batch(features, batch, prior, 1)
+        batch, before, _ = run_batch(features, batch, prior, 1)
         np.testing.assert_allclose(before, values[-1], rtol=1e-12)
     assert (np.diff(values, axis=0) > -1e-12).all()
 
@@ -115,7 +115,7 @@ def test_passes_end_where_likelihood_times_prior_is_stationary(small_case):
         done = full_passes(ArrayRows(rows), sample, moments, start, context, scoring_first)
         assert done.converged
         ends.append(objectives(features, done.parameters[None], prior)[0])
-    many, _ = run_batch(features, start[None], prior, 3000)
+    many, *_ = run_batch(features, start[None], prior, 3000)
     np.testing.assert_allclose(ends, objectives(features, many, prior)[0], atol=1e-4)
     sums = em_pass(ArrayRows(rows), moments, many[0])
     score, information = mean_score(sums.statistics, many[0]), information_matrix(features, many[0])
@@ -143,7 +143,7 @@ def test_no_component_lives_on_a_handful_of_rows():
         with_prior.append(lightest(best.parameters, n))
         none = VariancePrior(FLOOR)
         starts = [f(sample.features, r, 40, none, rng) for f in (seeded_starts, random_starts)]
-        batch, values = run_batch(sample.features, Parameters.concatenate(starts), none, 60)
+        batch, values, _ = run_batch(sample.features, Parameters.concatenate(starts), none, 60)
         without.append(lightest(batch[int(values.argmax())], n))
     assert min(with_prior) >= d + 1
     assert sum(count < d + 1 for count in without) >= 4

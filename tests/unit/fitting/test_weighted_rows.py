@@ -243,7 +243,7 @@ def test_outliers_and_shapes_are_those_of_the_weighted_rows():
     rows, weights = drawn_with_bias(truth, 6000, 0.6, 13)
     rows[5] = 1e6
     found = mm.fit(rows, 2, random_state=0, sample_weight=weights)
-    names = [finding.name for finding in found.certificate.findings]
+    names = [finding.kind for finding in found.certificate.findings]
     assert names == ["outlier-rows"]
     assert found.n_rows == len(rows) - 1
 

@@ -15,6 +15,7 @@ from momentmix.cube.cube import SummaryCube
 from momentmix.cube.file import unpacked
 from momentmix.errors import InputError
 from momentmix.families.column import Column
+from momentmix.findings.messages import in_shell
 from momentmix.fitting.record import load_fit
 from momentmix.mixture.model_file import read_model
 from momentmix.mixture.overall import joined_columns
@@ -64,7 +65,7 @@ def _data_facts(path: Path, delimiter: str | None, header: bool | None) -> dict[
     try:
         dialect = Dialect("\t" if delimiter in ("\\t", "tab") else delimiter, header=header)
     except InputError as error:
-        raise click.UsageError(str(error)) from None
+        raise click.UsageError(in_shell(error)) from None
     source = open_file(path, dialect)
     names = source.column_names or tuple(map(str, range(source.n_columns)))
     return {

@@ -12,8 +12,7 @@ from momentmix.cli.output import Target, check_output
 from momentmix.cli.summarizing.checkpoint import Checkpoint
 from momentmix.cube import passes as cubes
 from momentmix.cube.cube import SummaryCube
-from momentmix.cube.file import is_cube, packed, rows_of, unpacked
-from momentmix.cube.summarize_by import CubeJob
+from momentmix.cube.file import is_cube, packed, unpacked
 from momentmix.errors import InputError
 from momentmix.summary import parts
 from momentmix.summary.summary import MomentSummary
@@ -143,7 +142,7 @@ class CubePass(SummaryPass):
 
     part_rows = cubes.PART_ROWS
 
-    def __init__(self, job: CubeJob, min_rows: int, *options: int | None) -> None:
+    def __init__(self, job: cubes.CubeJob, min_rows: int, *options: int | None) -> None:
         super().__init__(job.rows, *options)
         self.job, self.min_rows = job, min_rows
         self.settings["by"] = [str(key.spec) for key in job.keys]
@@ -164,9 +163,7 @@ class CubePass(SummaryPass):
         return self.job.run(state, order, self.options, part_rows)
 
     def _packed(self, state: Any) -> bytes:
-        groups = state.sums.groups()
-        counts = {key: rows_of(group) for key, group in groups.items()}
-        return packed(self.job.names, groups, counts, (0, 0))
+        return packed(self.job.names, state.sums.groups(), (0, 0))
 
     def _unpacked(self, state: Any, found: Checkpoint) -> Any:
         sums = cubes.GroupSums.of(unpacked(found.summary, "the checkpoint")[1])

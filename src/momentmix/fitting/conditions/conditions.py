@@ -154,7 +154,9 @@ class Conditions:
     def features_of_means(self, means: Float) -> Float:
         """Π μ_ci of the plain conditions, of shape (n_plain, r)."""
         result = np.empty((self.n_plain, means.shape[0]))
-        _multiply(np.ascontiguousarray(extended(means, 1.0).T), self.plain, result)
+        columns = np.ones((self.n_features + 1, means.shape[0]))
+        columns[:-1] = means.T
+        _multiply(columns, self.plain, result)
         return result
 
     def row_variances(self, parameters: Parameters) -> Float:
@@ -206,11 +208,6 @@ def columns_of(powers: Float) -> Float:
     columns = np.ones((count, d + 1, r))
     columns[:, :d] = powers.transpose(0, 2, 1)
     return columns
-
-
-def extended(table: Float, value: float) -> Float:
-    """A table (r, d) with one more column that holds `value`."""
-    return np.concatenate([table, np.full((table.shape[0], 1), value)], axis=1)
 
 
 def _multiply(columns: Float, sets: Int, out: Float) -> None:

@@ -173,13 +173,13 @@ def _find_hermite_terms(conditions: Conditions) -> _HermiteTerms:
     base = count * (conditions.n_features + 1)
     fits = np.all(degrees[None] <= exponents[:, None, :], axis=2)  # (n, n_terms)
     keys = np.zeros(fits.shape, dtype=np.int64)
-    for term, degree in enumerate(degrees):
-        rows = np.flatnonzero(fits[:, term])
+    for number, degree in enumerate(degrees):
+        rows = np.flatnonzero(fits[:, number])
         codes = np.sort(np.where(degree > 0, features[rows] * count + degree, 0), axis=1)
         key = codes[:, 0]
         for t in range(1, features.shape[1]):
             key = key * base + codes[:, t]
-        keys[rows, term] = key
+        keys[rows, number] = key
     row, term = np.nonzero(fits)
     order = np.argsort(keys[row, term], kind="stable")
     row, term = row[order], term[order]

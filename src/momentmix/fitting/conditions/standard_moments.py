@@ -18,6 +18,7 @@ what distinct features cannot: clusters along one column, and columns that are n
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import comb
 from typing import Any
@@ -175,7 +176,11 @@ class StandardMoments:
     @property
     def is_number(self) -> NDArray[np.bool_]:
         """Which features are numbers or counts, and not indicators, of shape (d,)."""
-        return indicators(self.n_features, self.laws, invert=True)
+        found = np.ones(self.n_features, dtype=bool)
+        for law in self.laws:
+            squares = 2 * np.eye(len(law.features), dtype=np.int64)
+            found[list(law.features)] = law.is_new(squares)
+        return found
 
     @property
     def standard_range(self) -> tuple[Float, Float]:
@@ -230,10 +235,9 @@ class StandardMoments:
         """The column of a feature as texts name it: by its name, escaped, or by its number."""
         return self.part(feature).column_name
 
-    def code_of(self, blocks: Blocks) -> str:
-        """Joined columns as a user would write them."""
-        groups = (", ".join(self.column_name(j) for j in block) for block in blocks.joined)
-        return f"blocks=[{', '.join(f'[{group}]' for group in groups)}]"
+    def columns_of(self, features: Iterable[int]) -> list[str | int]:
+        """Return the columns of features, by name or by number, each once."""
+        return list(dict.fromkeys(self.part(j).column for j in features))
 
     @property
     def n_counted(self) -> int:
@@ -313,15 +317,6 @@ def laws_without(laws: tuple[Law, ...], constant: NDArray[np.bool_]) -> tuple[La
         if left is not None and left.features:
             found.append(left.at(tuple(int(number[j]) for j in left.features)))
     return tuple(found)
-
-
-def indicators(n_features: int, laws: tuple[Law, ...], invert: bool = False) -> NDArray[np.bool_]:
-    """Which features have two values only, whatever they stand for, of shape (d,)."""
-    found = np.zeros(n_features, dtype=bool)
-    for law in laws:
-        squares = 2 * np.eye(len(law.features), dtype=np.int64)
-        found[list(law.features)] = ~law.is_new(squares)
-    return ~found if invert else found
 
 
 class NewProducts:

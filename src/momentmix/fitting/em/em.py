@@ -62,14 +62,6 @@ class Run(NamedTuple):
 
 def run_batch(
     features: Float, start: Parameters, prior: VariancePrior, n_steps: int, n_threads: int = 1
-) -> tuple[Parameters, Float]:
-    """EM for a batch on rows in memory; `objectives` before the last step, of shape (k,)."""
-    run = run_steps(features, start, prior, n_steps, n_threads)
-    return run.batch, run.values
-
-
-def run_steps(
-    features: Float, start: Parameters, prior: VariancePrior, n_steps: int, n_threads: int = 1
 ) -> Run:
     """EM for a batch of k mixtures on rows in memory, features of shape (n_statistics, n).
 
@@ -113,7 +105,7 @@ def _compiled_steps(
     n_threads: int,
     layout: tuple[Any, ...],
 ) -> Run:
-    """`run_steps` in one call of compiled code."""
+    """`run_batch` in one call of compiled code."""
     blocks = start.blocks
     weights, means, spread = (np.array(x) for x in (start.weights, start.means, start.spread))
     values = np.full((2, len(weights)), -np.inf)
@@ -152,7 +144,7 @@ def settle(
     for done in range(0, max_steps, _ROUND):
         n_steps = min(_ROUND, max_steps - done)
         batch = Parameters.stack([settled[i] for i in active])
-        batch, values, gains = run_steps(features, batch, prior, n_steps, n_threads)
+        batch, values, gains = run_batch(features, batch, prior, n_steps, n_threads)
         for place, i in enumerate(active):
             settled[i] = batch[place]
         last[active] = values

@@ -19,8 +19,13 @@ from momentmix._typing import Float
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import log_likelihoods, run_batch, settle
-from momentmix.fitting.em.pooling import merge_copies, pool_components, pool_weights, reduce_pool
-from momentmix.fitting.em.repair import repair
+from momentmix.fitting.em.pooling import (
+    merge_copies,
+    pool_components,
+    pool_weights,
+    reduce_pool,
+    repair,
+)
 from momentmix.fitting.em.sample import Sample
 from momentmix.fitting.em.starts import Start, random_starts, seeded_starts
 from momentmix.mixture.gaussian import values_of
@@ -164,9 +169,9 @@ def quick_fit(
             random_starts(features, n_components, _STARTS // 2, prior, context.rng),
         ]
     )
-    batch, values = run_batch(features, starts, prior, _SHORT_STEPS // 2, context.n_threads)
+    batch, values, _ = run_batch(features, starts, prior, _SHORT_STEPS // 2, context.n_threads)
     best = batch[np.argsort(-values, kind="stable")[:2]]
-    batch, values = run_batch(features, best, prior, _SHORT_STEPS, context.n_threads)
+    batch, values, _ = run_batch(features, best, prior, _SHORT_STEPS, context.n_threads)
     return batch[int(values.argmax())]
 
 

@@ -38,11 +38,7 @@ from momentmix.fitting.conditions.derivative import (
     derivative,
 )
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.bounds import (
-    apart_from_bounded,
-    settle_bounded,
-    settle_two_valued,
-)
+from momentmix.fitting.inference.bounds import apart_from_bounded, settle_bounded, settle_two_valued
 from momentmix.mixture import gaussian
 from momentmix.mixture.parameter_table import ColumnValues
 from momentmix.mixture.parameters import (

@@ -74,7 +74,9 @@ def fit_spread(
         j, k = np.triu_indices(own.size)
         j, k = own[j], own[k]
         block = blocks.partition[blocks.block_of[block[0]]]
-        levels = [_targets(moments, block, j, k, q, blocks) for q in range(_most_others(moments))]
+        # Numbers 0, 1, … of further features beside two of one block.
+        most = max(1, min(len(moments.squared), moments.order - 1))
+        levels = [_targets(moments, block, j, k, q, blocks) for q in range(most)]
         sets = [means[:, others].prod(axis=2) for others, _ in levels]
         features = np.concatenate(sets, axis=1).T  # (n, r)
         products = weights[:, None] * means[:, j] * means[:, k]
@@ -86,11 +88,6 @@ def fit_spread(
         found = np.linalg.lstsq(matrix, right, rcond=None)[0]
         matrices[:, j, k] = matrices[:, k, j] = found
     return structure.raised(start.with_spread(spread_of(matrices, blocks)))
-
-
-def _most_others(moments: StandardMoments) -> int:
-    """Numbers 0, 1, … of further features beside two of one block."""
-    return max(1, min(len(moments.squared), moments.order - 1))
 
 
 def _targets(

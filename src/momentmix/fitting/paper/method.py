@@ -10,6 +10,7 @@ import numpy as np
 from momentmix.arguments import check_count
 from momentmix.capacity import best_split, check_order, choose_order, largest_rank
 from momentmix.errors import InputError, InputTypeError
+from momentmix.findings.messages import PAPER, ROBUST, Message, options
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import Clock
 from momentmix.fitting.data import moments_of, rows_of, summary_of
@@ -33,12 +34,12 @@ def fit_as_printed(
 ) -> FitResult:
     """Algorithm 5.1 as printed, with the same test of its answer as the robust method."""
     if refine == "em":
-        raise InputError('refine="em" goes with method="robust"; method="paper" takes None.')
-    if isinstance(n_components, str):
         raise InputError(
-            f'method="paper" takes a number of components; got {n_components!r}. Give a number, or '
-            'use method="robust" for n_components="auto".'
+            Message(options(refine="em"), " goes with ", ROBUST, "; ", PAPER, " takes none.")
         )
+    if isinstance(n_components, str):
+        text = f" takes a number of components; got {n_components!r}. Give a number, or use "
+        raise InputError(Message(PAPER, text, ROBUST, " for 'auto'."))
     if isinstance(data, StandardMoments):
         raise InputTypeError(
             'method="paper" needs uncentered moments; pass rows or a MomentSummary, not '

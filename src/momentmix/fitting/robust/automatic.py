@@ -61,20 +61,16 @@ def bic(parameters: Parameters, n_rows: int, log_likelihood: float) -> float:
 
 
 def choose_by_likelihood(
-    sample: Sample,
-    n_rows: int,
-    moments: StandardMoments,
-    context: FitContext,
-    thorough: bool = True,
+    sample: Sample, moments: StandardMoments, context: FitContext, thorough: bool = True
 ) -> Choice:
     """The number of least BIC, of mixtures of the sample's blocks.
 
     A quick fit of many components, merged one by one, shows about where the minimum is; if
     `thorough`, the full search decides next to it.
     """
-    d = moments.n_features
+    d, n_rows = moments.n_features, moments.n_counted
     most = max(1, (n_rows // LEAST_ROWS_PER_PARAMETER + 1) // sample.blocks.n_parameters)
-    number = _Numbers(sample, n_rows, moments, context)
+    number = _Numbers(sample, moments, context)
     with context.clock.stage("number of components"):
         level, lowest = min(most, FIRST_LEVEL), 1
         while True:
@@ -99,11 +95,8 @@ def choose_by_likelihood(
 class _Numbers:
     """BIC by number of components; that of a full search replaces that of a quick fit."""
 
-    def __init__(
-        self, sample: Sample, n_rows: int, moments: StandardMoments, context: FitContext
-    ) -> None:
-        self.sample, self.n_rows, self.context = sample, n_rows, context
-        self.moments = moments
+    def __init__(self, sample: Sample, moments: StandardMoments, context: FitContext) -> None:
+        self.sample, self.moments, self.context = sample, moments, context
         self.structure = moments.structure(context.variance_floor, sample.blocks)
         self.short = sample.features if sample.is_all else sample.features[:, :QUICK_ROWS]
         self.trials: dict[int, Trial] = {}
@@ -139,7 +132,7 @@ class _Numbers:
 
     def _add(self, p: Parameters) -> None:
         score = log_likelihood(self.sample.judges, p)
-        value, r = bic(p, self.n_rows, score), p.n_components
+        value, r = bic(p, self.moments.n_counted, score), p.n_components
         if r not in self.trials or value < self.trials[r].bic:
             self.trials[r] = Trial(r, nan, score, value, False)
 

@@ -120,7 +120,7 @@ def certify(
             context.variance_floor,
             from_rows=usable is None,
             checked=checked,
-            found=found,
+            shown=found,
         )
         return Certificate(
             test, loss, findings, parameters.n_components, support, after_rows=usable is None

@@ -9,12 +9,13 @@ import numpy as np
 
 from momentmix.capacity import FEWEST_BLOCKS, robust_rank, usable_orders
 from momentmix.errors import CapacityError, InputError
+from momentmix.findings.messages import NEED_ROWS, Message
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.data import Table
 from momentmix.mixture.blocks import Blocks, blocks_from
 from momentmix.mixture.prior import Constraint
 from momentmix.summary.cost import physical_memory, size_text
-from momentmix.wording import NEED_ROWS, plural
+from momentmix.wording import plural
 
 AskedBlocks = Sequence[Sequence[int | str]] | Literal["auto", "full"] | None
 
@@ -129,11 +130,11 @@ def check_capacity(
     d, order = moments.n_features, moments.order
     n_blocks = len(blocks.partition)
     if n_blocks < FEWEST_BLOCKS and n_components > 1 and not blocks.is_diagonal:
-        raise CapacityError(
+        text = (
             f"moments alone need at least three blocks to tell components apart; these are "
             f"{n_blocks} block{plural(n_blocks)} of {d} columns. Use smaller blocks, or "
-            f"{NEED_ROWS}."
         )
+        raise CapacityError(Message(text, NEED_ROWS, "."))
     most = robust_rank(d, order, blocks)
     if n_components <= most:
         return
@@ -145,11 +146,12 @@ def check_capacity(
     kind = "features" if d == n_columns else "features that vary"
     if not blocks.is_diagonal:
         kind += f" in {n_blocks} blocks"
-    raise CapacityError(
+    text = (
         f"order={order} with {d} {kind} identifies at most {most} component"
         f"{'s' if most > 1 else ''} from moments alone; n_components={n_components} was asked. "
-        f"{cure} most {most}, or for any number {NEED_ROWS}."
+        f"{cure} most {most}, or for any number "
     )
+    raise CapacityError(Message(text, NEED_ROWS, "."))
 
 
 def check_constraint(
@@ -159,10 +161,11 @@ def check_constraint(
     if constraint not in get_args(Constraint):
         raise InputError(f'constraint must be "tied" or "spherical"; got {constraint!r}.')
     if isinstance(table.data, StandardMoments) or refine is None:
-        raise InputError(
+        text = (
             f"{constraint} covariances are fitted by passes over the rows; there are none from a "
-            f"summary, and with refine=None. Use diagonal covariances, or {NEED_ROWS}."
+            "summary, and with refine=None. Use diagonal covariances, or "
         )
+        raise InputError(Message(text, NEED_ROWS, "."))
     if table.schema is not None:
         raise InputError(
             f"{constraint} covariances are for numbers without missing cells; these columns have "

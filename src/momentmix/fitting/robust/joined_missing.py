@@ -18,6 +18,8 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.errors import InputError
+from momentmix.findings.catalog import UNTESTED
+from momentmix.findings.finding import NOTE, found
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import Pass
@@ -36,10 +38,8 @@ from momentmix.fitting.em.pooling import merges_by_bound
 from momentmix.fitting.em.sample import Sample, information_rows
 from momentmix.fitting.em.scores import settle_floored
 from momentmix.fitting.em.search import Candidate, ranked_candidates
-from momentmix.fitting.inference.certificate import UNTESTED, Certificate
+from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.component_findings import component_findings
-from momentmix.fitting.inference.family_findings import family_findings
-from momentmix.fitting.inference.finding import note
 from momentmix.fitting.inference.over_identification import UNTESTABLE
 from momentmix.fitting.inference.standard_errors import Uncertainty, uncertainty_after_em
 from momentmix.fitting.inference.support import Support
@@ -115,8 +115,8 @@ def start_samples(
     complete = values[~gaps.any(axis=1)]
     if len(complete) >= _ROWS_PER_PARAMETER * n_components * layout.blocks.n_parameters:
         tables.append(complete)
-    found = (features_of(table, layout.blocks) for table in tables)
-    return [Sample(features, features, True, layout.blocks) for features in found]
+    found_features = (features_of(table, layout.blocks) for table in tables)
+    return [Sample(features, features, True, layout.blocks) for features in found_features]
 
 
 def fit_patterns(
@@ -167,12 +167,12 @@ def _best_start(
     """The candidate that EM by pattern makes most of, and what it makes of it."""
     r = candidates[0].parameters.n_components
     prior = VariancePrior.of_rows(rows.n_rows, r, structure)
-    found = []
+    ends = []
     for candidate in candidates:
         start = structure.raised(layout.started(candidate.parameters))
-        found.append(run_patterns(rows, start, prior, _STEPS, _LEAST_GAIN))
-    place = int(np.argmax([value for _, value in found]))
-    return candidates[place], found[place][0]
+        ends.append(run_patterns(rows, start, prior, _STEPS, _LEAST_GAIN))
+    place = int(np.argmax([value for _, value in ends]))
+    return candidates[place], ends[place][0]
 
 
 # -- certificate --------------------------------------------------------------------------------
@@ -194,17 +194,9 @@ def _certificate(
             loss = predicted_loss(
                 p, uncertainty, context.rng, joint_of=lambda z: layout.rows(z).joint
             )
-        untested = note(
-            UNTESTED,
-            "no test: joined columns with missing cells are fitted by the likelihood alone, and "
-            "the moments of what is seen do not test it. Compare log_prob of rows that were left "
-            "out, or fit the complete rows: missing='drop'.",
-        )
-        ordered = p[context.order_of(p)]
         findings = [
-            untested,
-            *component_findings(moments, ordered, context.variance_floor),
-            *family_findings(moments, p),
+            found(NOTE, UNTESTED, remedy={"missing": "drop"}),
+            *component_findings(moments, p[context.order_of(p)], context.variance_floor),
         ]
         return Certificate(UNTESTABLE, loss, findings, r, support, True)
 

@@ -29,6 +29,7 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.families.law import Law
+from momentmix.findings.messages import Message, options
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import log_likelihood, settle
@@ -135,11 +136,10 @@ class BlockSearch:
 
     def number_of(self, kinds: list[Blocks]) -> int:
         """Number of components of least BIC, by a full search with the better kind of blocks."""
-        n, context = self.moments.n_counted, self.context
 
         def choice(blocks: Blocks, thorough: bool) -> Choice:
             rows = self.sample.of_blocks(blocks)
-            found = choose_by_likelihood(rows, n, self.moments, context, thorough)
+            found = choose_by_likelihood(rows, self.moments, self.context, thorough)
             self.trials += found.tried
             return found
 
@@ -272,12 +272,12 @@ class BlockSearch:
             found.append(JoinedColumns(columns, reason, gain))
         return tuple(found)
 
-    def note(self, with_number: bool, moments: StandardMoments) -> str:
+    def note(self, with_number: bool, moments: StandardMoments) -> Message:
         """What was joined and why."""
         best = self.best
-        text = "no columns joined: "
+        text = Message("no columns joined")
         if best.blocks.joined:
-            text = f"{moments.code_of(best.blocks)}: "
+            text = options(blocks=[moments.columns_of(block) for block in best.blocks.joined])
         d = moments.n_features
         others = {"diagonal": moments.alone, "full covariances": Blocks.full(d, moments.laws)}
         compared = []
@@ -286,8 +286,11 @@ class BlockSearch:
             if rivals and blocks != best.blocks:
                 compared.append(f"{min(rivals) - best.bic:.0f} below {name}")
         reason = "least BIC" if self.preferred is None else "left-out rows are predicted best"
-        text += reason + (f", {' and '.join(compared)}" if compared and not self.preferred else "")
-        return f"n_components={best.n_components}, {text}" if with_number else text
+        compared = [] if self.preferred else compared
+        number = f"n_components={best.n_components}, " if with_number else ""
+        return Message(
+            number, text, ": ", ", ".join([reason, *filter(None, [" and ".join(compared)])])
+        )
 
 
 def within_components(sample: Sample, parameters: Parameters) -> Float:

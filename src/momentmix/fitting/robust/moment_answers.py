@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from momentmix.capacity import robust_rank
+from momentmix.findings.messages import Message, options
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.inference.correlations import Correlation
@@ -62,7 +63,8 @@ def join_by_moments(
     joined = joined_by_correlations(answer.parameters.blocks, moments, found)
     note = "no columns joined: the test names none whose joining lowers the misfit"
     if joined:
-        note = f"{moments.code_of(answer.parameters.blocks)}: found by the test of the moments"
+        groups = [moments.columns_of(block) for block in answer.parameters.blocks.joined]
+        note = Message(options(blocks=groups), ": found by the test of the moments")
     return replace(answer, notes=[note, *answer.notes], joined=joined)
 
 

@@ -191,7 +191,7 @@ def _choose(
     if sample is None:
         return choose_by_moments(moments, context, joined), joined, None
     sample = sample.of_blocks(joined or moments.alone)
-    return choose_by_likelihood(sample, moments.n_counted, moments, context), joined, sample
+    return choose_by_likelihood(sample, moments, context), joined, sample
 
 
 def _from_moments(

@@ -18,6 +18,7 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.capacity import robust_rank
 from momentmix.errors import DecompositionError
+from momentmix.findings.finding import FATAL, Finding, found
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import log_likelihood, run_batch
@@ -32,7 +33,6 @@ from momentmix.fitting.em.search import (
     given_candidate,
     ranked_candidates,
 )
-from momentmix.fitting.inference.finding import Finding, fatal
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE
 from momentmix.fitting.inference.standard_errors import Uncertainty, uncertainty_after_em
 from momentmix.fitting.inference.tested_conditions import gaps_together
@@ -162,12 +162,13 @@ def constraint_findings(
     n, n_released = moments.n_counted, p.n_places - matrix.shape[1]
     price = 0.5 * n_released * log(n) / n
     if n_released and gain > price:
-        freer = '"full"' if p.blocks.joined else '"diag"'
-        yield fatal(
+        yield found(
+            FATAL,
             "constraint",
-            f"the rows reject {structure.constraint} covariances: without the constraint EM gains "
-            f"{gain:.2g} nats a row, and BIC asks for {price:.2g}. Use covariance_type={freer}, or "
-            "leave the constraint out.",
+            remedy={"covariance_type": "full" if p.blocks.joined else "diag"},
+            constraint=structure.constraint,
+            gain=float(gain),
+            price=price,
         )
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import momentmix as mm
+from momentmix.findings.finding import Finding, Severity, found
 from momentmix.fitting.inference.certificate import Certificate
-from momentmix.fitting.inference.findings import Finding, Severity
 from momentmix.fitting.inference.over_identification import ConditionGroup, OverIdentification
 from momentmix.fitting.inference.support import Support
 from momentmix.fitting.outcome import Trial
@@ -19,8 +19,8 @@ from momentmix.fitting.robust import moment_answers
 
 NAN = float("nan")
 MIXTURE = mm.DiagonalMixture([0.5, 0.5], [[-2.0], [2.0]], [[1.0], [1.0]])
-FATAL = Finding("x", Severity.FATAL, "fatal words")
-WARNING = Finding("x", Severity.WARNING, "words of warning")
+FATAL = Finding("x", Severity.FATAL, written="fatal words")
+WARNING = Finding("x", Severity.WARNING, written="words of warning")
 
 
 def outcome(p_value=0.4, effect=0.01, groups=()):
@@ -215,7 +215,7 @@ def test_a_record_of_version_1_has_none_of_it():
         (("certificate", "groups"), [{"name": "x"}], "groups lacks degrees_of_freedom"),
         (("tried",), [{}], "tried lacks bic, chosen"),
         (("tried",), {}, r"fit\.tried must be a list"),
-        (("version",), 4, "fit has version 4; this momentmix reads versions 1, 2 and 3"),
+        (("version",), 5, "fit has version 5; this momentmix reads versions 1, 2, 3 and 4"),
     ],
 )
 def test_damaged_fields_are_refused(place, value, message):
@@ -264,3 +264,14 @@ def test_three_components_of_one_column_cannot_be_tested():
     assert result.certificate.reasons == []
     worse = replace(result.certificate, predicted_loss=0.5)
     assert worse.verdict == "not passed"
+
+
+def test_findings_come_back_from_a_file_as_data(tmp_path):
+    remedy = {"families": {0: "log"}, "missing": "drop"}
+    shape = found(Severity.FATAL, "column-shape", [0], [1], remedy, asides=["flat"])
+    result = result_with(certificate(findings=[shape, WARNING]))
+    result.save(tmp_path / "model.json")
+    findings = load_fit(tmp_path / "model.json")[1].certificate.findings
+    assert findings[0] == shape
+    assert findings[0].code == "families={0: 'log'}, missing='drop'"
+    assert findings[1].text == "words of warning"

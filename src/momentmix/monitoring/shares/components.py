@@ -1,4 +1,4 @@
-"""Moments of fixed components, and how the moments of a group vary.
+"""Moments of fixed components, how the moments of a group vary, and which of them are used.
 
 | symbol | name here | shape |
 |---|---|---|
@@ -16,120 +16,32 @@ share.
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, lru_cache
 
 import numpy as np
-from scipy.linalg import LinAlgError
+from scipy.linalg import LinAlgError, helmert
 from scipy.linalg.lapack import dpotrf, dtrtrs
 
 from momentmix._typing import Float
-from momentmix.families.law import Law
-from momentmix.fitting.conditions.conditions import (
-    Conditions,
-    build_conditions,
-    gaussian_powers,
-)
+from momentmix.errors import InputError
+from momentmix.fitting.conditions.conditions import Conditions, gaussian_powers, point_powers
 from momentmix.fitting.conditions.derivative import by_feature, derivative
 from momentmix.fitting.conditions.monomial_covariance import monomial_correlation
-from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.index_sets import index_sets, sets_without
+from momentmix.mixture import gaussian
 from momentmix.mixture.parameters import Parameters
-from momentmix.summary.readings import Moments
+from momentmix.monitoring.shares.moments import Shape, list_conditions
+from momentmix.monitoring.shares.tracked_model import StandardComponents
 
-MOST_CONDITIONS = 170  # a root of their covariance, taken for each group, costs a millisecond
-_MOST_LISTED = 300_000  # index sets of order 3, of which some are drawn
 _APART = 1e-4  # whitened distance of components; below, 1e8 rows would not tell them apart
 _MOST_STARTS = 8  # weights differ where a model's are below half a row of a group
 _RIDGE = 1e-9  # copies of columns make the covariance singular
 _REDUNDANT = 1e-7  # share of a moment's variance that is its own; far above the ridge
-
-
-@dataclass(frozen=True)
-class Shape:
-    """Which moments the summaries hold.
-
-    Attributes
-    ----------
-    n_features, order, squared_order : int
-    has_powers, has_pairs : bool
-        Whether they hold powers above 2, and cubes times features and products of two squares.
-    """
-
-    n_features: int
-    order: int
-    squared_order: int
-    has_powers: bool
-    has_pairs: bool
-
-    @classmethod
-    def of(cls, moments: Moments) -> Shape:
-        """That of the moments of one summary."""
-        has_powers, has_pairs = moments.powers is not None, moments.cubed is not None
-        return cls(moments.n_features, moments.order, moments.squared_order, has_powers, has_pairs)
-
-    @property
-    def sizes(self) -> list[tuple[int, ...]]:
-        """Shapes of the arrays of moments, in the order of `flat_moments`."""
-        d = self.n_features
-        sizes: list[tuple[int, ...]] = [(len(index_sets(d, s)),) for s in range(self.order + 1)]
-        sizes += [(d, len(sets_without(d, q, 0))) for q in range(self.squared_order + 1)]
-        sizes += [(4, d)] if self.has_powers else []
-        sizes += [(d, d - 1), (d * (d - 1) // 2,)] if self.has_pairs else []
-        return sizes
-
-    def numbered(self, laws: tuple[Law, ...]) -> StandardMoments:
-        """Moments whose values are their own places in the flat vector."""
-        start, arrays = 0, []
-        for size in self.sizes:
-            count = int(np.prod(size))
-            arrays.append(np.arange(start, start + count, dtype=float).reshape(size))
-            start += count
-        n_low, d = self.order + 1, self.n_features
-        n_squared = self.squared_order + 1
-        rest = arrays[n_low + n_squared :]
-        powers = rest.pop(0) if self.has_powers else None
-        cubed, two_squares = rest if self.has_pairs else (None, None)
-        return StandardMoments(
-            d, self.order, tuple(arrays[:n_low]), tuple(arrays[n_low : n_low + n_squared]),
-            1, 1.0, np.zeros(d), np.ones(d), np.zeros(d), np.ones(d),
-            powers=powers, cubed=cubed, two_squares=two_squares, laws=laws,
-        )  # fmt: skip
-
-
-def flat_moments(moments: Moments) -> Float:
-    """All moments in one vector."""
-    arrays = [*moments.distinct, *moments.squared]
-    high = (moments.powers, moments.cubed, moments.two_squares)
-    return np.concatenate([x.ravel() for x in (*arrays, *high) if x is not None])
-
-
-def list_conditions(
-    shape: Shape, degree: int, laws: tuple[Law, ...], left_out: tuple[int, ...] = ()
-) -> Conditions:
-    """Monomials up to a degree; their values are places in the flat vector.
-
-    Where there are more than `MOST_CONDITIONS`, single features and their powers come first, then
-    products of two, and of the rest some that are drawn, the same ones in every call. `left_out`
-    are features that take no part.
-    """
-    highest = min(degree, shape.order)
-    if highest > 2 and len(index_sets(shape.n_features, 2)) * shape.n_features > _MOST_LISTED:
-        highest = 2
-    squared_order = min(shape.squared_order, highest - 1, max(0, degree - 2))
-    power = 2 if degree < 3 or not shape.has_powers else degree
-    conditions = build_conditions(shape.numbered(laws), highest, squared_order, highest_power=power)
-    degrees = conditions.slot_exponents.sum(axis=1)
-    features = (conditions.slot_exponents > 0).sum(axis=1)
-    usable = degrees <= degree
-    if left_out:
-        usable &= ~np.isin(conditions.slots, left_out).any(axis=1)
-    # The constant, then single features, pairs, the others; low degrees first in each.
-    chance = np.random.default_rng(0).random(conditions.size)
-    rank = np.lexsort((chance, degrees, np.minimum(features, 3)))
-    rank = rank[usable[rank]][: MOST_CONDITIONS + 1]
-    # The constant comes first; its moment is known, and says only that weights sum to 1.
-    return conditions.subset(np.sort(rank)[1:])
+_FEW_ROWS = 400  # means of cubes of fewer rows are far from normal
+_HIGHEST = 6
+_FEW_FEATURES = 3  # with more, moments above degree 3 add next to nothing
+_GAIN, _GAIN_OF_FEW = 1.1, 1.4  # ratio of standard errors for which a higher degree is taken
+_DRAWS = 500  # rows of each component for the fourth moments of the test
 
 
 class FixedComponents:
@@ -143,29 +55,19 @@ class FixedComponents:
         Of standardized features; the weights are those of the model.
     factor : array of shape (n_places, k), or None
         Covariance of `Parameters.flat` = factor factorᵀ; None where components are known.
-
-    Attributes
-    ----------
-    positions : array of int of shape (q,)
-        Places of the moments in the flat vector.
-    means : array of shape (q, r)
-    within : array of shape (r, q, q)
-    errors : array of shape (r, q, k), or None
     """
 
     def __init__(
         self, conditions: Conditions, parameters: Parameters, factor: Float | None = None
     ) -> None:
-        self.conditions = conditions
-        self.parameters = parameters
-        self._factor = factor
-        self.positions = self.conditions.values.astype(np.int64)
-        q, r = self.conditions.size, parameters.n_components
+        self.conditions, self.parameters, self._factor = conditions, parameters, factor
+        self.positions = conditions.values.astype(np.int64)
+        q, r = conditions.size, parameters.n_components
         self.means: Float = moments_of(conditions, parameters)
         self.within: Float = np.empty((r, q, q))
         for c in range(r):
             alone = replace(parameters[[c]], weights=np.ones(1))
-            correlation, scale = monomial_correlation(self.conditions, alone)
+            correlation, scale = monomial_correlation(conditions, alone)
             correlation *= scale[:, None]
             np.multiply(correlation, scale, out=self.within[c])
         self._forget()
@@ -179,18 +81,15 @@ class FixedComponents:
     @cached_property
     def errors(self) -> Float | None:
         """Slopes of each component's moments times the factor of their covariance, (r, q, k)."""
-        return None if self._factor is None else self._errors(self._factor)
-
-    def _errors(self, factor: Float) -> Float:
-        """Slopes of each component's moments times the factor of the covariance."""
+        if self._factor is None:
+            return None
         p = self.parameters
-        r, places = p.n_components, by_feature(p)
+        r = p.n_components
         even = replace(p, weights=np.ones(r))  # slopes are times the weights
         table = derivative(self.conditions, even).table()[:, r:]
         # Parameters ordered by feature: component c holds every r-th place behind the weights.
-        ordered = factor[places][r:]
-        found = [table[:, c::r] @ ordered[c::r] for c in range(r)]
-        return np.array(found)
+        ordered = self._factor[by_feature(p)][r:]
+        return np.array([table[:, c::r] @ ordered[c::r] for c in range(r)])
 
     def moved(self, change: Float, errors: Float | None) -> FixedComponents:
         """The same with other means, by `change` (q, r), and other errors (r, q, k)."""
@@ -239,6 +138,13 @@ class FixedComponents:
         r, q, k = self.errors.shape
         return np.asarray((weights @ self.errors.reshape(r, q * k)).reshape(q, k))
 
+    def influence(self, at: Float) -> Float:
+        """Weights without bounds as linear functions of the moments, with V(at), (r, q)."""
+        root, basis = Root(self.covariance(at)), contrasts(self.n_components)
+        slopes = root.whiten(self.means @ basis)
+        inverse = np.asarray(np.linalg.pinv(slopes), dtype=np.float64)  # (r − 1, q)
+        return np.asarray(basis @ root.transposed(inverse.T).T)
+
     @cached_property
     def rank(self) -> int:
         """Number of components whose weights the moments can tell apart."""
@@ -247,6 +153,12 @@ class FixedComponents:
         white = root.whiten(self.means - (self.means @ w)[:, None])
         values = np.linalg.svd(white, compute_uv=False)
         return 1 + int((values > _APART * max(1.0, float(values.max(initial=0.0)))).sum())
+
+
+@lru_cache(maxsize=64)
+def contrasts(r: int) -> Float:
+    """Directions within a sum of 0, of shape (r, r − 1)."""
+    return np.asarray(helmert(r).T)
 
 
 def moments_of(conditions: Conditions, parameters: Parameters) -> Float:
@@ -285,3 +197,89 @@ class Root:
         own = np.where(self._dependent[:, None], 0.0, columns)
         white, _ = dtrtrs(self._triangle, own, lower=1, trans=1)
         return np.asarray(white / self._scale[:, None])
+
+
+class ComponentSets:
+    """Fixed components with the moments of each degree, as far as summaries of a shape hold them.
+
+    Groups below 400 rows have degree 2, others degree 3. A higher degree is taken where a lower one
+    does not identify the weights, and with few columns where it makes them much more precise:
+    powers up to 6 of single columns, and all moments of degree 4.
+    """
+
+    def __init__(self, model: StandardComponents, shape: Shape) -> None:
+        self.model, self.shape = model, shape
+        self.has_few_features = shape.n_features <= _FEW_FEATURES
+        self._known: dict[int, FixedComponents] = {}
+        self._draws: dict[int, Float] = {}
+
+    def of(self, degree: int) -> FixedComponents:
+        """The components with the moments up to a degree."""
+        if degree not in self._known:
+            p, constant = self.model.parameters, self.model.constant
+            conditions = list_conditions(self.shape, degree, p.blocks.laws, constant)
+            if not conditions.size:
+                raise InputError(
+                    "all columns of the model are constant, so that nothing tells its components "
+                    "apart. Fit columns that vary."
+                )
+            self._known[degree] = FixedComponents(conditions, p, self.model.factor)
+        return self._known[degree]
+
+    def draws(self, degree: int) -> Float:
+        """Moments of single rows of each component, of shape (r, q, n_draws)."""
+        if degree not in self._draws:
+            components, tables = self.of(degree), []
+            conditions = components.conditions
+            for c in range(components.n_components):
+                alone = replace(components.parameters[[c]], weights=np.ones(1))
+                rows, _ = gaussian.sample(alone, _DRAWS, np.random.default_rng(c))
+                powers = point_powers(rows, conditions.highest_exponent)
+                tables.append(conditions.products(powers).T)
+            # One row after the other in memory: so they are whitened without a copy.
+            self._draws[degree] = np.array(tables, order="C").transpose(0, 2, 1)
+        return self._draws[degree]
+
+    @cached_property
+    def _degrees(self) -> list[int]:
+        """Degrees that the summaries hold, from the lowest that identifies the weights."""
+        r, found = self.model.parameters.n_components, list[int]()
+        for degree in range(2, _HIGHEST + 1):
+            if degree > 3 and found and not self.has_few_features:
+                break
+            if degree > 2 and self.of(degree).size == self.of(degree - 1).size:
+                break
+            if self.of(degree).rank == r:
+                found.append(degree)
+        if not found:
+            rank = max(self.of(degree).rank for degree in self._known)
+            raise InputError(
+                f"the moments of the cube tell at most {rank} of the {r} components apart, so "
+                "that their shares are not known. Summarize with a higher order, or fit fewer "
+                "components."
+            )
+        return found
+
+    def _deviations(self, degree: int) -> Float:
+        """Standard errors of weights like the model's, of one row."""
+        own = self.of(degree)
+        w = np.maximum(self.model.parameters.weights, 1e-3)
+        w = w / w.sum()
+        table = own.influence(w)
+        noise = table @ own.covariance(w) @ table.T
+        return np.sqrt(np.maximum(np.diagonal(noise), 1e-300))
+
+    def degree_for(self, n: float) -> int:
+        """Degree of the moments for a group of `n` rows."""
+        degrees, is_small = self._degrees, n < _FEW_ROWS
+        wanted, last = 2 if is_small else 3, degrees[-1]
+        first = next((degree for degree in degrees if degree >= wanted), last)
+        if last > first and self.model.parameters.n_components > 1:
+            ratio = self._deviations(first) / self._deviations(last)
+            if ratio.max() > (_GAIN_OF_FEW if is_small else _GAIN):
+                return min(last, 4) if min(last, 4) in degrees else last
+        return first
+
+    def lower(self, degree: int) -> int | None:
+        """The next lower degree that identifies the weights."""
+        return max((own for own in self._degrees if own < degree), default=None)
