@@ -58,7 +58,7 @@ class FitContext:
     max_passes: int = 100
     n_threads: int = 1
     clock: Clock = field(default_factory=Clock)
-    checked: Any = None  # of a stage above: inference.of_rows.rows_checked.CheckedRows
+    checked: Any = None  # of a stage above: inference.checked_rows.CheckedRows
     tol: float | None = None
     thorough: bool = False
     start: Start | None = None

@@ -19,10 +19,9 @@ import numpy as np
 from momentmix._version import __version__
 from momentmix.errors import InputTypeError, ModelFileError, without_secrets
 from momentmix.findings.finding import Finding, Severity
-from momentmix.fitting.inference.certificate import Certificate
+from momentmix.fitting.inference.certificate import Certificate, Support
 from momentmix.fitting.inference.over_identification import ConditionGroup, OverIdentification
 from momentmix.fitting.inference.standard_errors import Intervals, StandardErrors
-from momentmix.fitting.inference.support import Support
 from momentmix.fitting.outcome import FitFacts, JoinedColumns, JoinReason, Trial
 from momentmix.json_fields import (
     Fields,

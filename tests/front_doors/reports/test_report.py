@@ -27,9 +27,8 @@ from momentmix.errors import (
     ModelFileError,
 )
 from momentmix.findings.finding import Finding, Severity
-from momentmix.fitting.inference.certificate import Certificate
+from momentmix.fitting.inference.certificate import Certificate, Support
 from momentmix.fitting.inference.over_identification import OverIdentification
-from momentmix.fitting.inference.support import Support
 from momentmix.fitting.record import load_fit
 from momentmix.mixture.profiles.profile import profile_of
 from momentmix.reporting.contents import Contents

@@ -10,9 +10,8 @@ import momentmix as mm
 from momentmix.displays.separation import by_separation, pairs_by_separation
 from momentmix.findings.catalog import CATALOG
 from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, found
-from momentmix.fitting.inference.certificate import Certificate
+from momentmix.fitting.inference.certificate import Certificate, Support
 from momentmix.fitting.inference.over_identification import OverIdentification
-from momentmix.fitting.inference.support import Support
 from momentmix.html.palette import COLORS, ink_on
 from momentmix.reporting.actions import actions
 from momentmix.reporting.svg import adapted

@@ -18,9 +18,8 @@ import momentmix as mm
 from momentmix import displays
 from momentmix.cli.fit import _exit_code
 from momentmix.errors import FitWarning, InputError
-from momentmix.fitting.inference.certificate import Certificate
+from momentmix.fitting.inference.certificate import Certificate, Support
 from momentmix.fitting.inference.over_identification import ConditionGroup
-from momentmix.fitting.inference.support import Support
 from momentmix.fitting.outcome import Trial
 from momentmix.reporting.contents import verdict
 from momentmix.reporting.verdict import answers

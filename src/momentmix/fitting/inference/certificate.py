@@ -1,7 +1,7 @@
 """The certificate: is the model wrong, is the answer too imprecise, and what else was found.
 
-`over_identification` answers the first question, `precision` the second, `support` whether fewer
-components would do.
+`over_identification` answers the first question, `predicted_loss` the second, `support` whether
+fewer components would do.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from momentmix.fitting.inference.over_identification import (
     OverIdentification,
     p_value_text,
 )
-from momentmix.fitting.inference.support import Support
 from momentmix.html.notebook import bullets, folded, paragraph, plain_table, tag
 from momentmix.wording import cut_lines
 
@@ -29,6 +28,25 @@ NEGLIGIBLE_EFFECT = 5e-4  # standard deviations of one row; with enough rows eve
 LARGEST_LOSS = 0.01  # of accuracy
 _MOST_IN_NOTEBOOK = 8  # reasons and findings; the others are folded away
 _MOST_GROUPS = 3  # of conditions, in a reason
+
+
+@dataclass(frozen=True)
+class Support:
+    """Whether the data need a number of components, or fewer would do.
+
+    Attributes
+    ----------
+    n_components : int
+        The number that was asked about.
+    supported : bool or None
+        False: fewer components explain the data as well. None: it could not be decided.
+    text : str
+        The reason; where it could not be decided, what would decide it.
+    """
+
+    n_components: int
+    supported: bool | None
+    text: str
 
 
 @dataclass(frozen=True, repr=False)

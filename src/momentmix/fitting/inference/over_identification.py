@@ -41,8 +41,7 @@ from momentmix.fitting.conditions.conditions import Conditions, build_conditions
 from momentmix.fitting.conditions.monomial_covariance import MomentSpread
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.correlations import Correlation, find_correlations
-from momentmix.fitting.inference.tested_conditions import tested_conditions
-from momentmix.fitting.inference.whitening import Projection, Whitening
+from momentmix.fitting.inference.whitening import Projection, Whitening, tested_conditions
 from momentmix.mixture import gaussian
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters

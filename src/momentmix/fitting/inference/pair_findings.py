@@ -19,7 +19,7 @@ from momentmix.mixture.parameters import Parameters
 Pair = tuple[int, int]
 
 CORRELATION_THAT_MATTERS = 0.1  # with many rows, smaller ones are significant and change little
-SIGNIFICANT_DEVIATES = 6  # not reached by chance, however many pairs are tested
+SIGNIFICANT_DEVIATES = 6  # not reached by chance, however many columns or pairs are tested
 COPY_CORRELATION = 0.999  # two different measurements are rarely so close
 _TAKEN_UP = 0.3  # of a correlation, by components that describe a part of it
 _AT_BOUND = 0.995  # of a correlation: 1 to two digits, which is a bound and no measurement

@@ -25,9 +25,8 @@ from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import log_likelihood
 from momentmix.fitting.em.pooling import one_less
 from momentmix.fitting.em.sample import Sample
-from momentmix.fitting.inference.certificate import Certificate
+from momentmix.fitting.inference.certificate import Certificate, Support
 from momentmix.fitting.inference.findings import LEAST_ROWS_PER_PARAMETER, collect_findings
-from momentmix.fitting.inference.of_rows.row_findings import row_findings
 from momentmix.fitting.inference.over_identification import (
     BOOTSTRAP_BELOW,
     CLEAR_P_VALUE,
@@ -36,8 +35,8 @@ from momentmix.fitting.inference.over_identification import (
     check_conditions,
     p_value_text,
 )
+from momentmix.fitting.inference.row_findings import row_findings
 from momentmix.fitting.inference.standard_errors import Uncertainty
-from momentmix.fitting.inference.support import Support
 from momentmix.fitting.moment.moment_fit import MomentFit
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.density import joint_densities, most_probable

@@ -38,12 +38,11 @@ from momentmix.fitting.em.pooling import merges_by_bound
 from momentmix.fitting.em.sample import Sample, information_rows
 from momentmix.fitting.em.scores import settle_floored
 from momentmix.fitting.em.search import Candidate, ranked_candidates
-from momentmix.fitting.inference.certificate import Certificate
-from momentmix.fitting.inference.component_findings import component_findings
+from momentmix.fitting.inference.certificate import Certificate, Support
+from momentmix.fitting.inference.findings import component_findings
 from momentmix.fitting.inference.over_identification import UNTESTABLE
 from momentmix.fitting.inference.standard_errors import Uncertainty, uncertainty_after_em
-from momentmix.fitting.inference.support import Support
-from momentmix.fitting.inference.tested_conditions import gaps_together
+from momentmix.fitting.inference.whitening import gaps_together
 from momentmix.fitting.robust.certifying import predicted_loss, support_by_bic
 from momentmix.fitting.robust.row_answers import find_candidates
 from momentmix.fitting.robust.standard_fit import StandardFit

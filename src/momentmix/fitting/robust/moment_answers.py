@@ -12,8 +12,8 @@ from momentmix.capacity import robust_rank
 from momentmix.findings.messages import Message, options
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
+from momentmix.fitting.inference.certificate import Support
 from momentmix.fitting.inference.correlations import Correlation
-from momentmix.fitting.inference.support import Support
 from momentmix.fitting.moment.candidates import least_components
 from momentmix.fitting.moment.moment_fit import ANSWER, SMALLER, fit_moments
 from momentmix.fitting.robust.automatic import MOST_HEARD, Choice, choose_by_moments

@@ -21,7 +21,7 @@ from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import Table, summarized
 from momentmix.fitting.em.patterns import Layout
 from momentmix.fitting.em.sample import Sample, draw_sample
-from momentmix.fitting.inference.of_rows.rows_checked import check_rows
+from momentmix.fitting.inference.checked_rows import check_rows
 from momentmix.fitting.inference.over_identification import order_after_rows
 from momentmix.fitting.result import FitResult
 from momentmix.fitting.robust.automatic import (

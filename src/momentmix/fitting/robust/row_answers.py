@@ -35,7 +35,7 @@ from momentmix.fitting.em.search import (
 )
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE
 from momentmix.fitting.inference.standard_errors import Uncertainty, uncertainty_after_em
-from momentmix.fitting.inference.tested_conditions import gaps_together
+from momentmix.fitting.inference.whitening import gaps_together
 from momentmix.fitting.moment.moment_fit import START, fit_moments, one_component
 from momentmix.fitting.outcome import Trial
 from momentmix.fitting.robust.automatic import MOST_HEARD, ROWS_PER_PARAMETER, Choice, bic, chosen

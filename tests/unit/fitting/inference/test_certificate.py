@@ -9,9 +9,8 @@ import pytest
 
 import momentmix as mm
 from momentmix.findings.finding import Finding, Severity, found
-from momentmix.fitting.inference.certificate import Certificate
+from momentmix.fitting.inference.certificate import Certificate, Support
 from momentmix.fitting.inference.over_identification import ConditionGroup, OverIdentification
-from momentmix.fitting.inference.support import Support
 from momentmix.fitting.outcome import Trial
 from momentmix.fitting.record import FitRecord, load_fit, save_fit
 from momentmix.fitting.result import MOST_TRIALS_PRINTED, FitResult

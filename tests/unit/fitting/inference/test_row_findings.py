@@ -12,14 +12,12 @@ from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import rows_of, summarized
 from momentmix.fitting.em.passes import full_passes
 from momentmix.fitting.em.sample import draw_sample
-from momentmix.fitting.inference.component_findings import component_findings
-from momentmix.fitting.inference.findings import collect_findings
-from momentmix.fitting.inference.of_rows.column_shape import shape_words
-from momentmix.fitting.inference.of_rows.logarithms import offer_from_rows, skewness_within
-from momentmix.fitting.inference.of_rows.row_findings import row_findings
-from momentmix.fitting.inference.of_rows.rows_checked import ColumnKind, check_column, check_rows
-from momentmix.fitting.inference.of_rows.shape_findings import shape_finding
+from momentmix.fitting.inference.checked_rows import ColumnKind, check_column, check_rows
+from momentmix.fitting.inference.column_shapes import shape_finding, shape_words
+from momentmix.fitting.inference.findings import collect_findings, component_findings
+from momentmix.fitting.inference.logarithms import offer_from_rows, skewness_within
 from momentmix.fitting.inference.over_identification import Correlation, OverIdentification
+from momentmix.fitting.inference.row_findings import row_findings
 from momentmix.mixture.parameters import Parameters
 
 N = 2000

@@ -1,4 +1,6 @@
-"""Rows that lie alone and far from all others in a column: found, and left out of a fit.
+"""Checks of rows before a fit: outliers, which the fit leaves out, and an excerpt of the others.
+
+`row_findings` (``row_findings.py``) compares the excerpt with the fitted mixture.
 
 | symbol | name here |
 |---|---|
@@ -20,14 +22,33 @@ and the standardized features, would say nothing about the other rows.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
 from momentmix.findings.finding import FATAL, Finding, found
+from momentmix.fitting.conditions.monomial_covariance import MomentSpread
 from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.mixture.density import joint_densities
+from momentmix.mixture.gaussian import coefficients, features_of
+from momentmix.mixture.parameters import Parameters
 from momentmix.tables.rows import Rows
+from momentmix.tables.weights import proportional_places
 
+EXCERPT = 20_000  # rows: enough for shapes and shares, and a small part of a fit's time
+_FEW_VALUES = 20  # different values of a column that counts or codes something
+_ROWS_A_VALUE = 10  # at least, of a column with few values: else there are few rows, not few values
+_ATOM_SHARE = 0.02  # of the rows, that one value holds
+_ATOM_ROWS = 10  # that one value holds at least
+_ATOM_RATIO = 5.0  # of its rows to those of the next value: neighbors on a grid hold about as many
+_ON_GRID = 1e-6  # of the grid's width: rounding errors of decimal numbers
+_TIED_SHARE = 0.3  # of the rows share their value with another row, on a grid that matters
+_EVEN_STEPS = 0.05  # relative deviation of the steps between row numbers; a sorted column has 1
+# Of outliers
 _FEWEST_ROWS = 30  # with fewer, no tail can be told from an outlier
 _FAR = 10.0  # robust standard deviations; normal rows reach 6 by chance
 _CHANCE = 1e-2  # of a gap in the tail of one column, if it is the heaviest (Cauchy); else less
@@ -42,6 +63,9 @@ _FEWEST_IN_TAIL = 8  # rows that tell a tail
 # Quantiles of the distance from the median, and of a normal law's: the median absolute deviation,
 # and wider ones for columns that hold one value in half of the rows or more.
 _QUANTILES = ((0.5, 0.674), (0.8, 1.282), (0.95, 1.960), (0.99, 2.576))
+
+
+# -- outliers --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -198,3 +222,166 @@ def _apart(distances: Float) -> Float:
     share = 0.5 - place / (np.repeat(counts, counts) + 1.0)
     cell = min(float(np.diff(values).min()), float(distances[-1]))  # all stay above 0
     return np.asarray(distances + cell * share)
+
+
+# -- columns and rows of the excerpt ---------------------------------------------------------------
+
+
+class ColumnKind(Enum):
+    """What a column is, where it is not continuous."""
+
+    CONTINUOUS = "continuous"
+    FEW_VALUES = "few values"
+    REPEATED_VALUE = "repeated value"
+    ROUNDED = "rounded"
+    ROW_NUMBER = "row number"
+
+
+@dataclass(frozen=True)
+class ColumnFacts:
+    """What an excerpt of the rows shows of one column."""
+
+    kind: ColumnKind
+    top_value: float  # the most frequent one
+    top_share: float  # of the rows, that have it
+    grid: float  # distance of neighboring values of a column of rounded or few values; else 0
+    is_sorted: bool  # whether the values ascend or descend from row to row
+    values: Float  # the different ones, ascending, of shape (n_values,)
+    counts: Int  # how often each occurs, of shape (n_values,)
+
+    @property
+    def n_values(self) -> int:
+        """Number of different values."""
+        return len(self.values)
+
+    @property
+    def is_continuous(self) -> bool:
+        """Whether values repeat no more than those of a continuous column."""
+        return self.kind is ColumnKind.CONTINUOUS
+
+
+def check_column(column: Float, places: Int) -> ColumnFacts:
+    """Facts about the values of a column in some rows, whose numbers ascend."""
+    values, counts = np.unique(column, return_counts=True)
+    n, n_values = len(column), len(values)
+    steps = np.diff(column)
+    is_sorted = n > 2 and bool((steps >= 0).all() or (steps <= 0).all())
+    common = np.partition(counts, n_values - 2)[-2:] if n_values > 1 else np.array([0, n])
+    top = int(counts.argmax())
+    grid = _grid(values) if (n - (counts == 1).sum()) > _TIED_SHARE * n else 0.0
+    kind = ColumnKind.CONTINUOUS
+    if is_sorted and _steps_evenly(column, places):
+        kind = ColumnKind.ROW_NUMBER
+    elif n_values <= _FEW_VALUES and n >= _ROWS_A_VALUE * n_values:
+        kind = ColumnKind.FEW_VALUES
+    elif common[1] >= max(_ATOM_ROWS, _ATOM_SHARE * n, _ATOM_RATIO * common[0]):
+        kind = ColumnKind.REPEATED_VALUE
+    elif grid > 0:
+        kind = ColumnKind.ROUNDED
+    return ColumnFacts(
+        kind, float(values[top]), float(counts[top]) / n, grid, is_sorted, values, counts
+    )
+
+
+def _steps_evenly(column: Float, places: Int) -> bool:
+    """Whether the values grow by nearly the same from each row to the next."""
+    adjacent = np.diff(places) == 1
+    steps = np.diff(column)[adjacent]
+    if len(steps) < 2 or not steps.any():
+        return False
+    return bool(steps.std() <= _EVEN_STEPS * abs(steps.mean()))
+
+
+def _grid(values: Float) -> float:
+    """Width of the grid that all values lie on; 0 where there is none."""
+    steps = np.diff(values)
+    if not steps.size:
+        return 0.0
+    width = float(steps.min())
+    # Errors of decimal numbers grow with the values, beside the width.
+    error = _ON_GRID * width + 4 * np.finfo(float).eps * float(np.abs(values).max())
+    numbers = np.round(steps / width)
+    return width if bool((np.abs(steps - numbers * width) <= error * numbers).all()) else 0.0
+
+
+@dataclass(frozen=True)
+class CheckedRows:
+    """An excerpt of the rows of a fit, in their order, and the rows that were left out."""
+
+    places: Int  # numbers of the rows among those that are fitted, ascending, (n,)
+    values: Float  # (n, n_columns); of weighted rows so many as follow the weighted law
+    n_rows: int  # all that are fitted
+    is_everywhere: bool  # whether the excerpt reaches from the first row to the last
+    outliers: Outliers = NONE
+    # All rows (m, n_columns) and what they count as (m,), where weights are not frequencies.
+    weighted: tuple[Float, Float] | None = None
+
+    @property
+    def is_all(self) -> bool:
+        """Whether the excerpt holds all rows."""
+        return len(self.places) == self.n_rows
+
+    def noise(self, moments: StandardMoments) -> MomentSpread | None:
+        """How the moments of weighted rows vary; None where the model knows it."""
+        if self.weighted is None:
+            return None
+        values, counts = self.weighted
+        features = (values[:, moments.columns] - moments.shift) / moments.scale
+        return MomentSpread(features, counts, self.n_rows)
+
+    @cached_property
+    def columns(self) -> list[ColumnFacts]:
+        """Facts about each column."""
+        columns = np.ascontiguousarray(self.values.T)
+        return [check_column(column, self.places) for column in columns]
+
+    def grids(self, moments: StandardMoments) -> Float:
+        """Width of the grid that each column is rounded to, where its cells are seen; 0: none."""
+        grids = np.array([facts.grid for facts in self.columns])
+        for law in moments.laws:
+            if law.value_feature is not None:
+                value, seen = (self.values[:, j] for j in moments.columns[list(law.features)])
+                is_seen = seen > 0
+                facts = check_column(value[is_seen], self.places[is_seen])
+                grids[moments.columns[law.features[0]]] = facts.grid
+        return grids
+
+    @cached_property
+    def is_copy(self) -> NDArray[np.bool_]:
+        """Which rows are equal to an earlier one, of shape (n,)."""
+        n = len(self.values)
+        if any(facts.n_values == n for facts in self.columns):
+            return np.zeros(n, bool)
+        values = np.ascontiguousarray(self.values + 0.0)  # −0 + 0 is 0
+        keys = values.view(np.dtype((np.void, values.itemsize * values.shape[1]))).ravel().tolist()
+        first: dict[Any, int] = {}
+        return np.array([first.setdefault(key, i) != i for i, key in enumerate(keys)], np.bool_)
+
+
+def check_rows(rows: Rows, moments: StandardMoments) -> CheckedRows:
+    """The outliers among the rows, and an excerpt of the rows without them."""
+    places, values = rows.excerpt(EXCERPT)
+    outliers = find_outliers(rows, moments, places, values)
+    kept, weighted = ~np.isin(places, outliers.places), None
+    counts = None if rows.row_counts is None else rows.row_counts[places[kept]]
+    places = places[kept] - np.searchsorted(outliers.places, places[kept])
+    values, n_rows = values[kept], rows.n_rows - len(outliers.places)
+    is_everywhere = len(places) > 0 and int(places[-1]) == n_rows - 1
+    if counts is not None and len(places):
+        weighted = None if rows.is_frequency else (values, counts)
+        # As many as can be drawn without copies.
+        chosen = proportional_places(counts, int(counts.sum() / counts.max()))
+        places, values = places[chosen], values[chosen]
+    return CheckedRows(places, values, n_rows, is_everywhere, outliers, weighted)
+
+
+def standardized(checked: CheckedRows, moments: StandardMoments) -> Float:
+    """The features of the excerpt, of shape (n, d)."""
+    return np.asarray((checked.values[:, moments.columns] - moments.shift) / moments.scale)
+
+
+def joint_of(z: Float, parameters: Parameters) -> Float:
+    """Log-densities of the components in rows of standardized features, of shape (r, n)."""
+    with np.errstate(over="ignore"):
+        features = features_of(z, parameters.blocks)
+        return np.asarray(joint_densities(coefficients(parameters), features))

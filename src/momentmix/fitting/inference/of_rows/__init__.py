@@ -1,1 +1,0 @@
-"""What the rows themselves show, beside their moments."""
