@@ -1,14 +1,17 @@
-"""Index sets with distinct entries, in colexicographic order.
+"""Index sets with distinct entries, in colexicographic order, and their monomials.
 
 | paper symbol | name here | shape |
 |---|---|---|
 | Ω_m (one representative of each orbit under permutations) | ``index_sets(d, m)`` | (C(d, m), m) |
 | position of {i_1 < … < i_m} in colex order | ``colex_rank`` | (…,) |
+| [v]_B, B the products of a distinct coordinates | ``monomials(points, m)[a]`` | (C(h, a), B) |
 
 The rank of {i_1 < … < i_m}, indices from 0, is Σ_t C(i_t, t). The library uses
-two consequences. The sets that use only indices below i form a prefix. The rank of a union α ∪ γ
-with max α < min γ is the sum of a term in α and a term in γ, so that sub-tensors are gathered by an
-outer sum of two short vectors.
+two consequences. The sets that use only indices below i form a prefix: the monomials whose last
+index is i are x_i times a prefix of those one degree lower, so that every degree is filled by
+contiguous slice products, without gathers. The rank of a union α ∪ γ with max α < min γ is the sum
+of a term in α and a term in γ, so that sub-tensors are gathered by an outer sum of two short
+vectors.
 
 Differs from the paper: the paper labels Ω_m (index-set) by ordered tuples; here one increasing
 tuple stands for all its permutations.
@@ -23,7 +26,7 @@ from math import comb
 import numpy as np
 from numpy.typing import ArrayLike
 
-from momentmix._typing import Int
+from momentmix._typing import Array, Int
 from momentmix.errors import InputError
 
 _MOST = 10**60  # above it the integers themselves become too long to compute with
@@ -152,3 +155,76 @@ def sets_without(n_features: int, order: int, left_out: int) -> Int:
     """Index sets that avoid one index, in colex order, of shape (C(n_features−1, order), order)."""
     sets = index_sets(n_features - 1, order)
     return sets + (sets >= left_out)
+
+
+# -- monomials -------------------------------------------------------------------------------------
+
+
+def monomials(points: Array, degree: int) -> list[Array]:
+    """All products of distinct coordinates, degree by degree.
+
+    Parameters
+    ----------
+    points : array of shape (n_coordinates, n_points)
+    degree : int
+        Highest degree.
+
+    Returns
+    -------
+    list of arrays of shape (C(n_coordinates, a), n_points), a = 0 … degree
+        Colex order within each degree.
+
+    Examples
+    --------
+    >>> [block.ravel().tolist() for block in monomials(np.array([[2.0], [3.0], [5.0]]), 2)]
+    [[1.0], [2.0, 3.0, 5.0], [6.0, 10.0, 15.0]]
+    """
+    n_coordinates, n_points = points.shape
+    blocks = [np.ones((1, n_points), dtype=points.dtype)]
+    for a in range(1, degree + 1):
+        block = np.empty((comb(n_coordinates, a), n_points), dtype=points.dtype)
+        for i in range(a - 1, n_coordinates):
+            start, stop = comb(i, a), comb(i + 1, a)
+            np.multiply(blocks[-1][: stop - start], points[i], out=block[start:stop])
+        blocks.append(block)
+    return blocks
+
+
+def monomials_pullback(points: Array, blocks: list[Array], by_top: Array) -> Array:
+    """Chain rule in reverse through the top degree of `monomials`.
+
+    Parameters
+    ----------
+    points : array of shape (n_coordinates, n_points)
+    blocks : result of ``monomials(points, degree)``
+    by_top : array shaped like ``blocks[degree]``
+        Derivative of a scalar by each monomial of the top degree.
+
+    Returns
+    -------
+    array of shape (n_coordinates, n_points)
+        Derivative of the scalar by the points.
+    """
+    result = np.zeros(points.shape, dtype=by_top.dtype)
+    for a in range(len(blocks) - 1, 0, -1):
+        by_next = np.zeros(blocks[a - 1].shape, dtype=by_top.dtype)
+        for i in range(a - 1, points.shape[0]):
+            start, stop = comb(i, a), comb(i + 1, a)
+            outer = by_top[start:stop]
+            result[i] += np.einsum("kb,kb->b", outer, blocks[a - 1][: stop - start])
+            by_next[: stop - start] += outer * points[i]
+        by_top = by_next
+    return result
+
+
+def monomials_tangent(points: Array, tangents: Array, blocks: list[Array]) -> Array:
+    """Chain rule forward: derivative of the top degree of `monomials` along `tangents`."""
+    change = np.zeros(blocks[0].shape, np.result_type(points, tangents))
+    for a in range(1, len(blocks)):
+        block = np.empty(blocks[a].shape, change.dtype)
+        for i in range(a - 1, points.shape[0]):
+            start, stop = comb(i, a), comb(i + 1, a)
+            size = stop - start
+            block[start:stop] = change[:size] * points[i] + blocks[a - 1][:size] * tangents[i]
+        change = block
+    return change

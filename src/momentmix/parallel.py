@@ -1,4 +1,4 @@
-"""Limits on the number of BLAS threads, threads over blocks of rows, and reading ahead.
+"""Threads: locks, limits for BLAS, threads over blocks of rows, and reading ahead.
 
 Products of small matrices are slower on several threads than on one, many times slower on busy
 cores. The number of BLAS threads is global to the process, so the package has one limit for it.
@@ -14,13 +14,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from contextvars import copy_context
 from functools import lru_cache, wraps
-from threading import get_ident
-from typing import Any, ParamSpec, TypeVar
+from threading import RLock, get_ident
+from typing import Any, ParamSpec, TypeVar, cast
+from weakref import WeakSet
 
 from threadpoolctl import ThreadpoolController
 
 from momentmix.errors import HeldWarnings, held_warnings, warn_caller
-from momentmix.locks import ForkSafeLock
 
 _LARGE = 2000  # unknowns of a factorization from which several threads are worth their cost
 
@@ -28,6 +28,55 @@ P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S")
 T = TypeVar("T")
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+class ForkSafeLock:
+    """A reentrant lock. In a forked child it is free, even if a thread of the parent held it.
+
+    Examples
+    --------
+    >>> lock = ForkSafeLock()
+    >>> with lock.held(), lock.held():
+    ...     pass
+    """
+
+    def __init__(self) -> None:
+        self._lock = RLock()
+        _LOCKS.add(self)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Context in which the current thread holds the lock."""
+        lock = self._lock  # release the same object, even if the thread forks in between
+        with lock:
+            yield
+
+    def _renew(self) -> None:
+        self._lock = RLock()
+
+
+_LOCKS: WeakSet[ForkSafeLock] = WeakSet()
+
+
+def _renew_all() -> None:
+    for lock in list(_LOCKS):
+        lock._renew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_all)
+
+
+def one_at_a_time(method: Method) -> Method:
+    """Decorator for a method of an object with a `_lock`: other threads wait until it returns."""
+
+    @wraps(method)
+    def locked(self: Any, *arguments: Any, **options: Any) -> Any:
+        with self._lock.held():
+            return method(self, *arguments, **options)
+
+    return cast(Method, locked)
 
 
 @lru_cache(maxsize=1)

@@ -25,7 +25,7 @@ from momentmix.summary import parts
 from momentmix.summary.summary import MomentSummary
 
 # What the forks are to find imported: all that a pass over NPY and CSV files imports.
-MODULES = (__name__, "momentmix.tables.opening", "momentmix.summary.kernels.choice")
+MODULES = (__name__, "momentmix.tables.opening", "momentmix.summary.kernels.native_sums")
 MODULES += ("pyarrow.csv", "pyarrow.compute", "pandas")
 STOPS = {signal.SIGTERM: 143, signal.SIGINT: 130}
 

@@ -23,7 +23,6 @@ LAYERS = [
         "findings",
         "html",
         "index_sets",
-        "locks",
         "progress",
         "strict_json",
     },

@@ -19,8 +19,8 @@ from momentmix.arrays import namespace
 from momentmix.errors import CertificateWarning, FitWarning, InputError, InputTypeError, warn_caller
 from momentmix.estimators.sklearn_names import progress_of, threads_of
 from momentmix.fitting.result import FitResult
-from momentmix.locks import ForkSafeLock, one_at_a_time
 from momentmix.mixture.mixture import Mixture
+from momentmix.parallel import ForkSafeLock, one_at_a_time
 from momentmix.summary.summary import MomentSummary
 
 _WARNED_OF = {"constant-column", "duplicate-columns", "outlier-influence", "outlier-rows"}

@@ -1,4 +1,4 @@
-"""What is known of a fit beside the mixture: what a result and a record share."""
+"""What is known of a fit beside the mixture, and an answer before it has the units of the data."""
 
 from __future__ import annotations
 
@@ -7,7 +7,12 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from math import nan
 
+from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.em.passes import Refined
+from momentmix.fitting.em.patterns import Layout
 from momentmix.fitting.inference.certificate import Certificate
+from momentmix.fitting.inference.standard_errors import Uncertainty
+from momentmix.mixture.parameters import Parameters
 
 
 @dataclass(frozen=True)
@@ -127,3 +132,25 @@ class FitFacts:
     certificate: Certificate
     tried: tuple[Trial, ...] = ()
     joined: tuple[JoinedColumns, ...] = ()
+
+
+@dataclass(frozen=True)
+class StandardFit:
+    """A fit in standardized features, constant columns left out.
+
+    `passes` is None where the answer is that of moments alone. Other fields are as in a
+    `FitResult`, but log-likelihoods are those of standardized features, and `joined` has numbers of
+    columns alone. A `layout` is that of joined columns with missing cells.
+    """
+
+    moments: StandardMoments
+    parameters: Parameters
+    uncertainty: Uncertainty
+    certificate: Certificate
+    notes: Sequence[str] = ()
+    winner: str = "moments"
+    passes: Refined | None = None
+    candidates: Sequence[tuple[str, float]] = ()
+    tried: tuple[Trial, ...] = ()
+    joined: tuple[JoinedColumns, ...] = ()
+    layout: Layout | None = None

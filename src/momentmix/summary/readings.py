@@ -28,13 +28,12 @@ from numpy.typing import ArrayLike
 
 from momentmix._typing import Float
 from momentmix.errors import InputError
-from momentmix.index_sets import index_sets, sets_without
+from momentmix.index_sets import index_sets, monomials, sets_without
 from momentmix.summary.exact.fixed_point import QUANTUM_BITS, coarser, move
 from momentmix.summary.exact.high_sections import absent
 from momentmix.summary.exact.integers.frames import reframed
 from momentmix.summary.exact.totals import Totals
 from momentmix.summary.layout import Layout
-from momentmix.tensor.monomials import monomials
 from momentmix.wording import short_repr
 
 _OVERFLOW = (

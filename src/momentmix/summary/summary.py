@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 from momentmix.arguments import check_count
 from momentmix.atomic_file import atomic_write
 from momentmix.errors import InputError, InputTypeError
-from momentmix.locks import ForkSafeLock, one_at_a_time
+from momentmix.parallel import ForkSafeLock, one_at_a_time
 from momentmix.summary import file as summary_file
 from momentmix.summary import readings
 from momentmix.summary.column_facts import summary_html

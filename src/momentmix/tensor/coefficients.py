@@ -29,6 +29,7 @@ from scipy import linalg
 
 from momentmix._typing import Array
 from momentmix.capacity import Split
+from momentmix.index_sets import monomials
 from momentmix.tensor.generating import SubTensors, coordinate_ratios, scaled_least_squares
 from momentmix.tensor.incomplete_tensor import (
     IncompleteSymmetricTensor,
@@ -38,7 +39,6 @@ from momentmix.tensor.incomplete_tensor import (
     project_remainder,
     remainder_squares,
 )
-from momentmix.tensor.monomials import monomials
 from momentmix.tensor.results import Decomposition, Diagnostics
 
 _PROJECTIONS = 3  # at most; one is enough after a good start, two after none

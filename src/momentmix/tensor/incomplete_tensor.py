@@ -26,9 +26,15 @@ from numpy.typing import ArrayLike
 
 from momentmix._typing import Array, Int
 from momentmix.errors import InputError, InputTypeError
-from momentmix.index_sets import check_countable, colex_rank, index_sets
+from momentmix.index_sets import (
+    check_countable,
+    colex_rank,
+    index_sets,
+    monomials,
+    monomials_pullback,
+    monomials_tangent,
+)
 from momentmix.parallel import map_in_order
-from momentmix.tensor.monomials import monomials, monomials_pullback, monomials_tangent
 
 T = TypeVar("T")
 

@@ -16,10 +16,10 @@ from momentmix.fitting.inference.certificate import Support
 from momentmix.fitting.inference.correlations import Correlation
 from momentmix.fitting.moment.candidates import least_components
 from momentmix.fitting.moment.moment_fit import ANSWER, SMALLER, fit_moments
+from momentmix.fitting.outcome import StandardFit
 from momentmix.fitting.robust.automatic import MOST_HEARD, Choice, choose_by_moments
 from momentmix.fitting.robust.certifying import begin_test, certify, support_from_moments
 from momentmix.fitting.robust.joining import blocks_of_correlations, joined_by_correlations
-from momentmix.fitting.robust.standard_fit import StandardFit
 from momentmix.mixture.blocks import Blocks
 
 MOST_JOININGS = 8  # rounds of joining columns from moments alone: each costs a fit

@@ -37,10 +37,9 @@ from momentmix.fitting.inference.over_identification import LEAST_P_VALUE
 from momentmix.fitting.inference.standard_errors import Uncertainty, uncertainty_after_em
 from momentmix.fitting.inference.whitening import gaps_together
 from momentmix.fitting.moment.moment_fit import START, fit_moments, one_component
-from momentmix.fitting.outcome import Trial
+from momentmix.fitting.outcome import StandardFit, Trial
 from momentmix.fitting.robust.automatic import MOST_HEARD, ROWS_PER_PARAMETER, Choice, bic, chosen
 from momentmix.fitting.robust.certifying import begin_test, certify, support_from_rows
-from momentmix.fitting.robust.standard_fit import StandardFit
 from momentmix.mixture.parameters import Parameters, component_places
 from momentmix.mixture.prior import Structure, VariancePrior
 from momentmix.parallel import begin

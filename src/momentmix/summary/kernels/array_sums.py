@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from momentmix.arrays import free_bytes, on_device_of
-from momentmix.summary.kernels.executor import Units
+from momentmix.arrays import free_bytes, is_cuda_tensor, namespace, on_device_of
+from momentmix.summary.kernels.executor import Executor, Units
 from momentmix.summary.kernels.high_sums import TABLES, high_sums
 from momentmix.summary.kernels.plan import Plan, Product, TableRows
 from momentmix.summary.kernels.whole_tables import whole_table_plan
@@ -121,3 +121,13 @@ def _products(plan: Plan, points: Any, weights: Any, xp: Any) -> list[Any]:
             left = left * weights[:, None, :]
         products.append(xp.matmul(left, xp.permute_dims(right, (0, 2, 1))))
     return products
+
+
+def device_executor(layout: Layout, rows: Any) -> Executor:
+    """Return the executor for rows of a device, by their array library and the layout alone."""
+    if is_cuda_tensor(rows):
+        from momentmix.summary.kernels.triton_sums import TritonExecutor  # slow to import
+
+        if TritonExecutor.suits(layout):
+            return TritonExecutor(layout)
+    return ArrayExecutor(layout, namespace(rows))

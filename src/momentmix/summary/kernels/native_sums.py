@@ -19,15 +19,16 @@ import numpy as np
 
 from momentmix._typing import Float, Int
 from momentmix.native import code, readable
-from momentmix.summary.kernels.executor import Units
+from momentmix.summary.kernels.executor import HostExecutor, Units
 from momentmix.summary.kernels.half_split import half_split_plan
 from momentmix.summary.kernels.memory import aligned
-from momentmix.summary.kernels.numpy_sums import weight_squares
+from momentmix.summary.kernels.numpy_sums import NumpyExecutor, weight_squares
 from momentmix.summary.kernels.plan import Fill, n_rows_of
 from momentmix.summary.layout import Layout
 
 _EACH, _OUTER, _PRODUCT = 0, 1, 2  # kinds of steps, as in native/module.c
 _SLAB = 16  # rows of monomials made at a time: 32 KB
+_FEW = 5000  # moments: their memory is a megabyte or two for each thread
 _LANE_NUMBERS = 1 << 23  # in all lanes of digits, 64 MB; threads share them beyond
 
 
@@ -37,7 +38,6 @@ class NativeExecutor:
     Examples
     --------
     >>> import numpy as np
-    >>> from momentmix.summary.kernels.choice import host_executor
     >>> executor = host_executor(Layout(2, 2, 0).without_high)
     >>> rows, ones = np.array([[[1.0, 2.0], [3.0, 5.0]]]), np.ones(2)
     >>> executor.sums(rows, None, (ones, np.zeros(2))).tolist()
@@ -164,3 +164,22 @@ def _cuts(n: int, most: int) -> list[int]:
     """Ends of as few parts of 0 … n as will do, each of at most so many."""
     n_parts = -(-n // most)
     return [n * i // n_parts for i in range(n_parts + 1)]
+
+
+def host_executor(layout: Layout) -> HostExecutor:
+    """Return the executor for NumPy rows.
+
+    Compiled code sums all of them where it is there, from the first row on, so that neither the
+    number of rows nor that of threads shows in the bits of a summary.
+    """
+    if code is None:
+        return NumpyExecutor(layout)
+    return (
+        _native(layout, code.tile_shape()) if layout.n_entries <= _FEW else NativeExecutor(layout)
+    )
+
+
+@lru_cache(maxsize=4)
+def _native(layout: Layout, tile: tuple[int, int]) -> NativeExecutor:
+    """One for all shards of few moments, whose time its memory would take to make."""
+    return NativeExecutor(layout)

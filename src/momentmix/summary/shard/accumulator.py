@@ -20,8 +20,8 @@ from momentmix.arrays import device_of, is_foreign, namespace, on_device_of, to_
 from momentmix.errors import InputError, InputTypeError, ShardError
 from momentmix.parallel import usable_cores
 from momentmix.summary.exact.totals import Totals
-from momentmix.summary.kernels.choice import host_executor
 from momentmix.summary.kernels.host_feed import feed
+from momentmix.summary.kernels.native_sums import host_executor
 from momentmix.summary.layout import Layout
 from momentmix.summary.shard.device_shard import Place, add_device_rows
 from momentmix.summary.shard.open_shard import OpenShard

@@ -35,7 +35,7 @@ from momentmix.arrays import (
     to_numpy,
     to_numpy_later,
 )
-from momentmix.summary.kernels.choice import device_executor
+from momentmix.summary.kernels.array_sums import device_executor
 from momentmix.summary.kernels.executor import Units
 from momentmix.summary.layout import Layout
 from momentmix.summary.shard.open_shard import OpenShard, block_rows

@@ -6,8 +6,8 @@ import pytest
 import momentmix as mm
 from momentmix.capacity import affordable_order, choose_order, robust_rank, usual_order
 from momentmix.errors import CapacityError, InputError
+from momentmix.fitting.outcome import StandardFit
 from momentmix.fitting.robust import pipeline
-from momentmix.fitting.robust.standard_fit import StandardFit
 from momentmix.planning import plan
 
 CELLS = [(d, r) for d in (1, 2, 3, 4, 5, 7, 9, 10, 12) for r in range(1, 33)] + [
