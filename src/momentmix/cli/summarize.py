@@ -200,11 +200,12 @@ class Job:
 
     def run(self) -> None:
         """Make the pass, or the rest of it, and write the result."""
+        from momentmix.cli.checkpoint import Fingerprint
         from momentmix.errors import InputError
 
         state, fingerprint = self.start(), None
         if self.checkpoint is not None:
-            fingerprint = self.rows.fingerprint()
+            fingerprint = Fingerprint.of(self.rows)
             state = self._resumed(state, fingerprint)
         begin = last = time.monotonic()
         self.resumed_at = state.n_rows + state.n_dropped

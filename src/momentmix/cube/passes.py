@@ -20,9 +20,9 @@ from momentmix.cube.file import rows_of
 from momentmix.cube.grouping import GroupedRows, GroupedShard, KeyIndex
 from momentmix.cube.keys import GroupKey, Key, columns_read
 from momentmix.errors import InputError
-from momentmix.summary.parts import ResumeCheck, digest_of, read_parts
+from momentmix.summary.parts import Origin, ResumeCheck, digest_of, origin_of, read_parts
 from momentmix.summary.summary import MomentSummary, union
-from momentmix.tables.digests import Origin, counted_twice
+from momentmix.tables.digests import counted_twice
 from momentmix.tables.table_rows import Block, TableRows
 
 PART_ROWS = 1 << 24  # of a part: small shards cost more than their rows
@@ -177,7 +177,7 @@ class _Pass:
     def origin(self, table: int, part_rows: int) -> Origin | None:
         """Where the groups of a table come from."""
         way = "groups", part_rows, [str(key.spec) for key in self.keys]
-        return self.rows.origin(table, *way, others=columns_read(self.keys, table))
+        return origin_of(self.rows, table, *way, others=columns_read(self.keys, table))
 
     def check_new(self, table: int, contents: tuple[str, bool] | None) -> None:
         """Raise where a table holds what one before it held, for the same keys of folders."""

@@ -37,7 +37,6 @@ from momentmix.tables.encoding import (
     warn_of_unknown,
 )
 from momentmix.tables.guessing import guess_columns
-from momentmix.tables.memory import MemoryTable
 from momentmix.tables.names import column_label
 from momentmix.tables.opening import READ_ALL, Reading, can_open, open_table, warn_of_header
 from momentmix.tables.schema import Schema, plain_schema
@@ -354,14 +353,14 @@ def rows_to_predict(schema: Schema, data: Any, owner: str, unseen: Unseen = "err
     else:
         sources = open_table(data, READ_ALL, names)
         first = sources[0]
-        if isinstance(first, MemoryTable):
+        if first.in_memory:
             places = schema.places_in(first.column_names, first.n_columns, owner, first.name)
             rows = _encoded_by(schema, Reading(columns=places).open(sources, "model"))
         else:
             opened = Reading(by_name=True).open(sources, "model", names)
             rows = rows_with(schema, opened, owner)
             warn_of_header(sources, names)
-    if unseen == "missing" and isinstance(rows.sources[0], MemoryTable):
+    if unseen == "missing" and rows.sources[0].in_memory:
         warn_of_unknown(schema.columns, rows.head() or [])
     return rows
 

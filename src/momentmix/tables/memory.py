@@ -230,6 +230,8 @@ class MemoryTable(Source):
     will be asked for are `expected`; see `frame_names`.
     """
 
+    in_memory = True
+
     def __init__(
         self, data: Any, name: str | None = None, expected: Sequence[str] | None = None
     ) -> None:

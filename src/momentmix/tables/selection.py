@@ -143,7 +143,7 @@ def usable_columns(
         elif (problem := first.problem(number)) is not None:
             raise type(problem)(f"{problem} Or leave it out: exclude= (--exclude).")
         else:
-            refused.append(f"{first.label(number).removeprefix('column ')} ({odd.type})")
+            refused.append(f"{first.short_label(number)} ({odd.type})")
     if refused:
         raise InputError(
             f"{first.name}: columns must hold numbers, or text of few levels; these do not: "

@@ -10,7 +10,9 @@ import pyarrow.parquet
 import pytest
 
 from momentmix import open_rows
+from momentmix.cli.checkpoint import Fingerprint
 from momentmix.errors import InputError, MissingDependencyError, NoInputError, without_secrets
+from momentmix.summary.parts import place_id
 from momentmix.tables.formats import copies
 
 NAMES = ["a", "b", "c"]
@@ -89,7 +91,7 @@ def test_folders_and_patterns_at_addresses(memory, rows):
     names = [table.name for table in open_rows("memory://bucket").sources]
     assert [name.rsplit("/", 1)[1] for name in names] == ["a.csv", "b.csv"]
     again = open_rows(names)
-    assert again.fingerprint() == open_rows(names).fingerprint()
+    assert Fingerprint.of(again) == Fingerprint.of(open_rows(names))
     with pytest.raises(InputError, match="the same file is given twice: memory"):
         open_rows(["memory://bucket/a.csv"] * 2)
 
@@ -156,7 +158,7 @@ def test_secrets_of_addresses_are_used_and_kept_nowhere():
     assert source.n_rows == 18
     (table,) = source.sources
     assert table.name == "memory:///box/x.csv"
-    kept = f"{source.fingerprint().to_dict()} {source.shard_id(0, 0)} {source.notes}"
+    kept = f"{Fingerprint.of(source)} {place_id(source, 0, 0)} {source.notes}"
     assert "memory:///box/x.csv" in kept
     messages = []
     for wrong in ("memory://none.csv?sig=5ecret", "memory://box/x.odd?sig=5ecret", [address] * 2):
