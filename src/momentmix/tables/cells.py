@@ -1,7 +1,6 @@
 """A column of any library → cells: numbers, or codes of labels.
 
-No data-frame library is imported; pandas, polars and Arrow are recognized by their attributes, and
-are used to number the labels where they are loaded.
+Pandas, polars and Arrow are recognized by their attributes; none is imported.
 """
 
 from __future__ import annotations
@@ -89,15 +88,8 @@ def labeled(
     return Cells(codes, tuple(map(plain_level, known)), order)
 
 
-# -- Arrow ------------------------------------------------------------------------------------
-
-
 def cells_of(column: Any, holder: str, nulls: Collection[str] = ()) -> Cells:
-    """The cells of a column of a batch: an array of NumPy or pyarrow, or cells already.
-
-    `holder` is for a warning of integers that float64 rounds ("rows hold"); `nulls` as for
-    `labeled`.
-    """
+    """The cells of a column of a batch; `holder` begins a warning of large integers."""
     if isinstance(column, Cells):
         return column
     if isinstance(column, np.ndarray):
@@ -144,9 +136,6 @@ def arrow_numbers(column: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
     # A count, since a buffer may be longer than its numbers, by part of one.
     array = bits(values) if kind is np.bool_ else np.frombuffer(values, kind, stop)[first:]
     return array, valid
-
-
-# -- columns in memory ------------------------------------------------------------------------
 
 
 def column_cells(column: Any, label: str) -> Cells:
@@ -286,9 +275,6 @@ def holds_dates(column: Any) -> bool:
     return isinstance(next(seen, None), _TIMES)
 
 
-# -- arrays -----------------------------------------------------------------------------------
-
-
 def is_missing(value: object) -> bool:
     """Whether a cell is None, NaN, NaT or NA."""
     try:
@@ -310,9 +296,6 @@ def numbers_of_objects(array: NDArray[Any]) -> NDArray[Any]:
     found = np.full(cells.size, np.nan)
     found[numbers] = float64_of(cells[numbers], "the array or column")
     return found.reshape(array.shape)
-
-
-# -- integers ---------------------------------------------------------------------------------
 
 
 def _largest_integer(column: Any) -> int:

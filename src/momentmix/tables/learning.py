@@ -22,7 +22,6 @@ from momentmix.families.column import (
     check_sizes_of,
     is_text,
     is_whole,
-    number_of,
     plain_level,
     short_mean,
 )
@@ -37,7 +36,7 @@ from momentmix.tables.encoding import (
     warn_of_unknown,
 )
 from momentmix.tables.guessing import guess_columns
-from momentmix.tables.names import column_label
+from momentmix.tables.names import column_label, number_of
 from momentmix.tables.opening import READ_ALL, Reading, can_open, open_table, warn_of_header
 from momentmix.tables.schema import Schema, plain_schema
 from momentmix.tables.source import NO_CELL, Kind
@@ -128,23 +127,19 @@ def learn(
     if isinstance(families, Schema):
         return _by_schema(rows, families, missing, n_bytes)
     asked = _by_number(families, rows)
-    rows = rows.with_texts(_texts(rows, asked))
+    rows = rows.changed(texts=frozenset(_texts(rows, asked)))
     notes: tuple[str, ...] = ()
-    if rows.column_names is not None or any(kind.kind == "text" for kind in rows.kinds):
-        head = rows.head()
+    has_text = any(kind.kind == "text" for kind in rows.kinds)
+    if rows.column_names is not None or has_text:
+        head, names = rows.head(), rows.column_names
         if head is not None:
-            names = rows.column_names or (None,) * len(head)
             for j, family in asked.items():
                 if is_family(family) and not named(family).has_levels:
-                    check_numeric(
-                        Column.of(names[j], family), head[j], partial(rows.where, 0, column=j)
-                    )
-            guess = guess_columns(head, rows.column_names, asked, rows.chosen, rare)
-            notes = guess.notes(rows.column_names)
-            kept = [i for i in range(len(head)) if i not in guess.left_out]
-            asked = {k: guess.families[i] for k, i in enumerate(kept) if i in guess.families}
+                    column = Column.of(names and names[j], family)
+                    check_numeric(column, head[j], partial(rows.where, 0, column=j))
+            asked, kept, notes = guess_columns(head, names, asked, rows.chosen, rare)
             rows = rows.selected(kept)
-        elif len(rows.sources) == 1 and any(kind.kind == "text" for kind in rows.kinds):
+        elif len(rows.sources) == 1 and has_text:
             raise rows.without_rows()
     if missing != "model" and all(family == Column.family for family in asked.values()):
         plain = plain_schema(len(rows.kinds), rows.column_names, missing == "drop")
@@ -173,7 +168,7 @@ def _by_number(families: Families, rows: TableRows) -> dict[int, Any]:
     chosen: dict[int, Any] = {}
     names, left_out = rows.column_names, f" ({'; '.join(rows.notes)})" if rows.notes else ""
     for key, family in families.items():
-        number = number_of(key, names, len(rows.kinds), f"families names no column{left_out}")
+        number = number_of(key, names, len(rows.kinds), f"families names no column{left_out}:")
         if number in chosen:
             raise InputError(
                 f"families must name a column once; {column_label(number, names)} is there "
@@ -188,15 +183,12 @@ def _texts(rows: TableRows, families: Mapping[int, Any]) -> list[int]:
     texts = []
     for j, kind in enumerate(rows.kinds):
         family = families.get(j)
-        is_listed = isinstance(family, Sequence) and not isinstance(family, str)
-        # Its first cells do not tell; or they are true and false, and levels of text are given.
-        is_open = (kind.kind == "mixed" or kind == NO_CELL) and has_levels(family)
-        if any(map(is_text, family or ())) if is_listed else is_open:
+        if isinstance(family, Sequence) and not isinstance(family, str):
+            if any(map(is_text, family)):  # though the first cells may be true and false
+                texts.append(j)
+        elif (kind.kind == "mixed" or kind == NO_CELL) and has_levels(family):
             texts.append(j)
     return texts
-
-
-# -- what all rows hold -----------------------------------------------------------------------
 
 
 class Found:
@@ -255,16 +247,15 @@ def _found(
     """What all rows hold, from a pass over the columns that have something to be found."""
     most = _MOST_TEXTS if rare else MOST_LEVELS
     found = [Found(kind, families.get(j), most) for j, kind in enumerate(rows.kinds)]
-    read = [
-        j
-        for j, kind in enumerate(rows.kinds)
-        if missing == "model" or kind.kind == "text" or j in rows.texts
-        or (has_levels(families.get(j)) and kind.kind != "bool")
-    ]  # fmt: skip
-    if read and not _read(rows, {j: found[j] for j in read}):
+    read = {}
+    for j, own in enumerate(found):
+        is_open = has_levels(families.get(j)) and own.kind.kind != "bool"
+        if missing == "model" or own.kind.kind == "text" or j in rows.texts or is_open:
+            read[j] = own
+        else:
+            own.has_cells = True
+    if read and not _read(rows, read):
         raise rows.without_rows()
-    for j, known in enumerate(found):
-        known.has_cells = known.has_cells or j not in read
     return found
 
 
@@ -309,30 +300,26 @@ def schema_of(
 def _column(name: str | None, family: Any, found: Found, label: str, rare: float) -> Column:
     if isinstance(family, Sequence) and not isinstance(family, str):
         return Column(name, "categorical", _checked_levels(list(family), label))
-    if not isinstance(family, str):
-        raise InputTypeError(unknown_family(family, label))
     if not is_family(family):
-        raise InputError(unknown_family(family, label))
-    if named(family).has_levels:
-        levels, other = _found_levels(family, found, label, rare)
-        return Column(name, family, levels, other=other)
-    return Column.of(name, family)
+        error = InputError if isinstance(family, str) else InputTypeError
+        raise error(unknown_family(family, label))
+    if not named(family).has_levels:
+        return Column.of(name, family)
+    levels, other = _found_levels(family, found, label, rare)
+    return Column(name, family, levels, other=other)
 
 
 def has_levels(family: object) -> bool:
     """Whether columns of a family, if it is one, have levels."""
-    return isinstance(family, str) and is_family(family) and named(family).has_levels
-
-
-# -- rows of a known schema -------------------------------------------------------------------
+    return is_family(family) and named(str(family)).has_levels
 
 
 def rows_with(
     schema: Schema, rows: TableRows, owner: str = "the schema", drops: bool = False
 ) -> TableRows:
-    """Rows as features of a schema; columns by name where both have names.
+    """Rows as features of a schema, of `owner`, by name where both have names.
 
-    `owner` has the schema, for messages. With `drops`, rows with missing cells are left out.
+    With `drops`, rows with missing cells are left out.
     """
     name = rows.sources[0].name
     rows = rows.selected(schema.places_in(rows.column_names, len(rows.kinds), owner, name))
@@ -342,13 +329,12 @@ def rows_with(
 def rows_to_predict(schema: Schema, data: Any, owner: str, unseen: Unseen = "error") -> TableRows:
     """Rows of anything that holds a table, with the columns of a model.
 
-    Others are left out. With unseen="missing", a warning names columns none of whose first cells
-    is a level.
+    With unseen="missing", a warning names columns none of whose first cells is a level.
     """
     check_unseen(unseen)
     names = schema.column_names
     if isinstance(data, TableRows):
-        rows = data.with_missing("model") if data.missing == "error" else data
+        rows = data.changed(missing="model") if data.missing == "error" else data
         rows = rows_with(schema, rows, owner, data.missing == "drop")
     else:
         sources = open_table(data, READ_ALL, names)
@@ -393,7 +379,7 @@ def _encoded_by(schema: Schema, rows: TableRows, drops: bool = False) -> TableRo
         has_texts = isinstance(next(iter(column.levels), None), str)
         if has_texts or (column.levels == (False, True) and kind.kind != "number"):
             texts.append(j)
-    rows = rows.with_texts(texts if source.nulls else ())
+    rows = rows.changed(texts=frozenset(texts if source.nulls else ()))
     columns = (replace(column, drops=drops) for column in schema.columns)
     return rows.with_schema(Schema(tuple(columns)))
 
@@ -410,9 +396,6 @@ def _by_schema(rows: TableRows, schema: Schema, missing: Missing, n_bytes: float
                 schema = schema.with_column(i, has_missing=True, center=_center(column, own))
         rows = rows.with_schema(schema)
     return rows
-
-
-# -- levels -----------------------------------------------------------------------------------
 
 
 def _found_levels(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from momentmix.arguments import check_count
 from momentmix.errors import (
@@ -21,14 +22,14 @@ from momentmix.errors import (
     warn_caller,
     without_secrets,
 )
-from momentmix.tables.formats.compression import PACKINGS, split_packing
 from momentmix.tables.formats.copies import (
+    PACKINGS,
     can_fetch,
     copied_stream,
     fetched,
     is_address,
-    name_at,
     remote_files,
+    split_packing,
 )
 from momentmix.tables.formats.dialect import Dialect
 from momentmix.tables.formats.queries import query_class
@@ -109,10 +110,7 @@ class Reading:
         expected: Sequence[str] | None = None,
         block_rows: int | None = None,
     ) -> TableRows:
-        """The rows of anything that holds a table, or of sources that are open already.
-
-        A first line of numbers that was taken for names is a note, unless these are expected.
-        """
+        """The rows of anything that holds a table, or of sources that are open already."""
         check_missing(missing)
         are_open = isinstance(data, list) and data and all(isinstance(x, Source) for x in data)
         sources = data if are_open else open_table(data, self, expected)
@@ -130,11 +128,6 @@ class Reading:
         notes = (*guessed, *notes)
         return TableRows(sources, chosen, missing, block_rows, self.by_name, are_chosen, notes)
 
-    def _refuse(self, names: Sequence[str], why: str) -> None:
-        for name in names:
-            if getattr(self, name) != getattr(READ_ALL, name):
-                raise InputError(f"{name} {why}")
-
     def check_in_memory(self) -> None:
         """Raise where an option for files was given."""
         why = "is for files; the rows are in memory. Leave it out, and convert the columns."
@@ -143,6 +136,11 @@ class Reading:
     def check_nothing(self, what: str) -> None:
         """Raise where any option was given for what is no table."""
         self._refuse(list(vars(self)), f"is for tables; {what}. Leave it out.")
+
+    def _refuse(self, names: Sequence[str], why: str) -> None:
+        for name in names:
+            if getattr(self, name) != getattr(READ_ALL, name):
+                raise InputError(f"{name} {why}")
 
 
 READ_ALL = Reading()
@@ -227,21 +225,14 @@ def open_rows(
     return reading.open(source, missing, expected, block_rows)
 
 
-# -- sources ----------------------------------------------------------------------------------
-
-
 def open_table(
     data: Any, reading: Reading = READ_ALL, expected: Sequence[str] | None = None
 ) -> list[Source]:
-    """The sources of anything that holds a table, one for each file; see `open_rows`.
-
-    `expected` are names that will be asked for; see `MemoryTable`.
-    """
+    """The sources of anything that holds a table, one for each file; `expected` are its names."""
     dialect = reading.dialect
     if isinstance(data, Source):
         return [data]
-    names = path_list(data)
-    if names:
+    if names := path_list(data):
         files = [file for name in names for file in _files(name)]
         repeated = sorted(without_secrets(str(x)) for x, n in Counter(files).items() if n > 1)
         if repeated:
@@ -364,7 +355,7 @@ def _suffix(name: str) -> str:
 def _open_any(file: Path | str, dialect: Dialect) -> Source:
     if isinstance(file, Path):
         return open_file(file, dialect)
-    if not (suffix := _suffix(name_at(file))):
+    if not (suffix := _suffix(os.path.basename(urlsplit(file).path))):
         raise _unknown(file)
     return open_file(fetched(file, suffix), dialect)
 

@@ -29,13 +29,7 @@ from momentmix import json_fields as fields
 from momentmix._typing import Float
 from momentmix.atomic_file import atomic_write
 from momentmix.errors import InputError, NoInputError
-from momentmix.families.column import (
-    Column,
-    FeaturePart,
-    is_text,
-    is_whole,
-    number_of,
-)
+from momentmix.families.column import Column, FeaturePart, is_text, is_whole
 from momentmix.families.family import all_families, is_family, named
 from momentmix.families.law import Law, with_joined_values
 from momentmix.json_fields import Fields, check_version
@@ -50,7 +44,7 @@ from momentmix.tables.encoding import (
     place_of,
 )
 from momentmix.tables.memory import MemoryTable
-from momentmix.tables.names import column_label, match_names, names_for
+from momentmix.tables.names import column_label, match_names, names_for, number_of
 from momentmix.wording import short_repr
 
 FORMAT = "momentmix schema"  # of files
@@ -88,8 +82,6 @@ class Schema:
                 "after it and its levels, 'plan=gold' or 'age seen'."
             )
 
-    # -- columns and features -----------------------------------------------------------------
-
     @property
     def n_columns(self) -> int:
         """Number of columns."""
@@ -122,7 +114,7 @@ class Schema:
 
     def number_of(self, column: int | str) -> int:
         """Number of a column that is given by number or name."""
-        return number_of(column, self.column_names, self.n_columns, "there is no such column")
+        return number_of(column, self.column_names, self.n_columns, "there is no such column:")
 
     def features_of(self, column: int | str) -> range:
         """Numbers of the features of a column."""
@@ -150,10 +142,7 @@ class Schema:
         return tuple(j for i in range(self.n_columns) for j in self.values_of(i))
 
     def laws(self, joined: Collection[int] = ()) -> tuple[Law, ...]:
-        """Laws of the features that are not Gaussian, in the units of the data, in their order.
-
-        `joined` are numbers of the columns in blocks of several.
-        """
+        """Laws of the features that are not Gaussian; columns of blocks are `joined`."""
         found = (
             column.model.law(column, tuple(self.features_of(number)))
             for number, column in enumerate(self.columns)
@@ -182,8 +171,6 @@ class Schema:
         column = replace(self.columns[number], **changes)
         return Schema((*self.columns[:number], column, *self.columns[number + 1 :]))
 
-    # -- rows ---------------------------------------------------------------------------------
-
     def encode(self, rows: Any) -> Float:
         """Rows as features, of shape (n_rows, n_features).
 
@@ -204,10 +191,7 @@ class Schema:
         return features
 
     def encode_for_prediction(self, rows: Any, unseen: Unseen = "error") -> Encoded:
-        """Rows as for `encode` as features, and which cells are to be left out of the density.
-
-        A cell that holds no level of its column is an error, or left out (unseen="missing").
-        """
+        """Rows as features, and which cells are to be left out of the density."""
         table = MemoryTable(rows, expected=self.column_names)
         if not table.n_rows:
             raise InputError("rows must hold at least one row; got none. Skip empty blocks.")
@@ -248,8 +232,6 @@ class Schema:
                 f"features must have shape (n_rows, {self.n_features}); got {array.shape}."
             )
         return as_table(decode_columns(self.columns, array), self.column_names)
-
-    # -- files --------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
         """The schema in plain JSON."""
@@ -330,9 +312,6 @@ _FIELDS = Fields(
 )
 
 
-# -- schemas of several tables ----------------------------------------------------------------
-
-
 def plain_schema(
     n_columns: int, names: tuple[str, ...] | None = None, drops: bool = False
 ) -> Schema:
@@ -341,17 +320,7 @@ def plain_schema(
 
 
 def joined(left: Schema, right: Schema) -> Schema:
-    """The schema in which both kinds of rows can be encoded; an error where there is none.
-
-    The order does not matter: a column has missing cells if it has some in one of them, and the
-    center that is nearest to 0.
-
-    Examples
-    --------
-    >>> seen, plain = Column("age", has_missing=True, center=32.0), Column("age")
-    >>> joined(Schema((plain,)), Schema((seen,))) == Schema((seen,))
-    True
-    """
+    """The schema in which both kinds of rows can be encoded, whatever their order."""
     if left.n_columns != right.n_columns:
         raise InputError(
             f"tables must have the same columns; got {left.n_columns} and {right.n_columns}. "

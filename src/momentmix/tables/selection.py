@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 from momentmix.arguments import check_count
 from momentmix.errors import InputError, InputTypeError
-from momentmix.tables.names import check_encodable
+from momentmix.tables.names import check_encodable, place_of
 from momentmix.tables.source import NUMERIC, Source
-from momentmix.wording import did_you_mean
 
 
 def choose_columns(table: Source, columns: Sequence[str | int] | None) -> list[int]:
@@ -50,36 +49,29 @@ def _positions(table: Source, names: set[str]) -> str:
 
 def _column(table: Source, column: str | int) -> int:
     names = table.column_names
-    if isinstance(column, str):
-        if names is None or column not in names:
-            listed = "no names" if names is None else ", ".join(map(ascii, names[:20]))
-            note = table.header_note  # the names may be the first row
+    if not isinstance(column, str):
+        number = check_count("column", column, 0)
+        if number < table.n_columns:
+            return number
+        if names is None or str(number) not in names:
             raise InputError(
-                f"{table.name} has no column {column!a}; it has {listed}."
-                f"{did_you_mean(column, names or ())}{f' Note: {note}.' if note else ''}"
+                f"{table.name} has {table.n_columns} columns, numbered from 0; column {number} was "
+                "asked for."
             )
-        if names.count(column) > 1:
-            raise InputError(
-                f"{table.name} must have one column of each name asked for; repeated: "
-                f"{_positions(table, {column})}. {_BY_NUMBER}"
-            )
-        return names.index(column)
-    number = check_count("column", column, 0)
-    if number >= table.n_columns and str(number) in (names or ()):
-        return _column(table, str(number))  # a year, say; commands cannot tell it from a number
-    if number >= table.n_columns:
+        column = str(number)  # a year, say; commands cannot tell it from a number
+    note = table.header_note  # the names may be the first row
+    more = f" Note: {note}." if note else ""
+    number = place_of(column, names, f"{table.name} has no column", more)
+    if names is not None and names.count(column) > 1:
         raise InputError(
-            f"{table.name} has {table.n_columns} columns, numbered from 0; column {number} was "
-            "asked for."
+            f"{table.name} must have one column of each name asked for; repeated: "
+            f"{_positions(table, {column})}. {_BY_NUMBER}"
         )
     return number
 
 
 def match_columns(first: Source, chosen: list[int], table: Source, all_columns: bool) -> list[int]:
-    """The chosen columns of the first table in another one.
-
-    By number where both have the same list of names, or none; else by name.
-    """
+    """The chosen columns in another table: by number if its names are the same, else by name."""
     if (first.column_names is None) != (table.column_names is None):
         raise InputError(
             f"{first.name} and {table.name} must have the same columns; one has names and the "
@@ -124,7 +116,7 @@ def usable_columns(
 ) -> tuple[list[int], tuple[str, ...]]:
     """Places of the columns that can be features, and notes on those that are left out.
 
-    `columns` are those of each table. Where they were `asked` for, one of dates is an error.
+    Where they were `asked` for, one of dates is an error.
     """
     first = tables[0]
     excluded = set() if exclude is None else set(choose_columns(first, exclude))

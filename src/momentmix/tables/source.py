@@ -1,8 +1,4 @@
-"""`Source`: one table as a stream of record batches that can be read again.
-
-A file, a data frame, a query or a partition of an engine is a source; `momentmix.tables.opening`
-makes it. Columns go by number. A batch holds arrays of pyarrow, or NumPy arrays of real numbers.
-"""
+"""`Source`: one table as a stream of record batches that can be read again; columns by number."""
 
 from __future__ import annotations
 
@@ -147,10 +143,7 @@ class Source(ABC):
         return next((batch for batch in batches if batch.n_rows), None)
 
     def plan(self, columns: Columns, once: bool) -> None:
-        """Prepare for reading these columns: in one pass only after the head, where `once`.
-
-        A query then runs once for all of them, and leaves no copy on disk where one pass is all.
-        """
+        """Prepare for reading these columns: in one pass only after the head, where `once`."""
         return  # what can be read again needs no plan
 
     @abstractmethod
@@ -158,10 +151,7 @@ class Source(ABC):
         """A digest that is known before the rows are read; equal tables have the same one."""
 
     def contents(self) -> tuple[str, bool] | None:
-        """A digest of all cells, whichever are read, and whether no other table has it.
-
-        None where it is not known: for text that is not read to its end yet, and for queries.
-        """
+        """A digest of all cells, and whether no other table has it; None if not known yet."""
         return None
 
     def check_unchanged(self) -> None:
@@ -194,10 +184,9 @@ class FileSource(Source):
         return digest.hexdigest()
 
     def mark(self) -> str:
-        """Digest of the size and of samples spread over the file, including both ends.
+        """Digest of the size and of samples of the file, not of its name: a copy is the same file.
 
-        Not of the name or the time: a copy of a file is the same file. Different files may have
-        the same mark; a digest of their rows, made while they are read, tells them apart.
+        Files with the same mark are told apart by a digest of their rows.
         """
         return self._mark
 
@@ -257,9 +246,6 @@ class Held(Source):
     def mark(self) -> str:
         """That of the source."""
         return self.source.mark()
-
-
-# -- what pyarrow reads -----------------------------------------------------------------------
 
 
 class ArrowSource(Source):
@@ -354,9 +340,9 @@ def refuse_damage(
     size: Callable[[], float] = lambda: math.inf,
     others: tuple[type[Exception], ...] = (),
 ) -> Iterator[None]:
-    """Turn what pyarrow raises at bytes that it cannot read, and other errors, into a `refusal`.
+    """Turn what pyarrow raises at bytes that it cannot read, and `others`, into a `refusal`.
 
-    That is made from the reason in a line. Memory that a file of this `size` needs is no damage.
+    Memory that a file of this `size` needs is no damage.
     """
     import pyarrow
 

@@ -73,7 +73,7 @@ class TableRows(Rows):
     by_name : bool
         Whether tables with equal contents are different data; else the second one is an error.
     chosen : bool
-        Whether the columns were asked for, so that none is left out because of what it holds.
+        Whether the columns were asked for, so that none is left out.
     notes : tuple of str
         Which columns were left out, and why.
     """
@@ -111,31 +111,22 @@ class TableRows(Rows):
         self.learned = schema or plain_schema(len(self.columns[0]), self.column_names, drops)
         self.is_learned = schema is not None
 
-    # -- the same tables, read otherwise ------------------------------------------------------
-
     def with_schema(self, schema: Schema, notes: Sequence[str] = ()) -> TableRows:
         """The same tables as features."""
-        return self._changed(schema, notes=(*self.notes, *notes))
-
-    def with_texts(self, columns: Sequence[int]) -> TableRows:
-        """The same tables, to be learned; columns of CSV with these places are read as text."""
-        return self._changed(texts=frozenset(columns))
-
-    def with_missing(self, missing: Missing) -> TableRows:
-        """The same tables with another policy for missing cells, before they are learned."""
-        return self._changed(missing=missing)
+        return self.changed(schema, notes=(*self.notes, *notes))
 
     def selected(self, places: Sequence[int]) -> TableRows:
         """The same tables with some of the columns, to be learned."""
         names = self.column_names
-        return self._changed(
+        return self.changed(
             columns=[[numbers[j] for j in places] for numbers in self.columns],
             kinds=[self.kinds[j] for j in places],
             texts=frozenset(k for k, j in enumerate(places) if j in self.texts),
             column_names=None if names is None else tuple(names[j] for j in places),
         )
 
-    def _changed(self, schema: Schema | None = None, **attributes: Any) -> TableRows:
+    def changed(self, schema: Schema | None = None, **attributes: Any) -> TableRows:
+        """The same tables with other attributes, to be learned unless there is a schema."""
         twin = copy(self)
         vars(twin).update(attributes, _n_rows=None)
         twin._set_schema(schema)
@@ -162,8 +153,6 @@ class TableRows(Rows):
         """Prepare sources for passes, with further columns of each; see `Source.plan`."""
         for i, source in enumerate(self.sources):
             source.plan([*self.columns[i], *(others[i] if others else ())], once)
-
-    # -- facts --------------------------------------------------------------------------------
 
     @property
     def n_features(self) -> int:
@@ -210,8 +199,6 @@ class TableRows(Rows):
                 "others with columns= (--columns)."
             )
         return self
-
-    # -- reading ------------------------------------------------------------------------------
 
     def blocks(self) -> Iterator[Float]:
         """Consecutive blocks of features, each of shape (some, n_features)."""
@@ -309,10 +296,7 @@ class TableRows(Rows):
         return self.read_within(math.inf)[0]  # type: ignore[index]  # never None
 
     def read_within(self, n_bytes: float) -> tuple[Float, NDArray[np.bool_] | None] | None:
-        """All rows as one array, and which were kept of those read (None for all).
-
-        None if they take more than so many bytes.
-        """
+        """All rows as one array, and which were kept; None if they take more than so many bytes."""
         most, n_rows = self.expected_rows, 0
         if most is not None and 8 * most * self.n_features > n_bytes:
             return None
@@ -357,9 +341,6 @@ def common_kind(sources: Sequence[Source], columns: Sequence[int]) -> Kind:
                 f"{other.name}. Convert it, or leave it out with exclude= (--exclude)."
             )
     return first
-
-
-# -- batches → blocks -------------------------------------------------------------------------
 
 
 class _Reader:

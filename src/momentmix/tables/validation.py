@@ -22,9 +22,6 @@ LARGEST_WEIGHT = 2.0**50  # more than the rows of any data set
 _SMALLEST_WEIGHT = 2.0**-40  # leaves room for weights that add up to 1
 
 
-# -- shapes and values ------------------------------------------------------------------------
-
-
 def check_shape(array: Any, n_features: int | None) -> None:
     """Raise unless an array of any library has shape (n_rows, n_features), with rows."""
     wanted = "n_features" if n_features is None else n_features
@@ -116,9 +113,6 @@ def out_of_range(block: NDArray[np.float64], where: Callable[[int, int], str]) -
         f"rows must stay below 2^1000 ≈ 1.07e301 in size; {place} is {value:.6g}. Rescale the "
         "column, or set the cell to missing or drop the row if the number stands for that."
     )
-
-
-# -- weights ----------------------------------------------------------------------------------
 
 
 def as_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64] | None:

@@ -111,10 +111,9 @@ class WeightedRows(RowsOf):
 
 
 def proportional_places(weights: Float, size: int, offset: float = 0.5) -> Int:
-    """Numbers of `size` rows, ascending, each drawn as often as its weight says, up to one time.
+    """Numbers of `size` rows, ascending, drawn at equal distances along the sum of the weights.
 
-    Equal weights give every row the same number of times: the draws are at equal distances along
-    the sum of the weights, the first at `offset` of a distance.
+    The first is at `offset` of a distance.
     """
     ends = np.cumsum(weights)
     marks = (np.arange(size) + offset) * (ends[-1] / size)

@@ -116,7 +116,7 @@ def test_columns_by_name(tmp_path, rows, kind):
     source = open_rows(write(tmp_path, rows, kind), columns=["c", "a"])
     np.testing.assert_array_equal(source.read_all(), rows[:, [2, 0]])
     assert source.feature_names == ("c", "a")
-    with pytest.raises(InputError, match=r"has no column 'z'; it has 'a', 'b', 'c'"):
+    with pytest.raises(InputError, match=r"has no column 'z'; there are 'a', 'b', 'c'"):
         open_rows(tmp_path / f"rows.{kind}", columns=["z"])
 
 

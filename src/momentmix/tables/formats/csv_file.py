@@ -23,7 +23,7 @@ import numpy as np
 from momentmix.errors import InputError
 from momentmix.tables.cells import arrow_numbers
 from momentmix.tables.digests import TextDigest
-from momentmix.tables.formats.compression import open_bytes, split_packing
+from momentmix.tables.formats.copies import open_bytes, split_packing
 from momentmix.tables.formats.dialect import (
     FALSE,
     TRUE,
@@ -45,13 +45,7 @@ Record = tuple[int, list[str], str]  # number of a line, its fields, and the tex
 
 
 class CsvFile(FileSource):
-    """A CSV file, perhaps compressed.
-
-    Parameters
-    ----------
-    path : str or path-like
-    dialect : Dialect
-    """
+    """A CSV file, perhaps compressed."""
 
     is_text = True
 
@@ -122,8 +116,6 @@ class CsvFile(FileSource):
     def kind(self, column: int) -> Kind:
         """What a column holds, from its first cells."""
         return self._kinds[column]
-
-    # -- batches ------------------------------------------------------------------------------
 
     def batches(
         self, columns: Sequence[int], start: int = 0, as_text: Sequence[int] = ()
@@ -210,8 +202,6 @@ class CsvFile(FileSource):
                 raise ValueError("NaN")  # it may be "nan(1)", which is a number for pyarrow
             columns.append(column)
         return RecordBatch.from_arrays(columns, names=[""] * len(columns))
-
-    # -- line by line -------------------------------------------------------------------------
 
     def where(self, row: int) -> str:
         """The line of a row in words; the file is read up to it."""
@@ -324,8 +314,7 @@ def _alone_is_quoted(first: str, texts: list[str], delimiter: str) -> bool:
 class _Rows(io.RawIOBase):
     """The text of the rows as pyarrow reads it: without mark and header, and with one more line.
 
-    All fields of that line are empty. It is part of the last one where a quote is not closed.
-    `may_repeat` tells whether a line so far may be the header again.
+    All fields of that line are empty; it is part of the last one where a quote is not closed.
     """
 
     may_repeat = False

@@ -17,7 +17,7 @@ import numpy as np
 from momentmix.errors import InputError
 from momentmix.tables.digests import TextDigest
 from momentmix.tables.formats.binary_files import numbered
-from momentmix.tables.formats.compression import open_bytes
+from momentmix.tables.formats.copies import open_bytes
 from momentmix.tables.source import ArrowFileSource, Batch, arrow_kind, checked
 
 CHUNK = 1 << 22  # bytes read at a time
