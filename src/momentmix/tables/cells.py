@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date, time, timedelta
 from decimal import Decimal
@@ -18,13 +19,7 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Array
 from momentmix.arrays import check_real, plain_array
-from momentmix.errors import (
-    InputError,
-    InputTypeError,
-    PrecisionWarning,
-    printable,
-    warn_caller,
-)
+from momentmix.errors import InputError, InputTypeError, PrecisionWarning, printable, warn_caller
 from momentmix.families.column import float64_of, plain_level
 from momentmix.tables.source import arrow_kind, checked
 
@@ -298,23 +293,15 @@ def numbers_of_objects(array: NDArray[Any]) -> NDArray[Any]:
     return found.reshape(array.shape)
 
 
-def _largest_integer(column: Any) -> int:
-    """Largest size in a column of integers of NumPy, pandas or polars, nulls left out; else 0."""
-    kind = getattr(column.dtype, "kind", None)
-    if kind == "O":
-        cells = column.to_numpy() if hasattr(column, "to_numpy") else column
-        return max((abs(x) for x in cells.ravel() if isinstance(x, int)), default=0)
-    if kind not in ("i", "u") and not str(column.dtype).endswith("Int128"):
-        return 0
-    try:
-        return max(abs(int(column.min())), abs(int(column.max())))
-    except (TypeError, ValueError):  # no values, or nulls only
-        return 0
-
-
 def warn_integers(column: Any, what: str = "rows hold") -> None:
     """Warn where float64 cannot hold the integers of an array, or of a column of any library."""
-    largest = _largest_integer(column)
+    kind, largest = getattr(column.dtype, "kind", None), 0
+    if kind == "O":
+        cells = column.to_numpy() if hasattr(column, "to_numpy") else column
+        largest = max((abs(x) for x in cells.ravel() if isinstance(x, int)), default=0)
+    elif kind in ("i", "u") or str(column.dtype).endswith("Int128"):
+        with suppress(TypeError, ValueError):  # no values, or nulls only
+            largest = max(abs(int(column.min())), abs(int(column.max())))
     if 2**53 < largest < 2**1023:  # what is larger is refused
         warn_beyond(what, largest)
 

@@ -135,7 +135,7 @@ def learn(
         if head is not None:
             for j, family in asked.items():
                 if is_family(family) and not named(family).has_levels:
-                    column = Column.of(names and names[j], family)
+                    column = Column.of(names[j] if names else None, family)
                     check_numeric(column, head[j], partial(rows.where, 0, column=j))
             asked, kept, notes = guess_columns(head, names, asked, rows.chosen, rare)
             rows = rows.selected(kept)
@@ -369,15 +369,14 @@ def _encoded_by(schema: Schema, rows: TableRows, drops: bool = False) -> TableRo
     """Rows whose columns are those of a schema, as its features."""
     source, texts = rows.sources[0], []
     for j, (column, kind) in enumerate(zip(schema.columns, rows.kinds, strict=True)):
-        lost = [level for level in column.levels if level in source.nulls]
-        if lost:
+        if lost := [level for level in column.levels if level in source.nulls]:
             raise InputError(
                 f"{source.name}: the level {lost[0]!a} of {source.label(rows.columns[0][j])} reads "
                 "as a missing cell. Pass na_values (--na-values), the texts that stand for missing "
                 "cells in this file, without it; or rename the level."
             )
-        has_texts = isinstance(next(iter(column.levels), None), str)
-        if has_texts or (column.levels == (False, True) and kind.kind != "number"):
+        is_bool = column.levels == (False, True) and kind.kind != "number"
+        if any(map(is_text, column.levels)) or is_bool:
             texts.append(j)
     rows = rows.changed(texts=frozenset(texts if source.nulls else ()))
     columns = (replace(column, drops=drops) for column in schema.columns)
@@ -402,14 +401,19 @@ def _found_levels(
     family: str, found: Found, label: str, rare: float
 ) -> tuple[tuple[Level, ...], str | None]:
     """All levels of a column, those of its type or those that occur; and the one for others."""
-    has_two = named(family).n_levels == 2
+    has_two, values = named(family).n_levels == 2, list[Any](found.counts)
     if not found.is_text:
         values = [False, True] if found.kind.kind == "bool" else found.numbers.tolist()
         if set(values) <= {0, 1} and has_two:
             return (False, True) if found.kind.kind == "bool" else (0, 1), None
-    else:
-        values = list(found.counts)
-    values, other = _without_rare(values, found, rare)
+    other: str | None = None
+    least = rare * found.counts.total()
+    frequent = [level for level in values if found.counts[level] >= least]
+    are_texts = rare and found.is_text and all(map(is_text, values))
+    if are_texts and 0 < len(frequent) < len(values) - 1:
+        values, other = frequent, OTHER
+        while other in frequent:
+            other += "_"
     levels = _checked_levels([*values, *filter(None, [other])], label, len(values))
     if found.kind.order != "ordered":
         levels = tuple(sorted(levels, key=lambda level: (level == other, level)))
@@ -447,19 +451,6 @@ def _checked_levels(found: list[Any], label: str, n_found: int = 0) -> tuple[Lev
             "have: families={…: ['no', 'yes']}."
         )
     return tuple(levels)
-
-
-def _without_rare(levels: list[Any], found: Found, rare: float) -> tuple[list[Any], str | None]:
-    """Levels of text that are frequent, and one for all others where some are rare."""
-    least = rare * found.counts.total()
-    frequent = [level for level in levels if found.counts[level] >= least]
-    are_texts = rare and found.is_text and all(map(is_text, levels))
-    if not are_texts or not 0 < len(frequent) < len(levels) - 1:
-        return levels, None
-    other = OTHER
-    while other in frequent:
-        other += "_"
-    return frequent, other
 
 
 def _center(column: Column, found: Found) -> float:

@@ -15,16 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from momentmix import arrays
 from momentmix._typing import Array
-from momentmix.arrays import (
-    check_real,
-    dtype_name,
-    has_mask,
-    is_foreign,
-    namespace,
-    plain_array,
-    to_numpy,
-)
 from momentmix.errors import InputError, InputTypeError
 from momentmix.parallel import map_in_order, usable_cores
 from momentmix.tables.cells import (
@@ -94,8 +86,8 @@ def _frame_rows(
         if expected is not None:
             order = match_names(expected, names, owner, others=others)
             names = tuple(expected)
-    arrays = [_numbers_of(frame, i).astype(np.float64, copy=False) for i in order]
-    return np.column_stack(arrays) if arrays else np.empty((0, 0)), names
+    columns = [_numbers_of(frame, i).astype(np.float64, copy=False) for i in order]
+    return np.column_stack(columns) if columns else np.empty((0, 0)), names
 
 
 def refuse_dask(rows: Any) -> None:
@@ -126,24 +118,26 @@ def as_rows(
     The columns of a frame are put in the order of `feature_names`. Masked numbers become NaN.
     """
     _refuse_elsewhere(rows)
-    if is_foreign(rows):
-        check_real(rows)
-        rows = to_numpy(rows)  # callers that compute on the device use `as_device_rows`
+    if arrays.is_foreign(rows):
+        arrays.check_real(rows)
+        rows = arrays.to_numpy(rows)  # callers that compute on the device use `as_device_rows`
     names = None
     if is_frame(rows):
         array, names = _frame_rows(rows, feature_names, "the summary")
     else:
         array = _rectangular(rows)
-        check_real(array, "the array" if array.dtype.kind in "fiubc" else _not_numbers(array))
+        arrays.check_real(
+            array, "the array" if array.dtype.kind in "fiubc" else _not_numbers(array)
+        )
         # Masked integers were cast to make room for NaN; what the mask hides does not count.
-        warn_integers(np.ma.asarray(rows).compressed() if has_mask(rows) else array)
+        warn_integers(np.ma.asarray(rows).compressed() if arrays.has_mask(rows) else array)
     check_shape(array, n_features)
     return array, names
 
 
 def _rectangular(rows: Any) -> NDArray[Any]:
     try:
-        return plain_array(rows)
+        return arrays.plain_array(rows)
     except ValueError as error:
         raise InputError(f"rows must form a rectangular array: {error}.") from error
 
@@ -159,11 +153,11 @@ def _not_numbers(array: NDArray[Any]) -> str:
 
 def as_device_rows(rows: Any, n_features: int | None) -> Any:
     """Rows of another array library, on their device; values are checked when they are summed."""
-    check_real(rows)
+    arrays.check_real(rows)
     check_shape(rows, n_features)
-    if dtype_name(rows) == "int64":
-        xp = namespace(rows)
-        warn_integers(to_numpy(xp.stack([xp.min(rows, axis=0), xp.max(rows, axis=0)])))
+    if arrays.dtype_name(rows) == "int64":
+        xp = arrays.namespace(rows)
+        warn_integers(arrays.to_numpy(xp.stack([xp.min(rows, axis=0), xp.max(rows, axis=0)])))
     return rows.detach() if hasattr(rows, "detach") else rows  # torch: no gradients of sums
 
 
@@ -175,7 +169,7 @@ def rows_for(rows: Any, feature_names: tuple[str, ...] | None) -> NDArray[Any]:
     if hasattr(rows, "columns"):
         refuse_dask(rows)
     if not is_frame(rows):
-        return numbers_of_objects(plain_array(rows))
+        return numbers_of_objects(arrays.plain_array(rows))
     expected = names_for(feature_names, frame_names(rows, feature_names))
     return _frame_rows(rows, expected, "the mixture", others=True)[0]
 
@@ -193,11 +187,11 @@ def for_sklearn(X: Any) -> tuple[Any, tuple[str, ...] | None]:
         for i in range(len(frame_labels(X))):
             _numbers_of(X, i)  # scikit-learn names no column
         return X, None
-    if has_mask(X):
-        X = plain_array(X)  # NaN where a number is masked
+    if arrays.has_mask(X):
+        X = arrays.plain_array(X)  # NaN where a number is masked
     dtype = getattr(X, "dtype", None)
     if getattr(dtype, "kind", "") in "VMm" and dtype is not None:
-        check_real(X, "X")  # fields and times, whose bytes scikit-learn takes as numbers
+        arrays.check_real(X, "X")  # fields and times, whose bytes scikit-learn takes as numbers
     if isinstance(X, np.ndarray):
         warn_integers(X)
     return X, None
@@ -317,12 +311,12 @@ def _checked_list(name: object, column: Any) -> Any:
 
 def _columns_of_array(rows: Any) -> list[Array]:
     """The columns of an array, or of a list of rows."""
-    array = _rectangular(to_numpy(rows) if is_foreign(rows) else rows)
+    array = _rectangular(arrays.to_numpy(rows) if arrays.is_foreign(rows) else rows)
     if array.dtype.kind in "US" and not isinstance(rows, np.ndarray):
         array = np.array(rows, dtype=object)  # numbers beside text stay numbers
     if array.dtype.kind in "fiub":
         warn_integers(array)
     elif array.dtype.kind not in "OU":
-        check_real(array)  # raises, with the cure
+        arrays.check_real(array)  # raises, with the cure
     check_shape(array, None)
     return list(array.T)

@@ -100,13 +100,16 @@ class Rows(ABC):
         return block if self.schema is None else Features(self.schema, block)
 
     def summarize_into(self, summary: Any) -> Any:
-        """Add all rows to an empty MomentSummary, and return the summary of the rows."""
-        for block in self.blocks():
+        """Add all rows, with their weights, to an empty MomentSummary, and return it."""
+        for block, weights in self._weighted_blocks():
             check_values(block, self.feature_names, summary.n_rows, LARGEST_TO_FIT)
-            summary.update(self.summand(block))
+            summary.update(self.summand(block), weights)
         if not summary.n_rows:
             raise InputError("rows must hold at least one row; the source gave none.")
         return summary
+
+    def _weighted_blocks(self) -> Iterator[tuple[Float, Float | None]]:
+        return ((block, None) for block in self.blocks())
 
 
 class RowsOf(Rows):

@@ -18,6 +18,7 @@ import os
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from dataclasses import fields as dataclass_fields
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
@@ -34,15 +35,7 @@ from momentmix.families.family import all_families, is_family, named
 from momentmix.families.law import Law, with_joined_values
 from momentmix.json_fields import Fields, check_version
 from momentmix.strict_json import format_strict, parse_strict
-from momentmix.tables.encoding import (
-    Encoded,
-    Unseen,
-    as_table,
-    decode_columns,
-    encode_cells,
-    missing_cell,
-    place_of,
-)
+from momentmix.tables import encoding
 from momentmix.tables.memory import MemoryTable
 from momentmix.tables.names import column_label, match_names, names_for, number_of
 from momentmix.wording import short_repr
@@ -187,17 +180,21 @@ class Schema:
         """
         features, left_out = self.encode_for_prediction(rows)
         if left_out is not None:
-            raise missing_cell(left_out, place_of(self.columns))
+            raise encoding.missing_cell(left_out, encoding.place_of(self.columns))
         return features
 
-    def encode_for_prediction(self, rows: Any, unseen: Unseen = "error") -> Encoded:
+    def encode_for_prediction(
+        self, rows: Any, unseen: encoding.Unseen = "error"
+    ) -> encoding.Encoded:
         """Rows as features, and which cells are to be left out of the density."""
         table = MemoryTable(rows, expected=self.column_names)
         if not table.n_rows:
             raise InputError("rows must hold at least one row; got none. Skip empty blocks.")
         places = self.places_in(table.column_names, table.n_columns, "the schema", "rows")
         (batch,) = table.batches(places)
-        return encode_cells(self.columns, batch.columns, place_of(self.columns), unseen)
+        return encoding.encode_cells(
+            self.columns, batch.columns, encoding.place_of(self.columns), unseen
+        )
 
     def places_in(
         self, names: Sequence[str] | None, n_columns: int, owner: str, name: str
@@ -231,7 +228,7 @@ class Schema:
             raise InputError(
                 f"features must have shape (n_rows, {self.n_features}); got {array.shape}."
             )
-        return as_table(decode_columns(self.columns, array), self.column_names)
+        return encoding.as_table(encoding.decode_columns(self.columns, array), self.column_names)
 
     def to_dict(self) -> dict[str, Any]:
         """The schema in plain JSON."""
@@ -290,9 +287,7 @@ def _level(value: Any, place: str) -> Any:
 
 
 _VERSION = 1
-_DEFAULTS: dict[str, Any] = {
-    "levels": [], "has_missing": False, "center": 0.0, "transform": "", "other": None,
-}  # fmt: skip
+_DEFAULTS = {field.name: field.default for field in dataclass_fields(Column)} | {"levels": []}
 _COLUMN = Fields(
     lambda values: Column(**{**values, "levels": tuple(values.get("levels", ()))}),
     {
@@ -339,26 +334,21 @@ def _joined(a: Column, b: Column, label: str) -> Column:
         )
     name = a.name or b.name
     key = label.split()[1] if name is None else ascii(name)
-    if a.family != b.family:
-        raise InputError(
-            f"a column must have one family; {label} is {a.family} in one table and {b.family} in "
-            "the other. Pass the same families for both."
-        )
-    if a.transform != b.transform:
-        wanted = a.transform or b.transform
-        raise InputError(
-            f"a column must have one transform; {label} is {a.transform or 'as it is'} in one "
-            f"table and {b.transform or 'as it is'} in the other. Pass the same for both: "
-            f"families={{{key}: {wanted!r}}}."
-        )
-    if a.levels != b.levels:
-        both = [*a.levels, *(level for level in b.levels if level not in a.levels)]
-        raise InputError(
-            f"a column must have the same levels, in one order; {label} has "
-            f"{', '.join(map(ascii, a.levels))} in one table and "
-            f"{', '.join(map(ascii, b.levels))} in the other. Give all levels for both: "
-            f"families={{{key}: {both!a}}}."
-        )
+    both = [*dict.fromkeys(a.levels + b.levels)]
+    for expected, left, right, wanted in (
+        ("one family", a.family, b.family, a.family_name),
+        ("one transform", a.transform, b.transform, a.transform or b.transform),
+        ("the same levels, in one order", a.levels, b.levels, both),
+    ):
+        if left != right:
+            given = [
+                x or "as it is" if isinstance(x, str) else f"of {', '.join(map(ascii, x))}"
+                for x in (left, right)
+            ]
+            raise InputError(
+                f"a column must have {expected}; {label} is {given[0]} in one table and {given[1]} "
+                f"in the other. Pass the same for both: families={{{key}: {wanted!a}}}."
+            )
     levels: tuple[Any, ...] = a.levels
     if any(type(level) is int for level in (*a.levels, *b.levels)):
         levels = tuple(map(int, a.levels))  # where one column has integers and the other bools

@@ -90,9 +90,12 @@ def match_columns(first: Source, chosen: list[int], table: Source, all_columns: 
     wanted = [first.column_names[i] for i in chosen]
     lacking = [name for name in wanted if name not in table.column_names]
     extra = [name for name in table.column_names if name not in wanted] if all_columns else []
-    if lacking or extra:
-        reasons = [f"{table.name} lacks {', '.join(map(ascii, lacking[:5]))}"] if lacking else []
-        reasons += [f"{table.name} also has {', '.join(map(ascii, extra[:5]))}"] if extra else []
+    reasons = [
+        f"{table.name} {what} {', '.join(map(ascii, names[:5]))}"
+        for what, names in (("lacks", lacking), ("also has", extra))
+        if names
+    ]
+    if reasons:
         raise InputError(
             f"all inputs must have the same columns; compared with {first.name}, "
             f"{' and '.join(reasons)}. Select common ones with columns= (--columns)."

@@ -35,11 +35,6 @@ from momentmix.tables.formats import csv_file
 NAMES = ["a", "b", "c"]
 
 
-@pytest.fixture
-def rows():
-    return np.random.default_rng(0).standard_normal((1000, 3)).round(12)  # openpyxl rounds to 16
-
-
 def write(folder, rows, kind):
     path = folder / f"rows.{kind}"
     table = pa.table({name: rows[:, i] for i, name in enumerate(NAMES)})

@@ -11,7 +11,7 @@ import csv
 import io
 import os
 import re
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
 from itertools import islice
@@ -33,7 +33,7 @@ from momentmix.tables.formats.dialect import (
     judged,
     kinds_of,
 )
-from momentmix.tables.source import BATCH_ROWS, Batch, FileSource, Kind
+from momentmix.tables.source import BATCH_ROWS, Batch, Columns, FileSource, Kind
 
 BLOCK = 1 << 22  # bytes read at a time: enough for a fast parser, few beside the memory
 LONGEST = 1 << 25  # bytes of a line: no table has such lines, and memory stays bounded
@@ -117,9 +117,7 @@ class CsvFile(FileSource):
         """What a column holds, from its first cells."""
         return self._kinds[column]
 
-    def batches(
-        self, columns: Sequence[int], start: int = 0, as_text: Sequence[int] = ()
-    ) -> Iterator[Batch]:
+    def batches(self, columns: Columns, start: int = 0, as_text: Columns = ()) -> Iterator[Batch]:
         """Batches from row `start` on."""
         kinds = [_READ_AS.get(self._kinds[i].kind, "number") for i in columns]
         kinds = ["text" if k in as_text else kind for k, kind in enumerate(kinds)]
@@ -155,9 +153,8 @@ class CsvFile(FileSource):
         read |= {i: "both" for i, kind in asked if kind != read[i]}  # a key that is a feature, too
         text = pyarrow.string()
         types = {"unread": pyarrow.binary(), "text": pyarrow.dictionary(pyarrow.int32(), text)}
-        types["number"] = text if careful else pyarrow.float64()
-        types["bool"] = text if careful else pyarrow.bool_()
-        types["both"] = text
+        if not careful:
+            types |= {"number": pyarrow.float64(), "bool": pyarrow.bool_()}
         reading = arrow_csv.ReadOptions(
             column_names=[str(i) for i in range(self.n_columns)],
             block_size=LONGEST if careful else BLOCK,
@@ -165,7 +162,7 @@ class CsvFile(FileSource):
         parsing = arrow_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True)
         converting = arrow_csv.ConvertOptions(
             include_columns=[str(i) for i in read],
-            column_types={str(i): types[kind] for i, kind in read.items()},
+            column_types={str(i): types.get(kind, text) for i, kind in read.items()},
             null_values=self.nulls,
             true_values=TRUE,
             false_values=FALSE,
@@ -272,8 +269,7 @@ class CsvFile(FileSource):
                         f"Repair or remove it.{commas * (len(fields) == 2 * self.n_columns)}"
                     )
                 for column, kind in asked:
-                    problem = self._problem(fields[column], kind, column)
-                    if problem:
+                    if problem := self._problem(fields[column], kind, column):
                         raise InputError(f"{place}, {self.label(column)}{problem}")
 
     def _problem(self, field: str, kind: str, column: int) -> str:

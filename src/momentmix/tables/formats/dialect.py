@@ -147,21 +147,19 @@ class Dialect:
 
 
 def _check_character(name: str, value: Any) -> None:
-    cure = "Pass another character."
     if not isinstance(value, str) or len(value) != 1:
         wanted = "be one character"
     elif name != "thousands" and not value.isascii():
-        wanted, cure = (
-            "be an ASCII character",
-            "Replace it in the file first, and pass the new one.",
-        )
+        wanted = "be an ASCII character"
     elif value in '"\r\n\0':
         wanted = "not be a quote, the end of a line or NUL"
     elif name != "delimiter" and (value.isalnum() or value in "+-"):
         wanted = "not be a digit, a letter or a sign"
     else:
         return
-    raise InputError(f"{name} (--{name}) must {wanted}; got {value!a}. {cure}")
+    raise InputError(
+        f"{name} (--{name}) must {wanted}; got {value!a}. Pass another, or replace it in the file."
+    )
 
 
 def kinds_of(rows: Sequence[Sequence[str]], n_columns: int, dialect: Dialect) -> list[Kind]:
