@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import isfinite
-from shlex import quote
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,23 +17,6 @@ from momentmix.families.transforms import transformed
 Level = str | int  # bool is an int
 CENTER_BITS = 30  # of a center: leaves room to change it exactly, and far more than it needs
 SMALLEST_CENTER = 2.0**-900  # its digits are in the range of units
-
-
-def families_code(families: Mapping[str | int, str]) -> str:
-    """Families of columns as Python and, where it can say so, as the command takes them.
-
-    Examples
-    --------
-    >>> families_code({"late fees": "log1p"})
-    "families={'late fees': 'log1p'} (--families 'late fees=log1p')"
-    """
-    code = ", ".join(f"{column!a}: {family!r}" for column, family in families.items())
-    names = [str(column) for column in families]
-    option = ""
-    if all(name.isprintable() and "," not in name for name in names):
-        pairs = zip(names, families.values(), strict=True)
-        option = f" (--families {quote(','.join(f'{name}={family}' for name, family in pairs))})"
-    return f"families={{{code}}}{option}"
 
 
 class FeaturePart(NamedTuple):

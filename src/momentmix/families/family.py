@@ -26,10 +26,13 @@ from momentmix._typing import Array, Float
 from momentmix.errors import InputError, InputTypeError
 from momentmix.families.law import Law
 from momentmix.families.seen import Seen
+from momentmix.findings.messages import Message, either, keyword
 
 if TYPE_CHECKING:
     from momentmix.families.block import Block
     from momentmix.families.column import Column, Level
+
+_AS_NUMBER = Message("as 'gaussian' in ", keyword("families"), ".")
 
 
 class Entry(NamedTuple):
@@ -160,10 +163,10 @@ class Family(ABC):
         wrong = self.invalid(numbers)
         if wrong is not None and wrong.any():
             row = int(np.argmax(wrong))
-            raise InputError(
+            text = (
                 f"{self.requirement}; {place(row)}, is {numbers[row]:.17g}. Correct the cell, or "
-                "take the column as 'gaussian' in families."
             )
+            raise InputError(Message(text, "take the column ", _AS_NUMBER))
 
     def column_of_numbers(
         self, column: Column, label: str, ends: Float, mean: float, variance: float
@@ -171,10 +174,10 @@ class Family(ABC):
         """Return the column of this family for a summary of numbers between `ends`."""
         wrong = self.invalid(ends)
         if wrong is not None and wrong.any():
-            raise InputError(
+            text = (
                 f"{self.requirement}; {label} lies between {ends[0]:.6g} and {ends[1]:.6g}. Take "
-                "it as 'gaussian' in families."
             )
+            raise InputError(Message(text, "it ", _AS_NUMBER))
         return type(column)(column.name, self.name)
 
     # -- features and parameters ------------------------------------------------------------------
@@ -262,9 +265,8 @@ def all_families() -> tuple[Family, ...]:
     return tuple(_FAMILIES.values())
 
 
-def unknown_family(family: object, label: str) -> str:
+def unknown_family(family: object, label: str) -> Message:
     """Return the message for a family that does not exist."""
-    return (
-        f"families must be {', '.join(map(repr, _FAMILIES))}, or a list of levels; {label} has "
-        f"{family!a}."
-    )
+    known = f" must be {', '.join(map(repr, _FAMILIES))}"
+    levels = either(", or a list of levels", "")
+    return Message(keyword("families"), known, levels, f"; {label} has {family!a}.")

@@ -25,6 +25,7 @@ from momentmix.families.family import Entry, Estimate, Family, Quantities, Quant
 from momentmix.families.gaussian_block import GaussianBlock
 from momentmix.families.law import LEAST_VARIANCE, Law, Prior, first
 from momentmix.families.seen import Seen
+from momentmix.findings.messages import Message, options
 
 MOST_FLOOR = 0.9  # the largest least variance of rounded values, in the same units
 _NARROWEST = 1e-3  # least deviation that is drawn, of the width of the picture
@@ -252,10 +253,11 @@ class Log(Gaussian):
         self, column: Column, label: str, ends: Float, mean: float, variance: float
     ) -> Column:
         """None: a summary of numbers has no moments of their logarithms."""
-        raise InputError(
+        text = (
             f"a summary of numbers has no moments of their logarithms; {label} cannot be "
-            f"{self.name!r}. Summarize the rows again with families={{…: {self.name!r}}}."
+            f"{self.name!r}. Summarize the rows again with "
         )
+        raise InputError(Message(text, options(families=...), "."))
 
 
 class Log1p(Log):

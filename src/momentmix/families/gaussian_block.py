@@ -31,6 +31,7 @@ from momentmix.families.block import (
 from momentmix.families.column import Column, short_mean
 from momentmix.families.seen import seen_features
 from momentmix.families.transforms import restored_columns, transformed_columns
+from momentmix.findings.messages import WITH_FLOOR, Message
 from momentmix.tables.names import check_feature_names
 from momentmix.wording import short_repr
 
@@ -399,14 +400,12 @@ def semidefinite_roots(matrices: Float) -> Float:
     return np.asarray(half @ vectors.swapaxes(-1, -2))
 
 
-def singular_message(block: GaussianBlock) -> str:
+def singular_message(block: GaussianBlock) -> Message:
     """That covariances of a block have no inverse, and the cure."""
     columns = block.columns if block.names is None else tuple(map(ascii, block.names))
     listed = ", ".join(map(str, columns[:8])) + (", …" if len(columns) > 8 else "")
-    return (
-        f"covariances of the joined columns {listed} are singular in a component, so it has no "
-        "density there; fit with a variance floor, or use with_variance_floor()."
-    )
+    text = f"covariances of the joined columns {listed} are singular in a component, so it has no "
+    return Message(text, "density there; ", WITH_FLOOR)
 
 
 def rows_by_pattern(

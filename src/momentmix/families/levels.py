@@ -23,6 +23,7 @@ from momentmix.families.column import Column, Level, plain_level
 from momentmix.families.family import Entry, Estimate, Family, Quantities, Quantity
 from momentmix.families.finite import LEAST_PROBABILITY, Finite
 from momentmix.families.law import Law
+from momentmix.findings.messages import Message, options
 from momentmix.wording import short_repr
 
 _ROUNDED = 1e-9  # sums of probabilities that were rounded to nine digits are taken for 1
@@ -203,10 +204,9 @@ class _Levels(Family):
         self, column: Column, label: str, ends: Float, mean: float, variance: float
     ) -> Column:
         """None: moments of numbers do not tell levels apart."""
-        raise InputError(
-            f"a summary of numbers does not tell levels apart; {label} cannot be {self.name!r}. "
-            "Summarize the rows again with families={…}."
-        )
+        text = f"a summary of numbers does not tell levels apart; {label} cannot be {self.name!r}. "
+        again = Message("Summarize the rows again with ", options(families=...), ".")
+        raise InputError(Message(text, again))
 
     def block_of(self, column: Column, law: Law, means: Float, variances: Float) -> Block:
         """Probabilities of levels where the cell is seen."""
@@ -265,11 +265,11 @@ class Bernoulli(_Levels):
         """Zeros and ones, whose variance is a function of the mean."""
         is_binary = abs(variance - mean * (1 - mean)) < _BINARY
         if not (ends[0] == 0.0 and ends[1] == 1.0 and is_binary):
-            raise InputError(
+            text = (
                 f"a bernoulli column of a summary must hold 0 and 1 only; {label} lies between "
                 f"{ends[0]:.6g} and {ends[1]:.6g}, with other values. Summarize the rows with "
-                "families={…: 'bernoulli'}."
             )
+            raise InputError(Message(text, options(families=...), "."))
         return Column(column.name, self.name, (0, 1))
 
     def _block(self, table: Float, levels: tuple[Level, ...], seen: Float | None) -> Block:

@@ -17,6 +17,7 @@ import numpy as np
 
 from momentmix._typing import Array, Float
 from momentmix.errors import InputError
+from momentmix.findings.messages import Message, keyword
 
 LOG, LOG1P = "log", "log1p"
 _MAPS = {LOG: (np.log, np.exp), LOG1P: (np.log1p, np.expm1)}
@@ -71,8 +72,9 @@ def check_range(numbers: Array, transform: str, where: Callable[[int], str]) -> 
         wrong = numbers <= _ENDS[transform]
     if wrong.any():
         row = int(np.argmax(wrong))
-        raise InputError(
+        text = (
             f"numbers of a {transform} column must be greater than {_ENDS[transform]}; "
             f"{where(row)}, is {float(numbers[row]):.17g}. Correct the cell or set it to missing; "
-            f"or take the column as {_OTHERS[transform]} in families."
+            f"or take the column as {_OTHERS[transform]} in "
         )
+        raise InputError(Message(text, keyword("families"), "."))

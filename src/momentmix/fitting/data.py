@@ -12,6 +12,7 @@ from momentmix.arrays import is_foreign, is_plain_array
 from momentmix.errors import InputError, InputTypeError
 from momentmix.families.column import Column
 from momentmix.families.family import is_family, named, unknown_family
+from momentmix.findings.messages import NEED_ROWS, Message, keyword, options
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.mixture.blocks import blocks_from
 from momentmix.summary.cost import physical_memory
@@ -26,7 +27,7 @@ from momentmix.tables.schema import Schema
 from momentmix.tables.table_rows import Missing, TableRows, check_missing
 from momentmix.tables.validation import LARGEST_TO_FIT, as_weights, check_sizes, check_values
 from momentmix.tables.weights import with_weights
-from momentmix.wording import NEED_ROWS, plural
+from momentmix.wording import plural
 
 SHARE_IN_MEMORY = 0.125  # of the memory: rows of files that take more are read for each pass
 _SMALLEST_DEVIATION = 1e-151  # its square, times the usual variance floor, is a float64 number
@@ -34,15 +35,9 @@ _SMALLEST_DEVIATION = 1e-151  # its square, times the usual variance floor, is a
 
 @dataclass(frozen=True)
 class Table:
-    """The data of a fit as features.
+    """The data of a fit as features, and notes on what was done to columns and rows.
 
-    Attributes
-    ----------
-    data : Rows or StandardMoments
-    schema : Schema or None
-        How columns became features; None where the features are the columns.
-    notes : tuple of str
-        What was done to the columns and rows.
+    `schema` says how columns became features; None where the features are the columns.
     """
 
     data: Rows | StandardMoments
@@ -159,10 +154,9 @@ def _schema_of_summary(
     own: Schema | None = getattr(data, "schema", None)
     if own is not None:
         if families is not None and families != own:
-            raise InputError(
-                "the summary holds the families of its columns already; leave families out, or "
-                "summarize the rows again with other ones."
-            )
+            text = "the summary holds the families of its columns already; leave "
+            end = " out, or summarize the rows again with other ones."
+            raise InputError(Message(text, keyword("families"), end))
         return own
     if families is None:
         return None
@@ -267,10 +261,11 @@ def feature_blocks(blocks: Any, schema: Schema | None, has_rows: bool = True) ->
                 "the block."
             )
         if column.has_missing and not has_rows:
-            raise InputError(
+            text = (
                 f"from moments alone, columns of a block must have no missing cells; {label} has "
-                f"some. Take it out of the block, drop such rows: missing='drop', or {NEED_ROWS}."
+                "some. Take it out of the block, drop such rows: "
             )
+            raise InputError(Message(text, options(missing="drop"), ", or ", NEED_ROWS, "."))
     return [[schema.features_of(j)[0] for j in block] for block in joined]
 
 

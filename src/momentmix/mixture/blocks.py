@@ -118,10 +118,15 @@ class Blocks:
         starts = self.n_features + self.n_spread + np.cumsum([0, *sizes])
         return tuple(start + np.arange(size) for start, size in zip(starts, sizes, strict=False))
 
+    @cached_property
+    def n_own(self) -> int:
+        """Number of statistics that laws have beside z and z²."""
+        return sum(law.n_own for law in self.laws)
+
     @property
     def n_statistics(self) -> int:
         """Length of T(z)."""
-        return self.n_features + self.n_spread + sum(law.n_own for law in self.laws) + 1
+        return self.n_features + self.n_spread + self.n_own + 1
 
     def statistics_of(self, number: int) -> Int:
         """Places in T(z) of (z, z², t, 1) of a law, by its number."""

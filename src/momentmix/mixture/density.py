@@ -250,7 +250,7 @@ def _add_compiled(
 
 def _is_compiled(blocks: Blocks | None) -> bool:
     """Whether compiled code has all statistics of the blocks: no law has others than z and z²."""
-    return code is not None and (blocks is None or not any(law.n_own for law in blocks.laws))
+    return code is not None and (blocks is None or not blocks.n_own)
 
 
 def _pairs(blocks: Blocks | None) -> NDArray[np.int64] | None:
@@ -284,7 +284,9 @@ class Density:
     def of_mixture(cls, parameters: Parameters) -> Density:
         """Density of a mixture in the units of the rows."""
         center, scale, table = standardized_coefficients(parameters)
-        blocks = parameters.blocks.rescaled(center, scale)
+        blocks = parameters.blocks
+        if blocks.n_own:  # other statistics are functions of the units
+            blocks = blocks.rescaled(center, scale)
         return cls(table, center, 1.0 / scale, np.arange(center.size), blocks)
 
     def em_sums(self, rows: Any, counts: Float | None = None) -> tuple[Float, float, float]:

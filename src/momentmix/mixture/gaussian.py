@@ -39,8 +39,8 @@ def fill_features(features: Float, blocks: Blocks) -> None:
     np.multiply(features[:d], features[:d], out=features[d : 2 * d])
     for place, (j, k) in enumerate(blocks.pairs.tolist(), 2 * d):
         np.multiply(features[j], features[k], out=features[place])
-    for law, places in zip(blocks.laws, blocks.own_places, strict=True):
-        if places.size:
+    if blocks.n_own:
+        for law, places in zip(blocks.laws, blocks.own_places, strict=True):
             features[places] = law.own_statistics(features[list(law.features)])
     features[-1] = 1.0
 
@@ -118,7 +118,7 @@ def coefficients(parameters: Parameters) -> Float:
         # A product of two features stands for both of its places in the matrix.
         halves = np.where(np.eye(features.size, dtype=bool), 0.5, 1.0)
         quadratic[..., places] = -halves * inverse
-    own_parts = np.zeros((*constants.shape, sum(law.n_own for law in blocks.laws)))
+    own_parts = np.zeros((*constants.shape, blocks.n_own))
     for law, own, places in blocks.stacks:
         table, k = law.coefficients(p.means[..., own], p.variances[..., own]), own.shape[1]
         linear[..., own], quadratic[..., own] = table[..., :k], table[..., k : 2 * k]

@@ -33,12 +33,11 @@ from momentmix.families.column import Level
 from momentmix.html.notebook import Markup, box
 from momentmix.index_sets import sets_without
 from momentmix.mixture.checks import checked_parameters, parameters_of_matrices
-from momentmix.mixture.conditional import column_numbers, conditional_means, given_values
+from momentmix.mixture.conditional import blocks_given, column_numbers, expected_columns
 from momentmix.mixture.matching import in_same_columns, match_components
 from momentmix.mixture.model_file import model_document, parameters_in, read_model, write_model
-from momentmix.mixture.parameter_table import parameter_frame
+from momentmix.mixture.parameter_table import ParameterTable
 from momentmix.mixture.parameters import Parameters
-from momentmix.mixture.prior import Structure
 from momentmix.mixture.profiles.profile import Profile, profile_of
 from momentmix.mixture.row_methods import RowMethods
 from momentmix.mixture.tables.block_features import (
@@ -54,7 +53,6 @@ from momentmix.mixture.tables.block_features import (
     with_floor,
     with_names,
 )
-from momentmix.mixture.tables.conditioning import blocks_given, expected_columns
 from momentmix.mixture.tables.file import blocks_in
 from momentmix.tables.names import check_feature_names
 from momentmix.tables.schema import Schema
@@ -263,7 +261,7 @@ class Mixture(RowMethods):
         >>> mixture.to_frame()[["column", "parameter", "estimate"]].to_numpy().tolist()
         [[None, 'weight', 1.0], ['age', 'mean', 3.0], ['age', 'variance', 2.0]]
         """
-        return parameter_frame(self)
+        return ParameterTable(self).to_frame()
 
     # -- derived mixtures ---------------------------------------------------------------------
 
@@ -288,9 +286,7 @@ class Mixture(RowMethods):
     def select(self, columns: Sequence[int | str]) -> Mixture:
         """The mixture of some of the columns, by number or name: their marginal law."""
         numbers = self._numbers(columns)
-        if self.schema is not None:
-            return _of_blocks(self.weights, selected(self._blocks, numbers), self._part(numbers))
-        return mixture_from(self.parameters.restricted(numbers), self._names(numbers))
+        return _of_blocks(self.weights, selected(self.blocks, numbers), self._part(numbers))
 
     def marginal(self, features: Sequence[int | str]) -> Mixture:
         """The same as `select`."""
@@ -305,11 +301,8 @@ class Mixture(RowMethods):
             Value by number or name of the known column; levels too, where the mixture has a
             `schema`. A column with a missing value (None, NaN) is not known.
         """
-        if self.schema is not None:
-            given = blocks_given(self, values)
-            return _of_blocks(given.weights, given.blocks, self._part(given.others))
-        p, others = given_values(self, values)
-        return mixture_from(p, self._names(others))
+        given = blocks_given(self, values)
+        return _of_blocks(given.weights, given.blocks, self._part(given.others))
 
     def predict_columns(self, rows: Any, known: Sequence[int | str] | None = None) -> Float:
         """Mean of the other columns given some, for each row: a regression.
@@ -329,9 +322,7 @@ class Mixture(RowMethods):
             answers, and NaN for categories; of a column with a transform it is
             the inverse of the mean of the logarithm.
         """
-        if self.schema is not None or isinstance(rows, Mapping):
-            return expected_columns(self, rows, known)
-        return conditional_means(self, rows, known)
+        return expected_columns(self, rows, known)
 
     def align(self, other: Mixture) -> Mixture:
         """The other mixture with its components in the order of those here that they match.
@@ -342,10 +333,8 @@ class Mixture(RowMethods):
             raise InputTypeError(f"other must be a mixture; got {type(other).__name__}.")
         other = in_same_columns(self, other)
         order = match_components(self, other)
-        if other.schema is not None:
-            blocks = tuple(block.chosen(order) for block in other.blocks)
-            return _of_blocks(other.weights[order], blocks, other.schema)
-        return mixture_from(other.parameters[order], other.feature_names)
+        blocks = tuple(block.chosen(order) for block in other.blocks)
+        return _of_blocks(other.weights[order], blocks, Schema(other.columns))
 
     def with_variance_floor(self, floor: ArrayLike) -> Mixture:
         """The same mixture with every variance at least `floor` (a number or one per feature).
@@ -354,10 +343,7 @@ class Mixture(RowMethods):
         independent columns of these variances; the floor must be positive there. Only Gaussian
         columns have variances of their own.
         """
-        if self.schema is not None:
-            return _of_blocks(self.weights, with_floor(self._blocks, floor), self.schema)
-        structure = Structure.of_variances(np.asarray(floor), self.parameters.blocks)
-        return mixture_from(structure.raised(self.parameters), self.feature_names)
+        return _of_blocks(self.weights, with_floor(self.blocks, floor), Schema(self.columns))
 
     def with_feature_names(self, feature_names: Sequence[str] | None) -> Self:
         """The same mixture with other names of its columns, or none."""
@@ -377,10 +363,6 @@ class Mixture(RowMethods):
     def _part(self, numbers: Int) -> Schema:
         """The schema of some columns."""
         return Schema(tuple(self.columns[j] for j in numbers))
-
-    def _names(self, numbers: Int) -> tuple[str, ...] | None:
-        names = self.feature_names
-        return None if names is None else tuple(names[j] for j in numbers)
 
     # -- files --------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from momentmix.atomic_file import atomic_write
 from momentmix.errors import ModelFileError
+from momentmix.findings.messages import Message, either
 from momentmix.json_fields import (
     Decoder,
     Fields,
@@ -222,10 +223,9 @@ def _bytes(path: str | os.PathLike[str]) -> bytes:
 
 def _parsed(path: str | os.PathLike[str], data: bytes) -> Any:
     if data[:4] == b"\x89MMS":
-        raise ModelFileError(
-            f"{path} is not a momentmix model but a moment summary: use MomentSummary.load, or fit "
-            "it first."
-        )
+        load = "use MomentSummary.load, or fit it first"
+        text = f"{path} is not a momentmix model but a moment summary: "
+        raise ModelFileError(Message(text, either(load, "fit it first, with `momentmix fit`"), "."))
     if data[:1] == b"\x80" or data[:2] == b"PK":
         raise ModelFileError(
             f"{path} is not a momentmix model but a pickle or zip archive, which momentmix never "

@@ -21,7 +21,6 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from momentmix._typing import Float, Int
-from momentmix.errors import InputError
 from momentmix.families.law import layout_of
 from momentmix.mixture.blocks import Blocks, matrices_of
 from momentmix.mixture.parameters import HasParameters, Parameters
@@ -67,24 +66,6 @@ class Structure:
             values = np.maximum(values, _LEAST_TOTAL)
             roots.append(np.linalg.cholesky((vectors * values) @ vectors.T))
         return cls(np.full(blocks.n_features, floor), blocks, tuple(roots))
-
-    @classmethod
-    def of_variances(cls, least: Float, blocks: Blocks) -> Structure:
-        """No feature, and no combination of a block's features, varies less than these variances.
-
-        As independent features of the least variances would; `least` is a number or one a feature.
-        """
-        floor = np.array(np.broadcast_to(least, blocks.n_features), dtype=np.float64)
-        roots = []
-        for features, _ in blocks.places:
-            if (floor[features] <= 0).any():
-                raise InputError(
-                    "the floor must be positive in joined columns; the least is "
-                    f"{floor[features].min():.4g}. Give a small part of each column's variance."
-                )
-            roots.append(np.diag(np.sqrt(floor[features])))
-            floor[features] = 1.0  # in units of the root
-        return cls(floor, blocks, tuple(roots))
 
     @property
     def is_diagonal(self) -> bool:

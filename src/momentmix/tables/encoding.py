@@ -12,6 +12,7 @@ from momentmix._typing import Array, Float
 from momentmix.errors import InputError, InputTypeError, TableWarning, warn_caller
 from momentmix.families.column import Column
 from momentmix.families.transforms import check_range, restored
+from momentmix.findings.messages import Message, either, options
 from momentmix.native import code, readable
 from momentmix.parallel import map_in_order, usable_cores
 from momentmix.tables.cells import Cells
@@ -179,11 +180,10 @@ def check_numeric(column: Column, cells: Cells, where: Callable[[int], str]) -> 
     if all(np.isscalar(x) and not isinstance(x, str) for x in cells.labels or ()):
         return
     row = int(np.argmax(cells.values >= 0))
-    key = "…" if column.name is None else ascii(column.name)
-    raise InputTypeError(
-        f"a {column.family} column must hold numbers; {where(row)} holds {cells.text(row)}. "
-        f"Convert the column to numbers, or fit with families={{{key}: 'categorical'}}."
-    )
+    categories = options(families=... if column.name is None else {column.name: "categorical"})
+    text = f"a {column.family} column must hold numbers; {where(row)} holds {cells.text(row)}. "
+    cure = "Convert the column to numbers, or fit with "
+    raise InputTypeError(Message(text, cure, categories, "."))
 
 
 def _level_codes(
@@ -201,13 +201,17 @@ def _level_codes(
         codes[unknown] = _LEFT_OUT
         return codes
     row = int(np.argmax(unknown))
-    raise InputError(
+    text = (
         f"{where(row)} must hold its levels, {listed(column.levels)}; it is {cells.text(row)}. "
         "Correct the cell or set it to missing; or give all levels of the column from the start, "
-        "in families or in a schema, perhaps with one for all others. The methods of a mixture "
-        "and the commands predict and score leave such cells out with unseen='missing' (--unseen "
-        "missing)."
     )
+    place = either(
+        "in families or in a schema, perhaps with one for all others. The methods of a mixture "
+        "leave such cells out with ",
+        "in a schema, perhaps with one for all others. The commands predict and score leave such "
+        "cells out with ",
+    )
+    raise InputError(Message(text, place, options(unseen="missing"), "."))
 
 
 def _kinds_differ(column: Column, cells: Cells) -> bool:
@@ -228,12 +232,14 @@ def warn_of_unknown(columns: Sequence[Column], cells: Sequence[Cells]) -> None:
             continue
         levels = "text" if isinstance(column.levels[0], str) else "numbers"
         kinds = f" (the levels are {levels}, the cells are not)" if differ else ""
-        warn_caller(
+        text = (
             f"none of the {n} cells of {column_label(i, names)} is a level of the model{kinds}, so "
-            "that unseen='missing' leaves the whole column out. Convert the cells to the levels "
-            "of the column, or set them to missing.",
-            TableWarning,
         )
+        end = (
+            " leaves the whole column out. Convert the cells to the levels of the column, or set "
+            "them to missing."
+        )
+        warn_caller(Message(text, "that ", options(unseen="missing"), end), TableWarning)
 
 
 def _codes(levels: tuple[Any, ...], cells: Cells) -> Array:
@@ -253,11 +259,13 @@ def _codes(levels: tuple[Any, ...], cells: Cells) -> Array:
 def missing_cell(left_out: NDArray[np.bool_], where: Where) -> InputError:
     """The error for the first cell that is missing where none may be."""
     row, column = (int(i) for i in np.argwhere(left_out)[0])
-    return InputError(
+    text = (
         f"rows must not hold missing values (NaN, None, masked cells); {where(row, column)}, is "
-        "missing or NaN. Pass missing='drop' (--missing drop) to leave such rows out, or "
-        "missing='model' (--missing model), so that missing cells are part of the model."
+        "missing or NaN. Pass "
     )
+    drop = Message(options(missing="drop"), " to leave such rows out, or ")
+    end = ", so that missing cells are part of the model."
+    return InputError(Message(text, drop, options(missing="model"), end))
 
 
 def decode_columns(columns: Sequence[Column], features: Float) -> list[Array]:

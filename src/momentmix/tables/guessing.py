@@ -24,7 +24,7 @@ import numpy as np
 
 from momentmix._typing import Array
 from momentmix.errors import InputError
-from momentmix.families.column import families_code
+from momentmix.findings.messages import Message, either, options
 from momentmix.tables.cells import Cells
 from momentmix.tables.formats.dialect import are_dates
 from momentmix.tables.names import column_label
@@ -78,10 +78,9 @@ def guess_columns(
                 hints.append(hint)
     if len(left_out) == len(cells):
         listed = "; ".join(f"{column_label(i, names)}: {w}" for i, w in left_out.items())
-        raise InputError(
-            f"the table has no usable column ({listed}). Pass columns of numbers or of few levels, "
-            "or say with families= (--families) what the columns are."
-        )
+        text = f"the table has no usable column ({listed}). Pass columns of numbers or of few "
+        say = Message("levels, or say with ", options(families=...), " what the columns are.")
+        raise InputError(Message(text, say))
     gone = [
         f"column {i if names is None else ascii(names[i])} left out: {why}"
         for i, why in left_out.items()
@@ -107,12 +106,13 @@ def _unusable_text(cells: Cells, label: str, asked: bool, rare: float) -> str:
     if n_levels == 1 and len(cells.labels) == 1 and not asked:
         return _ONE_LEVEL
     if n_levels > FEW_LEVELS and not rare:
-        raise InputError(
+        text = (
             f"{label} is text with {n_levels} different levels in {n_seen} rows, too many to take "
-            f"it as categories unasked (up to {FEW_LEVELS} are). Leave it out with exclude= "
-            "(--exclude); pass families={…: 'categorical'} (--families); or join its rare levels "
-            "with a schema (momentmix schema --rare 0.01)."
+            f"it as categories unasked (up to {FEW_LEVELS} are). Leave it out with "
         )
+        families = either("families={…: 'categorical'}", "--families …=categorical")
+        end = "; or join its rare levels with a schema (momentmix schema --rare 0.01)."
+        raise InputError(Message(text, options(exclude=...), "; pass ", families, end))
     return ""
 
 
@@ -147,7 +147,5 @@ def _hint(values: Array, name: str) -> str:
         what, family, kind = "is named like a code", "categorical", "categories"
     else:
         return ""
-    return (
-        f"column {name!a} {what} and is taken as a number (gaussian); "
-        f"{families_code({name: family})} takes it as {kind}"
-    )
+    text = f"column {name!a} {what} and is taken as a number (gaussian); "
+    return Message(text, options(families={name: family}), f" takes it as {kind}")

@@ -26,6 +26,7 @@ from momentmix.families.column import (
     short_mean,
 )
 from momentmix.families.family import is_family, named, unknown_family
+from momentmix.findings.messages import Message, either, keyword, options
 from momentmix.progress import step
 from momentmix.tables.cells import Cells
 from momentmix.tables.encoding import (
@@ -164,16 +165,17 @@ def _by_number(families: Families, rows: TableRows) -> dict[int, Any]:
         return {}
     if not isinstance(families, Mapping):
         what = "{name or number of a column: family}"
-        raise InputTypeError(f"families must be a dict, {what}; got {type(families).__name__}.")
+        text = f" must be a dict, {what}; got {type(families).__name__}."
+        raise InputTypeError(Message(keyword("families"), text))
     chosen: dict[int, Any] = {}
     names, left_out = rows.column_names, f" ({'; '.join(rows.notes)})" if rows.notes else ""
+    no_column = Message(keyword("families"), f" names no column{left_out}:")
     for key, family in families.items():
-        number = number_of(key, names, len(rows.kinds), f"families names no column{left_out}:")
+        number = number_of(key, names, len(rows.kinds), no_column)
         if number in chosen:
-            raise InputError(
-                f"families must name a column once; {column_label(number, names)} is there "
-                "by name and by number. Leave one of them out."
-            )
+            text = f" must name a column once; {column_label(number, names)} is there by name "
+            end = "and by number. Leave one of them out."
+            raise InputError(Message(keyword("families"), text, end))
         chosen[number] = list(family) if isinstance(family, np.ndarray) else family
     return chosen
 
@@ -224,11 +226,12 @@ class Found:
             for name, count in zip(cells.labels, counts, strict=True):
                 self.counts[name] += count
             if len(self.counts) > self.most:
-                raise InputError(
+                text = (
                     f"{label} has more than {self.most} different texts: it names rows, or needs "
-                    "fewer levels. Leave it out with exclude= (--exclude), or join levels in a "
-                    "schema (momentmix schema --rare)."
+                    "fewer levels. Leave it out with "
                 )
+                end = ", or join levels in a schema (momentmix schema --rare)."
+                raise InputError(Message(text, options(exclude=...), end))
             return
         gaps = cells.missing()
         self.has_missing = self.has_missing or bool(gaps.any())
@@ -281,16 +284,18 @@ def schema_of(
     for i, own in enumerate(found):
         name, label = None if names is None else names[i], column_label(i, names)
         if not own.has_cells:
-            raise InputError(
-                f"{label} has no cell that is not missing: nothing can be learned of it. Leave it "
-                "out; or pass families=schema, the schema of a table that has some."
-            )
+            text = f"{label} has no cell that is not missing: nothing can be learned of it. Leave "
+            schema = either("families=schema", "--schema")
+            end = ", the schema of a table that has some."
+            raise InputError(Message(text, "it out; or pass ", schema, end))
         column = _column(name, families.get(i, Column.family), own, label, rare)
         if own.is_text and not column.levels and any(isinstance(x, str) for x in own.counts):
-            raise InputTypeError(
+            text = (
                 f"a {column.family} column must hold numbers; {label} holds text. Convert the "
-                f"column to numbers, or fit with families={{{name!a}: 'categorical'}}."
+                "column to numbers, or fit with "
             )
+            categories = options(families={i if name is None else name: "categorical"})
+            raise InputTypeError(Message(text, categories, "."))
         if missing == "model" and own.has_missing:
             column = replace(column, has_missing=True, center=_center(column, own))
         columns.append(replace(column, drops=missing == "drop"))
@@ -370,11 +375,15 @@ def _encoded_by(schema: Schema, rows: TableRows, drops: bool = False) -> TableRo
     source, texts = rows.sources[0], []
     for j, (column, kind) in enumerate(zip(schema.columns, rows.kinds, strict=True)):
         if lost := [level for level in column.levels if level in source.nulls]:
-            raise InputError(
+            text = (
                 f"{source.name}: the level {lost[0]!a} of {source.label(rows.columns[0][j])} reads "
-                "as a missing cell. Pass na_values (--na-values), the texts that stand for missing "
-                "cells in this file, without it; or rename the level."
+                "as a missing cell. Pass "
             )
+            end = (
+                ", the texts that stand for missing cells in this file, without it; or rename the "
+                "level."
+            )
+            raise InputError(Message(text, keyword("na_values"), end))
         is_bool = column.levels == (False, True) and kind.kind != "number"
         if any(map(is_text, column.levels)) or is_bool:
             texts.append(j)
@@ -420,11 +429,12 @@ def _found_levels(
     if has_two and len(levels) != 2:
         row = found.first_rows.get(levels[2])
         place = "there" if row is None else f"row {row}"
-        raise InputError(
+        text = (
             f"a {family} column must have two levels; {label} has {len(levels)}: beside "
             f"{levels[0]!a} and {levels[1]!a}, {place} is {levels[2]!a}. Correct the cell, or take "
-            "the column as 'categorical' in families."
+            "the column as 'categorical' in "
         )
+        raise InputError(Message(text, keyword("families"), "."))
     return levels, other
 
 
@@ -439,17 +449,17 @@ def _checked_levels(found: list[Any], label: str, n_found: int = 0) -> tuple[Lev
             "Round the column or write its levels as text; or take it as 'gaussian'."
         )
     if len(levels) > MOST_LEVELS:
-        raise InputError(
+        text = (
             f"{label} has {len(levels)} levels; a categorical column may have {MOST_LEVELS}. "
-            "Leave it out if it names the rows: exclude= (--exclude); or join rare levels with a "
-            "schema (momentmix schema --rare 0.01)."
+            "Leave it out if it names the rows: "
         )
+        end = "; or join rare levels with a schema (momentmix schema --rare 0.01)."
+        raise InputError(Message(text, options(exclude=...), end))
     if len(levels) < 2 or len(set(levels)) < len(levels):
         problem = "has one level only" if n_found else "must have different levels, at least two"
-        raise InputError(
-            f"{label} {problem}: {levels!a}. Leave the column out, or give all levels that it may "
-            "have: families={…: ['no', 'yes']}."
-        )
+        text = f"{label} {problem}: {levels!a}. Leave the column out, or give all levels that it "
+        both = either("families={…: ['no', 'yes']}", "a schema (momentmix schema, --schema)")
+        raise InputError(Message(text, "may have: ", both, "."))
     return tuple(levels)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 
 from momentmix.errors import InputError, InputTypeError, warn_caller
+from momentmix.findings.messages import Message, either
 from momentmix.wording import did_you_mean
 
 _NAMES_IN_MESSAGES = 8  # a line or two
@@ -66,7 +67,8 @@ def place_of(name: str, names: Sequence[str] | None, problem: str, note: str = "
     if names is not None and name in names:
         return list(names).index(name)
     known = "the columns have no names" if names is None else f"there are {listed(names)}"
-    raise InputError(f"{problem} {name!a}; {known}.{did_you_mean(name, names or ())}{note}")
+    text = f" {name!a}; {known}.{did_you_mean(name, names or ())}"
+    raise InputError(Message(problem, text, note))
 
 
 def number_of(column: object, names: Sequence[str] | None, n_columns: int, problem: str) -> int:
@@ -77,7 +79,8 @@ def number_of(column: object, names: Sequence[str] | None, n_columns: int, probl
         number = column.__index__()
         if 0 <= number < n_columns:
             return int(number)
-    raise InputError(f"{problem} {column!a}; give a name, or a number from 0 to {n_columns - 1}.")
+    text = f" {column!a}; give a name, or a number from 0 to {n_columns - 1}."
+    raise InputError(Message(problem, text))
 
 
 def match_names(
@@ -125,9 +128,7 @@ def names_for(
     numbers = numbers_as_names(names)
     if numbers is not None:
         return numbers
-    warn_caller(
-        "the rows have feature names, the mixture has none: columns are taken by position. Fit to "
-        "named rows, or use mixture.with_feature_names([...]).",
-        UserWarning,
-    )
+    text = "the rows have feature names, the mixture has none: columns are taken by position. "
+    rename = either(", or use mixture.with_feature_names([...])", "")
+    warn_caller(Message(text, "Fit to named rows", rename, "."), UserWarning)
     return None

@@ -33,6 +33,7 @@ from momentmix.errors import InputError, NoInputError
 from momentmix.families.column import Column, FeaturePart, is_text, is_whole
 from momentmix.families.family import all_families, is_family, named
 from momentmix.families.law import Law, with_joined_values
+from momentmix.findings.messages import Message, options
 from momentmix.json_fields import Fields, check_version
 from momentmix.strict_json import format_strict, parse_strict
 from momentmix.tables import encoding
@@ -209,10 +210,8 @@ class Schema:
         if names is not None and expected is not None:
             return match_names(expected, names, owner, others=True)
         if n_columns != self.n_columns:
-            raise InputError(
-                f"{name} must have the {self.n_columns} columns of {owner}; got {n_columns}. "
-                "Select them with columns= (--columns)."
-            )
+            text = f"{name} must have the {self.n_columns} columns of {owner}; got {n_columns}. "
+            raise InputError(Message(text, "Select them with ", options(columns=...), "."))
         return list(range(n_columns))
 
     def decode(self, features: Any) -> Any:
@@ -333,7 +332,7 @@ def _joined(a: Column, b: Column, label: str) -> Column:
             "select the columns."
         )
     name = a.name or b.name
-    key = label.split()[1] if name is None else ascii(name)
+    key = int(label.split()[1]) if name is None else name
     both = [*dict.fromkeys(a.levels + b.levels)]
     for expected, left, right, wanted in (
         ("one family", a.family, b.family, a.family_name),
@@ -345,10 +344,11 @@ def _joined(a: Column, b: Column, label: str) -> Column:
                 x or "as it is" if isinstance(x, str) else f"of {', '.join(map(ascii, x))}"
                 for x in (left, right)
             ]
-            raise InputError(
+            text = (
                 f"a column must have {expected}; {label} is {given[0]} in one table and {given[1]} "
-                f"in the other. Pass the same for both: families={{{key}: {wanted!a}}}."
+                "in the other. Pass the same for both: "
             )
+            raise InputError(Message(text, options(families={key: wanted}), "."))
     levels: tuple[Any, ...] = a.levels
     if any(type(level) is int for level in (*a.levels, *b.levels)):
         levels = tuple(map(int, a.levels))  # where one column has integers and the other bools

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from momentmix.arguments import check_count
 from momentmix.errors import InputError, InputTypeError
+from momentmix.findings.messages import Message, options
 from momentmix.tables.names import check_encodable, place_of
 from momentmix.tables.source import NUMERIC, Source
 
@@ -17,10 +18,8 @@ def choose_columns(table: Source, columns: Sequence[str | int] | None) -> list[i
         raise InputError(f"{table.name} must have at least one column; it has none.")
     if columns is None:
         if repeated := _repeated(table):
-            raise InputError(
-                f"{table.name}: names of columns must differ from each other; repeated: "
-                f"{_positions(table, repeated)}. {_BY_NUMBER}"
-            )
+            text = f"{table.name}: names of columns must differ from each other; repeated: "
+            raise InputError(Message(text, f"{_positions(table, repeated)}. ", _BY_NUMBER))
         return list(range(table.n_columns))
     if isinstance(columns, str):
         raise InputTypeError(f"columns must be a list of names or numbers; got {columns!r}.")
@@ -30,7 +29,7 @@ def choose_columns(table: Source, columns: Sequence[str | int] | None) -> list[i
     return numbers
 
 
-_BY_NUMBER = "Choose columns by number with columns= (--columns), or rename them."
+_BY_NUMBER = Message("Choose columns by number with ", options(columns=...), ", or rename them.")
 
 
 def _repeated(table: Source) -> set[str]:
@@ -60,24 +59,24 @@ def _column(table: Source, column: str | int) -> int:
             )
         column = str(number)  # a year, say; commands cannot tell it from a number
     note = table.header_note  # the names may be the first row
-    more = f" Note: {note}." if note else ""
-    number = place_of(column, names, f"{table.name} has no column", more)
+    said = Message(" Note: ", note, ".") if note else ""
+    number = place_of(column, names, f"{table.name} has no column", said)
     if names is not None and names.count(column) > 1:
-        raise InputError(
-            f"{table.name} must have one column of each name asked for; repeated: "
-            f"{_positions(table, {column})}. {_BY_NUMBER}"
-        )
+        text = f"{table.name} must have one column of each name asked for; repeated: "
+        raise InputError(Message(text, f"{_positions(table, {column})}. ", _BY_NUMBER))
     return number
 
 
 def match_columns(first: Source, chosen: list[int], table: Source, all_columns: bool) -> list[int]:
     """The chosen columns in another table: by number if its names are the same, else by name."""
     if (first.column_names is None) != (table.column_names is None):
-        raise InputError(
+        text = (
             f"{first.name} and {table.name} must have the same columns; one has names and the "
-            "other has none. Write names into both, or pass header=True (--header) or header=False "
-            "(--no-header) if the first lines of both are names, or rows."
+            "other has none. Write names into both, or pass "
         )
+        either_header = Message(options(header=True), " or ", options(header=False))
+        end = " if the first lines of both are names, or rows."
+        raise InputError(Message(text, either_header, end))
     if first.column_names is None or table.column_names is None:
         if table.n_columns != first.n_columns:
             raise InputError(
@@ -96,17 +95,19 @@ def match_columns(first: Source, chosen: list[int], table: Source, all_columns: 
         if names
     ]
     if reasons:
-        raise InputError(
+        text = (
             f"all inputs must have the same columns; compared with {first.name}, "
-            f"{' and '.join(reasons)}. Select common ones with columns= (--columns)."
+            f"{' and '.join(reasons)}. Select common ones with "
         )
+        raise InputError(Message(text, options(columns=...), "."))
     for either in (first, table):
         if repeated := _repeated(either).intersection(wanted):
-            raise InputError(
+            text = (
                 f"{first.name} and {table.name} have different columns, which are matched by "
                 f"name; repeated in {either.name}: {_positions(either, repeated)}. Rename them, or "
-                "select others with columns= (--columns)."
+                "select others with "
             )
+            raise InputError(Message(text, options(columns=...), "."))
     return [table.column_names.index(name) for name in wanted]
 
 
@@ -136,19 +137,22 @@ def usable_columns(
         elif odd.kind == "date" and not asked:
             notes.append(f"{first.label(number)} left out: dates")
         elif (problem := first.problem(number)) is not None:
-            raise type(problem)(f"{problem} Or leave it out: exclude= (--exclude).")
+            leave_out = Message(" Or leave it out: ", options(exclude=...), ".")
+            raise type(problem)(Message(problem.args[0], leave_out))
         else:
             refused.append(f"{first.short_label(number)} ({odd.type})")
     if refused:
-        raise InputError(
+        text = (
             f"{first.name}: columns must hold numbers, or text of few levels; these do not: "
-            f"{', '.join(refused)}. Leave them out with exclude= (--exclude), or convert them."
+            f"{', '.join(refused)}. Leave them out with "
         )
+        raise InputError(Message(text, options(exclude=...), ", or convert them."))
     if not places:
-        raise InputError(
+        text = (
             f"{first.name} has no usable column: {'; '.join(notes) or 'all were left out'}. Choose "
-            "columns of numbers or of few levels with columns= (--columns)."
+            "columns of numbers or of few levels with "
         )
+        raise InputError(Message(text, options(columns=...), "."))
     return places, tuple(notes)
 
 

@@ -65,7 +65,7 @@ def steps_by_numpy(monkeypatch, *arguments):
     with monkeypatch.context() as patch:
         patch.setattr(density, "code", None)
         patch.setattr(em, "code", None)
-        return em.run_steps(*arguments)
+        return em.run_batch(*arguments)
 
 
 @pytest.mark.parametrize("name", LAWS)
@@ -79,7 +79,7 @@ def test_steps_are_those_of_numpy(name, n_steps, instructions, monkeypatch):
     )
     code.use(instructions)
     for prior in priors:
-        found = em.run_steps(features, start, prior, n_steps)
+        found = em.run_batch(features, start, prior, n_steps)
         expected = steps_by_numpy(monkeypatch, features, start, prior, n_steps)
         for part in ("weights", "means", "variances", "covariances"):
             np.testing.assert_allclose(
@@ -96,7 +96,7 @@ def test_few_rows_and_an_empty_component(name, monkeypatch):
     features, start, structure = case_of(LAWS[name](), 7, k=1)
     start.weights[0] = 1e-320, 1.0
     prior = VariancePrior.of_rows(7, 2, structure)
-    found = em.run_steps(features, start, prior, 3)
+    found = em.run_batch(features, start, prior, 3)
     expected = steps_by_numpy(monkeypatch, features, start, prior, 3)
     np.testing.assert_allclose(found.batch.means, expected.batch.means, rtol=1e-8, atol=1e-9)
     np.testing.assert_allclose(found.batch.spread, expected.batch.spread, rtol=1e-8, atol=1e-9)
@@ -107,9 +107,9 @@ def test_few_rows_and_an_empty_component(name, monkeypatch):
 def test_threads_do_not_change_the_bits(n):
     features, start, structure = case_of(mixed_law(), n, k=5)
     prior = VariancePrior.of_rows(n, 2, structure)
-    one = em.run_steps(features, start, prior, 3, 1)
+    one = em.run_batch(features, start, prior, 3, 1)
     for n_threads in (2, 3, 8):
-        several = em.run_steps(features, start, prior, 3, n_threads)
+        several = em.run_batch(features, start, prior, 3, n_threads)
         np.testing.assert_array_equal(one.batch.means, several.batch.means)
         np.testing.assert_array_equal(one.batch.spread, several.batch.spread)
         np.testing.assert_array_equal(one.values, several.values)

@@ -8,10 +8,23 @@ from scipy import stats
 
 import momentmix as mm
 from momentmix.displays import ColumnsDisplay, MeansDisplay, PairsDisplay
+from momentmix.families import family as registry
 from momentmix.families import register
 from momentmix.reporting.report import report
 
-from .toys import N_PLACES, _powers
+from .toys import N_PLACES, Geometric, Zipf, powers_of
+
+
+@pytest.fixture(scope="module", autouse=True)
+def registered():
+    """The two families, for these tests only."""
+    before = dict(registry._FAMILIES)
+    register(Geometric())
+    register(Zipf())
+    yield
+    registry._FAMILIES.clear()
+    registry._FAMILIES.update(before)
+
 
 WEIGHTS = np.array([0.4, 0.6])
 MEANS = np.array([-1.5, 1.5])
@@ -27,7 +40,7 @@ def drawn(family: str, n: int, seed: int) -> tuple[dict[str, np.ndarray], np.nda
         values = rng.geometric(1 / (1 + rates[labels])) - 1
     else:
         ranks = np.arange(1, N_PLACES + 1)
-        tables = stats.zipfian.pmf(ranks, _powers(rates)[:, None], N_PLACES)
+        tables = stats.zipfian.pmf(ranks, powers_of(rates)[:, None], N_PLACES)
         ends = np.cumsum(tables, axis=1)[labels]
         values = (rng.random((n, 1)) > ends).sum(axis=1)
     table = {
@@ -69,7 +82,7 @@ def test_densities_are_those_of_the_family(family):
     if family == "geometric":
         mass = stats.geom.logpmf(counts + 1, 1 / (1 + rates))
     else:
-        mass = stats.zipfian.logpmf(counts + 1, _powers(rates), N_PLACES)
+        mass = stats.zipfian.logpmf(counts + 1, powers_of(rates), N_PLACES)
     numbers = np.stack([table["x"], table["y"]], axis=1)[:, None]
     normal = stats.norm.logpdf(numbers, means[:, :2], np.sqrt(variances[:, :2])).sum(axis=2)
     expected = np.log(np.exp(mass + normal) @ mixture.weights)

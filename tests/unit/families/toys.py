@@ -7,7 +7,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from momentmix.families import register
 from momentmix.families.count import CountBlock, CountFamily, CountLaw
 
 
@@ -54,7 +53,7 @@ GRID = np.sinh(np.linspace(-6.0, 6.0, 4001))  # exponents: dense about 0
 GRID_MEANS = _mean_of(GRID)[0]
 
 
-def _powers(rates):
+def powers_of(rates):
     """The exponents that have these means: from a table, and by Newton's steps."""
     powers = np.interp(-np.asarray(rates), -GRID_MEANS, GRID)
     for _ in range(2):
@@ -71,7 +70,7 @@ class ZipfLaw(CountLaw):
     n_cells: ClassVar[int] = N_PLACES
 
     def log_mass(self, counts, rates):
-        powers = _powers(rates)
+        powers = powers_of(rates)
         logits = -powers[..., None] * LOGS
         top = logits.max(axis=-1)
         total = top + np.log(np.exp(logits - top[..., None]).sum(axis=-1))
@@ -94,7 +93,3 @@ class Zipf(CountFamily):
     requirement = "ranks must be integers from 0 to 11"
     law_type = ZipfLaw
     block_type = ZipfBlock
-
-
-register(Geometric())
-register(Zipf())

@@ -132,7 +132,7 @@ def test_wide_integers_of_polars():
 )
 def test_nested_columns_are_refused_by_name(cells, problem):
     frame = pl.DataFrame({"x": NUMBERS, "g": cells})
-    with pytest.raises((InputError, InputTypeError), match=rf"{problem}.* exclude= \(--exclude\)"):
+    with pytest.raises((InputError, InputTypeError), match=rf"{problem}.* exclude="):
         mm.schema_from(frame)
     assert mm.schema_from(frame, exclude=["g"]).column_names == ("x",)
 

@@ -22,7 +22,7 @@ from scipy import sparse
 import momentmix as mm
 from momentmix import MomentGaussianMixture, open_rows
 from momentmix.atomic_file import atomic_write
-from momentmix.cli.checkpoint import Fingerprint
+from momentmix.cli.summarizing.checkpoint import Fingerprint
 from momentmix.errors import (
     InputError,
     InputTypeError,

@@ -16,7 +16,7 @@ import pyarrow.parquet
 import pytest
 
 from momentmix import open_rows
-from momentmix.cli.checkpoint import Fingerprint
+from momentmix.cli.summarizing.checkpoint import Fingerprint
 from momentmix.errors import (
     InputError,
     InputTypeError,

@@ -5,7 +5,7 @@
 | features of joined blocks with missing cells | ``Layout.wide`` | |
 | a joined value → the feature that says whether it is seen | ``Layout.seen_of`` | |
 | K, U: values of a block that are seen, and missing, in a row | ``known``, ``unknown`` | |
-| E_i[z_U | z_K] = a_i + B_i z_K, Cov_i[z_U | z_K] = C_i | ``Conditional`` | |
+| E_i[z_U | z_K] = a_i + B_i z_K, Cov_i[z_U | z_K] = C_i | `conditional` | |
 | Σ_z γ_i(z) E_i[T(z) | seen] | statistics of `PatternRows.sums` | (r, n_statistics) |
 
 The density of a row is that of what is seen: Σ_KK alone, times the probabilities of being seen and
@@ -27,7 +27,6 @@ from momentmix._typing import Float, Int
 from momentmix.families.gaussian_block import rows_by_pattern
 from momentmix.families.law import with_joined_values
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.em.em import Pass
 from momentmix.fitting.em.scores import Scores
 from momentmix.mixture.blocks import Blocks, full_matrices, matrices_of, spread_of
 from momentmix.mixture.density import responsibilities
@@ -38,7 +37,6 @@ from momentmix.mixture.parameters import (
     dependent_places,
 )
 from momentmix.mixture.prior import Structure, VariancePrior
-from momentmix.tables.rows import Rows
 
 _ROWS = 4096  # rows whose scores are in memory at once
 _MOST_STEPS = 100  # for the total covariance, of which only the units of a prior are made
@@ -48,12 +46,8 @@ _MOST_STEPS = 100  # for the total covariance, of which only the units of a prio
 class Layout:
     """Features of standardized rows, some of whose joined values may be missing.
 
-    Parameters
-    ----------
-    blocks : Blocks
-        With the joined values, and the laws of ``seen``.
-    seen_of : dict
-        The feature that says whether a value is seen, and the number between its two values.
+    `blocks` have the joined values and the laws of ``seen``; `seen_of` a value is the feature that
+    says whether it is seen, and the number between its two values.
     """
 
     blocks: Blocks
@@ -115,9 +109,8 @@ class Layout:
         means, variances = p.means.copy(), p.variances.copy()
         for law in p.blocks.laws:
             if law.value_feature in self.seen_of:
-                own = list(law.features)
-                found = law.value_of(p.means[:, own], p.variances[:, own])
-                means[:, own[0]], variances[:, own[0]] = found.mean[:, 0], found.variance[:, 0]
+                found, j = law.value_of(*p.of_law(law)), law.features[0]
+                means[:, j], variances[:, j] = found.mean[:, 0], found.variance[:, 0]
         spread = spread_of(p.matrices, self.blocks)
         spread[:, : self.blocks.n_features] = variances
         return Parameters(p.weights, means, variances, None, self.blocks).with_spread(spread)
@@ -133,36 +126,22 @@ class _Group(NamedTuple):
     features: Float
 
 
-class Conditional(NamedTuple):
-    """Missing values given those seen: a (r, u), B (r, u, k), C (r, u, u)."""
-
-    constants: Float
-    slopes: Float
-    rest: Float
-
-
-def conditional(p: Parameters, known: Int, unknown: Int) -> Conditional:
-    """The law of missing values of a block given those that are seen in it."""
+def conditional(p: Parameters, known: Int, unknown: Int) -> tuple[Float, Float, Float]:
+    """Missing values of a block given those seen: a (r, u), B (r, u, k), C (r, u, u)."""
     own, k = np.concatenate([known, unknown]), known.size
     matrices = matrices_of(p.spread, p.blocks.table(own))
     roots = np.linalg.cholesky(matrices)
     slopes = np.asarray(roots[:, k:, :k] @ np.linalg.inv(roots[:, :k, :k]), dtype=np.float64)
     constants = p.means[:, unknown] - (slopes @ p.means[:, known, None])[..., 0]
     half = roots[:, k:, k:]
-    return Conditional(constants, slopes, half @ half.swapaxes(1, 2))
+    return constants, slopes, half @ half.swapaxes(1, 2)
 
 
 @dataclass(frozen=True)
 class PatternRows:
     """Standardized rows by pattern.
 
-    Parameters
-    ----------
-    layout : Layout
-    features : array of shape (n_statistics of the others, n)
-        T(z) of the features outside the blocks with missing cells.
-    groups : tuple of groups
-        For each such block, its rows by pattern.
+    `features` are T(z) outside the blocks with missing cells; `groups` the rows of each such block.
     """
 
     layout: Layout
@@ -230,13 +209,6 @@ def _expected(p: Parameters, group: _Group, own: Float) -> tuple[Float, Float]:
     return np.concatenate([first, filled], axis=1), table
 
 
-def pattern_pass(
-    rows: Rows, moments: StandardMoments, layout: Layout, p: Parameters, n_threads: int = 1
-) -> Pass:
-    """One pass over all rows: expected statistics and log-likelihood of standardized features."""
-    return Pass(*rows.sum_blocks(lambda block: pattern_sums(block, moments, layout, p), n_threads))
-
-
 def pattern_sums(
     block: Float, moments: StandardMoments, layout: Layout, p: Parameters
 ) -> tuple[Float, float, int]:
@@ -284,11 +256,11 @@ def drawn_values(
     """The rows (n, d) with draws of one component for missing values given those seen."""
     filled = values.copy()
     for group in rows.groups:
-        law = conditional(p, group.known, group.unknown)
+        a, b, rest = conditional(p, group.known, group.unknown)
         known = values[np.ix_(group.rows, group.known)]
         noise = rng.standard_normal((group.rows.size, group.unknown.size))
-        own = law.constants[0] + known @ law.slopes[0].T
-        filled[np.ix_(group.rows, group.unknown)] = own + noise @ np.linalg.cholesky(law.rest[0]).T
+        own = a[0] + known @ b[0].T
+        filled[np.ix_(group.rows, group.unknown)] = own + noise @ np.linalg.cholesky(rest[0]).T
     return filled
 
 
@@ -328,17 +300,16 @@ def _scores(layout: Layout, values: Float, p: Parameters) -> Iterator[Float]:
     assert inverses is not None
     for i in range(p.n_components):
         filled = values.copy()
-        for group, law in zip(groups, laws, strict=True):
+        for group, (a, b, _) in zip(groups, laws, strict=True):
             known = values[np.ix_(group.rows, group.known)]
-            own = law.constants[i] + known @ law.slopes[i].T
-            filled[np.ix_(group.rows, group.unknown)] = own
+            filled[np.ix_(group.rows, group.unknown)] = a[i] + known @ b[i].T
         features = features_of(filled, p.blocks)
         scores = np.zeros((p.blocks.n_places, len(values)))
         scores[score_of.kept] = score_of(i, features, shares[i])
-        for group, law in zip(groups, laws, strict=True):
+        for group, (_, _, rest) in zip(groups, laws, strict=True):
             # E[u uᵀ] is that of the filled rows and the covariance of what was filled.
             half = inverses[i][np.ix_(group.block, group.unknown)]
-            extra = half @ law.rest[i] @ half.T
+            extra = half @ rest[i] @ half.T
             first, second = np.triu_indices(group.block.size)
             own = np.where(first == second, 0.5, 1.0) * extra[first, second]
             target = 1 + d + p.blocks.table(group.block)[first, second]

@@ -2,7 +2,7 @@
 
 | symbol | name here | shape |
 |---|---|---|
-| Σ_i = A_i A_iᵀ, u = A_i⁻¹ (z − μ_i) | ``relative_spread.py`` | (d, d), (d, n) |
+| Σ_i = A_i A_iᵀ, u = A_i⁻¹ (z − μ_i) | ``mixture/parameters.py`` | (d, d), (d, n) |
 | Σ_i = A_i exp(E_i) A_iᵀ, E = 0 at the parameters; log v in a block of one | E | (d + n_pairs,) |
 | θ = (log ω, μ, E), the size of a mixture's parameters | order of the parameters | |
 | ∂ log f(z) / ∂ log ω_i = γ_i − ω_i | first r | |
@@ -37,10 +37,11 @@ from momentmix.mixture.parameters import (
     Parameters,
     component_places,
     dependent_places,
+    inverse_roots,
+    moved_spread,
     parameters_from,
 )
 from momentmix.mixture.prior import Structure, VariancePrior
-from momentmix.mixture.relative_spread import inverse_roots, moved_spread
 from momentmix.parallel import map_in_order
 
 _ROWS = 4096  # rows whose scores are in memory at once: a few megabytes
@@ -254,7 +255,7 @@ def _law_scores(parameters: Parameters) -> list[Float]:
     p, tables = parameters, []
     for law in p.blocks.laws:
         own = list(law.features)
-        table = law.scores(p.means[:, own], p.variances[:, own])
+        table = law.scores(*p.of_law(law))
         table[:, len(own) :] *= p.variances[:, own, None]
         tables.append(table)
     return tables
@@ -331,7 +332,7 @@ def _add_prior_of(
     n_rows: int,
 ) -> None:
     p, d, own = parameters, parameters.means.shape[1], np.array(law.features)
-    slope, curvature = law.prior_slopes(p.means[:, own], p.variances[:, own], prior)
+    slope, curvature = law.prior_slopes(*p.of_law(law), prior)
     # By logarithms of variances.
     units = np.hstack([np.ones((p.n_components, own.size)), p.variances[:, own]]) / n_rows**0.5
     places = component_places(p)[:, np.concatenate([1 + own, 1 + d + own])]
@@ -412,7 +413,7 @@ def kept_positive(moved: Parameters, p: Parameters) -> Parameters:
     means, variances = moved.means.copy(), moved.variances.copy()
     for law in p.blocks.laws:
         own = list(law.features)
-        least = FALL * law.positive(p.means[:, own], p.variances[:, own])[0]
+        least = FALL * law.positive(*p.of_law(law))[0]
         values = law.positive(means[:, own], variances[:, own])[0]
         if (values < least).any():
             raised = np.maximum(values, least)

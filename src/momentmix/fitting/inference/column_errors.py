@@ -158,26 +158,24 @@ def _by_column(
 
 def _estimate(column: Column, law: Law, p: Parameters, moments: StandardMoments) -> Estimate:
     """The estimate of the features of one column."""
-    own, feature = list(law.features), law.features[0]
+    feature = law.features[0]
     shift, unit = float(moments.shift[feature]) + column.center, float(moments.scale[feature])
-    counts = moments.n_effective * p.weights
-    return Estimate(law, p.means[:, own], p.variances[:, own], counts, shift, unit)
+    return Estimate(law, *p.of_law(law), moments.n_effective * p.weights, shift, unit)
 
 
 def _of_joined(
     column: Column, own: list[int], law: Law, parameters: Parameters, moments: StandardMoments
 ) -> Quantities:
     """Mean and variance of a value of a joined block, whose features are itself and ``seen``."""
-    value, seen = own
+    value = own[0]
     unit = float(moments.scale[value])
     shift = float(moments.shift[value]) + column.center
     by_mean, by_variance, by_seen = np.zeros((3, parameters.n_components, 4))
     by_mean[:, 0], by_variance[:, 2] = unit, unit**2
-    own_means, own_variances = parameters.means[:, [seen]], parameters.variances[:, [seen]]
-    p, slopes = law.positive(own_means, own_variances)
+    p, slopes = law.positive(*parameters.of_law(law))
     by_seen[:, [1, 3]] = slopes[:, 1]
     counts = moments.n_effective * parameters.weights
-    zero = law.at_zero(own_means, own_variances, counts)
+    zero = law.at_zero(*parameters.of_law(law), counts)
     return Quantities(
         Quantity(shift + unit * parameters.means[:, value], by_mean, "plain"),
         Quantity(unit**2 * parameters.variances[:, value], by_variance, "log"),

@@ -9,9 +9,8 @@ from momentmix.fitting.em.patterns import Layout, pattern_information, structure
 from momentmix.fitting.em.scores import mean_score
 from momentmix.mixture.density import log_sums
 from momentmix.mixture.gaussian import m_step
-from momentmix.mixture.parameters import Parameters, dependent_places
+from momentmix.mixture.parameters import Parameters, dependent_places, moved_spread
 from momentmix.mixture.prior import VariancePrior
-from momentmix.mixture.relative_spread import moved_spread
 
 BLOCKS = [["a", "b", "c"], ["d", "e", "f"]]
 

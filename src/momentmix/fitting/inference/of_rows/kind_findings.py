@@ -8,21 +8,16 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.families.family import all_families
+from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, found
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.finding import (
-    Finding,
-    column_names,
-    fatal,
-    feature_families,
-    note,
-    warning,
-)
-from momentmix.fitting.inference.of_rows.columns_checked import (
+from momentmix.fitting.inference.of_rows.logarithms import log_normal
+from momentmix.fitting.inference.of_rows.rows_checked import (
+    CheckedRows,
     ColumnFacts,
     ColumnKind,
+    joint_of,
+    standardized,
 )
-from momentmix.fitting.inference.of_rows.logarithms import log_normal
-from momentmix.fitting.inference.of_rows.rows_checked import CheckedRows, joint_of, standardized
 from momentmix.mixture.density import posteriors
 from momentmix.mixture.parameters import Parameters
 
@@ -59,32 +54,15 @@ def about_kinds(
 
     numbers = of(ColumnKind.ROW_NUMBER)
     if numbers:
-        yield fatal(
-            "row-number",
-            f"{column_names(moments, numbers)}: values grow evenly from row to row, as row "
-            "numbers and time stamps do. They are no measurement; leave them out.",
-        )
+        yield found(FATAL, "row-number", moments.columns_of(numbers))
     for j in of(ColumnKind.FEW_VALUES):
-        n = facts[j].n_values
-        count = "two" if n == 2 else f"only {n}"
-        on_grid = f", multiples of {facts[j].grid:.6g}" if facts[j].grid > 0 and n > 2 else ""
-        family, cure = _family(checked, moments, parameters, j), "Leave it out"
-        if family is not None:
-            cure = f"Name its family, {feature_families(moments, {j: family})}, or leave it out"
-        yield warning(
-            "discrete-column",
-            f"column {moments.column_name(j)} has {count} different values{on_grid}: a count, "
-            "a code or a coarse grade is not Gaussian within components, and a component can "
-            f"shrink to one value. {cure}.",
-        )
+        columns, family = moments.columns_of([j]), _family(checked, moments, parameters, j)
+        remedy = {} if family is None else {"families": {columns[0]: family}}
+        size = {"n_values": facts[j].n_values, "grid": facts[j].grid}
+        yield found(WARNING, "discrete-column", columns, remedy=remedy, **size)
     for j in of(ColumnKind.REPEATED_VALUE):
-        f = facts[j]
-        yield warning(
-            "repeated-value",
-            f"column {moments.column_name(j)} is {f.top_value:.6g} in {f.top_share:.0%} of the "
-            "rows and varies in the others: a component can shrink to that value. If it stands "
-            "for a missing value, drop such rows; else fit the other rows apart.",
-        )
+        value = {"value": facts[j].top_value, "share": facts[j].top_share}
+        yield found(WARNING, "repeated-value", moments.columns_of([j]), **value)
     yield from _about_grids(moments, parameters, checked, facts, of(ColumnKind.ROUNDED))
 
 
@@ -98,29 +76,20 @@ def _about_grids(
     """Rounded columns whose grid is wide beside a component; whole numbers may be counts."""
     widths = {j: grid_in_deviations(facts[j], moments, parameters, j) for j in rounded}
     widths = {j: width for j, width in widths.items() if width > _FINE}
-    found = {j: _family_of_counts(checked, moments, parameters, j) for j in widths}
-    counts = {j: family for j, family in found.items() if family is not None}
+    known = {j: _family_of_counts(checked, moments, parameters, j) for j in widths}
+    counts = {moments.part(j).column: family for j, family in known.items() if family}
     if counts:
-        how = warning if max(widths[j] for j in counts) > _COARSE else note
-        names, many = column_names(moments, counts), len(counts) > 1
-        yield how(
-            "count-column",
-            f"{names} {'hold' if many else 'holds'} whole numbers from 0 on and "
-            f"{'are' if many else 'is'} taken as measurements. If they count something, take "
-            f"them as counts: {feature_families(moments, counts)}.",
-        )
-    for j in sorted(widths.keys() - counts.keys()):
-        how = warning if widths[j] > _COARSE else note
-        cure = "Use unrounded values, or add uniform noise of that width."
-        if _are_whole(facts[j].values) and facts[j].values[0] >= 0:
-            cure = (
-                "If it counts something, cut it into levels; else add uniform noise of that width."
-            )
-        yield how(
+        is_coarse_one = any(widths[j] > _COARSE for j in widths if known[j])
+        severity = WARNING if is_coarse_one else NOTE
+        yield found(severity, "count-column", list(counts), remedy={"families": counts})
+    for j in sorted(j for j in widths if known[j] is None):
+        yield found(
+            WARNING if widths[j] > _COARSE else NOTE,
             "rounded-column",
-            f"column {moments.column_name(j)} is rounded to multiples of {facts[j].grid:.6g}, "
-            f"which is {widths[j]:.2g} deviations of the narrowest component: variances are "
-            f"too large by a twelfth of its square. {cure}",
+            moments.columns_of([j]),
+            grid=facts[j].grid,
+            width=widths[j],
+            is_whole=_are_whole(facts[j].values) and bool(facts[j].values[0] >= 0),
         )
 
 
