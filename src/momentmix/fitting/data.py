@@ -19,7 +19,7 @@ from momentmix.summary.cost import physical_memory
 from momentmix.summary.file import is_summary_file
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.learning import Families, learn, needs_pass, open_data
-from momentmix.tables.memory import MemoryTable, as_device_rows, as_rows
+from momentmix.tables.memory import as_device_rows, as_rows
 from momentmix.tables.names import column_label
 from momentmix.tables.opening import READ_ALL, Reading, path_list
 from momentmix.tables.rows import ArrayRows, BlockRows, DeviceRows, Rows
@@ -84,7 +84,7 @@ def _read(
     """
     opened = open_data(data, reading, missing)
     n_bytes = SHARE_IN_MEMORY * physical_memory()
-    if isinstance(opened.sources[0], MemoryTable):
+    if opened.sources[0].in_memory:
         n_bytes = np.inf
     elif isinstance(data, TableRows):
         n_bytes = 0.0
