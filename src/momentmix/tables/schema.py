@@ -18,7 +18,6 @@ import os
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from dataclasses import fields as dataclass_fields
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
@@ -286,7 +285,9 @@ def _level(value: Any, place: str) -> Any:
 
 
 _VERSION = 1
-_DEFAULTS = {field.name: field.default for field in dataclass_fields(Column)} | {"levels": []}
+_DEFAULTS: dict[str, Any] = {
+    "levels": [], "has_missing": False, "center": 0.0, "transform": "", "other": None,
+}  # fmt: skip
 _COLUMN = Fields(
     lambda values: Column(**{**values, "levels": tuple(values.get("levels", ()))}),
     {
