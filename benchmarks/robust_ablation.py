@@ -18,12 +18,11 @@ from momentmix.fitting.conditions.conditions import build_conditions
 from momentmix.fitting.conditions.derivative import derivative
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import summarized
-from momentmix.fitting.em.em import log_likelihoods, run_batch
+from momentmix.fitting.em.em import draw_sample, log_likelihoods, run_batch
 from momentmix.fitting.em.passes import full_passes
 from momentmix.fitting.em.pooling import pool_components, pool_weights, reduce_pool
-from momentmix.fitting.em.sample import draw_sample
 from momentmix.fitting.em.starts import random_starts, seeded_starts
-from momentmix.fitting.inference.standard_errors import deviations_of
+from momentmix.fitting.inference.uncertainty import deviations_of
 from momentmix.fitting.moment.candidates import draw_candidates
 from momentmix.fitting.moment.polish import Stopping, parameter_bounds
 from momentmix.fitting.moment.pool import (

@@ -7,6 +7,7 @@ library is imported here: an array gives its own. torch and CuPy differ from the
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Callable
@@ -197,3 +198,11 @@ def real_array(
         raise InputError(f"{name} must be finite; it holds {held}.")
     array.setflags(write=False)
     return array
+
+
+def physical_memory() -> int:
+    """Bytes of physical memory; 8 GiB where the system does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 8 << 30

@@ -19,8 +19,8 @@ from momentmix.capacity import (
 from momentmix.errors import CapacityError
 from momentmix.index_sets import countable
 from momentmix.mixture.blocks import Blocks
-from momentmix.summary.cost import estimate
 from momentmix.summary.layout import Layout
+from momentmix.summary.view import estimate
 
 
 @dataclass(frozen=True)

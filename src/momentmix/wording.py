@@ -178,3 +178,12 @@ def short_repr(cls: type[T]) -> type[T]:
 def _exponent(value: float) -> int:
     """Power of ten of the first digit."""
     return floor(log10(abs(value)))
+
+
+def size_text(n_bytes: float) -> str:
+    """Bytes in words."""
+    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
+        if n_bytes < 1024 or unit == "TiB":
+            return f"{n_bytes:.3g} {unit}"
+        n_bytes /= 1024
+    raise AssertionError

@@ -213,7 +213,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     debug = "--debug" in arguments
     signal.signal(signal.SIGTERM, _terminate)
     sys.unraisablehook = _send_again
-    warnings.showwarning = lambda message, *rest, **more: _complain(f"warning: {message}")
+    warnings.showwarning = lambda message, *rest, **more: _complain(f"warning: {in_shell(message)}")
     if isinstance(sys.stdout, io.TextIOWrapper):  # as standard error is by default
         sys.stdout.reconfigure(errors="backslashreplace")
     code: Any

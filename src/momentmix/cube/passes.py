@@ -22,7 +22,7 @@ from momentmix.cube.file import rows_of
 from momentmix.cube.grouping import GroupedRows, GroupedShard, KeyIndex
 from momentmix.cube.keys import GroupKey, Key, columns_read
 from momentmix.errors import InputError
-from momentmix.summary.parts import ResumeCheck, digest_of, read_parts
+from momentmix.summary.parts import ResumeCheck, digest_of, origin_of, read_parts
 from momentmix.summary.summary import MomentSummary, union
 from momentmix.tables.digests import counted_twice
 from momentmix.tables.table_rows import Block, TableRows
@@ -119,7 +119,7 @@ class CubeJob:
                     if not (part.complete and source.is_text):
                         way = "groups", part_rows, [str(key.spec) for key in self.keys]
                         shard: Any = part.shard
-                        shard.origin = rows.origin(table, *way, others=own)
+                        shard.origin = origin_of(rows, table, *way, others=own)
                     self.close(part.shard, state.sums, source.name)
                     state = replace(state, n_dropped=state.n_dropped + part.n_dropped)
                 state = replace(state, table=table, row=part.stop)

@@ -16,7 +16,7 @@ from typing import Any
 
 from momentmix._typing import Float
 from momentmix.errors import InputError, InputTypeError
-from momentmix.summary.parts import PART_ROWS, NewShard, PartMark, read_parts
+from momentmix.summary.parts import PART_ROWS, NewShard, PartMark, origin_of, read_parts
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.learning import Families, learn
 from momentmix.tables.memory import MemoryTable
@@ -134,5 +134,5 @@ class FilePartition(Partition):
         for part in read_parts(rows, 0, self.start, new_shard, number=number, stop=self.stop):
             summary = summary + part.summary()
             marks.append(part.mark())
-        origin = rows.origin(0, "parts", PART_ROWS)
+        origin = origin_of(rows, 0, "parts", PART_ROWS)
         return summary, [mark._replace(origin=origin) for mark in marks]

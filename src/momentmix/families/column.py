@@ -13,9 +13,6 @@ from momentmix._typing import Array, Float
 from momentmix.errors import InputError, printable
 from momentmix.families.family import Family, is_family, named, unknown_family
 from momentmix.families.transforms import transformed
-from momentmix.findings.messages import Message
-from momentmix.tables.names import listed
-from momentmix.wording import did_you_mean
 
 Level = str | int  # bool is an int
 CENTER_BITS = 30  # of a center: leaves room to change it exactly, and far more than it needs
@@ -215,19 +212,3 @@ def plain_level(level: Any) -> Any:
     if isinstance(level, float) and level.is_integer():
         return int(level)
     return str(level) if isinstance(level, str) else level
-
-
-def number_of(column: object, names: Sequence[str] | None, n_columns: int, problem: str) -> int:
-    """Number of a column that is given by number or name; `problem` begins the message."""
-    if isinstance(column, str):
-        if names is not None and column in names:
-            return list(names).index(column)
-        known = "the columns have no names" if names is None else f"there are {listed(names)}"
-        text = f": {column!a}; {known}.{did_you_mean(column, names or ())}"
-        raise InputError(Message(problem, text))
-    if not isinstance(column, bool) and hasattr(column, "__index__"):
-        number = column.__index__()
-        if 0 <= number < n_columns:
-            return int(number)
-    text = f": {column!a}; give a name, or a number from 0 to {n_columns - 1}."
-    raise InputError(Message(problem, text))

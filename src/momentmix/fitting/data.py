@@ -8,18 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from momentmix.arrays import is_foreign, is_plain_array
+from momentmix.arrays import is_foreign, is_plain_array, physical_memory
 from momentmix.errors import InputError, InputTypeError
 from momentmix.families.column import Column
 from momentmix.families.family import is_family, named, unknown_family
 from momentmix.findings.messages import NEED_ROWS, Message, keyword, options
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.mixture.blocks import blocks_from
-from momentmix.summary.cost import physical_memory
 from momentmix.summary.file import is_summary_file
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.learning import Families, learn, needs_pass, open_data
-from momentmix.tables.memory import MemoryTable, as_device_rows, as_rows
+from momentmix.tables.memory import as_device_rows, as_rows
 from momentmix.tables.names import column_label
 from momentmix.tables.opening import READ_ALL, Reading, path_list
 from momentmix.tables.rows import ArrayRows, BlockRows, DeviceRows, Rows
@@ -84,7 +83,7 @@ def _read(
     """
     opened = open_data(data, reading, missing)
     n_bytes = SHARE_IN_MEMORY * physical_memory()
-    if isinstance(opened.sources[0], MemoryTable):
+    if opened.sources[0].in_memory:
         n_bytes = np.inf
     elif isinstance(data, TableRows):
         n_bytes = 0.0

@@ -11,7 +11,7 @@ from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.em.passes import Refined
 from momentmix.fitting.em.patterns import Layout
 from momentmix.fitting.inference.certificate import Certificate
-from momentmix.fitting.inference.standard_errors import Uncertainty
+from momentmix.fitting.inference.uncertainty import Uncertainty
 from momentmix.mixture.parameters import Parameters
 
 

@@ -10,13 +10,14 @@ from typing import Any
 from momentmix.errors import InputError
 from momentmix.findings.messages import Message, in_lines
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.column_errors import column_errors, column_intervals
 from momentmix.fitting.inference.standard_errors import (
     Intervals,
     StandardErrors,
-    Uncertainty,
+    column_errors,
+    column_intervals,
     normal_quantile,
 )
+from momentmix.fitting.inference.uncertainty import Uncertainty
 from momentmix.fitting.outcome import FitFacts
 from momentmix.fitting.record import FitRecord, save_fit
 from momentmix.html.notebook import Markup, box, bullets, folded

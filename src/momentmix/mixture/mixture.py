@@ -32,12 +32,11 @@ from momentmix.families.block import Block
 from momentmix.families.column import Level
 from momentmix.html.notebook import Markup, box
 from momentmix.index_sets import sets_without
-from momentmix.mixture.checks import checked_parameters, parameters_of_matrices
 from momentmix.mixture.conditional import blocks_given, column_numbers, expected_columns
 from momentmix.mixture.matching import in_same_columns, match_components
 from momentmix.mixture.model_file import model_document, parameters_in, read_model, write_model
 from momentmix.mixture.parameter_table import ParameterTable
-from momentmix.mixture.parameters import Parameters
+from momentmix.mixture.parameters import Parameters, checked_parameters, parameters_of_matrices
 from momentmix.mixture.profiles.profile import Profile, profile_of
 from momentmix.mixture.row_methods import RowMethods
 from momentmix.mixture.tables.block_features import (

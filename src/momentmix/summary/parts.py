@@ -25,8 +25,9 @@ from typing import Any, NamedTuple, Protocol
 from momentmix._typing import Array
 from momentmix.errors import InputError, ShardError
 from momentmix.summary.summary import MomentSummary, rename_shards
-from momentmix.tables.digests import Origin, RowDigest, counted_twice
+from momentmix.tables.digests import RowDigest, counted_twice
 from momentmix.tables.rows import Rows
+from momentmix.tables.selection import column_keys
 from momentmix.tables.table_rows import Block, TableRows
 
 # Enough rows that opening a shard costs nothing beside summing them; a checkpoint is at most so
@@ -46,6 +47,46 @@ def shards_of(rows: Rows, order: int, **options: Any) -> NewShard:
     names = None if rows.schema else rows.feature_names
     fixed = {"feature_names": names, "schema": rows.schema, **options}
     return partial(MomentSummary, rows.n_features, order, **fixed)
+
+
+class Origin(NamedTuple):
+    """Where the rows of shards stand: a table, and the way in which it is cut into shards."""
+
+    contents: str  # the same for every way of reading the table, and for a compressed copy of text
+    exact: bool  # whether tables of other rows have other contents; else ids of shards tell
+    way: str  # columns, policy, keys: shards of one way are of different rows
+
+    def of(self, place: str, shard_id: str) -> bytes:
+        """32 bytes for a shard: those of the table, the way, and the place of the shard in it."""
+        texts = (self.contents, 16), (self.way, 8), (place if self.exact else shard_id, 8)
+        return b"".join(hashlib.sha256(text.encode()).digest()[:size] for text, size in texts)
+
+
+def place_id(rows: TableRows, table: int, first_row: int, others: Sequence[int] = ()) -> str:
+    """Name of the shard that starts at a row, as far as it is known before the rows are read.
+
+    Mark of the source, columns with `others` beside the features, policy, place; and the name of
+    the file where equal files are different data.
+    """
+    source = rows.sources[table]
+    columns = column_keys(source, [*rows.columns[table], *others])
+    text = [source.mark(), columns, rows.policy, first_row]
+    return json.dumps([*text, source.name] if rows.by_name else text)
+
+
+def origin_of(
+    rows: TableRows, table: int, *way: object, others: Sequence[int] = ()
+) -> Origin | None:
+    """Where shards of a source come from; None where that is not known.
+
+    `way` is how it is cut into shards, beside columns and policy, in JSON.
+    """
+    found = rows.sources[table].contents()
+    if found is None:
+        return None
+    name = rows.sources[table].name if rows.by_name else None
+    place = place_id(rows, table, 0, others)
+    return Origin(json.dumps([found[0], name]), found[1], json.dumps([place, *way]))
 
 
 class PartMark(NamedTuple):
@@ -210,10 +251,10 @@ def read_parts(
         for block in rows.source_blocks(table, start, part_rows, stop, others):
             if part is None:
                 row = block.first_row
-                place_id = rows.shard_id(table, row, others)
+                place = place_id(rows, table, row, others)
                 in_pass = json.dumps(["part", table if number is None else number, row])
-                shard = None if row < summed_to else new_shard(shard_id=place_id)
-                part = Part(place_id, in_pass, shard)
+                shard = None if row < summed_to else new_shard(shard_id=place)
+                part = Part(place, in_pass, shard)
             found = (rows.summand(block.features), ()) if added is None else added(block)
             part.add(block, *found, pool)
             part.complete = part.stop % part_rows == 0
@@ -271,7 +312,7 @@ def summarize_parts(
                 yield Progress(total, table, part.stop, n_dropped, read)
         if (table + 1, 0) > check.goal:
             try:
-                total = name_shards(total, marks, rows.origin(table, "parts", part_rows))
+                total = name_shards(total, marks, origin_of(rows, table, "parts", part_rows))
             except ShardError as error:
                 raise InputError(counted_twice(source.name)) from error
         if check.passed((table + 1, 0), read):

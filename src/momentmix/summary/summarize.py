@@ -17,7 +17,6 @@ from momentmix.progress import check_asked, erase, row_counter, step
 from momentmix.summary.parts import Progress, shards_of, summarize_parts
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.learning import Families, learn, needs_pass, open_data, rows_with
-from momentmix.tables.memory import MemoryTable
 from momentmix.tables.opening import READ_ALL, Reading, can_open
 from momentmix.tables.rows import Rows
 from momentmix.tables.table_rows import Missing, TableRows
@@ -146,8 +145,7 @@ def _added(
     if not isinstance(rows, TableRows):
         summary: MomentSummary = rows.summarize_into(new_shard())
         return summary
-    in_memory = isinstance(rows.sources[0], MemoryTable)
-    if in_memory or "shard_id" in options:
+    if rows.sources[0].in_memory or "shard_id" in options:
         summary = new_shard()
         _add_rows(summary, rows, sample_weight, device)
     else:

@@ -30,7 +30,6 @@ from momentmix.parallel import ForkSafeLock, one_at_a_time
 from momentmix.summary import file as summary_file
 from momentmix.summary import readings
 from momentmix.summary.column_facts import summary_html
-from momentmix.summary.cost import check_budget
 from momentmix.summary.exact import combining, forgetting, reduction
 from momentmix.summary.exact import totals as algebra
 from momentmix.summary.exact.common_schema import encoded
@@ -44,7 +43,7 @@ from momentmix.summary.shard.accumulator import (
     with_rows,
 )
 from momentmix.summary.shard.single_shard import SingleShard
-from momentmix.summary.view import SummaryView
+from momentmix.summary.view import SummaryView, check_budget
 from momentmix.tables.names import check_feature_names
 from momentmix.tables.schema import Schema
 from momentmix.wording import plural

@@ -1,13 +1,13 @@
 """A column of any library → cells: numbers, or codes of labels.
 
-No data-frame library is imported; pandas, polars and Arrow are recognized by their attributes, and
-are used to number the labels where they are loaded.
+Pandas, polars and Arrow are recognized by their attributes; none is imported.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date, time, timedelta
 from decimal import Decimal
@@ -19,13 +19,7 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Array
 from momentmix.arrays import check_real, plain_array
-from momentmix.errors import (
-    InputError,
-    InputTypeError,
-    PrecisionWarning,
-    printable,
-    warn_caller,
-)
+from momentmix.errors import InputError, InputTypeError, PrecisionWarning, printable, warn_caller
 from momentmix.families.column import float64_of, plain_level
 from momentmix.tables.source import arrow_kind, checked
 
@@ -89,15 +83,8 @@ def labeled(
     return Cells(codes, tuple(map(plain_level, known)), order)
 
 
-# -- Arrow ------------------------------------------------------------------------------------
-
-
 def cells_of(column: Any, holder: str, nulls: Collection[str] = ()) -> Cells:
-    """The cells of a column of a batch: an array of NumPy or pyarrow, or cells already.
-
-    `holder` is for a warning of integers that float64 rounds ("rows hold"); `nulls` as for
-    `labeled`.
-    """
+    """The cells of a column of a batch; `holder` begins a warning of large integers."""
     if isinstance(column, Cells):
         return column
     if isinstance(column, np.ndarray):
@@ -144,9 +131,6 @@ def arrow_numbers(column: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
     # A count, since a buffer may be longer than its numbers, by part of one.
     array = bits(values) if kind is np.bool_ else np.frombuffer(values, kind, stop)[first:]
     return array, valid
-
-
-# -- columns in memory ------------------------------------------------------------------------
 
 
 def column_cells(column: Any, label: str) -> Cells:
@@ -286,9 +270,6 @@ def holds_dates(column: Any) -> bool:
     return isinstance(next(seen, None), _TIMES)
 
 
-# -- arrays -----------------------------------------------------------------------------------
-
-
 def is_missing(value: object) -> bool:
     """Whether a cell is None, NaN, NaT or NA."""
     try:
@@ -312,26 +293,15 @@ def numbers_of_objects(array: NDArray[Any]) -> NDArray[Any]:
     return found.reshape(array.shape)
 
 
-# -- integers ---------------------------------------------------------------------------------
-
-
-def _largest_integer(column: Any) -> int:
-    """Largest size in a column of integers of NumPy, pandas or polars, nulls left out; else 0."""
-    kind = getattr(column.dtype, "kind", None)
-    if kind == "O":
-        cells = column.to_numpy() if hasattr(column, "to_numpy") else column
-        return max((abs(x) for x in cells.ravel() if isinstance(x, int)), default=0)
-    if kind not in ("i", "u") and not str(column.dtype).endswith("Int128"):
-        return 0
-    try:
-        return max(abs(int(column.min())), abs(int(column.max())))
-    except (TypeError, ValueError):  # no values, or nulls only
-        return 0
-
-
 def warn_integers(column: Any, what: str = "rows hold") -> None:
     """Warn where float64 cannot hold the integers of an array, or of a column of any library."""
-    largest = _largest_integer(column)
+    kind, largest = getattr(column.dtype, "kind", None), 0
+    if kind == "O":
+        cells = column.to_numpy() if hasattr(column, "to_numpy") else column
+        largest = max((abs(x) for x in cells.ravel() if isinstance(x, int)), default=0)
+    elif kind in ("i", "u") or str(column.dtype).endswith("Int128"):
+        with suppress(TypeError, ValueError):  # no values, or nulls only
+            largest = max(abs(int(column.min())), abs(int(column.max())))
     if 2**53 < largest < 2**1023:  # what is larger is refused
         warn_beyond(what, largest)
 

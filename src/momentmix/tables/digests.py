@@ -1,12 +1,9 @@
-"""What tells inputs apart: before they are read, and by a digest of their rows or their text."""
+"""Digests of rows and of text, which tell whether two inputs are the same data."""
 
 from __future__ import annotations
 
 import hashlib
-import json
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,46 +16,6 @@ _PIECE, _FOLDS = 512, 4  # words, and sums of them; the same in native/module.c
 _PIECE_BYTES = 8 * _PIECE
 _FOLDED_BYTES = 256 * _PIECE_BYTES  # of text
 _AT_ONCE = 32  # pieces whose products fit the cache
-
-
-@dataclass(frozen=True)
-class Fingerprint:
-    """What is to be read: files (name, size, time, digest of samples), columns, policy.
-
-    It tells inputs apart before any row is read. Where two are equal, a pass that is resumed still
-    compares the rows that it has read.
-    """
-
-    tables: tuple[dict[str, Any], ...]
-    columns: tuple[str | int, ...]
-    missing: str
-
-    @property
-    def digest(self) -> str:
-        """Twelve bytes of a hash of all of it, as hexadecimal digits."""
-        text = json.dumps(self.to_dict(), sort_keys=True, ensure_ascii=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:24]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, for the JSON of checkpoints, in which tables are called pieces."""
-        pieces, columns = list(self.tables), list(self.columns)
-        return {"pieces": pieces, "columns": columns, "missing": self.missing}
-
-    def difference(self, other: Fingerprint) -> str:
-        """The first difference from the other one, in words; empty if there is none."""
-        if len(self.tables) != len(other.tables):
-            return f"{len(self.tables)} inputs there, {len(other.tables)} here"
-        for there, here in zip(self.tables, other.tables, strict=True):
-            for key in ("name", "bytes", "mtime_ns", "mark"):
-                was, now = there.get(key), here.get(key)
-                if was != now:
-                    what = {"mtime_ns": "time of change", "mark": "contents"}.get(key, key)
-                    return f"{what} of {here['name']!a}: {was} there, {now} here"
-        if self.columns != other.columns:
-            return f"columns: {list(self.columns)!a} there, {list(other.columns)!a} here"
-        if self.missing != other.missing:
-            return f"missing: {self.missing!r} there, {other.missing!r} here"
-        return ""
 
 
 class RowDigest:
@@ -106,12 +63,6 @@ class RowDigest:
         return whole.hexdigest()
 
 
-def _words(data: memoryview) -> NDArray[np.uint64]:
-    """Pieces as words."""
-    words = np.frombuffer(data, dtype="<u8").reshape(-1, _PIECE)
-    return words if words.flags.aligned else words.copy()  # text begins anywhere
-
-
 class TextDigest(RowDigest):
     """A digest of text: LF, CR and CRLF end a line alike, and lines at the end may be empty.
 
@@ -140,17 +91,10 @@ class TextDigest(RowDigest):
         self._ends += text[len(body) :]
 
 
-class Origin(NamedTuple):
-    """Where the rows of shards stand: a table, and the way in which it is cut into shards."""
-
-    contents: str  # the same for every way of reading the table, and for a compressed copy of text
-    exact: bool  # whether tables of other rows have other contents; else ids of shards tell
-    way: str  # columns, policy, keys: shards of one way are of different rows
-
-    def of(self, place: str, shard_id: str) -> bytes:
-        """32 bytes for a shard: those of the table, the way, and the place of the shard in it."""
-        texts = (self.contents, 16), (self.way, 8), (place if self.exact else shard_id, 8)
-        return b"".join(hashlib.sha256(text.encode()).digest()[:size] for text, size in texts)
+def _words(data: memoryview) -> NDArray[np.uint64]:
+    """Pieces as words."""
+    words = np.frombuffer(data, dtype="<u8").reshape(-1, _PIECE)
+    return words if words.flags.aligned else words.copy()  # text begins anywhere
 
 
 @lru_cache(maxsize=1)

@@ -32,17 +32,10 @@ Where = Callable[[int, int], str]  # numbers of a row and a column → its place
 
 
 class Encoded(NamedTuple):
-    """Features, and which cells are to be left out of the density.
-
-    Cells that are missing in columns without ``seen``, and unseen levels where they are taken for
-    missing; their features are 0.
-    """
+    """Features, 0 where a cell is to be left out of the density, and which cells these are."""
 
     features: Float
     left_out: NDArray[np.bool_] | None  # of shape (n_rows, n_columns); None if there are none
-
-
-# -- cells → features -------------------------------------------------------------------------
 
 
 def check_unseen(unseen: object) -> None:
@@ -64,10 +57,9 @@ def encode_cells(
     unseen: Unseen = "error",
     out: Float | None = None,
 ) -> Encoded:
-    """The features of rows; values outside the range of their family are an error.
+    """The features of rows, in `out` or a new array; values outside the range are an error.
 
-    With unseen="missing", cells that hold no level of their column are left out. The features go
-    to `out`, by default a new array.
+    With unseen="missing", cells that hold no level of their column are left out.
     """
     starts = np.cumsum([0] + [column.n_features for column in columns]).tolist()
     features = np.empty((len(cells[0].values), starts[-1])) if out is None else out
@@ -115,10 +107,7 @@ def _fill_all(
 
 
 def _numbers_or_codes(column: Column, cells: Cells) -> Float | None:
-    """What compiled code makes features of; None where it knows no way, or there may be an error.
-
-    Codes are float64, NaN where a cell is missing, and −2 for a label that is no level.
-    """
+    """Numbers, or float64 codes with NaN and −2, for compiled code; None where it has no way."""
     if column.transform or (not column.levels and cells.labels is not None):
         return None
     if not column.levels:
@@ -277,9 +266,6 @@ def missing_cell(left_out: NDArray[np.bool_], where: Where) -> InputError:
     drop = Message(options(missing="drop"), " to leave such rows out, or ")
     end = ", so that missing cells are part of the model."
     return InputError(Message(text, drop, options(missing="model"), end))
-
-
-# -- features → cells -------------------------------------------------------------------------
 
 
 def decode_columns(columns: Sequence[Column], features: Float) -> list[Array]:

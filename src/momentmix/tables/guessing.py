@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -39,25 +39,6 @@ _ID_NAME = re.compile(
 )
 _INDEX = re.compile(r"__index_level_\d+__")  # as pandas writes it to Parquet
 _ONE_LEVEL = "it has one level only"
-_MOST_COUNTED = 20.0  # mean of whole numbers that may be counts or grades
-
-
-class Guess(NamedTuple):
-    """What columns are taken as, by their numbers."""
-
-    families: dict[int, Any]  # of each column that is not left out; gaussian ones are not listed
-    left_out: dict[int, str]  # why
-    # What else a column of whole numbers could be taken as; empty for one of small numbers, which
-    # may count something or grade it: the rows of a fit tell whether a family of counts suits it.
-    hints: dict[int, str]
-
-    def notes(self, names: tuple[str, ...] | None) -> tuple[str, ...]:
-        """What was left out, and the hints, in sentences."""
-        gone = [
-            f"column {i if names is None else ascii(names[i])} left out: {why}"
-            for i, why in self.left_out.items()
-        ]
-        return (*gone, *filter(None, self.hints.values()))
 
 
 def guess_columns(
@@ -66,16 +47,16 @@ def guess_columns(
     families: Mapping[int, Any],
     asked: bool = False,
     rare: float = 0.0,
-) -> Guess:
-    """What the columns are taken as, those without a family in `families` by their first rows.
+) -> tuple[dict[int, Any], list[int], tuple[str, ...]]:
+    """Families of columns, those not in `families` by their first rows; which are kept; notes.
 
-    None is left out where the columns were `asked` for, or have no names. Text may have many
-    levels where those with a smaller share than `rare` are joined.
+    None is left out where they were `asked` for, or have no names. Text may have many levels where
+    those with a smaller share than `rare` are joined.
     """
     asked = asked or names is None  # columns without names are known by their places
     chosen: dict[int, Any] = dict(families)
     left_out: dict[int, str] = {}
-    hints: dict[int, str] = {}
+    hints: list[str] = []
     for i, own in enumerate(cells):
         if i in families:
             continue
@@ -93,17 +74,19 @@ def guess_columns(
                 left_out[i] = "it is the index of a pandas frame"
             elif not asked and _numbers_rows(head, names[i]):
                 left_out[i] = "it numbers the rows"
-            elif (hint := _hint(head, names[i])) is not None:
-                hints[i] = hint
+            elif hint := _hint(head, names[i]):
+                hints.append(hint)
     if len(left_out) == len(cells):
         listed = "; ".join(f"{column_label(i, names)}: {w}" for i, w in left_out.items())
         text = f"the table has no usable column ({listed}). Pass columns of numbers or of few "
         say = Message("levels, or say with ", options(families=...), " what the columns are.")
         raise InputError(Message(text, say))
-    return Guess(chosen, left_out, hints)
-
-
-# -- text -------------------------------------------------------------------------------------
+    gone = [
+        f"column {i if names is None else ascii(names[i])} left out: {why}"
+        for i, why in left_out.items()
+    ]
+    kept = [i for i in range(len(cells)) if i not in left_out]
+    return {k: chosen[i] for k, i in enumerate(kept) if i in chosen}, kept, (*gone, *hints)
 
 
 def _unusable_text(cells: Cells, label: str, asked: bool, rare: float) -> str:
@@ -133,9 +116,6 @@ def _unusable_text(cells: Cells, label: str, asked: bool, rare: float) -> str:
     return ""
 
 
-# -- numbers ----------------------------------------------------------------------------------
-
-
 def _numbers_rows(values: Array, name: str) -> bool:
     """Whether whole numbers are ids: all different, and named so or one after the other."""
     if len(values) < _FEWEST_NAMED or not _are_whole(values):
@@ -156,18 +136,16 @@ def _are_whole(values: Array) -> bool:
     return bool((first == np.floor(first)).all() and (values == np.floor(values)).all())
 
 
-def _hint(values: Array, name: str) -> str | None:
-    """What a column of whole numbers could be taken as; None if it looks like a measurement."""
+def _hint(values: Array, name: str) -> str:
+    """What a column of whole numbers could be taken as; empty if it looks like a measurement."""
     seen = values[values == values]
     if len(seen) < _FEWEST_NAMED or not _are_whole(seen):
-        return None
-    low, high = float(seen.min()), float(seen.max())
-    if low == 0 and high == 1:
+        return ""
+    if seen.min() == 0 and seen.max() == 1:
         what, family, kind = "has two values", "bernoulli", "a yes/no column"
     elif _ID_NAME.search(name):
         what, family, kind = "is named like a code", "categorical", "categories"
     else:
-        few = low in (0, 1) and float(seen.mean()) <= _MOST_COUNTED and high > low
-        return "" if few else None
+        return ""
     text = f"column {name!a} {what} and is taken as a number (gaussian); "
     return Message(text, options(families={name: family}), f" takes it as {kind}")

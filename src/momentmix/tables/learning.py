@@ -22,7 +22,6 @@ from momentmix.families.column import (
     check_sizes_of,
     is_text,
     is_whole,
-    number_of,
     plain_level,
     short_mean,
 )
@@ -38,8 +37,7 @@ from momentmix.tables.encoding import (
     warn_of_unknown,
 )
 from momentmix.tables.guessing import guess_columns
-from momentmix.tables.memory import MemoryTable
-from momentmix.tables.names import column_label
+from momentmix.tables.names import column_label, number_of
 from momentmix.tables.opening import READ_ALL, Reading, can_open, open_table, warn_of_header
 from momentmix.tables.schema import Schema, plain_schema
 from momentmix.tables.source import NO_CELL, Kind
@@ -130,23 +128,19 @@ def learn(
     if isinstance(families, Schema):
         return _by_schema(rows, families, missing, n_bytes)
     asked = _by_number(families, rows)
-    rows = rows.with_texts(_texts(rows, asked))
+    rows = rows.changed(texts=frozenset(_texts(rows, asked)))
     notes: tuple[str, ...] = ()
-    if rows.column_names is not None or any(kind.kind == "text" for kind in rows.kinds):
-        head = rows.head()
+    has_text = any(kind.kind == "text" for kind in rows.kinds)
+    if rows.column_names is not None or has_text:
+        head, names = rows.head(), rows.column_names
         if head is not None:
-            names = rows.column_names or (None,) * len(head)
             for j, family in asked.items():
                 if is_family(family) and not named(family).has_levels:
-                    check_numeric(
-                        Column.of(names[j], family), head[j], partial(rows.where, 0, column=j)
-                    )
-            guess = guess_columns(head, rows.column_names, asked, rows.chosen, rare)
-            notes = guess.notes(rows.column_names)
-            kept = [i for i in range(len(head)) if i not in guess.left_out]
-            asked = {k: guess.families[i] for k, i in enumerate(kept) if i in guess.families}
+                    column = Column.of(names[j] if names else None, family)
+                    check_numeric(column, head[j], partial(rows.where, 0, column=j))
+            asked, kept, notes = guess_columns(head, names, asked, rows.chosen, rare)
             rows = rows.selected(kept)
-        elif len(rows.sources) == 1 and any(kind.kind == "text" for kind in rows.kinds):
+        elif len(rows.sources) == 1 and has_text:
             raise rows.without_rows()
     if missing != "model" and all(family == Column.family for family in asked.values()):
         plain = plain_schema(len(rows.kinds), rows.column_names, missing == "drop")
@@ -175,7 +169,7 @@ def _by_number(families: Families, rows: TableRows) -> dict[int, Any]:
         raise InputTypeError(Message(keyword("families"), text))
     chosen: dict[int, Any] = {}
     names, left_out = rows.column_names, f" ({'; '.join(rows.notes)})" if rows.notes else ""
-    no_column = Message(keyword("families"), f" names no column{left_out}")
+    no_column = Message(keyword("families"), f" names no column{left_out}:")
     for key, family in families.items():
         number = number_of(key, names, len(rows.kinds), no_column)
         if number in chosen:
@@ -191,15 +185,12 @@ def _texts(rows: TableRows, families: Mapping[int, Any]) -> list[int]:
     texts = []
     for j, kind in enumerate(rows.kinds):
         family = families.get(j)
-        is_listed = isinstance(family, Sequence) and not isinstance(family, str)
-        # Its first cells do not tell; or they are true and false, and levels of text are given.
-        is_open = (kind.kind == "mixed" or kind == NO_CELL) and has_levels(family)
-        if any(map(is_text, family or ())) if is_listed else is_open:
+        if isinstance(family, Sequence) and not isinstance(family, str):
+            if any(map(is_text, family)):  # though the first cells may be true and false
+                texts.append(j)
+        elif (kind.kind == "mixed" or kind == NO_CELL) and has_levels(family):
             texts.append(j)
     return texts
-
-
-# -- what all rows hold -----------------------------------------------------------------------
 
 
 class Found:
@@ -259,16 +250,15 @@ def _found(
     """What all rows hold, from a pass over the columns that have something to be found."""
     most = _MOST_TEXTS if rare else MOST_LEVELS
     found = [Found(kind, families.get(j), most) for j, kind in enumerate(rows.kinds)]
-    read = [
-        j
-        for j, kind in enumerate(rows.kinds)
-        if missing == "model" or kind.kind == "text" or j in rows.texts
-        or (has_levels(families.get(j)) and kind.kind != "bool")
-    ]  # fmt: skip
-    if read and not _read(rows, {j: found[j] for j in read}):
+    read = {}
+    for j, own in enumerate(found):
+        is_open = has_levels(families.get(j)) and own.kind.kind != "bool"
+        if missing == "model" or own.kind.kind == "text" or j in rows.texts or is_open:
+            read[j] = own
+        else:
+            own.has_cells = True
+    if read and not _read(rows, read):
         raise rows.without_rows()
-    for j, known in enumerate(found):
-        known.has_cells = known.has_cells or j not in read
     return found
 
 
@@ -315,30 +305,26 @@ def schema_of(
 def _column(name: str | None, family: Any, found: Found, label: str, rare: float) -> Column:
     if isinstance(family, Sequence) and not isinstance(family, str):
         return Column(name, "categorical", _checked_levels(list(family), label))
-    if not isinstance(family, str):
-        raise InputTypeError(unknown_family(family, label))
     if not is_family(family):
-        raise InputError(unknown_family(family, label))
-    if named(family).has_levels:
-        levels, other = _found_levels(family, found, label, rare)
-        return Column(name, family, levels, other=other)
-    return Column.of(name, family)
+        error = InputError if isinstance(family, str) else InputTypeError
+        raise error(unknown_family(family, label))
+    if not named(family).has_levels:
+        return Column.of(name, family)
+    levels, other = _found_levels(family, found, label, rare)
+    return Column(name, family, levels, other=other)
 
 
 def has_levels(family: object) -> bool:
     """Whether columns of a family, if it is one, have levels."""
-    return isinstance(family, str) and is_family(family) and named(family).has_levels
-
-
-# -- rows of a known schema -------------------------------------------------------------------
+    return is_family(family) and named(str(family)).has_levels
 
 
 def rows_with(
     schema: Schema, rows: TableRows, owner: str = "the schema", drops: bool = False
 ) -> TableRows:
-    """Rows as features of a schema; columns by name where both have names.
+    """Rows as features of a schema, of `owner`, by name where both have names.
 
-    `owner` has the schema, for messages. With `drops`, rows with missing cells are left out.
+    With `drops`, rows with missing cells are left out.
     """
     name = rows.sources[0].name
     rows = rows.selected(schema.places_in(rows.column_names, len(rows.kinds), owner, name))
@@ -348,25 +334,24 @@ def rows_with(
 def rows_to_predict(schema: Schema, data: Any, owner: str, unseen: Unseen = "error") -> TableRows:
     """Rows of anything that holds a table, with the columns of a model.
 
-    Others are left out. With unseen="missing", a warning names columns none of whose first cells
-    is a level.
+    With unseen="missing", a warning names columns none of whose first cells is a level.
     """
     check_unseen(unseen)
     names = schema.column_names
     if isinstance(data, TableRows):
-        rows = data.with_missing("model") if data.missing == "error" else data
+        rows = data.changed(missing="model") if data.missing == "error" else data
         rows = rows_with(schema, rows, owner, data.missing == "drop")
     else:
         sources = open_table(data, READ_ALL, names)
         first = sources[0]
-        if isinstance(first, MemoryTable):
+        if first.in_memory:
             places = schema.places_in(first.column_names, first.n_columns, owner, first.name)
             rows = _encoded_by(schema, Reading(columns=places).open(sources, "model"))
         else:
             opened = Reading(by_name=True).open(sources, "model", names)
             rows = rows_with(schema, opened, owner)
             warn_of_header(sources, names)
-    if unseen == "missing" and isinstance(rows.sources[0], MemoryTable):
+    if unseen == "missing" and rows.sources[0].in_memory:
         warn_of_unknown(schema.columns, rows.head() or [])
     return rows
 
@@ -389,8 +374,7 @@ def _encoded_by(schema: Schema, rows: TableRows, drops: bool = False) -> TableRo
     """Rows whose columns are those of a schema, as its features."""
     source, texts = rows.sources[0], []
     for j, (column, kind) in enumerate(zip(schema.columns, rows.kinds, strict=True)):
-        lost = [level for level in column.levels if level in source.nulls]
-        if lost:
+        if lost := [level for level in column.levels if level in source.nulls]:
             text = (
                 f"{source.name}: the level {lost[0]!a} of {source.label(rows.columns[0][j])} reads "
                 "as a missing cell. Pass "
@@ -400,10 +384,10 @@ def _encoded_by(schema: Schema, rows: TableRows, drops: bool = False) -> TableRo
                 "level."
             )
             raise InputError(Message(text, keyword("na_values"), end))
-        has_texts = isinstance(next(iter(column.levels), None), str)
-        if has_texts or (column.levels == (False, True) and kind.kind != "number"):
+        is_bool = column.levels == (False, True) and kind.kind != "number"
+        if any(map(is_text, column.levels)) or is_bool:
             texts.append(j)
-    rows = rows.with_texts(texts if source.nulls else ())
+    rows = rows.changed(texts=frozenset(texts if source.nulls else ()))
     columns = (replace(column, drops=drops) for column in schema.columns)
     return rows.with_schema(Schema(tuple(columns)))
 
@@ -422,21 +406,23 @@ def _by_schema(rows: TableRows, schema: Schema, missing: Missing, n_bytes: float
     return rows
 
 
-# -- levels -----------------------------------------------------------------------------------
-
-
 def _found_levels(
     family: str, found: Found, label: str, rare: float
 ) -> tuple[tuple[Level, ...], str | None]:
     """All levels of a column, those of its type or those that occur; and the one for others."""
-    has_two = named(family).n_levels == 2
+    has_two, values = named(family).n_levels == 2, list[Any](found.counts)
     if not found.is_text:
         values = [False, True] if found.kind.kind == "bool" else found.numbers.tolist()
         if set(values) <= {0, 1} and has_two:
             return (False, True) if found.kind.kind == "bool" else (0, 1), None
-    else:
-        values = list(found.counts)
-    values, other = _without_rare(values, found, rare)
+    other: str | None = None
+    least = rare * found.counts.total()
+    frequent = [level for level in values if found.counts[level] >= least]
+    are_texts = rare and found.is_text and all(map(is_text, values))
+    if are_texts and 0 < len(frequent) < len(values) - 1:
+        values, other = frequent, OTHER
+        while other in frequent:
+            other += "_"
     levels = _checked_levels([*values, *filter(None, [other])], label, len(values))
     if found.kind.order != "ordered":
         levels = tuple(sorted(levels, key=lambda level: (level == other, level)))
@@ -475,19 +461,6 @@ def _checked_levels(found: list[Any], label: str, n_found: int = 0) -> tuple[Lev
         both = either("families={…: ['no', 'yes']}", "a schema (momentmix schema, --schema)")
         raise InputError(Message(text, "may have: ", both, "."))
     return tuple(levels)
-
-
-def _without_rare(levels: list[Any], found: Found, rare: float) -> tuple[list[Any], str | None]:
-    """Levels of text that are frequent, and one for all others where some are rare."""
-    least = rare * found.counts.total()
-    frequent = [level for level in levels if found.counts[level] >= least]
-    are_texts = rare and found.is_text and all(map(is_text, levels))
-    if not are_texts or not 0 < len(frequent) < len(levels) - 1:
-        return levels, None
-    other = OTHER
-    while other in frequent:
-        other += "_"
-    return frequent, other
 
 
 def _center(column: Column, found: Found) -> float:

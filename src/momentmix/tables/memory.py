@@ -1,8 +1,7 @@
 """Tables in memory: data frames, dicts of columns, arrays and lists of rows.
 
-Plain numbers become one array of a real dtype. It is cast to float64 block by block later, before
-any product, so that a large float32 or memory-mapped array is never copied as a whole. Arrays of
-other libraries stay on their device.
+Numbers are cast to float64 block by block later, so that a large float32 or memory-mapped array is
+never copied as a whole. Arrays of other libraries stay on their device.
 """
 
 from __future__ import annotations
@@ -10,21 +9,14 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from momentmix import arrays
 from momentmix._typing import Array
-from momentmix.arrays import (
-    check_real,
-    dtype_name,
-    has_mask,
-    is_foreign,
-    namespace,
-    plain_array,
-    to_numpy,
-)
 from momentmix.errors import InputError, InputTypeError
 from momentmix.parallel import map_in_order, usable_cores
 from momentmix.tables.cells import (
@@ -36,34 +28,25 @@ from momentmix.tables.cells import (
     warn_integers,
 )
 from momentmix.tables.names import check_feature_names, column_label, match_names, names_for
-from momentmix.tables.source import Batch, Kind, Source
+from momentmix.tables.source import Batch, Columns, Kind, Source
 from momentmix.tables.validation import check_shape
 
 _MANY_ROWS = 1 << 16  # whose text is worth a thread for each column
 
 
-# -- data frames ------------------------------------------------------------------------------
-
-
-def _is_arrow(data: Any) -> bool:
-    return hasattr(data, "column_names") and hasattr(data, "column")
-
-
 def is_frame(data: Any) -> bool:
     """Whether `data` is a table with labeled columns (pandas, polars, Arrow)."""
-    return _is_arrow(data) or (hasattr(data, "columns") and hasattr(data, "to_numpy"))
+    is_arrow = hasattr(data, "column_names") and hasattr(data, "column")
+    return is_arrow or (hasattr(data, "columns") and hasattr(data, "to_numpy"))
 
 
 def frame_labels(frame: Any) -> list[Any]:
     """Labels of the columns, of whatever type."""
-    return list(frame.column_names if _is_arrow(frame) else frame.columns)
+    return list(frame.column_names if hasattr(frame, "column_names") else frame.columns)
 
 
 def frame_names(frame: Any, expected: Sequence[str] | None = None) -> tuple[str, ...] | None:
-    """Labels as strings; None for 0, 1, 2, …, the labels of a frame that was given none.
-
-    These do count as names where the expected names are the same numbers in some order.
-    """
+    """Labels as strings; None for 0, 1, 2, …, which are no names unless these are `expected`."""
     labels = frame_labels(frame)
     names = tuple(str(label) for label in labels)
     if labels == list(range(len(labels))) and set(names) != set(expected or ()):
@@ -73,7 +56,7 @@ def frame_names(frame: Any, expected: Sequence[str] | None = None) -> tuple[str,
 
 def _frame_column(frame: Any, i: int) -> Any:
     """A column as its library has it."""
-    if _is_arrow(frame):
+    if hasattr(frame, "column_names"):
         return frame.column(i)
     return frame.iloc[:, i] if hasattr(frame, "iloc") else frame[frame.columns[i]]
 
@@ -93,10 +76,9 @@ def _numbers_of(frame: Any, i: int) -> Array:
 def _frame_rows(
     frame: Any, expected: Sequence[str] | None, owner: str, others: bool = False
 ) -> tuple[NDArray[np.float64], tuple[str, ...] | None]:
-    """All columns of a frame as one array, and their names where they have any.
+    """All columns of a frame as one array, in the order of the `expected` names, and their names.
 
-    They are taken in the order of the `expected` names, which `owner` has; only with `others` may
-    the frame have more.
+    `owner` has these names; only with `others` may the frame have more.
     """
     names, order = frame_names(frame, expected), list(range(len(frame_labels(frame))))
     if names is not None:
@@ -104,11 +86,8 @@ def _frame_rows(
         if expected is not None:
             order = match_names(expected, names, owner, others=others)
             names = tuple(expected)
-    arrays = [_numbers_of(frame, i).astype(np.float64, copy=False) for i in order]
-    return np.column_stack(arrays) if arrays else np.empty((0, 0)), names
-
-
-# -- rows of numbers → arrays -----------------------------------------------------------------
+    columns = [_numbers_of(frame, i).astype(np.float64, copy=False) for i in order]
+    return np.column_stack(columns) if columns else np.empty((0, 0)), names
 
 
 def refuse_dask(rows: Any) -> None:
@@ -123,7 +102,6 @@ def refuse_dask(rows: Any) -> None:
 
 
 def _refuse_elsewhere(rows: Any) -> None:
-    """Raise where rows are a Dask collection, or sparse."""
     refuse_dask(rows)
     if hasattr(rows, "toarray") and hasattr(rows, "nnz"):
         raise InputTypeError(
@@ -135,64 +113,63 @@ def _refuse_elsewhere(rows: Any) -> None:
 def as_rows(
     rows: Any, n_features: int | None, feature_names: Sequence[str] | None = None
 ) -> tuple[NDArray[Any], tuple[str, ...] | None]:
-    """Rows as an array of shape (n_rows, n_features) of a real dtype, and names where known.
+    """Rows as an array of shape (n_rows, n_features) of a real dtype, unchecked, and their names.
 
-    The columns of a data frame are put in the order of `feature_names`, where given. Masked
-    numbers become NaN. The values are not checked: see `validation.check_values`.
+    The columns of a frame are put in the order of `feature_names`. Masked numbers become NaN.
     """
     _refuse_elsewhere(rows)
-    if is_foreign(rows):
-        check_real(rows)
-        rows = to_numpy(rows)  # callers that compute on the device use `as_device_rows`
+    if arrays.is_foreign(rows):
+        arrays.check_real(rows)
+        rows = arrays.to_numpy(rows)  # callers that compute on the device use `as_device_rows`
     names = None
     if is_frame(rows):
         array, names = _frame_rows(rows, feature_names, "the summary")
     else:
         array = _rectangular(rows)
-        check_real(array, "the array" if array.dtype.kind in "fiubc" else _not_numbers(array))
+        arrays.check_real(
+            array, "the array" if array.dtype.kind in "fiubc" else _not_numbers(array)
+        )
         # Masked integers were cast to make room for NaN; what the mask hides does not count.
-        warn_integers(np.ma.asarray(rows).compressed() if has_mask(rows) else array)
+        warn_integers(np.ma.asarray(rows).compressed() if arrays.has_mask(rows) else array)
     check_shape(array, n_features)
     return array, names
 
 
 def _rectangular(rows: Any) -> NDArray[Any]:
     try:
-        return plain_array(rows)
+        return arrays.plain_array(rows)
     except ValueError as error:
         raise InputError(f"rows must form a rectangular array: {error}.") from error
 
 
 def _not_numbers(array: NDArray[Any]) -> str:
     """The first column of an object or text array that is not made of numbers, in words."""
-    if array.ndim == 2:
-        for column in range(array.shape[1]):
-            for row, value in enumerate(array[:, column]):
-                if isinstance(value, str | bytes | None | dict | list) or not np.isscalar(value):
-                    return f"column {column} (row {row} holds {value!r})"
+    for column, cells in enumerate(array.T if array.ndim == 2 else ()):
+        for row, value in enumerate(cells):
+            if isinstance(value, str | bytes | None | dict | list) or not np.isscalar(value):
+                return f"column {column} (row {row} holds {value!r})"
     return "the array"
 
 
 def as_device_rows(rows: Any, n_features: int | None) -> Any:
     """Rows of another array library, on their device; values are checked when they are summed."""
-    check_real(rows)
+    arrays.check_real(rows)
     check_shape(rows, n_features)
-    if dtype_name(rows) == "int64":
-        xp = namespace(rows)
-        warn_integers(to_numpy(xp.stack([xp.min(rows, axis=0), xp.max(rows, axis=0)])))
+    if arrays.dtype_name(rows) == "int64":
+        xp = arrays.namespace(rows)
+        warn_integers(arrays.to_numpy(xp.stack([xp.min(rows, axis=0), xp.max(rows, axis=0)])))
     return rows.detach() if hasattr(rows, "detach") else rows  # torch: no gradients of sums
 
 
 def rows_for(rows: Any, feature_names: tuple[str, ...] | None) -> NDArray[Any]:
     """Rows as an array with the columns of a mixture's features; shape and values unchecked.
 
-    The columns of a data frame are matched by name (`names_for`); other columns are left out.
-    Missing cells are NaN.
+    Columns of a frame are matched by name (`names_for`). Missing cells are NaN.
     """
     if hasattr(rows, "columns"):
         refuse_dask(rows)
     if not is_frame(rows):
-        return numbers_of_objects(plain_array(rows))
+        return numbers_of_objects(arrays.plain_array(rows))
     expected = names_for(feature_names, frame_names(rows, feature_names))
     return _frame_rows(rows, expected, "the mixture", others=True)[0]
 
@@ -200,7 +177,7 @@ def rows_for(rows: Any, feature_names: tuple[str, ...] | None) -> NDArray[Any]:
 def for_sklearn(X: Any) -> tuple[Any, tuple[str, ...] | None]:
     """Rows that every version of scikit-learn reads, and the names of a polars or Arrow table.
 
-    Refuses what scikit-learn would read wrongly, and warns of integers, which it casts.
+    Refuses what it would read wrongly, and warns of integers, which it casts.
     """
     refuse_dask(X)
     if is_frame(X):
@@ -210,25 +187,20 @@ def for_sklearn(X: Any) -> tuple[Any, tuple[str, ...] | None]:
         for i in range(len(frame_labels(X))):
             _numbers_of(X, i)  # scikit-learn names no column
         return X, None
-    if has_mask(X):
-        X = plain_array(X)  # NaN where a number is masked
+    if arrays.has_mask(X):
+        X = arrays.plain_array(X)  # NaN where a number is masked
     dtype = getattr(X, "dtype", None)
     if getattr(dtype, "kind", "") in "VMm" and dtype is not None:
-        check_real(X, "X")  # fields and times, whose bytes scikit-learn takes as numbers
+        arrays.check_real(X, "X")  # fields and times, whose bytes scikit-learn takes as numbers
     if isinstance(X, np.ndarray):
         warn_integers(X)
     return X, None
 
 
-# -- tables of all kinds ----------------------------------------------------------------------
-
-
 class MemoryTable(Source):
-    """A frame, a dict of columns, an array or a list of rows; its cells are converted once.
+    """A frame, a dict of columns, an array or a list of rows; its cells are converted once."""
 
-    Messages tell row and column alone where it has no name. Numbers may be names where those that
-    will be asked for are `expected`; see `frame_names`.
-    """
+    in_memory = True
 
     def __init__(
         self, data: Any, name: str | None = None, expected: Sequence[str] | None = None
@@ -253,7 +225,6 @@ class MemoryTable(Source):
             raise InputError(f"columns must have equal lengths; got {lengths} rows.")
         self.n_rows = lengths[0]
         self._cells: dict[int, Cells | Exception] = {}
-        self._mark: str | None = None
 
     def plan(self, columns: Sequence[int], once: bool) -> None:
         """Convert the columns, those of long tables by all cores."""
@@ -293,33 +264,33 @@ class MemoryTable(Source):
         cells = self._loaded(column)
         return cells if isinstance(cells, Exception) else None
 
-    def batches(
-        self, columns: Sequence[int], start: int = 0, as_text: Sequence[int] = ()
-    ) -> Iterator[Batch]:
-        """All rows at once."""
+    def batches(self, columns: Columns, start: int = 0, as_text: Columns = ()) -> Iterator[Batch]:
+        """All rows at once; dates, which are keys and no features, as they are."""
         self.plan(columns, once=False)
-        yield Batch(0, self.n_rows or 0, [self._given(i) for i in columns])
+        given: list[Any] = []
+        for i in columns:
+            cells = self._cells[i]
+            if isinstance(cells, Exception):
+                if not holds_dates(self._columns[i]):
+                    raise cells
+                given.append(column_dates(self._columns[i], self.label(i)))
+            else:
+                given.append(cells)
+        yield Batch(0, self.n_rows or 0, given)
 
-    def _given(self, column: int) -> Cells | Array:
-        """A column as cells, or dates as they are: those are keys, and no features."""
-        cells = self._cells[column]
-        if isinstance(cells, Cells):
-            return cells
-        if not holds_dates(self._columns[column]):
-            raise cells
-        return column_dates(self._columns[column], self.label(column))
+    @cached_property
+    def _mark(self) -> str:
+        digest = hashlib.sha256(repr(self.column_names).encode())
+        for i in range(self.n_columns):
+            with warnings.catch_warnings(action="ignore"):  # who reads the column is warned
+                cells = self._cells.get(i) or self._converted(i)
+            if isinstance(cells, Cells):
+                digest.update(repr(cells.labels).encode())
+                digest.update(np.ascontiguousarray(cells.values).tobytes())
+        return digest.hexdigest()
 
     def mark(self) -> str:
         """Digest of names and of all cells."""
-        if self._mark is None:
-            digest = hashlib.sha256(repr(self.column_names).encode())
-            for i in range(self.n_columns):
-                with warnings.catch_warnings(action="ignore"):  # who reads the column is warned
-                    cells = self._cells.get(i) or self._converted(i)
-                if isinstance(cells, Cells):
-                    digest.update(repr(cells.labels).encode())
-                    digest.update(np.ascontiguousarray(cells.values).tobytes())
-            self._mark = digest.hexdigest()
         return self._mark
 
     def contents(self) -> tuple[str, bool]:
@@ -340,12 +311,12 @@ def _checked_list(name: object, column: Any) -> Any:
 
 def _columns_of_array(rows: Any) -> list[Array]:
     """The columns of an array, or of a list of rows."""
-    array = _rectangular(to_numpy(rows) if is_foreign(rows) else rows)
+    array = _rectangular(arrays.to_numpy(rows) if arrays.is_foreign(rows) else rows)
     if array.dtype.kind in "US" and not isinstance(rows, np.ndarray):
         array = np.array(rows, dtype=object)  # numbers beside text stay numbers
     if array.dtype.kind in "fiub":
         warn_integers(array)
     elif array.dtype.kind not in "OU":
-        check_real(array)  # raises, with the cure
+        arrays.check_real(array)  # raises, with the cure
     check_shape(array, None)
     return list(array.T)

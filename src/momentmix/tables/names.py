@@ -59,24 +59,36 @@ def check_encodable(names: Iterable[str]) -> None:
 
 def feature_number(feature: int | str, names: Sequence[str] | None) -> int:
     """Number of a feature that is given by name; a number as it is."""
-    if not isinstance(feature, str):
-        return feature
-    if names is None or feature not in names:
-        known = "none" if names is None else ", ".join(ascii(name) for name in names)
-        raise InputError(
-            f"no feature named {feature!a}; the names are: {known}."
-            f"{did_you_mean(feature, names or ())}"
-        )
-    return list(names).index(feature)
+    return place_of(feature, names, "no feature named") if isinstance(feature, str) else feature
+
+
+def place_of(name: str, names: Sequence[str] | None, problem: str, note: str = "") -> int:
+    """The place of a name among all; `problem` begins the message where it is not there."""
+    if names is not None and name in names:
+        return list(names).index(name)
+    known = "the columns have no names" if names is None else f"there are {listed(names)}"
+    text = f" {name!a}; {known}.{did_you_mean(name, names or ())}"
+    raise InputError(Message(problem, text, note))
+
+
+def number_of(column: object, names: Sequence[str] | None, n_columns: int, problem: str) -> int:
+    """Number of a column that is given by number or name; `problem` as of `place_of`."""
+    if isinstance(column, str):
+        return place_of(column, names, problem)
+    if not isinstance(column, bool) and hasattr(column, "__index__"):
+        number = column.__index__()
+        if 0 <= number < n_columns:
+            return int(number)
+    text = f" {column!a}; give a name, or a number from 0 to {n_columns - 1}."
+    raise InputError(Message(problem, text))
 
 
 def match_names(
     expected: Sequence[str], names: Sequence[str], owner: str, *, others: bool = False
 ) -> list[int]:
-    """Positions of the expected names among `names`; raise unless both are the same set.
+    """Positions of the expected names, which `owner` has; raise unless both are the same set.
 
-    `owner` has the expected names, for the message ("the mixture"). Where there may be `others`,
-    these are left out.
+    Where there may be `others`, these are left out.
     """
     positions = {name: i for i, name in enumerate(names)}
     lacking = [name for name in expected if name not in positions]
@@ -85,21 +97,17 @@ def match_names(
         extra = []
     if not lacking and not extra:
         return [positions[name] for name in expected]
-    reasons = [f"{_listed(lacking)} missing"] if lacking else []
-    reasons += [f"{_listed(extra)} not among them"] if extra else []
+    reasons = [
+        f"{listed(found)} {'is' if len(found) == 1 else 'are'} {what}"
+        for found, what in ((lacking, "missing"), (extra, "not among them"))
+        if found
+    ]
     cure = ("Rename" if extra else "Add or rename") if lacking else "Drop"
     raise InputError(
         f"the columns must be the features of {owner}, in any order; {' and '.join(reasons)}. "
         f"{cure} columns so that the names are {listed(expected)}; the columns of a plain array "
         "are taken by position."
     )
-
-
-def _listed(names: list[str]) -> str:
-    text = ", ".join(map(ascii, names[:_NAMES_IN_MESSAGES]))
-    more = len(names) - _NAMES_IN_MESSAGES
-    text += f" and {more} more" if more > 0 else ""
-    return f"{text} {'is' if len(names) == 1 else 'are'}"
 
 
 def numbers_as_names(names: Sequence[str]) -> tuple[str, ...] | None:
@@ -113,9 +121,7 @@ def names_for(
 ) -> tuple[str, ...] | None:
     """Names by which a mixture takes the columns of rows; None if it takes them by position.
 
-    The features of a mixture without names are numbered, so columns that are labeled with the
-    numbers 0, 1, 2, … in some order are taken by these. Other names cannot be compared; a warning
-    says so, as in scikit-learn.
+    Numbers 0, 1, 2, … in some order match features without names; other names cannot, and warn.
     """
     if feature_names is not None or names is None:
         return feature_names

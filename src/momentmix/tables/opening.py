@@ -22,15 +22,7 @@ from momentmix.errors import (
     without_secrets,
 )
 from momentmix.findings.messages import Message
-from momentmix.tables.formats.compression import PACKINGS, split_packing
-from momentmix.tables.formats.copies import (
-    can_fetch,
-    copied_stream,
-    fetched,
-    is_address,
-    name_at,
-    remote_files,
-)
+from momentmix.tables.formats import copies
 from momentmix.tables.formats.dialect import Dialect
 from momentmix.tables.formats.queries import query_class
 from momentmix.tables.memory import MemoryTable
@@ -53,7 +45,7 @@ _FORMATS = {
 }
 _TEXT = (".csv", ".tsv", ".jsonl", ".ndjson")
 _WITH_DIALECT = (".csv", ".tsv", ".xlsx")
-_KNOWN = f"{', '.join(_FORMATS)}; the last four also with {', '.join(PACKINGS)}"
+_KNOWN = f"{', '.join(_FORMATS)}; the last four also with {', '.join(copies.PACKINGS)}"
 # Sums of moments are fastest from about 100,000 rows on; a few blocks are in memory at a time.
 _MOST_ROWS, _BLOCK_BYTES = 1 << 17, 1 << 24
 _OF_FILES = ("na_values", "delimiter", "decimal", "thousands", "header", "by_name")
@@ -93,14 +85,12 @@ class Reading:
     @property
     def dialect(self) -> Dialect:
         """The characters of text files."""
-        nulls = self.na_values
-        if nulls is not None:
-            nulls = [nulls] if isinstance(nulls, str) else list(nulls)
-            if not all(isinstance(text, str) for text in nulls):
-                raise InputTypeError(
-                    f"na_values must be strings, as they stand in the file; got {nulls}."
-                )
-            nulls = tuple(nulls)
+        nulls = [self.na_values] if isinstance(self.na_values, str) else self.na_values
+        if not all(isinstance(text, str) for text in nulls or ()):
+            raise InputTypeError(
+                f"na_values must be strings, as they stand in the file; got {list(nulls or ())}."
+            )
+        nulls = None if nulls is None else tuple(nulls)
         return Dialect(self.delimiter, self.decimal, self.thousands, nulls, self.header)
 
     def open(
@@ -110,10 +100,7 @@ class Reading:
         expected: Sequence[str] | None = None,
         block_rows: int | None = None,
     ) -> TableRows:
-        """The rows of anything that holds a table, or of sources that are open already.
-
-        A first line of numbers that was taken for names is a note, unless these are expected.
-        """
+        """The rows of anything that holds a table, or of sources that are open already."""
         check_missing(missing)
         are_open = isinstance(data, list) and data and all(isinstance(x, Source) for x in data)
         sources = data if are_open else open_table(data, self, expected)
@@ -131,11 +118,6 @@ class Reading:
         notes = (*guessed, *notes)
         return TableRows(sources, chosen, missing, block_rows, self.by_name, are_chosen, notes)
 
-    def _refuse(self, names: Sequence[str], why: str) -> None:
-        for name in names:
-            if getattr(self, name) != getattr(READ_ALL, name):
-                raise InputError(f"{name} {why}")
-
     def check_in_memory(self) -> None:
         """Raise where an option for files was given."""
         why = "is for files; the rows are in memory. Leave it out, and convert the columns."
@@ -144,6 +126,11 @@ class Reading:
     def check_nothing(self, what: str) -> None:
         """Raise where any option was given for what is no table."""
         self._refuse(list(vars(self)), f"is for tables; {what}. Leave it out.")
+
+    def _refuse(self, names: Sequence[str], why: str) -> None:
+        for name in names:
+            if getattr(self, name) != getattr(READ_ALL, name):
+                raise InputError(f"{name} {why}")
 
 
 READ_ALL = Reading()
@@ -175,12 +162,10 @@ def open_rows(
         files .npy, .parquet, .arrow, .feather, .xlsx (the first sheet), .csv, .tsv, .jsonl and
         .ndjson, the last four also with .gz, .bz2, .xz, .zip (of one file) or .zst; folders and
         globs of such files, in the order of their names; addresses that fsspec knows (s3://,
-        https://, …), whose files are copied to a temporary folder. A stream of bytes is copied,
-        too; it holds CSV, JSON lines, Parquet, Arrow or NPY, perhaps compressed.
+        https://, …), whose files are copied to a temporary folder, as are streams of bytes.
     columns : sequence of str or int, optional
-        Names or numbers of the columns to take, in this order; by default all. A name that several
-        columns have is an error: take these by number. Columns of dates are left out unless they
-        are asked for; text is read as categories by `fit` and `summarize`.
+        Names or numbers of the columns to take, in this order; by default all but dates. A name
+        that several columns have is an error: take these by number.
     exclude : sequence of str or int, optional
         Columns to leave out.
     numeric_only : bool
@@ -201,9 +186,9 @@ def open_rows(
         For CSV: the character between groups of digits, as the comma in "17,405".
     header : bool, optional
         For CSV and Excel: whether the first line holds the names of the columns. By default it does
-        if any of it is text. Numbers are names too where they count 0, 1, … or 1, 2, … over two or
-        more columns, where they alone are quoted, and where they are whole numbers above columns of
-        fractions; ``notes`` of the source says so. Other numbers are a row.
+        if any of it is text; numbers are names where they count 0, 1, … or 1, 2, … over two or more
+        columns, where they alone are quoted, and where they are whole above columns of fractions;
+        ``notes`` of the source says so.
     by_name : bool
         Files with equal contents are different data. By default a pass over both is an error,
         because the rows would count twice.
@@ -228,21 +213,14 @@ def open_rows(
     return reading.open(source, missing, expected, block_rows)
 
 
-# -- sources ----------------------------------------------------------------------------------
-
-
 def open_table(
     data: Any, reading: Reading = READ_ALL, expected: Sequence[str] | None = None
 ) -> list[Source]:
-    """The sources of anything that holds a table, one for each file; see `open_rows`.
-
-    `expected` are names that will be asked for; see `MemoryTable`.
-    """
+    """The sources of anything that holds a table, one for each file; `expected` are its names."""
     dialect = reading.dialect
     if isinstance(data, Source):
         return [data]
-    names = path_list(data)
-    if names:
+    if names := path_list(data):
         files = [file for name in names for file in _files(name)]
         repeated = sorted(without_secrets(str(x)) for x, n in Counter(files).items() if n > 1)
         if repeated:
@@ -251,7 +229,7 @@ def open_table(
     if (query := query_class(data)) is not None:
         return [query(data)]
     if _is_stream(data):
-        return [open_file(copied_stream(data), dialect)]
+        return [open_file(copies.copied_stream(data), dialect)]
     if hasattr(data, "__next__"):
         raise InputTypeError(
             "rows must be readable more than once; an iterator is not. Pass an array or a file."
@@ -318,7 +296,7 @@ def expand(text: str) -> list[Path]:
         return files
     if path.exists():
         return [path]
-    if is_address(text) or not glob.has_magic(text):
+    if copies.is_address(text) or not glob.has_magic(text):
         raise missing_input(text)
     files = sorted(Path(p) for p in glob.glob(text, recursive=True) if Path(p).is_file())
     if not files:
@@ -328,20 +306,20 @@ def expand(text: str) -> list[Path]:
 
 def missing_input(path: str) -> NoInputError:
     """The error for a path at which there is no file; its text is another for an address."""
-    if not is_address(path):
+    name, cure = without_secrets(path), f"momentmix reads files on this machine. {_BY_HAND}"
+    if not copies.is_address(path):
         return NoInputError(f"{path} does not exist; check the path.")
-    name = without_secrets(path)
     if path.startswith("file:"):
-        return NoInputError(f"{name} is an address; give the path alone, without file://.")
-    return NoInputError(f"{name} is an address; momentmix reads files on this machine. {_BY_HAND}")
+        cure = "give the path alone, without file://."
+    return NoInputError(f"{name} is an address; {cure}")
 
 
 def _files(text: str) -> list[Path | str]:
     """The files that a path, folder or pattern stands for; those elsewhere by their addresses."""
-    if not is_address(text) or Path(text).exists():
+    if not copies.is_address(text) or Path(text).exists():
         return [*expand(text)]
-    if can_fetch(text):
-        return [*remote_files(text, lambda path: _readable(Path(path)))]
+    if copies.can_fetch(text):
+        return [*copies.remote_files(text, lambda path: _readable(Path(path)))]
     if text.startswith("file:"):
         raise missing_input(text)
     raise NoInputError(
@@ -357,7 +335,7 @@ def _readable(relative: Path) -> bool:
 
 def _suffix(name: str) -> str:
     """The end of a name that tells the format, in lower case; "" if momentmix knows none."""
-    bare, packing = split_packing(name)
+    bare, packing = copies.split_packing(name)
     known = next((s for s in (_TEXT if packing else _FORMATS) if bare.endswith(s)), "")
     return known and name.lower()[len(bare) - len(known) :]
 
@@ -365,16 +343,16 @@ def _suffix(name: str) -> str:
 def _open_any(file: Path | str, dialect: Dialect) -> Source:
     if isinstance(file, Path):
         return open_file(file, dialect)
-    if not (suffix := _suffix(name_at(file))):
+    if not (suffix := _suffix(copies.name_at(file))):
         raise _unknown(file)
-    return open_file(fetched(file, suffix), dialect)
+    return open_file(copies.fetched(file, suffix), dialect)
 
 
 def open_file(path: str | os.PathLike[str], dialect: Dialect) -> Source:
     """The source of a data file, by the ending of its name."""
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise InputError(f"{path} is not a regular file; give a file, or pipe CSV to '-'.")
-    suffix, _ = split_packing(_suffix(os.path.basename(path)))
+    suffix, _ = copies.split_packing(_suffix(os.path.basename(path)))
     if suffix not in _FORMATS:
         raise _unknown(path)
     module, name = _FORMATS[suffix]

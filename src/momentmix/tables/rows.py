@@ -68,9 +68,9 @@ class Rows(ABC):
         return np.concatenate([np.empty((0, self.n_features)), *rows_at(self.blocks(), places)])
 
     def excerpt(self, size: int) -> tuple[Int, Float]:
-        """Numbers and values of about `size` rows in their order: the first rows, or all.
+        """Numbers and values of the first `size` rows, or all; none of remote rows.
 
-        Neighbors in it are mostly neighbors among all rows. Nothing is taken of remote rows.
+        Neighbors in an excerpt are mostly neighbors among all rows.
         """
         taken: list[Float] = []
         for block in () if self.is_remote else self.blocks():
@@ -85,10 +85,9 @@ class Rows(ABC):
         return RowsWithout(self, places)
 
     def sum_blocks(self, work: Callable[[Any], Sums], n_threads: int = 1) -> Sums:
-        """`work` of every block, a tuple, added up entry by entry in the order of the blocks.
+        """`work` of every block, a tuple, added up entry by entry.
 
-        A block is an array of the library of the rows, where they lie. The order makes the bits
-        independent of the number of threads.
+        The order of the blocks makes the bits independent of the number of threads.
         """
         with few_threads(True):
             total: Sums | None = add_sums(map_in_order(work, self.blocks(), n_threads))
@@ -101,13 +100,16 @@ class Rows(ABC):
         return block if self.schema is None else Features(self.schema, block)
 
     def summarize_into(self, summary: Any) -> Any:
-        """Add all rows to an empty MomentSummary, and return the summary of the rows."""
-        for block in self.blocks():
+        """Add all rows, with their weights, to an empty MomentSummary, and return it."""
+        for block, weights in self._weighted_blocks():
             check_values(block, self.feature_names, summary.n_rows, LARGEST_TO_FIT)
-            summary.update(self.summand(block))
+            summary.update(self.summand(block), weights)
         if not summary.n_rows:
             raise InputError("rows must hold at least one row; the source gave none.")
         return summary
+
+    def _weighted_blocks(self) -> Iterator[tuple[Float, Float | None]]:
+        return ((block, None) for block in self.blocks())
 
 
 class RowsOf(Rows):
@@ -183,10 +185,7 @@ class HeldRows(Rows):
         return summary.update(self.summand(self.rows))
 
     def excerpt(self, size: int) -> tuple[Int, Float]:
-        """Stretches of neighboring rows from the first row to the last; all rows if they are few.
-
-        The array is already at hand, so rows from all over it cost no more than the first ones.
-        """
+        """Stretches of neighboring rows from the first to the last; all rows if they are few."""
         places = np.arange(self.n_rows)
         if self.n_rows > size:
             length = max(1, size // _STRETCHES)
@@ -227,10 +226,7 @@ class ArrayRows(HeldRows):
 
 
 class DeviceRows(HeldRows):
-    """Rows of an array of another library, which stay on their device.
-
-    `blocks` copies so many to the host at a time; 2^20 rows hide the latency of a copy.
-    """
+    """Rows of an array of another library on their device; copied `block_size` at a time."""
 
     def __init__(self, rows: Any, block_size: int = 1 << 20) -> None:
         super().__init__(rows, block_size)

@@ -29,29 +29,15 @@ from momentmix import json_fields as fields
 from momentmix._typing import Float
 from momentmix.atomic_file import atomic_write
 from momentmix.errors import InputError, NoInputError
-from momentmix.families.column import (
-    Column,
-    FeaturePart,
-    is_text,
-    is_whole,
-    number_of,
-)
+from momentmix.families.column import Column, FeaturePart, is_text, is_whole
 from momentmix.families.family import all_families, is_family, named
 from momentmix.families.law import Law, with_joined_values
 from momentmix.findings.messages import Message, options
 from momentmix.json_fields import Fields, check_version
 from momentmix.strict_json import format_strict, parse_strict
-from momentmix.tables.encoding import (
-    Encoded,
-    Unseen,
-    as_table,
-    decode_columns,
-    encode_cells,
-    missing_cell,
-    place_of,
-)
+from momentmix.tables import encoding
 from momentmix.tables.memory import MemoryTable
-from momentmix.tables.names import column_label, match_names, names_for
+from momentmix.tables.names import column_label, match_names, names_for, number_of
 from momentmix.wording import short_repr
 
 FORMAT = "momentmix schema"  # of files
@@ -89,8 +75,6 @@ class Schema:
                 "after it and its levels, 'plan=gold' or 'age seen'."
             )
 
-    # -- columns and features -----------------------------------------------------------------
-
     @property
     def n_columns(self) -> int:
         """Number of columns."""
@@ -123,7 +107,7 @@ class Schema:
 
     def number_of(self, column: int | str) -> int:
         """Number of a column that is given by number or name."""
-        return number_of(column, self.column_names, self.n_columns, "there is no such column")
+        return number_of(column, self.column_names, self.n_columns, "there is no such column:")
 
     def features_of(self, column: int | str) -> range:
         """Numbers of the features of a column."""
@@ -151,10 +135,7 @@ class Schema:
         return tuple(j for i in range(self.n_columns) for j in self.values_of(i))
 
     def laws(self, joined: Collection[int] = ()) -> tuple[Law, ...]:
-        """Laws of the features that are not Gaussian, in the units of the data, in their order.
-
-        `joined` are numbers of the columns in blocks of several.
-        """
+        """Laws of the features that are not Gaussian; columns of blocks are `joined`."""
         found = (
             column.model.law(column, tuple(self.features_of(number)))
             for number, column in enumerate(self.columns)
@@ -183,8 +164,6 @@ class Schema:
         column = replace(self.columns[number], **changes)
         return Schema((*self.columns[:number], column, *self.columns[number + 1 :]))
 
-    # -- rows ---------------------------------------------------------------------------------
-
     def encode(self, rows: Any) -> Float:
         """Rows as features, of shape (n_rows, n_features).
 
@@ -201,20 +180,21 @@ class Schema:
         """
         features, left_out = self.encode_for_prediction(rows)
         if left_out is not None:
-            raise missing_cell(left_out, place_of(self.columns))
+            raise encoding.missing_cell(left_out, encoding.place_of(self.columns))
         return features
 
-    def encode_for_prediction(self, rows: Any, unseen: Unseen = "error") -> Encoded:
-        """Rows as for `encode` as features, and which cells are to be left out of the density.
-
-        A cell that holds no level of its column is an error, or left out (unseen="missing").
-        """
+    def encode_for_prediction(
+        self, rows: Any, unseen: encoding.Unseen = "error"
+    ) -> encoding.Encoded:
+        """Rows as features, and which cells are to be left out of the density."""
         table = MemoryTable(rows, expected=self.column_names)
         if not table.n_rows:
             raise InputError("rows must hold at least one row; got none. Skip empty blocks.")
         places = self.places_in(table.column_names, table.n_columns, "the schema", "rows")
         (batch,) = table.batches(places)
-        return encode_cells(self.columns, batch.columns, place_of(self.columns), unseen)
+        return encoding.encode_cells(
+            self.columns, batch.columns, encoding.place_of(self.columns), unseen
+        )
 
     def places_in(
         self, names: Sequence[str] | None, n_columns: int, owner: str, name: str
@@ -246,9 +226,7 @@ class Schema:
             raise InputError(
                 f"features must have shape (n_rows, {self.n_features}); got {array.shape}."
             )
-        return as_table(decode_columns(self.columns, array), self.column_names)
-
-    # -- files --------------------------------------------------------------------------------
+        return encoding.as_table(encoding.decode_columns(self.columns, array), self.column_names)
 
     def to_dict(self) -> dict[str, Any]:
         """The schema in plain JSON."""
@@ -329,9 +307,6 @@ _FIELDS = Fields(
 )
 
 
-# -- schemas of several tables ----------------------------------------------------------------
-
-
 def plain_schema(
     n_columns: int, names: tuple[str, ...] | None = None, drops: bool = False
 ) -> Schema:
@@ -340,17 +315,7 @@ def plain_schema(
 
 
 def joined(left: Schema, right: Schema) -> Schema:
-    """The schema in which both kinds of rows can be encoded; an error where there is none.
-
-    The order does not matter: a column has missing cells if it has some in one of them, and the
-    center that is nearest to 0.
-
-    Examples
-    --------
-    >>> seen, plain = Column("age", has_missing=True, center=32.0), Column("age")
-    >>> joined(Schema((plain,)), Schema((seen,))) == Schema((seen,))
-    True
-    """
+    """The schema in which both kinds of rows can be encoded, whatever their order."""
     if left.n_columns != right.n_columns:
         raise InputError(
             f"tables must have the same columns; got {left.n_columns} and {right.n_columns}. "
@@ -369,26 +334,22 @@ def _joined(a: Column, b: Column, label: str) -> Column:
         )
     name = a.name or b.name
     key = int(label.split()[1]) if name is None else name
-    if a.family != b.family:
-        raise InputError(
-            f"a column must have one family; {label} is {a.family} in one table and {b.family} in "
-            "the other. Pass the same families for both."
-        )
-    if a.transform != b.transform:
-        wanted = a.transform or b.transform
-        text = (
-            f"a column must have one transform; {label} is {a.transform or 'as it is'} in one "
-            f"table and {b.transform or 'as it is'} in the other. Pass the same for both: "
-        )
-        raise InputError(Message(text, options(families={key: wanted}), "."))
-    if a.levels != b.levels:
-        both = [*a.levels, *(level for level in b.levels if level not in a.levels)]
-        text = (
-            f"a column must have the same levels, in one order; {label} has "
-            f"{', '.join(map(ascii, a.levels))} in one table and "
-            f"{', '.join(map(ascii, b.levels))} in the other. Give all levels for both: "
-        )
-        raise InputError(Message(text, options(families={key: both}), "."))
+    both = [*dict.fromkeys(a.levels + b.levels)]
+    for expected, left, right, wanted in (
+        ("one family", a.family, b.family, a.family_name),
+        ("one transform", a.transform, b.transform, a.transform or b.transform),
+        ("the same levels, in one order", a.levels, b.levels, both),
+    ):
+        if left != right:
+            given = [
+                x or "as it is" if isinstance(x, str) else f"of {', '.join(map(ascii, x))}"
+                for x in (left, right)
+            ]
+            text = (
+                f"a column must have {expected}; {label} is {given[0]} in one table and {given[1]} "
+                "in the other. Pass the same for both: "
+            )
+            raise InputError(Message(text, options(families={key: wanted}), "."))
     levels: tuple[Any, ...] = a.levels
     if any(type(level) is int for level in (*a.levels, *b.levels)):
         levels = tuple(map(int, a.levels))  # where one column has integers and the other bools

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from momentmix.arguments import check_count
 from momentmix.errors import InputError, InputTypeError
 from momentmix.findings.messages import Message, options
-from momentmix.tables.names import check_encodable
+from momentmix.tables.names import check_encodable, place_of
 from momentmix.tables.source import NUMERIC, Source
-from momentmix.wording import did_you_mean
 
 
 def choose_columns(table: Source, columns: Sequence[str | int] | None) -> list[int]:
@@ -49,33 +48,27 @@ def _positions(table: Source, names: set[str]) -> str:
 
 def _column(table: Source, column: str | int) -> int:
     names = table.column_names
-    if isinstance(column, str):
-        if names is None or column not in names:
-            listed = "no names" if names is None else ", ".join(map(ascii, names[:20]))
-            note = table.header_note  # the names may be the first row
-            text = f"{table.name} has no column {column!a}; it has {listed}."
-            said = Message(" Note: ", note, ".") if note else ""
-            raise InputError(Message(text, did_you_mean(column, names or ()), said))
-        if names.count(column) > 1:
-            text = f"{table.name} must have one column of each name asked for; repeated: "
-            raise InputError(Message(text, f"{_positions(table, {column})}. ", _BY_NUMBER))
-        return names.index(column)
-    number = check_count("column", column, 0)
-    if number >= table.n_columns and str(number) in (names or ()):
-        return _column(table, str(number))  # a year, say; commands cannot tell it from a number
-    if number >= table.n_columns:
-        raise InputError(
-            f"{table.name} has {table.n_columns} columns, numbered from 0; column {number} was "
-            "asked for."
-        )
+    if not isinstance(column, str):
+        number = check_count("column", column, 0)
+        if number < table.n_columns:
+            return number
+        if names is None or str(number) not in names:
+            raise InputError(
+                f"{table.name} has {table.n_columns} columns, numbered from 0; column {number} was "
+                "asked for."
+            )
+        column = str(number)  # a year, say; commands cannot tell it from a number
+    note = table.header_note  # the names may be the first row
+    said = Message(" Note: ", note, ".") if note else ""
+    number = place_of(column, names, f"{table.name} has no column", said)
+    if names is not None and names.count(column) > 1:
+        text = f"{table.name} must have one column of each name asked for; repeated: "
+        raise InputError(Message(text, f"{_positions(table, {column})}. ", _BY_NUMBER))
     return number
 
 
 def match_columns(first: Source, chosen: list[int], table: Source, all_columns: bool) -> list[int]:
-    """The chosen columns of the first table in another one.
-
-    By number where both have the same list of names, or none; else by name.
-    """
+    """The chosen columns in another table: by number if its names are the same, else by name."""
     if (first.column_names is None) != (table.column_names is None):
         text = (
             f"{first.name} and {table.name} must have the same columns; one has names and the "
@@ -96,9 +89,12 @@ def match_columns(first: Source, chosen: list[int], table: Source, all_columns: 
     wanted = [first.column_names[i] for i in chosen]
     lacking = [name for name in wanted if name not in table.column_names]
     extra = [name for name in table.column_names if name not in wanted] if all_columns else []
-    if lacking or extra:
-        reasons = [f"{table.name} lacks {', '.join(map(ascii, lacking[:5]))}"] if lacking else []
-        reasons += [f"{table.name} also has {', '.join(map(ascii, extra[:5]))}"] if extra else []
+    reasons = [
+        f"{table.name} {what} {', '.join(map(ascii, names[:5]))}"
+        for what, names in (("lacks", lacking), ("also has", extra))
+        if names
+    ]
+    if reasons:
         text = (
             f"all inputs must have the same columns; compared with {first.name}, "
             f"{' and '.join(reasons)}. Select common ones with "
@@ -124,7 +120,7 @@ def usable_columns(
 ) -> tuple[list[int], tuple[str, ...]]:
     """Places of the columns that can be features, and notes on those that are left out.
 
-    `columns` are those of each table. Where they were `asked` for, one of dates is an error.
+    Where they were `asked` for, one of dates is an error.
     """
     first = tables[0]
     excluded = set() if exclude is None else set(choose_columns(first, exclude))
@@ -144,7 +140,7 @@ def usable_columns(
             leave_out = Message(" Or leave it out: ", options(exclude=...), ".")
             raise type(problem)(Message(problem.args[0], leave_out))
         else:
-            refused.append(f"{first.label(number).removeprefix('column ')} ({odd.type})")
+            refused.append(f"{first.short_label(number)} ({odd.type})")
     if refused:
         text = (
             f"{first.name}: columns must hold numbers, or text of few levels; these do not: "

@@ -1,8 +1,4 @@
-"""`Source`: one table as a stream of record batches that can be read again.
-
-A file, a data frame, a query or a partition of an engine is a source; `momentmix.tables.opening`
-makes it. Columns go by number. A batch holds arrays of pyarrow, or NumPy arrays of real numbers.
-"""
+"""`Source`: one table as a stream of record batches that can be read again; columns by number."""
 
 from __future__ import annotations
 
@@ -14,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,9 +46,8 @@ NO_CELL = Kind("number", "empty")  # no cell was seen that is not missing
 class Batch(NamedTuple):
     """Consecutive rows: an array of each column that was asked for, in that order.
 
-    Arrays are of pyarrow (numbers, true and false, text, dictionaries of text, dates), with nulls;
-    or of NumPy (real numbers), with NaN.
-    Of a table in memory, `Cells`; dates as datetime64 or objects.
+    Arrays are of pyarrow (numbers, true and false, text, dictionaries of text, dates) or NumPy
+    (real numbers, with NaN). Of a table in memory, `Cells`; dates as datetime64 or objects.
     """
 
     first_row: int  # its number in the table
@@ -96,6 +92,7 @@ class Source(ABC):
     column_names: tuple[str, ...] | None
     n_columns: int
     n_rows: int | None = None  # None: not known before all rows have been read
+    in_memory: bool = False
     # Whether another thread should read while the rows before are worked on: not where they are in
     # memory, nor where reading may wait for ever.
     reads_ahead: bool = False
@@ -106,12 +103,10 @@ class Source(ABC):
 
     @abstractmethod
     def batches(self, columns: Columns, start: int = 0, as_text: Columns = ()) -> Iterator[Batch]:
-        """Batches of the given columns from row `start` on; earlier rows may come too.
+        """Batches of the given columns, which may repeat, from row `start` or before it on.
 
-        Text of CSV is given as it is written, with its spaces, and `nulls` are not made null: that
-        is for who reads it (`momentmix.tables.cells`). Columns of CSV with places `as_text` among
-        `columns` are text, too, whatever they hold; other formats give them as they are. A column
-        may be asked for twice.
+        Text of CSV is given as it is written, with its spaces and `nulls` (`cells_of` reads it).
+        Columns of CSV with places `as_text` among `columns` are text, whatever they hold.
         """
 
     def kind(self, column: int) -> Kind:
@@ -124,8 +119,11 @@ class Source(ABC):
 
     def label(self, column: int) -> str:
         """A column as messages print it: its name (escaped), or else its number."""
-        names = self.column_names
-        return f"column {column}" if names is None else f"column {names[column]!a}"
+        return f"column {self.short_label(column)}"
+
+    def short_label(self, column: int) -> str:
+        """The same without the word."""
+        return str(column) if self.column_names is None else ascii(self.column_names[column])
 
     def where(self, row: int) -> str:
         """The place of a row in words."""
@@ -145,10 +143,7 @@ class Source(ABC):
         return next((batch for batch in batches if batch.n_rows), None)
 
     def plan(self, columns: Columns, once: bool) -> None:
-        """Prepare for reading these columns: in one pass only after the head, where `once`.
-
-        A query then runs once for all of them, and leaves no copy on disk where one pass is all.
-        """
+        """Prepare for reading these columns: in one pass only after the head, where `once`."""
         return  # what can be read again needs no plan
 
     @abstractmethod
@@ -156,10 +151,7 @@ class Source(ABC):
         """A digest that is known before the rows are read; equal tables have the same one."""
 
     def contents(self) -> tuple[str, bool] | None:
-        """A digest of all cells, whichever are read, and whether no other table has it.
-
-        None where it is not known: for text that is not read to its end yet, and for queries.
-        """
+        """A digest of all cells, and whether no other table has it; None if not known yet."""
         return None
 
     def check_unchanged(self) -> None:
@@ -178,24 +170,24 @@ class FileSource(Source):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path, self.name, self.given_path = Path(path), str(path), path
-        self._mark: str | None = None
         self._text: str | None = None  # a digest of text that has been read
         self._opened = self.stamp()
 
-    def mark(self) -> str:
-        """Digest of the size and of samples spread over the file, including both ends.
+    @cached_property
+    def _mark(self) -> str:
+        size = self.path.stat().st_size
+        digest, last = hashlib.sha256(str(size).encode()), max(size - _SAMPLE_BYTES, 0)
+        with self.path.open("rb") as file:
+            for i in range(_SAMPLES if last else 1):
+                file.seek(last * i // (_SAMPLES - 1))
+                digest.update(file.read(_SAMPLE_BYTES))
+        return digest.hexdigest()
 
-        Not of the name or the time: a copy of a file is the same file. Different files may have
-        the same mark; a digest of their rows, made while they are read, tells them apart.
+    def mark(self) -> str:
+        """Digest of the size and of samples of the file, not of its name: a copy is the same file.
+
+        Files with the same mark are told apart by a digest of their rows.
         """
-        if self._mark is None:
-            size = self.path.stat().st_size
-            digest, last = hashlib.sha256(str(size).encode()), max(size - _SAMPLE_BYTES, 0)
-            with self.path.open("rb") as file:
-                for i in range(_SAMPLES if last else 1):
-                    file.seek(last * i // (_SAMPLES - 1))
-                    digest.update(file.read(_SAMPLE_BYTES))
-            self._mark = digest.hexdigest()
         return self._mark
 
     def contents(self) -> tuple[str, bool] | None:
@@ -254,9 +246,6 @@ class Held(Source):
     def mark(self) -> str:
         """That of the source."""
         return self.source.mark()
-
-
-# -- what pyarrow reads -----------------------------------------------------------------------
 
 
 class ArrowSource(Source):
@@ -325,23 +314,21 @@ def arrow_kind(type_: Any) -> Kind:
         kind = "bool"
     elif types.is_integer(type_) or types.is_floating(type_) or types.is_decimal(type_):
         kind = "number"
-    order = "ordered" if is_coded and type_.ordered else "declared"
-    return Kind(kind, str(type_), order if is_coded else "")
+    order = ("ordered" if type_.ordered else "declared") if is_coded else ""
+    return Kind(kind, str(type_), order)
 
 
 def is_text_type(type_: Any) -> bool:
     """Whether an Arrow type is text."""
     from pyarrow import types
 
-    is_text = types.is_string, types.is_large_string, types.is_string_view
-    return any(test(type_) for test in is_text)
+    return any(f(type_) for f in (types.is_string, types.is_large_string, types.is_string_view))
 
 
 def checked(data: Any) -> Any:
-    """A batch or column of Arrow from outside, all of whose memory may be read.
+    """A batch or column of Arrow from outside, whose offsets and indices are checked.
 
-    Offsets, indices of dictionaries and texts are those of its maker, or of a damaged file: used
-    unchecked, a wrong one reads other memory or ends the process.
+    A wrong one, of its maker or a damaged file, reads other memory or ends the process.
     """
     data.validate(full=True)
     return data
@@ -353,9 +340,9 @@ def refuse_damage(
     size: Callable[[], float] = lambda: math.inf,
     others: tuple[type[Exception], ...] = (),
 ) -> Iterator[None]:
-    """Turn what pyarrow raises at bytes that it cannot read, and other errors, into a `refusal`.
+    """Turn what pyarrow raises at bytes that it cannot read, and `others`, into a `refusal`.
 
-    That is made from the reason in a line. Memory that a file of this `size` needs is no damage.
+    Memory that a file of this `size` needs is no damage.
     """
     import pyarrow
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
@@ -19,18 +18,18 @@ from momentmix.findings.messages import Message, options
 from momentmix.parallel import read_ahead
 from momentmix.progress import row_counter
 from momentmix.tables.cells import Cells, cells_of, warn_beyond
-from momentmix.tables.digests import Fingerprint, Origin, RowDigest, counted_twice
+from momentmix.tables.digests import RowDigest, counted_twice
 from momentmix.tables.encoding import (
     Encoded,
     Unseen,
+    Where,
     encode_cells,
     missing_cell,
     warn_of_unknown,
 )
-from momentmix.tables.memory import MemoryTable
 from momentmix.tables.rows import Rows
 from momentmix.tables.schema import Schema, plain_schema
-from momentmix.tables.selection import column_keys, feature_names
+from momentmix.tables.selection import feature_names
 from momentmix.tables.source import NO_CELL, Batch, BlockMemory, Held, Kind, Source
 from momentmix.tables.validation import in_range
 
@@ -75,7 +74,7 @@ class TableRows(Rows):
     by_name : bool
         Whether tables with equal contents are different data; else the second one is an error.
     chosen : bool
-        Whether the columns were asked for, so that none is left out because of what it holds.
+        Whether the columns were asked for, so that none is left out.
     notes : tuple of str
         Which columns were left out, and why.
     """
@@ -113,31 +112,22 @@ class TableRows(Rows):
         self.learned = schema or plain_schema(len(self.columns[0]), self.column_names, drops)
         self.is_learned = schema is not None
 
-    # -- the same tables, read otherwise ------------------------------------------------------
-
     def with_schema(self, schema: Schema, notes: Sequence[str] = ()) -> TableRows:
         """The same tables as features."""
-        return self._changed(schema, notes=(*self.notes, *notes))
-
-    def with_texts(self, columns: Sequence[int]) -> TableRows:
-        """The same tables, to be learned; columns of CSV with these places are read as text."""
-        return self._changed(texts=frozenset(columns))
-
-    def with_missing(self, missing: Missing) -> TableRows:
-        """The same tables with another policy for missing cells, before they are learned."""
-        return self._changed(missing=missing)
+        return self.changed(schema, notes=(*self.notes, *notes))
 
     def selected(self, places: Sequence[int]) -> TableRows:
         """The same tables with some of the columns, to be learned."""
         names = self.column_names
-        return self._changed(
+        return self.changed(
             columns=[[numbers[j] for j in places] for numbers in self.columns],
             kinds=[self.kinds[j] for j in places],
             texts=frozenset(k for k, j in enumerate(places) if j in self.texts),
             column_names=None if names is None else tuple(names[j] for j in places),
         )
 
-    def _changed(self, schema: Schema | None = None, **attributes: Any) -> TableRows:
+    def changed(self, schema: Schema | None = None, **attributes: Any) -> TableRows:
+        """The same tables with other attributes, to be learned unless there is a schema."""
         twin = copy(self)
         vars(twin).update(attributes, _n_rows=None)
         twin._set_schema(schema)
@@ -151,7 +141,7 @@ class TableRows(Rows):
         twin, left = copy(self), n_bytes
         twin.sources = []
         for i, source in enumerate(self.sources):
-            if not isinstance(source, MemoryTable):
+            if not source.in_memory:
                 source.check_unchanged()
                 source = Held(source, self.columns[i], list(self.texts))
                 left -= source.read(left)
@@ -164,8 +154,6 @@ class TableRows(Rows):
         """Prepare sources for passes, with further columns of each; see `Source.plan`."""
         for i, source in enumerate(self.sources):
             source.plan([*self.columns[i], *(others[i] if others else ())], once)
-
-    # -- facts --------------------------------------------------------------------------------
 
     @property
     def n_features(self) -> int:
@@ -203,16 +191,13 @@ class TableRows(Rows):
         if texts and not self.is_learned:
             source, numbers = self.sources[0], self.columns[0]
             refused = ", ".join(
-                f"{source.label(numbers[j]).removeprefix('column ')} ({self.kinds[j].type})"
-                for j in texts
+                f"{source.short_label(numbers[j])} ({self.kinds[j].type})" for j in texts
             )
             text = f"{source.name}: columns must hold real numbers; these do not: {refused}. Leave "
             out = Message(options(exclude=...), " or ", options(numeric_only=True))
             others = Message(", or select others with ", options(columns=...), ".")
             raise InputError(Message(text, "them out with ", out, others))
         return self
-
-    # -- reading ------------------------------------------------------------------------------
 
     def blocks(self) -> Iterator[Float]:
         """Consecutive blocks of features, each of shape (some, n_features)."""
@@ -255,14 +240,12 @@ class TableRows(Rows):
         others: Sequence[int] = (),
         unseen: Unseen | None = None,
     ) -> Iterator[Block]:
-        """Blocks of one source.
+        """Blocks of one source; another thread reads and encodes the next ones of a file meanwhile.
 
-        Another thread reads and encodes the next blocks of a file meanwhile. A file that is not as
-        it was when it was opened is an error. Blocks end at multiples of `part_rows`, too, and so
-        does the last one where there is a `stop`. `others` are further columns of the source to
-        read, those of CSV as text. Where `unseen` is given, rows are read for prediction:
-        `Block.left_out` tells missing cells, which are no error unless the rows were opened with
-        missing="error".
+        Blocks end at multiples of `part_rows`, too, and so does the last one where there is a
+        `stop`. `others` are further columns to read, those of CSV as text. Where `unseen` is given,
+        rows are read for prediction: `Block.left_out` tells missing cells, which are no error
+        unless the rows were opened with missing="error".
         """
         self.check_numeric()
         source = self.sources[table]
@@ -309,20 +292,15 @@ class TableRows(Rows):
 
     def read_all(self) -> Float:
         """All rows as one array of shape (n_rows, n_features), in memory."""
-        rows = self.read_within(math.inf)
-        assert rows is not None
-        return rows[0]
+        return self.read_within(math.inf)[0]  # type: ignore[index]  # never None
 
     def read_within(self, n_bytes: float) -> tuple[Float, NDArray[np.bool_] | None] | None:
-        """All rows as one array, and which were kept of those read (None for all).
-
-        None if they take more than so many bytes.
-        """
+        """All rows as one array, and which were kept; None if they take more than so many bytes."""
         most, n_rows = self.expected_rows, 0
         if most is not None and 8 * most * self.n_features > n_bytes:
             return None
         features = np.empty((most or 0, self.n_features))
-        blocks, kept = [], []
+        blocks, kept = [features], []
         for _, block in self.placed_blocks():
             start, n_rows = n_rows, n_rows + len(block.features)
             if 8 * n_rows * self.n_features > n_bytes:
@@ -332,48 +310,14 @@ class TableRows(Rows):
             else:
                 features[start:n_rows] = block.features
             kept.append(np.ones(block.n_read, dtype=bool) if block.kept is None else block.kept)
-        if most is None:
-            features = np.concatenate([features, *blocks])
-        return features[:n_rows], np.concatenate(kept) if self.n_dropped else None
-
-    # -- what is read -------------------------------------------------------------------------
+        features = np.concatenate(blocks) if most is None else features[:n_rows]
+        return features, np.concatenate(kept) if self.n_dropped else None
 
     @property
     def policy(self) -> str:
         """What missing cells get, as the names of shards have it."""
         modeled = any(column.has_missing for column in self.learned.columns)
         return "drop" if self._drops else "model" if modeled else "error"
-
-    def fingerprint(self) -> Fingerprint:
-        """Names, sizes, times and digests of the sources, the columns and the policy."""
-        tables = tuple({**source.stamp(), "mark": source.mark()} for source in self.sources)
-        columns = column_keys(self.sources[0], self.columns[0])
-        return Fingerprint(tables, tuple(columns), self.policy)
-
-    def shard_id(self, table: int, first_row: int, others: Sequence[int] = ()) -> str:
-        """Name of the shard that starts at a row of a source: mark, columns, policy, place.
-
-        All that is known before the rows are read; `summarize_parts` adds a digest of them. Where
-        equal files are different data, also the name of the file. `others` are columns that are
-        read beside the features.
-        """
-        source = self.sources[table]
-        columns = column_keys(source, [*self.columns[table], *others])
-        text = [source.mark(), columns, self.policy, first_row]
-        return json.dumps([*text, source.name] if self.by_name else text)
-
-    def origin(self, table: int, *way: object, others: Sequence[int] = ()) -> Origin | None:
-        """Where shards of a source come from; None where that is not known.
-
-        `way` is how it is cut into shards, beside columns and policy: JSON. `others` as for
-        `shard_id`.
-        """
-        found = self.sources[table].contents()
-        if found is None:
-            return None
-        name = self.sources[table].name if self.by_name else None
-        place = self.shard_id(table, 0, others)
-        return Origin(json.dumps([found[0], name]), found[1], json.dumps([place, *way]))
 
     def __repr__(self) -> str:
         rows = "unknown" if self.expected_rows is None else f"{self.expected_rows:,}"
@@ -399,9 +343,6 @@ def common_kind(sources: Sequence[Source], columns: Sequence[int]) -> Kind:
     return first
 
 
-# -- batches → blocks -------------------------------------------------------------------------
-
-
 class _Reader:
     """Reads one source: batches of any sizes become blocks of features."""
 
@@ -425,10 +366,10 @@ class _Reader:
         self._begin(0)
 
     def _begin(self, first_row: int) -> None:
-        """Begin a block."""
         self.first_row, self.n_read = first_row, 0
         self.target: Float | None = None
-        self.left_out: list[tuple[slice, NDArray[np.bool_], NDArray[np.bool_]]] = []
+        self.left_out: NDArray[np.bool_] | None = None
+        self.dropped = np.zeros(0, dtype=bool)
         self.read_others: list[list[Any]] = [[] for _ in self.others]
 
     def blocks(self, start: int, part_rows: int | None, stop: float) -> Generator[Block]:
@@ -461,7 +402,7 @@ class _Reader:
     def _add(self, cells: list[Cells], is_last: bool) -> None:
         """Add the features of consecutive rows."""
         size = len(cells[0].values)
-        if self.is_plain and not self.n_read and (is_last or isinstance(self.source, MemoryTable)):
+        if self.is_plain and not self.n_read and (is_last or self.source.in_memory):
             whole = _one_array(cells)
             if whole is not None and in_range(whole):
                 self.target, self.n_read = whole, size
@@ -478,26 +419,30 @@ class _Reader:
         if self.source.nulls:
             self._warn_of_integers(cells, first)
         for j in np.flatnonzero(self.drops & self.modeled).tolist():  # a gap is a value of these
-            gap = cells[j].missing()
-            if gap.any():
-                left_out = (
-                    np.zeros((size, len(cells)), dtype=bool) if left_out is None else left_out
-                )
+            if (gap := cells[j].missing()).any():
+                left_out = np.zeros((size, len(cells)), bool) if left_out is None else left_out
                 left_out[:, j] |= gap
         if left_out is not None:
-            gaps = left_out
-            if unseen == "missing":
-                if not first and not isinstance(self.source, MemoryTable):
-                    warn_of_unknown(self.schema.columns, cells)
-                gaps = left_out.copy()  # without cells that are no level
-                for j, (column, own) in enumerate(zip(self.schema.columns, cells, strict=True)):
-                    if column.levels:
-                        gaps[:, j] &= own.missing()
-            if self.refuses and (gaps & ~self.drops).any():
-                raise missing_cell(gaps & ~self.drops, where)
-            dropped = np.asarray((gaps & self.drops).any(axis=1))
-            self.left_out.append((slice(self.n_read, self.n_read + size), left_out, dropped))
+            self._leave_out(left_out, cells, where)
         self.n_read += size
+
+    def _leave_out(self, left_out: NDArray[np.bool_], cells: list[Cells], where: Where) -> None:
+        """Note the cells of new rows that are left out, and the rows that are dropped for them."""
+        gaps, columns = left_out, self.schema.columns
+        if self.unseen == "missing":
+            if not self.first_row + self.n_read and not self.source.in_memory:
+                warn_of_unknown(columns, cells)
+            gaps = left_out.copy()  # without cells that are no level
+            for j, (column, own) in enumerate(zip(columns, cells, strict=True)):
+                if column.levels:
+                    gaps[:, j] &= own.missing()
+        if self.refuses and (gaps & ~self.drops).any():
+            raise missing_cell(gaps & ~self.drops, where)
+        if self.left_out is None:
+            self.left_out = np.zeros((self.block_rows, len(columns)), dtype=bool)
+            self.dropped = np.zeros(self.block_rows, dtype=bool)
+        rows = slice(self.n_read, self.n_read + len(left_out))
+        self.left_out[rows], self.dropped[rows] = left_out, (gaps & self.drops).any(axis=1)
 
     def _warn_of_integers(self, cells: list[Cells], first_row: int) -> None:
         """Warn once for each column of CSV that holds integers which float64 rounds."""
@@ -519,11 +464,8 @@ class _Reader:
         features = self.target[: self.n_read]
         left_out: NDArray[np.bool_] | None = None
         kept: NDArray[np.bool_] | None = None
-        if self.left_out:
-            left_out = np.zeros((self.n_read, len(self.own)), dtype=bool)
-            kept = np.ones(self.n_read, dtype=bool)
-            for rows, own, dropped in self.left_out:
-                left_out[rows], kept[rows] = own, ~dropped
+        if self.left_out is not None:
+            left_out, kept = self.left_out[: self.n_read], ~self.dropped[: self.n_read]
             if self.unseen is None and not self.refuses:
                 features[left_out] = np.nan
                 left_out = kept = None

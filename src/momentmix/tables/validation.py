@@ -23,32 +23,27 @@ LARGEST_WEIGHT = 2.0**50  # more than the rows of any data set
 _SMALLEST_WEIGHT = 2.0**-40  # leaves room for weights that add up to 1
 
 
-# -- shapes and values ------------------------------------------------------------------------
-
-
 def check_shape(array: Any, n_features: int | None) -> None:
     """Raise unless an array of any library has shape (n_rows, n_features), with rows."""
     wanted = "n_features" if n_features is None else n_features
+    shape = tuple(array.shape)
     if array.ndim != 2:
-        cure = {
-            0: "Pass a table.",
-            1: "Reshape with rows.reshape(1, -1) for one row, rows.reshape(-1, 1) for one feature.",
-        }.get(array.ndim, "Flatten it to a table.")
+        cure = "Pass a table." if not array.ndim else "Flatten it to a table."
+        if array.ndim == 1:
+            cure = "Use rows.reshape(1, -1) for one row, rows.reshape(-1, 1) for one feature."
         raise InputError(
             f"rows must have shape (n_rows, {wanted}); got {array.ndim} dimension(s), shape "
-            f"{tuple(array.shape)}. {cure}"
+            f"{shape}. {cure}"
         )
     if array.shape[1] == 0:
-        raise InputError(f"rows must have at least one column; got shape {tuple(array.shape)}.")
+        raise InputError(f"rows must have at least one column; got shape {shape}.")
     if n_features is not None and array.shape[1] != n_features:
         raise InputError(
             f"rows must have {n_features} columns, one for each feature of the summary; got "
             f"{array.shape[1]}. Select the columns, or make another summary."
         )
     if array.shape[0] == 0:
-        raise InputError(
-            f"rows must hold at least one row; got shape {tuple(array.shape)}. Skip empty blocks."
-        )
+        raise InputError(f"rows must hold at least one row; got shape {shape}. Skip empty blocks.")
 
 
 def check_sizes(minimum: Any, maximum: Any, feature_names: Sequence[str] | None = None) -> None:
@@ -117,9 +112,6 @@ def out_of_range(block: NDArray[np.float64], where: Callable[[int, int], str]) -
         f"rows must stay below 2^1000 ≈ 1.07e301 in size; {place} is {value:.6g}. Rescale the "
         "column, or set the cell to missing or drop the row if the number stands for that."
     )
-
-
-# -- weights ----------------------------------------------------------------------------------
 
 
 def as_weights(sample_weight: Any, n_rows: int) -> NDArray[np.float64] | None:

@@ -25,7 +25,7 @@ from momentmix._typing import Float, Int
 from momentmix.errors import InputError
 from momentmix.parallel import few_threads, map_in_order
 from momentmix.tables.rows import ArrayRows, DeviceRows, Rows, RowsOf, Sums, add_sums
-from momentmix.tables.validation import LARGEST_TO_FIT, as_weights, check_values
+from momentmix.tables.validation import as_weights
 
 _MOST_REPEATED = 10, 10_000  # times the rows, and rows more: memory stays near that of the rows
 
@@ -97,10 +97,10 @@ class WeightedRows(RowsOf):
         """Add all rows with their weights to an empty MomentSummary, and return it."""
         if isinstance(self.rows, DeviceRows | ArrayRows):
             return summary.update(self.summand(self.rows.rows), self.weights)
-        for block, weights in self._blocks_with(self.weights):
-            check_values(block, self.feature_names, summary.n_rows, LARGEST_TO_FIT)
-            summary.update(self.summand(block), weights)
-        return summary
+        return super().summarize_into(summary)
+
+    def _weighted_blocks(self) -> Iterator[tuple[Float, Float]]:
+        return self._blocks_with(self.weights)
 
     def _blocks_with(self, values: Float) -> Iterator[tuple[Float, Float]]:
         """Blocks, and the values of their rows."""
@@ -111,10 +111,9 @@ class WeightedRows(RowsOf):
 
 
 def proportional_places(weights: Float, size: int, offset: float = 0.5) -> Int:
-    """Numbers of `size` rows, ascending, each drawn as often as its weight says, up to one time.
+    """Numbers of `size` rows, ascending, drawn at equal distances along the sum of the weights.
 
-    Equal weights give every row the same number of times: the draws are at equal distances along
-    the sum of the weights, the first at `offset` of a distance.
+    The first is at `offset` of a distance.
     """
     ends = np.cumsum(weights)
     marks = (np.arange(size) + offset) * (ends[-1] / size)

@@ -155,7 +155,7 @@ def test_bad_blocks_of_a_plan(momentmix, text, message):
 
 
 BAD = [
-    (["rows.csv", "--blocks", "length,depth"], 65, "no feature named 'depth'; the names are"),
+    (["rows.csv", "--blocks", "length,depth"], 65, "no feature named 'depth'; there are"),
     (["rows.csv", "--blocks", "0,1;width,x"], 65, "column 1 ('width') is in blocks 0 and 1. Join"),
     (["rows.csv", "--blocks", "x,x"], 65, "column 3 ('x') is twice"),
     (["rows.csv", "--blocks", "5,6"], 65, "no column 6: blocks take numbers in 0…5, or names"),

@@ -296,7 +296,7 @@ def test_a_file_that_changes_between_two_passes_of_a_fit(folder, momentmix, monk
 def test_rows_in_memory_are_counted_as_they_are_not_as_they_are_compressed(
     folder, momentmix, monkeypatch
 ):
-    from momentmix.summary.cost import physical_memory
+    from momentmix.arrays import physical_memory
     from momentmix.tables.table_rows import TableRows
 
     Path("x.csv.gz").write_bytes(gzip.compress(b"1,2\n3,5\n2,2\n" * 20_000))  # 960,000 in memory

@@ -14,7 +14,7 @@ from campaigns import resuming
 from campaigns.forks import Forks
 
 import momentmix as mm
-from momentmix.cli.summarizing.checkpoint import Checkpoint
+from momentmix.cli.summarizing.checkpoint import Checkpoint, Fingerprint
 
 COMMAND = [sys.executable, "-c", "from momentmix.cli import main; main()"]
 ENVIRONMENT = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
@@ -120,7 +120,7 @@ def test_a_checkpoint_of_other_input_shows_both_fingerprints(half_done, momentmi
     there = Checkpoint.load(Path("state")).fingerprint.digest
     np.save("b.npy", np.ones((5, 2)))
     done = momentmix("summarize", "a.npy", "b.npy", *half_done)
-    here = mm.open_rows(["a.npy", "b.npy"]).fingerprint().digest
+    here = Fingerprint.of(mm.open_rows(["a.npy", "b.npy"])).digest
     assert done.code == 65
     assert f"fingerprint {there} there, {here} here" in done.err
     assert "of 'b.npy'" in done.err

@@ -162,7 +162,7 @@ def test_rows_that_are_refused(dataset):
         mmr.summarize(dataset, 2, columns=["a.b", "gap"])
     assert caught.tb is not None  # which keeps the frames
     assert not dataset.context.execution_options.preserve_order
-    with pytest.raises(InputError, match=r"the dataset has no column 'nothing'; it has 'a.b', 'g"):
+    with pytest.raises(InputError, match=r"the dataset has no column 'nothing'; there are 'a.b'"):
         mmr.summarize(dataset, 2, columns=["nothing"])
     empty = ray.data.from_arrow(pa.table({"b": pa.array([None, None], pa.float64())}))
     with pytest.raises(InputError, match="at least one row; the dataset is empty"):

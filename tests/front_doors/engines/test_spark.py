@@ -163,7 +163,7 @@ def test_rows_that_are_refused(frame, spark_session):
     match = r"partition \d, row \d+, column 'gap', is missing"
     with pytest.raises(InputError, match=match):
         mms.summarize(frame, 2, columns=["a.b", "gap"])
-    with pytest.raises(InputError, match=r"has no column 'nothing'; it has 'a.b', 'gap'"):
+    with pytest.raises(InputError, match=r"has no column 'nothing'; there are 'a.b', 'gap'"):
         mms.summarize(frame, 2, columns=["nothing"])
     with pytest.raises(InputError, match=r"must differ; 'x' is repeated\. Rename one"):
         mms.summarize(spark_session.range(3).toDF("x").selectExpr("x", "x"), 1)

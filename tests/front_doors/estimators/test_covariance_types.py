@@ -199,7 +199,7 @@ def test_moments_alone(frame, truth, kind):
         ("full", [[0, 1]], "got covariance_type='full'. Use covariance_type=\"block\""),
         ("diag", [[0, 1]], 'blocks are for covariance_type="block"'),
         ("block", [[0, 1], [1, 2]], r"must not overlap; column 1 \('b'\) is in blocks 0 and 1"),
-        ("block", [["a", "z"]], "no feature named 'z'; the names are: 'a', 'b'"),
+        ("block", [["a", "z"]], "no feature named 'z'; there are 'a', 'b'"),
         ("block", [[0, 6]], "no column 6: blocks take numbers in 0…5, or names"),
     ],
 )

@@ -16,7 +16,7 @@ import momentmix as mm
 from momentmix import displays
 from momentmix.cli.fitted_table import fitted_table
 from momentmix.displays.pair_panels import ellipse as ellipse_of
-from momentmix.fitting.inference.standard_errors import Uncertainty
+from momentmix.fitting.inference.uncertainty import Uncertainty
 from momentmix.fitting.record import FitRecord, load_fit
 
 NAMES = ["length", "rate", "mass", "width"]

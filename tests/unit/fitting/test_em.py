@@ -13,7 +13,7 @@ from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import rows_of, summarized
 from momentmix.fitting.em import em as em_module
 from momentmix.fitting.em import search
-from momentmix.fitting.em.em import em_pass, log_likelihoods, run_batch, settle
+from momentmix.fitting.em.em import draw_sample, em_pass, log_likelihoods, run_batch, settle
 from momentmix.fitting.em.passes import full_passes
 from momentmix.fitting.em.pooling import (
     _Merging,
@@ -24,7 +24,6 @@ from momentmix.fitting.em.pooling import (
     pool_weights,
     repair,
 )
-from momentmix.fitting.em.sample import draw_sample
 from momentmix.fitting.em.scores import information_matrix, mean_score, scoring_step
 from momentmix.fitting.em.search import Kind, Origin, ranked_candidates
 from momentmix.fitting.em.starts import random_starts, seeded_starts

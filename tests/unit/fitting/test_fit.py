@@ -15,11 +15,8 @@ from momentmix.fitting.data import summarized
 from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.findings import collect_findings
 from momentmix.fitting.inference.over_identification import check_conditions
-from momentmix.fitting.inference.standard_errors import (
-    intervals,
-    standard_errors,
-    uncertainty_after_em,
-)
+from momentmix.fitting.inference.standard_errors import intervals, standard_errors
+from momentmix.fitting.inference.uncertainty import uncertainty_after_em
 from momentmix.fitting.robust import checks
 from momentmix.mixture.parameters import Parameters
 

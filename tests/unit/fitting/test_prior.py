@@ -7,9 +7,8 @@ from scipy.optimize import minimize_scalar
 import momentmix as mm
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import summarized
-from momentmix.fitting.em.em import em_pass, objectives, run_batch
+from momentmix.fitting.em.em import draw_sample, em_pass, objectives, run_batch
 from momentmix.fitting.em.passes import full_passes
-from momentmix.fitting.em.sample import draw_sample
 from momentmix.fitting.em.scores import add_prior, information_matrix, mean_score, scoring_step
 from momentmix.fitting.em.search import ranked_candidates
 from momentmix.fitting.em.starts import random_starts, seeded_starts

@@ -6,9 +6,9 @@ import pytest
 import momentmix as mm
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import rows_of, summarized
-from momentmix.fitting.em.sample import draw_sample
+from momentmix.fitting.em.em import draw_sample
 from momentmix.fitting.em.scores import information_matrix
-from momentmix.fitting.inference.standard_errors import uncertainty_after_em
+from momentmix.fitting.inference.uncertainty import uncertainty_after_em
 from momentmix.fitting.robust.joining import BlockSearch
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.gaussian import features_of

@@ -8,9 +8,10 @@ import pytest
 from threadpoolctl import threadpool_info
 
 from momentmix import MomentSummary
+from momentmix.arrays import physical_memory
 from momentmix.errors import InputError
-from momentmix.summary.cost import check_budget, estimate, physical_memory
 from momentmix.summary.layout import Layout
+from momentmix.summary.view import check_budget, estimate
 
 
 def blas_threads():

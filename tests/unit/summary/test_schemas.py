@@ -136,7 +136,7 @@ def test_levels_found_in_one_shard_only():
     small = pd.DataFrame({"plan": ["basic", "gold"], "x": [1.0, 2.0]})
     more = pd.DataFrame({"plan": ["basic", "silver"], "x": [1.0, 2.0]})
     a, b = (mm.summarize(t, 2, families={"plan": "categorical"}) for t in (small, more))
-    cure = r"Give all levels for both: families=\{'plan': \['basic', 'gold', 'silver'\]\}"
+    cure = r"Pass the same for both: families=\{'plan': \['basic', 'gold', 'silver'\]\}"
     with pytest.raises(InputError, match=cure):
         a + b
     given = {"plan": ["basic", "gold", "silver"]}

@@ -110,7 +110,7 @@ def test_truncate_and_select():
     assert part.squared(0, 1) == pytest.approx(a.squared(4, 1)[:1], rel=1e-13)
     with pytest.raises(InputError, match=r"2 features have moments of order 2.*truncate\(2\)"):
         a.select([0, 1])
-    with pytest.raises(InputError, match=r"no feature named 'q'; the names are: 'v'"):
+    with pytest.raises(InputError, match=r"no feature named 'q'; there are 'v'"):
         a.select(["q"])
     with pytest.raises(InputError, match=r"different numbers in 0…4"):
         a.select([0, 0, 1, 2, 3])

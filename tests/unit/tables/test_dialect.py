@@ -17,7 +17,7 @@ def read(text, **options):
 @pytest.mark.parametrize("name", ["delimiter", "decimal"])
 @pytest.mark.parametrize("value", ["€", "é", "\u066b", "\uff0c", "\udce2", "😀"])
 def test_characters_beyond_ascii_are_refused(name, value):
-    message = rf"{name} must be an ASCII character; got .*Replace it in the file"
+    message = rf"{name} must be an ASCII character; got .*replace it in the file"
     with pytest.raises(InputError, match=message) as caught:
         open_rows(np.ones((2, 2)), **{name: value})
     str(caught.value).encode("utf-8", "strict" if value != "\udce2" else "surrogateescape")

@@ -51,11 +51,6 @@ def cells(table, column):
     return [cell for batch in table.batches([column]) for cell in batch.columns[0].to_pylist()]
 
 
-@pytest.fixture
-def rows():
-    return np.random.default_rng(0).standard_normal((1000, 3)).round(12)  # openpyxl rounds to 16
-
-
 def json_bytes(rows):
     lines = [json.dumps(dict(zip(NAMES, row, strict=True))) for row in rows.tolist()]
     return ("\n".join(lines) + "\n").encode()

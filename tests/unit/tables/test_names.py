@@ -34,9 +34,9 @@ def test_the_number_of_names_is_told():
 
 def test_features_by_number_or_name():
     assert [feature_number(f, ("x", "y")) for f in (0, "y", "x")] == [0, 1, 0]
-    with pytest.raises(InputError, match="no feature named 'z'; the names are: 'x', 'y'"):
+    with pytest.raises(InputError, match="no feature named 'z'; there are 'x', 'y'"):
         feature_number("z", ("x", "y"))
-    with pytest.raises(InputError, match="the names are: none"):
+    with pytest.raises(InputError, match="have no names"):
         feature_number("z", None)
 
 

@@ -22,20 +22,17 @@ from scipy import sparse
 import momentmix as mm
 from momentmix import MomentGaussianMixture, open_rows
 from momentmix.atomic_file import atomic_write
+from momentmix.cli.summarizing.checkpoint import Fingerprint
 from momentmix.errors import (
     InputError,
     InputTypeError,
     NoInputError,
     PrecisionWarning,
 )
+from momentmix.summary.parts import place_id
 from momentmix.tables.formats import csv_file
 
 NAMES = ["a", "b", "c"]
-
-
-@pytest.fixture
-def rows():
-    return np.random.default_rng(0).standard_normal((1000, 3)).round(12)  # openpyxl rounds to 16
 
 
 def write(folder, rows, kind):
@@ -114,7 +111,7 @@ def test_columns_by_name(tmp_path, rows, kind):
     source = open_rows(write(tmp_path, rows, kind), columns=["c", "a"])
     np.testing.assert_array_equal(source.read_all(), rows[:, [2, 0]])
     assert source.feature_names == ("c", "a")
-    with pytest.raises(InputError, match=r"has no column 'z'; it has 'a', 'b', 'c'"):
+    with pytest.raises(InputError, match=r"has no column 'z'; there are 'a', 'b', 'c'"):
         open_rows(tmp_path / f"rows.{kind}", columns=["z"])
 
 
@@ -552,14 +549,14 @@ def test_null_in_parquet_is_missing(tmp_path):
 
 def test_fingerprints_tell_what_changed(tmp_path, rows):
     path = write(tmp_path, rows, "npy")
-    first = open_rows(path).fingerprint()
-    assert first == open_rows(path).fingerprint()
-    assert not first.difference(open_rows(path).fingerprint())
-    assert "columns" in first.difference(open_rows(path, columns=[0]).fingerprint())
-    assert "missing" in first.difference(open_rows(path, missing="drop").fingerprint())
+    first = Fingerprint.of(open_rows(path))
+    assert first == Fingerprint.of(open_rows(path))
+    assert not first.difference(Fingerprint.of(open_rows(path)))
+    assert "columns" in first.difference(Fingerprint.of(open_rows(path, columns=[0])))
+    assert "missing" in first.difference(Fingerprint.of(open_rows(path, missing="drop")))
     rows[5, 1] += 1
     np.save(path, rows)
-    other = open_rows(path).fingerprint()
+    other = Fingerprint.of(open_rows(path))
     assert first.digest != other.digest
     assert "rows.npy" in first.difference(other)
 
@@ -568,9 +565,9 @@ def test_a_copy_of_a_file_has_the_same_shards(tmp_path, rows):
     np.save(tmp_path / "a.npy", rows)
     np.save(tmp_path / "b.npy", rows)
     a, b = (open_rows(tmp_path / f"{name}.npy") for name in "ab")
-    assert a.shard_id(0, 0) == b.shard_id(0, 0) != a.shard_id(0, 5)
+    assert place_id(a, 0, 0) == place_id(b, 0, 0) != place_id(a, 0, 5)
     a, b = (open_rows(tmp_path / f"{name}.npy", by_name=True) for name in "ab")
-    assert a.shard_id(0, 0) != b.shard_id(0, 0)
+    assert place_id(a, 0, 0) != place_id(b, 0, 0)
 
 
 def test_reading_warns_of_nothing(tmp_path, rows):

@@ -26,17 +26,7 @@ from momentmix.tables.opening import can_open
 NAMES = ["a", "^b.*$", 'c "quoted"']  # a pattern for polars, and a quote within SQL
 
 
-@pytest.fixture
-def rows():
-    return np.random.default_rng(0).standard_normal((1000, 3))
-
-
-@pytest.fixture(autouse=True)
-def temporary(tmp_path_factory, monkeypatch):
-    """A folder of its own for temporary copies."""
-    folder = tmp_path_factory.mktemp("copies")
-    monkeypatch.setattr(copies.tempfile, "tempdir", str(folder))
-    return folder
+pytestmark = pytest.mark.usefixtures("temporary")
 
 
 class Stream:

@@ -10,7 +10,9 @@ import pytest
 
 import momentmix as mm
 from momentmix import open_rows
+from momentmix.cli.summarizing.checkpoint import Fingerprint
 from momentmix.errors import InputError
+from momentmix.summary.parts import place_id
 
 DATA = {"a": [1.0, 2, 3], "b": [10.0, 20, 30], "c": [100.0, 200, 300], "d": [7.0, 8, 9]}
 KINDS = ["parquet", "feather", "arrow", "csv", "tsv", "stream", "pandas", "pyarrow", "batch"]
@@ -124,8 +126,8 @@ def test_different_columns_of_one_name_are_different_shards(tmp_path):
     path = made(tmp_path, "aba", "parquet")
     first, third = (open_rows(path, columns=[i]) for i in (0, 2))
     assert first.feature_names == third.feature_names == ("a",)
-    assert first.shard_id(0, 0) != third.shard_id(0, 0)
-    assert "columns: [0] there, [2] here" in first.fingerprint().difference(third.fingerprint())
+    assert place_id(first, 0, 0) != place_id(third, 0, 0)
+    assert "columns: [0] there, [2] here" in Fingerprint.of(first).difference(Fingerprint.of(third))
 
 
 def test_names_with_dots_beside_nested_columns(tmp_path):

@@ -1,8 +1,14 @@
 """Files at addresses and streams of bytes, opened as rows."""
 
+import bz2
+import functools
 import gc
 import gzip
+import http.server
 import io
+import lzma
+import sys
+import threading
 
 import numpy as np
 import pyarrow as pa
@@ -10,23 +16,20 @@ import pyarrow.parquet
 import pytest
 
 from momentmix import open_rows
-from momentmix.errors import InputError, MissingDependencyError, NoInputError, without_secrets
-from momentmix.tables.formats import copies
+from momentmix.cli.summarizing.checkpoint import Fingerprint
+from momentmix.errors import (
+    InputError,
+    InputTypeError,
+    MissingDependencyError,
+    NoInputError,
+    without_secrets,
+)
+from momentmix.summary.parts import place_id
 
 NAMES = ["a", "b", "c"]
 
 
-@pytest.fixture
-def rows():
-    return np.random.default_rng(0).standard_normal((1000, 3))
-
-
-@pytest.fixture(autouse=True)
-def temporary(tmp_path_factory, monkeypatch):
-    """A folder of its own for temporary copies."""
-    folder = tmp_path_factory.mktemp("copies")
-    monkeypatch.setattr(copies.tempfile, "tempdir", str(folder))
-    return folder
+pytestmark = pytest.mark.usefixtures("temporary")
 
 
 def bytes_of(rows, kind):
@@ -49,17 +52,27 @@ def bytes_of(rows, kind):
     return file.getvalue()
 
 
-KINDS = ["csv", "csv.gz", "jsonl", "jsonl.gz", "parquet", "arrow", "arrow stream", "npy"]
+KINDS = ["csv", "jsonl", "parquet", "arrow", "arrow stream", "npy"]
+PACK = {
+    "": bytes,
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": lambda text: pa.compress(text, "zstd", asbytes=True),
+}
+
+
+class Drops:
+    """A stream that gives a few bytes at a time, and cannot seek."""
+
+    def __init__(self, content):
+        self._file = io.BytesIO(content)
+
+    def read(self, size=-1):
+        return self._file.read(size if 0 <= size < 3000 else 3000)
+
 
 # -- addresses --------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def memory():
-    fsspec = pytest.importorskip("fsspec")
-    system = fsspec.filesystem("memory")
-    yield system
-    system.rm("/", recursive=True)
 
 
 @pytest.mark.parametrize("kind", ["csv.gz", "jsonl", "parquet", "npy"])
@@ -89,7 +102,7 @@ def test_folders_and_patterns_at_addresses(memory, rows):
     names = [table.name for table in open_rows("memory://bucket").sources]
     assert [name.rsplit("/", 1)[1] for name in names] == ["a.csv", "b.csv"]
     again = open_rows(names)
-    assert again.fingerprint() == open_rows(names).fingerprint()
+    assert Fingerprint.of(again) == Fingerprint.of(open_rows(names))
     with pytest.raises(InputError, match="the same file is given twice: memory"):
         open_rows(["memory://bucket/a.csv"] * 2)
 
@@ -97,27 +110,46 @@ def test_folders_and_patterns_at_addresses(memory, rows):
 @pytest.mark.parametrize(
     ("address", "kind", "message"),
     [
-        (
-            "memory://bucket/none.csv",
-            NoInputError,
-            "bucket/none.csv does not exist; check",
-        ),
+        ("memory://bucket/none.csv", NoInputError, "bucket/none.csv does not exist; check"),
         ("memory://bucket/*.npy", NoInputError, "no data file is at 'memory://bucket/"),
         ("memory://bucket/x.md", InputError, "x.md has no name that momentmix knows"),
-        (
-            "nonsense://bucket/x.csv",
-            InputError,
-            "cannot be fetched: ValueError: Protocol",
-        ),
+        ("nonsense://bucket/x.csv", InputError, "cannot be fetched: ValueError: Protocol"),
+        ("s3://bucket/x.csv", MissingDependencyError, r"needs a package that is not .*s3fs"),
         ("memory://bucket/bad.csv", InputError, "memory://bucket/bad.csv, line 2 has 1 field"),
+        ("gs:/bucket/x.csv", MissingDependencyError, "gs://bucket/x.csv needs"),  # as Path() has it
+        ("C:/x.csv", NoInputError, "C:/x.csv does not exist; check the path"),
         ("file:///tmp/a.csv", NoInputError, "give the path alone, without file://"),
     ],
 )
-def test_bad_addresses(memory, address, kind, message):
+def test_bad_addresses(temporary, memory, monkeypatch, address, kind, message):
+    for package in ("s3fs", "gcsfs"):
+        monkeypatch.setitem(sys.modules, package, None)
     memory.pipe_file("/bucket/x.md", b"no data")
     memory.pipe_file("/bucket/bad.csv", b"a,b\n1\n")
     with pytest.raises(kind, match=message):
         open_rows(address).read_all()
+    gc.collect()
+    assert list(temporary.iterdir()) == []
+
+
+def test_files_of_a_web_server(tmp_path):
+    pytest.importorskip("aiohttp")
+    pytest.importorskip("fsspec")
+    (tmp_path / "rows.csv").write_bytes(b"a,b\n1,2\n")
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+    handler = functools.partial(Quiet, directory=str(tmp_path))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        place = f"http://127.0.0.1:{server.server_port}"
+        rows = open_rows(f"{place}/rows.csv?x=1.npy#x").read_all()  # ? begins a query there
+        assert rows.tolist() == [[1.0, 2.0]]
+        with pytest.raises(NoInputError, match=r"none.csv does not exist"):
+            open_rows(f"{place}/none.csv")
+        server.shutdown()
 
 
 SECRETS = ("alice", "hunter2", "5ecret", "fr4g")
@@ -146,17 +178,15 @@ def test_names_of_addresses_hold_no_secrets(text, name):
     assert str(InputError(f"{text} is wrong")) == f"{name} is wrong"
 
 
-def test_secrets_of_addresses_are_used_and_kept_nowhere():
+def test_secrets_of_addresses_are_used_and_kept_nowhere(memory):
     """The address is read; the name in notes, fingerprints and errors lacks its secrets."""
-    fsspec = pytest.importorskip("fsspec")
-    system = fsspec.filesystem("memory")
-    system.pipe("/box/x.csv?sig=5ecret", b"0,1\n" + b"1.5,2.5\n0.5,3.5\n" * 9)
+    memory.pipe("/box/x.csv?sig=5ecret", b"0,1\n" + b"1.5,2.5\n0.5,3.5\n" * 9)
     address = "memory://box/x.csv?sig=5ecret"
     source = open_rows(address, by_name=True)
     assert source.n_rows == 18
     (table,) = source.sources
     assert table.name == "memory:///box/x.csv"
-    kept = f"{source.fingerprint().to_dict()} {source.shard_id(0, 0)} {source.notes}"
+    kept = f"{Fingerprint.of(source)} {place_id(source, 0, 0)} {source.notes}"
     assert "memory:///box/x.csv" in kept
     messages = []
     for wrong in ("memory://none.csv?sig=5ecret", "memory://box/x.odd?sig=5ecret", [address] * 2):
@@ -174,8 +204,10 @@ def test_secrets_of_addresses_are_used_and_kept_nowhere():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_streams_are_read_as_often_as_files(rows, temporary, kind):
-    source = open_rows(io.BytesIO(bytes_of(rows, kind)))
+@pytest.mark.parametrize("packing", PACK)
+@pytest.mark.parametrize("stream", [io.BytesIO, Drops])
+def test_streams_are_read_as_often_as_files(rows, temporary, kind, packing, stream):
+    source = open_rows(stream(PACK[packing](bytes_of(rows, kind))))
     for _ in range(2):
         np.testing.assert_allclose(source.read_all(), rows, atol=1e-15)
     assert source.sources[0].name == "standard input"
@@ -201,8 +233,27 @@ def test_streams_that_end_early(rows, temporary, kind):
         (gzip.compress(b"", mtime=0), "standard input is empty"),
         (gzip.compress(gzip.compress(b"1\n", mtime=0), mtime=0), "UTF-16 or binary"),
         (b"a,b\n1,2\n3\n", "standard input, line 3 has 1 field"),
+        (b"PK\x03\x04 and more", "is a zip archive or a workbook.* Save it"),
+        (lzma.compress(b"\x93NUMPY" + bytes(99))[:-9], "not a whole xz file"),
     ],
 )
-def test_bad_streams(content, message):
+def test_bad_streams(temporary, content, message):
     with pytest.raises(InputError, match=message):
         open_rows(io.BytesIO(content)).read_all()
+    gc.collect()
+    assert list(temporary.iterdir()) == []
+
+
+def test_streams_of_text_or_that_fail_leave_no_copy(temporary):
+    class Failing(io.BytesIO):
+        def read(self, size=-1):
+            if self.tell() >= 2 << 20:
+                raise ConnectionError("gone")
+            return super().read(min(size, 1 << 19))
+
+    with pytest.raises(InputTypeError, match=r"must give bytes; this one gives str. Open"):
+        open_rows(io.StringIO("a,b\n1,2\n"))
+    with pytest.raises(ConnectionError) as kept:
+        open_rows(Failing(b"a,b\n" * (1 << 20)))
+    assert kept.tb is not None
+    assert list(temporary.iterdir()) == []

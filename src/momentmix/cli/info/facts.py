@@ -163,7 +163,7 @@ def _checkpoint_facts(path: Path) -> dict[str, Any]:
     return {
         "kind": "checkpoint",
         "finished": state.finished,
-        "inputs": [str(table.get("name")) for table in state.fingerprint.tables],
+        "inputs": [str(table.get("name")) for table in state.fingerprint.pieces],
         "next_input": state.piece,
         "next_row": state.row,
         "n_dropped": state.n_dropped,

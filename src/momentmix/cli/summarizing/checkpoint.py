@@ -15,10 +15,51 @@ from typing import Any
 from momentmix.atomic_file import atomic_write, short_name
 from momentmix.errors import InputError, OutputError
 from momentmix.strict_json import parse_strict
-from momentmix.tables.digests import Fingerprint
+from momentmix.tables.selection import column_keys
+from momentmix.tables.table_rows import TableRows
 
 _MAGIC = b"momentmix checkpoint 2\n"
 _EARLIER = b"momentmix checkpoint 1\n"  # of another digest of rows, and other last bits of sums
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """What is to be read: files (name, size, time, digest of samples), columns, policy.
+
+    Where two are equal, a pass that is resumed still compares the rows that it has read.
+    """
+
+    pieces: tuple[dict[str, Any], ...]
+    columns: tuple[str | int, ...]
+    missing: str
+
+    @classmethod
+    def of(cls, rows: TableRows) -> Fingerprint:
+        """That of rows to be read."""
+        files = tuple({**source.stamp(), "mark": source.mark()} for source in rows.sources)
+        return cls(files, tuple(column_keys(rows.sources[0], rows.columns[0])), rows.policy)
+
+    @property
+    def digest(self) -> str:
+        """Twelve bytes of a hash of all of it, as hexadecimal digits."""
+        text = json.dumps(asdict(self), sort_keys=True, ensure_ascii=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+    def difference(self, other: Fingerprint) -> str:
+        """The first difference from the other one, in words; empty if there is none."""
+        if len(self.pieces) != len(other.pieces):
+            return f"{len(self.pieces)} inputs there, {len(other.pieces)} here"
+        for there, here in zip(self.pieces, other.pieces, strict=True):
+            for key in ("name", "bytes", "mtime_ns", "mark"):
+                was, now = there.get(key), here.get(key)
+                if was != now:
+                    what = {"mtime_ns": "time of change", "mark": "contents"}.get(key, key)
+                    return f"{what} of {here['name']!a}: {was} there, {now} here"
+        if self.columns != other.columns:
+            return f"columns: {list(self.columns)!a} there, {list(other.columns)!a} here"
+        if self.missing != other.missing:
+            return f"missing: {self.missing!r} there, {other.missing!r} here"
+        return ""
 
 
 @dataclass(frozen=True)
@@ -42,7 +83,7 @@ class Checkpoint:
     def save(self, path: Path) -> None:
         """Replace the checkpoint, whole or not at all."""
         head = {
-            "input": self.fingerprint.to_dict(),
+            "input": asdict(self.fingerprint),
             "settings": self.settings,
             "read": self.read,
             **{k: v for k, v in asdict(self).items() if isinstance(v, int | bool)},

@@ -9,7 +9,7 @@ from typing import Any
 
 from momentmix.capacity import usual_order
 from momentmix.cli.output import Target, check_output
-from momentmix.cli.summarizing.checkpoint import Checkpoint
+from momentmix.cli.summarizing.checkpoint import Checkpoint, Fingerprint
 from momentmix.cube import passes as cubes
 from momentmix.cube.cube import SummaryCube
 from momentmix.cube.file import is_cube, packed, unpacked
@@ -53,7 +53,7 @@ class SummaryPass:
         """Make the pass, or the rest of it, and write the result."""
         output, state, fingerprint = Path(str(target.path)), self._start(), None
         if checkpoint is not None:
-            fingerprint = self.rows.fingerprint()
+            fingerprint = Fingerprint.of(self.rows)
             if checkpoint.exists():
                 found = Checkpoint.load(checkpoint)
                 found.check(checkpoint, fingerprint, self.settings)

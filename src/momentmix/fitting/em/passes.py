@@ -11,8 +11,7 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
-from momentmix.fitting.em.em import Pass, em_pass
-from momentmix.fitting.em.sample import Sample
+from momentmix.fitting.em.em import Pass, Sample, em_pass
 from momentmix.fitting.em.scores import (
     FALL,
     add_prior,

@@ -18,7 +18,7 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
-from momentmix.fitting.em.em import log_likelihoods, run_batch, settle
+from momentmix.fitting.em.em import Sample, log_likelihoods, run_batch, settle
 from momentmix.fitting.em.pooling import (
     merge_copies,
     pool_components,
@@ -26,7 +26,6 @@ from momentmix.fitting.em.pooling import (
     reduce_pool,
     repair,
 )
-from momentmix.fitting.em.sample import Sample
 from momentmix.fitting.em.starts import Start, random_starts, seeded_starts
 from momentmix.mixture.gaussian import values_of
 from momentmix.mixture.parameters import Parameters

@@ -1,119 +1,45 @@
-"""Uncertainty of the parameters: covariance, standard errors, intervals.
+"""Standard errors and intervals: of features, and of the means, rates and levels of columns.
 
 | symbol | name here | shape |
 |---|---|---|
-| ψ(z) = H⁻¹ Jᵀ (m(z) − E m) / noise | influence of a row on a moment fit | (n_parameters,) |
-| Cov θ̂ = E[ψ ψᵀ] / N (sandwich) | ``factor factorᵀ`` | |
-| Cov θ̂ = I⁻¹ / N after EM, I the outer product of scores | ``factor factorᵀ`` | |
+| g(θ): a number of a column within a component | ``Quantity.values`` | (r,) |
+| ∂g / ∂ (μ, v) of the column's features | ``Quantity.slopes`` | (r, 2k) |
+| ‖∂g · factor‖, the delta method | ``_deviations`` | (r,) |
 
-For a moment fit the expectation over rows is taken over rows drawn from the fitted mixture: the
-summary does not hold the moments of twice the order that the plain formula needs. The polish weighs
-conditions by their own noise and not by their covariance, so that H⁻¹ alone would be too small.
-
-After EM the moment formula would be wrong (the estimate no longer minimizes these conditions); the
-information of the scores is used instead.
+A mixture is fitted in features; a category is told by the probabilities of its levels given that
+the cell is seen, a number with missing cells by its mean where it is seen. Intervals of
+probabilities are symmetric in log-odds, those of rates and variances in logarithms; those of a
+probability that is 0 or 1 in all rows of a component, or of a rate that is 0, are one-sided: up to
+−log(1 − level) errors, which for 95 % is 3/n of n rows whose component is certain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.linalg import cho_solve, cholesky, eigh
-from scipy.linalg.lapack import dpotrf, dtrtri
 from scipy.special import ndtri
 
 from momentmix._typing import Float
 from momentmix.errors import InputError
+from momentmix.families.column import Column
+from momentmix.families.family import Estimate, Quantities, Quantity
 from momentmix.families.law import Law
-from momentmix.fitting.conditions.conditions import Conditions, point_powers
-from momentmix.fitting.conditions.derivative import (
-    DenseDerivative,
-    Derivative,
-    by_feature,
-    derivative,
-)
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.bounds import apart_from_bounded, settle_bounded, settle_two_valued
-from momentmix.mixture import gaussian
+from momentmix.fitting.inference.uncertainty import Uncertainty
 from momentmix.mixture.parameter_table import ColumnValues
 from momentmix.mixture.parameters import (
     Parameters,
-    component_places,
-    dependent_places,
-    moved_spread,
     parameters_from,
-    relative_changes,
-    spread_changes,
 )
-from momentmix.parallel import all_threads, map_in_order
+from momentmix.tables.schema import Schema
 from momentmix.wording import short_repr
 
-AnyDerivative = Derivative | DenseDerivative
-
-_DRAWS = 4000  # rows: the standard errors themselves then have errors of about one percent
-_AT_ONCE = 100  # draws whose products are in memory at once: a few megabytes
-
-
-@short_repr
-@dataclass(frozen=True)
-class Uncertainty:
-    """Estimate and covariance, factor factorᵀ of `Parameters.flat`, in standardized features.
-
-    `on_log_scale` says whether weights and variances vary by factors rather than by differences.
-    """
-
-    estimate: Parameters
-    factor: Float
-    on_log_scale: bool
-
-    def deviations(self) -> Parameters:
-        """Standard errors, shaped like the parameters."""
-        spread = np.sqrt((self.factor**2).sum(axis=1))
-        return parameters_from(spread, self.estimate.n_components, self.estimate.blocks)
-
-    def reordered(self, order: NDArray[np.int64]) -> Uncertainty:
-        """The same with the components in another order."""
-        numbers, e = np.arange(len(self.factor)), self.estimate
-        rows = parameters_from(numbers, e.n_components, e.blocks)[order].flat()
-        return Uncertainty(self.estimate[order], self.factor[rows], self.on_log_scale)
-
-    def embedded(
-        self,
-        columns: NDArray[np.int64],
-        n_features: int,
-        variance: float,
-        laws: tuple[Law, ...] = (),
-    ) -> Uncertainty:
-        """The same features among others, known without error, as `Parameters.embedded`."""
-        if columns.size == n_features:
-            return self  # the factor may be large: no copy
-        estimate = self.estimate.embedded(columns, n_features, variance, laws)
-        size, r = estimate.flat().size, estimate.n_components
-        places = parameters_from(np.arange(size), r, estimate.blocks)
-        own = [places.means[:, columns], places.variances[:, columns], places.covariances]
-        factor = np.zeros((size, self.factor.shape[1]))
-        factor[np.concatenate([places.weights, *map(np.ravel, own)])] = self.factor
-        return Uncertainty(estimate, factor, self.on_log_scale)
-
-    def draw(self, rng: np.random.Generator, n_draws: int) -> Parameters:
-        """Mixtures drawn from the covariance, weights and variances kept positive."""
-        base, r = self.estimate, self.estimate.n_components
-        steps = rng.standard_normal((n_draws, self.factor.shape[1])) @ self.factor.T
-        change = Parameters.stack([parameters_from(step, r, base.blocks) for step in steps])
-        weights, means = base.weights + change.weights, base.means + change.means
-        if self.on_log_scale:
-            relative = change.weights / np.maximum(base.weights, 1e-300)
-            weights = base.weights * np.exp(np.clip(relative, -5, 5))
-            moved = moved_spread(base, np.clip(relative_changes(base, change.spread), -5, 5))
-        else:
-            moved = base.with_spread(base.spread + change.spread)
-        drawn = replace(moved, weights=np.maximum(weights, 1e-9), means=means).normalized()
-        return drawn.completed()
+_WIDEST = 3.0  # half a width on the scale of logarithms or log-odds, beyond which it says nothing
 
 
 @short_repr
@@ -171,166 +97,6 @@ def normal_quantile(level: float) -> float:
     return float(ndtri((1 + float(level)) / 2))
 
 
-def uncertainty_of_moment_fit(
-    conditions: Conditions,
-    parameters: Parameters,
-    noise: Float,
-    n_effective: float,
-    rng: np.random.Generator,
-    n_threads: int = 1,
-) -> Uncertainty:
-    """Sandwich covariance of a moment fit, bounds disregarded."""
-    rows, _ = gaussian.sample(parameters.normalized(), _DRAWS, rng)
-    slope = derivative(conditions, parameters, noise**2)
-
-    def influence_of(part: slice) -> Float:
-        products = conditions.products(point_powers(rows[part], conditions.highest_exponent))
-        products[0] = 0.0  # the sum of the weights is known
-        return slope.transposed_times(products)
-
-    parts = [slice(start, start + _AT_ONCE) for start in range(0, _DRAWS, _AT_ONCE)]
-    influence = np.empty((parameters.n_places, _DRAWS), order="F")
-    for part, values in zip(parts, map_in_order(influence_of, parts, n_threads), strict=True):
-        influence[:, part] = values
-    model = conditions.model(parameters)
-    model[0] = 0.0
-    influence -= slope.transposed_times(model)[:, None]
-    with all_threads(len(influence)):
-        root = curvature_root(derivative(conditions, parameters, noise))
-        influence /= root.scale[:, None]
-        solved = cho_solve((root.triangle, True), influence, overwrite_b=True, check_finite=False)
-    solved /= root.scale[:, None] * np.sqrt(_DRAWS * n_effective)
-    return Uncertainty(parameters, solved[np.argsort(by_feature(parameters))], False)
-
-
-class CurvatureRoot(NamedTuple):
-    """JᵀJ = diag(scale) · triangle triangleᵀ · diag(scale), parameters ordered by feature."""
-
-    triangle: Float
-    scale: Float
-
-    def deviations(self) -> Float:
-        """√diag(JᵀJ)⁻¹: standard errors as if the noise of the conditions were independent."""
-        inverse, _ = dtrtri(self.triangle, lower=1)
-        spread = np.sqrt(np.einsum("ij,ij->j", inverse, inverse))
-        return np.asarray(spread / self.scale)
-
-    def factor(self) -> Float:
-        """A factor of (JᵀJ)⁻¹."""
-        inverse, _ = dtrtri(self.triangle, lower=1)
-        return np.asarray((np.tril(inverse) / self.scale).T)
-
-
-def deviations_of(derivatives: AnyDerivative, parameters: Parameters) -> Parameters:
-    """Standard errors as if the noise of the conditions were independent."""
-    flat = np.empty(parameters.n_places)
-    flat[by_feature(parameters)] = curvature_root(derivatives).deviations()
-    flat[dependent_places(parameters)] = 0.0
-    return parameters_from(flat, parameters.n_components, parameters.blocks)
-
-
-def uncertainty_of_noise(derivatives: AnyDerivative, parameters: Parameters) -> Uncertainty:
-    """Covariance as if the noise of the conditions were independent: (JᵀJ)⁻¹."""
-    factor = np.empty((parameters.n_places,) * 2)
-    factor[by_feature(parameters)] = curvature_root(derivatives).factor()
-    factor[dependent_places(parameters)] = 0.0
-    return Uncertainty(parameters, factor, on_log_scale=False)
-
-
-def curvature_root(derivatives: AnyDerivative) -> CurvatureRoot:
-    """Cholesky factor of JᵀJ, scaled to diagonal 1.
-
-    1e-8 is added to the diagonal, so that directions without information have a standard error of
-    at most 1e4 times what the diagonal alone would give.
-    """
-    normal = derivatives.normal_matrix()
-    scale = np.sqrt(np.maximum(np.diagonal(normal), 1e-300))
-    normal /= scale[:, None]
-    normal /= scale
-    normal[np.diag_indices_from(normal)] += 1e-8
-    return CurvatureRoot(cholesky(normal.T, lower=True, overwrite_a=True), scale)
-
-
-def uncertainty_after_em(
-    parameters: Parameters,
-    information: Float,
-    n_effective: float,
-    score_covariance: Float | None = None,
-    free: Float | None = None,
-    together: Collection[Law] = (),
-) -> Uncertainty:
-    """Covariance from the information in (log ω, μ, E), carried over to (ω, μ, Σ).
-
-    E is the relative change of Σ (``mixture/parameters.py``), that of log v for a single feature.
-    Where the covariance B of the scores is not the information I, it is I⁻¹ B I⁻¹. Parameters that
-    are not free are A f, with A = `free` of shape (n_parameters, n_free): I is then Aᵀ I A.
-    Numbers at a bound, and gaps of laws `together`, are fixed as in ``bounds.py``; both matrices
-    change in place.
-    """
-    r, d = parameters.means.shape
-    matrices = [information] if score_covariance is None else [information, score_covariance]
-    settle_two_valued(matrices, parameters)
-    for matrix in matrices:
-        settle_bounded(matrix, parameters, n_effective, together)
-    del matrices, matrix  # of many levels, hundreds of megabytes
-    if free is not None:
-        information = free.T @ information @ free
-        if score_covariance is not None:
-            score_covariance = free.T @ score_covariance @ free
-    else:  # variances that follow from means are half of all places of many levels
-        own = np.delete(np.arange(len(information)), dependent_places(parameters))
-        information = information[np.ix_(own, own)]
-        if score_covariance is not None:
-            score_covariance = score_covariance[np.ix_(own, own)]
-    scale = np.sqrt(np.maximum(np.diagonal(information), 1e-12))
-    matrix = information / scale[:, None] / scale
-    # Of one component the weight is known: what is there is rounding.
-    matrix[np.diag_indices_from(matrix)] = np.maximum(np.diagonal(matrix), 0.0)
-    root = _inverse_root(matrix)
-    if score_covariance is not None:
-        root = root @ (root.T @ _root(score_covariance / scale[:, None] / scale))
-    factor = root / scale[:, None] / np.sqrt(n_effective)
-    if free is not None:
-        factor = free @ factor
-    else:
-        factor, known = np.zeros((parameters.n_places, factor.shape[1])), factor
-        factor[own] = known
-    logs = factor[:r]
-    factor[:r] = parameters.weights[:, None] * (logs - parameters.weights @ logs)
-    places = component_places(parameters)[:, 1 + d :]
-    own, units = parameters.blocks.single_or_law, np.ones(len(factor))
-    units[places[:, own]] = parameters.variances[:, own]
-    units[dependent_places(parameters)] = 0.0
-    factor *= units[:, None]
-    for table, slopes in spread_changes(parameters):
-        own = places[:, table[np.triu_indices(len(table))]]
-        factor[own] = slopes @ factor[own]
-    return Uncertainty(parameters, apart_from_bounded(factor, parameters, n_effective), True)
-
-
-def _inverse_root(matrix: Float) -> Float:
-    """A root of the inverse of a positive semidefinite matrix of diagonal 1.
-
-    Directions without information are bounded, not dropped: the common factor of the weights, and
-    components without rows. 1e-8 is far above rounding, so that mostly there is a triangle; where
-    some entries are those of the model (`settle_floored`), eigenvalues may be negative.
-    """
-    raised = matrix.copy()
-    raised[np.diag_indices_from(raised)] += 1e-8
-    triangle, failed = dpotrf(raised.T, lower=1, clean=1, overwrite_a=1)
-    if not failed:
-        return np.asarray(dtrtri(triangle, lower=1)[0].T)
-    values, vectors = eigh(matrix)
-    # The symmetric root: draws from it do not depend on the signs of eigenvectors.
-    return np.asarray((vectors / np.sqrt(np.maximum(values, 1e-8))) @ vectors.T)
-
-
-def _root(matrix: Float) -> Float:
-    """The symmetric root of a positive semidefinite matrix."""
-    values, vectors = np.linalg.eigh(matrix)
-    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
-
-
 def standard_errors(uncertainty: Uncertainty, moments: StandardMoments) -> StandardErrors:
     """Standard errors in the units of the data."""
     with np.errstate(over="ignore"):  # squares of the largest units may be infinite
@@ -373,3 +139,187 @@ def intervals(uncertainty: Uncertainty, moments: StandardMoments, level: float =
         )
     matrices = (low.matrices, high.matrices) if e.blocks.joined else None
     return Intervals(weights, (low.means, high.means), (low.variances, high.variances), matrices)
+
+
+# -- columns --------------------------------------------------------------------------------------
+
+
+def column_errors(
+    uncertainty: Uncertainty, moments: StandardMoments, schema: Schema | None
+) -> StandardErrors:
+    """Standard errors of columns, in their own units."""
+    plain = standard_errors(uncertainty, moments)
+    if schema is None:
+        return plain
+    both = np.stack([plain.means, plain.variances])
+    by_column = _by_column(uncertainty, moments, schema)
+    (means, variances, seen), levels = _tables(by_column, schema, both, _deviations)
+    covariances = _of_columns(plain.covariances, schema, uncertainty)
+    return StandardErrors(plain.weights, means, variances, covariances, levels, seen)
+
+
+def column_intervals(
+    uncertainty: Uncertainty,
+    moments: StandardMoments,
+    schema: Schema | None,
+    level: float = 0.95,
+) -> Intervals:
+    """Intervals of columns, in their own units, of this level."""
+    plain = intervals(uncertainty, moments, level)
+    if schema is None:
+        return plain
+    both = np.stack([plain.means, plain.variances])
+    by_column = _by_column(uncertainty, moments, schema)
+    interval = partial(_interval, level=level)
+    tables, levels = _tables(by_column, schema, both, interval)
+    means, variances, seen = map(_pair, tables)
+    covariances = None
+    if plain.covariances is not None:
+        covariances = _pair([_of_columns(end, schema, uncertainty) for end in plain.covariances])
+    ends = {key: _pair(values) for key, values in levels.items()}
+    return Intervals(plain.weights, means, variances, covariances, ends, seen)
+
+
+def _tables(
+    by_column: list[tuple[Quantities | None, Float]],
+    schema: Schema,
+    plain: Float,
+    of: Callable[[Quantity, Float], Float],
+) -> tuple[Float, dict[str | int, Float]]:
+    """`of` each mean, variance and probability of being seen, (3, …, r, n_columns), and levels.
+
+    `plain` holds means and variances of features, (2, …, r, d); `of` gives (…, r).
+    """
+    tables = np.full((3, *plain.shape[1:-1], schema.n_columns), np.nan)
+    levels: dict[str | int, Float] = {}
+    for number, (quantities, factor) in enumerate(by_column):
+        if quantities is None:
+            tables[:2, ..., number] = plain[..., schema.features_of(number)[0]]
+            continue
+        own = quantities.mean, quantities.variance, quantities.seen
+        for table, quantity in zip(tables, own, strict=True):
+            if quantity is not None:
+                table[..., number] = of(quantity, factor)
+        if quantities.levels:
+            found = [of(quantity, factor) for quantity in quantities.levels]
+            levels[_key(schema, number)] = np.stack(found, axis=-1)
+    return tables, levels
+
+
+def _pair(ends: Any) -> tuple[Float, Float]:
+    low, high = ends
+    return low, high
+
+
+def _key(schema: Schema, number: int) -> str | int:
+    """A column as a key: its name, or its number where it has none."""
+    return number if schema.column_names is None else schema.column_names[number]
+
+
+def _of_columns(matrices: Float | None, schema: Schema, uncertainty: Uncertainty) -> Float | None:
+    """Matrices of features (r, d, d) as those of columns; NaN where a column has no one feature."""
+    if matrices is None:
+        return None
+    first = [schema.features_of(number)[0] for number in range(schema.n_columns)]
+    found = matrices[:, first][:, :, first]
+    joined = {j for block in uncertainty.estimate.blocks.joined for j in block}
+    others = [
+        number
+        for number, column in enumerate(schema.columns)
+        if not (column.model.joins and not column.has_missing) and first[number] not in joined
+    ]
+    found[:, others], found[:, :, others] = np.nan, np.nan
+    return found
+
+
+# -- numbers of columns -------------------------------------------------------------------------
+
+
+def _by_column(
+    uncertainty: Uncertainty, moments: StandardMoments, schema: Schema
+) -> list[tuple[Quantities | None, Float]]:
+    """The quantities of each column and a factor of the covariance of its (μ, v), (r, 2k, q).
+
+    None for a Gaussian column without missing cells, whose feature is the column.
+    """
+    e = uncertainty.estimate
+    laws = {law.features[0]: law for law in e.blocks.laws}
+    rows = parameters_from(np.arange(len(uncertainty.factor)), e.n_components, e.blocks)
+    found = []
+    for number, column in enumerate(schema.columns):
+        own = list(schema.features_of(number))
+        quantities = None
+        if own[0] in laws:
+            quantities = column.model.quantities(
+                column, _estimate(column, laws[own[0]], e, moments)
+            )
+        elif column.has_missing:
+            quantities = _of_joined(column, own, laws[own[1]], e, moments)
+        places = np.concatenate([rows.means[:, own], rows.variances[:, own]], axis=1)
+        found.append((quantities, uncertainty.factor[places]))
+    return found
+
+
+def _estimate(column: Column, law: Law, p: Parameters, moments: StandardMoments) -> Estimate:
+    """The estimate of the features of one column."""
+    feature = law.features[0]
+    shift, unit = float(moments.shift[feature]) + column.center, float(moments.scale[feature])
+    return Estimate(law, *p.of_law(law), moments.n_effective * p.weights, shift, unit)
+
+
+def _of_joined(
+    column: Column, own: list[int], law: Law, parameters: Parameters, moments: StandardMoments
+) -> Quantities:
+    """Mean and variance of a value of a joined block, whose features are itself and ``seen``."""
+    value = own[0]
+    unit = float(moments.scale[value])
+    shift = float(moments.shift[value]) + column.center
+    by_mean, by_variance, by_seen = np.zeros((3, parameters.n_components, 4))
+    by_mean[:, 0], by_variance[:, 2] = unit, unit**2
+    p, slopes = law.positive(*parameters.of_law(law))
+    by_seen[:, [1, 3]] = slopes[:, 1]
+    counts = moments.n_effective * parameters.weights
+    zero = law.at_zero(*parameters.of_law(law), counts)
+    return Quantities(
+        Quantity(shift + unit * parameters.means[:, value], by_mean, "plain"),
+        Quantity(unit**2 * parameters.variances[:, value], by_variance, "log"),
+        Quantity(p[:, 1], by_seen, "logit", counts, zero[:, 1], zero[:, 0]),
+    )
+
+
+def _deviations(quantity: Quantity, factor: Float) -> Float:
+    """Standard errors by the delta method, (r,)."""
+    along = quantity.slopes[:, None, :] @ factor
+    return np.asarray(np.sqrt((along[:, 0] ** 2).sum(axis=1)))
+
+
+def _interval(quantity: Quantity, factor: Float, level: float) -> Float:
+    """Lower and upper ends, (2, r).
+
+    Near the bounds of a scale its widths say nothing: there the interval is symmetric and cut, and
+    at a bound one-sided.
+    """
+    x, half = quantity.values, normal_quantile(level) * _deviations(quantity, factor)
+    ends = np.stack([x - half, x + half])
+    if quantity.scale == "plain":
+        return ends
+    if quantity.scale == "log":
+        reach = half / np.maximum(x, 1e-300)
+        ratio = np.exp(np.minimum(reach, _WIDEST))
+        ends = np.where(reach < _WIDEST, np.stack([x / ratio, x * ratio]), np.maximum(ends, 0.0))
+    else:
+        p = np.clip(x, 1e-12, 1 - 1e-12)
+        reach, odds = half / (p * (1 - p)), np.log(p / (1 - p))
+        moved = np.minimum(reach, _WIDEST)
+        inner = np.stack([1 / (1 + np.exp(moved - odds)), 1 / (1 + np.exp(-moved - odds))])
+        ends = np.where(reach < _WIDEST, inner, np.clip(ends, 0.0, 1.0))
+    if quantity.at_zero is None or quantity.counts is None:
+        return ends
+    error = np.maximum(half / normal_quantile(level), 1.0 / np.maximum(quantity.counts, 1e-12))
+    farthest = -np.log1p(-level) * error  # three errors for 95 %
+    upward = np.stack([np.zeros_like(x), np.maximum(x, farthest)])
+    ends = np.where(quantity.at_zero, upward, ends)
+    if quantity.at_one is not None:
+        downward = np.stack([np.minimum(x, 1.0 - farthest), np.ones_like(x)])
+        ends = np.where(quantity.at_one, downward, ends)
+    return np.asarray(np.clip(ends, 0.0, 1.0) if quantity.scale == "logit" else ends)

@@ -31,7 +31,7 @@ from momentmix._typing import Float
 from momentmix.fitting.conditions.conditions import Conditions
 from momentmix.fitting.conditions.derivative import by_feature, derivative, gram
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.standard_errors import Uncertainty
+from momentmix.fitting.inference.uncertainty import Uncertainty
 from momentmix.fitting.inference.whitening import Whitening
 from momentmix.fitting.moment.instruments import CompleteMoments, Instruments
 from momentmix.fitting.moment.polish import Bounds

@@ -35,7 +35,7 @@ from momentmix.fitting.inference.over_identification import (
     check_conditions,
     choose_conditions,
 )
-from momentmix.fitting.inference.standard_errors import (
+from momentmix.fitting.inference.uncertainty import (
     Uncertainty,
     deviations_of,
     uncertainty_of_moment_fit,

@@ -24,7 +24,7 @@ from scipy.special import log_ndtr
 
 from momentmix._typing import Float, Int
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.standard_errors import Uncertainty
+from momentmix.fitting.inference.uncertainty import Uncertainty
 from momentmix.index_sets import colex_rank, index_sets, sets_without
 from momentmix.mixture.blocks import Blocks, matrices_of, one_a_block, spread_of
 from momentmix.mixture.parameters import Parameters, parameters_from

@@ -16,9 +16,8 @@ import numpy as np
 from momentmix.capacity import robust_rank
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
-from momentmix.fitting.em.em import log_likelihood
+from momentmix.fitting.em.em import Sample, log_likelihood
 from momentmix.fitting.em.pooling import one_less
-from momentmix.fitting.em.sample import Sample
 from momentmix.fitting.em.search import Candidate, quick_fit, ranked_candidates
 from momentmix.fitting.inference.findings import LEAST_ROWS_PER_PARAMETER
 from momentmix.fitting.inference.over_identification import CLEAR_P_VALUE, check_conditions

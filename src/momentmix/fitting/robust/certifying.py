@@ -22,9 +22,8 @@ from momentmix._typing import Float
 from momentmix.capacity import robust_rank
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
-from momentmix.fitting.em.em import log_likelihood
+from momentmix.fitting.em.em import Sample, log_likelihood
 from momentmix.fitting.em.pooling import one_less
-from momentmix.fitting.em.sample import Sample
 from momentmix.fitting.inference.certificate import Certificate, Support
 from momentmix.fitting.inference.findings import LEAST_ROWS_PER_PARAMETER, collect_findings
 from momentmix.fitting.inference.over_identification import (
@@ -36,7 +35,7 @@ from momentmix.fitting.inference.over_identification import (
     p_value_text,
 )
 from momentmix.fitting.inference.row_findings import row_findings
-from momentmix.fitting.inference.standard_errors import Uncertainty
+from momentmix.fitting.inference.uncertainty import Uncertainty
 from momentmix.fitting.moment.moment_fit import MomentFit
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.density import joint_densities, most_probable

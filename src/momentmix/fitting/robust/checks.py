@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from momentmix.arrays import physical_memory
 from momentmix.capacity import FEWEST_BLOCKS, robust_rank, usable_orders
 from momentmix.errors import CapacityError, InputError
 from momentmix.findings.messages import NEED_ROWS, Message
@@ -14,8 +15,7 @@ from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.data import Table
 from momentmix.mixture.blocks import Blocks, blocks_from
 from momentmix.mixture.prior import Constraint
-from momentmix.summary.cost import physical_memory, size_text
-from momentmix.wording import plural
+from momentmix.wording import plural, size_text
 
 AskedBlocks = Sequence[Sequence[int | str]] | Literal["auto", "full"] | None
 

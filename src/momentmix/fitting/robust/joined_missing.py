@@ -22,7 +22,7 @@ from momentmix.findings.catalog import UNTESTED
 from momentmix.findings.finding import NOTE, found
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
-from momentmix.fitting.em.em import Pass
+from momentmix.fitting.em.em import Pass, Sample, information_rows
 from momentmix.fitting.em.passes import climb
 from momentmix.fitting.em.patterns import (
     Layout,
@@ -35,13 +35,12 @@ from momentmix.fitting.em.patterns import (
     structure_of,
 )
 from momentmix.fitting.em.pooling import merges_by_bound
-from momentmix.fitting.em.sample import Sample, information_rows
 from momentmix.fitting.em.scores import settle_floored
 from momentmix.fitting.em.search import Candidate, ranked_candidates
 from momentmix.fitting.inference.certificate import Certificate, Support
 from momentmix.fitting.inference.findings import component_findings
 from momentmix.fitting.inference.over_identification import UNTESTABLE
-from momentmix.fitting.inference.standard_errors import Uncertainty, uncertainty_after_em
+from momentmix.fitting.inference.uncertainty import Uncertainty, uncertainty_after_em
 from momentmix.fitting.inference.whitening import gaps_together
 from momentmix.fitting.outcome import StandardFit
 from momentmix.fitting.robust.certifying import predicted_loss, support_by_bic

@@ -32,8 +32,7 @@ from momentmix.families.law import Law
 from momentmix.findings.messages import Message, options
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
-from momentmix.fitting.em.em import log_likelihood, settle
-from momentmix.fitting.em.sample import Sample
+from momentmix.fitting.em.em import Sample, log_likelihood, settle
 from momentmix.fitting.em.search import Candidate, ranked_candidates
 from momentmix.fitting.inference.correlations import Correlation
 from momentmix.fitting.inference.over_identification import OverIdentification

@@ -21,9 +21,8 @@ from momentmix.families.law import with_joined_values
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import Table, summarized
-from momentmix.fitting.em.em import standardized_density
+from momentmix.fitting.em.em import Sample, draw_sample, standardized_density
 from momentmix.fitting.em.patterns import Layout, pattern_sums
-from momentmix.fitting.em.sample import Sample, draw_sample
 from momentmix.fitting.inference.checked_rows import check_rows
 from momentmix.fitting.inference.findings import find_constants
 from momentmix.fitting.inference.over_identification import order_after_rows

@@ -21,9 +21,8 @@ from momentmix.errors import DecompositionError
 from momentmix.findings.finding import FATAL, Finding, found
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
-from momentmix.fitting.em.em import log_likelihood, run_batch
+from momentmix.fitting.em.em import Sample, information_rows, log_likelihood, run_batch
 from momentmix.fitting.em.passes import full_passes
-from momentmix.fitting.em.sample import Sample, information_rows
 from momentmix.fitting.em.scores import information_matrix, settle_floored
 from momentmix.fitting.em.search import (
     FEW_ROWS,
@@ -34,7 +33,7 @@ from momentmix.fitting.em.search import (
     ranked_candidates,
 )
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE
-from momentmix.fitting.inference.standard_errors import Uncertainty, uncertainty_after_em
+from momentmix.fitting.inference.uncertainty import Uncertainty, uncertainty_after_em
 from momentmix.fitting.inference.whitening import gaps_together
 from momentmix.fitting.moment.moment_fit import START, fit_moments, one_component
 from momentmix.fitting.outcome import StandardFit, Trial

@@ -19,7 +19,7 @@ from momentmix._typing import Float
 from momentmix.errors import InputError, InputTypeError
 from momentmix.findings.messages import Message, options
 from momentmix.fitting.em.scores import information_matrix
-from momentmix.fitting.inference.standard_errors import uncertainty_after_em
+from momentmix.fitting.inference.uncertainty import uncertainty_after_em
 from momentmix.fitting.record import load_fit
 from momentmix.fitting.result import FitResult
 from momentmix.mixture import gaussian

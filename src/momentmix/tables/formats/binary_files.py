@@ -1,4 +1,4 @@
-"""Parquet and Arrow (Feather) files through pyarrow, and NPY files, a few rows at a time.
+"""Parquet, Arrow (Feather) and NPY files, a few rows at a time.
 
 None is mapped: a mapped file that is truncated by another program kills the process.
 """
@@ -176,11 +176,7 @@ class NpyFile(FileSource):
             )
 
     def batches(self, columns: Columns, start: int = 0, as_text: Columns = ()) -> Iterator[Batch]:
-        """Batches of the type of the file.
-
-        Where the file is stored row by row, a batch has the columns ``block[:, j]`` of one block in
-        C order: who puts columns side by side finds it as their ``base``.
-        """
+        """Batches of the type of the file: columns of one block in C order, if it is stored so."""
         step = max(1, min(batch_rows(self.n_columns), self.n_rows))
         memory = BlockMemory((step, self.n_columns), self._dtype)
         with self.path.open("rb", buffering=0) as file:

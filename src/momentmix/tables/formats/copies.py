@@ -1,4 +1,4 @@
-"""Temporary files that hold what can be read once only, or is far away.
+"""Bytes that are compressed, come once only, or are far away.
 
 Files at addresses (s3://, https://, …) are copied once to this machine through fsspec. Streams such
 as standard input are copied, too; their first bytes tell the format.
@@ -16,7 +16,9 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -28,8 +30,15 @@ from momentmix.errors import (
     NoInputError,
     without_secrets,
 )
-from momentmix.tables.formats.compression import PACKINGS, Unpacked, packing_of
 
+PACKINGS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zip": "zip", ".zst": "zstd"}
+_MODULES = {"gzip": "gzip", "bzip2": "bz2", "xz": "lzma"}  # of Python, imported where needed
+_FIRST_BYTES = {
+    "gzip": re.compile(rb"\x1f\x8b"),
+    "bzip2": re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)"),
+    "xz": re.compile(rb"\xfd7zXZ\0"),
+    "zstd": re.compile(rb"\x28\xb5\x2f\xfd"),
+}
 _ADDRESS = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")  # Path() keeps one slash; C:/ is a path
 _STREAM = "standard input"
 _HEAD = 1 << 20  # bytes that tell the format, also within a block of bzip2
@@ -45,7 +54,7 @@ _STARTS = {
 class LocalCopy(os.PathLike[str]):
     """The path of a temporary file, which is removed with the last reference to this object.
 
-    Its ``str`` is the name of what it is a copy of; `suffix` tells the format.
+    Its ``str`` is the name of what it is a copy of.
     """
 
     def __init__(self, name: str, suffix: str) -> None:
@@ -55,10 +64,7 @@ class LocalCopy(os.PathLike[str]):
 
     @contextmanager
     def filling(self) -> Iterator[str]:
-        """The path to write to; the file is removed at an error, which may keep this object.
-
-        Its time is always the same, as it is not that of what is copied.
-        """
+        """The path to write to; the file is removed at an error. Its time is always the same."""
         try:
             yield self._path
             os.utime(self._path, (0, 0))
@@ -79,10 +85,7 @@ def _remove(folder: str, owner: int) -> None:
 
 
 def copied_stream(stream: Any) -> LocalCopy:
-    """A copy of a binary stream, with the suffix of the format that its first bytes tell.
-
-    Text stays compressed; the other formats are unpacked.
-    """
+    """A copy of a binary stream: text as it is, the other formats unpacked."""
     head = b""
     while len(head) < _HEAD and (data := stream.read(_HEAD - len(head))):
         if not isinstance(data, bytes | bytearray):
@@ -96,7 +99,7 @@ def copied_stream(stream: Any) -> LocalCopy:
             f"{_STREAM} is a zip archive or a workbook, whose list of members is at its end. Save "
             "it to a file first."
         )
-    packing = packing_of(head)
+    packing = next((name for name, start in _FIRST_BYTES.items() if start.match(head)), "")
     start = Unpacked(io.BytesIO(head), packing, _STREAM).read(10) if packing else head
     suffix = next((end for first, end in _STARTS.items() if start.startswith(first)), ".csv")
     packed = next((end for end, name in PACKINGS.items() if name == packing), "")
@@ -113,7 +116,70 @@ def copied_stream(stream: Any) -> LocalCopy:
     return copy
 
 
-# -- addresses --------------------------------------------------------------------------------
+def split_packing(name: str) -> tuple[str, str]:
+    """A name in lower case without the suffix of a compression, and the compression or ""."""
+    stem, suffix = os.path.splitext(name.lower())
+    return (stem, PACKINGS[suffix]) if suffix in PACKINGS else (name.lower(), "")
+
+
+def open_bytes(path: Path, name: str) -> Any:
+    """The bytes of a file, unpacked where its own name says so; `name` is for messages."""
+    _, packing = split_packing(path.name)
+    return Unpacked(path, packing, name) if packing else path.open("rb")
+
+
+class Unpacked(io.RawIOBase):
+    """The bytes in a compressed file or stream, to be read once; a zip archive must be a file."""
+
+    def __init__(self, file: Any, packing: str, name: str) -> None:
+        self._packing, self._name = packing, name
+        self._stream: Any = io.BytesIO()  # for close, where the next line raises
+        with self._refuse_damaged():
+            self._stream = self._open(file)
+
+    def readable(self) -> bool:
+        """Yes."""
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """So many bytes, fewer at the end only."""
+        with self._refuse_damaged():
+            return bytes(self._stream.read(size))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._stream.close()
+        super().close()
+
+    def _open(self, file: Any) -> Any:
+        if self._packing in _MODULES:
+            return import_module(_MODULES[self._packing]).open(file, "rb")
+        if self._packing == "zstd":
+            return import_module("pyarrow").CompressedInputStream(file, "zstd")
+        with import_module("zipfile").ZipFile(file) as archive:  # open as long as its member
+            names = [name for name in archive.namelist() if not name.endswith("/")]
+            names = [name for name in names if not name.startswith("__MACOSX/")]
+            if len(names) != 1:
+                listed = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
+                raise InputError(
+                    f"{self._name} must hold one file; it holds {len(names)}"
+                    f"{': ' + listed if names else ''}. Unpack it, and pass the files."
+                )
+            return archive.open(names[0])
+
+    @contextmanager
+    def _refuse_damaged(self) -> Iterator[None]:
+        """Turn what is said of bytes that cannot be unpacked into an `InputError`."""
+        try:
+            yield
+        except Exception as error:  # each module has its own for damaged bytes
+            is_other = isinstance(error, InputError | MemoryError | ImportError)
+            if is_other or getattr(error, "errno", None) is not None:
+                raise  # of the system, not of the bytes
+            raise InputError(
+                f"{self._name} is not a whole {self._packing} file: {error}. Compress or copy it "
+                "again."
+            ) from None
 
 
 def is_address(text: str) -> bool:
@@ -132,10 +198,7 @@ def name_at(address: str) -> str:
 
 
 def remote_files(text: str, readable: Callable[[str], bool]) -> list[str]:
-    """Addresses of the files that an address, folder or pattern stands for, in their order.
-
-    `readable` tells whether a path in a folder is that of a data file.
-    """
+    """Addresses of the files that an address stands for, in order; in a folder those `readable`."""
     address = re.sub("^([^:/]+):/+", r"\1://", text)  # with both slashes
     web = address.startswith(("http:", "https:"))  # no folders there, and ? begins a query
     with _located(address) as (system, path):

@@ -11,7 +11,7 @@ import csv
 import io
 import os
 import re
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
 from itertools import islice
@@ -24,7 +24,7 @@ from momentmix.errors import InputError
 from momentmix.findings.messages import Message, keyword, options
 from momentmix.tables.cells import arrow_numbers
 from momentmix.tables.digests import TextDigest
-from momentmix.tables.formats.compression import open_bytes, split_packing
+from momentmix.tables.formats.copies import open_bytes, split_packing
 from momentmix.tables.formats.dialect import (
     FALSE,
     TRUE,
@@ -34,7 +34,7 @@ from momentmix.tables.formats.dialect import (
     judged,
     kinds_of,
 )
-from momentmix.tables.source import BATCH_ROWS, Batch, FileSource, Kind
+from momentmix.tables.source import BATCH_ROWS, Batch, Columns, FileSource, Kind
 
 BLOCK = 1 << 22  # bytes read at a time: enough for a fast parser, few beside the memory
 LONGEST = 1 << 25  # bytes of a line: no table has such lines, and memory stays bounded
@@ -46,13 +46,7 @@ Record = tuple[int, list[str], str]  # number of a line, its fields, and the tex
 
 
 class CsvFile(FileSource):
-    """A CSV file, perhaps compressed.
-
-    Parameters
-    ----------
-    path : str or path-like
-    dialect : Dialect
-    """
+    """A CSV file, perhaps compressed."""
 
     is_text = True
 
@@ -126,11 +120,7 @@ class CsvFile(FileSource):
         """What a column holds, from its first cells."""
         return self._kinds[column]
 
-    # -- batches ------------------------------------------------------------------------------
-
-    def batches(
-        self, columns: Sequence[int], start: int = 0, as_text: Sequence[int] = ()
-    ) -> Iterator[Batch]:
+    def batches(self, columns: Columns, start: int = 0, as_text: Columns = ()) -> Iterator[Batch]:
         """Batches from row `start` on."""
         kinds = [_READ_AS.get(self._kinds[i].kind, "number") for i in columns]
         kinds = ["text" if k in as_text else kind for k, kind in enumerate(kinds)]
@@ -166,9 +156,8 @@ class CsvFile(FileSource):
         read |= {i: "both" for i, kind in asked if kind != read[i]}  # a key that is a feature, too
         text = pyarrow.string()
         types = {"unread": pyarrow.binary(), "text": pyarrow.dictionary(pyarrow.int32(), text)}
-        types["number"] = text if careful else pyarrow.float64()
-        types["bool"] = text if careful else pyarrow.bool_()
-        types["both"] = text
+        if not careful:
+            types |= {"number": pyarrow.float64(), "bool": pyarrow.bool_()}
         reading = arrow_csv.ReadOptions(
             column_names=[str(i) for i in range(self.n_columns)],
             block_size=LONGEST if careful else BLOCK,
@@ -176,7 +165,7 @@ class CsvFile(FileSource):
         parsing = arrow_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True)
         converting = arrow_csv.ConvertOptions(
             include_columns=[str(i) for i in read],
-            column_types={str(i): types[kind] for i, kind in read.items()},
+            column_types={str(i): types.get(kind, text) for i, kind in read.items()},
             null_values=self.nulls,
             true_values=TRUE,
             false_values=FALSE,
@@ -213,8 +202,6 @@ class CsvFile(FileSource):
                 raise ValueError("NaN")  # it may be "nan(1)", which is a number for pyarrow
             columns.append(column)
         return RecordBatch.from_arrays(columns, names=[""] * len(columns))
-
-    # -- line by line -------------------------------------------------------------------------
 
     def where(self, row: int) -> str:
         """The line of a row in words; the file is read up to it."""
@@ -285,8 +272,7 @@ class CsvFile(FileSource):
                         f"Repair or remove it.{commas * (len(fields) == 2 * self.n_columns)}"
                     )
                 for column, kind in asked:
-                    problem = self._problem(fields[column], kind, column)
-                    if problem:
+                    if problem := self._problem(fields[column], kind, column):
                         raise InputError(Message(f"{place}, {self.label(column)}", problem))
 
     def _problem(self, field: str, kind: str, column: int) -> str:
@@ -334,8 +320,7 @@ def _alone_is_quoted(first: str, texts: list[str], delimiter: str) -> bool:
 class _Rows(io.RawIOBase):
     """The text of the rows as pyarrow reads it: without mark and header, and with one more line.
 
-    All fields of that line are empty. It is part of the last one where a quote is not closed.
-    `may_repeat` tells whether a line so far may be the header again.
+    All fields of that line are empty; it is part of the last one where a quote is not closed.
     """
 
     may_repeat = False

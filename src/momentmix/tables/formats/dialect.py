@@ -34,21 +34,10 @@ _WAYS = ("names of columns", "a row")
 
 @dataclass(frozen=True)
 class Dialect:
-    """Characters of CSV text.
+    """Characters of CSV text; `header` tells whether the first line holds names, also in Excel.
 
-    Parameters
-    ----------
-    delimiter : str or None
-        Between fields; None for a comma, or a tab in files called .tsv.
-    decimal : str
-        Before decimals.
-    thousands : str or None
-        Between groups of digits. It may be the delimiter where such numbers are quoted.
-    na_values : tuple of str or None
-        Texts that stand for a missing cell, beside the empty one; None for the usual ones.
-    header : bool or None
-        Whether the first line holds the names of the columns; None to judge by what it holds. Also
-        of Excel sheets.
+    `thousands` may be the delimiter where such numbers are quoted. None: a comma, or a tab in
+    files called .tsv; no marks; the usual texts for missing cells; judge by what the line holds.
     """
 
     delimiter: str | None = None
@@ -110,10 +99,7 @@ class Dialect:
         return float(text.replace(self.decimal, ".")) if re.match(self._ungrouped, text) else None
 
     def parsed(self, fields: Any, kind: str) -> Any:
-        """An Arrow array of numbers ("number"), or of true and false ("bool"), from one of fields.
-
-        They are read as by `number`; other text is a ValueError.
-        """
+        """An Arrow array of fields as kind "number" or "bool"; ValueError where one is neither."""
         from pyarrow import ArrowInvalid, array, compute, float64, scalar
 
         text = compute.utf8_trim_whitespace(fields)
@@ -159,24 +145,18 @@ class Dialect:
 
 
 def _check_character(name: str, value: Any) -> None:
-    cure = "Pass another character."
     if not isinstance(value, str) or len(value) != 1:
         wanted = "be one character"
     elif name != "thousands" and not value.isascii():
-        wanted, cure = (
-            "be an ASCII character",
-            "Replace it in the file first, and pass the new one.",
-        )
+        wanted = "be an ASCII character"
     elif value in '"\r\n\0':
         wanted = "not be a quote, the end of a line or NUL"
     elif name != "delimiter" and (value.isalnum() or value in "+-"):
         wanted = "not be a digit, a letter or a sign"
     else:
         return
-    raise InputError(Message(keyword(name), f" must {wanted}; got {value!a}. {cure}"))
-
-
-# -- what columns hold ------------------------------------------------------------------------
+    text = f" must {wanted}; got {value!a}. Pass another, or replace it in the file."
+    raise InputError(Message(keyword(name), text))
 
 
 def kinds_of(rows: Sequence[Sequence[str]], n_columns: int, dialect: Dialect) -> list[Kind]:
@@ -205,17 +185,13 @@ def are_dates(texts: Iterable[str]) -> bool:
     return all(_DATE.fullmatch(text) for text in texts)
 
 
-# -- whether a first line holds names ---------------------------------------------------------
-
-
 def judged(
     place: str, first: Sequence[str], rows: Sequence[Sequence[str]], quoted: bool = False
 ) -> tuple[bool, str | None]:
     """Whether the numbers of a first line name the columns, and a note on a guess.
 
-    They do where they alone are `quoted`; where two or more of them count from 0 or from 1, as
-    pandas writes them; and where they are different whole numbers above columns of fractions. A
-    blank cell, "", above a column without blank ones, as of the index of a frame, is a name too.
+    They do where they alone are `quoted`, count from 0 or 1 as pandas writes them, or are different
+    whole numbers above columns of fractions. "" above a column without blank cells is a name too.
     """
     if not rows:
         return False, None
@@ -248,10 +224,9 @@ def are_fractions(rows: Sequence[Sequence[str]]) -> bool:
 def is_row(
     names: Sequence[str], rows: Sequence[Sequence[str]], kinds: Sequence[Kind], dialect: Dialect
 ) -> bool:
-    """Whether a first line with text, as of names, is a row like the lines after it.
+    """Whether a first line with text is a row: columns of numbers have numbers for names.
 
-    All columns of numbers have a number for a name; and one of these is not whole, as years would
-    be, or all columns of text hold what names them.
+    One of these is not whole, as years would be, or all columns of text hold what names them.
     """
     texts = [j for j, kind in enumerate(kinds) if kind.kind in ("text", "bool")]
     numbers = [dialect.number(names[j]) for j, kind in enumerate(kinds) if kind == NUMBER]

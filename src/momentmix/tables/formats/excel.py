@@ -1,7 +1,6 @@
-"""Excel workbooks (.xlsx) through openpyxl: the first sheet, names of columns in its first row.
+"""The first sheet of Excel workbooks (.xlsx) through openpyxl.
 
-Cells are read a few thousand rows at a time. The first rows tell the kind of each column; a cell of
-another kind is an error that names it.
+The first rows tell the kind of each column; a cell of another kind is an error that names it.
 """
 
 from __future__ import annotations
@@ -36,15 +35,7 @@ Row = tuple[int, list[Any]]  # its number in the sheet, from 1, and its cells
 
 
 class ExcelFile(ArrowFileSource):
-    """The first sheet of a workbook.
-
-    Parameters
-    ----------
-    path : str or path-like
-    dialect : Dialect
-        For texts that stand for a missing cell, beside what Excel writes for a number that a
-        formula could not compute; and whether the first row holds names.
-    """
+    """The first sheet of a workbook; of the dialect, the header and texts for missing cells."""
 
     def __init__(self, path: str | os.PathLike[str], dialect: Dialect) -> None:
         self._missing, self._header = {*dialect.nulls, *_ERRORS}, dialect.header
@@ -78,10 +69,9 @@ class ExcelFile(ArrowFileSource):
         return has_names
 
     def _type(self, rows: list[Row], column: int) -> str:
-        """The type of a column: that of most cells; text where no type has more than half.
+        """The type of most cells of a column; text where no type has more than half.
 
-        A few cells of another kind, as "Total" below numbers or dates, are an error: what they are
-        written beside is no row like the others.
+        A few cells of another kind, as "Total" below numbers or dates, are an error.
         """
         cells = [pair for pair in self._cells(rows, column) if pair[1] is not None]
         types = [_type_of(cell) for _, cell in cells]

@@ -17,8 +17,8 @@ import numpy as np
 from momentmix.errors import InputError
 from momentmix.tables.digests import TextDigest
 from momentmix.tables.formats.binary_files import numbered
-from momentmix.tables.formats.compression import open_bytes
-from momentmix.tables.source import ArrowFileSource, Batch, arrow_kind, checked
+from momentmix.tables.formats.copies import open_bytes
+from momentmix.tables.source import ArrowFileSource, Batch, Columns, arrow_kind, checked
 
 CHUNK = 1 << 22  # bytes read at a time
 LONGEST = 1 << 25  # bytes of a line
@@ -40,9 +40,7 @@ class JsonLinesFile(ArrowFileSource):
             raise InputError(f"{self.name} is empty; it needs at least one line, {_OBJECT}.")
         self.schema = self._parsed(*first, None).schema
 
-    def batches(
-        self, columns: Sequence[int], start: int = 0, as_text: Sequence[int] = ()
-    ) -> Iterator[Batch]:
+    def batches(self, columns: Columns, start: int = 0, as_text: Columns = ()) -> Iterator[Batch]:
         """All batches; numbers may be integers in some of them."""
         names = [self.schema.names[i] for i in columns]
         fields = [self.schema.field(i) for i in {*columns}]
@@ -141,8 +139,7 @@ class JsonLinesFile(ArrowFileSource):
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    row = dict(pairs)
-    if len(row) < len(pairs):
+    if len(row := dict(pairs)) < len(pairs):
         raise KeyError
     return row
 

@@ -1,9 +1,8 @@
 """Sources of Arrow data that are no data frames: queries, datasets and streams of batches.
 
-A query (a polars LazyFrame, a DuckDB relation) runs once, for the columns that are read; what it
-gives is kept, because another run could give the rows in another order. So is a stream of batches,
-which can be read once only. Where one pass is all (`Source.plan`), no rows are kept. A dataset is
-scanned in each pass: its order is that of its files. No library is imported to recognize them.
+A query runs once, for the columns that are read; what it gives is kept, as is a stream, because
+another run could give other rows first. Where one pass is all (`Source.plan`), none are kept. A
+dataset is scanned in each pass. No library is imported to recognize them.
 """
 
 from __future__ import annotations
@@ -123,10 +122,7 @@ class _Query(_Dataset):
 
 
 class _Run:
-    """Record batches that come once, or have come and are kept.
-
-    Text that repeats in the first one becomes a dictionary, which is coded once.
-    """
+    """Record batches that come once, or are kept; text that repeats becomes dictionaries."""
 
     def __init__(self, columns: list[int], schema: Any, source: Any) -> None:
         given = map(checked, source)

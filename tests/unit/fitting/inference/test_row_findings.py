@@ -10,8 +10,8 @@ import momentmix as mm
 from momentmix.findings.finding import Severity
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import rows_of, summarized
+from momentmix.fitting.em.em import draw_sample
 from momentmix.fitting.em.passes import full_passes
-from momentmix.fitting.em.sample import draw_sample
 from momentmix.fitting.inference.checked_rows import ColumnKind, check_column, check_rows
 from momentmix.fitting.inference.column_shapes import shape_finding, shape_words
 from momentmix.fitting.inference.findings import collect_findings, component_findings

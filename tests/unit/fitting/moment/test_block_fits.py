@@ -13,7 +13,7 @@ from momentmix.errors import InputError
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import summarized
 from momentmix.fitting.inference.over_identification import check_conditions
-from momentmix.fitting.inference.standard_errors import Uncertainty
+from momentmix.fitting.inference.uncertainty import Uncertainty
 from momentmix.fitting.moment.candidates import draw_candidates, least_components
 from momentmix.fitting.moment.moment_fit import (
     SMALLER,

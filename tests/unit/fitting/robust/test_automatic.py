@@ -10,9 +10,8 @@ from fitting_helpers import random_mixture
 import momentmix as mm
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import rows_of, summarized
-from momentmix.fitting.em.em import log_likelihoods
+from momentmix.fitting.em.em import draw_sample, log_likelihoods
 from momentmix.fitting.em.pooling import merges_by_bound, one_less
-from momentmix.fitting.em.sample import draw_sample
 from momentmix.fitting.em.search import quick_fit
 from momentmix.fitting.outcome import Trial
 from momentmix.fitting.robust import row_answers

@@ -10,7 +10,7 @@ from fitting_helpers import parameters_of, random_mixture
 import momentmix as mm
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import rows_of, summarized
-from momentmix.fitting.em.sample import draw_sample
+from momentmix.fitting.em.em import draw_sample
 from momentmix.fitting.inference.over_identification import OverIdentification
 from momentmix.fitting.moment.moment_fit import SMALLER, MomentFit, fit_moments
 from momentmix.fitting.robust import certifying as module

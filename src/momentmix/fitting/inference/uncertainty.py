@@ -1,0 +1,403 @@
+"""Uncertainty of the parameters: their covariance, from moments or from scores.
+
+| symbol | name here | shape |
+|---|---|---|
+| ψ(z) = H⁻¹ Jᵀ (m(z) − E m) / noise | influence of a row on a moment fit | (n_parameters,) |
+| Cov θ̂ = E[ψ ψᵀ] / N (sandwich) | ``factor factorᵀ`` | |
+| Cov θ̂ = I⁻¹ / N after EM, I the outer product of scores | ``factor factorᵀ`` | |
+| x ≥ 0: numbers of a law, `Law.positive` | ``values`` | (r, n) |
+| g = ∂x / ∂ (μ, v) | ``slopes`` | (r, n, 2k) |
+| C = F Fᵀ, a = g F, C − (C gᵀ)(g C) / |a|²: given x | ``factor``, ``along`` | |
+
+For a moment fit the expectation over rows is taken over rows drawn from the fitted mixture: the
+summary does not hold the moments of twice the order that the plain formula needs. The polish weighs
+conditions by their own noise and not by their covariance, so that H⁻¹ alone would be too small.
+
+After EM the moment formula would be wrong (the estimate no longer minimizes these conditions); the
+information of the scores is used instead.
+
+Probabilities and rates that are 0 in a component take no part in other parameters' errors.
+Where no row of a component shows an outcome, all its rows have the same score for the outcome, as
+they have for the component's weight: the two cannot be told apart, and the information matrix is
+singular. Where a few rows may or may not show it, the estimate is 0 in about half of all samples,
+and errors that take it for a free parameter are too large: of weights by a factor of up to 2, with
+a category that is equal to the group. With it fixed they are those by simulation but for 10 to 20 %
+(``python benchmarks/families.py bounds``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_solve, cholesky, eigh
+from scipy.linalg.lapack import dpotrf, dtrtri
+
+from momentmix._typing import Float, Int
+from momentmix.families.law import Law
+from momentmix.fitting.conditions.conditions import Conditions, point_powers
+from momentmix.fitting.conditions.derivative import (
+    DenseDerivative,
+    Derivative,
+    by_feature,
+    derivative,
+)
+from momentmix.mixture import gaussian
+from momentmix.mixture.parameters import (
+    Parameters,
+    component_places,
+    dependent_places,
+    moved_spread,
+    parameters_from,
+    relative_changes,
+    spread_changes,
+)
+from momentmix.parallel import all_threads, map_in_order
+from momentmix.wording import short_repr
+
+AnyDerivative = Derivative | DenseDerivative
+
+_DRAWS = 4000  # rows: the standard errors themselves then have errors of about one percent
+_AT_ONCE = 100  # draws whose products are in memory at once: a few megabytes
+# A number counts as 0 for all others below so many standard errors and so many rows, if the outcome
+# is common in all rows. Of rare ones, coverage of intervals falls: a rare answer is never quite 0.
+_MAYBE_ZERO, _FEW_ROWS, _COMMON = 1.0, 20.0, 0.1
+# Of the information about a variance: what is left beside the mean, 1 − skewness² / (kurtosis − 1),
+# is rounding where a column has two values, and half for an exponential column. Of two values that
+# are equally frequent there is hardly any to begin with.
+_TOLD, _LEAST_TOLD = 0.02, 1e-3
+_DEPENDENT = 1e-8  # of eigenvalues of a correlation matrix: probabilities that sum to 1
+
+
+@short_repr
+@dataclass(frozen=True)
+class Uncertainty:
+    """Estimate and covariance, factor factorᵀ of `Parameters.flat`, in standardized features.
+
+    `on_log_scale` says whether weights and variances vary by factors rather than by differences.
+    """
+
+    estimate: Parameters
+    factor: Float
+    on_log_scale: bool
+
+    def deviations(self) -> Parameters:
+        """Standard errors, shaped like the parameters."""
+        spread = np.sqrt((self.factor**2).sum(axis=1))
+        return parameters_from(spread, self.estimate.n_components, self.estimate.blocks)
+
+    def reordered(self, order: NDArray[np.int64]) -> Uncertainty:
+        """The same with the components in another order."""
+        numbers, e = np.arange(len(self.factor)), self.estimate
+        rows = parameters_from(numbers, e.n_components, e.blocks)[order].flat()
+        return Uncertainty(self.estimate[order], self.factor[rows], self.on_log_scale)
+
+    def embedded(
+        self,
+        columns: NDArray[np.int64],
+        n_features: int,
+        variance: float,
+        laws: tuple[Law, ...] = (),
+    ) -> Uncertainty:
+        """The same features among others, known without error, as `Parameters.embedded`."""
+        if columns.size == n_features:
+            return self  # the factor may be large: no copy
+        estimate = self.estimate.embedded(columns, n_features, variance, laws)
+        size, r = estimate.flat().size, estimate.n_components
+        places = parameters_from(np.arange(size), r, estimate.blocks)
+        own = [places.means[:, columns], places.variances[:, columns], places.covariances]
+        factor = np.zeros((size, self.factor.shape[1]))
+        factor[np.concatenate([places.weights, *map(np.ravel, own)])] = self.factor
+        return Uncertainty(estimate, factor, self.on_log_scale)
+
+    def draw(self, rng: np.random.Generator, n_draws: int) -> Parameters:
+        """Mixtures drawn from the covariance, weights and variances kept positive."""
+        base, r = self.estimate, self.estimate.n_components
+        steps = rng.standard_normal((n_draws, self.factor.shape[1])) @ self.factor.T
+        change = Parameters.stack([parameters_from(step, r, base.blocks) for step in steps])
+        weights, means = base.weights + change.weights, base.means + change.means
+        if self.on_log_scale:
+            relative = change.weights / np.maximum(base.weights, 1e-300)
+            weights = base.weights * np.exp(np.clip(relative, -5, 5))
+            moved = moved_spread(base, np.clip(relative_changes(base, change.spread), -5, 5))
+        else:
+            moved = base.with_spread(base.spread + change.spread)
+        drawn = replace(moved, weights=np.maximum(weights, 1e-9), means=means).normalized()
+        return drawn.completed()
+
+
+def uncertainty_of_moment_fit(
+    conditions: Conditions,
+    parameters: Parameters,
+    noise: Float,
+    n_effective: float,
+    rng: np.random.Generator,
+    n_threads: int = 1,
+) -> Uncertainty:
+    """Sandwich covariance of a moment fit, bounds disregarded."""
+    rows, _ = gaussian.sample(parameters.normalized(), _DRAWS, rng)
+    slope = derivative(conditions, parameters, noise**2)
+
+    def influence_of(part: slice) -> Float:
+        products = conditions.products(point_powers(rows[part], conditions.highest_exponent))
+        products[0] = 0.0  # the sum of the weights is known
+        return slope.transposed_times(products)
+
+    parts = [slice(start, start + _AT_ONCE) for start in range(0, _DRAWS, _AT_ONCE)]
+    influence = np.empty((parameters.n_places, _DRAWS), order="F")
+    for part, values in zip(parts, map_in_order(influence_of, parts, n_threads), strict=True):
+        influence[:, part] = values
+    model = conditions.model(parameters)
+    model[0] = 0.0
+    influence -= slope.transposed_times(model)[:, None]
+    with all_threads(len(influence)):
+        root = curvature_root(derivative(conditions, parameters, noise))
+        influence /= root.scale[:, None]
+        solved = cho_solve((root.triangle, True), influence, overwrite_b=True, check_finite=False)
+    solved /= root.scale[:, None] * np.sqrt(_DRAWS * n_effective)
+    return Uncertainty(parameters, solved[np.argsort(by_feature(parameters))], False)
+
+
+class CurvatureRoot(NamedTuple):
+    """JᵀJ = diag(scale) · triangle triangleᵀ · diag(scale), parameters ordered by feature."""
+
+    triangle: Float
+    scale: Float
+
+    def deviations(self) -> Float:
+        """√diag(JᵀJ)⁻¹: standard errors as if the noise of the conditions were independent."""
+        inverse, _ = dtrtri(self.triangle, lower=1)
+        spread = np.sqrt(np.einsum("ij,ij->j", inverse, inverse))
+        return np.asarray(spread / self.scale)
+
+    def factor(self) -> Float:
+        """A factor of (JᵀJ)⁻¹."""
+        inverse, _ = dtrtri(self.triangle, lower=1)
+        return np.asarray((np.tril(inverse) / self.scale).T)
+
+
+def deviations_of(derivatives: AnyDerivative, parameters: Parameters) -> Parameters:
+    """Standard errors as if the noise of the conditions were independent."""
+    flat = np.empty(parameters.n_places)
+    flat[by_feature(parameters)] = curvature_root(derivatives).deviations()
+    flat[dependent_places(parameters)] = 0.0
+    return parameters_from(flat, parameters.n_components, parameters.blocks)
+
+
+def uncertainty_of_noise(derivatives: AnyDerivative, parameters: Parameters) -> Uncertainty:
+    """Covariance as if the noise of the conditions were independent: (JᵀJ)⁻¹."""
+    factor = np.empty((parameters.n_places,) * 2)
+    factor[by_feature(parameters)] = curvature_root(derivatives).factor()
+    factor[dependent_places(parameters)] = 0.0
+    return Uncertainty(parameters, factor, on_log_scale=False)
+
+
+def curvature_root(derivatives: AnyDerivative) -> CurvatureRoot:
+    """Cholesky factor of JᵀJ, scaled to diagonal 1.
+
+    1e-8 is added to the diagonal, so that directions without information have a standard error of
+    at most 1e4 times what the diagonal alone would give.
+    """
+    normal = derivatives.normal_matrix()
+    scale = np.sqrt(np.maximum(np.diagonal(normal), 1e-300))
+    normal /= scale[:, None]
+    normal /= scale
+    normal[np.diag_indices_from(normal)] += 1e-8
+    return CurvatureRoot(cholesky(normal.T, lower=True, overwrite_a=True), scale)
+
+
+def uncertainty_after_em(
+    parameters: Parameters,
+    information: Float,
+    n_effective: float,
+    score_covariance: Float | None = None,
+    free: Float | None = None,
+    together: Collection[Law] = (),
+) -> Uncertainty:
+    """Covariance from the information in (log ω, μ, E), carried over to (ω, μ, Σ).
+
+    E is the relative change of Σ (``mixture/parameters.py``), that of log v for a single feature.
+    Where the covariance B of the scores is not the information I, it is I⁻¹ B I⁻¹. Parameters that
+    are not free are A f, with A = `free` of shape (n_parameters, n_free): I is then Aᵀ I A.
+    Numbers at a bound, and gaps of laws `together`, are fixed; both matrices change in place.
+    """
+    r, d = parameters.means.shape
+    matrices = [information] if score_covariance is None else [information, score_covariance]
+    settle_two_valued(matrices, parameters)
+    for matrix in matrices:
+        settle_bounded(matrix, parameters, n_effective, together)
+    del matrices, matrix  # of many levels, hundreds of megabytes
+    if free is not None:
+        information = free.T @ information @ free
+        if score_covariance is not None:
+            score_covariance = free.T @ score_covariance @ free
+    else:  # variances that follow from means are half of all places of many levels
+        own = np.delete(np.arange(len(information)), dependent_places(parameters))
+        information = information[np.ix_(own, own)]
+        if score_covariance is not None:
+            score_covariance = score_covariance[np.ix_(own, own)]
+    scale = np.sqrt(np.maximum(np.diagonal(information), 1e-12))
+    matrix = information / scale[:, None] / scale
+    # Of one component the weight is known: what is there is rounding.
+    matrix[np.diag_indices_from(matrix)] = np.maximum(np.diagonal(matrix), 0.0)
+    root = _inverse_root(matrix)
+    if score_covariance is not None:
+        root = root @ (root.T @ _root(score_covariance / scale[:, None] / scale))
+    factor = root / scale[:, None] / np.sqrt(n_effective)
+    if free is not None:
+        factor = free @ factor
+    else:
+        factor, known = np.zeros((parameters.n_places, factor.shape[1])), factor
+        factor[own] = known
+    logs = factor[:r]
+    factor[:r] = parameters.weights[:, None] * (logs - parameters.weights @ logs)
+    places = component_places(parameters)[:, 1 + d :]
+    own, units = parameters.blocks.single_or_law, np.ones(len(factor))
+    units[places[:, own]] = parameters.variances[:, own]
+    units[dependent_places(parameters)] = 0.0
+    factor *= units[:, None]
+    for table, slopes in spread_changes(parameters):
+        own = places[:, table[np.triu_indices(len(table))]]
+        factor[own] = slopes @ factor[own]
+    return Uncertainty(parameters, apart_from_bounded(factor, parameters, n_effective), True)
+
+
+def _inverse_root(matrix: Float) -> Float:
+    """A root of the inverse of a positive semidefinite matrix of diagonal 1.
+
+    Directions without information are bounded, not dropped: the common factor of the weights, and
+    components without rows. 1e-8 is far above rounding, so that mostly there is a triangle; where
+    some entries are those of the model (`settle_floored`), eigenvalues may be negative.
+    """
+    raised = matrix.copy()
+    raised[np.diag_indices_from(raised)] += 1e-8
+    triangle, failed = dpotrf(raised.T, lower=1, clean=1, overwrite_a=1)
+    if not failed:
+        return np.asarray(dtrtri(triangle, lower=1)[0].T)
+    values, vectors = eigh(matrix)
+    # The symmetric root: draws from it do not depend on the signs of eigenvectors.
+    return np.asarray((vectors / np.sqrt(np.maximum(values, 1e-8))) @ vectors.T)
+
+
+def _root(matrix: Float) -> Float:
+    """The symmetric root of a positive semidefinite matrix."""
+    values, vectors = np.linalg.eigh(matrix)
+    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
+
+
+# -- numbers at a bound ---------------------------------------------------------------------------
+
+
+def _laws(parameters: Parameters) -> Iterator[tuple[Law, Float, Float, Int]]:
+    """Each law with its means and variances, (r, k) each, and their places, (r, 2k)."""
+    d, places = parameters.means.shape[1], component_places(parameters)
+    for law in parameters.blocks.laws:
+        own = np.array(law.features)
+        numbers = places[:, np.concatenate([1 + own, 1 + d + own])]
+        yield law, *parameters.of_law(law), numbers
+
+
+def settle_bounded(
+    information: Float, parameters: Parameters, n_rows: float, together: Collection[Law] = ()
+) -> None:
+    """Fix numbers that no row of a component tells from 0; in place.
+
+    They keep an error of their own. `information` is that of (μ, log v), of one row. Cells of laws
+    `together` are missing in the same rows: how often is fixed too, where the scores of two columns
+    are the same.
+    """
+    counts = np.maximum(n_rows * parameters.weights, 1e-12)
+    for law, means, variances, places in _laws(parameters):
+        units = np.hstack([np.ones_like(means), variances])[:, None]
+        values, slopes = law.positive(means, variances)
+        fixed, errors = law.at_zero(means, variances, counts), np.ones_like(values)
+        for c in np.flatnonzero(fixed.any(axis=1)):
+            numbers, own = np.flatnonzero(fixed[c]), np.ix_(places[c], places[c])
+            turns = law.turns(means[c], variances[c], numbers) / units[c]
+            known = n_rows * ((turns @ information[own]) * turns).sum(axis=1)
+            own_values = np.maximum(values[c, numbers], 1e-12)  # rounding may leave less than 0
+            slope = np.minimum(law.prior_positive[numbers] / own_values, counts[c])
+            errors[c, numbers] = _error_at_zero(slope, known)
+        if law in together:
+            gap = np.clip(values[:, 0], 1e-12, 1 - 1e-12)
+            alone = ~fixed[:, 0] & ~fixed[:, 1]
+            fixed[alone, 0] = True
+            errors[alone, 0] = np.sqrt(gap * (1 - gap) / counts)[alone]
+        never, own_slopes, own_errors = law.unseen(means, variances, counts)
+        fixed = np.hstack([fixed, np.repeat(never[:, None], own_slopes.shape[1], axis=1)])
+        slopes = np.concatenate([slopes, own_slopes], axis=1) * units
+        known_by_law = np.hstack([errors, own_errors]) ** -2.0 / n_rows
+        for c in np.flatnonzero(fixed.any(axis=1)):
+            _fix(information, places[c], slopes[c, fixed[c]], known_by_law[c, fixed[c]])
+
+
+def _error_at_zero(slope: Float, known: Float) -> Float:
+    """A third of the x at which the log-likelihood −slope · x − known · x² / 2 is −3.
+
+    With labels that are certain the slope is the number of rows n, and x = 3/n, the rule of three;
+    where the rows that show the outcome may belong to the component too, the slope is smaller.
+    """
+    return np.asarray(2.0 / (slope + np.sqrt(slope**2 + 6.0 * np.maximum(known, 0.0))))
+
+
+def _fix(information: Float, places: Int, slopes: Float, known: Float) -> None:
+    """Take numbers out of the information, and put in what is known of each by itself."""
+    along = np.linalg.qr(slopes.T)[0]
+    information[places] -= along @ (along.T @ information[places])
+    information[:, places] -= (information[:, places] @ along) @ along.T
+    information[np.ix_(places, places)] += (slopes.T * known) @ slopes
+
+
+def settle_two_valued(matrices: list[Float], parameters: Parameters) -> None:
+    """Fix variances of numbers that have two values within a component; in place.
+
+    Such rows tell one number of the column, and mean and variance are two: the scores of the
+    variance follow from those of the mean, of the number and of its gaps. It keeps the information
+    ω/2 about log v. The first matrix is the information, which decides.
+    """
+    p, d, places = parameters, parameters.means.shape[1], component_places(parameters)
+    columns = [[j] for j in p.blocks.single.tolist()]
+    columns += [list(law.features) for law in p.blocks.laws if law.free[0]]
+    for own in columns:
+        for c, w in enumerate(p.weights):
+            spread, others = places[c, 1 + d + own[0]], places[c, 1 + np.array(own)]
+            across = matrices[0][others, spread]
+            known = matrices[0][spread, spread]
+            explained = (
+                across
+                @ np.linalg.lstsq(matrices[0][np.ix_(others, others)], across, rcond=_DEPENDENT)[0]
+            )
+            if known - explained < _TOLD * known or known < _LEAST_TOLD * w:
+                for matrix in matrices:
+                    matrix[spread] = matrix[:, spread] = 0.0
+                    matrix[spread, spread] = w / 2
+
+
+def apart_from_bounded(factor: Float, parameters: Parameters, n_rows: float) -> Float:
+    """The factor of the covariance of (μ, v) given the numbers that may be 0.
+
+    These are less than their own standard error, which they keep, independent of all others.
+    """
+    counts = n_rows * parameters.weights
+    given, own_errors = [], []
+    for law, means, variances, places in _laws(parameters):
+        values, slopes = law.positive(means, variances)
+        for c, own in enumerate(places):
+            along = slopes[c] @ factor[own]  # (n, q)
+            error = np.sqrt((along**2).sum(axis=1))
+            maybe = (values[c] < _MAYBE_ZERO * error) & (error > 0)
+            maybe &= (counts[c] * values[c] < _FEW_ROWS) & (law.prior_positive > _COMMON)
+            if maybe.any():
+                moved = np.zeros((len(factor), int(maybe.sum())))
+                moved[own] = np.linalg.pinv(slopes[c, maybe]) * error[maybe]
+                given.append(along[maybe] / error[maybe, None])
+                own_errors.append(moved)
+    if not given:
+        return factor
+    unit = np.concatenate(given)
+    inverse = np.linalg.pinv(unit @ unit.T, rcond=_DEPENDENT, hermitian=True)
+    rest = factor - (factor @ unit.T) @ inverse @ unit
+    return np.hstack([rest, *own_errors])
