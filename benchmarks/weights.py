@@ -14,7 +14,7 @@ from unittest import mock
 import numpy as np
 
 import momentmix as mm
-from momentmix.fitting.robust import row_answers
+from momentmix.fitting.robust import answers
 
 MEANS = [[-1.5, -1.5, -1.5, -1.5], [1.5, 1.0, 1.5, 1.5]]
 COVARIANCES = np.stack([np.eye(4), np.eye(4)])
@@ -32,7 +32,7 @@ def drawn_with_bias(truth, n, slope, rng):
     return rows[kept], 0.37 / chance[kept]
 
 
-def by_kish(parameters, information, n_effective, *_, plain=row_answers.uncertainty_after_em):
+def by_kish(parameters, information, n_effective, *_, plain=answers.uncertainty_after_em):
     """Errors that take the weights for independent of the rows."""
     return plain(parameters, information, n_effective)
 
@@ -58,7 +58,7 @@ def covered(law, cases, first, slope, n):
         rows, weights = drawn_with_bias(truth, n, slope, np.random.default_rng([first, case]))
         options = {"blocks": blocks, "random_state": 0}
         weighted = mm.fit(rows, 2, sample_weight=weights, **options)
-        with mock.patch.object(row_answers, "uncertainty_after_em", by_kish):
+        with mock.patch.object(answers, "uncertainty_after_em", by_kish):
             kish = mm.fit(rows, 2, sample_weight=weights, **options)
         fits = weighted, kish, mm.fit(rows, 2, **options)
         for some, fit in zip(hits.values(), fits, strict=True):

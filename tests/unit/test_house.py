@@ -243,7 +243,7 @@ def test_commands_print_in_one_place():
             assert "json.dumps(" not in text or path.stem == "checkpoint", path
 
 
-NO_STEP_OF_THE_PAPER = {"tensor", "tensor.results", "fitting.paper", "fitting.paper.method"}
+NO_STEP_OF_THE_PAPER = {"tensor", "tensor.results"}
 
 
 def test_modules_of_the_paper_open_with_a_notation_table():

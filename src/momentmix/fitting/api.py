@@ -12,15 +12,9 @@ from momentmix.errors import InputError, InputTypeError
 from momentmix.findings.messages import PAPER, ROBUST, Message, options
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import Clock, FitContext
-from momentmix.fitting.data import (
-    Table,
-    feature_blocks,
-    is_summary_path,
-    load_summaries,
-    table_of,
-)
+from momentmix.fitting.data import Table, feature_blocks, is_summary_path, load_summaries, table_of
 from momentmix.fitting.em.starts import Start
-from momentmix.fitting.paper.method import fit_as_printed
+from momentmix.fitting.paper import fit_as_printed
 from momentmix.fitting.result import FitResult
 from momentmix.fitting.robust.checks import AskedBlocks, check_constraint
 from momentmix.fitting.robust.pipeline import fit_robust

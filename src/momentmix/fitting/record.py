@@ -112,8 +112,9 @@ class FitRecord(FitFacts):
         record: FitRecord = _record_fields(r, d, joined, mixture.schema is not None)(
             contents, "fit"
         )
-        if record.joined:
-            _check_joined([j.columns for j in record.joined], mixture)
+        own = [block.columns for block in mixture.blocks if len(block.columns) > 1]
+        if record.joined and sorted(found.columns for found in record.joined) != own:
+            raise ValueError("fit.joined must list the columns that the mixture joins")
         named = tuple(columns.named(mixture.feature_names) for columns in record.joined)
         return replace(record, joined=named)
 
@@ -266,12 +267,6 @@ def _finding(values: dict[str, Any]) -> Finding:
         return Finding(kind, severity, written=written)
     has_data = columns or components or values
     return finding if texts[0] and has_data else replace(finding, written=written)
-
-
-def _check_joined(columns: list[tuple[int, ...]], mixture: Mixture) -> None:
-    """Raise unless these are the joined columns of the mixture."""
-    if sorted(columns) != [block.columns for block in mixture.blocks if len(block.columns) > 1]:
-        raise ValueError("fit.joined must list the columns that the mixture joins")
 
 
 def _certificate(n_components: int, values: dict[str, Any]) -> Certificate:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from momentmix.capacity import largest_rank
 from momentmix.errors import MomentmixError
 from momentmix.fitting.api import fit
-from momentmix.fitting.paper.algorithm import learn_mixture
+from momentmix.fitting.paper import learn_mixture
 from momentmix.mixture.matching import clustering_accuracy, largest_factor_error, parameter_errors
 from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.tensor.approximate import approximate

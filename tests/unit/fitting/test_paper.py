@@ -4,7 +4,7 @@ import pytest
 import momentmix as mm
 from momentmix import DiagonalMixture, largest_rank
 from momentmix.errors import PrecisionWarning
-from momentmix.fitting.paper.algorithm import learn_mixture, weight_order
+from momentmix.fitting.paper import learn_mixture, weight_order
 from momentmix.mixture.matching import parameter_errors
 from momentmix.reproduce.experiments import PerturbedMoments, law_of_section_6
 

@@ -101,7 +101,7 @@ def test_they_are_refused_before_any_work(rows, monkeypatch, tmp_path):
     worked = []
     monkeypatch.setattr(mm.MomentSummary, "update", lambda *_, **__: worked.append(1))
     monkeypatch.setattr(
-        "momentmix.fitting.robust.row_answers.ranked_candidates", lambda *_: worked.append(1)
+        "momentmix.fitting.robust.answers.ranked_candidates", lambda *_: worked.append(1)
     )
     model = mm.MomentGaussianMixture(2)
     calls = [lambda: mm.fit(bad, 2), lambda: mm.fit(mm.open_rows(tmp_path / "x.npy"), 2)]

@@ -10,7 +10,7 @@
 Given the component, blocks are independent: the mean of a product is the product of the blocks'
 means. Within a block, Stein's identity takes one feature off at a time:
 E[z_j u] = μ_j E[u] + Σ_k Σ_jk E[∂u/∂z_k]. So the monomials are closed under division.
-``block_products.py`` has the moments of products of two.
+``monomial_covariance.py`` has the moments of products of two.
 
 Blocks that are not Gaussian have laws that know the moments of their monomials, and derivatives of
 these, which stand behind the moments of all monomials in one table.
@@ -110,7 +110,7 @@ class BlockMonomials:
             self._first_slope[curved] = start + width * np.arange(curved.size)
             start += width * curved.size
         self._steps = self._find_steps()
-        self.pairs: list[Any] = []  # what ``block_products.py`` finds once
+        self.pairs: list[Any] = []  # what `block_products` finds once
 
     def _factors(self, features: Int, exponents: Int) -> Int:
         """Numbers of each condition's factors by block; new ones are added with their divisors."""

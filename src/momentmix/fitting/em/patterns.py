@@ -31,11 +31,7 @@ from momentmix.fitting.em.scores import Scores
 from momentmix.mixture.blocks import Blocks, full_matrices, matrices_of, spread_of
 from momentmix.mixture.density import responsibilities
 from momentmix.mixture.gaussian import coefficients, features_of, m_step
-from momentmix.mixture.parameters import (
-    Parameters,
-    component_places,
-    dependent_places,
-)
+from momentmix.mixture.parameters import Parameters, component_places, dependent_places
 from momentmix.mixture.prior import Structure, VariancePrior
 
 _ROWS = 4096  # rows whose scores are in memory at once

@@ -35,6 +35,7 @@ from momentmix.mixture.prior import Structure, VariancePrior
 
 _SHORT_LIST = 12  # pairs that are priced on the rows; the bound orders them well enough
 _AT_ONCE = 5  # one in five of the merges to come is made before the rest are priced again
+_WEIGHT_STEPS = 60  # of the weights of a pool
 _FREE_COST = 1e-4  # nats a row: less than any difference between candidates that matters
 _TINY = 1e-300  # densities that are divided by, or whose logarithm is taken, are not 0
 _SHARES = (0.0005, 0.002, 0.01, 0.05, 0.15)
@@ -61,42 +62,40 @@ def _scaled_densities(features: Float, parameters: Parameters) -> tuple[Float, F
     return np.exp(logs - top), top
 
 
-def pool_weights(features: Float, pool: Parameters, n_steps: int = 60) -> Parameters:
+def pool_weights(features: Float, pool: Parameters) -> Parameters:
     """Weights that maximize the likelihood of fixed components; empty ones are dropped."""
     densities = component_densities(features, pool)
     densities -= densities.max(axis=0)
     np.exp(densities, out=densities)
     n = features.shape[1]
     weights, kept = pool.weights.copy(), np.arange(pool.n_components)
-    for step in range(n_steps):
+    for step in range(_WEIGHT_STEPS):
         weights *= densities @ (1.0 / np.maximum(weights @ densities, _TINY)) / n
         if step % 10 == 9:
             # Less than a fraction of a row: such a component is on its way to weight 0.
-            keep = weights > min(0.3 / n * (step + 1) / n_steps, 0.5 / weights.size)
+            keep = weights > min(0.3 / n * (step + 1) / _WEIGHT_STEPS, 0.5 / weights.size)
             weights, kept, densities = weights[keep], kept[keep], densities[keep]
     return replace(pool[kept], weights=weights).normalized()
 
 
 def reduce_pool(
-    features: Float, pool: Parameters, n_components: int, prior: VariancePrior, n_steps: int = 5
+    features: Float, pool: Parameters, n_components: int, prior: VariancePrior
 ) -> Parameters:
     """Merge down to `n_components`, with a few EM steps half-way so that merged ones settle."""
     for target in (max(n_components, round(1.5 * n_components)), n_components):
         if pool.n_components > target:
             pool = merge_components(features, pool, target)
-            pool = run_batch(features, pool[None], prior, n_steps)[0][0]
+            pool = run_batch(features, pool[None], prior, 5)[0][0]
     return pool
 
 
-def merge_copies(
-    pool: Parameters, n_components: int = 1, free_cost: float = _FREE_COST
-) -> Parameters:
-    """Merge pairs while Runnalls' bound says that it costs less than `free_cost` nats a row.
+def merge_copies(pool: Parameters) -> Parameters:
+    """Merge pairs while Runnalls' bound says that it costs less than `_FREE_COST` nats a row.
 
     The rows are not needed for that; most of a pool are copies of the same components.
     """
     merging = _Merging(pool)
-    merging.merge_copies(n_components, free_cost)
+    merging.merge_copies(1)
     return merging.result()
 
 
@@ -106,7 +105,7 @@ def merge_components(features: Float, pool: Parameters, n_components: int) -> Pa
     While many are left, pairs of different components are merged at once.
     """
     merging = _Merging(pool)
-    merging.merge_copies(n_components, _FREE_COST)
+    merging.merge_copies(n_components)
     merging.compress()
     densities, top = _scaled_densities(features, merging.current)
     while merging.n_left > n_components:
@@ -208,11 +207,11 @@ class _Merging:
         """The components that are left."""
         return self.current[self.is_left]
 
-    def merge_copies(self, n_components: int, free_cost: float) -> None:
-        """Merge down to `n_components` while a merge costs less than `free_cost`."""
+    def merge_copies(self, n_components: int) -> None:
+        """Merge down to `n_components` while a merge costs less than `_FREE_COST`."""
         while self.n_left > n_components:
             (i, k), cost = self.cheapest()
-            if cost > free_cost:
+            if cost > _FREE_COST:
                 break
             self.merge(i, k)
 

@@ -355,13 +355,11 @@ def solve_information(
     null /= np.linalg.norm(null)
     matrix = matrix + np.outer(null, null)
     matrix[np.diag_indices_from(matrix)] += 1e-6 + ridge
-    column = right if right.ndim == 2 else right[:, None]
     try:
-        solved = cho_solve(cho_factor(matrix, lower=True), column / scale[:, None])
+        solved = cho_solve(cho_factor(matrix, lower=True), right / scale)
     except LinAlgError:
-        solved = np.linalg.pinv(matrix, hermitian=True) @ (column / scale[:, None])
-    solved = solved / scale[:, None]
-    return np.asarray(solved if right.ndim == 2 else solved[:, 0])
+        solved = np.linalg.pinv(matrix, hermitian=True) @ (right / scale)
+    return np.asarray(solved / scale)
 
 
 def scoring_step(

@@ -94,7 +94,8 @@ class Certificate:
     def tests(self) -> list[Finding]:
         """What the tests found: reasons against the fit (fatal), and what could not be tested."""
         tests = []
-        if self.test.testable and self._is_rejected():
+        is_rejected = self.p_value < LEAST_P_VALUE and self.effect_size > NEGLIGIBLE_EFFECT
+        if self.test.testable and is_rejected:
             names = [group.name for group in self.test.rejected_groups]
             more = [f"{len(names) - _MOST_GROUPS} more"] if len(names) > _MOST_GROUPS else []
             where, p_value = ", ".join([*names[:_MOST_GROUPS], *more]), p_value_text(self.p_value)
@@ -123,9 +124,6 @@ class Certificate:
         """What could not be tested, and what would make it testable, whatever the verdict."""
         findings = [f for f in self.findings if f.kind == UNTESTED]
         return [f.text for f in [*findings, *self.tests] if f.severity is not FATAL]
-
-    def _is_rejected(self) -> bool:
-        return self.p_value < LEAST_P_VALUE and self.effect_size > NEGLIGIBLE_EFFECT
 
     @property
     def verdict(self) -> Verdict:

@@ -254,11 +254,6 @@ class ColumnFacts:
         """Number of different values."""
         return len(self.values)
 
-    @property
-    def is_continuous(self) -> bool:
-        """Whether values repeat no more than those of a continuous column."""
-        return self.kind is ColumnKind.CONTINUOUS
-
 
 def check_column(column: Float, places: Int) -> ColumnFacts:
     """Facts about the values of a column in some rows, whose numbers ascend."""

@@ -111,7 +111,8 @@ def independent_columns(values: Float) -> list[tuple[int, str]]:
     Each is cut at its mean, each other one into tenths; χ² tests of these tables.
     """
     n, d = values.shape
-    tenths = np.array([_tenths(column) for column in values.T])
+    cuts = np.quantile(values, np.arange(1, 10) / 10, axis=0)
+    tenths = [np.searchsorted(cuts[:, j], values[:, j]) for j in range(d)]
     found = []
     for j, column in enumerate(values.T):
         z = (column - column.mean()) / max(float(column.std()), 1e-300)
@@ -124,11 +125,6 @@ def independent_columns(values: Float) -> list[tuple[int, str]]:
         if d > 2 and min(p_values) > LEAST_P_VALUE / (d - 1):
             found.append((j, shape_words(float((z**3).mean()), float((z**4).mean() - 3))))
     return found
-
-
-def _tenths(column: Float) -> Int:
-    """Number of the tenth of the rows that each value is in."""
-    return np.searchsorted(np.quantile(column, np.arange(1, 10) / 10), column)
 
 
 def _independence(tenths: Int, above: NDArray[np.bool_]) -> float:

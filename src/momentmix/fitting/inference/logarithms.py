@@ -70,16 +70,7 @@ def reaches_far(values: Float) -> bool:
 
 
 def offer_from_rows(values: Float, labels: Int, transforms: Collection[str]) -> str | None:
-    """The transform after which numbers are least skewed within components, if it helps.
-
-    Parameters
-    ----------
-    values : array of shape (n,)
-    labels : array of int of shape (n,)
-        The most probable component of each row.
-    transforms : collection of str
-        Those that the numbers allow.
-    """
+    """The transform after which numbers are least skewed within components (n,), if it helps."""
     before = skewness_within(values, labels)
     sizes = {t: abs(skewness_within(transformed(values, t), labels)) for t in transforms}
     best = min(sizes, key=lambda t: sizes[t] + _LOG1P_PAYS * (t == LOG1P), default=None)
@@ -125,19 +116,8 @@ def offer_from_alike(
     | log-likelihood of the feature, given the others | ``before``, and with the transform |
 
     The transform must win by BIC: it has a mean, a variance and a weight less for each component
-    that it saves.
-
-    Parameters
-    ----------
-    values, z : arrays of shape (n,)
-        Numbers of the feature, and standardized.
-    joint : array of shape (r, n)
-        Log-densities of the components, weights included.
-    parameters : Parameters
-        Of standardized features; the feature is joined with no other.
-    feature : int
-    transforms : collection of str
-        Those that the numbers allow.
+    that it saves. The feature, `z` where it is standardized, is joined with no other; `joint` are
+    log-densities of the components, weights included.
     """
     groups = alike_but_for(parameters, feature)
     r, m, n = len(groups), int(groups.max()) + 1, len(values)

@@ -19,11 +19,7 @@ from momentmix.fitting.inference.checked_rows import (
     joint_of,
     standardized,
 )
-from momentmix.fitting.inference.column_shapes import (
-    about_independent,
-    about_shapes,
-    column_shapes,
-)
+from momentmix.fitting.inference.column_shapes import about_independent, about_shapes, column_shapes
 from momentmix.fitting.inference.logarithms import log_normal
 from momentmix.fitting.inference.pair_findings import SIGNIFICANT_DEVIATES
 from momentmix.mixture.density import posteriors
@@ -156,7 +152,7 @@ def is_coarse(facts: ColumnFacts, moments: StandardMoments, parameters: Paramete
     """Whether values of a feature repeat so much that a variance is off by 2 % or more."""
     if facts.kind is ColumnKind.ROUNDED:
         return grid_in_deviations(facts, moments, parameters, j) > _COARSE
-    return not facts.is_continuous
+    return facts.kind is not ColumnKind.CONTINUOUS
 
 
 def grid_in_deviations(

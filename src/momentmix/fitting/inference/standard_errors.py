@@ -32,10 +32,7 @@ from momentmix.families.law import Law
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.uncertainty import Uncertainty
 from momentmix.mixture.parameter_table import ColumnValues
-from momentmix.mixture.parameters import (
-    Parameters,
-    parameters_from,
-)
+from momentmix.mixture.parameters import Parameters, parameters_from
 from momentmix.tables.schema import Schema
 from momentmix.wording import short_repr
 
@@ -202,18 +199,14 @@ def _tables(
                 table[..., number] = of(quantity, factor)
         if quantities.levels:
             found = [of(quantity, factor) for quantity in quantities.levels]
-            levels[_key(schema, number)] = np.stack(found, axis=-1)
+            name = number if schema.column_names is None else schema.column_names[number]
+            levels[name] = np.stack(found, axis=-1)
     return tables, levels
 
 
 def _pair(ends: Any) -> tuple[Float, Float]:
     low, high = ends
     return low, high
-
-
-def _key(schema: Schema, number: int) -> str | int:
-    """A column as a key: its name, or its number where it has none."""
-    return number if schema.column_names is None else schema.column_names[number]
 
 
 def _of_columns(matrices: Float | None, schema: Schema, uncertainty: Uncertainty) -> Float | None:

@@ -34,9 +34,9 @@ from scipy.linalg import block_diag, cho_factor, cho_solve, cholesky, helmert, s
 
 from momentmix._typing import Float, Int
 from momentmix.fitting.conditions.block_moments import BlockMonomials
-from momentmix.fitting.conditions.block_products import block_products
 from momentmix.fitting.conditions.conditions import build_conditions
 from momentmix.fitting.conditions.derivative import derivative
+from momentmix.fitting.conditions.monomial_covariance import block_products
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.mixture.parameters import Parameters
 

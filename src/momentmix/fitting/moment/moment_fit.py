@@ -42,7 +42,7 @@ from momentmix.fitting.inference.uncertainty import (
     uncertainty_of_noise,
 )
 from momentmix.fitting.inference.whitening import Whitening
-from momentmix.fitting.moment.candidates import draw_candidates
+from momentmix.fitting.moment.candidates import best_splits, draw_candidates
 from momentmix.fitting.moment.efficient import Efficient, efficient_polish, instrumental_polish
 from momentmix.fitting.moment.instruments import count_complete, has_complete_moments
 from momentmix.fitting.moment.polish import Polished, Stopping, parameter_bounds
@@ -54,7 +54,6 @@ from momentmix.fitting.moment.pool import (
     select_and_polish,
     split_heaviest,
 )
-from momentmix.fitting.moment.splits import best_splits
 from momentmix.fitting.moment.variances import resolvable
 from momentmix.mixture.blocks import Blocks, spread_of
 from momentmix.mixture.parameters import Parameters

@@ -43,8 +43,8 @@ from momentmix.fitting.inference.over_identification import UNTESTABLE
 from momentmix.fitting.inference.uncertainty import Uncertainty, uncertainty_after_em
 from momentmix.fitting.inference.whitening import gaps_together
 from momentmix.fitting.outcome import StandardFit
+from momentmix.fitting.robust.answers import find_candidates
 from momentmix.fitting.robust.certifying import predicted_loss, support_by_bic
-from momentmix.fitting.robust.row_answers import find_candidates
 from momentmix.mixture.gaussian import features_of, values_of
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure, VariancePrior

@@ -36,10 +36,7 @@ from momentmix.fitting.em.em import Sample, log_likelihood, settle
 from momentmix.fitting.em.search import Candidate, ranked_candidates
 from momentmix.fitting.inference.correlations import Correlation
 from momentmix.fitting.inference.over_identification import OverIdentification
-from momentmix.fitting.inference.pair_findings import (
-    CORRELATION_THAT_MATTERS,
-    SIGNIFICANT_DEVIATES,
-)
+from momentmix.fitting.inference.pair_findings import CORRELATION_THAT_MATTERS, SIGNIFICANT_DEVIATES
 from momentmix.fitting.moment.moment_fit import one_component
 from momentmix.fitting.outcome import JoinedColumns, JoinReason, Trial
 from momentmix.fitting.robust.automatic import Choice, bic, choose_by_likelihood, chosen

@@ -28,6 +28,13 @@ from momentmix.fitting.inference.findings import find_constants
 from momentmix.fitting.inference.over_identification import order_after_rows
 from momentmix.fitting.outcome import JoinedColumns, JoinReason, StandardFit
 from momentmix.fitting.result import FitResult
+from momentmix.fitting.robust.answers import (
+    answer_from_moments,
+    answer_from_rows,
+    hear_certificate,
+    join_by_moments,
+    renumber,
+)
 from momentmix.fitting.robust.automatic import (
     ROWS_PER_PARAMETER,
     Choice,
@@ -47,12 +54,6 @@ from momentmix.fitting.robust.checks import (
 )
 from momentmix.fitting.robust.joined_missing import answer_by_patterns
 from momentmix.fitting.robust.joining import choose_blocks
-from momentmix.fitting.robust.moment_answers import (
-    answer_from_moments,
-    join_by_moments,
-    renumber,
-)
-from momentmix.fitting.robust.row_answers import answer_from_rows, hear_certificate
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.mixture import Mixture, mixture_from
 from momentmix.summary.summary import MomentSummary

@@ -14,13 +14,12 @@ from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import summarized
 from momentmix.fitting.inference.over_identification import check_conditions
 from momentmix.fitting.inference.uncertainty import Uncertainty
-from momentmix.fitting.moment.candidates import draw_candidates, least_components
+from momentmix.fitting.moment.candidates import draw_candidates, least_components, split_starts
 from momentmix.fitting.moment.moment_fit import (
     SMALLER,
     fit_moments,
     one_component,
 )
-from momentmix.fitting.moment.splits import split_starts
 from momentmix.fitting.moment.variances import fit_spread, resolvable
 from momentmix.mixture.gaussian import sample
 from momentmix.mixture.parameters import Parameters
@@ -90,7 +89,7 @@ def test_one_component_has_the_total_covariance(exact):
 
 def test_residuals_of_the_truth_show_no_split(exact):
     """Halves keep the mean and are positive definite; the truth leaves no direction but noise."""
-    from momentmix.fitting.moment.splits import _residuals
+    from momentmix.fitting.moment.candidates import _residuals
 
     truth, moments = exact
     for residual in _residuals(moments, truth):

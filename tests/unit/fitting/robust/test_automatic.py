@@ -14,7 +14,7 @@ from momentmix.fitting.em.em import draw_sample, log_likelihoods
 from momentmix.fitting.em.pooling import merges_by_bound, one_less
 from momentmix.fitting.em.search import quick_fit
 from momentmix.fitting.outcome import Trial
-from momentmix.fitting.robust import row_answers
+from momentmix.fitting.robust import answers
 from momentmix.fitting.robust.automatic import LEAST_ROWS_PER_PARAMETER, ROWS_PER_PARAMETER, Choice
 from momentmix.mixture.gaussian import features_of
 from momentmix.mixture.parameters import Parameters
@@ -239,7 +239,7 @@ def many_rows():
     sample = draw_sample(rows, moments, context.rng)
 
     def answer(r):
-        return row_answers.answer_from_rows(rows, sample, moments, r, context)
+        return answers.answer_from_rows(rows, sample, moments, r, context)
 
     return rows, sample, context, answer
 
@@ -254,7 +254,7 @@ def test_a_rejected_answer_gets_more_components(many_rows):
     assert not sample.is_all
     two = answer(2)
     assert two.certificate.p_value < 0.01
-    found, heard = row_answers.hear_certificate(rows, sample, two, choice(2), context)
+    found, heard = answers.hear_certificate(rows, sample, two, choice(2), context)
     assert found.parameters.n_components == heard.n_components == 3
     assert found.certificate.p_value >= 0.01
     assert heard.note == "n_components=3: least BIC of all rows; the test rejected 2"
@@ -263,7 +263,7 @@ def test_a_rejected_answer_gets_more_components(many_rows):
     assert third.log_likelihood == found.passes.log_likelihood
     assert third.bic == pytest.approx(26 * log(n) - 2 * n * third.log_likelihood)
     # Controls: an answer that is not rejected, and a sample of all rows, are left alone.
-    again = row_answers.hear_certificate(rows, sample, found, heard, context)
+    again = answers.hear_certificate(rows, sample, found, heard, context)
     assert again == (found, heard)
     whole = sample._replace(is_all=True)
-    assert row_answers.hear_certificate(rows, whole, two, choice(2), context)[0] is two
+    assert answers.hear_certificate(rows, whole, two, choice(2), context)[0] is two

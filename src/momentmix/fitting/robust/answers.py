@@ -1,9 +1,12 @@
-"""Answers from rows: candidates, passes, standard errors, certificate.
+"""Answers from rows, by candidates and passes, and from moments alone.
 
 The search is repeated where the test rejects the answer, and with `n_components="auto"` the number
 is raised while all rows support more. The M-step of `VariancePrior` obeys a constraint, so that
 search and passes are those of every fit; which parameters are then free, and whether the rows speak
 against it, is found here.
+
+From moments alone the order is raised, columns are joined and the number is chosen again while the
+certificate asks for it; `momentmix.fitting.moment` makes each answer.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from momentmix._typing import Float
 from momentmix.capacity import robust_rank
 from momentmix.errors import DecompositionError
 from momentmix.findings.finding import FATAL, Finding, found
+from momentmix.findings.messages import Message, options
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import Sample, information_rows, log_likelihood, run_batch
@@ -32,13 +36,30 @@ from momentmix.fitting.em.search import (
     given_candidate,
     ranked_candidates,
 )
+from momentmix.fitting.inference.certificate import Support
+from momentmix.fitting.inference.correlations import Correlation
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE
 from momentmix.fitting.inference.uncertainty import Uncertainty, uncertainty_after_em
 from momentmix.fitting.inference.whitening import gaps_together
-from momentmix.fitting.moment.moment_fit import START, fit_moments, one_component
+from momentmix.fitting.moment.candidates import least_components
+from momentmix.fitting.moment.moment_fit import ANSWER, SMALLER, START, fit_moments, one_component
 from momentmix.fitting.outcome import StandardFit, Trial
-from momentmix.fitting.robust.automatic import MOST_HEARD, ROWS_PER_PARAMETER, Choice, bic, chosen
-from momentmix.fitting.robust.certifying import begin_test, certify, support_from_rows
+from momentmix.fitting.robust.automatic import (
+    MOST_HEARD,
+    ROWS_PER_PARAMETER,
+    Choice,
+    bic,
+    choose_by_moments,
+    chosen,
+)
+from momentmix.fitting.robust.certifying import (
+    begin_test,
+    certify,
+    support_from_moments,
+    support_from_rows,
+)
+from momentmix.fitting.robust.joining import blocks_of_correlations, joined_by_correlations
+from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters, component_places
 from momentmix.mixture.prior import Structure, VariancePrior
 from momentmix.parallel import begin
@@ -46,6 +67,8 @@ from momentmix.tables.rows import Rows
 
 _RELEASED_STEPS = 20  # of EM without a constraint: what it gains shows in the first few
 CLEARLY_BETTER = 1e-3  # nats a row; candidates at one optimum differ by less
+MOST_JOININGS = 8  # rounds of joining columns from moments alone: each costs a fit
+LEAST_FALL = 0.9  # of the effect size that joining columns has to bring from moments alone
 
 
 def answer_from_rows(
@@ -243,3 +266,94 @@ def begin_moment_answer(
         return None
 
     return begin(answer, context.n_threads)
+
+
+# -- from moments alone ----------------------------------------------------------------------------
+
+
+def answer_from_moments(
+    moments: StandardMoments, order: int, n_components: int, context: FitContext, blocks: Blocks
+) -> StandardFit:
+    """The pure moment answer; the order is raised while the certificate does not pass."""
+    answer = _answer_at_order(moments.truncated(order), n_components, [], context, blocks)
+    notes = list[str]()
+    while not answer.certificate.passed and order < moments.order:
+        order += 1
+        notes = [*notes, f"order raised to {order}: the certificate did not pass"]
+        candidate = _answer_at_order(moments.truncated(order), n_components, notes, context, blocks)
+        old, new = answer.certificate, candidate.certificate
+        # An answer that cannot be tested does not stand against one that is tested and rejected.
+        tested_now = new.test.testable and not old.test.testable
+        if new.passed or tested_now or new.p_value > old.p_value:
+            answer = candidate
+    return answer
+
+
+def join_by_moments(
+    moments: StandardMoments, context: FitContext, answer: StandardFit
+) -> StandardFit:
+    """Join columns that the test finds correlated within components, while the misfit falls."""
+    order, found = answer.moments.order, list[Correlation]()
+    n_components = answer.parameters.n_components
+    for _ in range(MOST_JOININGS):
+        test = answer.certificate.test
+        blocks, named = blocks_of_correlations(answer.parameters.blocks, moments, test)
+        if blocks is None or robust_rank(moments.n_features, order, blocks) < n_components:
+            break
+        candidate = answer_from_moments(moments, order, n_components, context, blocks)
+        # NaN, where nothing is left to test, is no improvement.
+        if not candidate.certificate.test.effect_size < LEAST_FALL * test.effect_size:
+            break
+        answer, found = candidate, found + named
+    joined = joined_by_correlations(answer.parameters.blocks, moments, found)
+    note = "no columns joined: the test names none whose joining lowers the misfit"
+    if joined:
+        groups = [moments.columns_of(block) for block in answer.parameters.blocks.joined]
+        note = Message(options(blocks=groups), ": found by the test of the moments")
+    return replace(answer, notes=[note, *answer.notes], joined=joined)
+
+
+def renumber(
+    moments: StandardMoments, context: FitContext, answer: StandardFit, choice: Choice
+) -> tuple[StandardFit, Choice]:
+    """The number of components once more, with the blocks that were found, and these with it.
+
+    Before columns are joined, components stand for their correlations: the number is too large.
+    """
+    for _ in range(MOST_HEARD):
+        blocks, order = answer.parameters.blocks, answer.moments.order
+        again = choose_by_moments(moments.truncated(order), context, blocks)
+        if again.n_components == answer.parameters.n_components or blocks.is_diagonal:
+            break
+        other = answer_from_moments(moments, order, again.n_components, context, blocks)
+        old, new = answer.certificate, other.certificate
+        if not (new.test.effect_size < old.test.effect_size or new.passed):
+            break
+        notes = [*answer.notes[:1], *other.notes]
+        answer, choice = replace(other, notes=notes, joined=answer.joined), again
+    return answer, choice
+
+
+def _answer_at_order(
+    moments: StandardMoments,
+    n_components: int,
+    notes: list[str],
+    context: FitContext,
+    blocks: Blocks,
+) -> StandardFit:
+    r, smaller, parent = n_components, None, None
+    with context.clock.stage("moment fit"):
+        is_needed = r > 1 and least_components(moments, context.rng, blocks) >= r
+        if r > 1 and not is_needed:
+            smaller = fit_moments(moments, r - 1, context, SMALLER, blocks)
+            parent = smaller.raw
+        fit = fit_moments(moments, r, context, ANSWER, blocks, parent, is_needed)
+    support = Support(r, True, "the rank of the moments shows it") if is_needed else None
+    if smaller is not None:
+        with context.clock.stage("support"):
+            support = support_from_moments(moments, fit, smaller, context.rng)
+    uncertainty = fit.uncertainty
+    assert uncertainty is not None
+    test = begin_test(moments, fit.parameters, replace(context, n_threads=1))
+    certificate = certify(moments, fit.parameters, test, uncertainty, support, context, fit.usable)
+    return StandardFit(moments, fit.parameters, uncertainty, certificate, notes)

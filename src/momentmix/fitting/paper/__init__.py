@@ -1,1 +1,0 @@
-"""Algorithm 5.1 of the paper, as printed."""
