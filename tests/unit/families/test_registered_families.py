@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 
 import numpy as np
@@ -198,11 +199,13 @@ def test_families_whose_parts_differ_are_refused():
         register(type("Incomplete", (CountFamily,), {"name": "x"})())
 
 
-def test_the_family_of_the_page_works():
+def test_the_family_of_the_page_works(tmp_path, monkeypatch):
     """The code of docs/architecture.md, as it is printed there."""
     page = Path(__file__).parents[3] / "docs" / "architecture.md"
     code = page.read_text(encoding="utf-8").partition("```python\n")[2].partition("```")[0]
-    exec(compile(code, str(page), "exec"), {"__name__": "geometric"})
+    (tmp_path / "family_of_the_page.py").write_text(code, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.import_module("family_of_the_page")
     table, _ = drawn("geometric", 3_000, 11)
     result = mm.fit(table, 2, families={"k": "geometric"}, random_state=0)
     rates, errors = sorted_rates(result)
