@@ -131,6 +131,23 @@ seconds, ok = best(work, 5)
 done(seconds, ok)
 """
 
+FAMILIES = """
+truth = mm.Mixture.from_blocks([0.3, 0.7], [
+    mm.GaussianBlock.of([0.0, 2.0], [1.0, 2.0], "x"),
+    mm.PoissonBlock([1.0, 4.0], names="k"),
+    mm.BernoulliBlock([0.2, 0.7], names="b"),
+    mm.CategoricalBlock([[0.6, 0.3, 0.1], [0.2, 0.3, 0.5]], ("u", "v", "w"), names="c"),
+])
+table, labels = truth.sample({n}, random_state=1)
+if {gaps}:
+    gap = np.random.default_rng(2).random({n}) < 0.1
+    table = {{**table, "x": np.where(gap, np.nan, table["x"])}}
+choice = dict(families={{"k": "poisson", "b": "bernoulli"}}, missing="model", random_state=0)
+seconds, result = best(lambda: mm.fit(table, 2, **choice), {repeats})
+found = result.mixture.predict(table)
+done(seconds, max((found == labels).mean(), (found != labels).mean()) > 0.85)
+"""
+
 TASKS = {
     "summarize-15-4": SUMMARIZE.format(d=15, n=2_000_000, order=4, repeats=3),
     "summarize-15-6": SUMMARIZE.format(d=15, n=300_000, order=6, repeats=2),
@@ -139,6 +156,8 @@ TASKS = {
     "fit-rows": FIT.format(r=6, d=15, n=200_000, summary=False, repeats=2, matching="{matching}"),
     "fit-summary": FIT.format(r=6, d=15, n=100_000, summary=True, repeats=2, matching="{matching}"),
     "fit-few-rows": FIT.format(r=3, d=7, n=2_000, summary=False, repeats=4, matching="{matching}"),
+    "fit-families": FAMILIES.format(n=100_000, gaps=False, repeats=3),
+    "fit-gaps": FAMILIES.format(n=20_000, gaps=True, repeats=3),
     "predict": PREDICT.format(what="predict"),
     "log-prob": PREDICT.format(what="log_prob"),
     "responsibilities": PREDICT.format(what="responsibilities"),

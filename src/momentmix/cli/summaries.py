@@ -62,8 +62,7 @@ def _folded(paths: Sequence[str], values: Sequence[Any], combine: Callable[[Any,
         except ShardError as error:
             raise _counted_twice(error, paths[: i + 1], values) from None
         except InputError as error:
-            hint = " Or pass --truncate." if "orders" in str(error) else ""
-            raise InputError(f"{paths[i]}: {in_shell(error)}{hint}") from None
+            raise InputError(f"{paths[i]}: {in_shell(error)}") from None
     return total
 
 

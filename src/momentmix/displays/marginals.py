@@ -15,6 +15,7 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.displays.style import axis_names_of, short_name
 from momentmix.families.column import Column
+from momentmix.families.family import Family
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.tables.block_features import column_seen
 from momentmix.summary.column_facts import ColumnFacts
@@ -90,14 +91,14 @@ def marginal_of(mixture: Mixture, number: int, values: Float | None = None) -> M
         heights = np.stack(list(mixture.level_probabilities(number).values()), axis=1)
         limits, grid = (-0.5, len(column.levels) - 0.5), np.arange(float(len(column.levels)))
     else:
-        limits = _limits(means, deviations, values, column.model.is_whole)
+        limits = _limits(means, deviations, values, column.model)
         grid, heights = column.model.curve(means, deviations, limits)
     law = Marginal(column, name, grid, np.nan_to_num(shares * heights), limits, missing)
     return law if values is None else _with_rows(law, values)
 
 
 def _limits(
-    means: Float, deviations: Float, values: Float | None, is_count: bool
+    means: Float, deviations: Float, values: Float | None, model: Family
 ) -> tuple[float, float]:
     """Ends of the axis of numbers or counts: all components, and nearly all rows."""
     low = float(np.nanmin(means - _DEVIATIONS * deviations))
@@ -106,8 +107,8 @@ def _limits(
     if seen.size:
         ends = np.quantile(seen, [_RARE, 1 - _RARE])
         low, high = min(low, float(ends[0])), max(high, float(ends[1]))
-    if is_count:
-        return max(0.0, np.floor(low)) - 0.5, np.ceil(high) + 0.5
+    if model.is_whole:
+        return max(model.least, np.floor(low)) - 0.5, min(model.most, np.ceil(high)) + 0.5
     if high - low <= 1e-12 * abs(high):  # a constant column
         pad = max(0.5, 1e-6 * abs(high))
         return low - pad, high + pad

@@ -51,9 +51,11 @@ class CountLaw(Law):
 
     Attributes
     ----------
+    least : int
+        Least count.
     n_cells : int
-        0 where log p(y) is linear in y up to `base`. Else counts are 0 … n_cells − 1, and the sums
-        of EM are the weighted histogram of them.
+        0 where log p(y) is linear in y up to `base`, and counts have no upper end. Else counts are
+        below n_cells, and the sums of EM are the weighted histogram of them.
     highest_power : int
         Of the counts, in moments that a certificate tests: with skewed counts, means of higher
         powers are far from normal even for 20,000 rows.
@@ -63,6 +65,7 @@ class CountLaw(Law):
 
     shift: float = 0.0
     scale: float = 1.0
+    least: ClassVar[int] = 0
     n_cells: ClassVar[int] = 0
     highest_power: ClassVar[int] = 4
     noun: ClassVar[str] = "a count of its family"
@@ -85,6 +88,11 @@ class CountLaw(Law):
     def n_own(self) -> int:
         """The cells of the histogram."""
         return self.n_cells
+
+    @property
+    def most(self) -> float:
+        """Largest count."""
+        return self.n_cells - 1.0 if self.n_cells else np.inf
 
     def own_statistics(self, values: Any, xp: Any = np) -> Any:
         """Indicators of the counts."""
@@ -121,8 +129,8 @@ class CountLaw(Law):
 
     def rates(self, means: Float) -> Float:
         """λ of means (…, 1), of shape (…)."""
-        most = self.n_cells - 1 - _LEAST_MEAN if self.n_cells else np.inf
-        return np.clip(self.shift + self.scale * means[..., 0], _LEAST_MEAN, most)
+        least, most = self.least + _LEAST_MEAN, self.most - _LEAST_MEAN
+        return np.clip(self.shift + self.scale * means[..., 0], least, most)
 
     def completed(self, means: Float, variances: Float) -> tuple[Float, Float]:
         """The nearest mean that the law allows, and the variance that belongs to it."""
@@ -135,7 +143,8 @@ class CountLaw(Law):
         return self._coefficients(self.rates(means))
 
     def _coefficients(self, rates: Float) -> Float:
-        cells = np.arange(self.n_cells or 2, dtype=np.float64)
+        start = 0 if self.n_cells else self.least
+        cells: Float = start + np.arange(self.n_cells or 2, dtype=np.float64)
         logs = self.log_mass(cells, rates[..., None])
         zeros = np.zeros_like(rates)[..., None]
         if self.n_cells:
@@ -143,7 +152,8 @@ class CountLaw(Law):
         logs = logs - self.base(cells)
         slope = logs[..., 1:] - logs[..., :1]
         scale, shift = (np.asarray(x)[..., None] for x in (self.scale, self.shift))
-        return np.concatenate([scale * slope, zeros, logs[..., :1] + shift * slope], axis=-1)
+        constant = logs[..., :1] + (shift - self.least) * slope
+        return np.concatenate([scale * slope, zeros, constant], axis=-1)
 
     def m_step(
         self, counts: Float, sums: Float, squares: Float, own: Float, prior: Prior
@@ -168,8 +178,8 @@ class CountLaw(Law):
         def value(rates: Float) -> Float:
             return np.asarray((histograms * self.log_mass(cells, rates[..., None])).sum(axis=-1))
 
-        low = np.full(histograms.shape[:-1], _LEAST_MEAN)
-        width = self.n_cells - 1 - 2 * _LEAST_MEAN
+        low = np.full(histograms.shape[:-1], self.least + _LEAST_MEAN)
+        width = self.most - self.least - 2 * _LEAST_MEAN
         left, right = low + (1 - _GOLDEN) * width, low + _GOLDEN * width
         at_left, at_right = value(left), value(right)
         for _ in range(_STEPS):
@@ -195,9 +205,13 @@ class CountLaw(Law):
             return np.asarray(PSEUDO_ROWS * (table[..., 2:-1] * self._overall).sum(axis=-1))
         return np.asarray(PSEUDO_ROWS * table[..., -1])  # z is 0 at the mean of all rows
 
+    def _step(self, rates: Float, part: float) -> Float:
+        """A small part of the rates that stays within their range."""
+        return np.minimum(part * rates, 0.5 * np.minimum(rates - self.least, self.most - rates))
+
     def _slope(self, function: Callable[[Float], Float], rates: Float) -> Float:
         """The derivative of a function of the rates by μ."""
-        step = _STEP * rates
+        step = self._step(rates, _STEP)
         change = function(rates + step) - function(rates - step)
         extra = (1,) * (change.ndim - rates.ndim)
         return np.asarray(self.scale * change / (2 * step).reshape(*rates.shape, *extra))
@@ -207,7 +221,7 @@ class CountLaw(Law):
         rates = self.rates(means)
         slope, curvature = np.zeros((len(means), 2)), np.zeros((len(means), 2, 2))
         slope[:, 0] = self._slope(self._log_prior, rates)
-        step = _STEP**0.5 * rates
+        step = self._step(rates, _STEP**0.5)
         ends = self._log_prior(rates + step) + self._log_prior(rates - step)
         second = (2 * self._log_prior(rates) - ends) / step**2
         curvature[:, 0, 0] = np.maximum(self.scale**2 * second, 0.0)
@@ -262,8 +276,8 @@ class CountLaw(Law):
     ) -> tuple[Float, Float]:
         """Counts from the least to the largest that occur; of many some, evenly spaced."""
         rates = self.rates(means)
-        reach, last = self._reach(rates), self.n_cells - 1.0 if self.n_cells else np.inf
-        low, high = np.maximum(np.floor(rates - reach), 0.0), np.ceil(rates + reach)
+        reach, last = self._reach(rates), self.most
+        low, high = np.maximum(np.floor(rates - reach), self.least), np.ceil(rates + reach)
         high = np.minimum(high, last)
         n = int(min(_MOST_COUNTS, (high - low).max() + 1))
         steps = np.maximum(1.0, np.ceil((high - low) / (n - 1)))
@@ -350,16 +364,56 @@ class CountFamily(Family):
     noun = "counts"
     parameters: ClassVar[Mapping[str, int]] = {"rates": 1}
     is_whole = True
-    least = 0.0
-    requirement = "counts must be integers from 0 to 2^53"
     law_type: ClassVar[type[CountLaw]]
     block_type: ClassVar[type[CountBlock]]
 
+    @property
+    def least(self) -> float:
+        """Least count."""
+        return self.law_type.least
+
+    @property
+    def most(self) -> float:
+        """Largest count."""
+        return self.law_type((0,)).most
+
+    @property
+    def requirement(self) -> str:
+        """The range of the counts."""
+        most = "2^53" if self.most == np.inf else f"{self.most:.0f}"
+        return f"{self.noun} must be integers from {self.law_type.least} to {most}"
+
+    def check(self) -> None:
+        """Raise where `log_mass`, `base` and `variance_of` do not belong together."""
+        law = self.law_type((0,))
+        high = min(law.most, law.least + 400.0)
+        rates = law.least + np.array([0.3, 0.6]) * min(high - law.least, 10.0)
+        counts = np.arange(law.least, high + 1)
+        masses = np.exp(law.log_mass(counts, rates[:, None]))
+        means = masses @ counts
+        found = np.stack([masses.sum(axis=1), means, masses @ counts**2 - means**2])
+        wanted = np.stack([np.ones(2), rates, law.variance_of(rates)])
+        if not np.allclose(found, wanted, rtol=1e-5):
+            raise InputError(
+                f"log_mass of {self.name!r} must be that of probabilities with the means and "
+                f"variances given; for means {rates.tolist()} their sums, means and variances are "
+                f"{found.tolist()} instead of {wanted.tolist()}."
+            )
+        few = counts[:8]
+        z = np.stack([few, few**2, *law.own_statistics(few[None]), np.ones_like(few)])
+        logs = law.coefficients(rates[:, None], rates[:, None]) @ z
+        if law.has_base_measure:
+            logs = logs + law.base(few)
+        if not np.allclose(logs, law.log_mass(few, rates[:, None]), rtol=1e-5, atol=1e-8):
+            raise InputError(
+                f"log_mass of {self.name!r} must be linear in the count up to base(); override "
+                "base(), or set n_cells."
+            )
+
     def invalid(self, numbers: Array) -> NDArray[np.bool_] | None:
         """Numbers that are no counts; missing ones may be."""
-        most = self.law_type.n_cells - 1.0 if self.law_type.n_cells else LARGEST_COUNT
         with np.errstate(invalid="ignore"):
-            wrong = (numbers < 0) | (numbers > most)
+            wrong = (numbers < self.least) | (numbers > min(self.most, LARGEST_COUNT))
             if numbers.dtype.kind == "f":
                 wrong |= (numbers != np.floor(numbers)) & ~np.isnan(numbers)
         return np.asarray(wrong)
@@ -386,18 +440,22 @@ class CountFamily(Family):
         if not isinstance(law, Seen):
             values, slopes = law.positive(e.means, e.variances)
             rate = Quantity(values[:, 0], slopes[:, 0], "log", counts, zero[:, 0])
-            return Quantities(rate, self._variance(rate))
+            return Quantities(self._within(rate), self._variance(rate))
         found, chain = law.value_of(e.means, e.variances), law.chain(e.means, e.variances)
         seen = Quantity(found.q, chain[:, 2], "logit", counts, zero[:, 1], zero[:, 0])
         values, slopes = law.value.positive(found.mean, found.variance)
         slopes, counts = slopes @ chain[:, :2], counts * found.q
         rate = Quantity(values[:, 0], slopes[:, 0], "log", counts, zero[:, 2] | zero[:, 1])
-        return Quantities(rate, self._variance(rate), seen)
+        return Quantities(self._within(rate), self._variance(rate), seen)
+
+    def _within(self, rate: Quantity) -> Quantity:
+        """The rate, whose interval stays in the range of the counts."""
+        return rate._replace(least=self.least, most=self.most)
 
     def _variance(self, rate: Quantity) -> Quantity:
         """The variance as a function of the rate."""
         variance_of = self.law_type((0,)).variance_of
-        step = _STEP * np.maximum(rate.values, _LEAST_MEAN)
+        step = self.law_type((0,))._step(rate.values, _STEP)
         slope = (variance_of(rate.values + step) - variance_of(rate.values - step)) / (2 * step)
         values = variance_of(rate.values)
         return rate._replace(values=values, slopes=slope[:, None] * rate.slopes)
@@ -410,9 +468,8 @@ class CountFamily(Family):
         self, means: Float, deviations: Float, limits: tuple[float, float]
     ) -> tuple[Float, Float]:
         """Counts along an axis, and the probability of each in each component."""
-        first_count, last = limits[0] + 0.5, limits[1] - 0.5
-        n_cells = self.law_type.n_cells
-        last = min(last, n_cells - 1.0) if n_cells else last
+        law = self.law_type((0,))
+        first_count, last = max(limits[0] + 0.5, law.least), min(limits[1] - 0.5, law.most)
         grid = np.arange(first_count, last + 1, max(1.0, np.floor((last - first_count) / 500)))
-        rates = np.maximum(means, _LEAST_MEAN)
-        return grid, np.exp(self.law_type((0,)).log_mass(grid, rates))
+        rates = law.rates(means)[:, None]
+        return grid, np.exp(law.log_mass(grid, rates))

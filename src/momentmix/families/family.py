@@ -61,6 +61,7 @@ class Quantity(NamedTuple):
 
     `scale` is that of its interval: "plain", "log" or "logit". `at_zero` and `at_one` mark where
     none of the `counts` rows of a component shows anything else; None: there is no such bound.
+    Intervals stay between `least` and `most`.
     """
 
     values: Float
@@ -69,6 +70,8 @@ class Quantity(NamedTuple):
     counts: Float | None = None
     at_zero: NDArray[np.bool_] | None = None
     at_one: NDArray[np.bool_] | None = None
+    least: float = -np.inf
+    most: float = np.inf
 
 
 class Quantities(NamedTuple):
@@ -126,10 +129,6 @@ class Family(ABC):
     joins : bool
         Whether columns may be correlated within components, and are centered where they have
         missing cells.
-    least : float
-        Least value.
-    requirement : str
-        Values that are allowed, as the beginning of an error message.
     """
 
     name: ClassVar[str]
@@ -139,8 +138,6 @@ class Family(ABC):
     n_levels: ClassVar[int | None] = 0
     is_whole: ClassVar[bool] = False
     joins: ClassVar[bool] = False
-    least: ClassVar[float] = -np.inf
-    requirement: ClassVar[str] = ""
 
     @property
     def has_levels(self) -> bool:
@@ -153,6 +150,25 @@ class Family(ABC):
         return self.n_levels == 2
 
     # -- cells ----------------------------------------------------------------------------------
+
+    @property
+    def least(self) -> float:
+        """Least value of a feature."""
+        return -np.inf
+
+    @property
+    def most(self) -> float:
+        """Largest value of a feature."""
+        return np.inf
+
+    @property
+    def requirement(self) -> str:
+        """The values that are allowed, as the beginning of an error message."""
+        return ""
+
+    def check(self) -> None:
+        """Raise where parts of the family do not belong together; called by `register`."""
+        self.value_law(0)
 
     def invalid(self, numbers: Array) -> NDArray[np.bool_] | None:
         """Return which numbers the family does not allow; None where it allows all."""
@@ -247,6 +263,10 @@ def register(family: Family) -> None:
     """
     if not isinstance(family, Family):
         raise InputTypeError(f"register takes a Family; got {type(family).__name__}.")
+    try:
+        family.check()
+    except AttributeError as error:
+        raise InputTypeError(f"{type(family).__name__} is not complete: {error}.") from None
     _FAMILIES[family.name] = family
 
 

@@ -190,7 +190,10 @@ class CategoricalBlock(LevelsBlock):
 class _Levels(Family):
     """A column of levels."""
 
-    least = 0.0  # of indicators
+    @property
+    def least(self) -> float:
+        """That of indicators."""
+        return 0.0
 
     def value_law(self, feature: int) -> Law:
         """The law of one indicator."""

@@ -385,7 +385,8 @@ class Seen(Law):
     def is_new(self, exponents: Int) -> NDArray[np.bool_]:
         """Powers of the value, or whether it is seen: u s and s² are combinations of u, s and 1."""
         by_value, by_seen = exponents.T
-        return np.asarray((by_seen == 0) | ((by_value == 0) & (by_seen == 1)))
+        of_value = (by_seen == 0) & self.value.is_new(exponents[:, :1])
+        return np.asarray(of_value | ((by_value == 0) & (by_seen == 1)))
 
     def base_measure(self, values: Float) -> Float:
         """That of the value where it is seen."""

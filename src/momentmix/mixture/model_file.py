@@ -136,8 +136,8 @@ def read_model(path: str | os.PathLike[str]) -> dict[str, Any]:
         contents: dict[str, Any] = _contents(document["version"])(document, "")
     except ValueError as error:
         raise ModelFileError(
-            f"{path} does not hold a mixture: {error}. Use the release that wrote it, or restore "
-            "it from a copy."
+            f"{path} does not hold a mixture: {str(error).rstrip('.')}. Use the release that wrote "
+            "it, register its families first, or restore it from a copy."
         ) from None
     if "sha256" in contents and contents["sha256"] != _checksum(contents):
         raise ModelFileError(

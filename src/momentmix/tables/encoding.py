@@ -181,7 +181,9 @@ def check_numeric(column: Column, cells: Cells, where: Callable[[int], str]) -> 
         return
     row = int(np.argmax(cells.values >= 0))
     categories = options(families=... if column.name is None else {column.name: "categorical"})
-    text = f"a {column.family} column must hold numbers; {where(row)} holds {cells.text(row)}. "
+    text = (
+        f"a {column.family_name} column must hold numbers; {where(row)} holds {cells.text(row)}. "
+    )
     cure = "Convert the column to numbers, or fit with "
     raise InputTypeError(Message(text, cure, categories, "."))
 

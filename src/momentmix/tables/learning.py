@@ -291,7 +291,7 @@ def schema_of(
         column = _column(name, families.get(i, Column.family), own, label, rare)
         if own.is_text and not column.levels and any(isinstance(x, str) for x in own.counts):
             text = (
-                f"a {column.family} column must hold numbers; {label} holds text. Convert the "
+                f"a {column.family_name} column must hold numbers; {label} holds text. Convert the "
                 "column to numbers, or fit with "
             )
             categories = options(families={i if name is None else name: "categorical"})

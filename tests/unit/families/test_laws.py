@@ -13,7 +13,7 @@ from momentmix.families.poisson import PoissonLaw
 from momentmix.families.seen import Seen
 from momentmix.mixture.prior import VariancePrior
 
-from .toys import GeometricLaw, ZipfLaw
+from .toys import GeometricLaw, TrialsLaw, ZipfLaw
 
 PRIOR = VariancePrior(1e-6, 0.5, 0.01)
 RAW: dict[str, Law] = {
@@ -25,6 +25,7 @@ RAW: dict[str, Law] = {
     "number, missing": Seen((0, 1), GaussianValue((0,))),
     "count, missing": Seen((0, 1), PoissonLaw((0,))),
     "geometric": GeometricLaw((0,)),
+    "trials": TrialsLaw((0,)),
     "zipf": ZipfLaw((0,)),
     "zipf, missing": Seen((0, 1), ZipfLaw((0,))),
 }
@@ -37,6 +38,7 @@ UNITS = {  # shift and scale of the features
     "number, missing": ([0.4, 0.7], [1.3, 0.45]),
     "count, missing": ([1.8, 0.7], [1.6, 0.45]),
     "geometric": ([2.5], [1.7]),
+    "trials": ([2.5], [1.7]),
     "zipf": ([2.5], [1.7]),
     "zipf, missing": ([1.8, 0.7], [1.6, 0.45]),
 }
@@ -50,6 +52,7 @@ MEANS = {
     "number, missing": [[0.2, 0.5], [0.9, 0.8], [-0.3, 0.3]],
     "count, missing": [[0.4, 0.5], [2.0, 0.8], [1.0, 0.3]],
     "geometric": [[0.4], [2.0], [5.0]],
+    "trials": [[1.4], [2.0], [5.0]],
     "zipf": [[0.4], [2.0], [5.0]],
     "zipf, missing": [[0.4, 0.5], [2.0, 0.8], [1.0, 0.3]],
 }
@@ -74,6 +77,7 @@ def t_of(values: np.ndarray, law: Law) -> np.ndarray:
 PMF = {
     PoissonLaw: lambda counts, rate: stats.poisson.pmf(counts, rate),
     GeometricLaw: lambda counts, rate: stats.geom.pmf(counts + 1, 1 / (1 + rate)),
+    TrialsLaw: lambda counts, rate: stats.geom.pmf(counts, 1 / rate),
     ZipfLaw: lambda counts, rate: stats.zipfian.pmf(counts + 1, zipf_power(rate), 12),
 }
 

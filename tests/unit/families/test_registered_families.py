@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -10,9 +13,10 @@ import momentmix as mm
 from momentmix.displays import ColumnsDisplay, MeansDisplay, PairsDisplay
 from momentmix.families import family as registry
 from momentmix.families import register
+from momentmix.families.count import CountFamily
 from momentmix.reporting.report import report
 
-from .toys import N_PLACES, Geometric, Zipf, powers_of
+from .toys import N_PLACES, Geometric, GeometricLaw, Trials, Zipf, ZipfLaw, powers_of
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -96,6 +100,7 @@ def test_missing_cells_draws_and_imputation(family):
     gaps = rng.random(20_000) < np.where(labels == 0, 0.1, 0.3)
     seen = {**table, "k": np.where(gaps, np.nan, table["k"])}
     result = mm.fit(seen, 2, families={"k": family}, missing="model", random_state=0)
+    assert result.certificate.passed, result.certificate
     rates, errors = sorted_rates(result)
     assert (np.abs(rates - RATES[family]) < 4 * errors).all()
     filled = result.mixture.impute(seen)["k"]
@@ -139,7 +144,69 @@ def test_wrong_values_and_unknown_names():
     table["k"][5] = 12.0
     with pytest.raises(mm.InputError, match="ranks must be integers from 0 to 11; row 5"):
         mm.fit(table, 2, families={"k": "zipf"})
-    with pytest.raises(mm.InputError, match="'geometric', 'zipf', or a list of levels"):
+    with pytest.raises(mm.InputError, match=r"'zipf'.* or a list of levels; .* has 'zeta'"):
         mm.fit(table, 2, families={"k": "zeta"})
     with pytest.raises(mm.InputTypeError, match="register takes a Family; got str"):
         register("geometric")
+
+
+def test_counts_that_start_at_one():
+    register(Trials())
+    rng = np.random.default_rng(9)
+    labels = rng.choice(2, size=5_000, p=WEIGHTS)
+    table = {"x": rng.normal(MEANS[labels]), "k": rng.geometric(np.array([0.5, 0.15])[labels])}
+    result = mm.fit(table, 2, families={"k": "trials"}, random_state=0)
+    rates, errors = sorted_rates(result)
+    assert (np.abs(rates - [2.0, 1 / 0.15]) < 4 * errors).all()
+    assert result.certificate.passed, result.certificate
+    table["k"][3] = 0
+    with pytest.raises(mm.InputError, match="trials must be integers from 1 to 2"):
+        mm.fit(table, 2, families={"k": "trials"})
+
+
+@pytest.mark.parametrize("rate", [10.9, 10.999, 11.0])
+def test_counts_near_their_upper_end(rate):
+    rng = np.random.default_rng(10)
+    labels = rng.choice(2, size=2_000, p=WEIGHTS)
+    high = 11 - rng.binomial(1, 11.0 - rate, size=2_000)
+    low = rng.choice(12, size=2_000, p=stats.zipfian.pmf(np.arange(1, 13), 1.5, 12))
+    table = {"x": rng.normal(MEANS[labels]), "k": np.where(labels == 0, high, low)}
+    result = mm.fit(table, 2, families={"k": "zipf"}, random_state=0)
+    own = result.to_frame().query("column == 'k' and parameter == 'rate'")
+    assert own.estimate.max() > 10.0
+    assert own.high.max() <= 11.0
+
+
+def test_families_whose_parts_differ_are_refused():
+    class NotLinear(ZipfLaw):
+        n_cells = 0
+
+    class NoVariance(GeometricLaw):
+        def variance_of(self, rates):
+            return rates
+
+    class Wrong(Geometric):
+        law_type = NotLinear
+
+    class Other(Geometric):
+        law_type = NoVariance
+
+    with pytest.raises(mm.InputError, match="must be that of probabilities with the means"):
+        register(Other())
+    with pytest.raises(mm.InputError, match="log_mass of 'geometric' must be"):
+        register(Wrong())
+    with pytest.raises(mm.InputTypeError, match=r"Incomplete is not complete: .*law_type"):
+        register(type("Incomplete", (CountFamily,), {"name": "x"})())
+
+
+def test_the_family_of_the_page_works(tmp_path, monkeypatch):
+    """The code of docs/architecture.md, as it is printed there."""
+    page = Path(__file__).parents[3] / "docs" / "architecture.md"
+    code = page.read_text(encoding="utf-8").partition("```python\n")[2].partition("```")[0]
+    (tmp_path / "family_of_the_page.py").write_text(code, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.import_module("family_of_the_page")
+    table, _ = drawn("geometric", 3_000, 11)
+    result = mm.fit(table, 2, families={"k": "geometric"}, random_state=0)
+    rates, errors = sorted_rates(result)
+    assert (np.abs(rates - RATES["geometric"]) < 4 * errors).all()

@@ -34,6 +34,32 @@ class Geometric(CountFamily):
     block_type = GeometricBlock
 
 
+@dataclass(frozen=True)
+class TrialsLaw(CountLaw):
+    """Trials up to the first success, from 1 on: log p(y) = (y − 1) log q + log(1 − q)."""
+
+    noun: ClassVar[str] = "a number of trials"
+    least: ClassVar[int] = 1
+
+    def log_mass(self, counts, rates):
+        return (counts - 1.0) * np.log1p(-1.0 / rates) - np.log(rates)
+
+    def variance_of(self, rates):
+        return rates * (rates - 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class TrialsBlock(CountBlock):
+    family: ClassVar[str] = "trials"
+
+
+class Trials(CountFamily):
+    name = "trials"
+    noun = "trials"
+    law_type = TrialsLaw
+    block_type = TrialsBlock
+
+
 N_PLACES = 12
 
 
@@ -90,6 +116,5 @@ class ZipfBlock(CountBlock):
 class Zipf(CountFamily):
     name = "zipf"
     noun = "ranks"
-    requirement = "ranks must be integers from 0 to 11"
     law_type = ZipfLaw
     block_type = ZipfBlock

@@ -315,4 +315,5 @@ def _interval(quantity: Quantity, factor: Float, level: float) -> Float:
     if quantity.at_one is not None:
         downward = np.stack([np.minimum(x, 1.0 - farthest), np.ones_like(x)])
         ends = np.where(quantity.at_one, downward, ends)
-    return np.asarray(np.clip(ends, 0.0, 1.0) if quantity.scale == "logit" else ends)
+    low, high = (0.0, 1.0) if quantity.scale == "logit" else (quantity.least, quantity.most)
+    return np.clip(ends, low, high)

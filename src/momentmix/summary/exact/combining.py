@@ -187,7 +187,8 @@ def check_alike(
             f"squared_order={b.squared_order}. "
         )
         cut = f"Cut both with truncate({order}, {squared})"
-        raise InputError(Message(text, either(cut, f"Summarize both with --order {order}"), "."))
+        again = f"Summarize both with --order {order}. Or pass --truncate"
+        raise InputError(Message(text, either(cut, again), "."))
     if left and right and left != right:
         raise InputError(names_differ(left, right))
     if schemas != (None, None):

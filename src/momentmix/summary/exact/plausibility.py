@@ -96,7 +96,7 @@ def _impossible_families(totals: Totals) -> str | None:
         assert schema is not None
         values, every = schema.values_of(i), schema.features_of(i)
         unit = list(every) if column.levels else list(every)[len(values) :]
-        least = totals.minimum[list(values) if column.model.least == 0 else []]
+        least = totals.minimum[list(values) if column.model.least >= 0 else []]
         if (
             (least < 0).any()
             or (totals.minimum[unit] < 0).any()
