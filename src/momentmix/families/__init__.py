@@ -4,7 +4,7 @@
 `momentmix.families.family.Family` for what a family answers.
 """
 
-from momentmix.families.family import Family, register
+from momentmix.families.family import Family, add, register
 from momentmix.families.gaussian import Gaussian, Log, Log1p
 from momentmix.families.levels import Bernoulli, Categorical
 from momentmix.families.poisson import Poisson
@@ -12,4 +12,4 @@ from momentmix.families.poisson import Poisson
 __all__ = ["Family", "register"]
 
 for _family in (Gaussian(), Bernoulli(), Categorical(), Poisson(), Log(), Log1p()):
-    register(_family)
+    add(_family)

@@ -267,6 +267,11 @@ def register(family: Family) -> None:
         family.check()
     except AttributeError as error:
         raise InputTypeError(f"{type(family).__name__} is not complete: {error}.") from None
+    add(family)
+
+
+def add(family: Family) -> None:
+    """Add a family of the library, whose parts the tests check."""
     _FAMILIES[family.name] = family
 
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.polynomial.hermite_e import hermegauss
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
@@ -168,6 +167,8 @@ class GaussianValue(Law):
         self, place: int, means: Float, variances: Float, degree: int
     ) -> tuple[Float, Float]:
         """Gauss's points."""
+        from numpy.polynomial.hermite_e import hermegauss  # not where rows are only read
+
         points, weights = hermegauss(degree // 2 + 1)
         values = means + np.sqrt(variances) * points
         return values, np.broadcast_to(weights / weights.sum(), values.shape)

@@ -292,7 +292,7 @@ class TableRows(Rows):
 
     def read_all(self) -> Float:
         """All rows as one array of shape (n_rows, n_features), in memory."""
-        return self.read_within(math.inf)[0]  # type: ignore[index]  # never None
+        return self.read_within(math.inf)[0]  # type: ignore[index]
 
     def read_within(self, n_bytes: float) -> tuple[Float, NDArray[np.bool_] | None] | None:
         """All rows as one array, and which were kept; None if they take more than so many bytes."""

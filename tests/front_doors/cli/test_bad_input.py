@@ -200,7 +200,7 @@ OTHER = [
     ),
     (["forget", "good.mms", "good.npy", "-o", "x.mms"], 65, "cannot be forgotten and leave"),
     (["predict", "good.json", "good.npy", "--digits", "-1"], 2, "-1 is not in the range"),
-    (["predict", "good.json", "good.parquet", "--keep", "id"], 65, "no column 'id'; it has 'a'"),
+    (["predict", "good.json", "good.parquet", "--keep", "id"], 65, "no column 'id'; there are 'a'"),
     (["predict", "good.json", "good.parquet", "--keep", "a,a"], 65, "columns must be different"),
     (["score", "good.json", "good.npy", "-o", "x.csv"], 2, "--output goes with --rows"),
     (["score", "good.json", "good.npy", "--keep", "0"], 2, "--keep goes with --rows"),

@@ -29,7 +29,7 @@ def test_a_similar_name_is_asked_for(call, error, meant):
 
 
 def test_nothing_is_asked_where_nothing_is_similar():
-    with pytest.raises(mm.InputError, match=r"it has 'loans', 'age', 'x'\.$"):
+    with pytest.raises(mm.InputError, match=r"there are 'loans', 'age', 'x'\.$"):
         mm.fit(FRAME, 1, columns=["zzz"])
 
 

@@ -210,3 +210,8 @@ def test_the_family_of_the_page_works(tmp_path, monkeypatch):
     result = mm.fit(table, 2, families={"k": "geometric"}, random_state=0)
     rates, errors = sorted_rates(result)
     assert (np.abs(rates - RATES["geometric"]) < 4 * errors).all()
+
+
+def test_the_parts_of_the_families_of_the_library_belong_together():
+    for own in registry.all_families():
+        own.check()

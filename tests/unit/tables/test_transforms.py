@@ -81,7 +81,7 @@ def test_numbers_out_of_range_are_named(transform, wrong, words):
 
 
 def test_what_is_no_number_or_no_transform():
-    with pytest.raises(mm.InputTypeError, match="a gaussian column must hold numbers"):
+    with pytest.raises(mm.InputTypeError, match="a log column must hold numbers"):
         schema_from({"a": ["x", "y"]}, {"a": "log"})
     with pytest.raises(mm.InputError, match="'poisson', 'log', 'log1p', or a list of levels"):
         schema_from({"a": [1.0, 2.0]}, {"a": "sqrt"})

@@ -103,7 +103,7 @@ def summarize_command(
         resumable = checkpoint is not None and checkpoint.exists()
         check_output(output, inputs, target.force or resumable)
         with step("Summarizing", target.progress):
-            from momentmix.cli.summarizing.passes import CubePass, SummaryPass
+            from momentmix.cli.summarizing.passes import SummaryPass
             from momentmix.tables.learning import learn
 
             options = (order, squared_order, part_rows, threads)
@@ -112,6 +112,8 @@ def summarize_command(
                 rows = learn(read_options.open(inputs), families, read_options.missing)
                 job = SummaryPass(rows, *options)
             else:
+                from momentmix.cli.summarizing.cube_pass import CubePass
+
                 job = CubePass(_cube_job(inputs, by, families, read_options), min_rows, *options)
             if not (target.quiet or target.as_json):
                 say_notes(job.rows.notes)
