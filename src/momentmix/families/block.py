@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from momentmix._typing import Float, Int
 from momentmix.arrays import real_array
 from momentmix.errors import InputError
-from momentmix.families.column import Column
+from momentmix.families.column import Column, Level
 from momentmix.families.family import Family, named
 from momentmix.tables.names import check_feature_names
 
@@ -80,9 +80,9 @@ class Block(ABC):
         """Which columns have missing cells, of shape (k,)."""
 
     @property
-    def level_table(self) -> Float | None:
-        """Probability of each level where the cell is seen, (r, n_levels); None without levels."""
-        return None
+    def by_level(self) -> dict[Level, Float]:
+        """Probabilities (n_components,) by level; empty for columns without levels."""
+        return {}
 
     @property
     @abstractmethod

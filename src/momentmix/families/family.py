@@ -16,7 +16,7 @@ No other module names a family. A new one is a subclass in a module of its own, 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -234,16 +234,15 @@ class Family(ABC):
         `means` and `deviations` have shape (r, 1).
         """
 
-    def suits(self, values: Float, others: Float, shares: Float) -> bool:
+    def suits(self, values: Float, components: Callable[[], tuple[Float, Float]]) -> bool:
         """Return whether the family would describe a column that is taken as numbers.
 
         Parameters
         ----------
         values : array of shape (n,)
-        others : array of shape (r, n)
-            Joint log-densities of the components without this column.
-        shares : array of shape (r, n)
-            Posterior probabilities of the components.
+        components : callable
+            Returns joint log-densities of the components without this column, and their posterior
+            probabilities, both of shape (r, n); ask it last.
         """
         return False
 

@@ -52,7 +52,7 @@ class LevelsBlock(ColumnBlock):
     @property
     def by_level(self) -> dict[Level, Float]:
         """Probabilities (n_components,) by level."""
-        return {level: self.probability(level) for level in self.levels}
+        return dict(zip(self.levels, self.level_table.T, strict=True))
 
     def features(self, column: Column) -> tuple[Float, Float]:
         """Means and variances of the indicators."""
@@ -292,10 +292,6 @@ class Bernoulli(_Levels):
     def entries(self, column: Column) -> Iterator[Entry]:
         """The probability of the second level."""
         yield Entry("probability", column.levels[1], "means")
-
-    def suits(self, values: Float, others: Float, shares: Float) -> bool:
-        """Whether all values are 0 or 1."""
-        return bool(np.isin(values, (0.0, 1.0)).all())
 
 
 class Categorical(_Levels):

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import comb
 from typing import Any, ClassVar
@@ -156,7 +157,7 @@ class Poisson(CountFamily):
     def _variance(self, rate: Quantity) -> Quantity:
         return rate
 
-    def suits(self, values: Float, others: Float, shares: Float) -> bool:
+    def suits(self, values: Float, components: Callable[[], tuple[Float, Float]]) -> bool:
         """Whether whole numbers vary within components as Poisson's law says.
 
         EM for the rates of the column, given the fitted densities of the others, tells how its
@@ -169,6 +170,7 @@ class Poisson(CountFamily):
         wrong = self.invalid(values)
         if wrong is None or wrong.any() or values.var() < least:
             return False
+        others, shares = components()
         for _ in range(_STEPS):
             rates = shares @ values / np.maximum(shares.sum(axis=1), 1e-300)
             logs = np.log(np.maximum(rates, _LEAST_RATE))[:, None]

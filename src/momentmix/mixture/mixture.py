@@ -232,8 +232,8 @@ class Mixture(RowMethods):
         """
         number = int(self._numbers([column])[0])
         block = next(block for block in self.blocks if number in block.columns)
-        if block.level_table is not None:
-            return dict(zip(self.columns[number].levels, block.level_table.T, strict=True))
+        if found := block.by_level:
+            return found
         names = self.feature_names or range(self.n_columns)
         pairs = zip(names, self.columns, strict=True)
         others = ", ".join([ascii(name) for name, own in pairs if own.levels][:8])

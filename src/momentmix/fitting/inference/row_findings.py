@@ -239,10 +239,14 @@ def _family_of_counts(
     different = checked.columns[int(moments.columns[j])].values
     if different[0] < 0 or not _are_whole(different) or j not in parameters.blocks.single:
         return None  # or joined with others as a number
-    values, z = checked.values[:, moments.columns[j]], standardized(checked, moments)
-    with np.errstate(over="ignore", invalid="ignore"):  # rows beyond all densities
+    values = checked.values[:, moments.columns[j]]
+
+    def components() -> tuple[Float, Float]:
+        z = standardized(checked, moments)
         joint = joint_of(z, parameters)
-        others = joint - log_normal(z[:, j], parameters.means[:, j], parameters.variances[:, j])
-        shares = posteriors(joint)
-        counts = (family for family in all_families() if family.is_whole)
-        return next((f.name for f in counts if f.suits(values, others, shares)), None)
+        own = log_normal(z[:, j], parameters.means[:, j], parameters.variances[:, j])
+        return joint - own, posteriors(joint)
+
+    counts = (family for family in all_families() if family.is_whole)
+    with np.errstate(over="ignore", invalid="ignore"):  # rows beyond all densities
+        return next((f.name for f in counts if f.suits(values, components)), None)
