@@ -12,7 +12,7 @@ from campaigns.written_out import exact_sums, monomials
 
 from momentmix import MomentSummary
 from momentmix.index_sets import index_sets
-from momentmix.summary.exact.fixed_point import coarser, unfold_constant
+from momentmix.summary.exact.fixed_point import coarser
 
 CASES = [(2, 1, 0), (3, 2, 1), (4, 4, 3), (5, 4, 2), (7, 7, 2), (6, 5, 4)]
 
@@ -46,16 +46,6 @@ def test_coarser_rounds_once_to_the_quantum():
         flat = zip(before.ravel().tolist(), after.ravel().tolist(), strict=True)
         for s, (old, new) in zip(monomials(section, 4), flat, strict=True):
             assert abs(new - Fraction(old, 2 ** (9 * s.count(1)))) <= Fraction(1, 2)
-
-
-@pytest.mark.parametrize(("d", "m", "q"), [(3, 2, 1), (5, 4, 3), (6, 6, 2)])
-def test_a_constant_feature_follows_from_the_others(d, m, q):
-    layout, points = draw(d, m, q, np.random.default_rng(0))
-    j, value = 1, Fraction(-7, 4)
-    absent = [[0 if i == j else z for i, z in enumerate(point)] for point in points]
-    present = [[value if i == j else z for i, z in enumerate(point)] for point in points]
-    result = unfold_constant(layout, exact_sums(layout, absent), j, value)
-    assert equal(result, exact_sums(layout, present))
 
 
 def test_moments_of_integer_rows_equal_fractions():

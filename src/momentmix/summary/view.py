@@ -121,7 +121,7 @@ class SummaryView:
     @property
     def shard_ids(self) -> tuple[str, ...]:
         """Ids of all shards, an open one included, as sorted hexadecimal digits."""
-        return tuple(sorted(shard.hex() for shard in self._state.shards))
+        return tuple(sorted(shard.hex() for shard in self._totals().shards))
 
     @property
     def minimum(self) -> Float:

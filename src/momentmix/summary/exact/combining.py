@@ -251,14 +251,31 @@ def check_origins(parts: Sequence[Totals]) -> None:
                 )
 
 
+def shard_number(first: bytes, number: int) -> bytes:
+    r"""The id of a shard that follows from the first of its rows: as integers, their sum.
+
+    Examples
+    --------
+    >>> shard_number(bytes(16), 1)[-1], shard_number(b"\xff" * 16, 1) == bytes(16)
+    (1, True)
+    """
+    return ((int.from_bytes(first) + number) % (1 << 8 * len(first))).to_bytes(len(first))
+
+
 def renamed(
     totals: Totals, ids: Mapping[bytes, bytes], origins: Mapping[bytes, bytes] | None = None
 ) -> Totals:
     """The same sums under other shard ids: those in `ids`, where there are such shards.
 
-    Shards of the new ids have these origins; others keep theirs.
+    Shards that follow from one of them follow from its new id. Shards of the new ids have these
+    origins; others keep theirs.
     """
-    names = {shard: ids.get(shard, shard) for shard in totals.shards}
+    names = {shard: shard for shard in totals.shards}
+    for old, new in ids.items():
+        number = 0
+        while (shard := shard_number(old, number)) in names:
+            names[shard] = shard_number(new, number)
+            number += 1
     check_once(list(names.values()))
     shards = frozenset(names.values())
     kept = {shard: origin for shard, origin in totals.origins.items() if shard not in ids}

@@ -23,6 +23,7 @@ from momentmix.summary.exact.totals import (
     rescaled,
     with_high,
 )
+from momentmix.summary.shard.units import last_bit
 from momentmix.tables.column import CENTER_BITS, GAUSSIAN, SMALLEST_CENTER
 from momentmix.tables.schema import Schema, joined, plain_schema
 
@@ -49,7 +50,7 @@ def _units_of(totals: Totals, schema: Schema) -> Exponents:
             wanted[seen] = 0
     for value, _, center in centered(schema) if totals.shards else ():
         if center:
-            wanted[value] = _last_bit(center)
+            wanted[value] = last_bit(center)
     return tuple(wanted)
 
 
@@ -58,18 +59,6 @@ def has_units_of(totals: Totals) -> bool:
     if totals.schema is None:
         return True
     return finest(totals.exponents, _units_of(totals, totals.schema)) == totals.exponents
-
-
-def _last_bit(number: float) -> int:
-    """Exponent of the last binary digit of a number other than 0.
-
-    Examples
-    --------
-    >>> _last_bit(40.0), _last_bit(-0.375)
-    (3, -3)
-    """
-    numerator, denominator = number.as_integer_ratio()
-    return (numerator & -numerator).bit_length() - denominator.bit_length()
 
 
 def alike_all(parts: Sequence[Totals]) -> list[Totals]:

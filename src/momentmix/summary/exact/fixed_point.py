@@ -24,7 +24,6 @@ one row is below 2^800 units, of whatever degree, so that digits reach it as the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from functools import lru_cache, partial
 from math import frexp
 from typing import Any
@@ -33,7 +32,7 @@ import numpy as np
 
 from momentmix._typing import Float, Int
 from momentmix.native import code
-from momentmix.summary.exact.high_sections import change_high, move_high, unfold_high
+from momentmix.summary.exact.high_sections import change_high, move_high
 from momentmix.summary.exact.integers.packed import Integers, PackedSums, Sums, python_integers
 from momentmix.summary.layout import Layout, member_ranks, square_member_ranks
 
@@ -55,11 +54,6 @@ class DigitSums:
         self.layout, self._since_carry = layout, 0
         self._all = np.zeros((n_digits, layout.n_entries + 1))
         self._lanes = np.zeros((0, n_digits, 0))
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing was added."""
-        return not self._since_carry
 
     def copy(self) -> DigitSums:
         """Independent copy."""
@@ -123,36 +117,20 @@ class DigitSums:
             digits[k + 1] += excess
         self._since_carry = 1
 
-    def first_and_second(self) -> tuple[int, Integers, Integers]:
-        """Σw, Σwz_j and Σwz_j² so far, as integers."""
-        d, digits = self.layout.n_features, self._all[:, self._places()]
-        for lane in self._lanes:
-            digits[: len(lane)] += lane[:, self._places()]
-        sums = python_integers(join(digits))
-        return int(sums[0]), sums[1 : d + 1], sums[d + 1 :]
-
-    def surely_near(self) -> bool:
-        """Whether a quick look shows that every mean is below 2 units in size; most are."""
-        if len(self._lanes):
-            return False
-        digits = self._all[:, : self.layout.n_features + 1]
-        sizes, weight = np.abs(digits).sum(axis=0), digits[:, 0].sum()
-        return bool((sizes[1:] < 1.9 * weight).all())  # rounding is far below
-
-    def _places(self) -> Int:
-        return _first_places(self.layout.n_features, self.layout.section("squared", 0).start)
+    def means(self) -> tuple[Float, Float]:
+        """Means of z_j and z_j² so far."""
+        self.gather()
+        d, square = self.layout.n_features, self.layout.section("squared", 0).start
+        weight = self._all[:, 0].sum()
+        parts = self._all[:, 1 : d + 1], self._all[:, square : square + d]
+        first, second = (part.sum(axis=0) / weight for part in parts)
+        return first, second
 
     def fold(self) -> tuple[Sums, int]:
         """The sums of each section, and Σw², as integers in units of 2^−Q."""
         self.gather()
         words = join(self._all)
         return PackedSums(self.layout, words[:-1]), int(python_integers(words[-1:])[0])
-
-
-@lru_cache(maxsize=64)
-def _first_places(n_features: int, square: int) -> Int:
-    """The sums of degree 0 and 1, and those of z_j²."""
-    return np.array([*range(n_features + 1), *range(square, square + n_features)])
 
 
 def digits_needed(largest: float) -> int:
@@ -292,32 +270,4 @@ def coarser(layout: Layout, sums: Sums, j: int, bits: int) -> Sums:
     """Sums in a unit coarser by 2^bits for feature j, rounded once to the quantum."""
     result = [array.copy() for array in sums]
     _change(layout, result, j, lambda values, p: _rounded_shift(values, bits * p))
-    return result
-
-
-def _times(values: Any, factor: Fraction) -> Integers:
-    """Values times a dyadic fraction, rounded once to the quantum."""
-    bits = factor.denominator.bit_length() - 1
-    products = values * factor.numerator
-    return _rounded_shift(products, bits) if bits else np.asarray(products, dtype=object)
-
-
-def unfold_constant(layout: Layout, sums: Sums, j: int, value: Fraction) -> Sums:
-    """Give feature j, left out so far (z_j = 0), the constant `value`, in units."""
-    if not value:
-        return sums
-    result = [array.copy() for array in sums]
-    d, index = layout.n_features, layout.index
-    for t in range(1, layout.order + 1):
-        union, rest = member_ranks(d, t, j)
-        below = sums[index["distinct", t - 1]][rest]
-        result[index["distinct", t]][union] = _times(below, value)
-    for s in range(layout.squared_order + 1):
-        target = result[index["squared", s]]
-        _, rest = member_ranks(d, s + 1, j)
-        target[j] = _times(sums[index["distinct", s]][rest], value * value)
-        if s:
-            rows, union, rest = square_member_ranks(d, s, j)
-            target[rows, union] = _times(sums[index["squared", s - 1]][rows, rest], value)
-    unfold_high(layout, result, j, lambda values, p: _times(values, value**p))
     return result

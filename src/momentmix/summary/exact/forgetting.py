@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from math import log10
 from typing import Any
 
@@ -70,7 +71,7 @@ def _forgotten(totals: Totals, rows: Totals) -> Mapping[bytes, Mark]:
     before = totals.known_forgotten
     if not rows.weight:
         return before
-    (lost,) = rows.known_marks.values()
+    lost = reduce(Mark.plus, rows.known_marks.values())
     return {x: before[x].plus(lost) if x in before else lost for x in totals.shards}
 
 

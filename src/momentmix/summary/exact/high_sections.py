@@ -87,22 +87,6 @@ def change_high(
             array[pair] = change(array[pair], 2)
 
 
-def unfold_high(
-    layout: Layout, sums: Sequence[Any], j: int, times: Callable[[Any, int], Any]
-) -> None:
-    """Give feature j, left out so far (z_j = 0), a constant value c; times(x, p) is x·c^p."""
-    index = layout.index
-    if layout.high >= POWERS:
-        for p in POWER_DEGREES:
-            sums[index["power", p]][j : j + 1] = times(sums[index["distinct", 0]], p)
-    if layout.high >= COMPLETE:
-        i, place, pair = others(layout, j)
-        cubed = sums[index["cubed", 1]]
-        cubed[j] = times(sums[index["distinct", 1]][i], 3)
-        cubed[i, place] = times(sums[index["power", 3]][i], 1)
-        sums[index["two squares", 2]][pair] = times(sums[index["squared", 0]][i, 0], 2)
-
-
 def absent(layout: Layout, reach: Sequence[int]) -> list[tuple[int, NDArray[np.bool_]]]:
     """Which sums are absent: the number of a high section and a mask of its shape."""
     if layout.high == NO_HIGH or min(reach) == LARGEST_REACH:

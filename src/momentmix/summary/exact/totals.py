@@ -37,7 +37,6 @@ from momentmix.summary.exact.high_sections import LARGEST_REACH, without_absent
 from momentmix.summary.exact.integers.frames import reframed
 from momentmix.summary.exact.integers.packed import PackedSums, Sums, no_sums
 from momentmix.summary.layout import Layout, known
-from momentmix.summary.shard.units import round_ratio
 from momentmix.tables.column import GAUSSIAN
 from momentmix.tables.schema import Schema
 
@@ -233,6 +232,20 @@ def mean_shifts(parts: Sequence[Totals], exponents: Exponents) -> tuple[int, ...
         return parts[0].shifts
     pairs = zip(totals, exponents, strict=True)
     return tuple([0 if e is None else round_ratio(total, weight) for total, e in pairs])
+
+
+def round_ratio(numerator: int, denominator: int) -> int:
+    """The integer next to numerator / denominator, half to even, in exact arithmetic.
+
+    Examples
+    --------
+    >>> [round_ratio(n, 2) for n in (-3, -1, 1, 3, 5)]
+    [-2, 0, 0, 2, 2]
+    """
+    quotient, rest = divmod(numerator, denominator)
+    if 2 * rest > denominator or (2 * rest == denominator and quotient % 2):
+        quotient += 1
+    return quotient
 
 
 def recentered(totals: Totals, shifts: Sequence[int] | None = None) -> Totals:

@@ -58,7 +58,7 @@ class State(NamedTuple):
     @property
     def shards(self) -> frozenset[bytes]:
         """Ids of all shards."""
-        return self.closed.shards | (set() if self.open is None else {self.open.shard_id})
+        return self.closed.shards | (set() if self.open is None else self.open.shards)
 
     @property
     def layout(self) -> Layout:
