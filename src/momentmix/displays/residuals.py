@@ -26,7 +26,7 @@ from momentmix.html.palette import COLORS
 from momentmix.index_sets import index_sets, sets_without
 from momentmix.mixture.gaussian import product_moments
 from momentmix.mixture.mixture import Mixture
-from momentmix.summary.exact.common_schema import in_schema
+from momentmix.summary.exact.schemas import in_schema
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.names import match_names
 from momentmix.tables.schema import Schema, joined, plain_schema

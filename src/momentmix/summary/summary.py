@@ -34,17 +34,16 @@ from momentmix.summary.column_facts import summary_html
 from momentmix.summary.cost import check_budget
 from momentmix.summary.exact import combining, forgetting, reduction
 from momentmix.summary.exact import totals as algebra
-from momentmix.summary.exact.common_schema import encoded
-from momentmix.summary.exact.totals import Totals
-from momentmix.summary.layout import NO_HIGH, Layout, known
-from momentmix.summary.shard.accumulator import (
+from momentmix.summary.exact.schemas import encoded
+from momentmix.summary.exact.state import (
     State,
     checked_rows,
     checked_update,
     shard_digest,
     with_rows,
 )
-from momentmix.summary.shard.single_shard import SingleShard
+from momentmix.summary.exact.totals import Totals
+from momentmix.summary.layout import NO_HIGH, Layout, known
 from momentmix.summary.view import SummaryView
 from momentmix.tables.names import check_feature_names
 from momentmix.tables.schema import Schema
@@ -439,8 +438,3 @@ def copied_shards(summary: MomentSummary, number: int) -> MomentSummary:
     totals = summary._totals()
     digests = {x: shard_digest(x + b" copy %d" % number) for x in totals.shards}
     return summary._derived(combining.renamed(totals, digests), summary._names)
-
-
-def single_shard(empty: MomentSummary, shard_id: str) -> SingleShard:
-    """A shard that is filled on its own, as the first shard of an empty summary would be."""
-    return SingleShard(empty._state, shard_id, empty._n_threads)

@@ -15,12 +15,12 @@ from momentmix.errors import InputError
 from momentmix.summary import readings
 from momentmix.summary.cost import SummaryCost, estimate
 from momentmix.summary.exact.combining import combine
+from momentmix.summary.exact.open_shard import OpenShard
 from momentmix.summary.exact.reduction import rearranged
+from momentmix.summary.exact.state import State
 from momentmix.summary.exact.totals import Totals
 from momentmix.summary.layout import NO_HIGH, Layout
 from momentmix.summary.readings import Moments
-from momentmix.summary.shard.accumulator import State
-from momentmix.summary.shard.open_shard import OpenShard
 from momentmix.tables.schema import Schema
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
 

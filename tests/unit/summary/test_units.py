@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from momentmix import MomentSummary, summarize
 from momentmix.errors import ShardError
 from momentmix.summary.exact.totals import round_ratio
-from momentmix.summary.shard.units import floor_exponent, typical_exponents
+from momentmix.summary.exact.units import floor_exponent, typical_exponents
 from momentmix.summary.summary import rename_shards
 
 

@@ -15,17 +15,17 @@ from momentmix.errors import InputError, InputTypeError, printable
 from momentmix.mixture.mixture import Mixture
 from momentmix.monitoring.shares.fixed_components import Shape, flat_moments
 from momentmix.progress import counting
-from momentmix.summary.exact.common_schema import in_schema
-from momentmix.summary.exact.integers.many_readings import MOST_ENTRIES, readings_of_many
+from momentmix.summary.exact.schemas import in_schema
 from momentmix.summary.exact.totals import Totals
 from momentmix.summary.layout import Kind, Layout
-from momentmix.summary.readings import Moments
+from momentmix.summary.readings import Moments, readings_of_many
 from momentmix.summary.readings import moments as read_moments
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.names import column_label, match_names
 from momentmix.tables.schema import Schema, joined, plain_schema
 from momentmix.wording import cut
 
+_MOST_TOGETHER = 1 << 13  # moments of hundreds of groups: more would fill the memory
 _MOST_KEPT = 4_000_000  # sums of groups that are kept unpacked: about 100 megabytes
 
 
@@ -187,7 +187,7 @@ def read_flat(
     for number, own in enumerate(totals):
         by_layout.setdefault(own.layout, []).append(number)
     for layout, numbers in by_layout.items():
-        if layout.n_entries > MOST_ENTRIES:
+        if layout.n_entries > _MOST_TOGETHER:
             found[numbers] = np.nan
             continue
         values = readings_of_many([totals[number] for number in numbers], shift, scale)

@@ -17,10 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.errors import InputError, ShardError
-from momentmix.summary.exact.common_schema import about_means, alike_all
-from momentmix.summary.exact.high_sections import without_absent
-from momentmix.summary.exact.integers.frames import Reframed, total
+from momentmix.summary.exact.exact_sums import Reframed, absent_places, total, trimmed
 from momentmix.summary.exact.plausibility import impossible
+from momentmix.summary.exact.schemas import about_means, alike_all
 from momentmix.summary.exact.totals import (
     Exponents,
     Mark,
@@ -67,12 +66,12 @@ def combine_all(parts: Sequence[Totals]) -> Totals:
     exponents = finest_of([part.exponents for part in filled])
     centers = mean_shifts(filled, exponents)
     layout, reach = filled[0].layout, tuple(map(min, *(part.reach for part in filled)))
-    sums = total(layout, [_brought(part, exponents, centers) for part in filled])
+    sums = total([_brought(part, exponents, centers) for part in filled])
     union = replace(
         filled[0],
         exponents=exponents,
         shifts=centers,
-        sums=without_absent(layout, sums, reach),
+        sums=sums.without(absent_places(layout, reach)),
         reach=reach,
         weight_squares=sum(part.weight_squares for part in filled),
         n_rows=sum(part.n_rows for part in filled),
@@ -112,7 +111,7 @@ def remove(whole: Totals, part: Totals) -> Totals:
     moved = [_brought(a, exponents, a.shifts), _brought(part, exponents, a.shifts, negative=True)]
     rest = replace(
         a,
-        sums=without_absent(a.layout, total(a.layout, moved), reach),
+        sums=total(moved).without(absent_places(a.layout, reach)),
         reach=reach,
         weight_squares=a.weight_squares - part.weight_squares,
         n_rows=a.n_rows - part.n_rows,
@@ -142,7 +141,7 @@ def _plausible(rest: Totals, rows_left: bool) -> bool:
     """Whether rows and weight are left exactly if they should be, and nothing else otherwise."""
     if rows_left:
         return rest.n_rows > 0 and rest.weight > 0
-    return not rest.n_rows and not any(bool(array.any()) for array in rest.sums)
+    return not rest.n_rows and not rest.sums.words.any()
 
 
 def same(left: Totals, right: Totals) -> bool:
@@ -156,8 +155,7 @@ def same(left: Totals, right: Totals) -> bool:
         return False
     exponents = finest(left.exponents, right.exponents)
     a, b = (recentered(rescaled(part, exponents)) for part in (left, right))
-    equal = [bool((x == y).all()) for x, y in zip(a.sums, b.sums, strict=True)]
-    return a.shifts == b.shifts and all(equal)
+    return a.shifts == b.shifts and np.array_equal(trimmed(a.sums.words), trimmed(b.sums.words))
 
 
 # -- what goes together -----------------------------------------------------------------------

@@ -31,13 +31,13 @@ from numpy.typing import NDArray
 from momentmix._typing import Float
 from momentmix.parallel import map_in_order
 from momentmix.summary.exact.combining import combine_all, shard_number
-from momentmix.summary.exact.common_schema import encoded
+from momentmix.summary.exact.schemas import encoded
+from momentmix.summary.exact.shard_sums import ShardSums
 from momentmix.summary.exact.totals import Totals, empty, recentered
+from momentmix.summary.exact.units import block_extremes, check_outliers, choose_units
 from momentmix.summary.kernels.executor import HostExecutor
 from momentmix.summary.kernels.numpy_sums import weight_squares
 from momentmix.summary.layout import Layout
-from momentmix.summary.shard.shard_sums import ShardSums
-from momentmix.summary.shard.units import block_extremes, check_outliers, choose_units
 from momentmix.tables.names import column_label
 from momentmix.tables.schema import Schema
 

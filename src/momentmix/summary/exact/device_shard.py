@@ -13,7 +13,7 @@ are asked for again in its units, so that they are what they would be one batch 
 Batches that lie beyond the shift, so that the mean may drift, are not asked for early.
 
 A slab of n rows is wrong by about 2^−53·3^t·sqrt(n) standard errors of its sum at order t (see
-``shard.open_shard``): about 1e-10 at the largest batches and order 4.
+``open_shard``): about 1e-10 at the largest batches and order 4.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from momentmix.arrays import (
     to_numpy,
     to_numpy_later,
 )
+from momentmix.summary.exact.open_shard import OpenShard, block_rows
+from momentmix.summary.exact.shard_sums import ShardSums
+from momentmix.summary.exact.units import ShardUnits, block_extremes
 from momentmix.summary.kernels.choice import device_executor
 from momentmix.summary.layout import Layout
-from momentmix.summary.shard.open_shard import OpenShard, block_rows
-from momentmix.summary.shard.shard_sums import ShardSums
-from momentmix.summary.shard.units import ShardUnits, block_extremes
 from momentmix.tables.validation import LARGEST_VALUE, check_values
 
 _GROWTH = 16

@@ -23,11 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
-from momentmix.summary.exact.fixed_point import DigitSums, digits_needed
-from momentmix.summary.exact.high_sections import LARGEST_REACH, absent_places
+from momentmix.summary.exact.digit_sums import DigitSums, digits_needed
+from momentmix.summary.exact.exact_sums import LARGEST_REACH, absent_places
 from momentmix.summary.exact.totals import Totals, recentered
-from momentmix.summary.layout import Layout
-from momentmix.summary.shard.units import (
+from momentmix.summary.exact.units import (
     WIDE,
     ShardUnits,
     check_outliers,
@@ -38,6 +37,7 @@ from momentmix.summary.shard.units import (
     sum_bits,
     typical_exponents,
 )
+from momentmix.summary.layout import Layout
 
 _COARSER_BITS = 16  # by which a typical deviation may exceed the unit: no lone outlier does that
 _FAR = 2.0  # units between shift and mean that cost no digits
@@ -100,9 +100,9 @@ class ShardSums:
             exponents[j] = min(exponent, present) if value else exponent
             shift[j] = np.ldexp(shift[j], present - exponents[j])
         far = (self.units.distance(ends) > WIDE) & (high > low) & ~constant
-        for j, typical in zip(np.flatnonzero(far), typical_exponents(block[:, far]), strict=True):
+        for present, typical in zip(exponents[far], typical_exponents(block[:, far]), strict=True):
             assert typical is not None
-            if typical[0] > exponents[j] + _COARSER_BITS:
+            if typical[0] > present + _COARSER_BITS:
                 return None
         return ShardUnits(exponents, shift) if starts.any() else self.units
 

@@ -1,42 +1,29 @@
-"""Sums that do not depend on the order of adding: fixed-point integers.
+"""Sums that do not depend on the order of adding: fixed-point numbers in digits.
 
 | symbol | name here | shape |
 |---|---|---|
 | quantum 2^−Q, Q = 96 | ``QUANTUM_BITS`` | |
 | x = Σ_k d_k·2^(32k−Q) + rest, rest at most 2^−(Q+1) | ``DigitSums`` | (K, n) |
-| S_I·2^Q, T_{j,I}·2^Q | a ``list`` of integer arrays, one for each section | |
 
 Each block's float64 sums are split, exactly, into signed digits of 32 bits at fixed binary places;
 only what lies below 2^−Q is rounded, once, half to even. Sums of digits are exact in float64 for
-2^20 blocks, then they carry. From then on everything is Python-integer arithmetic on object arrays,
-so that these laws hold exactly, as theorems and not up to a tolerance:
-
-- adding commutes, associates, and is undone by subtracting;
-- moving the origin of feature j by an integer δ is the map S_I −= δ·S_{I∖j} (I ∋ j),
-  T_{i,I} −= δ·T_{i,I∖j} (I ∋ j), T_{j,I} += δ²·S_I − 2δ·S_{I∪j}, undone by −δ; moves of different
-  features commute;
-- a unit finer by 2^a for feature j is a left shift by a (S_I, T_{i,I} with I ∋ j) or 2a (T_{j,I}).
-
-The high sections (powers and two squares) obey the same laws: see ``high_sections``. A monomial of
-one row is below 2^800 units, of whatever degree, so that digits reach it as they reach the others.
+2^20 blocks, then they carry. In the end they become whole numbers: see ``exact_sums``. A monomial
+of one row is below 2^800 units, of whatever degree, so that digits reach it as they reach others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from math import frexp
-from typing import Any
 
 import numpy as np
 
 from momentmix._typing import Float, Int
 from momentmix.native import code
-from momentmix.summary.exact.high_sections import change_high, move_high
-from momentmix.summary.exact.integers.packed import Integers, PackedSums, Sums, python_integers
-from momentmix.summary.layout import Layout, member_ranks, square_member_ranks
+from momentmix.summary.exact.exact_sums import ExactSums, python_integers
+from momentmix.summary.layout import Layout
 
-QUANTUM_BITS = 96  # far below the rounding errors of a block; see `shard.open_shard`
+QUANTUM_BITS = 96  # far below the rounding errors of a block; see ``open_shard``
 _DIGIT_BITS = 32  # leaves 21 of the 53 bits of float64 for sums of digits
 _MOST_ADDED = 1 << 20  # digits below 2^32 of their place; more would not fit 53 bits
 _SEGMENT = 8192  # numbers at a time: they and their digits stay in the cache
@@ -126,11 +113,11 @@ class DigitSums:
         first, second = (part.sum(axis=0) / weight for part in parts)
         return first, second
 
-    def fold(self) -> tuple[Sums, int]:
-        """The sums of each section, and Σw², as integers in units of 2^−Q."""
+    def fold(self) -> tuple[ExactSums, int]:
+        """The sums, and Σw², as integers in units of 2^−Q."""
         self.gather()
         words = join(self._all)
-        return PackedSums(self.layout, words[:-1]), int(python_integers(words[-1:])[0])
+        return ExactSums(self.layout, words[:-1]), int(python_integers(words[-1:])[0])
 
 
 def digits_needed(largest: float) -> int:
@@ -193,81 +180,3 @@ def join(digits: Float) -> Int:
         halves[:, k] = total & (2**_DIGIT_BITS - 1)
         carry = total >> _DIGIT_BITS
     return np.asarray(halves[:, 0::2] | halves[:, 1::2] << _DIGIT_BITS)
-
-
-def add(left: Sums, right: Sums) -> Sums:
-    """Section by section sum."""
-    return [a + b for a, b in zip(left, right, strict=True)]
-
-
-def subtract(left: Sums, right: Sums) -> Sums:
-    """Section by section difference."""
-    return [a - b for a, b in zip(left, right, strict=True)]
-
-
-def move(layout: Layout, sums: Sequence[Any], deltas: Sequence[Any]) -> list[Any]:
-    """Sums about a moved origin: of Π (z_i − δ_i) in place of Π z_i.
-
-    Exact for Python integers (never NumPy ones, which wrap); for float64 arrays, as usual.
-    """
-    result = [array.copy() for array in sums] if any(deltas) else list(sums)
-    for feature, delta in enumerate(deltas):
-        if delta:
-            _move_one(layout, result, feature, delta)
-    return result
-
-
-def _move_one(layout: Layout, sums: list[Any], j: int, delta: Any) -> None:
-    d, index = layout.n_features, layout.index
-    move_high(layout, sums, j, delta)
-    for s in range(layout.squared_order, -1, -1):  # highest first: each reads the old lower ones
-        target = sums[index["squared", s]]
-        union, rest = member_ranks(d, s + 1, j)
-        joint, plain = sums[index["distinct", s + 1]][union], sums[index["distinct", s]][rest]
-        target[j] += delta * delta * plain - 2 * delta * joint
-        if s:
-            rows, union, rest = square_member_ranks(d, s, j)
-            target[rows, union] -= delta * sums[index["squared", s - 1]][rows, rest]
-    for t in range(layout.order, 0, -1):
-        union, rest = member_ranks(d, t, j)
-        sums[index["distinct", t]][union] -= delta * sums[index["distinct", t - 1]][rest]
-
-
-def _change(
-    layout: Layout, sums: Sums, j: int, change: Callable[[Integers, int], Integers]
-) -> None:
-    """Replace all sums that hold feature j by ``change(sums, degree of feature j in them)``."""
-    for section, array in zip(layout.sections, sums, strict=True):
-        if section.kind == "distinct" and section.size:
-            union, _ = member_ranks(layout.n_features, section.size, j)
-            array[union] = change(array[union], 1)
-        if section.kind == "squared":
-            array[j] = change(array[j], 2)
-            if section.size:
-                rows, union, _ = square_member_ranks(layout.n_features, section.size, j)
-                array[rows, union] = change(array[rows, union], 1)
-    change_high(layout, sums, j, change)
-
-
-def finer(layout: Layout, sums: Sums, bits: Sequence[int]) -> Sums:
-    """Sums in units finer by 2^bits[j] for feature j."""
-    result = [array.copy() for array in sums] if any(bits) else sums
-    for j, a in enumerate(bits):
-        if a:
-            _change(layout, result, j, partial(_left_shift, a))
-    return result
-
-
-def _left_shift(bits: int, values: Integers, degree: int) -> Integers:
-    return np.asarray(values << bits * degree, dtype=object)
-
-
-def _rounded_shift(values: Integers, bits: int) -> Integers:
-    return np.asarray((values + (1 << (bits - 1))) >> bits, dtype=object)
-
-
-def coarser(layout: Layout, sums: Sums, j: int, bits: int) -> Sums:
-    """Sums in a unit coarser by 2^bits for feature j, rounded once to the quantum."""
-    result = [array.copy() for array in sums]
-    _change(layout, result, j, lambda values, p: _rounded_shift(values, bits * p))
-    return result

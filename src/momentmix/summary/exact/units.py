@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from momentmix._typing import Float, Int
 from momentmix.errors import InputError
 from momentmix.native import code, readable
-from momentmix.summary.exact.high_sections import LARGEST_REACH
+from momentmix.summary.exact.exact_sums import LARGEST_REACH
 from momentmix.summary.kernels.executor import Units
 
 _MANY = 1 << 19  # values whose bounds are worth several threads
