@@ -54,11 +54,16 @@ class Products:
         """Names of products of these factors, (n, width)."""
         return np.asarray(self.of_feature[factors].sum(axis=1))
 
+    def places(self, names: Int) -> Int:
+        """Where products of these names stand, −1 for those that the layout lacks."""
+        found = np.minimum(np.searchsorted(self._sorted, names), len(self._sorted) - 1)
+        return np.where(self._sorted[found] == names, self._order[found], -1)
+
     def find(self, names: Int) -> Int:
         """Where products of these names stand; all are in the layout."""
-        found = self._order[np.searchsorted(self._sorted, names)]
-        assert (self.names[found] == names).all()
-        return np.asarray(found)
+        found = self.places(names)
+        assert (found >= 0).all()
+        return found
 
     def degree(self, feature: int) -> Int:
         """Degree of a feature in each product."""

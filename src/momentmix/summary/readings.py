@@ -37,9 +37,9 @@ from momentmix.summary.exact.exact_sums import (
     move,
     reframed,
 )
-from momentmix.summary.products import products_of
 from momentmix.summary.exact.totals import Totals
 from momentmix.summary.layout import Layout
+from momentmix.summary.products import products_of
 from momentmix.wording import short_repr
 
 _OVERFLOW = (
