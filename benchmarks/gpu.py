@@ -38,7 +38,7 @@ from momentmix.summary.cost import estimate
 from momentmix.summary.kernels.choice import device_executor
 from momentmix.summary.kernels.triton_sums import TritonExecutor
 from momentmix.summary.layout import Layout
-from momentmix.summary.shard.device_shard import slab_count
+from momentmix.summary.exact.device_shard import slab_count
 from momentmix.tables.rows import ArrayRows, DeviceRows
 
 TOLERANCE = 1e-12

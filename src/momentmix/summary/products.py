@@ -3,7 +3,6 @@
 | symbol | name here | shape |
 |---|---|---|
 | the factors of each product, d for none | ``factors`` | (n_entries, width) |
-| degree of feature j in each product | ``degree(j)`` | (n_entries,) |
 | z_j^0·R … z_j^p·R, for each product z_j^p·R | ``lines(j)`` | (n, p + 1) |
 
 A product is named by the sum of random numbers of its factors, modulo 2^64, so that z_j^i·R is
@@ -17,12 +16,13 @@ from collections.abc import Iterator
 from functools import cached_property, lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from momentmix._typing import Int
 from momentmix.index_sets import index_sets, sets_without
 from momentmix.summary.layout import Layout, Section
 
-_MOST_KEPT = 1 << 20  # entries of tables that stay in memory: some 100 MB with all lines
+_MOST_KEPT = 1 << 18  # entries of tables of which several are kept: about 100 bytes each
 
 
 class Products:
@@ -38,7 +38,8 @@ class Products:
     def __init__(self, layout: Layout) -> None:
         d, sections = layout.n_features, layout.sections
         width = max(layout.order, layout.squared_order + 2, 6 if layout.high else 0)
-        self.factors = np.full((layout.n_entries, width), d, dtype=np.int32)
+        kind = np.uint16 if d < 1 << 16 else np.uint32  # the first is sorted in linear time
+        self.factors: Int = np.full((layout.n_entries, width), d, dtype=kind)
         self.of_feature = np.append(np.random.default_rng(0).integers(0, 1 << 58, d), 0)
         self.names = np.empty(layout.n_entries, dtype=np.int64)
         for section in sections:
@@ -48,7 +49,7 @@ class Products:
         self._order = np.argsort(self.names)
         self._sorted = self.names[self._order]
         assert (np.diff(self._sorted) != 0).all()
-        self._lines: dict[int, list[Int]] = {}
+        self._lines: dict[int, list[NDArray[np.int32]]] = {}
 
     def name(self, factors: Int) -> Int:
         """Names of products of these factors, (n, width)."""
@@ -65,28 +66,34 @@ class Products:
         assert (found >= 0).all()
         return found
 
-    def degree(self, feature: int) -> Int:
-        """Degree of a feature in each product."""
-        return np.asarray((self.factors == feature).sum(axis=1))
-
     @cached_property
-    def degrees(self) -> Int:
-        """Degree of each feature in each product, (n_entries, n_features)."""
-        return np.array([self.degree(j) for j in range(len(self.of_feature) - 1)]).T
+    def _by_feature(self) -> tuple[Int, Int]:
+        """Products that hold each feature, in the order of their names, and where they end."""
+        flat = self.factors[self._order].ravel()
+        places = np.argsort(flat, kind="stable") // self.factors.shape[1]
+        return places.astype(np.int32), np.cumsum(np.bincount(flat))
 
-    def lines(self, feature: int) -> Iterator[Int]:
+    def holders(self, feature: int) -> tuple[Int, Int]:
+        """The products that hold a feature, by name, and its degree in each of them."""
+        places, ends = self._by_feature
+        start = ends[feature - 1] if feature else 0
+        places = places[start : ends[feature]]  # as often as the degree says
+        firsts = np.flatnonzero(np.diff(places, prepend=-1))
+        return self._order[places[firsts]], np.diff(firsts, append=len(places))
+
+    def lines(self, feature: int) -> Iterator[NDArray[np.int32]]:
         """Of each degree p of a feature from the highest: rows of z_j^0·R … z_j^p·R, (n, p + 1)."""
         if feature in self._lines:
             yield from self._lines[feature]
             return
-        degree, found = self.degree(feature)[self._order], []
-        for p in range(int(degree.max()), 0, -1):
-            held = self._order[degree == p]  # by name: the names to find rise as well
+        (holders, degrees), found = self.holders(feature), []
+        for p in range(int(degrees.max()), 0, -1):
+            held = holders[degrees == p]  # by name: the names to find rise as well
             below = np.arange(-p, 0)[:, None] * self.of_feature[feature]
-            found.append(np.column_stack([*map(self.find, self.names[held] + below), held]))
+            rows = np.column_stack([*map(self.find, self.names[held] + below), held])
+            found.append(rows.astype(np.int32))
             yield found[-1]
-        if len(self.names) <= _MOST_KEPT:
-            self._lines[feature] = found
+        self._lines[feature] = found
 
 
 def _factors(section: Section, d: int) -> Int:
@@ -103,11 +110,9 @@ def _factors(section: Section, d: int) -> Int:
     return np.concatenate([first, np.concatenate(others)], axis=1)
 
 
-@lru_cache(maxsize=8)
-def _kept(layout: Layout) -> Products:
-    return Products(layout)
-
-
 def products_of(layout: Layout) -> Products:
-    """The products of a layout; large tables are made anew each time."""
-    return _kept(layout) if layout.n_entries <= _MOST_KEPT else Products(layout)
+    """The products of a layout; of large tables only the last one is kept."""
+    return (_small if layout.n_entries <= _MOST_KEPT else _large)(layout)
+
+
+_small, _large = lru_cache(maxsize=8)(Products), lru_cache(maxsize=1)(Products)

@@ -83,7 +83,8 @@ class MomentSummary(SummaryView):
         min(2, order − 1), at most order − 1. ``method="paper"`` needs order − 2.
     shard_id : str or bytes, optional
         Name of the first shard, for callers that can tell their parts apart (file fingerprint and
-        part); random by default.
+        part); random by default. Rows that need other units (another scale, a mean that moves, as
+        in sorted rows) open further shards, whose ids follow from this one.
     memory_budget : int, optional
         Largest memory in bytes; by default a quarter of the machine's.
     n_threads : int, optional

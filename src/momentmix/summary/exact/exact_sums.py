@@ -290,9 +290,11 @@ def change_center(sums: ExactSums, value: int, seen: int, delta: int) -> ExactSu
     """
     products, values = products_of(sums.layout), sums.integers
     of_value, of_seen = products.of_feature[[value, seen]]
-    degree, is_seen, new = products.degree(value), products.degree(seen) > 0, values.copy()
-    for p in range(1, int(degree.max()) + 1):
-        held = np.flatnonzero(degree == p)
+    is_seen, new = np.zeros(len(values), dtype=bool), values.copy()
+    is_seen[products.holders(seen)[0]] = True
+    holders, degrees = products.holders(value)
+    for p in range(1, int(degrees.max()) + 1):
+        held = holders[degrees == p]
         for k in range(1, p + 1):
             names = products.names[held] - k * of_value
             if k == p:  # u^0 is s, and s² is s
@@ -311,10 +313,12 @@ def of_features(sums: ExactSums, layout: Layout, numbers: Sequence[int]) -> Exac
 def _tables(layout: Layout) -> tuple[Int, Int, Int]:
     """Degrees, lines of all features, and where the lines of each feature end."""
     products, lines, ends, length = products_of(layout), list[Int](), list[int](), 0
+    degrees = np.zeros((layout.n_entries, layout.n_features), dtype=np.int64)
     for j in range(layout.n_features):
+        holders, powers = products.holders(j)
+        degrees[holders, j] = powers
         for rows in products.lines(j):
-            lines.append(np.insert(rows, 0, rows.shape[1] - 1, axis=1).ravel())
+            lines.append(np.insert(rows.astype(np.int64), 0, rows.shape[1] - 1, axis=1).ravel())
             length += len(lines[-1])
         ends.append(length)
-    degrees = np.ascontiguousarray(products.degrees)
     return degrees, np.concatenate(lines), np.array(ends, dtype=np.int64)

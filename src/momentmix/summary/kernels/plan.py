@@ -168,9 +168,10 @@ class ProductPlanner:
             np.concatenate([self._products.name(sets) for sets in side.sets])
             for side in (left, right)
         )
-        places = self._products.places(np.add.outer(rows_names, columns_names))
-        (k, n), kept = places.shape, places >= 0
-        self.positions[places[kept]] = entries[:k, :n][kept]
+        rising = np.argsort(columns_names)  # rising names are found several times faster
+        places = self._products.places(np.add.outer(rows_names, columns_names[rising]))
+        kept = places >= 0
+        self.positions[places[kept]] = entries[: len(rows_names), rising][kept]
 
     def check_complete(self) -> None:
         """Every moment stands in a product."""
