@@ -35,10 +35,10 @@ from momentmix.fitting.data import moments_of
 from momentmix.fitting.em.em import em_pass
 from momentmix.mixture.parameters import Parameters
 from momentmix.summary.cost import estimate
+from momentmix.summary.exact.device_shard import slab_count
 from momentmix.summary.kernels.choice import device_executor
 from momentmix.summary.kernels.triton_sums import TritonExecutor
 from momentmix.summary.layout import Layout
-from momentmix.summary.exact.device_shard import slab_count
 from momentmix.tables.rows import ArrayRows, DeviceRows
 
 TOLERANCE = 1e-12

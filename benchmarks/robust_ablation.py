@@ -16,6 +16,7 @@ from momentmix import DiagonalMixture
 from momentmix.capacity import choose_order
 from momentmix.fitting.conditions.conditions import build_conditions
 from momentmix.fitting.conditions.derivative import derivative
+from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import summarized
 from momentmix.fitting.em.em import log_likelihoods, run_batch
 from momentmix.fitting.em.passes import full_passes
@@ -25,10 +26,14 @@ from momentmix.fitting.em.starts import random_starts, seeded_starts
 from momentmix.fitting.inference.standard_errors import deviations_of
 from momentmix.fitting.moment.candidates import draw_candidates
 from momentmix.fitting.moment.polish import Stopping, parameter_bounds
-from momentmix.fitting.moment.pool import PATIENCE, implied_noise, joint_polish, select_and_polish
-from momentmix.fitting.moment.resolvable import resolvable
-from momentmix.fitting.moment.selection import select_means
-from momentmix.fitting.moment.variances import fit_variances
+from momentmix.fitting.moment.pool import (
+    PATIENCE,
+    implied_noise,
+    joint_polish,
+    select_and_polish,
+    select_means,
+)
+from momentmix.fitting.moment.variances import fit_variances, resolvable
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VariancePrior
 from momentmix.tables.rows import ArrayRows
@@ -67,7 +72,7 @@ def em_steps(rows, moments, r, answer, rng):
     prior = VariancePrior.of_rows(short.shape[1], r, floor)
     parts = []
     for make in (seeded_starts, random_starts):
-        batch, _ = run_batch(short, make(short, r, 4, prior, rng), prior, 30)
+        batch, *_ = run_batch(short, make(short, r, 4, prior, rng), prior, 30)
         parts += [batch[k] for k in range(4)]
     best = parts[int(log_likelihoods(sample.judges, Parameters.stack(parts)).argmax())]
     for name, start in (
@@ -78,8 +83,9 @@ def em_steps(rows, moments, r, answer, rng):
     ):
         if start.n_components != r:
             continue
-        settled, _ = run_batch(sample.features, start[None], prior, 20)
-        done = full_passes(ArrayRows(rows), moments, settled[0], sample, floor, 30, 1)
+        settled, *_ = run_batch(sample.features, start[None], prior, 20)
+        context = FitContext(rng, FLOOR, max_passes=30)
+        done = full_passes(ArrayRows(rows), sample, moments, settled[0], context)
         yield name + ", EM", done.parameters
 
 

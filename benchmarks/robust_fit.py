@@ -213,7 +213,7 @@ def certificate(a):
                 f"{case}: {law} r={r} d={d} N={n} refine={refine} loss {value:.4f} {kind} "
                 f"{'passed' if c.passed else 'not passed'} p {c.p_value:.3g} effect "
                 f"{c.effect_size:.2g} predicted {c.predicted_loss:.4f} "
-                f"{[f.name for f in c.findings if f.severity.value == 'fatal']}"
+                f"{[f.kind for f in c.findings if f.severity.value == 'fatal']}"
                 f"{'  <-- wrong' if odd else ''}",
                 flush=True,
             )

@@ -119,7 +119,7 @@ def below_peer(result, other, rows):
     features, (n, d) = features_of(rows), rows.shape
     prior = VariancePrior.of_rows(n, other.n_components, np.full(d, 1e-6))
     theirs = Parameters(other.weights_, other.means_, other.covariances_)[None]
-    theirs, _ = run_batch(features, theirs, prior, 100)
+    theirs, *_ = run_batch(features, theirs, prior, 100)
     m = result.mixture
     ours = Parameters(m.weights, m.means, m.variances)[None]
     return float((objectives(features, theirs, prior) - objectives(features, ours, prior))[0])

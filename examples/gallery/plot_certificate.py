@@ -55,7 +55,7 @@ colors = ["C0" if r.certificate.passed else "C2" for r in results.values()]
 ax.barh(range(len(cases)), effects, color=colors)
 for i, result in enumerate(results.values()):
     c = result.certificate
-    names = ", ".join(finding.name for finding in c.findings[:2])
+    names = ", ".join(finding.kind for finding in c.findings[:2])
     text = f"{c.verdict}: {names}" if names else c.verdict
     ax.text(effects[i] + 0.002, i, text, va="center", fontsize=9)
 ax.set_yticks(range(len(cases)), cases)

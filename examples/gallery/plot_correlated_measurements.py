@@ -63,7 +63,7 @@ full = timed("scikit-learn, full, k-means++ ×3", lambda: em.fit(train))
 # tells what was joined: 62 parameters, where full covariances have 134.
 
 for finding in diagonal.certificate.findings:
-    if finding.name == "correlated-columns":
+    if finding.kind == "correlated-columns":
         print(finding.text)
 print(*joined.notes, sep="\n")
 print(joined.certificate)

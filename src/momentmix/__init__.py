@@ -22,16 +22,13 @@ if _typing.TYPE_CHECKING:
     )
     from momentmix.estimators.gaussian import MomentGaussianMixture
     from momentmix.estimators.mixed import MomentMixture
+    from momentmix.families.gaussian_block import GaussianBlock
+    from momentmix.families.levels import BernoulliBlock, CategoricalBlock
+    from momentmix.families.poisson import PoissonBlock
     from momentmix.fitting.api import fit
     from momentmix.fitting.conditions.standard_moments import StandardMoments
     from momentmix.fitting.result import FitResult
-    from momentmix.mixture.gaussian_block import GaussianBlock
     from momentmix.mixture.mixture import DiagonalMixture, Mixture
-    from momentmix.mixture.tables.family_blocks import (
-        BernoulliBlock,
-        CategoricalBlock,
-        PoissonBlock,
-    )
     from momentmix.monitoring.compare import compare
     from momentmix.monitoring.comparison import Comparison
     from momentmix.monitoring.track import track
@@ -88,8 +85,9 @@ _HOMES = {
     "capacity": ("largest_rank", "smallest_order"),
     "tensor.incomplete_tensor": ("IncompleteSymmetricTensor",),
     "mixture.mixture": ("DiagonalMixture", "Mixture"),
-    "mixture.gaussian_block": ("GaussianBlock",),
-    "mixture.tables.family_blocks": ("BernoulliBlock", "CategoricalBlock", "PoissonBlock"),
+    "families.gaussian_block": ("GaussianBlock",),
+    "families.levels": ("BernoulliBlock", "CategoricalBlock"),
+    "families.poisson": ("PoissonBlock",),
     "fitting.conditions.standard_moments": ("StandardMoments",),
     "errors": (
         "CapacityError",

@@ -7,6 +7,7 @@ library is imported here: an array gives its own. torch and CuPy differ from the
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from momentmix._typing import Float
 from momentmix.errors import InputError, InputTypeError, MissingDependencyError
 
 _NEED_COMPAT = ("torch", "cupy")  # libraries whose arrays need `array_api_compat`
@@ -160,3 +162,38 @@ def free_bytes(array: Any) -> int:
     if _library(array) == "cupy":
         return max(_LEAST_BYTES, int(array.device.mem_info[0]) // 8)
     return _LEAST_BYTES
+
+
+def has_mask(rows: Any) -> bool:
+    """Whether this is a masked array, or a list that holds some."""
+    if "numpy.ma" not in sys.modules:  # importing it takes long, and no one has made such an array
+        return False
+    if isinstance(rows, list | tuple):
+        return any(isinstance(row, np.ma.MaskedArray) for row in rows)
+    return isinstance(rows, np.ma.MaskedArray)
+
+
+def plain_array(rows: Any) -> NDArray[Any]:
+    """What NumPy makes of `rows`, with NaN where a masked array hides a number."""
+    if not has_mask(rows):
+        return np.asarray(rows)
+    rows = np.ma.asarray(rows)  # of a list, np.asarray would forget the masks
+    if rows.dtype.kind in "VMm" or not np.ma.is_masked(rows):  # fields and times: no NaN
+        return np.asarray(rows.data)
+    if rows.dtype.kind in "iub":
+        rows = rows.astype(np.float64)
+    return np.asarray(rows.filled(np.nan))
+
+
+def real_array(
+    name: str, values: Any, ndim: int | None = None, *, allow_nan: bool = False
+) -> Float:
+    """Numbers as a new array that cannot be written to."""
+    array = np.array(plain_array(values), dtype=np.float64)
+    if ndim is not None and array.ndim != ndim:
+        raise InputError(f"{name} must have {ndim} dimension(s); got {array.ndim}.")
+    if not np.isfinite(array).all() and not (allow_nan and not np.isinf(array).any()):
+        held = "infinity" if allow_nan else "NaN or infinity"
+        raise InputError(f"{name} must be finite; it holds {held}.")
+    array.setflags(write=False)
+    return array

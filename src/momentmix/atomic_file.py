@@ -108,15 +108,8 @@ def atomic_write(
 ) -> None:
     """Write `data` to `path`; whatever happens, the file is then the old one or the new one.
 
-    Parameters
-    ----------
-    path : path of the file
-        A symbolic link is followed: the file it points to is replaced.
-    data : bytes
-    system : System
-        Makes the calls to the operating system.
-    chunk : int
-        Largest number of bytes to write in one call.
+    A symbolic link is followed: the file it points to is replaced. `chunk` is the largest number of
+    bytes to write in one call.
     """
     with replacing(path, system) as descriptor:
         unwritten = memoryview(data)
@@ -134,7 +127,9 @@ def replacing(path: str | os.PathLike[str], system: System = SYSTEM) -> Iterator
     if target.is_dir():
         raise IsADirectoryError(f"{path} is a directory; give the path of a file in it.")
     _remove_leftovers(target, system)
-    old = _status(target)
+    old = None
+    with suppress(FileNotFoundError):
+        old = os.stat(target)
     temporary, descriptor, locked = _create(target, old is not None, system)
     still_open = True
     try:
@@ -182,13 +177,6 @@ def _stem(target: Path) -> str:
     return f".{short_name(target.name)}."
 
 
-def _status(target: Path) -> os.stat_result | None:
-    try:
-        return os.stat(target)
-    except FileNotFoundError:
-        return None
-
-
 def _create(target: Path, private: bool, system: System) -> tuple[Path, int, bool]:
     """A new temporary file, its descriptor, and whether it is locked."""
     while True:
@@ -211,16 +199,11 @@ def _remove_leftovers(target: Path, system: System) -> None:
     """Remove temporary files of writers that were killed; ignore those that cannot be removed."""
     leftover = re.compile(re.escape(_stem(target)) + r"[0-9a-f]{16}\.tmp")
     with suppress(OSError):
-        for name in system.names(target.parent):
-            if leftover.fullmatch(name):
-                with suppress(OSError):
-                    _remove_unless_locked(target.with_name(name), system)
-
-
-def _remove_unless_locked(path: Path, system: System) -> None:
-    descriptor = system.open_again(path)
-    try:
-        if system.lock(descriptor, wait=False):
-            system.remove(path)
-    finally:
-        system.close(descriptor)
+        for path in map(target.with_name, filter(leftover.fullmatch, system.names(target.parent))):
+            with suppress(OSError):
+                descriptor = system.open_again(path)
+                try:
+                    if system.lock(descriptor, wait=False):
+                        system.remove(path)
+                finally:
+                    system.close(descriptor)

@@ -6,7 +6,7 @@ value, or raises a ValueError that starts with the place. Encoding is the same f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from enum import Enum
 from operator import attrgetter
 from typing import Any
@@ -111,10 +111,27 @@ def optional(decode: Decoder) -> Decoder:
     return lambda value, place: None if value is None else decode(value, place)
 
 
+column = _checked(lambda x: type(x) in (str, int), "be a string or an integer")
+
+
 def list_of(decode: Decoder) -> Decoder:
     """A list of values of one kind."""
-    is_list = _checked(lambda x: isinstance(x, list), "be a list")
-    return lambda value, place: [decode(x, place) for x in is_list(value, place)]
+    return _List(decode)
+
+
+class _List:
+    def __init__(self, decode: Decoder) -> None:
+        self.decode = decode
+
+    def __call__(self, value: Any, place: str) -> list[Any]:
+        """Decode the list."""
+        if not isinstance(value, list):
+            raise ValueError(f"{place} must be a list")
+        return [self.decode(x, place) for x in value]
+
+    def encode(self, values: Iterable[Any]) -> list[Any]:
+        """The values as plain JSON."""
+        return [getattr(self.decode, "encode", plain)(value) for value in values]
 
 
 def map_of(decode: Decoder) -> Decoder:
@@ -161,8 +178,7 @@ class Fields:
             attribute = attrgetter(self.attributes.get(key, key))(value)
             if key in self.defaults and attribute == self.defaults[key]:
                 continue
-            encode = field.encode if isinstance(field, Fields) else plain
-            document[key] = encode(attribute)
+            document[key] = getattr(field, "encode", plain)(attribute)
         return document
 
     def __call__(self, document: Any, place: str) -> Any:

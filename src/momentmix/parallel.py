@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import copy_context
 from functools import lru_cache, wraps
 from threading import get_ident
 from typing import Any, ParamSpec, TypeVar
@@ -20,7 +21,6 @@ from threadpoolctl import ThreadpoolController
 
 from momentmix.errors import HeldWarnings, held_warnings, warn_caller
 from momentmix.locks import ForkSafeLock
-from momentmix.progress import current, within
 
 _LARGE = 2000  # unknowns of a factorization from which several threads are worth their cost
 
@@ -186,12 +186,12 @@ def read_ahead(items: Generator[T, None, None], n_ahead: int = 2) -> Iterator[T]
     n_ahead : int
         Most items that are made or being made, beside the one that the caller has.
     """
-    step = current()  # rows that the other thread reads count for it
+    context = copy_context()  # rows that the other thread reads count for the step of this one
 
     def make() -> tuple[T, BaseException | None, HeldWarnings]:
         held: HeldWarnings = []
         try:
-            with held_warnings(held), within(step):
+            with held_warnings(held):
                 return next(items, _END), None, held
         except BaseException as error:
             return _END, error, held
@@ -209,9 +209,9 @@ def read_ahead(items: Generator[T, None, None], n_ahead: int = 2) -> Iterator[T]
 
     with ThreadPoolExecutor(1) as pool:
         try:
-            pending = deque(pool.submit(make) for _ in range(n_ahead))
+            pending = deque(pool.submit(context.run, make) for _ in range(n_ahead))
             while (item := first(pending)) is not _END:
-                pending.append(pool.submit(make))
+                pending.append(pool.submit(context.run, make))
                 yield item
         finally:
             pool.shutdown(cancel_futures=True)

@@ -16,7 +16,6 @@ from momentmix.capacity import (
     over_capacity,
     smallest_order,
 )
-from momentmix.deprecation import RenamedAttribute
 from momentmix.errors import CapacityError
 from momentmix.index_sets import countable
 from momentmix.mixture.blocks import Blocks
@@ -68,37 +67,24 @@ class Plan:
     chosen: OrderPlan
     neighbors: tuple[OrderPlan, ...]
     blocks: tuple[int, ...] = ()
-    neighbours = RenamedAttribute("neighbors")
 
     def to_dict(self) -> dict[str, object]:
-        """Plain values, for JSON; the key ``neighbours`` is the old name of ``neighbors``."""
-        document = asdict(self)
-        return {**document, "neighbours": document["neighbors"]}
+        """Return plain values, for JSON."""
+        return asdict(self)
 
 
 def _capacity(d: int, order: int, method: Literal["robust", "paper"], blocks: Blocks | None) -> int:
-    """Largest rank; 1 for an order below 3, which is used where there are fewer features."""
+    """Return the largest rank; 1 for an order below 3, used where there are fewer features."""
     return largest_rank(d, order, method, blocks) if order >= 3 else 1
 
 
 def _order_plan(d: int, order: int, blocks: Blocks | None) -> OrderPlan:
-    lower = degree = printed = None
-    if d > order >= 3 and blocks is None:
-        split = best_split(d, order)
-        lower, degree = split.n_lower, split.degree
-    if blocks is None:
-        printed = _capacity(d, order, "paper", None)
+    printed = None if blocks is not None else _capacity(d, order, "paper", None)
+    split = best_split(d, order) if d > order >= 3 and blocks is None else None
+    lower, degree = (None, None) if split is None else (split.n_lower, split.degree)
     cost = estimate(Layout(d, order, min(2, order - 1)))
-    return OrderPlan(
-        order,
-        printed,
-        _capacity(d, order, "robust", blocks),
-        lower,
-        degree,
-        cost.n_entries,
-        cost.memory_bytes,
-        cost.file_bytes,
-    )
+    robust, sizes = _capacity(d, order, "robust", blocks), (cost.memory_bytes, cost.file_bytes)
+    return OrderPlan(order, printed, robust, lower, degree, cost.n_entries, *sizes)
 
 
 def plan(
@@ -147,10 +133,5 @@ def plan(
     nearby = range(max(3, order - 2), min(d, order + 2) + 1)
     others = [m for m in nearby if m != order and countable(d, m)]
     sizes = () if known is None else tuple(len(block) for block in known.partition)
-    return Plan(
-        d,
-        r,
-        _order_plan(d, order, known),
-        tuple(_order_plan(d, m, known) for m in others),
-        tuple(sorted(sizes, reverse=True)),
-    )
+    plans = [_order_plan(d, m, known) for m in (order, *others)]
+    return Plan(d, r, plans[0], tuple(plans[1:]), tuple(sorted(sizes, reverse=True)))

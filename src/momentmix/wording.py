@@ -9,8 +9,6 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-# The cure of errors that only passes over the rows avoid.
-NEED_ROWS = "fit the rows with EM passes, which neither a summary nor refine=None has"
 MOST_SHOWN = 2000  # letters of a repr, whatever the size of the object
 _DIGITS = 3
 _ROUNDING = 1e-12  # of a number beside the others: less is what differences leave
@@ -87,6 +85,25 @@ def percent(share: float) -> str:
         return "> 99.9 %"
     digits = 1 if 0 < share < 0.0995 or 0.995 <= share < 1 else 0
     return f"{100 * share:.{digits}f} %"
+
+
+def p_text(p: float) -> str:
+    """A p-value with two digits; those below 0.0001 are not written out.
+
+    Examples
+    --------
+    >>> [p_text(p) for p in (2e-7, 0.0312, 0.999, float("nan"))]
+    ['< 0.0001', '0.031', '1', '–']
+    """
+    if p != p:
+        return "–"
+    return "< 0.0001" if p < 1e-4 else f"{p:.2g}" if p < 0.995 else "1"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The lines of a table, with columns of equal width."""
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
 def plural(count: int) -> str:

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 import momentmix as mm
-from momentmix.tables.column import Column
+from momentmix.families.column import Column
 
 
 def passengers(n_rows, seed):

@@ -17,8 +17,9 @@ from campaigns.campaign import Campaign, temporary_folder
 from campaigns.fault_systems import Counted, write_in_place
 from campaigns.forks import Forks, hold, job
 from momentmix.atomic_file import SYSTEM
-from momentmix.cli import checkpoint, main
+from momentmix.cli import main
 from momentmix.cli.app import _Terminated
+from momentmix.cli.summarizing import checkpoint
 from momentmix.errors import InputError
 from momentmix.summary import parts
 from momentmix.summary.summary import MomentSummary

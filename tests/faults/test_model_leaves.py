@@ -11,9 +11,10 @@ from campaigns.strangers_reader import RefusedError, read_model
 
 import momentmix as mm
 from momentmix.errors import ModelFileError, MomentmixError
+from momentmix.families.gaussian_block import GaussianBlock
+from momentmix.families.levels import BernoulliBlock, CategoricalBlock
+from momentmix.families.poisson import PoissonBlock
 from momentmix.fitting.record import load_fit
-from momentmix.mixture.gaussian_block import GaussianBlock
-from momentmix.mixture.tables.family_blocks import BernoulliBlock, CategoricalBlock, PoissonBlock
 
 mpl.use("Agg")
 

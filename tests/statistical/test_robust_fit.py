@@ -108,7 +108,7 @@ def test_correlation_within_components_is_caught_and_named():
     rows = truth.means[labels] + noise * np.sqrt(truth.variances)[labels]
     result = mm.fit(rows, 3, random_state=0)
     assert not result.certificate.passed
-    named = [f.text for f in result.certificate.findings if f.name == "correlated-columns"]
+    named = [f.text for f in result.certificate.findings if f.kind == "correlated-columns"]
     assert "2 and 5 (about +0.3" in named[0] or "2 and 5 (about +0.2" in named[0]
     independent = truth.sample(100_000, random_state=0)[0]
     assert mm.fit(independent, 3, random_state=0).certificate.passed

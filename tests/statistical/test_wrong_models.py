@@ -122,7 +122,7 @@ def test_weights_that_are_not_found_are_an_error(monkeypatch):
     def endless(*_, **__):
         raise RuntimeError("Maximum number of iterations reached.")
 
-    monkeypatch.setattr("momentmix.fitting.moment.selection.nnls", endless)
+    monkeypatch.setattr("momentmix.fitting.moment.pool.nnls", endless)
     rows = equicorrelated(0.0, 4, 500, 0)
     with pytest.raises(DecompositionError, match=r"weights of \d+ candidates were not found.*Use"):
         mm.fit(rows, 2, refine=None, random_state=0)

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 import momentmix
@@ -14,15 +16,24 @@ SOURCE = Path(momentmix.__file__).parent
 # A module may import from its own entry and from every line before it. An entry holds the modules
 # that begin with it and are named by no longer entry: `summary.layout` lies below `summary`.
 LAYERS = [
-    {"errors", "_typing", "_version", "deprecation", "native", "progress_bar", "wording"},
-    {"arguments", "atomic_file", "html", "index_sets", "locks", "progress", "strict_json"},
+    {"errors", "_typing", "_version", "native", "wording"},
+    {
+        "arguments",
+        "atomic_file",
+        "findings",
+        "html",
+        "index_sets",
+        "locks",
+        "progress",
+        "strict_json",
+    },
     {"parallel", "json_fields"},
     {"arrays", "tables.digests", "tables.names"},
-    {"mixture.laws"},
+    {"families"},
     {"mixture.blocks"},
     {"capacity"},
-    {"tables.source", "tables.transforms"},
-    {"tables.column", "tables.formats.dialect", "tables.selection"},
+    {"tables.source"},
+    {"tables.formats.dialect", "tables.selection"},
     {"tables.cells"},
     {"tables.guessing", "tables.validation"},
     {"tables.encoding", "tables.memory"},
@@ -36,10 +47,10 @@ LAYERS = [
     {"summary"},
     {"cube"},
     {"fitting.conditions"},
-    {"fitting.em"},
+    {"fitting.context", "fitting.em"},
     {"fitting.inference"},
     {"fitting.moment"},
-    {"fitting.context", "fitting.data", "fitting.outcome", "fitting.record", "fitting.result"},
+    {"fitting.data", "fitting.outcome", "fitting.record", "fitting.result"},
     {"fitting.paper", "fitting.robust"},
     {"fitting", "planning"},
     {"engines"},
@@ -189,6 +200,40 @@ def test_every_module_tells_what_its_names_are():
         assert ast.get_docstring(tree), path
 
 
+def lines_that_test_families(tree):
+    """Lines that compare a family, or ask whether an object is of a class of families/."""
+    own = {
+        node.name
+        for path in (SOURCE / "families").glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            parts = [part for side in (node.left, *node.comparators) for part in ast.walk(side)]
+            if any(isinstance(part, ast.Attribute) and part.attr == "family" for part in parts):
+                yield node.lineno
+        is_question = isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance"
+        if is_question and own & {getattr(part, "id", "") for part in ast.walk(node.args[1])}:
+            yield node.lineno
+
+
+def test_families_are_asked_and_not_named():
+    """A new family is one new file: no other module decides on the family of a column."""
+    example = ast.parse('column.family == "log"\nisinstance(block, PoissonBlock | float)\nx.family')
+    assert list(lines_that_test_families(example)) == [1, 2]
+    found = [
+        f"{module}:{line}"
+        for module, path in MODULES.items()
+        if not module.startswith("families")
+        for line in lines_that_test_families(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert len(found) <= 10, found
+    files = [path for kind in ("*.py", "*.h", "*.c") for path in SOURCE.rglob(kind)]
+    named = [path for path in files if "poisson" in path.read_text(encoding="utf-8").lower()]
+    assert len(named) <= 6, named
+
+
 def test_commands_print_in_one_place():
     """`say` and `say_json` escape what is not printable."""
     for path in (SOURCE / "cli").glob("*.py"):
@@ -209,3 +254,21 @@ def test_modules_of_the_paper_open_with_a_notation_table():
         text = ast.get_docstring(ast.parse(MODULES[module].read_text(encoding="utf-8")))
         assert "| paper symbol | name here" in text, module
         assert "Differs from the paper" in text, module
+
+
+MOST_FILES = 89  # with functions that a fit of numbers calls: what a newcomer has to read
+
+
+def test_a_fit_of_numbers_enters_few_files():
+    """The second call: the first one fills caches."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(3000, 6)) + 6.0 * np.eye(3, 6)[rng.integers(3, size=3000)]
+    frame, entered = pd.DataFrame(rows, columns=list("abcdef")), set()
+    momentmix.fit(frame, 3, random_state=0, n_threads=1)
+    sys.setprofile(lambda call, event, _: entered.add(call.f_code.co_filename))
+    try:
+        momentmix.fit(frame, 3, random_state=0, n_threads=1)
+    finally:
+        sys.setprofile(None)
+    own = [path for path in entered if Path(path).is_relative_to(SOURCE)]
+    assert 40 < len(own) <= MOST_FILES

@@ -11,36 +11,22 @@ import subprocess
 import sys
 import termios
 import threading
+import time
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import momentmix as mm
-from momentmix import progress, progress_bar
+from momentmix import progress
 from momentmix.cli import cli
 from momentmix.errors import InputTypeError
 from momentmix.parallel import read_ahead
 
 
 class Terminal(io.StringIO):
-    def __init__(self):
-        super().__init__()
-        self.written = threading.Event()
-
     def isatty(self):
         return not super().isatty()  # an error where it is closed
-
-    def write(self, text):
-        count = super().write(text)
-        self.written.set()
-        return count
-
-    def wait_for(self, text):
-        """Wait until another thread has written a text."""
-        while text not in self.getvalue():
-            assert self.written.wait(60)
-            self.written.clear()
 
 
 def use(monkeypatch, stream):
@@ -50,10 +36,11 @@ def use(monkeypatch, stream):
 
 @pytest.fixture
 def terminal(monkeypatch):
-    """Standard error as a terminal, where every step counts as long."""
+    """Standard error as a terminal, where every step counts as long and every change is drawn."""
     stream = Terminal()
     use(monkeypatch, stream)
     monkeypatch.setattr(progress, "DELAY", 0.0)
+    monkeypatch.setattr(progress, "INTERVAL", 0.0)
     return stream
 
 
@@ -82,15 +69,32 @@ def frames(stream):
 # -- where bars show --------------------------------------------------------------------------
 
 
-def test_a_thread_shows_a_step_that_takes_long_and_it_is_erased(terminal, monkeypatch):
+def test_a_step_that_takes_long_is_shown_and_erased(terminal, monkeypatch):
     monkeypatch.setattr(progress, "DELAY", 0.01)
-    monkeypatch.setattr(progress_bar, "INTERVAL", 0.001)
     with progress.step("Working"):
-        for stage, wanted in (("first", "Working: first ["), ("second", "Working: second [")):
-            progress.tell(stage)
-            terminal.wait_for(wanted)
-    assert "Working: second [" in terminal.getvalue()
+        progress.tell("first")
+        assert terminal.getvalue() == ""
+        time.sleep(0.02)
+        progress.tell("second")
+        progress.detail("pass 3")
+    assert [frame.partition(" [")[0] for frame in frames(terminal)] == [
+        "Working: second",
+        "Working: second, pass 3",
+    ]
     assert screen(terminal.getvalue()) == ""
+
+
+def test_a_stage_is_drawn_at_once_and_its_details_now_and_then(terminal, monkeypatch):
+    monkeypatch.setattr(progress, "INTERVAL", 60.0)
+    with progress.step("Working"):
+        progress.tell("moments")
+        progress.detail("pass 1")
+        progress.tell("certificate")
+    assert [frame.partition(" [")[0] for frame in frames(terminal)] == [
+        "Working",
+        "Working: moments",
+        "Working: certificate",
+    ]
 
 
 def test_a_short_step_shows_nothing(terminal, monkeypatch, rows):
@@ -151,7 +155,7 @@ def test_a_notebook_without_widgets_has_a_bar_of_text(monkeypatch):
     stream = io.StringIO()
     use(monkeypatch, stream)
     monkeypatch.setattr(progress, "DELAY", 0.0)
-    monkeypatch.setattr(progress_bar, "find_spec", lambda name: None)
+    monkeypatch.setattr(progress, "find_spec", lambda name: None)
     shell = SimpleNamespace(config={"IPKernelApp": {}})
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
     with progress.step("Working"):
@@ -163,23 +167,19 @@ def test_a_notebook_without_widgets_has_a_bar_of_text(monkeypatch):
 
 def test_a_notebook_with_widgets_has_a_bar_of_them_and_keeps_none(monkeypatch):
     pytest.importorskip("ipywidgets")
-    import IPython.display
+    import tqdm.notebook
 
-    shown, updates = [], []
-
-    def display(widget, display_id):
-        shown.append(widget)
-        return SimpleNamespace(update=lambda data, raw: updates.append(data))
-
-    monkeypatch.setattr(IPython.display, "display", display)
-    monkeypatch.setattr(progress_bar, "in_notebook", lambda: True)
+    shown = []
+    monkeypatch.setattr(tqdm.notebook, "display", shown.append)
+    monkeypatch.setattr(progress, "in_notebook", lambda: True)
+    monkeypatch.setattr(progress, "INTERVAL", 0.0)
     with progress.counting("Working", 4, "parts", asked=True) as count:
         count(3)
-    left, bar, right = shown[0].children
-    assert (bar.max, bar.value) == (4, 3)
-    assert left.value.startswith("Working")
-    assert "3/4" in right.value
-    assert updates == [{"text/plain": ""}]
+        left, bar, right = shown[0].children
+        assert (bar.max, bar.value) == (4, 3)
+        assert left.value.startswith("Working")
+        assert "3/4" in right.value
+    assert shown[0].layout.visibility == "hidden"
 
 
 @pytest.mark.parametrize(("given", "got"), [("yes", "'yes'"), (1, "1")])
@@ -222,37 +222,26 @@ def test_rows_without_a_total_are_counted_too(tmp_path, rows, terminal):
     assert frames(terminal)[-1].startswith("Summarizing: 4.00k rows [")
 
 
-def test_a_second_pass_knows_the_total(tmp_path, rows):
+def test_a_second_pass_knows_the_total(tmp_path, rows, terminal):
     np.savetxt(tmp_path / "a.csv", rows, delimiter=",")
     source = mm.open_rows(tmp_path / "a.csv", block_rows=300)
     with progress.step("Reading"):
-        for total in (None, 2000):
-            blocks = list(source.blocks())
-            count = progress.current().count
-            assert (count.total, count.done, len(blocks) > 3) == (total, 2000, True)
+        for last in ("Reading: 2.00k rows [", "Reading: 100%|"):
+            assert len(list(source.blocks())) > 3
+            assert frames(terminal)[-1].startswith(last)
 
 
-def test_stages_and_passes_of_a_fit_are_told(rows, monkeypatch):
-    seen, details = [], []
-    monkeypatch.setattr("momentmix.fitting.em.passes.detail", details.append)
-    result = mm.fit(
-        rows, 2, random_state=0, progress=lambda name: seen.append((name, progress.current().text))
-    )
-    assert [name for name, _ in seen] == [name for name, _ in result.stages]
-    assert all(text == f"Fitting: {name}" for name, text in seen)
-    assert details == [f"pass {i + 1}" for i in range(result.n_passes - 1)]
-    assert progress.current() is None
+def test_stages_and_passes_of_a_fit_are_shown(rows, terminal):
+    result = mm.fit(rows, 2, random_state=0)
+    shown = " ".join(frames(terminal))
+    assert all(f"Fitting: {name}" in shown for name, _ in result.stages)
+    assert all(f", pass {i + 1} [" in shown for i in range(result.n_passes - 1))
 
 
-def test_numbers_of_components_that_are_tried_are_told(rows, monkeypatch):
-    details = []
-    monkeypatch.setattr("momentmix.fitting.robust.automatic.detail", details.append)
+def test_numbers_of_components_that_are_tried_are_shown(rows, terminal):
     mm.fit(rows, "auto", random_state=0)
-    assert details[0] == "up to 8"
-    assert {"2 components", "3 components"} <= set(details)
-    details.clear()
-    mm.fit(mm.summarize(rows), "auto", random_state=0)
-    assert "2 components" in details
+    for text in ("up to 8", "2 components", "3 components"):
+        assert f", {text} [" in terminal.getvalue()
 
 
 def test_one_bar_at_a_time(terminal, rows):
@@ -267,34 +256,34 @@ def test_one_bar_at_a_time(terminal, rows):
         progress.tell("moments")
         with progress.counting("Summarizing", 9, "partitions") as count:
             count(9)
-            assert progress.may_show()
-        assert progress.current().count is None
+        assert "9/9" in frames(terminal)[-1]
+        progress.tell("certificate")
+    assert frames(terminal)[-1].startswith("Fitting: certificate [")
     assert "Summarizing" not in terminal.getvalue()
 
 
 def test_of_two_threads_the_first_has_the_bar(terminal):
     def other():
         with progress.step("Second"):
-            assert not progress.may_show()
             progress.tell("of its own")
-        assert progress.current() is None
 
     with progress.step("First"):
         thread = threading.Thread(target=other)
         thread.start()
         thread.join()
-        assert progress.current().text == "First"
+        progress.tell("goes on")
     assert "Second" not in terminal.getvalue()
+    assert frames(terminal)[-1].startswith("First: goes on [")
 
 
-def test_rows_that_a_thread_of_ours_reads_count():
+def test_rows_that_a_thread_of_ours_reads_count(terminal):
     def items():
         progress.row_counter(3)(3)
         yield 1
 
     with progress.step("Predicting"):
         assert list(read_ahead(items())) == [1]
-        assert progress.current().count.done == 3
+    assert "3.00/3.00" in frames(terminal)[-1]
 
 
 def test_a_line_of_others_has_a_line_of_its_own(terminal):
@@ -324,8 +313,7 @@ def test_a_terminal_that_is_gone_stops_no_step(monkeypatch, terminal):
         count(3)
 
 
-def test_the_bits_are_the_same(tmp_path, rows, terminal, monkeypatch):
-    monkeypatch.setattr(progress_bar, "INTERVAL", 1e-4)
+def test_the_bits_are_the_same(tmp_path, rows, terminal):
     np.savetxt(tmp_path / "a.csv", rows, delimiter=",")
     path = str(tmp_path / "a.csv")
     summaries = [mm.summarize(path, progress=asked).to_bytes() for asked in (True, False)]

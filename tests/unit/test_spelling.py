@@ -1,22 +1,16 @@
-"""American spelling in public names, help and pages; old names still work, with a warning."""
+"""American spelling in public names, help and pages."""
 
 import inspect
-import json
 import re
 from pathlib import Path
 
 import click
-import numpy as np
-import pytest
-from click.testing import CliRunner
 
 import momentmix as mm
 from momentmix import dask, displays, errors, planning
 from momentmix.cli import cli
-from momentmix.deprecation import RenamedAttribute
 from momentmix.fitting import record
 from momentmix.fitting.inference import certificate, findings, standard_errors
-from momentmix.planning import plan
 from momentmix.tables import table_rows
 
 ROOT = Path(__file__).parents[2]
@@ -48,7 +42,7 @@ def names_of(value):
     if inspect.isclass(value) and value.__module__.startswith("momentmix"):
         for name in dir(value):
             member = inspect.getattr_static(value, name)
-            if not name.startswith("_") and not isinstance(member, RenamedAttribute):
+            if not name.startswith("_"):
                 yield name
                 yield from names_of(getattr(member, "__func__", member))
         yield from getattr(value, "__dataclass_fields__", ())
@@ -88,34 +82,10 @@ def test_help_and_pages():
 
 
 def test_source():
-    """The old names and what they are called stand in the lines that rename them."""
     for path in (ROOT / "src").rglob("*.py"):
-        lines = path.read_text("utf-8").splitlines()
-        text = "\n".join(
-            line for line in lines if "neighbours" not in line and "Renamed" not in line
-        )
-        assert british(text.replace("_", " ")) == [], path
+        assert british(path.read_text("utf-8").replace("_", " ")) == [], path
 
 
 def test_a_british_word_would_be_found():
     text = "Standardise the centred colours; neighbours behave otherwise, with precise noise."
     assert british(text) == ["Standardise", "centred", "colours", "neighbours"]
-
-
-def test_old_names_warn_and_still_work():
-    rows = np.arange(12.0).reshape(6, 2)
-    summary = mm.summarize(rows, order=2)
-    with pytest.warns(FutureWarning, match=r"recentre is called MomentSummary\.recenter now"):
-        assert summary.recentre(1.0) == summary.recenter(1.0)
-    orders, squared = ([1.0], [0.0]), ([[1.0]],)
-    moments = mm.StandardMoments(1, 1, orders, squared, 9, 9.0, [3.0], [2.0], [0.0], [5.0])
-    mixture = mm.DiagonalMixture([1.0], [[4.0]], [[1.0]])
-    with pytest.warns(FutureWarning, match=r"is called StandardMoments\.standardize now"):
-        old = moments.standardise(mixture)
-    assert old.to_dict() == moments.standardize(mixture).to_dict()
-    planned = plan(15, 8)
-    with pytest.warns(FutureWarning, match=r"neighbours is called Plan\.neighbors now"):
-        assert planned.neighbours is planned.neighbors
-    printed = CliRunner().invoke(cli, ["plan", "-d", "15", "-r", "8", "--json"]).output
-    document = json.loads(printed)
-    assert document["neighbours"] == document["neighbors"] != []

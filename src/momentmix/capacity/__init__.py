@@ -1,22 +1,26 @@
 """How many components the moments of a given order identify, and which order to take."""
 
-from momentmix.capacity.orders import affordable_order, check_order, choose_order, usual_order
-from momentmix.capacity.paper import Split, splits
-from momentmix.capacity.ranks import (
-    best_split,
-    largest_rank,
-    over_capacity,
-    smallest_order,
-    usable_orders,
-)
-from momentmix.capacity.robust import (
+from momentmix.capacity.paper import (
     FEWEST_BLOCKS,
+    Split,
     block_partitions,
     block_sizes,
     check_blocks,
     count_block_monomials,
     count_monomials,
     robust_rank,
+    splits,
+)
+from momentmix.capacity.ranks import (
+    affordable_order,
+    best_split,
+    check_order,
+    choose_order,
+    largest_rank,
+    over_capacity,
+    smallest_order,
+    usable_orders,
+    usual_order,
 )
 
 __all__ = [

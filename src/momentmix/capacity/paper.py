@@ -1,4 +1,4 @@
-"""The largest rank of the paper's method (Lemma 3.6, Theorem 3.7, Table 1).
+"""The largest rank of the paper's method (Lemma 3.6, Theorem 3.7, Table 1), and of the robust one.
 
 | paper symbol | name here |
 |---|---|
@@ -6,9 +6,13 @@
 | k, p | ``Split.n_lower``, ``Split.degree`` |
 | min{C(k,p), C(n−k−1, m−p−1)} | ``Split.rank`` |
 | r_max (max-r) | ``largest_rank`` in `ranks.py` |
+| F(a, p) = Σ_{s ≤ p} C(a, s) | ``count_monomials`` |
+| F_A(p) = Σ_{s ≤ p} e_s(sizes of the blocks in A) | ``count_block_monomials`` |
+| max min{F(a, p), F(b, q)}, a + b = d − 1, p + q = order − 1 | ``robust_rank`` |
 
 The coordinates 1…n are split into k lower and n−k upper ones; the decomposition works with products
-of p lower and m−p−1 upper coordinates and needs at least r of each.
+of p lower and m−p−1 upper coordinates and needs at least r of each. The robust method has a
+constant coordinate too, and all orders up to one.
 
 Differs from the paper: (max-r) is evaluated directly, as a maximum over every admissible (k, p).
 The closed form (rmax) and Table 1 hold only for n ≥ max(2m−1, m²/4−1); below that they are too
@@ -20,9 +24,19 @@ leaves the choice of the order to the user; here `choose_order` is the rule of e
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
-from math import comb
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import product
+from math import comb, prod
 from typing import NamedTuple
+
+from momentmix.arguments import check_count
+from momentmix.errors import InputError
+from momentmix.mixture.blocks import Blocks
+
+FEWEST_BLOCKS = 3  # that moments alone can tell components of apart: A, B and C
+_MOST_PARTITIONS = 100_000  # of blocks by their sizes; of more, those with even shares are tried
 
 
 class Split(NamedTuple):
@@ -60,3 +74,140 @@ def _split(n: int, order: int, p: int) -> Split:
         range(p, n - order + p + 1), lambda k: comb(k, p), lambda k: comb(n - k - 1, order - p - 1)
     )
     return Split(k, p, rank)
+
+
+def count_monomials(n_features: int, degree: int) -> int:
+    """Number of products of at most `degree` distinct features, the constant 1 included."""
+    return sum(comb(n_features, s) for s in range(min(degree, n_features) + 1))
+
+
+@lru_cache(maxsize=100_000)
+def count_block_monomials(sizes: tuple[int, ...], counts: tuple[int, ...], degree: int) -> int:
+    """Number of products of at most `degree` features of different blocks, the constant included.
+
+    There are `counts` blocks of each of the `sizes`: Σ_{s ≤ degree} e_s(sizes), e_s the elementary
+    symmetric polynomial.
+
+    Examples
+    --------
+    >>> count_block_monomials((1,), (4,), 2) == count_monomials(4, 2)
+    True
+    >>> count_block_monomials((2, 3), (1, 2), 2)  # 1 + (2 + 3 + 3) + (2·3 + 2·3 + 3·3)
+    30
+    """
+    terms = [1]  # by degree
+    for size, count in zip(sizes, counts, strict=True):
+        own = [comb(count, s) * size**s for s in range(min(count, degree) + 1)]
+        length = min(degree + 1, len(terms) + len(own) - 1)
+        terms = [
+            sum(terms[s] * own[t - s] for s in range(len(terms)) if 0 <= t - s < len(own))
+            for t in range(length)
+        ]
+    return sum(terms)
+
+
+def block_partitions(
+    counts: Sequence[int],
+) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Numbers of blocks of each size in A and in B; at least one block is left to C.
+
+    Where there are too many ways, only those that share all sizes about evenly.
+    """
+    n = sum(counts)
+    if prod(comb(count + 2, 2) for count in counts) <= _MOST_PARTITIONS:
+        for left in product(*(range(count + 1) for count in counts)):
+            for right in product(*(range(c - a + 1) for c, a in zip(counts, left, strict=True))):
+                if left != (0,) * len(counts) and any(right) and sum(left) + sum(right) < n:
+                    yield left, right
+        return
+    for a in range(1, n - 1):
+        left = tuple(round(a * count / n) for count in counts)
+        rest = [c - x for c, x in zip(counts, left, strict=True)]
+        first = next((t for t, c in enumerate(rest) if c), None)
+        if first is not None:
+            rest[first] -= 1
+            if any(left) and any(rest):
+                yield left, tuple(rest)
+
+
+def block_sizes(blocks: Blocks) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The different sizes of blocks, ascending, and how many blocks have each.
+
+    Features that say whether a cell is seen may tell no components apart, and do not count.
+    """
+    counted = sorted(Counter(blocks.widths.tolist()).items())
+    sizes, counts = zip(*counted, strict=True)
+    return tuple(sizes), tuple(counts)
+
+
+def check_blocks(n_features: int, blocks: Blocks | Iterable[Sequence[int]] | None) -> Blocks | None:
+    """Blocks of column numbers as `Blocks`; None where no two features are joined."""
+    if blocks is None or isinstance(blocks, Blocks):
+        return None if blocks is None or blocks.is_diagonal else blocks
+    groups = [[check_count("a column of blocks", j, 0) for j in group] for group in blocks]
+    columns = [j for group in groups for j in group]
+    if columns and max(columns) >= n_features:
+        raise InputError(
+            f"blocks must hold numbers of columns from 0 to {n_features - 1}; got {max(columns)}."
+        )
+    if len(set(columns)) < len(columns):
+        twice = next(j for j, count in Counter(columns).items() if count > 1)
+        raise InputError(
+            f"blocks must not overlap; column {twice} is named more than once. Join the blocks "
+            "that hold it, or leave it in one of them."
+        )
+    checked = Blocks.of(n_features, groups)
+    return None if checked.is_diagonal else checked
+
+
+def robust_rank(
+    n_features: int, order: int, blocks: Blocks | Iterable[Sequence[int]] | None = None
+) -> int:
+    """Largest rank of the robust method: constant coordinate, all orders up to `order`.
+
+    The features are split into A | B | C with C not empty. The method works with the products of
+    at most p features of A and at most q of B, p + q + 1 ≤ order, and needs at least r of each:
+    max over sizes and degrees of min{F(a, p), F(b, q)}, F(a, p) = Σ_{s ≤ p} C(a, s). Since F grows
+    with each argument, only a + b = d − 1 and p + q = order − 1 need be tried.
+
+    Features of one block may be correlated within components. Then blocks are split, and products
+    have at most one feature of each: F_A(p) = Σ_{s ≤ p} e_s(sizes of the blocks in A). It grows
+    with each size, so that one block of the smallest size is left to C.
+
+    Examples
+    --------
+    >>> [robust_rank(15, order) for order in (3, 4, 5, 6)]
+    [8, 11, 29, 37]
+    >>> [robust_rank(15, order, [range(k, k + 3) for k in range(0, 15, 3)]) for order in (3, 4, 5)]
+    [7, 7, 16]
+    """
+    known = check_blocks(n_features, blocks)
+    if known is not None:
+        return _block_rank(*block_sizes(known), order)
+    if n_features < 3:
+        return 1
+    return max((_robust_rank(n_features - 1, order, p) for p in range(1, order - 1)), default=1)
+
+
+def _robust_rank(n: int, order: int, p: int) -> int:
+    return largest_minimum(
+        range(1, n),
+        lambda a: count_monomials(a, p),
+        lambda a: count_monomials(n - a, order - 1 - p),
+    )[1]
+
+
+@lru_cache(maxsize=1000)
+def _block_rank(sizes: tuple[int, ...], counts: tuple[int, ...], order: int) -> int:
+    best = 1
+    others = (counts[0] - 1, *counts[1:])  # a block of the smallest size is C
+    for left, right in block_partitions(counts):
+        if sum(left) + sum(right) < sum(others):
+            continue
+        for p in range(1, order - 1):
+            ranks = (
+                count_block_monomials(sizes, left, p),
+                count_block_monomials(sizes, right, order - 1 - p),
+            )
+            best = max(best, min(ranks))
+    return best

@@ -1,4 +1,7 @@
-"""How many components the moments of an order identify, and the smallest order for a number."""
+"""How many components an order identifies, and the order where the user gives none.
+
+`choose_order` is the rule of every interface.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,19 @@ from itertools import takewhile
 from typing import Literal
 
 from momentmix.arguments import check_count
-from momentmix.capacity.paper import Split, splits
-from momentmix.capacity.robust import check_blocks, robust_rank
+from momentmix.capacity.paper import Split, check_blocks, count_monomials, robust_rank, splits
 from momentmix.errors import CapacityError, InputError
 from momentmix.index_sets import check_countable, countable
 from momentmix.mixture.blocks import Blocks
+
+_USUAL_ORDER = 4  # orders up to 4 cost about one EM pass, and the polish uses them all
+_HIGHEST_ORDER = 7  # moments of higher orders are noisy, and their number grows like d^m / m!
+_FEW_FEATURES = 16  # all orders together have at most 2^16 moments, so every order is cheap
+_MARGIN = 13, 10  # capacity to components: at capacity the answer is unique, but sensitive to noise
+_MOST_SUMS = 110_000  # of a row: 40 features to order 4
+_SUMS_PER_PARAMETER = 200  # an EM pass takes 4 products a parameter, and a fit about 50 passes
+_CHEAP_SUMS = 10_000  # of a row: fewer than the products of one search for starts
+_AUTO_COMPONENTS = 8  # components that the order allows for where their number is not known yet
 
 
 def largest_rank(
@@ -159,3 +170,99 @@ def over_capacity(
         return message + f"No other order reaches {n_components}: ask for fewer, or add features."
     rank = largest_rank(n_features, enough, method, blocks)
     return message + f"Use order={enough} (up to {rank}), or at most {most}."
+
+
+def usual_order(n_features: int) -> int:
+    """The order used by default: 4, or the number of features if that is smaller."""
+    return min(_USUAL_ORDER, n_features)
+
+
+def check_order(order: object, n_features: int) -> int:
+    """An order that the user gave, as an int; raise where there are fewer features."""
+    number = check_count("order", order, min(3, n_features))
+    if number > n_features:
+        raise InputError(
+            f"order must be at most the number of features: order={number} needs that many "
+            f'features; there are {n_features}. Use order="auto" or at most {n_features}.'
+        )
+    return number
+
+
+def choose_order(
+    n_features: int,
+    n_components: int | Literal["auto"],
+    available: int | None = None,
+    method: Literal["paper", "robust"] = "robust",
+    blocks: Blocks | Iterable[Sequence[int]] | None = None,
+) -> int:
+    """The order for a number of components, where the user gave none.
+
+    method="robust": the smallest order from 4 to 7 whose capacity exceeds `n_components` by 30 %,
+    else the one of the largest capacity. Orders above 7 are chosen where no lower one identifies
+    `n_components` and there are at most 16 features. method="paper": the smallest order that
+    identifies `n_components`; 3 for one component.
+
+    Parameters
+    ----------
+    n_features : int
+    n_components : int or "auto"
+        "auto" allows for 8.
+    available : int, optional
+        Highest order that a summary holds; no higher one is chosen.
+    method : {"robust", "paper"}
+    blocks : Blocks or list of lists of int, optional
+        Features that may be correlated within components, for method="robust".
+
+    Examples
+    --------
+    >>> choose_order(15, 8), choose_order(15, 9), choose_order(15, 9, available=4)
+    (4, 5, 4)
+    """
+    r = _AUTO_COMPONENTS if n_components == "auto" else check_count("n_components", n_components, 1)
+    limit = n_features if available is None else min(n_features, available)
+    if method == "paper":
+        return min(3, limit) if r == 1 else smallest_order(n_features, r)
+    known = check_blocks(n_features, blocks)
+    highest = min(_HIGHEST_ORDER, limit)
+    for order in range(usual_order(highest), highest + 1):
+        if _MARGIN[1] * robust_rank(n_features, order, known) >= _MARGIN[0] * r:
+            return order
+    ranks = [robust_rank(n_features, order, known) for order in range(1, highest + 1)]
+    if max(ranks) < r and n_features <= _FEW_FEATURES:
+        for order in range(highest + 1, limit + 1):
+            if robust_rank(n_features, order, known) >= r:
+                return order
+    return max(usual_order(highest), 1 + ranks.index(max(ranks)))
+
+
+def affordable_order(
+    n_features: int,
+    n_components: int | Literal["auto"],
+    n_rows: int | None,
+    rows_per_parameter: int,
+    blocks: Blocks | None = None,
+) -> int:
+    """The order of `choose_order`, or a lower one where rows are at hand and moments cost too much.
+
+    With EM passes over the rows, moments give one candidate of many, and the test. Wide tables
+    then take the highest order, at least 2, whose sums cost less than the passes; with too few
+    rows for a moment answer, the highest whose sums cost next to nothing.
+
+    Examples
+    --------
+    >>> affordable_order(30, 5, 10**5, 5), affordable_order(30, 5, 500, 5)
+    (4, 3)
+    >>> affordable_order(300, 5, 10**5, 5)
+    2
+    """
+    order = choose_order(n_features, n_components, blocks=blocks)
+    if n_features <= _FEW_FEATURES:
+        return order
+    r = 2 if n_components == "auto" else n_components
+    most = max(_MOST_SUMS, _SUMS_PER_PARAMETER * r * n_features)
+    n_pairs = 0 if blocks is None else blocks.n_pairs
+    if n_rows is not None and n_rows < rows_per_parameter * r * (2 * n_features + n_pairs + 1):
+        most = _CHEAP_SUMS
+    while order > 2 and count_monomials(n_features, order) > most:
+        order -= 1
+    return order

@@ -22,7 +22,7 @@ from momentmix.cli.fit import fit_command
 from momentmix.cli.info import info_command
 from momentmix.cli.monitoring.compare import compare_command
 from momentmix.cli.monitoring.track import track_command
-from momentmix.cli.output import say, say_message
+from momentmix.cli.output import say
 from momentmix.cli.plan import plan_command
 from momentmix.cli.plot import plot_command
 from momentmix.cli.predict import predict_command, sample_command
@@ -30,8 +30,9 @@ from momentmix.cli.report import report_command
 from momentmix.cli.reproduce import reproduce_command
 from momentmix.cli.schema import schema_command
 from momentmix.cli.score import score_command
-from momentmix.cli.summarize import summarize_command
+from momentmix.cli.summarizing.command import summarize_command
 from momentmix.errors import without_secrets
+from momentmix.findings.messages import in_shell
 
 # After a line with a backspace, click does not rewrap the paragraph.
 _HELP = """Mixture models from one pass over the data.
@@ -55,7 +56,6 @@ eval "$(_MOMENTMIX_COMPLETE=bash_source momentmix)"
 
 # Other errors that mean a lack of memory: a library is not loaded, a thread is not started.
 _NO_MEMORY = ("failed to map segment from shared object", "can't start new thread")
-_CLICK_LIST = "\n\t"  # separator of the choices that click lists
 
 
 class _Terminated(BaseException):
@@ -146,12 +146,8 @@ def _send_again(ignored: Any) -> None:
             kind = type(error)
 
 
-def _show_warning(message: Any, category: Any, *rest: Any, **more: Any) -> None:
-    _complain(f"warning: {message}")
-
-
 def _complain(error: object) -> None:
-    say_message(f"momentmix: {error}")
+    say(f"momentmix: {in_shell(error)}", err=True)
 
 
 def _show_misuse(error: click.ClickException) -> None:
@@ -162,44 +158,37 @@ def _show_misuse(error: click.ClickException) -> None:
         click.echo(text, err=True)
         return
     if context is not None:
-        say(*context.get_usage().split("\n"), err=True)
-        say(f"Try '{context.command_path} --help' for help.", "", err=True)
-    say_message(f"Error: {text.replace(_CLICK_LIST, ' ')}")
+        usage = context.get_usage().split("\n")
+        say(*usage, f"Try '{context.command_path} --help' for help.", "", err=True)
+    say("Error: " + text.replace("\n\t", " "), err=True)  # between the choices that click lists
 
 
 def _code_and_message(error: Exception) -> tuple[int, object]:
-    """Exit code and message of an error; 70 for an unexpected one."""
+    """Return exit code and message of an error; 70 for an unexpected one."""
     from momentmix import errors
 
-    if _is_short_of_memory(error):
+    no_memory = isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM
+    if isinstance(error, ImportError | RuntimeError):
+        no_memory |= any(text in str(error) for text in _NO_MEMORY)
+    if no_memory:
         return 74, (
             f"not enough memory ({str(error) or 'the system gave no more'}). Use a lower --order, "
             "fewer --columns or fewer threads, or allow more memory (ulimit -v)."
         )
-    kinds: list[tuple[type[Exception], int]] = [
-        (errors.NoInputError, 66),
-        (errors.OutputError, 73),
-        (errors.CapacityError, 2),
-        (errors.MissingDependencyError, 2),
-        (errors.MomentmixError, 65),
-        (FileNotFoundError, 66),
-        (PermissionError, 66),
-        (OSError, 74),
-    ]
-    for kind, code in kinds:
-        if isinstance(error, kind):
+    codes: dict[Any, int] = {
+        errors.NoInputError: 66,
+        errors.OutputError: 73,
+        errors.CapacityError | errors.MissingDependencyError: 2,
+        errors.MomentmixError: 65,
+        FileNotFoundError | PermissionError: 66,
+        OSError: 74,
+    }
+    for kinds, code in codes.items():
+        if isinstance(error, kinds):
             return code, error
     return 70, (
         f"internal error: {type(error).__name__}: {error}. This is a bug; run again with --debug "
         "and report it."
-    )
-
-
-def _is_short_of_memory(error: Exception) -> bool:
-    if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
-        return True
-    return isinstance(error, ImportError | RuntimeError) and any(
-        text in str(error) for text in _NO_MEMORY
     )
 
 
@@ -218,25 +207,22 @@ def _check_streams() -> None:
         raise OutputError("standard output is closed; send it to a file or to /dev/null.")
 
 
-def _run(arguments: Sequence[str]) -> int:
-    _check_streams()
-    line = shlex.join(["momentmix", *map(without_secrets, arguments)])  # for the record of the fit
-    result = cli.main(list(arguments), prog_name="momentmix", standalone_mode=False, obj=line)
-    sys.stdout.flush()
-    return result if isinstance(result, int) else 0
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command and exit the process with its code."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in arguments
     signal.signal(signal.SIGTERM, _terminate)
     sys.unraisablehook = _send_again
-    warnings.showwarning = _show_warning
+    warnings.showwarning = lambda message, *rest, **more: _complain(f"warning: {message}")
     if isinstance(sys.stdout, io.TextIOWrapper):  # as standard error is by default
         sys.stdout.reconfigure(errors="backslashreplace")
+    code: Any
     try:
-        code = _run([a for a in arguments if a != "--debug"])
+        _check_streams()
+        given = [argument for argument in arguments if argument != "--debug"]
+        line = shlex.join(["momentmix", *map(without_secrets, given)])  # for the record of the fit
+        code = cli.main(given, prog_name="momentmix", standalone_mode=False, obj=line)
+        sys.stdout.flush()
     except click.ClickException as error:
         _show_misuse(error)
         code = error.exit_code
@@ -255,4 +241,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         code, text = _code_and_message(error)
         _complain(text)
-    sys.exit(code)
+    sys.exit(code if isinstance(code, int) else 0)

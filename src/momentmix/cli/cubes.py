@@ -1,137 +1,20 @@
-"""``momentmix summarize --by``: rows → a cube; and cubes among the files of other commands."""
+"""Cubes among the files of commands, and the groups that --where chooses."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from momentmix.cli.options import ReadOptions
-from momentmix.cli.output import say_message
-from momentmix.cli.summarize import Job
 from momentmix.errors import InputError
-from momentmix.progress import erase
-from momentmix.wording import did_you_mean, plural
+from momentmix.wording import did_you_mean
 
 if TYPE_CHECKING:
-    from momentmix.cli.checkpoint import Checkpoint
     from momentmix.cube.cube import SummaryCube
-    from momentmix.cube.summarize_by import CubeJob
-
 
 _MOST_VALUES = 12  # of a key, in a message
-
-
-def cube_job_of(
-    inputs: tuple[str, ...],
-    by: str,
-    families: Any,
-    read_options: ReadOptions,
-    by_name: bool,
-    quiet: bool,
-) -> CubeRun:
-    """The run of a command that makes a cube."""
-    from momentmix.cube.keys import parse_keys
-    from momentmix.cube.summarize_by import cube_job
-
-    if not by.strip(" ,"):
-        raise click.UsageError(
-            "--by needs names of columns, as in --by region, or --by 'region,week(ts)'."
-        )
-    if "-" in inputs:
-        raise click.UsageError("--by needs files; standard input has no name for its shards.")
-    reading = read_options.reading(by_name)
-    job = cube_job(list(inputs), parse_keys(by), families, read_options.missing, reading)
-    if not quiet:
-        erase()
-        say_message(*(f"note: {note}" for note in job.rows.notes))
-    settings = {"by": [str(key.spec) for key in job.keys]}
-    return CubeRun(job.rows, settings, None, job=job)
-
-
-@dataclass
-class CubeRun(Job):
-    """One run that makes a cube."""
-
-    job: CubeJob | None = None
-
-    @property
-    def _job(self) -> CubeJob:
-        assert self.job is not None
-        return self.job
-
-    def usual_part_rows(self) -> int:
-        """Rows of a part."""
-        from momentmix.cube.passes import PART_ROWS
-
-        return PART_ROWS
-
-    def start(self) -> Any:
-        """The state before the first row."""
-        from momentmix.cube.passes import CubeProgress
-
-        return CubeProgress()
-
-    def states(self, state: Any) -> Iterator[Any]:
-        """States after each part."""
-        settings = {"squared_order": self.settings["squared_order"], "n_threads": self.threads}
-        order, part_rows = self.settings["order"], self.settings["part_rows"]
-        return self._job.run(state, order, settings, part_rows)
-
-    def packed(self, state: Any) -> bytes:
-        """A state as bytes: a cube as an Arrow file."""
-        from momentmix.cube.file import packed, rows_of
-
-        groups = state.sums.groups()
-        counts = {key: rows_of(group) for key, group in groups.items()}
-        return packed(self._job.names, groups, counts, (0, 0))
-
-    def unpacked(self, state: Any, found: Checkpoint) -> Any:
-        """The state of a checkpoint."""
-        from momentmix.cube.file import unpacked
-        from momentmix.cube.passes import CubeProgress, GroupSums
-
-        groups = unpacked(found.summary, str(self.checkpoint))[1]
-        place = found.piece, found.row, found.n_dropped, found.read
-        return CubeProgress(GroupSums.of(groups), *place)
-
-    def is_written(self, state: bytes) -> bool:
-        """Whether the output is that of a finished pass."""
-        from momentmix.cube.cube import SummaryCube
-        from momentmix.cube.file import is_cube, unpacked
-
-        if not is_cube(self.output):
-            return False
-        cube = self._job.cube_of(unpacked(state, str(self.checkpoint))[1])
-        return SummaryCube.load(self.output) == cube.at_least(self.min_rows)
-
-    def made(self, state: Any) -> Any:
-        """The cube."""
-        return self._job.cube(state, self.min_rows)
-
-    def own_facts(self) -> dict[str, Any]:
-        """Keys and groups."""
-        gone = self.result.left_out
-        return {
-            "keys": list(self._job.names),
-            "n_groups": len(self.result),
-            "n_groups_left_out": gone[0],
-            "n_rows_left_out": gone[1],
-        }
-
-    def sentence(self) -> str:
-        """What the command prints."""
-        gone, rows = self.result.left_out
-        left_out = f"; {gone:,} small groups ({rows:,} rows) left out" if gone else ""
-        n = len(self.result)
-        groups = f"{n:,} group{plural(n)} by {', '.join(self._job.names)}"
-        return f"{super().sentence()}, {groups}{left_out}"
-
-
-# -- cubes among the files of other commands --------------------------------------------------
 
 
 def are_cubes(paths: Sequence[str]) -> bool:
@@ -228,7 +111,7 @@ class _Wanted:
         return value is not None and any(self._within(value, *ends) for ends in self.ranges)
 
     def _within(self, value: Any, low: str, high: str) -> bool:
-        from momentmix.monitoring.track_words import place_of
+        from momentmix.monitoring.trends import place_of
 
         if isinstance(value, int) and not isinstance(value, bool):
             try:

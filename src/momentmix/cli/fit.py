@@ -9,21 +9,18 @@ import click
 
 from momentmix.cli.options import (
     ReadOptions,
-    by_name_option,
-    data_options,
     families_options,
-    force_option,
-    json_option,
+    named_data_options,
+    output_options,
     parse_blocks,
-    quiet_option,
     seed_option,
     where_option,
 )
-from momentmix.cli.output import check_output, say, say_json, say_message
+from momentmix.cli.output import Target, say, say_json
+from momentmix.findings.messages import in_shell
 
 if TYPE_CHECKING:
     from momentmix.fitting.result import FitResult
-    from momentmix.mixture.profiles.profile import ComponentProfile
     from momentmix.summary.summary import MomentSummary
 
 
@@ -54,7 +51,7 @@ def _components(context: click.Context, parameter: click.Parameter, text: str) -
     help="Number of components, or 'auto': the number of least BIC; of a summary, the smallest "
     "number that the moments accept. `plot --kind trials` shows what was tried.",
 )
-@click.option("-o", "--output", required=True, help="File of the model (JSON).")
+@output_options("File of the model (JSON).", required=True, quiet=True)
 @click.option(
     "--blocks",
     help="Columns that may be correlated within components, by name or number among those used: "
@@ -100,15 +97,11 @@ def _components(context: click.Context, parameter: click.Parameter, text: str) -
 @where_option
 @families_options
 @seed_option
-@data_options
-@by_name_option
-@force_option
-@quiet_option
-@json_option
+@named_data_options
 def fit_command(
     inputs: tuple[str, ...],
     components: Any,
-    output: str,
+    target: Target,
     blocks: str | None,
     order: int | None,
     method: str,
@@ -120,10 +113,6 @@ def fit_command(
     families: Any,
     seed: int,
     read_options: ReadOptions,
-    by_name: bool,
-    force: bool,
-    quiet: bool,
-    as_json: bool,
 ) -> None:
     """Fit a mixture to data files, or to summaries (which are added up).
 
@@ -136,10 +125,8 @@ def fit_command(
     from momentmix.cli.summaries import are_summaries
     from momentmix.fitting.api import fit
 
-    if output == "-":
-        raise click.UsageError("give a file to --output; --json prints the model as well.")
     joined: Any = parse_blocks(blocks)
-    check_output(output, inputs, force)
+    output = target.check(inputs, "give a file to --output; --json prints the model as well.")
     options: dict[str, Any] = {
         "order": "auto" if order is None else order,
         "method": method,
@@ -153,12 +140,12 @@ def fit_command(
         data: Any = _from_summaries(inputs, where, read_options.columns)
     else:
         data, options["missing"] = read_options.source(inputs), read_options.missing
-        options |= vars(read_options.reading(by_name))
-    result = fit(data, components, blocks=joined, **options, progress=False if quiet else None)
+        options |= vars(read_options.reading())
+    result = fit(data, components, blocks=joined, **options, progress=target.progress)
     record = {"command": click.get_current_context().obj, "seed": seed}
     result.save(output, **record)
     code = _exit_code(result, strict)
-    if as_json:
+    if target.as_json:
         say_json(_document(result, output, result.record(**record).to_dict()))
     else:
         _print(result, output, verbose)
@@ -202,25 +189,20 @@ def _print(result: FitResult, output: str, verbose: bool) -> None:
     if len(table) > _MOST_LINES and not verbose:
         left_out = f"{len(table)} lines of parameters are left out: --verbose prints them, and"
         table = [f"{left_out} `momentmix report {output}` shows them."]
-    say_message(*str(result).split("\n"), "", err=False)
+    say(*in_shell(str(result)).split("\n"), "")
     say(*table, "")
     # Last, where the eye of a reader is: what the components are, and whether to believe them.
-    say("What makes the components different", *_profile(result), "")
+    profile = [f"  {line}" for line in str(result.profile()).split("\n")]
+    say("What makes the components different", *profile, "")
     say(f"certificate {result.certificate.verdict}; model written to {output}")
 
 
-def _profile(result: FitResult) -> list[str]:
-    return [f"  {line}" for line in str(result.profile()).split("\n")]
-
-
 def _document(result: FitResult, output: str, record: dict[str, Any]) -> dict[str, Any]:
-    """What is printed: the model and the record as they are saved, and the profile."""
+    """Return the model and the record as they are saved, and the profile."""
     record["certificate"]["reasons"] = result.certificate.reasons
     record["certificate"]["untested"] = result.certificate.untested
-    profile = [_component(component) for component in result.profile()]
+    profile = [
+        {"name": own.name, "share": own.share, "traits": [asdict(trait) for trait in own.traits]}
+        for own in result.profile()
+    ]
     return {"output": output, **result.mixture.to_dict(), **record, "profile": profile}
-
-
-def _component(component: ComponentProfile) -> dict[str, Any]:
-    traits = [asdict(trait) for trait in component.traits]
-    return {"name": component.name, "share": component.share, "traits": traits}

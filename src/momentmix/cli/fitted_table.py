@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from momentmix.errors import printable
+from momentmix.wording import cut
 
 if TYPE_CHECKING:
-    from momentmix.displays.probabilities import Probabilities
     from momentmix.fitting.result import FitResult
     from momentmix.mixture.mixture import Mixture
-
+    from momentmix.mixture.parameter_table import Parameter
 
 _LEAST_WIDTH, _MOST_WIDTH = 12, 32  # of names
 _MOST_PAIRS = 8  # correlations of one component; the model file has all of them
+_NEVER_SEEN = "never seen"
 
 
 def fitted_table(mixture: Mixture, result: FitResult | None = None) -> list[str]:
@@ -23,71 +24,51 @@ def fitted_table(mixture: Mixture, result: FitResult | None = None) -> list[str]
     columns have their strongest correlations as well. With a result that has standard
     errors, each number is followed by ± half the width of its 95 % interval.
     """
-    from momentmix.displays.probabilities import all_probabilities
-    from momentmix.displays.style import strongest_pairs, value_names_of
     from momentmix.mixture.overall import numeric_columns
+    from momentmix.mixture.parameter_table import ParameterTable
 
-    errors = None if result is None or result.uncertainty is None else result.standard_errors
-    names = value_names_of(mixture)
-    ends = None if result is None or result.uncertainty is None else result.intervals()
-    groups = all_probabilities(mixture, ends)
-    labels = [*names, *(label for group in groups for label in group.full_labels)]
-    longest = max(len(printable(label)) for label in labels)
-    width = max(_LEAST_WIDTH, min(_MOST_WIDTH, longest))
+    table = ParameterTable(mixture)
+    if result is not None and result.uncertainty is not None:
+        table = ParameterTable(mixture, result.standard_errors, result.intervals().ends)
+    numbers = [(table.mean(j), table.deviation(j)) for j in numeric_columns(mixture)]
+    probabilities, weights = table.probabilities(), table.weights()
+    pairs, n_pairs = table.correlations(_MOST_PAIRS), mixture.parameters.blocks.n_pairs
+    labels = [printable(x) for x in (*table.labels, *(p.label for p in probabilities))]
+    width = max(_LEAST_WIDTH, min(_MOST_WIDTH, max(map(len, labels))))
     lines = [f"{'component':>9}  {'':<{width}}  {'mean':>24}  {'standard deviation':>24}"]
-    if errors is not None:
-        ends_too = ", (low … high) a whole one" if groups else ""
+    if table.errors is not None:
+        ends_too = ", (low … high) a whole one" if probabilities else ""
         lines.insert(0, f"± is half of a 95 % interval{ends_too}.")
-    deviations, pairs = mixture.variances**0.5, mixture.parameters.blocks.pairs
-    shown = strongest_pairs(mixture, _MOST_PAIRS)
-    column_of = range(len(names)) if mixture.schema is None else mixture.schema.column_of
+
+    def line(p: Parameter, text: str) -> str:
+        return f"{'':>9}  {cut(printable(p.label), width):<{width}}  {text}"
+
     for i in range(mixture.n_components):
-        weight = _with_error(mixture.weights[i], None if errors is None else errors.weights[i])
-        lines.append(f"{i:>9}  weight {weight}")
-        for j in numeric_columns(mixture):
-            name = names[j]
-            mean_error = deviation_error = None
-            if errors is not None:
-                mean_error = errors.means[i, j]
-                deviation_error = errors.variances[i, j] / (2 * max(deviations[i, j], 1e-300))
-            if mixture.means[i, j] != mixture.means[i, j]:
-                lines.append(f"{'':>9}  {printable(name):<{width}}  {'never seen':>24}")
-                continue
-            mean = _with_error(mixture.means[i, j], mean_error)
-            deviation = _with_error(deviations[i, j], deviation_error)
-            label = _label(name, width)
-            lines.append(f"{'':>9}  {label:<{width}}  {mean:>24}  {deviation:>24}")
-        lines += _probability_lines(groups, i, width)
-        for place in shown:
-            label = ", ".join(printable(names[column_of[j]]) for j in pairs[place])
-            correlation = mixture.parameters.correlations[i, place]
-            lines.append(f"{'':>9}  correlation {correlation:.3g} of {label}")
-    if len(shown) < len(pairs):
-        lines.append(f"{'':>9}  {len(pairs) - len(shown)} more correlations of each component")
+        lines.append(f"{i:>9}  weight {_with_error(weights, i)}")
+        for mean, deviation in numbers:
+            texts = _with_error(mean, i), _with_error(deviation, i)
+            is_seen = texts[0] != _NEVER_SEEN
+            both = f"{texts[0]:>24}  {texts[1]:>24}" if is_seen else f"{_NEVER_SEEN:>24}"
+            lines.append(line(mean, both))
+        lines += [line(p, _probability(p, i)) for p in probabilities]
+        for p, correlations in pairs:
+            lines.append(f"{'':>9}  correlation {correlations[i]:.3g} of {printable(p.label)}")
+    if n_pairs > len(pairs):
+        lines.append(f"{'':>9}  {n_pairs - len(pairs)} more correlations of each component")
     return lines
 
 
-def _label(name: str, width: int) -> str:
-    label = printable(name)
-    return label if len(label) <= width else label[: width - 1] + "…"
+def _probability(p: Parameter, i: int) -> str:
+    """A probability, with its interval where it has one."""
+    if p.estimate[i] != p.estimate[i]:
+        return _NEVER_SEEN
+    ends = "" if p.low[i] != p.low[i] else f" ({p.low[i]:.4f} … {p.high[i]:.4f})"
+    return f"probability {p.estimate[i]:.4f}{ends}"
 
 
-def _probability_lines(groups: list[Probabilities], component: int, width: int) -> list[str]:
-    """Probabilities of levels and of cells being seen, with intervals where there are any."""
-    lines = []
-    for group in groups:
-        for k, label in enumerate(group.full_labels):
-            value, text = group.values[component, k], "never seen"
-            if value == value:
-                text = f"probability {value:.4f}"
-                if group.low is not None and group.high is not None:
-                    ends = group.low[component, k], group.high[component, k]
-                    text += f" ({ends[0]:.4f} … {ends[1]:.4f})"
-            lines.append(f"{'':>9}  {_label(label, width):<{width}}  {text}")
-    return lines
-
-
-def _with_error(value: float, error: float | None) -> str:
-    if error is None or error != error:
-        return f"{value:.5g}"
-    return f"{value:.5g} ± {1.96 * error:.2g}"
+def _with_error(p: Parameter, i: int) -> str:
+    """A number ± half of its interval."""
+    value, error = p.estimate[i], p.standard_error[i]
+    if value != value:
+        return _NEVER_SEEN
+    return f"{value:.5g}" if error != error else f"{value:.5g} ± {1.96 * error:.2g}"

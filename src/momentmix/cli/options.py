@@ -5,10 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
-from functools import wraps
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import click
+
+from momentmix.cli.output import Target
+from momentmix.findings.messages import in_shell
 
 if TYPE_CHECKING:
     from momentmix.tables.opening import Reading
@@ -49,20 +52,7 @@ seed_option = click.option(
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How the rows of a command are read: the values of the options of `data_options`.
-
-    Attributes
-    ----------
-    columns, exclude : list of str or int, or None
-        Columns to use or to leave out, by name or number.
-    numeric_only : bool
-    missing : {"error", "drop", "model"}
-    na_values : list of str, or None
-    delimiter, decimal, thousands : str or None
-        Characters of CSV.
-    header : bool or None
-        Whether the first line holds names.
-    """
+    """Values of the options of `data_options`, as `open_rows` takes them."""
 
     columns: list[str | int] | None
     exclude: list[str | int] | None
@@ -73,9 +63,10 @@ class ReadOptions:
     decimal: str
     thousands: str | None
     header: bool | None
+    by_name: bool = False
 
     def source(self, inputs: tuple[str, ...]) -> Any:
-        """What a command's arguments name: paths, or standard input for ``-``."""
+        """Return the paths of a command's arguments, or standard input for ``-``."""
         from momentmix.errors import NoInputError
 
         if "-" not in inputs:
@@ -92,44 +83,43 @@ class ReadOptions:
         expected: tuple[str, ...] | None = None,
         by_name: bool = False,
     ) -> TableRows:
-        """The rows that a command's arguments name.
-
-        Without columns, those named `expected` are used where the input has names.
-        """
+        """Open rows; without columns, those named `expected` where the input has names."""
         return self.reading(by_name).open(self.source(inputs), self.missing, expected=expected)
 
     def reading(self, by_name: bool = False) -> Reading:
-        """The options as `fit` and `summarize` take them; impossible ones are usage errors."""
+        """Return the options as `fit` and `summarize` take them; wrong ones are usage errors."""
         from momentmix.errors import InputError
         from momentmix.tables.opening import Reading
 
         options = {name: value for name, value in asdict(self).items() if name != "missing"}
         if self.delimiter in ("\\t", "tab"):
             options["delimiter"] = "\t"
-        reading = Reading(**options, by_name=by_name)
+        reading = Reading(**options | {"by_name": by_name or self.by_name})
         try:
             reading.dialect  # noqa: B018 - is checked
         except InputError as error:
-            raise click.UsageError(str(error)) from None
+            raise click.UsageError(in_shell(error)) from None
         return reading
 
 
-def data_options(command: Command, missing: str = "error") -> Command:
-    """Options of a command that reads rows; the command gets them as `read_options`.
+def data_options(command: Command, missing: str = "error", by_name: bool = False) -> Command:
+    """Add options that read rows; the command gets them as `read_options`.
 
-    `missing` is the default of --missing.
+    `missing` is the default of --missing; with `by_name` there is --by-name too.
     """
 
     @wraps(command)
     def collected(**values: Any) -> Any:
-        chosen = {field.name: values.pop(field.name) for field in fields(ReadOptions)}
+        names = [field.name for field in fields(ReadOptions) if field.name in values]
+        chosen = {name: values.pop(name) for name in names}
         for name in ("columns", "exclude"):
             chosen[name] = parse_columns(chosen[name])
         if chosen["na_values"] is not None:
             chosen["na_values"] = chosen["na_values"].split(",")
         return command(read_options=ReadOptions(**chosen), **values)
 
-    options = [
+    return with_options(
+        collected,
         click.option(
             "--columns",
             help="Columns to use, by name or number from 0, separated by commas; all by default.",
@@ -152,25 +142,31 @@ def data_options(command: Command, missing: str = "error") -> Command:
             "NaN, null and their like; an empty field is always missing.",
         ),
         click.option("--delimiter", help="Character between the fields of CSV; default: comma."),
-        click.option(
-            "--decimal", default=".", show_default=True, help="Decimal character of CSV."
-        ),
+        click.option("--decimal", default=".", show_default=True, help="Decimal character of CSV."),
         click.option("--thousands", help="Character between groups of digits, as in 17,405."),
         header_option,
-    ]  # fmt: skip
-    for option in reversed(options):
-        collected = option(collected)
-    return collected
+        *([by_name_option] if by_name else []),
+    )
+
+
+named_data_options = partial(data_options, by_name=True)
 
 
 def families_options(command: Command) -> Command:
-    """Options that say what columns are; the command gets `families`, a dict, a schema or None."""
+    """Add options that say what columns are; the command gets `families`: dict, schema or None."""
 
     @wraps(command)
     def chosen(families: str | None, schema: str | None, **values: Any) -> Any:
-        return command(families=_families(families, schema), **values)
+        if schema is None:
+            return command(families=parse_families(families), **values)
+        from momentmix.tables.schema import Schema
 
-    options = [
+        if families is not None:
+            raise click.UsageError("give --schema or --families, not both: a schema has families.")
+        return command(families=Schema.load(schema), **values)
+
+    return with_options(
+        chosen,
         click.option(
             "--families",
             help="Families of columns, as in 'visits=poisson,member=bernoulli,plan=categorical,"
@@ -178,24 +174,41 @@ def families_options(command: Command) -> Command:
             "Gaussian, dates and ids are left out.",
         ),
         click.option("--schema", help="File of `momentmix schema`: families and levels."),
-    ]
+    )
+
+
+def output_options(
+    help: str, required: bool = False, default: str | None = None, quiet: bool = False
+) -> Callable[[Command], Command]:
+    """Add -o with this help, --force and --json, with `quiet` -q; the command gets a `Target`."""
+
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def collected(
+            output: str | None, force: bool, as_json: bool, quiet: bool = False, **values: Any
+        ) -> Any:
+            return command(target=Target(output, force, as_json, quiet), **values)
+
+        # For click, a default of None would be a value for an option that is required.
+        shown: dict[str, Any] = {} if default is None else {"default": default}
+        output = click.option(
+            "-o", "--output", help=help, required=required, show_default=True, **shown
+        )
+        own = [quiet_option] if quiet else []
+        return with_options(collected, output, force_option, *own, json_option)
+
+    return decorate
+
+
+def with_options(command: Command, *options: Command) -> Command:
+    """Add options in this order."""
     for option in reversed(options):
-        chosen = option(chosen)
-    return chosen
-
-
-def _families(text: str | None, path: str | None) -> Any:
-    if path is None:
-        return parse_families(text)
-    from momentmix.tables.schema import Schema
-
-    if text is not None:
-        raise click.UsageError("give --schema or --families, not both: a schema has families.")
-    return Schema.load(path)
+        command = option(command)
+    return command
 
 
 def parse_families(text: str | None) -> dict[str | int, str] | None:
-    """Families by name or number of a column, from a list separated by commas."""
+    """Parse families by name or number of a column, separated by commas."""
     if text is None:
         return None
     families: dict[str | int, str] = {}
@@ -211,7 +224,7 @@ def parse_families(text: str | None) -> dict[str | int, str] | None:
 
 
 def parse_columns(text: str | None) -> list[str | int] | None:
-    """Names and numbers from a list separated by commas."""
+    """Parse names and numbers of columns, separated by commas."""
     if text is None:
         return None
     parts = [part.strip() for part in text.split(",")]
@@ -219,7 +232,7 @@ def parse_columns(text: str | None) -> list[str | int] | None:
 
 
 def parse_blocks(text: str | None) -> list[list[str | int]] | Literal["auto", "full"] | None:
-    """Blocks of columns, separated by semicolons; "auto" and "full" as they are."""
+    """Parse blocks of columns, separated by semicolons; "auto" and "full" stay."""
     if text is None or text == "auto" or text == "full":
         return cast(Literal["auto", "full"] | None, text)
     blocks = [parse_columns(part) or [] for part in text.rstrip("; ").split(";")]

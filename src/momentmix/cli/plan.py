@@ -8,6 +8,7 @@ import click
 
 from momentmix.cli.options import json_option, parse_blocks
 from momentmix.cli.output import say, say_json
+from momentmix.findings.messages import in_shell
 
 
 def _size(n_bytes: int) -> str:
@@ -76,44 +77,38 @@ def plan_command(
 ) -> None:
     """Print which order of moments identifies a mixture, and what it costs."""
     from momentmix.errors import InputError
-    from momentmix.planning import OrderPlan, plan
+    from momentmix.planning import plan
 
     try:
         planned = plan(features, components, order, method, _blocks(blocks, features))
     except InputError as error:
-        raise click.UsageError(str(error)) from None
+        raise click.UsageError(in_shell(error)) from None
     if as_json:
         say_json(planned.to_dict())
         return
-    chosen = planned.chosen
-    joined = [size for size in planned.blocks if size > 1]
-    say(
-        f"{features} features, {components} component{'s' * (components > 1)}"
-        + (f", {len(planned.blocks)} blocks, the largest of {joined[0]}" if joined else "")
-    )
+    chosen, joined = planned.chosen, [size for size in planned.blocks if size > 1]
+    blocks = f", {len(planned.blocks)} blocks, the largest of {joined[0]}" if joined else ""
+    say(f"{features} features, {components} component{'s' * (components > 1)}{blocks}")
     if components == 1:
         say("One component follows from the mean and the variances; no order is needed.")
         return
+    paper = "" if joined else f", {chosen.largest_rank} by the paper's"
     say(
         f"order    {chosen.order}  identifies up to {chosen.largest_rank_robust} components by the "
-        "robust method" + (f", {chosen.largest_rank} by the paper's" if not joined else "")
+        f"robust method{paper}"
     )
     if chosen.n_lower is not None:
         say(f"split    k = {chosen.n_lower}, p = {chosen.degree} (the paper's)")
     say(
         f"moments  {chosen.n_moments:,}; a summary takes {_size(chosen.memory)} of memory, about "
-        f"{_size(chosen.file_size)} on disk"
+        f"{_size(chosen.file_size)} on disk",
+        "",
+        "order  components (robust)  (paper)    k    p         moments      memory",
     )
-    say("")
-    say("order  components (robust)  (paper)    k    p         moments      memory")
-
-    def line(row: OrderPlan) -> str:
+    for row in sorted((chosen, *planned.neighbors), key=lambda row: row.order):
         k, p = row.n_lower or "–", row.degree or "–"
         mark = "  ← this plan" if row.order == chosen.order else ""
-        return (
+        say(
             f"{row.order:>5}  {row.largest_rank_robust:>19}  {row.largest_rank or '–':>7}  {k:>3}  "
             f"{p:>3}  {row.n_moments:>14,}  {_size(row.memory):>10}{mark}"
         )
-
-    for row in sorted((chosen, *planned.neighbors), key=lambda row: row.order):
-        say(line(row))

@@ -13,23 +13,22 @@ import click
 from momentmix.cli.options import (
     ReadOptions,
     data_options,
-    force_option,
-    json_option,
+    output_options,
     parse_columns,
-    quiet_option,
     seed_option,
 )
-from momentmix.cli.output import check_output, say, say_json, say_message
+from momentmix.cli.output import Target, say
+from momentmix.findings.messages import in_shell
 from momentmix.progress import counting, step
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from momentmix.cli.tables.kept import Answers, KeptColumns
+    from momentmix.cli.tables import Answers, KeptColumns
+    from momentmix.families.column import Column
     from momentmix.mixture.mixture import Mixture
     from momentmix.mixture.tables.rows import TableDensity
-    from momentmix.tables.column import Column
     from momentmix.tables.source import Source
     from momentmix.tables.table_rows import Block, TableRows
 
@@ -72,7 +71,7 @@ def load_verdict(path: str) -> str | None:
     try:
         record = load_fit(path)[1]
     except ModelFileError as error:  # the mixture was loaded: rows can be scored all the same
-        say_message(f"momentmix: warning: {error}")
+        say(f"momentmix: warning: {in_shell(error)}", err=True)
         return None
     return None if record is None else record.certificate.verdict
 
@@ -80,7 +79,7 @@ def load_verdict(path: str) -> str | None:
 def open_for(
     mixture: Mixture, inputs: tuple[str, ...], read_options: ReadOptions, by_name: bool = False
 ) -> TableRows:
-    """Rows with the model's features: by name where both have names."""
+    """Open rows with the model's features: by name where both have names."""
     return open_columns("the model", mixture.columns, inputs, read_options, by_name)
 
 
@@ -91,7 +90,7 @@ def open_columns(
     read_options: ReadOptions,
     by_name: bool = False,
 ) -> TableRows:
-    """Rows with the columns that `owner` has: by name where both have names."""
+    """Open rows with the columns that `owner` has: by name where both have names."""
     from momentmix.tables.learning import rows_with
     from momentmix.tables.opening import warn_of_header
     from momentmix.tables.schema import Schema
@@ -109,9 +108,7 @@ def open_columns(
 @click.command("predict", short_help="Component of each row.")
 @click.argument("model")
 @click.argument("inputs", nargs=-1, required=True)
-@click.option(
-    "-o", "--output", default="-", show_default=True, help="CSV or .parquet; - is standard output."
-)
+@output_options("CSV or .parquet; - is standard output.", default="-", quiet=True)
 @click.option(
     "-p", "--probabilities", is_flag=True, help="Also write the probability of each component."
 )
@@ -123,21 +120,15 @@ def open_columns(
 @keep_option
 @unseen_option
 @data_options
-@force_option
-@quiet_option
-@json_option
 def predict_command(
     model: str,
     inputs: tuple[str, ...],
-    output: str,
+    target: Target,
     probabilities: bool,
     digits: int | None,
     keep: str | None,
     unseen: str,
     read_options: ReadOptions,
-    force: bool,
-    quiet: bool,
-    as_json: bool,
 ) -> None:
     """Write the most probable component of each row, in bounded memory.
 
@@ -145,11 +136,9 @@ def predict_command(
     """
     import numpy as np
 
-    from momentmix.cli.tables.kept import KeptColumns
+    from momentmix.cli.tables import KeptColumns
 
-    if as_json and output == "-":
-        raise click.UsageError("--json reports on the work; give a file to --output for labels.")
-    check_output(output, [model, *inputs], force)
+    output = target.check([model, *inputs])
     mixture = load_model(model)
     rows = open_for(mixture, inputs, read_options)
     probabilities = probabilities or digits is not None
@@ -171,22 +160,19 @@ def predict_command(
             n_rows += len(answer)
             yield columns, answer
 
-    with step("Predicting", False if quiet or output == "-" else None):
-        kept.write(output, names, ["integer"] + ["number"] * (len(names) - 1), answers())
-    if as_json:
-        report = {"output": output, "n_rows": n_rows, "rows_per_component": counts.tolist()}
-        say_json(report)
-    elif output != "-" and not quiet:
-        say(f"labels of {n_rows:,} rows written to {output}")
+    with step("Predicting", target.progress):
+        kept.write(output, names, ["label"] + ["number"] * (len(names) - 1), answers())
+    if target.as_json or (output != "-" and not target.quiet):
+        facts = {"n_rows": n_rows, "rows_per_component": counts.tolist()}
+        target.report(facts, f"labels of {n_rows:,} rows written to {output}")
 
 
 def _predicted(
     mixture: Mixture, rows: TableRows, kept: KeptColumns, probabilities: bool, unseen: Any
 ) -> Answers:
-    """Kept columns, and label and probabilities of each row, block by block.
+    """Yield kept columns, and labels and probabilities, NaN for rows that were dropped.
 
-    NaN for rows that were dropped. Blocks of a file are predicted ahead, while the caller writes
-    those before.
+    Blocks of a file are predicted ahead, while the caller writes those before.
     """
     from momentmix.parallel import read_ahead
 
@@ -203,7 +189,7 @@ def _predicted(
 def _answer(
     density: TableDensity, block: Block, source: Source, probabilities: bool
 ) -> NDArray[np.float64]:
-    """Label and probabilities of each row; an error for one that is finite, with squares not."""
+    """Return labels and probabilities; raise for a row that is finite, with squares not."""
     import numpy as np
 
     from momentmix.errors import InputError
@@ -229,52 +215,38 @@ def _answer(
 @click.command("sample", short_help="Rows drawn from a model.")
 @click.argument("model")
 @click.option("-n", "--rows", required=True, type=click.IntRange(min=1), help="Number of rows.")
-@click.option(
-    "-o", "--output", default="-", show_default=True, help="CSV or .parquet; - is standard output."
-)
+@output_options("CSV or .parquet; - is standard output.", default="-")
 @click.option("--labels", is_flag=True, help="Add the component of each row, as a first column.")
 @seed_option
-@force_option
-@json_option
-def sample_command(
-    model: str, rows: int, output: str, labels: bool, seed: int, force: bool, as_json: bool
-) -> None:
+def sample_command(model: str, rows: int, target: Target, labels: bool, seed: int) -> None:
     """Draw rows from a model; missing cells are empty fields.
 
     In a CSV file, text that a spreadsheet would take for a formula gets an apostrophe before it.
     """
-    from momentmix.cli.tables.writer import column_writer, guarded, kind_of, table_writer
+    from momentmix.cli.tables import guarded, kind_of, table_writer
 
-    if as_json and output == "-":
-        raise click.UsageError("--json reports on the work; give a file to --output for the rows.")
-    check_output(output, [model], force)
+    output = target.check([model])
     mixture = load_model(model)
     features = mixture.feature_names or tuple(f"x{i}" for i in range(mixture.n_features))
     guard = output != "-" and not output.endswith(".parquet")
     names = [*(["label"] if labels else []), *(map(guarded, features) if guard else features)]
-    kinds = ["integer"] * labels + [kind_of(column) for column in mixture.columns]
-    writer: Any = table_writer(output, names, n_integers=int(labels))
-    if mixture.schema is not None:
-        writer = column_writer(output, names, kinds, guard)
-    silent = False if output == "-" else None
-    with writer as write, counting("Sampling", rows, "rows", silent) as count:
-        for table in _drawn(mixture, rows, seed, labels):
-            write(table)
-            count(len(table[0]) if mixture.schema is not None else len(table))
-    if as_json:
-        say_json({"output": output, "n_rows": rows, "seed": seed})
-    elif output != "-":
-        say(f"{rows:,} rows written to {output}")
+    kinds = ["label"] * labels + [kind_of(column) for column in mixture.columns]
+    with (
+        table_writer(output, names, kinds, guard) as write,
+        counting("Sampling", rows, "rows", target.progress) as count,
+    ):
+        for columns in _drawn(mixture, rows, seed):
+            write(columns if labels else columns[1:])
+            count(len(columns[0]))
+    if output != "-":
+        target.report({"n_rows": rows, "seed": seed}, f"{rows:,} rows written to {output}")
 
 
-def _drawn(mixture: Mixture, n_rows: int, seed: int, labels: bool) -> Iterator[Any]:
+def _drawn(mixture: Mixture, n_rows: int, seed: int) -> Iterator[list[Any]]:
+    """Draw rows block by block: their components, and the columns."""
     import numpy as np
 
     rng = np.random.default_rng(seed)
     for start in range(0, n_rows, _BLOCK):
         drawn, chosen = mixture.sample(min(_BLOCK, n_rows - start), rng)
-        if mixture.schema is not None:
-            columns = list(drawn.values()) if isinstance(drawn, dict) else list(drawn.T)
-            yield [chosen] * labels + columns
-            continue
-        yield np.column_stack([chosen, drawn]) if labels else drawn
+        yield [chosen, *(drawn.values() if isinstance(drawn, dict) else drawn.T)]

@@ -6,14 +6,8 @@ from typing import Any
 
 import click
 
-from momentmix.cli.options import (
-    ReadOptions,
-    by_name_option,
-    data_options,
-    force_option,
-    json_option,
-)
-from momentmix.cli.output import check_output, say, say_json
+from momentmix.cli.options import ReadOptions, named_data_options, output_options
+from momentmix.cli.output import Target
 from momentmix.errors import without_secrets
 
 
@@ -38,22 +32,16 @@ from momentmix.errors import without_secrets
     multiple=True,
     help="Summaries of earlier rows: the report tells what changed. --data are then summaries too.",
 )
-@click.option("-o", "--output", required=True, help="File of the page (.html).")
-@data_options
-@by_name_option
-@force_option
-@json_option
+@output_options("File of the page (.html).", required=True)
+@named_data_options
 def report_command(
     model: str,
     data: tuple[str, ...],
     names: str | None,
     cube: str | None,
     before: tuple[str, ...],
-    output: str,
+    target: Target,
     read_options: ReadOptions,
-    by_name: bool,
-    force: bool,
-    as_json: bool,
 ) -> None:
     """Write a report on a model: its groups in words, pictures, whether it fits, what to do next.
 
@@ -65,16 +53,15 @@ def report_command(
     from momentmix.cli.predict import load_model, load_verdict, open_for
     from momentmix.cli.summaries import are_summaries, load_sum
 
-    if output == "-":
-        raise click.UsageError("a report is an HTML file; give a file to --output.")
-    named = [cube] if cube else []
-    check_output(output, [model, *data, *before, *named], force)
+    inputs = [model, *data, *before, *([cube] if cube else [])]
+    output = target.check(inputs, "a report is an HTML file; give a file to --output.")
     mixture = load_model(model)
     summary_or_rows: Any = None
     if data and are_summaries(data):
         summary_or_rows = load_sum(data)
     elif data:
-        summary_or_rows = open_for(mixture, data, read_options, by_name)
+        summary_or_rows = open_for(mixture, data, read_options)
+    named = [without_secrets(name) for name in data]
     from momentmix.monitoring.compare import compare
     from momentmix.monitoring.track import track
     from momentmix.reporting.report import report
@@ -93,12 +80,9 @@ def report_command(
         tracking=None if cube is None else track(model, load_groups([cube], (), None)),
         comparison=comparison,
         command=click.get_current_context().obj,
-        data_name=", ".join(map(without_secrets, data)) or None,
+        data_name=", ".join(named) or None,
     )
     verdict = load_verdict(model)
-    if as_json:
-        named = [without_secrets(name) for name in data]
-        say_json({"output": output, "model": model, "data": named, "verdict": verdict})
-    else:
-        said = "" if verdict is None else f" (certificate: {verdict})"
-        say(f"report written to {output}{said}")
+    said = "" if verdict is None else f" (certificate: {verdict})"
+    facts = {"model": model, "data": named, "verdict": verdict}
+    target.report(facts, f"report written to {output}{said}")

@@ -7,15 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from momentmix.cli.options import (
-    ReadOptions,
-    data_options,
-    families_options,
-    force_option,
-    json_option,
-    quiet_option,
-)
-from momentmix.cli.output import check_output, say, say_json, say_message
+from momentmix.cli.options import ReadOptions, data_options, families_options, output_options
+from momentmix.cli.output import Target, say, say_json, say_notes
 from momentmix.progress import step
 
 if TYPE_CHECKING:
@@ -26,7 +19,7 @@ _WIDEST = 60  # characters of the levels that are printed
 
 @click.command("schema", short_help="What the columns are: families and levels, to edit.")
 @click.argument("inputs", nargs=-1, required=True)
-@click.option("-o", "--output", help="File of the schema (JSON), for --schema of other commands.")
+@output_options("File of the schema (JSON), for --schema of other commands.", quiet=True)
 @click.option(
     "--rare",
     type=click.FloatRange(min=0, max=1, max_open=True),
@@ -36,18 +29,12 @@ _WIDEST = 60  # characters of the levels that are printed
 )
 @families_options
 @partial(data_options, missing="model")
-@force_option
-@quiet_option
-@json_option
 def schema_command(
     inputs: tuple[str, ...],
-    output: str | None,
+    target: Target,
     rare: float,
     families: Any,
     read_options: ReadOptions,
-    force: bool,
-    quiet: bool,
-    as_json: bool,
 ) -> None:
     """Print what each column of a table is taken as, and write it to a file.
 
@@ -58,20 +45,19 @@ def schema_command(
     """
     from momentmix.tables.learning import learn
 
+    output = target.path
     if output is not None:
-        if output == "-":
-            raise click.UsageError("give a file to --output; --json prints the schema.")
-        check_output(output, inputs, force)
+        target.check(inputs, "give a file to --output; --json prints the schema.")
     with step("Reading columns"):
         rows = learn(read_options.open(inputs), families, read_options.missing, rare)
     if output is not None:
         rows.learned.save(output)
-    if as_json:
+    if target.as_json:
         say_json({"output": output, **rows.learned.to_dict(), "notes": list(rows.notes)})
         return
     say(*_table(rows.learned, "no" if read_options.missing == "model" else "unknown"))
-    if not quiet:
-        say_message(*(f"note: {note}" for note in rows.notes))
+    if not target.quiet:
+        say_notes(rows.notes)
     if output is not None:
         say(f"schema written to {output}")
 
@@ -86,6 +72,6 @@ def _table(schema: Schema, complete: str) -> list[str]:
         if len(levels) > _WIDEST:
             levels = f"{levels[:_WIDEST]}… ({len(column.levels)} levels)"
         missing = "yes" if column.has_missing else complete
-        family = column.transform or column.family
+        family = column.family_name
         lines.append(f"{name:<{width}}  {family:<12}  {missing:<8}  {levels}".rstrip())
     return lines

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from math import log
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from momentmix.cli.options import (
     ReadOptions,
-    by_name_option,
-    data_options,
-    force_option,
-    json_option,
+    named_data_options,
+    output_options,
     parse_columns,
-    quiet_option,
 )
-from momentmix.cli.output import check_output, say, say_json
+from momentmix.cli.output import Target, say, say_json
 from momentmix.cli.predict import (
     keep_option,
     load_model,
@@ -41,11 +39,7 @@ if TYPE_CHECKING:
 @click.argument("model")
 @click.argument("inputs", nargs=-1, required=True)
 @click.option("--rows", "each_row", is_flag=True, help="Write the log-density of each row.")
-@click.option(
-    "-o",
-    "--output",
-    help="With --rows: CSV or .parquet; by default CSV on standard output.",
-)
+@output_options("With --rows: CSV or .parquet; by default CSV on standard output.", quiet=True)
 @keep_option
 @click.option(
     "--quantile",
@@ -60,25 +54,17 @@ if TYPE_CHECKING:
     "that --quantile found for other rows.",
 )
 @unseen_option
-@data_options
-@by_name_option
-@force_option
-@quiet_option
-@json_option
+@named_data_options
 def score_command(
     model: str,
     inputs: tuple[str, ...],
     each_row: bool,
-    output: str | None,
+    target: Target,
     keep: str | None,
     quantile: float | None,
     threshold: float | None,
     unseen: str,
     read_options: ReadOptions,
-    by_name: bool,
-    force: bool,
-    quiet: bool,
-    as_json: bool,
 ) -> None:
     """Print the mean log-likelihood of rows under a model, with BIC and AIC.
 
@@ -87,20 +73,17 @@ def score_command(
     each row is written, and whether it is an anomaly. With --missing drop, a row with missing
     values stays in that output with empty fields.
     """
-    _check_options(each_row, output, keep, quantile, threshold, as_json)
-    from momentmix.cli.tables.kept import KeptColumns
+    _check_options(each_row, target.path, keep, quantile, threshold)
+    from momentmix.cli.tables import KeptColumns
 
-    output = output or "-"
-    if each_row:
-        check_output(output, [model, *inputs], force)
+    output = target.check([model, *inputs]) if each_row else None
     mixture = load_model(model)
-    rows = open_for(mixture, inputs, read_options, by_name)
+    rows = open_for(mixture, inputs, read_options)
     scores = _Scores(threshold)
     has_bound = quantile is not None or threshold is not None
     names = ["log_density", "anomaly"] if has_bound else ["log_density"]
     kept = KeptColumns(rows, parse_columns(keep), names)
-    is_silent = quiet or (each_row and output == "-")
-    with step("Scoring", False if is_silent else None):
+    with step("Scoring", False if output == "-" else target.progress):
         scored = _scored(mixture, rows, kept.numbers, unseen)
         if quantile is not None:
             stored = list(_scored(mixture, rows, [], unseen))
@@ -108,11 +91,11 @@ def score_command(
             # Kept columns are read in a second pass: only numbers are held in memory.
             scored = scored if kept.names else iter(stored)
         answers = scores.counted(scored)
-        if each_row:
+        if output is not None:
             kept.write(output, names, ["number", "bool"][: len(names)], answers)
         else:
             deque(answers, maxlen=0)
-    _print(scores.report(mixture), load_verdict(model), output if each_row else None, as_json)
+    _print(scores.facts(mixture), load_verdict(model), output, target.as_json)
 
 
 def _check_options(
@@ -121,17 +104,11 @@ def _check_options(
     keep: str | None,
     quantile: float | None,
     threshold: float | None,
-    as_json: bool,
 ) -> None:
     """Raise where options do not go together."""
-    if not each_row:
-        for name, value in (("--output", output), ("--keep", keep)):
-            if value is not None:
-                raise click.UsageError(
-                    f"{name} goes with --rows, which writes a line for each row."
-                )
-    elif as_json and output in (None, "-"):
-        raise click.UsageError("--json reports on the work; give a file to --output for the rows.")
+    for name, value in (("--output", output), ("--keep", keep)):
+        if not each_row and value is not None:
+            raise click.UsageError(f"{name} goes with --rows, which writes a line for each row.")
     if quantile is not None and threshold is not None:
         raise click.UsageError(
             "--quantile finds a threshold, and --threshold gives one; pass one of them."
@@ -143,7 +120,7 @@ def _check_options(
 def _scored(
     mixture: Mixture, rows: TableRows, others: Sequence[Sequence[int]], unseen: Any
 ) -> Scored:
-    """Other columns, and log-densities of the next rows, NaN for rows that were dropped."""
+    """Yield other columns and log-densities of rows, NaN for rows that were dropped."""
     import numpy as np
 
     from momentmix.errors import InputError
@@ -167,10 +144,7 @@ class _Scores:
         self.threshold, self.n_rows, self.n_anomalies, self.total = threshold, 0, 0, 0.0
 
     def find_threshold(self, scores: list[NDArray[np.float64]], quantile: float) -> None:
-        """Set the threshold to a score, so that its rows below are those below the quantile.
-
-        They are those below ``np.quantile(scores, quantile)``, which lies between two scores.
-        """
+        """Set the threshold to the first score at or above ``np.quantile(scores, quantile)``."""
         import numpy as np
 
         values = np.concatenate(scores)
@@ -179,7 +153,7 @@ class _Scores:
         self.threshold = float(np.partition(values, place)[place])
 
     def counted(self, scored: Scored) -> Scored:
-        """Score of each row and whether it is an anomaly, where there is a threshold."""
+        """Yield scores, and where there is a threshold whether each row is an anomaly."""
         import numpy as np
 
         for others, values in scored:
@@ -193,45 +167,37 @@ class _Scores:
                 columns.append(np.where(known, below, np.nan))
             yield others, np.column_stack(columns)
 
-    def report(self, mixture: Mixture) -> dict[str, Any]:
-        """What is printed."""
-        import numpy as np
-
+    def facts(self, mixture: Mixture) -> dict[str, Any]:
+        """Return what is printed."""
         n_parameters = mixture.parameters.n_free
-        report: dict[str, Any] = {
+        facts: dict[str, Any] = {
             "n_rows": self.n_rows,
             "log_likelihood_per_row": self.total / self.n_rows,
-            "bic": n_parameters * float(np.log(self.n_rows)) - 2 * self.total,
+            "bic": n_parameters * log(self.n_rows) - 2 * self.total,
             "aic": 2 * n_parameters - 2 * self.total,
         }
         if self.threshold is not None:
-            report |= {"threshold": self.threshold, "n_anomalies": self.n_anomalies}
-        return report
+            facts |= {"threshold": self.threshold, "n_anomalies": self.n_anomalies}
+        return facts
 
 
-def _print(report: dict[str, Any], verdict: str | None, output: str | None, as_json: bool) -> None:
-    """Print the report; beside rows on standard output, only what the rows do not tell."""
+def _print(facts: dict[str, Any], verdict: str | None, output: str | None, as_json: bool) -> None:
+    """Print the facts; beside rows on standard output, only what the rows do not tell."""
     if as_json:
-        said = {"output": output} if output is not None else {}
-        say_json({**said, **report, "verdict": verdict})
+        written = {"output": output} if output is not None else {}
+        say_json({**written, **facts, "verdict": verdict})
         return
+    anomalies = []
+    if "threshold" in facts:  # all its digits: the same rows lie below it when it is given back
+        anomalies = [
+            f"{facts['n_anomalies']:,} of {facts['n_rows']:,} rows have a log-density below the "
+            f"threshold {facts['threshold']!r}"
+        ]
     if output == "-":
-        if "threshold" in report:
-            say(f"momentmix: {_anomalies(report)}", err=True)
+        say(*(f"momentmix: {line}" for line in anomalies), err=True)
         return
     for name in ("n_rows", "log_likelihood_per_row", "bic", "aic"):
-        say(f"{name.replace('_', ' '):<24} {report[name]:.10g}")
+        say(f"{name.replace('_', ' '):<24} {facts[name]:.10g}")
     if verdict is not None:
         say(f"{'certificate of the model':<24} {verdict}")
-    if "threshold" in report:
-        say(_anomalies(report))
-    if output is not None:
-        say(f"scores written to {output}")
-
-
-def _anomalies(report: dict[str, Any]) -> str:
-    # all digits of the threshold: the same rows lie below it when it is given back
-    return (
-        f"{report['n_anomalies']:,} of {report['n_rows']:,} rows have a log-density below the "
-        f"threshold {report['threshold']!r}"
-    )
+    say(*anomalies, *([] if output is None else [f"scores written to {output}"]))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from momentmix.errors import InputError, ShardError, SummaryFileError
+from momentmix.findings.messages import in_shell
 
 if TYPE_CHECKING:
     from momentmix.cube.cube import SummaryCube
@@ -32,59 +33,49 @@ def are_summaries(paths: Sequence[str]) -> bool:
 
 
 def load_sum(paths: Sequence[str], truncate: bool = False) -> MomentSummary:
-    """The sum of the summaries in files; errors name the file.
-
-    With `truncate`, all are reduced to the lowest order first.
-    """
-    return _folded(paths, truncate, operator.add)
-
-
-def load_cubes(paths: Sequence[str]) -> SummaryCube:
-    """The sum of the cubes in files; errors name the file."""
-    from momentmix.cube.cube import SummaryCube
-
-    cubes = [SummaryCube.load(path) for path in paths]
-    total = cubes[0]
-    for i, cube in enumerate(cubes[1:], 1):
-        path = paths[i]
-        try:
-            total = total + cube
-        except ShardError as error:
-            ids = [{x for group in cube.values() for x in group.shard_ids} for cube in cubes[:i]]
-            raise _counted_twice(error, paths, ids) from None
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from None
+    """Add the summaries in files; with `truncate`, all are reduced to the lowest order first."""
+    total: MomentSummary = _folded(paths, _loaded(paths, truncate), operator.add)
     return total
 
 
 def load_difference(path: str, parts: Sequence[str], truncate: bool = False) -> MomentSummary:
-    """The summary in a file without the summaries in others, which were added to it."""
-    return _folded([path, *parts], truncate, operator.sub)
+    """Take the summaries in files out of another one, which they were added to."""
+    paths = [path, *parts]
+    rest: MomentSummary = _folded(paths, _loaded(paths, truncate), operator.sub)
+    return rest
 
 
-def _folded(
-    paths: Sequence[str], truncate: bool, combine: Callable[[Any, Any], Any]
-) -> MomentSummary:
-    summaries = _loaded(paths, truncate)
-    total = summaries[0]
-    for i, summary in enumerate(summaries[1:], 1):
-        path = paths[i]
-        try:
-            total = combine(total, summary)
-        except ShardError as error:
-            ids = [set(other.shard_ids) for other in summaries[:i]]
-            raise _counted_twice(error, paths, ids) from None
-        except InputError as error:
-            hint = " Or pass --truncate." if "orders" in str(error) else ""
-            raise InputError(f"{path}: {error}{hint}") from None
+def load_cubes(paths: Sequence[str]) -> SummaryCube:
+    """Add the cubes in files."""
+    from momentmix.cube.cube import SummaryCube
+
+    total: SummaryCube = _folded(paths, [SummaryCube.load(path) for path in paths], operator.add)
     return total
 
 
-def _counted_twice(error: ShardError, paths: Sequence[str], ids: list[set[str]]) -> ShardError:
-    """The error of a file, which also names the one before it that holds the shard."""
-    named = [path for path, own in zip(paths, ids, strict=False) if own & set(error.shard_ids)]
+def _folded(paths: Sequence[str], values: Sequence[Any], combine: Callable[[Any, Any], Any]) -> Any:
+    """Combine summaries or cubes one after the other; errors name the file."""
+    total = values[0]
+    for i, value in enumerate(values[1:], 1):
+        try:
+            total = combine(total, value)
+        except ShardError as error:
+            raise _counted_twice(error, paths[: i + 1], values) from None
+        except InputError as error:
+            hint = " Or pass --truncate." if "orders" in str(error) else ""
+            raise InputError(f"{paths[i]}: {in_shell(error)}{hint}") from None
+    return total
+
+
+def _counted_twice(error: ShardError, paths: Sequence[str], values: Sequence[Any]) -> ShardError:
+    """Return the error of the last path, with the path before it that holds the shard."""
+    named = []
+    for path, value in zip(paths[:-1], values, strict=False):
+        groups = value.values() if hasattr(value, "key_names") else [value]
+        if any(set(group.shard_ids) & set(error.shard_ids) for group in groups):
+            named.append(path)
     other = f" (The other one is {named[0]}.)" if named else ""
-    return ShardError(f"{paths[len(ids)]}: {error}{other}", shard_ids=error.shard_ids)
+    return ShardError(f"{paths[-1]}: {in_shell(error)}{other}", shard_ids=error.shard_ids)
 
 
 def _loaded(paths: Sequence[str], truncate: bool) -> list[MomentSummary]:
@@ -114,4 +105,6 @@ def _summary(path: str) -> MomentSummary:
     except SummaryFileError as error:
         if not Path(path).is_file() or is_summary_file(path) or path.endswith((".mms", ".json")):
             raise
-        raise SummaryFileError(f"{error} Make one of rows with `momentmix summarize`.") from None
+        raise SummaryFileError(
+            f"{in_shell(error)} Make one of rows with `momentmix summarize`."
+        ) from None

@@ -13,6 +13,7 @@ import numpy as np
 from momentmix.cube import file as cube_file
 from momentmix.cube.keys import GroupKey
 from momentmix.errors import InputError, InputTypeError
+from momentmix.findings.messages import Message, either
 from momentmix.html.notebook import box, plain_table
 from momentmix.mixture.parameter_table import need_pandas
 from momentmix.summary.column_facts import column_facts, columns_of
@@ -73,7 +74,7 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
 
     def __getitem__(self, key: Any) -> MomentSummary:
         key = key if isinstance(key, tuple) else (key,)
-        key = tuple(_same_type(self, k, value) for k, value in enumerate(key))
+        key = tuple(_dated(value, self._example(k)) for k, value in enumerate(key))
         if key not in self._groups:
             raise KeyError(key)
         group = self._groups[key]
@@ -133,9 +134,11 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
         ``cube.where(region="EU")``, ``cube.where(week=slice("2026-01-05", "2026-03-30"))``,
         ``cube.where(store=lambda number: number < 100)``
         """
-        tests = [(self._place(name), _test(wanted)) for name, wanted in conditions.items()]
-        for (place, _), (name, wanted) in zip(tests, conditions.items(), strict=True):
-            _check_wanted(name, _type_of(self, place), wanted)
+        places = {name: self._place(name) for name in conditions}
+        tests = [
+            (places[name], _test(name, wanted, self._example(places[name])))
+            for name, wanted in conditions.items()
+        ]
         kept = {
             key: group
             for key, group in self._groups.items()
@@ -167,6 +170,10 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
         gone = [count for count in counts.values() if count < n_rows]
         left_out = self.left_out[0] + len(gone), self.left_out[1] + sum(gone)
         return SummaryCube(self.key_names, kept, left_out)
+
+    def _example(self, place: int) -> Any:
+        """A value of a key; None where all are missing."""
+        return next((key[place] for key in self._groups if key[place] is not None), None)
 
     def _place(self, name: str) -> int:
         if name not in self.key_names:
@@ -221,24 +228,21 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
                 f"a cube can be combined with another SummaryCube only; got {type(other).__name__}."
             )
         if other.key_names != self.key_names:
-            raise InputError(
+            text = (
                 f"cubes must have the same keys; one has {', '.join(self.key_names)}, the other "
-                f"{', '.join(other.key_names)}. Use rollup() to bring both to common ones."
+                f"{', '.join(other.key_names)}. Bring both to common ones with "
             )
-        if len(self) and len(other):
-            self._check_types(other)
-            self._any().check_alike(other._any())
-
-    def _check_types(self, other: SummaryCube) -> None:
-        """Raise where a key has values of another type in the other cube."""
+            raise InputError(Message(text, either("rollup()", "--rollup"), "."))
         for place, name in enumerate(self.key_names):
-            types = [_type_of(cube, place) for cube in (self, other)]
+            types = [_type(cube._example(place)) for cube in (self, other)]
             if None not in types and types[0] != types[1]:
                 raise InputError(
                     f"key {name!a} is {types[0]} in one cube and {types[1]} in the other; the same "
                     "group would have two keys. Make both cubes of columns of one type; of dates, "
                     f"group by day({name}), which reads dates in texts as well."
                 )
+        if len(self) and len(other):
+            self._any().check_alike(other._any())
 
     # -- files and tables ---------------------------------------------------------------------
 
@@ -248,7 +252,11 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
         The columns are the keys, n_rows, summary and checksum; other programs can filter it by the
         keys. See docs/file-format.md.
         """
-        cube_file.write(path, self.key_names, self._packed(), self.group_rows, self.left_out)
+        groups = {
+            key: group if isinstance(group, bytes) else group.to_bytes()
+            for key, group in self._groups.items()
+        }
+        cube_file.write(path, self.key_names, groups, self.left_out)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> SummaryCube:
@@ -260,12 +268,6 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
             Where the file is damaged, or no cube.
         """
         return cls(*cube_file.read(path))
-
-    def _packed(self) -> dict[GroupKey, bytes]:
-        return {
-            key: group if isinstance(group, bytes) else group.to_bytes()
-            for key, group in self._groups.items()
-        }
 
     def to_frame(self) -> Any:
         """Keys, numbers of rows, and what the columns hold, as a pandas frame.
@@ -295,7 +297,7 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
 
 
 def _values(summary: MomentSummary) -> dict[str, Any]:
-    """What is known of the columns of a group, by names."""
+    """Return means and shares of the columns of a group, by names."""
     found: dict[str, Any] = {"n_rows": summary.n_rows}
     for column, facts in zip(columns_of(summary), column_facts(summary), strict=True):
         if column.levels:
@@ -314,70 +316,52 @@ def _rank(key: Any) -> tuple[Any, ...]:
     return tuple((value is None, "" if value is None else value) for value in key)
 
 
-def _same_type(cube: SummaryCube, place: int, value: Any) -> Any:
-    """A date for text, where the key is a date."""
-    example = next((key[place] for key in cube if key[place] is not None), None)
-    return _dated(value, example)
-
-
-def _type_of(cube: SummaryCube, place: int) -> str | None:
-    """What the values of a key are, in words; None where all are missing."""
-    value = next((key[place] for key in cube if key[place] is not None), None)
-    return None if value is None else _type(value)
-
-
-def _type(value: Any) -> str:
-    """What a value is, in words."""
+def _type(value: Any) -> str | None:
+    """Name the type of a value; None for a missing one."""
+    if value is None:
+        return None
     value = value.item() if isinstance(value, np.generic) else value
     kinds = {str: "text", datetime: "a time", date: "a date", Number: "a number"}
     found = (word for kind, word in kinds.items() if isinstance(value, kind))
     return next(found, type(value).__name__)
 
 
-def _check_wanted(name: str, kind: str | None, wanted: Any) -> None:
-    """Raise where a condition has a value that no key can be equal to, for its type."""
-    if isinstance(wanted, slice):
-        values = [wanted.start, wanted.stop]
-    elif isinstance(wanted, Collection) and not isinstance(wanted, str):
-        values = list(wanted)
-    else:
-        values = [] if callable(wanted) else [wanted]
-    for value in values:
-        is_date = isinstance(value, str) and kind in ("a date", "a time")
-        if None not in (kind, value) and not is_date and _type(value) != kind:
-            raise InputError(
-                f"key {name!a} is {kind}; got {value!r}, which is {_type(value)} and equals none. "
-                "Give a value of the same type."
-            )
-
-
 def _dated(value: Any, example: Any) -> Any:
-    if isinstance(value, str) and isinstance(example, date):
-        try:
-            time = datetime.fromisoformat(value)
-        except ValueError:
+    """The date of a text, where the key is a date as the example is."""
+    if not isinstance(value, str) or not isinstance(example, date):
+        return value
+    try:
+        time = datetime.fromisoformat(value)
+    except ValueError:
+        raise InputError(
+            f"a date must be written as 2026-01-31 (ISO 8601); got {value!a}."
+        ) from None
+    return time if isinstance(example, datetime) else time.date()
+
+
+def _test(name: str, wanted: Any, example: Any) -> Callable[[Any], bool]:
+    """Whether a value of a key is wanted; raise where none of its type can be."""
+
+    def read(value: Any) -> Any:
+        found = _dated(value, example)
+        if None not in (found, example) and _type(found) != _type(example):
             raise InputError(
-                f"a date must be written as 2026-01-31 (ISO 8601); got {value!a}."
-            ) from None
-        return time if isinstance(example, datetime) else time.date()
-    return value
+                f"key {name!a} is {_type(example)}; got {value!r}, which is {_type(value)} and "
+                "equals none. Give a value of the same type."
+            )
+        return found
 
-
-def _test(wanted: Any) -> Callable[[Any], bool]:
-    """Whether a value of a key is wanted."""
     if callable(wanted):
         return lambda value: bool(wanted(value))
     if isinstance(wanted, slice):
         if wanted.step is not None:
             raise InputError("a slice of keys has a first and a last value, and no step.")
-
-        def inside(value: Any) -> bool:
-            low, high = _dated(wanted.start, value), _dated(wanted.stop, value)
-            if value is None or (low is not None and value < low):
-                return False
-            return high is None or bool(value <= high)
-
-        return inside
-    if isinstance(wanted, Collection) and not isinstance(wanted, str):
-        return lambda value: any(_dated(x, value) == value for x in wanted)
-    return lambda value: bool(_dated(wanted, value) == value)
+        low, high = read(wanted.start), read(wanted.stop)
+        return lambda value: (
+            value is not None
+            and (low is None or bool(low <= value))
+            and (high is None or bool(value <= high))
+        )
+    several = isinstance(wanted, Collection) and not isinstance(wanted, str)
+    values = [read(value) for value in (wanted if several else [wanted])]
+    return lambda value: any(bool(value == x) for x in values)

@@ -11,6 +11,7 @@ import io
 import json
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from typing import Any
 from momentmix.atomic_file import atomic_write
 from momentmix.cube.keys import CHECKSUM, RESERVED, GroupKey, Value
 from momentmix.errors import InputError, SummaryFileError
+from momentmix.findings.messages import Message, either
 from momentmix.strict_json import parse_strict
 from momentmix.summary.file import header_of
 from momentmix.tables.source import checked, refuse_damage
@@ -37,39 +39,38 @@ def write(
     path: str | os.PathLike[str],
     names: tuple[str, ...],
     groups: Mapping[GroupKey, bytes],
-    counts: Mapping[GroupKey, int],
     left_out: tuple[int, int],
 ) -> None:
     """Write a cube, whole or not at all."""
     ending = Path(path).suffix.lower()
     if ending not in ENDINGS:
         raise InputError(f"a cube is a file {', '.join(ENDINGS)}; got {os.fspath(path)!a}.")
-    atomic_write(path, packed(names, groups, counts, left_out, ending == ".parquet"))
+    atomic_write(path, packed(names, groups, left_out, ending == ".parquet"))
 
 
 def packed(
     names: tuple[str, ...],
     groups: Mapping[GroupKey, bytes],
-    counts: Mapping[GroupKey, int],
     left_out: tuple[int, int],
     as_parquet: bool = False,
 ) -> bytes:
     """The bytes of the file."""
     import pyarrow as pa
+    from pyarrow import parquet
 
     keys = list(groups)
     columns = {name: _key_array(name, [key[k] for key in keys]) for k, name in enumerate(names)}
-    columns["n_rows"] = pa.array([counts[key] for key in keys], type=pa.int64())
-    columns["summary"] = pa.array([groups[key] for key in keys], type=pa.large_binary())
-    checksums = [_row_checksum(names, key, counts[key], groups[key]) for key in keys]
+    counts = [rows_of(group) for group in groups.values()]
+    columns["n_rows"] = pa.array(counts, type=pa.int64())
+    columns["summary"] = pa.array(list(groups.values()), type=pa.large_binary())
+    rows = zip(keys, counts, groups.values(), strict=True)
+    checksums = [_row_checksum(names, *row) for row in rows]
     columns[CHECKSUM] = pa.array(checksums, type=pa.binary())
     about: dict[str, Any] = {"keys": list(names), "left_out": list(left_out), "version": VERSION}
     about["sha256"] = _digest_of(about)
     table = pa.table(columns).replace_schema_metadata({_METADATA: json.dumps(about).encode()})
     stream = io.BytesIO()
     if as_parquet:
-        from pyarrow import parquet
-
         parquet.write_table(table, stream, compression="zstd")
     else:
         with pa.ipc.new_file(stream, table.schema) as writer:
@@ -81,7 +82,8 @@ def _key_array(name: str, values: list[Value]) -> Any:
     import pyarrow as pa
 
     if name in RESERVED:
-        raise InputError(f"a key of a file cannot be called {name!a}; use rollup() or rename it.")
+        text = f"a key of a file cannot be called {name!a}; "
+        raise InputError(Message(text, either("use rollup() or ", ""), "rename it."))
     try:
         if all(value is None or isinstance(value, _VALUES) for value in values):
             return pa.array(values)
@@ -155,26 +157,23 @@ def read(path: str | os.PathLike[str]) -> Contents:
 
 
 def unpacked(data: bytes, name: str) -> Contents:
-    """What `packed` made the bytes of; `name` is for messages."""
+    """Return the contents of bytes of `packed`; `name` is for messages."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
     _check_seal(data, name)
     with refuse_damage(lambda text: _damaged(name, text), lambda: len(data)):
-        return _contents(checked(_table(data)), name)
+        if data[:4] == b"PAR1":
+            table = parquet.ParquetFile(pa.BufferReader(data)).read()
+        else:
+            table = pa.ipc.open_file(pa.py_buffer(data)).read_all()
+        return _contents(checked(table), name)
 
 
 def _damaged(name: str, text: str) -> SummaryFileError:
     return SummaryFileError(
         f"{name} cannot be read as a cube: {text.rstrip('.')}. Restore it from a copy."
     )
-
-
-def _table(data: bytes) -> Any:
-    import pyarrow as pa
-
-    if data[:4] == b"PAR1":
-        from pyarrow import parquet
-
-        return parquet.ParquetFile(pa.BufferReader(data)).read()
-    return pa.ipc.open_file(pa.py_buffer(data)).read_all()
 
 
 def _contents(table: Any, path: str) -> Contents:
@@ -209,7 +208,7 @@ def _contents(table: Any, path: str) -> Contents:
 
 
 def _left_out(metadata: Mapping[bytes, bytes], path: str) -> tuple[int, int]:
-    """What was left out; nothing in the file of a program that drops metadata."""
+    """Groups and rows left out; none in the file of a program that drops metadata."""
     if _METADATA not in metadata:
         return 0, 0
     try:
@@ -246,23 +245,21 @@ def _value(value: Any, path: str) -> Value:
 
 def _check_group(path: str, key: GroupKey, count: int | None, group: bytes | None) -> None:
     """Raise unless the bytes are those of a summary of so many rows."""
-    is_whole = group is not None and hashlib.sha256(group[:-32]).digest() == group[-32:]
-    try:
-        is_whole = is_whole and rows_of(group or b"") == count
-    except SummaryFileError:
-        is_whole = False
-    if not is_whole:
-        raise SummaryFileError(
-            f"{path}: the summary of group {key!a} is not that of its {count} rows. Restore the "
-            "file from a copy."
-        )
+    with suppress(SummaryFileError):
+        is_whole = group is not None and hashlib.sha256(group[:-32]).digest() == group[-32:]
+        if is_whole and rows_of(group or b"") == count:
+            return
+    raise SummaryFileError(
+        f"{path}: the summary of group {key!a} is not that of its {count} rows. Restore the file "
+        "from a copy."
+    )
 
 
 def is_cube(path: str | os.PathLike[str]) -> bool:
     """Whether a file is a cube: a Parquet or Arrow file with a seal, or the columns of one."""
     if Path(path).suffix.lower() not in ENDINGS or not Path(path).is_file():
         return False
-    import pyarrow as pa
+    from pyarrow import ipc, parquet
 
     with open(path, "rb") as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - _LAST_BYTES))
@@ -270,16 +267,12 @@ def is_cube(path: str | os.PathLike[str]) -> bool:
             return True  # it may be damaged, and is nothing else
     try:
         with refuse_damage(SummaryFileError):
-            if Path(path).suffix.lower() == ".parquet":
-                from pyarrow import parquet
-
-                names = parquet.read_schema(path).names
-            else:
-                with pa.OSFile(os.fspath(path)) as file:
-                    names = pa.ipc.open_file(file).schema.names
+            is_parquet = Path(path).suffix.lower() == ".parquet"
+            with open(path, "rb") as file:
+                schema = parquet.read_schema(file) if is_parquet else ipc.open_file(file).schema
     except (SummaryFileError, OSError):
         return False
-    return all(name in names for name in RESERVED[:2])
+    return all(name in schema.names for name in RESERVED[:2])
 
 
 def rows_of(summary: bytes) -> int:

@@ -26,7 +26,6 @@ WAITING_BYTES = 1 << 26  # of rows before they are sorted
 OPEN_BYTES = 1 << 27  # of shards in memory
 _SHARD_BYTES = 1 << 16  # of an open shard, beside its moments and its rows that wait
 _ENTRY_BYTES, _WAITING_ROWS = 160, 1024
-_MOST_CODES = 1 << 62  # of groups of rows, as a product of the numbers of values
 _FILES = 64  # on disk; each is read into memory as a whole
 
 Key = tuple[float | None, ...]
@@ -35,55 +34,34 @@ Key = tuple[float | None, ...]
 class KeyIndex:
     """Groups are numbered as their keys are met."""
 
-    def __init__(self, n_keys: int) -> None:
+    def __init__(self) -> None:
         self.keys: list[Key] = []
         self._numbers: dict[Key, int] = {}
-        self.n_keys = n_keys
 
     def numbers(self, keys: Float) -> Int:
         """Number of the group of each row, from keys of shape (n, n_keys); NaN is a key."""
-        codes, n_codes = np.zeros(len(keys), dtype=np.int64), 1
+        codes = np.zeros(len(keys), dtype=np.int64)
         for column in keys.T:
-            values, places = _different(column)
-            if n_codes * len(values) > _MOST_CODES:  # no more than there are rows, from here on
-                codes, n_codes = _unique(codes, n_codes)[1], len(keys)
-            codes, n_codes = codes * len(values) + places, n_codes * len(values)
-        found, places = _unique(codes, n_codes)
-        rows = np.empty(len(found), dtype=np.int64)
-        rows[places] = np.arange(len(keys))  # a row of each group
+            places = _codes(column)
+            codes = _codes(codes * (places.max(initial=0) + 1) + places)
+        rows = np.empty(codes.max(initial=-1) + 1, dtype=np.int64)
+        rows[codes] = np.arange(len(keys))  # a row of each group
         groups = [self._number(tuple(key)) for key in keys[rows].tolist()]
-        return np.asarray(np.array(groups, dtype=np.int64)[places])
+        return np.asarray(np.array(groups, dtype=np.int64)[codes])
 
     def _number(self, numbers: tuple[float, ...]) -> int:
         key = tuple(None if x != x else x for x in numbers)
-        number = self._numbers.get(key)
-        if number is None:
-            number = self._numbers[key] = len(self.keys)
+        number = self._numbers.setdefault(key, len(self.keys))
+        if number == len(self.keys):
             self.keys.append(key)
         return number
 
 
-def _different(column: Float) -> tuple[Float, Int]:
-    """Different values of a column, and the place of each row's among them; NaN is a value."""
-    low, high = column.min(initial=0.0), column.max(initial=0.0)  # NaN where there is one
-    if high - low < 4 * len(column) and (np.floor(column) == column).all():
-        found, places = _unique((column - low).astype(np.int64), int(high - low) + 1)
-        return low + found, places
-    values, places = np.unique(column, return_inverse=True, equal_nan=True)
-    return values, places
+def _codes(values: Float | Int) -> Int:
+    """Different values numbered as they are met; NaN is a value."""
+    import pyarrow as pa
 
-
-def _unique(codes: Int, n_codes: int) -> tuple[Int, Int]:
-    """Different codes, and the place of each among them; all are below `n_codes`."""
-    if n_codes > 4 * len(codes):
-        found, places = np.unique(codes, return_inverse=True)
-        return found, places
-    is_there = np.zeros(n_codes, dtype=bool)
-    is_there[codes] = True
-    found = np.flatnonzero(is_there)
-    place = np.zeros(n_codes, dtype=np.int64)
-    place[found] = np.arange(len(found))
-    return found, place[codes]
+    return np.asarray(pa.array(values).dictionary_encode().indices, dtype=np.int64)
 
 
 def by_group(groups: Int) -> tuple[Int, Int, Int]:
@@ -104,18 +82,7 @@ class GroupedRows(NamedTuple):
 
 
 class PackedGroup(NamedTuple):
-    """The summary of one group.
-
-    Attributes
-    ----------
-    number : int
-        Of the group.
-    n_rows : int
-    shard_id : str
-        Of its first shard, as in `MomentSummary.shard_ids`.
-    data : bytes
-        The summary, as `MomentSummary.to_bytes`.
-    """
+    """The summary of one group as bytes, and the id of its first shard."""
 
     number: int
     n_rows: int
@@ -143,7 +110,9 @@ class GroupedShard:
         self.origin: Origin | None = None  # of the rows, where it is known
         self.open: dict[int, _Group] = {}
         self.files: dict[int, IO[bytes]] = {}
-        self.most_open = max(16, OPEN_BYTES // _shard_bytes(empty))
+        waiting = 8 * _WAITING_ROWS * (empty.n_features + 1)
+        shard_bytes = _SHARD_BYTES + _ENTRY_BYTES * empty.cost.n_entries + waiting
+        self.most_open = max(16, OPEN_BYTES // shard_bytes)
         self._wait: Callable[[], None] = lambda: None  # until the rows sorted last are given
 
     def update(self, rows: GroupedRows) -> None:
@@ -170,14 +139,11 @@ class GroupedShard:
         for group, start, stop in zip(groups.tolist(), starts, ends, strict=True):
             own = self.open.get(group)
             if own is None and len(self.open) < self.most_open:
-                own = self.open[group] = self._group(group)
+                own = self.open[group] = _Group(group, self.name(group), self.new_shard)
             if own is not None:
                 own.add(rows[start:stop])
             else:
                 self._spill(group, rows[start:stop])
-
-    def _group(self, number: int) -> _Group:
-        return _Group(number, self.name(number), self.new_shard)
 
     def _spill(self, group: int, rows: Float) -> None:
         file = self.files.get(group % _FILES)
@@ -195,7 +161,7 @@ class GroupedShard:
             yield self.open.pop(number).packed(self.origin)
         for groups in read_ahead(self._read_files(), n_ahead=1):
             for number, rows, digest in groups:
-                group = self._group(number)
+                group = _Group(number, self.name(number), self.new_shard)
                 group.add(rows, digest)
                 yield group.packed(self.origin)
 
@@ -212,17 +178,14 @@ class GroupedShard:
                 start, place = place + 2, place + 2 + n_rows * self.n_features
                 rows = data[start:place].reshape(n_rows, self.n_features)
                 pieces.setdefault(group, []).append(rows)
-            yield list(_joined(pieces))
-
-
-def _joined(pieces: dict[int, list[Float]]) -> Iterator[tuple[int, Float, RowDigest]]:
-    """The rows of each group, and their digest."""
-    together, stop = np.concatenate([rows for own in pieces.values() for rows in own]), 0
-    for number, own in pieces.items():
-        start, stop = stop, stop + sum(map(len, own))
-        digest = RowDigest()
-        digest.update(together[start:stop])
-        yield number, together[start:stop], digest
+            together, stop = np.concatenate([x for own in pieces.values() for x in own]), 0
+            found = []
+            for number, own in pieces.items():
+                start, stop = stop, stop + sum(map(len, own))
+                digest = RowDigest()
+                digest.update(together[start:stop])
+                found.append((number, together[start:stop], digest))
+            yield found
 
 
 class _Group:
@@ -246,9 +209,3 @@ class _Group:
         name = f"{self.name} {self.digest.hexdigest()}"
         data, shard_id = self.shard.close(name, origin and origin.of(self.name, name))
         return PackedGroup(self.number, self.n_rows, shard_id, data)
-
-
-def _shard_bytes(summary: MomentSummary) -> int:
-    """Memory of an open shard, about."""
-    waiting = 8 * _WAITING_ROWS * (summary.n_features + 1)
-    return _SHARD_BYTES + _ENTRY_BYTES * summary.cost.n_entries + waiting

@@ -13,7 +13,6 @@ themselves. `Key.value` gives what a number stands for. A missing cell is a key,
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -49,16 +48,7 @@ RESERVED = ("n_rows", "summary", CHECKSUM)  # columns of a file of a cube
 
 @dataclass(frozen=True)
 class KeySpec:
-    """A key as it was asked for.
-
-    Attributes
-    ----------
-    name : str
-        Of the key: that of the column, or of the unit of a date.
-    column : str
-    unit : str
-        Of a date; empty where the values themselves are the key.
-    """
+    """A key as it was asked for: its name, its column, and the unit of a date or an empty text."""
 
     name: str
     column: str
@@ -81,23 +71,18 @@ def parse_keys(by: str | Sequence[str]) -> list[KeySpec]:
         raise InputTypeError(
             f"by must be names of columns, or week(column) and its like; got {by!r}."
         )
+    asked = [m.groups() if (m := _ASKED.fullmatch(x)) else ("", x.strip()) for x in texts]
+    units = [unit for unit, _ in asked]
     found = []
-    for text in texts:
-        match = _ASKED.fullmatch(text)
-        if match is None:
-            found.append(KeySpec(text.strip(), text.strip()))
-            continue
-        unit, column = match.groups()
-        if unit not in Periods.UNITS:
+    for (unit, column), text in zip(asked, texts, strict=True):
+        if unit and unit not in Periods.UNITS:
             raise InputError(
                 f"a key of dates must be {', '.join(f'{u}(column)' for u in Periods.UNITS)}; got "
                 f"{text.strip()!a}."
             )
-        found.append(KeySpec(unit, column, unit))
-    names = [key.name for key in found]
-    for k, key in enumerate(found):
-        if key.unit and names.count(key.name) > 1:  # week(start), week(end)
-            found[k] = KeySpec(f"{key.unit}_{key.column}", key.column, key.unit)
+        alone = units.count(unit) + [c for u, c in asked if not u].count(unit) == 1
+        name = column if not unit else unit if alone else f"{unit}_{column}"  # week(start, end)
+        found.append(KeySpec(name, column, unit))
     names = [key.name for key in found]
     for name in names:
         if names.count(name) > 1:
@@ -110,41 +95,9 @@ def parse_keys(by: str | Sequence[str]) -> list[KeySpec]:
     return found
 
 
-class Key(ABC):
-    """A key: where it is read, and what its numbers stand for.
-
-    Attributes
-    ----------
-    spec : KeySpec
-    columns : list of int, or None
-        Number of the column in each source; None where folders have the key.
-    """
-
-    columns: list[int] | None = None
-
-    def __init__(self, spec: KeySpec) -> None:
-        self.spec = spec
-
-    @abstractmethod
-    def numbers(self, table: int, block: Block, pieces: Sequence[Any]) -> Float:
-        """Numbers of the rows that a block has kept, NaN where a cell is missing.
-
-        Parameters
-        ----------
-        table : int
-            Number of the source.
-        block : Block
-        pieces : sequence
-            The cells of all its rows, as `Block.others` has them.
-        """
-
-    @abstractmethod
-    def value(self, number: int) -> Value:
-        """What a number stands for."""
-
-    def meanings(self, values: Collection[Value]) -> Mapping[Any, Value]:
-        """What values of a complete pass stand for, where that is not themselves."""
-        return {}
+def find_keys(sources: Sequence[Source], specs: Sequence[KeySpec]) -> list[Key]:
+    """The keys, where the sources have them; columns without names go by their numbers."""
+    return [_found(sources, spec) for spec in specs]
 
 
 def columns_read(keys: Sequence[Key], table: int) -> list[int]:
@@ -152,50 +105,53 @@ def columns_read(keys: Sequence[Key], table: int) -> list[int]:
     return list(dict.fromkeys(key.columns[table] for key in keys if key.columns is not None))
 
 
-def find_keys(sources: Sequence[Source], specs: Sequence[KeySpec]) -> list[Key]:
-    """The keys, where the sources have them.
-
-    Columns without names go by their numbers.
-    """
-    return [_found(sources, spec) for spec in specs]
-
-
 def _found(sources: Sequence[Source], spec: KeySpec) -> Key:
     names = [source.column_names or [*map(str, range(source.n_columns))] for source in sources]
     have = [spec.column in own for own in names]
     if all(have):
         return _of_column(sources, spec, [own.index(spec.column) for own in names])
-    texts = [folder_values(source).get(spec.column) for source in sources]
-    lacking = [x.name for x, text in zip(sources, texts, strict=True) if text is None]
-    if lacking or any(have):
+    folders = [_in_path(x.path) if isinstance(x, FileSource) else {} for x in sources]
+    texts = [own[spec.column] for own in folders if spec.column in own]
+    if len(texts) < len(sources) or any(have):
+        lacking = [x for x, own in zip(sources, folders, strict=True) if spec.column not in own]
         raise InputError(
-            f"{(lacking or [sources[have.index(True)].name])[0]} has no column {spec.column!a} to "
+            f"{(lacking or [sources[have.index(True)]])[0].name} has no column {spec.column!a} to "
             f"group by, and no folder {spec.column}=… above it; it has "
             f"{', '.join(map(ascii, names[0][:20]))}. All inputs need the key in the same place."
             f"{did_you_mean(spec.column, names[0])}"
         )
-    return _FolderKey(spec, [text for text in texts if text is not None])
+    return _FolderKey(spec, texts)
+
+
+def _in_path(path: Path) -> dict[str, str]:
+    """Values in the names of the folders above a file.
+
+    Examples
+    --------
+    >>> _in_path(Path("data/region=north%20west/part-0.parquet"))
+    {'region': 'north west'}
+    """
+    matches = (_FOLDER.fullmatch(part) for part in path.parts[:-1])
+    return {unquote(match[1]): unquote(match[2]) for match in matches if match is not None}
 
 
 def _of_column(sources: Sequence[Source], spec: KeySpec, columns: list[int]) -> Key:
     """The key of a column, by what it holds."""
     kind, source = common_kind(sources, columns), sources[0]
-    are_csv = all(isinstance(each, CsvFile) for each in sources)
-    if spec.unit:
-        if kind.kind not in ("date", "text", "mixed"):
-            held = f"numbers ({kind.type})" if kind.kind == "number" else kind.type
-            raise _no_dates(spec, source, held)
+    if spec.unit and kind.kind not in ("date", "text", "mixed"):
+        held = f"numbers ({kind.type})" if kind.kind == "number" else kind.type
+        raise _no_dates(spec, source, held)
+    if kind.type == "date and time" and not spec.unit:
+        raise _times(spec, source, kind.type)
+    if spec.unit or kind.kind == "date":
         return _DateKey(spec, sources, columns)
-    if kind.kind == "date":
-        if kind.type == "date and time":
-            raise _times(spec, source, kind.type)
-        return _DateKey(spec, sources, columns)
-    if are_csv and kind.kind in ("number", "text"):
-        return _CsvKey(spec, sources, columns, kind.kind == "number")
+    is_number = kind.kind == "number"
+    if all(isinstance(each, CsvFile) for each in sources) and (is_number or kind.kind == "text"):
+        return _CsvKey(spec, sources, columns, is_number)
     if kind.kind == "text":
         return _TextKey(spec, sources, columns)
-    if kind.kind in ("number", "bool"):
-        return _NumberKey(spec, sources, columns, kind.kind == "bool")
+    if is_number or kind.kind == "bool":
+        return _NumberKey(spec, sources, columns, not is_number)
     raise source.problem(columns[0]) or InputError(
         f"{source.name}: a key must hold text, whole numbers, true and false, or dates; "
         f"{spec.column!a} holds {kind.type}."
@@ -221,7 +177,6 @@ def _no_dates(spec: KeySpec, source: Source, type_: str) -> InputError:
 
 
 def _times(spec: KeySpec, source: Source, type_: str) -> InputError:
-    """The error for a key of times."""
     name = spec.column
     return InputError(
         f"{source.name}: {name!a} holds times ({type_}); nearly every row would be a group. Group "
@@ -232,11 +187,62 @@ def _times(spec: KeySpec, source: Source, type_: str) -> InputError:
 # -- kinds of keys ----------------------------------------------------------------------------
 
 
+class Key:
+    """A key that is a column: where it is read, and what its numbers stand for.
+
+    `columns` has the number of its column in each source; it is None where folders have the key.
+    """
+
+    columns: list[int] | None
+
+    def __init__(self, spec: KeySpec, sources: Sequence[Source], columns: list[int]) -> None:
+        self.spec, self.sources, self.columns = spec, sources, columns
+
+    def numbers(self, table: int, block: Block, pieces: Sequence[Any]) -> Float:
+        """Numbers of the rows that a block of a source has kept, NaN where a cell is missing.
+
+        `pieces` are the cells of all its rows, as `Block.others` has them.
+        """
+        found, first_row = [], block.first_row
+        for piece in pieces:
+            found.append(self._numbers(piece, table, first_row))
+            first_row += len(found[-1])
+        numbers = np.concatenate(found)
+        return numbers if block.kept is None else numbers[block.kept]
+
+    def _numbers(self, piece: Any, table: int, first_row: int) -> Float:
+        """Numbers of consecutive cells, the first of which is in this row."""
+        raise NotImplementedError
+
+    def value(self, number: int) -> Value:
+        """Return the value that a number stands for."""
+        return number
+
+    def meanings(self, values: Collection[Value]) -> Mapping[Any, Value]:
+        """Map values of a complete pass to other ones that they stand for."""
+        return {}
+
+    def _label(self, table: int) -> str:
+        assert self.columns is not None
+        return self.sources[table].label(self.columns[table])
+
+    def _cells(self, piece: Any, table: int) -> Cells:
+        """Cells of a piece; those of CSV without spaces, and missing where they stand for that."""
+        source = self.sources[table]
+        return cells_of(piece, f"{source.name}, {self._label(table)} holds", source.nulls)
+
+    def _place(self, table: int, row: int) -> str:
+        source = self.sources[table]
+        return f"{source.name}, {source.where(row)}, {self._label(table)}"
+
+
 class _FolderKey(Key):
     """A key that the names of folders have; its numbers are those of the sources."""
 
+    columns = None
+
     def __init__(self, spec: KeySpec, texts: Sequence[str]) -> None:
-        super().__init__(spec)
+        self.spec = spec
         whole = all(x == _NO_VALUE or re.fullmatch(r"0|-?[1-9]\d*", x) for x in texts)
         read: Any = self._period if spec.unit else int if whole else str
         self.values: list[Value] = [None if x == _NO_VALUE else read(x) for x in texts]
@@ -256,39 +262,7 @@ class _FolderKey(Key):
         return self.values[number]
 
 
-class _ColumnKey(Key):
-    """A key that is a column."""
-
-    columns: list[int]
-
-    def __init__(self, spec: KeySpec, sources: Sequence[Source], columns: list[int]) -> None:
-        super().__init__(spec)
-        self.sources, self.columns = sources, columns
-
-    def numbers(self, table: int, block: Block, pieces: Sequence[Any]) -> Float:
-        found, first_row = [], block.first_row
-        for piece in pieces:
-            found.append(self._numbers(piece, table, first_row))
-            first_row += len(found[-1])
-        numbers = np.concatenate(found)
-        return numbers if block.kept is None else numbers[block.kept]
-
-    @abstractmethod
-    def _numbers(self, piece: Any, table: int, first_row: int) -> Float:
-        """Numbers of consecutive cells, the first of which is in this row."""
-
-    def _cells(self, piece: Any, table: int) -> Cells:
-        """Cells of a piece; those of CSV without spaces, and missing where they stand for that."""
-        source = self.sources[table]
-        holder = f"{source.name}, {source.label(self.columns[table])} holds"
-        return cells_of(piece, holder, source.nulls)
-
-    def _place(self, table: int, row: int) -> str:
-        source = self.sources[table]
-        return f"{source.name}, {source.where(row)}, {source.label(self.columns[table])}"
-
-
-class _NumberKey(_ColumnKey):
+class _NumberKey(Key):
     """Whole numbers, or true and false."""
 
     def __init__(
@@ -311,7 +285,8 @@ class _NumberKey(_ColumnKey):
         assert isinstance(source, CsvFile)
         read: Any = _BOOLS.get if self._are_bools else source.dialect.number
         known = [read(text) for text in cells.labels]
-        for code in (code for code, number in enumerate(known) if number is None):
+        if None in known:
+            code = known.index(None)
             row = first_row + int((cells.values == code).argmax())
             raise InputError(
                 f"{self._place(table, row)}: {cells.labels[code][:60]!a} is "
@@ -324,7 +299,7 @@ class _NumberKey(_ColumnKey):
         return bool(number) if self._are_bools else number
 
 
-class _DateKey(_ColumnKey):
+class _DateKey(Key):
     """Days, or periods of dates and times."""
 
     def __init__(self, spec: KeySpec, sources: Sequence[Source], columns: list[int]) -> None:
@@ -356,10 +331,10 @@ class _DateKey(_ColumnKey):
 
 def _times_of(piece: Any) -> Array | None:
     """Dates and times as datetime64 or objects; None for text."""
-    if isinstance(piece, np.ndarray):
-        return piece  # of a table in memory
     from pyarrow import types
 
+    if isinstance(piece, np.ndarray):
+        return piece  # of a table in memory
     if isinstance(piece, Cells) or not types.is_temporal(piece.type):
         return None
     # As they are: a cast to another unit may leave the range of 64 bits.
@@ -375,7 +350,7 @@ def _have_hours(piece: Any) -> bool:
     return isinstance(next((x for x in piece if not is_missing(x)), None), datetime)
 
 
-class _TextKey(_ColumnKey):
+class _TextKey(Key):
     """Texts; times of the day are refused as in columns of dates.
 
     Labels of a type of categories may be numbers.
@@ -471,7 +446,7 @@ class _CsvKey(_TextKey):
         return whole if abs(whole) < 1 << 63 else None  # as many bits as a file has
 
     def meanings(self, values: Collection[Value]) -> Mapping[Any, Value]:
-        """What the texts of all rows stand for; a warning where several are one number."""
+        """Map the texts of all rows to their values; warn where several are one number."""
         texts = [value for value in values if isinstance(value, str)]
         numbers = {text: self._number(text) for text in sorted(texts)}
         if not self._are_numbers or None in numbers.values():
@@ -488,19 +463,3 @@ class _CsvKey(_TextKey):
                 )
                 break
         return numbers
-
-
-def folder_values(source: Source) -> dict[str, str]:
-    """Values in the names of the folders above a file: ``region=EU/week=31/part.parquet``.
-
-    Examples
-    --------
-    >>> _in_path(Path("data/region=north%20west/part-0.parquet"))
-    {'region': 'north west'}
-    """
-    return _in_path(source.path) if isinstance(source, FileSource) else {}
-
-
-def _in_path(path: Path) -> dict[str, str]:
-    matches = (_FOLDER.fullmatch(part) for part in path.parts[:-1])
-    return {unquote(match[1]): unquote(match[2]) for match in matches if match is not None}

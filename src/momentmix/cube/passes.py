@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -16,13 +16,15 @@ from typing import Any
 import numpy as np
 
 from momentmix._typing import Array
+from momentmix.capacity import usual_order
+from momentmix.cube.cube import SummaryCube
 from momentmix.cube.file import rows_of
 from momentmix.cube.grouping import GroupedRows, GroupedShard, KeyIndex
 from momentmix.cube.keys import GroupKey, Key, columns_read
 from momentmix.errors import InputError
 from momentmix.summary.parts import ResumeCheck, digest_of, read_parts
 from momentmix.summary.summary import MomentSummary, union
-from momentmix.tables.digests import Origin, counted_twice
+from momentmix.tables.digests import counted_twice
 from momentmix.tables.table_rows import Block, TableRows
 
 PART_ROWS = 1 << 24  # of a part: small shards cost more than their rows
@@ -31,21 +33,13 @@ _MOST_PIECES = 8  # summaries of a group that wait to be added
 
 @dataclass
 class GroupSums:
-    """Summaries of groups as bytes, several for a group until they are added.
-
-    Attributes
-    ----------
-    pieces : dict
-        By the values of the keys.
-    n_rows : int
-        Of all groups.
-    """
+    """Summaries of groups as bytes, by key; several for a group until they are added."""
 
     pieces: dict[GroupKey, list[bytes]] = field(default_factory=dict)
     n_rows: int = 0
 
     @classmethod
-    def of(cls, groups: dict[GroupKey, bytes]) -> GroupSums:
+    def of(cls, groups: Mapping[GroupKey, bytes]) -> GroupSums:
         """Groups that were summed before."""
         n_rows = sum(rows_of(group) for group in groups.values())
         return cls({key: [group] for key, group in groups.items()}, n_rows)
@@ -56,15 +50,14 @@ class GroupSums:
         pieces.append(summary)
         self.n_rows += rows_of(summary) if n_rows is None else n_rows
         if len(pieces) > _MOST_PIECES:
-            pieces[:] = [sum_of(pieces)]
+            pieces[:] = [_sum_of(pieces)]
 
     def groups(self) -> dict[GroupKey, bytes]:
         """The summary of each group."""
-        return {key: sum_of(pieces) for key, pieces in self.pieces.items()}
+        return {key: _sum_of(pieces) for key, pieces in self.pieces.items()}
 
 
-def sum_of(pieces: list[bytes]) -> bytes:
-    """The sum of summaries."""
+def _sum_of(pieces: list[bytes]) -> bytes:
     if len(pieces) == 1:
         return pieces[0]
     return union([MomentSummary.from_bytes(piece) for piece in pieces]).to_bytes()
@@ -86,118 +79,116 @@ class CubeProgress:
         return self.sums.n_rows
 
 
-def summarize_groups(
-    rows: TableRows,
-    keys: Sequence[Key],
-    start: CubeProgress,
-    empty: MomentSummary,
-    part_rows: int = PART_ROWS,
-) -> Iterator[CubeProgress]:
-    """Go on from `start` to the end of the rows, and give the state after every part.
+class CubeJob:
+    """A pass over rows as features, with their keys."""
 
-    Parameters
-    ----------
-    rows : TableRows
-    keys : sequence of Key
-    start : CubeProgress
-        Where to begin; its sums are changed.
-    empty : MomentSummary
-        Without rows, as the summary of each group begins.
-    part_rows : int
-        As for `summary.parts.summarize_parts`.
-    """
-    job = _Pass(rows, keys, empty)
-    for pieces in start.sums.pieces.values():
-        for piece in pieces:
-            job.shards.update(MomentSummary.from_bytes(piece).shard_ids)
-    check = ResumeCheck(start, rows)
-    state = replace(start, table=0, row=0, read="")
-    for table, source in enumerate(rows.sources):
-        for part in read_parts(
-            rows, table, 0, job.open,  # type: ignore[arg-type]
-            summed_to=check.summed_to(table), part_rows=part_rows,
-            others=columns_read(keys, table), added=partial(job.grouped, table),
-        ):  # fmt: skip
-            if part.shard is None:
-                check.count(part)
-            else:
-                # Text is known at its end only. Groups of complete parts do without: those of the
-                # last part tell where a cube comes from.
-                if not (part.complete and source.is_text):
-                    part.shard.origin = job.origin(table, part_rows)  # type: ignore[attr-defined]
-                job.close(part.shard, state.sums, source.name)
-                state = replace(state, n_dropped=state.n_dropped + part.n_dropped)
-            state = replace(state, table=table, row=part.stop)
-            state = replace(state, read=digest_of([state.read, *part.mark().texts]))
-            if part.complete and check.passed((table, part.stop), state.read):
+    def __init__(self, rows: TableRows, keys: list[Key]) -> None:
+        self.rows, self.keys = rows, keys
+        self.names = tuple(key.spec.name for key in keys)
+
+    def run(
+        self,
+        start: CubeProgress,
+        order: int | None,
+        settings: dict[str, Any],
+        part_rows: int = PART_ROWS,
+    ) -> Iterator[CubeProgress]:
+        """Go on from `start`, whose sums are changed, and give the state after every part."""
+        rows, n_features = self.rows, self.rows.n_features
+        order = usual_order(n_features) if order is None else order
+        names = None if rows.schema else rows.feature_names
+        self._empty = MomentSummary(n_features, order, names, schema=rows.schema, **settings)
+        self._index, self._marks = KeyIndex(), np.empty(0, dtype=np.int64)
+        self._tables, self._shards = set[object](), set[str]()
+        for piece in (piece for pieces in start.sums.pieces.values() for piece in pieces):
+            self._shards.update(MomentSummary.from_bytes(piece).shard_ids)
+        check = ResumeCheck(start, rows)
+        state = replace(start, table=0, row=0, read="")
+        for table, source in enumerate(rows.sources):
+            own = columns_read(self.keys, table)
+            for part in read_parts(
+                rows, table, 0, self._open,  # type: ignore[arg-type]
+                summed_to=check.summed_to(table), part_rows=part_rows,
+                others=own, added=partial(self._grouped, table),
+            ):  # fmt: skip
+                if part.shard is None:
+                    check.count(part)
+                else:
+                    # Text is known at its end only. Groups of complete parts do without: those of
+                    # the last part tell where a cube comes from.
+                    if not (part.complete and source.is_text):
+                        way = "groups", part_rows, [str(key.spec) for key in self.keys]
+                        shard: Any = part.shard
+                        shard.origin = rows.origin(table, *way, others=own)
+                    self.close(part.shard, state.sums, source.name)
+                    state = replace(state, n_dropped=state.n_dropped + part.n_dropped)
+                state = replace(state, table=table, row=part.stop)
+                state = replace(state, read=digest_of([state.read, *part.mark().texts]))
+                if part.complete and check.passed((table, part.stop), state.read):
+                    yield state
+            self._check_new(table, source.contents())
+            state = replace(state, table=table + 1, row=0)
+            if check.passed((table + 1, 0), state.read):
                 yield state
-        job.check_new(table, source.contents())
-        state = replace(state, table=table + 1, row=0)
-        if check.passed((table + 1, 0), state.read):
-            yield state
-    check.finish()
+        check.finish()
 
-
-class _Pass:
-    """What the parts of one pass share."""
-
-    def __init__(self, rows: TableRows, keys: Sequence[Key], empty: MomentSummary) -> None:
-        self.rows, self.keys, self.empty = rows, keys, empty
-        self.index = KeyIndex(len(keys))
-        self.marks = np.empty(0, dtype=np.int64)  # digests of the values of the groups
-        self.shards: set[str] = set()
-        self.tables: set[object] = set()
-
-    def open(self, *, shard_id: str) -> GroupedShard:
+    def _open(self, *, shard_id: str) -> GroupedShard:
         """An empty shard for each group of a part."""
-        return GroupedShard(self.empty, partial(self._name, shard_id))
+        return GroupedShard(self._empty, lambda number: json.dumps([shard_id, self._texts(number)]))
 
-    def grouped(self, table: int, block: Block) -> tuple[GroupedRows, list[Array]]:
-        """The rows of a block with their groups, and the marks of these."""
+    def _grouped(self, table: int, block: Block) -> tuple[GroupedRows, list[Array]]:
+        """The rows of a block with their groups, and digests of the values of these."""
         pieces = dict(zip(columns_read(self.keys, table), block.others, strict=True))
         numbers = [
             key.numbers(table, block, pieces[key.columns[table]] if key.columns else ())
             for key in self.keys
         ]
-        groups = self.index.numbers(np.column_stack(numbers))
-        new = range(len(self.marks), len(self.index.keys))
-        self.marks = np.append(self.marks, [_mark(self._texts(number)) for number in new])
-        return GroupedRows(block.features, groups), [self.marks[groups]]
-
-    def _name(self, place_id: str, number: int) -> str:
-        return json.dumps([place_id, self._texts(number)])
+        groups = self._index.numbers(np.column_stack(numbers))
+        new = range(len(self._marks), len(self._index.keys))
+        digests = [hashlib.blake2b(json.dumps(self._texts(i)).encode(), digest_size=8) for i in new]
+        marks = np.frombuffer(b"".join(x.digest() for x in digests), dtype="<i8")
+        self._marks = np.append(self._marks, marks)
+        return GroupedRows(block.features, groups), [self._marks[groups]]
 
     def _texts(self, number: int) -> list[str | None]:
         return [None if value is None else str(value) for value in self._key(number)]
 
     def _key(self, number: int) -> GroupKey:
-        pairs = zip(self.keys, self.index.keys[number], strict=True)
+        pairs = zip(self.keys, self._index.keys[number], strict=True)
         return tuple(None if x is None else key.value(int(x)) for key, x in pairs)
 
-    def origin(self, table: int, part_rows: int) -> Origin | None:
-        """Where the groups of a table come from."""
-        way = "groups", part_rows, [str(key.spec) for key in self.keys]
-        return self.rows.origin(table, *way, others=columns_read(self.keys, table))
-
-    def check_new(self, table: int, contents: tuple[str, bool] | None) -> None:
+    def _check_new(self, table: int, contents: tuple[str, bool] | None) -> None:
         """Raise where a table holds what one before it held, for the same keys of folders."""
         if contents is None or not contents[1] or self.rows.by_name:
             return
         folders = [key.value(table) for key in self.keys if key.columns is None]
-        if (contents, *folders) in self.tables:
+        if (contents, *folders) in self._tables:
             raise InputError(counted_twice(self.rows.sources[table].name))
-        self.tables.add((contents, *folders))
+        self._tables.add((contents, *folders))
 
     def close(self, shard: Any, sums: GroupSums, name: str) -> None:
         """Add the groups of a part to all others."""
         for group in shard.finish():
-            if group.shard_id in self.shards:
+            if group.shard_id in self._shards:
                 raise InputError(counted_twice(name))
-            self.shards.add(group.shard_id)
+            self._shards.add(group.shard_id)
             sums.add(self._key(group.number), group.data, group.n_rows)
 
+    def cube(self, state: CubeProgress, min_rows: int = 1) -> SummaryCube:
+        """The cube of a pass that is done."""
+        if not state.n_rows:
+            name, n_dropped = self.rows.sources[0].name, state.n_dropped
+            dropped = f" besides the {n_dropped} dropped" if n_dropped else ""
+            raise InputError(f"{name} holds no rows{dropped}.")
+        cube = self.cube_of(state.sums.groups())
+        return cube.at_least(min_rows) if min_rows > 1 else cube
 
-def _mark(texts: list[str | None]) -> int:
-    """A digest of the values of a group."""
-    digest = hashlib.blake2b(json.dumps(texts).encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "little", signed=True)
+    def cube_of(self, groups: Mapping[GroupKey, bytes]) -> SummaryCube:
+        """The cube of all groups of a pass, by what their keys stand for."""
+        columns = zip(self.keys, zip(*groups, strict=True), strict=True)
+        meanings = [key.meanings(set(column)) for key, column in columns]
+        sums = GroupSums()
+        for key, group in groups.items():
+            named = (known.get(x, x) for known, x in zip(meanings, key, strict=True))
+            sums.add(tuple(named), group)
+        return SummaryCube(self.names, sums.groups())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from typing import Any
 
 import numpy as np
@@ -15,16 +15,18 @@ from momentmix.tables.cells import is_missing
 NO_DATE = -np.inf  # the number of what is no date: days before 1970 have negative ones
 _FIRST_DAY, _LAST_DAY = (day.toordinal() - 719_163 for day in (date.min, date.max))  # since 1970
 _UNREADABLE = datetime(1, 1, 1)  # this object, not the date
+# Unit of NumPy, how many make a period, and how many there were of the period that began last
+# before 1970: that year began on a Thursday.
+_STEPS = {
+    "year": ("Y", 1, 0), "quarter": ("M", 3, 0), "month": ("M", 1, 0), "week": ("D", 7, 3),
+    "day": ("D", 1, 0), "hour": ("h", 1, 0),
+}  # fmt: skip
 
 
 class Periods:
     """Dates and times as numbers of periods since 1970; text in the format of ISO 8601.
 
     Times with a zone are those of UTC. Weeks begin on Monday.
-
-    Parameters
-    ----------
-    unit : {"year", "quarter", "month", "week", "day", "hour"}
 
     Examples
     --------
@@ -35,10 +37,10 @@ class Periods:
     datetime.date(1970, 1, 5)
     """
 
-    UNITS = ("year", "quarter", "month", "week", "day", "hour")
+    UNITS = tuple(_STEPS)
 
     def __init__(self, unit: str) -> None:
-        self.unit = unit
+        self._step, self._count, self._offset = _STEPS[unit]
 
     def of_texts(self, texts: Iterable[Any]) -> Float:
         """Periods of texts: NaN for a missing one, `NO_DATE` for one that is no date."""
@@ -51,24 +53,16 @@ class Periods:
     def of_times(self, times: Array) -> Float:
         """Periods of an array of datetime64: NaN for NaT, `NO_DATE` beyond years 1 to 9999."""
         days = times.astype("M8[D]").astype(np.int64)
-        step = {"year": "Y", "quarter": "M", "month": "M", "hour": "h"}.get(self.unit, "D")
-        counts = times.astype(f"M8[{step}]").astype(np.int64)
-        if self.unit == "week":
-            counts = (counts + 3) // 7  # 1970 began on a Thursday
-        elif self.unit == "quarter":
-            counts = counts // 3
+        steps = times.astype(f"M8[{self._step}]").astype(np.int64)
+        counts = (steps + self._offset) // self._count
         periods = np.where((days < _FIRST_DAY) | (days > _LAST_DAY), NO_DATE, counts)
         return np.where(np.isnat(times), np.nan, periods)
 
     def start(self, number: int) -> date | datetime:
         """The first day of a period; the time of an hour."""
-        if self.unit == "hour":
-            return datetime(1970, 1, 1) + timedelta(hours=number)
-        if self.unit in ("day", "week"):
-            days = number if self.unit == "day" else 7 * number - 3
-            return date(1970, 1, 1) + timedelta(days=days)
-        months = number * {"year": 12, "quarter": 3, "month": 1}[self.unit]
-        return date(1970 + months // 12, months % 12 + 1, 1)
+        start = np.datetime64(number * self._count - self._offset, self._step)  # type: ignore[call-overload]
+        found: date | datetime = start.item()
+        return found
 
 
 def _instant(text: Any) -> datetime | None:

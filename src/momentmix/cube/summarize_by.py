@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from momentmix.arguments import check_count
-from momentmix.capacity import usual_order
 from momentmix.cube.cube import SummaryCube
-from momentmix.cube.keys import GroupKey, Key, KeySpec, columns_read, find_keys, parse_keys
-from momentmix.cube.passes import PART_ROWS, CubeProgress, GroupSums, summarize_groups
+from momentmix.cube.keys import KeySpec, columns_read, find_keys, parse_keys
+from momentmix.cube.passes import CubeJob, CubeProgress
 from momentmix.errors import InputError, TableWarning, warn_caller
 from momentmix.progress import check_asked, erase, step
-from momentmix.summary.summary import MomentSummary
 from momentmix.tables.learning import Families, learn, needs_pass
 from momentmix.tables.opening import Reading, can_open, open_table
 from momentmix.tables.selection import choose_columns
@@ -91,67 +89,13 @@ def summarize_by(
         return job.cube(state, min_rows)
 
 
-@dataclass(frozen=True)
-class CubeJob:
-    """Rows as features, and their keys."""
-
-    rows: TableRows
-    keys: list[Key]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the keys."""
-        return tuple(key.spec.name for key in self.keys)
-
-    def run(
-        self,
-        start: CubeProgress,
-        order: int | None,
-        settings: dict[str, Any],
-        part_rows: int = PART_ROWS,
-    ) -> Iterator[CubeProgress]:
-        """States of the pass, one after each part."""
-        rows, n_features = self.rows, self.rows.n_features
-        order = usual_order(n_features) if order is None else order
-        names = None if rows.schema else rows.feature_names
-        empty = MomentSummary(n_features, order, names, schema=rows.schema, **settings)
-        return summarize_groups(rows, self.keys, start, empty, part_rows)
-
-    def cube(self, state: CubeProgress, min_rows: int = 1) -> SummaryCube:
-        """The cube of a pass that is done."""
-        if not state.n_rows:
-            name, n_dropped = self.rows.sources[0].name, state.n_dropped
-            dropped = f" besides the {n_dropped} dropped" if n_dropped else ""
-            raise InputError(f"{name} holds no rows{dropped}.")
-        cube = self.cube_of(state.sums.groups())
-        return cube.at_least(min_rows) if min_rows > 1 else cube
-
-    def cube_of(self, groups: Mapping[GroupKey, bytes]) -> SummaryCube:
-        """The cube of all groups of a pass, by what their keys stand for."""
-        columns = zip(*groups, strict=True)
-        meanings = [
-            key.meanings(set(column)) for key, column in zip(self.keys, columns, strict=True)
-        ]
-        sums = GroupSums()
-        for key, group in groups.items():
-            named = (known.get(x, x) for known, x in zip(meanings, key, strict=True))
-            sums.add(tuple(named), group)
-        return SummaryCube(self.names, sums.groups())
-
-
 def cube_job(
     data: Any, specs: Sequence[KeySpec], families: Families, missing: Missing, reading: Reading
 ) -> CubeJob:
     """Rows with their keys; what no family is given for is guessed.
 
-    Parameters
-    ----------
-    data : object
-        As for `open_rows`, a list of sources, or rows that are open: then `reading` does not count.
-    specs : sequence of KeySpec
-    families, missing
-        As for `summarize`.
-    reading : Reading
+    `data` is as for `open_rows`, a list of sources, or rows that are open: then `reading` does not
+    count.
     """
     if isinstance(data, TableRows):
         keys = find_keys(data.sources, specs)
@@ -164,16 +108,13 @@ def cube_job(
         are_open = isinstance(data, list) and data and isinstance(data[0], Source)
         sources = data if are_open else open_table(data, reading)
         keys = find_keys(sources, specs)
-        rows = _without(reading, sources, keys).open(sources, missing)
+        own, names = columns_read(keys, 0), {key.spec.column for key in keys}
+        if reading.columns is None:
+            reading = replace(reading, exclude=[*(reading.exclude or ()), *own] or None)
+        else:
+            asked = choose_columns(sources[0], [x for x in reading.columns if x not in names])
+            reading = replace(reading, columns=[number for number in asked if number not in own])
+        rows = reading.open(sources, missing)
     once = not isinstance(data, TableRows) and not needs_pass(rows, families, missing)
     rows.plan(once, [columns_read(keys, table) for table in range(len(rows.sources))])
     return CubeJob(learn(rows, families, missing), keys)
-
-
-def _without(reading: Reading, sources: Sequence[Source], keys: Sequence[Key]) -> Reading:
-    """The same columns but those of keys."""
-    own, names = columns_read(keys, 0), {key.spec.column for key in keys}
-    if reading.columns is None:
-        return replace(reading, exclude=[*(reading.exclude or ()), *own] or None)
-    asked = choose_columns(sources[0], [x for x in reading.columns if x not in names])
-    return replace(reading, columns=[number for number in asked if number not in own])

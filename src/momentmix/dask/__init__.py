@@ -29,7 +29,7 @@ from momentmix.dask.rows import DaskRows
 from momentmix.dask.schedule import Schedule
 from momentmix.fitting import api as local
 from momentmix.fitting.result import FitResult
-from momentmix.fitting.robust.asked_blocks import AskedBlocks
+from momentmix.fitting.robust.checks import AskedBlocks
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.learning import Families
 from momentmix.tables.table_rows import Missing
@@ -68,14 +68,11 @@ def summarize(
         Highest order of the moments.
     columns : sequence of str or int, optional
         Columns to take, in this order; by default all.
-    missing : {"error", "drop", "model"}
-        What to do with rows that hold missing, NaN or infinite values; "model" as for
-        `momentmix.summarize`.
+    missing, squared_order
+        As for `momentmix.summarize`.
     families : dict, optional
         As for `momentmix.summarize`. Levels of categories must be given where partitions may have
         different ones.
-    squared_order : int, optional
-        As for `MomentSummary`.
     shard_id : str, optional
         Name of the data: partition i becomes the shard ``f"{shard_id}/{i}"``. By default Dask's
         token of the collection, which is the same for the same data and version of Dask; in a list
@@ -85,7 +82,7 @@ def summarize(
     retries : int
         How often a task that raised is tried again. Lost workers do not count.
     progress : bool, optional
-        Whether to show a progress bar, which counts partitions, as for `momentmix.summarize`.
+        As for `momentmix.summarize`; the bar counts partitions.
 
     Returns
     -------

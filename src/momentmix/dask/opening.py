@@ -1,4 +1,4 @@
-"""What `summarize` and `fit` accept → `DaskRows`, without looking at a row."""
+"""Collections, paths and lists of blocks → `DaskRows`, without looking at a row."""
 
 from __future__ import annotations
 
@@ -40,16 +40,7 @@ def open_collection(
     families: Families = None,
     shard_id: str | None = None,
 ) -> DaskRows:
-    """Rows of anything that is accepted.
-
-    Parameters
-    ----------
-    data, columns, missing, families
-        See `momentmix.dask.summarize`.
-    schedule : Schedule
-    shard_id : str, optional
-        Stem of the shard ids; by default the collection's own name.
-    """
+    """Open `data` of any kind that `momentmix.dask.summarize` accepts, with its keywords."""
     is_learned = families is not None or missing == "model"
     paths = path_list(data)
     if paths and is_learned:
@@ -68,7 +59,11 @@ def open_collection(
     with named("the collection"):
         table = MemoryTable(example, "the collection")
         like = Reading(columns=columns).open([table], missing)
-    ids = _shard_ids(data, blocks, shard_id)
+    if shard_id is None and isinstance(data, list | tuple):
+        ids = [str(block.key) for block in blocks]
+    else:
+        stem = dask.base.tokenize(data) if shard_id is None else shard_id
+        ids = [f"{stem}/{i}" for i in range(len(blocks))]
     partitions: list[tuple[Partition, Any]] = [
         (CollectionPartition(i, name, like, families), block)
         for i, (name, block) in enumerate(zip(ids, blocks, strict=True))
@@ -76,25 +71,16 @@ def open_collection(
     return DaskRows(partitions, None if is_learned else like.check_numeric(), schedule)
 
 
-def _shard_ids(data: Any, blocks: list[Any], shard_id: str | None) -> list[str]:
-    """Names of the shards that partitions become."""
-    if shard_id is None and isinstance(data, list | tuple):
-        return [str(block.key) for block in blocks]
-    stem = dask.base.tokenize(data) if shard_id is None else shard_id
-    return [f"{stem}/{i}" for i in range(len(blocks))]
-
-
 def blocks_of(data: Any, schedule: Schedule) -> tuple[list[Any], Any]:
-    """The lazy blocks of a collection, and an array or frame with its columns."""
+    """Return the lazy blocks of a collection, and an array or frame with its columns."""
     if isinstance(data, da.Array):
         data = whole_rows(data)
         blocks = data.to_delayed().ravel().tolist()
         return blocks, np.zeros((1, data.shape[1]), dtype=data.dtype)
     if isinstance(data, dd.DataFrame):
         return data.to_delayed(), data._meta
-    if not isinstance(data, list | tuple) or not data:
-        raise InputTypeError(_refusal(data))
-    if not all(isinstance(block, Delayed | Future) for block in data):
+    is_list = isinstance(data, list | tuple) and len(data) > 0
+    if not is_list or not all(isinstance(block, Delayed | Future) for block in data):
         raise InputTypeError(_refusal(data))
     key, times = Counter(str(block.key) for block in data).most_common(1)[0]
     if times > 1:
@@ -102,12 +88,12 @@ def blocks_of(data: Any, schedule: Schedule) -> tuple[list[Any], Any]:
             f"every block must be given once; the list holds {key!a} {times} times, whose rows "
             "would count as often. Leave the others out."
         )
-    example = schedule.reduce(example_of, first_of, None, [(None, data[0])], "Columns")
+    (example,) = schedule.reduce(_example, list, None, [(None, data[0])], "Columns")
     return list(data), example
 
 
 def whole_rows(array: Any) -> Any:
-    """A dask.array of two dimensions whose blocks hold whole rows."""
+    """Return a dask.array of two dimensions whose blocks hold whole rows."""
     if array.ndim != 2:
         raise InputError(
             f"rows must have shape (n_rows, n_features); the dask.array has {array.ndim} "
@@ -121,17 +107,12 @@ def whole_rows(array: Any) -> Any:
     return array if array.numblocks[1] == 1 else array.rechunk({1: -1})
 
 
-def example_of(partition: None, shared: None, block: Any) -> Any:
-    """The columns of a block, without its rows; runs on a worker."""
+def _example(partition: None, shared: None, block: Any) -> Any:
+    """Return the columns of a block, without its rows; runs on a worker."""
     if not is_frame(block):
         array = np.asarray(block)
         return np.zeros((1, *array.shape[1:]), dtype=array.dtype)
     return block[:0] if hasattr(block, "to_numpy") else block.slice(0, 0)
-
-
-def first_of(examples: list[Any]) -> Any:
-    """The only entry."""
-    return examples[0]
 
 
 def _open_files(

@@ -1,7 +1,7 @@
 """What one task on a worker reads: a partition of a Dask collection, or some rows of a file.
 
-A partition opens as rows, as often as it is asked, and gives its summary under shard ids that
-depend on its place alone. So a task may run twice, on any worker, and give the same bytes.
+Shard ids depend on the place of a partition alone. So a task may run twice, on any worker, and give
+the same bytes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from momentmix.tables.table_rows import Missing, TableRows
 
 @contextmanager
 def named(name: str) -> Iterator[None]:
-    """Errors of the rows with this name have it in their messages."""
+    """Put the name of rows into the messages of their errors."""
     try:
         yield
     except (InputError, InputTypeError) as error:
@@ -46,14 +46,14 @@ class Partition(ABC):
 
     @abstractmethod
     def open(self, data: Any) -> TableRows | None:
-        """The table in which the rows are; None if there are none."""
+        """Open the table of the rows; None if there are none."""
 
     @abstractmethod
     def summary(self, rows: TableRows, new_shard: NewShard) -> tuple[MomentSummary, list[PartMark]]:
-        """Summary of the rows, and what tells the ids of its shards where these are not known."""
+        """Summarize the rows; marks give the ids of the shards where these are not known."""
 
     def blocks(self, data: Any) -> Iterator[Float]:
-        """Blocks of the rows kept."""
+        """Yield blocks of the rows that are kept."""
         rows = self.open(data)
         if rows is not None:
             for block in rows.source_blocks(0, self.start, PART_ROWS, self.stop):
@@ -65,13 +65,7 @@ class Partition(ABC):
 class CollectionPartition(Partition):
     """A partition of a Dask collection, one shard; tasks are given its computed rows.
 
-    Attributes
-    ----------
-    number : int
-    shard_id : str
-    like : TableRows
-        Rows with the columns of the collection, of which every partition has the same ones.
-    families : dict or Schema, optional
+    `like` are rows with the columns of the collection, of which every partition has the same ones.
     """
 
     number: int
@@ -80,7 +74,7 @@ class CollectionPartition(Partition):
     families: Families
 
     def open(self, data: Any) -> TableRows | None:
-        """The rows, learned where columns may be other than numbers."""
+        """Open the rows; learn their columns where these may be other than numbers."""
         if hasattr(data, "shape") and data.shape[:1] == (0,):
             return None
         name, like = f"partition {self.number}", self.like
@@ -94,7 +88,7 @@ class CollectionPartition(Partition):
             return learn(rows, self.families)
 
     def summary(self, rows: TableRows, new_shard: NewShard) -> tuple[MomentSummary, list[PartMark]]:
-        """Summary of the partition, one shard."""
+        """Summarize the partition as one shard."""
         shard = new_shard(shard_id=self.shard_id)
         for block in rows.blocks():
             shard.update(rows.summand(block))
@@ -106,20 +100,8 @@ class FilePartition(Partition):
     """Rows of a file: one part of ``PART_ROWS`` rows, or all where their number is not known.
 
     The parts and their shard ids are those of ``momentmix summarize``, and so are the bytes.
-
-    Attributes
-    ----------
-    number, file : int
-        Numbers of the partition and of its file.
-    path : str
-    stamp : dict
-        Size and time of the file when the client opened it.
-    columns : list of int
-    missing : {"error", "drop"}
-    header : bool
-        Whether the first line of text holds names, as the client has found with all files.
-    start : int
-    stop : float
+    `stamp` and `header` are what the client has found: size and time of the file, and whether the
+    first line of text holds names.
     """
 
     number: int
@@ -133,7 +115,7 @@ class FilePartition(Partition):
     stop: float = math.inf
 
     def open(self, data: None) -> TableRows:
-        """The rows of the file."""
+        """Open the file."""
         if not os.path.exists(self.path):
             raise InputError(
                 f"{self.path} does not exist where the worker runs; every worker must see the "
@@ -147,10 +129,7 @@ class FilePartition(Partition):
         return rows
 
     def summary(self, rows: TableRows, new_shard: NewShard) -> tuple[MomentSummary, list[PartMark]]:
-        """Summary of the rows, one shard for each part of the file.
-
-        Shards get their ids from the marks of all parts of the file.
-        """
+        """Summarize each part as a shard; shards get their ids from the marks of the whole file."""
         summary, marks, number = new_shard(), [], self.file
         for part in read_parts(rows, 0, self.start, new_shard, number=number, stop=self.stop):
             summary = summary + part.summary()

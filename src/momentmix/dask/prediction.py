@@ -83,33 +83,30 @@ def _lazy(
         raise InputTypeError(
             f"mixture must be a Mixture or a FitResult; got {type(mixture).__name__}."
         )
-    if isinstance(data, da.Array):
-        data = whole_rows(data)
-        made = _Made.of(mixture, np.zeros((1, data.shape[1]), data.dtype), method, name, dtype)
-        shape = {"drop_axis": 1} if name else {"chunks": (data.chunks[0], (mixture.n_components,))}
-        meta: NDArray[Any] = np.empty((0,) if name else (0, 0), dtype)
-        return data.map_blocks(made.of_array, meta=meta, dtype=dtype, **shape)
-    if isinstance(data, dd.DataFrame):
-        made = _Made.of(mixture, data._meta, method, name, dtype)
+    is_array = isinstance(data, da.Array)
+    if not is_array and not isinstance(data, dd.DataFrame):
+        raise InputTypeError(
+            f"rows must be a dask.array or a dask.dataframe; got {type(data).__name__}. Load files "
+            "with dask.dataframe.read_parquet(...), and use the mixture itself for rows in memory."
+        )
+    data = whole_rows(data) if is_array else data
+    example = np.zeros((1, data.shape[1]), data.dtype) if is_array else data._meta
+    names = _opened(mixture, example, "the collection").column_names
+    mixture = mixture if names is None else mixture.with_feature_names(names)
+    made = _Made(mixture, method, name, dtype)
+    if not is_array:
         return data.map_partitions(made.of_frame, meta=made.of_frame(data._meta.iloc[:0]))
-    raise InputTypeError(
-        f"rows must be a dask.array or a dask.dataframe; got {type(data).__name__}. Load files "
-        "with dask.dataframe.read_parquet(...), and use the mixture itself for rows in memory."
-    )
+    shape = {"drop_axis": 1} if name else {"chunks": (data.chunks[0], (mixture.n_components,))}
+    meta: NDArray[Any] = np.empty((0,) if name else (0, 0), dtype)
+    return data.map_blocks(made.of_array, meta=meta, dtype=dtype, **shape)
 
 
 @dataclass(frozen=True)
 class _Made:
-    """What is made of each partition.
+    """A method of a mixture for each partition; `name` is the column that it gives, if it is one.
 
-    Attributes
-    ----------
-    mixture : Mixture
-    method : str
-        Name of one of its methods.
-    name : str or None
-        Of the column that the method gives; None for the table of probabilities.
-    dtype : type
+    The mixture gets the names of the collection, if it has none: the columns of partitions may come
+    in another order.
     """
 
     mixture: Mixture
@@ -117,18 +114,8 @@ class _Made:
     name: str | None
     dtype: type
 
-    @classmethod
-    def of(cls, mixture: Mixture, example: Any, *asked: Any) -> _Made:
-        """That of a collection whose columns, those of an example, are checked before any work.
-
-        The mixture gets names by which the columns of all partitions are taken, if it has none:
-        their order may be another one.
-        """
-        names = _opened(mixture, example, "the collection").column_names
-        return cls(mixture if names is None else mixture.with_feature_names(names), *asked)
-
     def of_array(self, block: Any, block_id: tuple[int, ...] = (0,)) -> NDArray[Any]:
-        """Values of the rows of a block."""
+        """Return values of the rows of a block."""
         mixture = self.mixture
         if not len(block):
             return np.empty((0,) if self.name else (0, mixture.n_components), self.dtype)
@@ -138,7 +125,7 @@ class _Made:
         return np.asarray(values)
 
     def of_frame(self, frame: Any, partition_info: dict[str, int] | None = None) -> Any:
-        """The same of a frame, with its index."""
+        """Return values of the rows of a frame, with its index."""
         values = self.of_array(frame, ((partition_info or {"number": 0})["number"],))
         if self.name is not None:
             return pd.Series(values, name=self.name, index=frame.index)
@@ -147,7 +134,7 @@ class _Made:
 
 
 def _opened(mixture: Mixture, data: Any, name: str) -> TableRows:
-    """Rows with the columns of a mixture; errors name them."""
+    """Return rows with the columns of a mixture; errors name them."""
     schema = Schema(mixture.columns)
     with named(name):
         table = MemoryTable(data, name, schema.column_names)

@@ -1,11 +1,9 @@
-"""`DaskRows`: rows on a cluster, for the stages of a fit; functions go there, sums come back.
-
-`opening.open_collection` makes them of a collection.
-"""
+"""`DaskRows`: rows on a cluster, for the stages of a fit; functions go there, sums come back."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -26,19 +24,7 @@ from momentmix.tables.table_rows import TableRows
 
 
 class MergedSummary(NamedTuple):
-    """Summary of neighboring partitions, and what is known of each of them, in order.
-
-    Attributes
-    ----------
-    summary : MomentSummary or None
-        None if there are no rows.
-    counts : tuple of int
-        Number of rows of each partition.
-    marks : tuple of list of PartMark
-        Of the parts of each partition.
-    notes : tuple of str
-        On columns, of all partitions.
-    """
+    """Summary of neighboring partitions; rows and marks of the parts of each; notes on columns."""
 
     summary: MomentSummary | None
     counts: tuple[int, ...]
@@ -47,7 +33,7 @@ class MergedSummary(NamedTuple):
 
 
 def summarize_partition(partition: Partition, options: dict[str, Any], data: Any) -> MergedSummary:
-    """Summary of one partition; its shards are closed, so that nothing changes it later."""
+    """Summarize one partition; its shards are closed, so that nothing changes it later."""
     rows = partition.open(data)
     if rows is None:
         return MergedSummary(None, (0,), ([],))
@@ -58,7 +44,7 @@ def summarize_partition(partition: Partition, options: dict[str, Any], data: Any
 
 
 def merge_summaries(parts: list[MergedSummary]) -> MergedSummary:
-    """Sum of summaries: exact, so the bytes do not depend on the tree."""
+    """Add summaries: exact, so the bytes do not depend on the tree."""
     summaries = [part.summary for part in parts if part.summary is not None]
     total = summaries[0] if summaries else None
     for summary in summaries[1:]:
@@ -80,7 +66,7 @@ def _given_twice(error: ShardError) -> InputError:
 
 
 def sum_partition(partition: Partition, work: Callable[[Float], Any], data: Any) -> Any:
-    """``work`` added up over the blocks of a partition; None if it has no rows."""
+    """Add up ``work`` over the blocks of a partition; None if it has no rows."""
     with few_threads(True):
         return add_sums(work(block) for block in partition.blocks(data))
 
@@ -88,7 +74,7 @@ def sum_partition(partition: Partition, work: Callable[[Float], Any], data: Any)
 def take_rows(
     partition: Partition, wanted: tuple[list[Int], tuple[int, ...]], data: Any
 ) -> list[Float]:
-    """Rows of a partition by their numbers in it; `wanted` has those and the number of all rows."""
+    """Return rows of a partition; `wanted` has their numbers in it and the number of all rows."""
     places, expected = wanted[0][partition.number], wanted[1][partition.number]
     if not len(places):
         return []
@@ -110,25 +96,14 @@ def take_rows(
     return taken
 
 
-def join_lists(lists: list[list[Float]]) -> list[Float]:
-    """Lists one after the other."""
-    return [rows for some in lists for rows in some]
-
-
 # -- what runs on the client ------------------------------------------------------------------
 
 
 class DaskRows(Rows):
-    """Rows in partitions, and the schedule that works on them; `open_collection` makes it.
+    """Partitions with their lazy rows (None for files), and the schedule that works on them.
 
-    Parameters
-    ----------
-    partitions : sequence of (Partition, rows)
-        The rows are a Delayed or Future object, or None for files.
-    like : TableRows or None
-        Rows with the same columns; None where partitions learn their columns, so that there is a
-        summary of them and no pass.
-    schedule : Schedule
+    `like` are rows with the same columns; None where partitions learn their columns, so that there
+    is a summary of them and no pass.
     """
 
     is_remote = True
@@ -164,7 +139,7 @@ class DaskRows(Rows):
         return sum(self.counts)
 
     def summary(self, order: int, squared_order: int | None) -> MomentSummary:
-        """Summary of all rows: one for each partition, then a tree of sums."""
+        """Summarize each partition, then add in a tree."""
         # A worker runs as many tasks as it has threads, so one thread each.
         options: dict[str, Any] = {"order": order, "squared_order": squared_order, "n_threads": 1}
         if self._n_features is not None:
@@ -191,7 +166,7 @@ class DaskRows(Rows):
         return summary
 
     def summarize_into(self, summary: MomentSummary) -> MomentSummary:
-        """Summary of all rows of the orders of `summary`, which is empty."""
+        """Return a summary of all rows of the orders of `summary`, which is empty."""
         return self.summary(summary.order, summary.squared_order)
 
     def blocks(self) -> NoReturn:
@@ -204,14 +179,14 @@ class DaskRows(Rows):
     def sum_blocks(
         self, work: Callable[[Float], tuple[Any, ...]], n_threads: int = 1
     ) -> tuple[Any, ...]:
-        """``work`` of each block, added up in a fixed order, one thread for each task."""
+        """Add up ``work`` of each block in a fixed order, with one thread for each task."""
         total: tuple[Any, ...] = self.schedule.reduce(
             sum_partition, add_sums, work, self.partitions, "Pass over rows"
         )
         return total
 
     def take(self, places: NDArray[np.int64]) -> Float:
-        """Rows by their numbers, which must ascend."""
+        """Return rows by their numbers, which must ascend."""
         ends = np.cumsum(self.counts)
         cuts = np.searchsorted(places, ends)[:-1]
         local = [
@@ -219,5 +194,9 @@ class DaskRows(Rows):
             for some, end, n in zip(np.split(places, cuts), ends, self.counts, strict=True)
         ]
         wanted = local, self.counts
-        rows = self.schedule.reduce(take_rows, join_lists, wanted, self.partitions, "Sampling rows")
+        rows = self.schedule.reduce(take_rows, _joined, wanted, self.partitions, "Sampling rows")
         return np.concatenate(rows)
+
+
+def _joined(lists: list[list[Float]]) -> list[Float]:
+    return list(chain.from_iterable(lists))

@@ -21,9 +21,10 @@ from distributed.scheduler import KilledWorker
 
 from momentmix.arguments import check_count
 from momentmix.errors import ClusterError, InputTypeError, MomentmixError
-from momentmix.progress import check_asked, counting, may_show
+from momentmix.progress import check_asked, count_nothing, counting
 
 FAN_IN = 8  # a node holds so many summaries at once; the tree of 1000 partitions has 4 levels
+_NOTHING = "No part of an answer is given."
 
 # A partition, what all tasks of a pass share, and the rows that Dask computed for the partition.
 Leaf = Callable[[Any, Any, Any], Any]
@@ -31,17 +32,10 @@ Leaf = Callable[[Any, Any, Any], Any]
 
 @dataclass(frozen=True)
 class Schedule:
-    """Where tasks run, and how often one that raised is tried again.
+    """Where tasks run, how often one that raised is tried again, and whether there is a bar.
 
-    Parameters
-    ----------
-    client : distributed.Client or None
-        None takes the current one, or Dask's local threads where there is none.
-    retries : int
-        Tries after the first, for tasks that raise (storage that fails now and then). Lost
-        workers are not counted here but by the scheduler (``allowed-failures``).
-    progress : bool, optional
-        Whether to show a bar, as for `momentmix.summarize`.
+    Without a client it is the current one, or Dask's local threads where there is none. Lost
+    workers do not count as `retries`; the scheduler counts them (``allowed-failures``).
     """
 
     client: Any = None
@@ -72,16 +66,8 @@ class Schedule:
     ) -> Any:
         """``merge`` over ``leaf(partition, shared, rows)`` of all, in a tree of fixed shape.
 
-        Parameters
-        ----------
-        leaf, merge : callable
-            Pure functions.
-        shared : object
-            Travels to each worker once, not once for each task.
-        partitions : sequence of (partition, rows)
-            The rows are a Delayed or Future object, or None.
-        label : str
-            Text of the progress bar.
+        Both are pure functions. `shared` travels to each worker once, not once for each task; the
+        rows of a partition are a Delayed or Future object, or None. The bar has the `label`.
         """
         run = uuid.uuid4().hex
         common = delayed(shared, name=f"momentmix-shared-{run}", traverse=False)
@@ -99,10 +85,19 @@ class Schedule:
         except MomentmixError:
             raise
         except KilledWorker as error:
-            n_lost = 1 + error.allowed_failures
-            raise ClusterError(_LOST.format(task=error.task, n_lost=n_lost)) from error
+            raise ClusterError(
+                f"{1 + error.allowed_failures} worker(s) were lost while they ran {error.task!r}, "
+                f"one after the other, and the scheduler gave the task up. {_NOTHING} Look at the "
+                "workers' logs; if they ran out of memory use smaller partitions or larger "
+                "workers, and where machines come and go raise the setting "
+                "distributed.scheduler.allowed-failures."
+            ) from error
         except CancelledError as error:
-            raise ClusterError(_CANCELLED.format(error=error)) from error
+            raise ClusterError(
+                f"a task or the rows it needs were cancelled or lost ({error}). {_NOTHING} Rows "
+                "that were scattered exist on their worker alone and are gone with it; pass a "
+                "collection that Dask can compute again, or files."
+            ) from error
         except Exception as error:
             if client is not None and client.status != "running":
                 raise ClusterError(
@@ -127,7 +122,7 @@ class Schedule:
     def _run_there(
         self, client: Any, leaves: list[Delayed], root: Delayed, count: Callable[[int], None]
     ) -> Any:
-        if not may_show():
+        if count is count_nothing:
             return client.compute(root, retries=self.retries).result()
         *watched, future = client.compute([*leaves, root], retries=self.retries)
         finished = as_completed(watched, loop=client.loop)
@@ -138,23 +133,6 @@ class Schedule:
             count(1)
         del finished
         return future.result()
-
-
-_NOTHING = "No part of an answer is given."
-_LOST = (
-    "{n_lost} worker(s) were lost while they ran {task!r}, one after the other, and the scheduler "
-    "gave the task up. "
-    + _NOTHING
-    + " Look at the workers' logs; if they ran out of memory use smaller partitions or larger "
-    "workers, and where machines come and go raise the setting "
-    "distributed.scheduler.allowed-failures."
-)
-_CANCELLED = (
-    "a task or the rows it needs were cancelled or lost ({error}). "
-    + _NOTHING
-    + " Rows that were scattered exist on their worker alone and are gone with it; pass a "
-    "collection that Dask can compute again, or files."
-)
 
 
 def _tree(leaves: list[Delayed], merge: Callable[[list[Any]], Any], run: str) -> Delayed:

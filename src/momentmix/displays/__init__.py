@@ -5,17 +5,14 @@ returns an object with the attributes ``ax_`` or ``axes_``, and ``figure_``.
 Components differ in color, line style and number; the colors suit color-blind readers.
 """
 
-from momentmix.displays.choice import ChoiceDisplay
-from momentmix.displays.columns_display import ColumnsDisplay
-from momentmix.displays.levels import LevelsDisplay
-from momentmix.displays.means import MeansDisplay
+from momentmix.displays.choice import ChoiceDisplay, TrialsDisplay
+from momentmix.displays.columns import ColumnsDisplay
 from momentmix.displays.monitoring.comparison import ComparisonDisplay
 from momentmix.displays.monitoring.shares_over_time import SharesDisplay
 from momentmix.displays.pairs import PairsDisplay
+from momentmix.displays.parameters import LevelsDisplay, MeansDisplay, WeightsDisplay
 from momentmix.displays.residuals import MomentResidualsDisplay
-from momentmix.displays.style import need_matplotlib, thinned
-from momentmix.displays.trials import TrialsDisplay
-from momentmix.displays.weights import WeightsDisplay
+from momentmix.displays.style import need_matplotlib
 
 __all__ = [
     "ChoiceDisplay",
@@ -29,5 +26,4 @@ __all__ = [
     "TrialsDisplay",
     "WeightsDisplay",
     "need_matplotlib",
-    "thinned",
 ]

@@ -1,18 +1,20 @@
-"""Misfit of the moments over the number of components."""
+"""The number of components: misfits of several fits, and what n_components="auto" tried."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.displays.style import GRAY, legend_below, need_matplotlib, new_axes
-from momentmix.errors import InputError
+from momentmix.displays.style import GRAY, LARGEST_DRAWN, Display, legend_below, need_matplotlib
+from momentmix.errors import CapacityError, InputError
 from momentmix.fitting.api import fit
 from momentmix.fitting.inference.certificate import Verdict
+from momentmix.fitting.inference.over_identification import LEAST_P_VALUE
+from momentmix.fitting.outcome import FitFacts, Trial
 from momentmix.fitting.result import FitResult
 from momentmix.html.palette import COLORS
 from momentmix.progress import counting
@@ -23,10 +25,21 @@ _MARKERS: tuple[tuple[Verdict, str, str], ...] = (
     ("untested", "d", COLORS[3]),
 )
 _LOWEST = -3e-4  # end of the axis of effect sizes, so that a marker at 0 is seen whole
+_LEAST_DRAWN = 1e-16  # p-values below are drawn at it; a logarithmic axis has no 0
+_MORE = 3  # numbers of components beyond the chosen one that are tried by default
+
+
+def _start(display: Display, ax: Any, chosen: Iterable[float]) -> Any:
+    """Axes over the number of components, with a bar at those that were chosen."""
+    ax = display._on(ax, (6.0, 4.0))
+    for number in chosen:
+        ax.axvline(number, color=GRAY, alpha=0.35, linewidth=8, zorder=0, label="chosen")
+    ax.set_xlabel("number of components")
+    return ax
 
 
 @dataclass
-class ChoiceDisplay:
+class ChoiceDisplay(Display):
     """Certificates over the number of components: the curve to choose the number by.
 
     A bar marks the number that was `chosen`, where one is given.
@@ -36,31 +49,45 @@ class ChoiceDisplay:
     effect_sizes: Float
     verdicts: list[Verdict]
     scores: Float
-    ax_: Any = field(default=None, repr=False)
-    figure_: Any = field(default=None, repr=False)
     chosen: int | None = None
 
     @classmethod
     def from_data(
-        cls, data: Any, n_components: Iterable[int] = range(1, 9), *, ax: Any = None, **options: Any
+        cls,
+        data: Any,
+        n_components: Iterable[int] | None = None,
+        *,
+        chosen: int | None = None,
+        ax: Any = None,
+        **options: Any,
     ) -> ChoiceDisplay:
         """Fit each number of components to rows or a summary, and draw the misfits.
 
         Parameters
         ----------
         data : rows or MomentSummary
-        n_components : iterable of int
+        n_components : iterable of int, optional
+            By default 1 to 8, or to three more than `chosen`, as far as the moments tell
+            components apart.
+        chosen : int, optional
+            The number of components to mark.
         ax : matplotlib axes, optional
         **options
             As for `fit`.
         """
         need_matplotlib()
-        numbers, results = list(n_components), []
-        with counting("Fits", len(numbers), "fits") as count:
-            for number in numbers:
-                results.append(fit(data, number, **options))
+        numbers = range(1, 9 if chosen is None else chosen + _MORE + 1)
+        wanted, results = list(numbers if n_components is None else n_components), []
+        with counting("Fits", len(wanted), "fits") as count:
+            for number in wanted:
+                try:
+                    results.append(fit(data, number, **options))
+                except CapacityError:
+                    if n_components is not None or not results:
+                        raise
+                    break
                 count(1)
-        return cls.from_results(results, ax=ax)
+        return cls.from_results(results, ax=ax, chosen=chosen)
 
     @classmethod
     def from_results(
@@ -77,7 +104,7 @@ class ChoiceDisplay:
             np.array([x.certificate.effect_size for x in ordered]),
             [x.certificate.verdict for x in ordered],
             np.array(scores),
-            chosen=chosen,
+            chosen,
         ).plot(ax)
 
     @property
@@ -87,32 +114,83 @@ class ChoiceDisplay:
 
     def plot(self, ax: Any = None) -> ChoiceDisplay:
         """Draw."""
-        self.ax_ = ax = new_axes(ax, (6.0, 4.0))
-        self.figure_ = ax.figure
+        ax = _start(self, ax, [] if self.chosen is None else [self.chosen])
         numbers, verdicts = np.array(self.n_components), np.array(self.verdicts)
-        if self.chosen is not None:
-            ax.axvline(self.chosen, color=GRAY, alpha=0.35, linewidth=8, zorder=0, label="chosen")
         ax.plot(numbers, self.effect_sizes, color=GRAY, zorder=1)
         heights = np.nan_to_num(self.effect_sizes, nan=_LOWEST)  # nothing to test: on the axis
         for verdict, marker, color in _MARKERS:
-            chosen = verdicts == verdict
-            if chosen.any():
+            own = verdicts == verdict
+            if own.any():
                 ax.scatter(
-                    numbers[chosen], heights[chosen], marker=marker, color=color, s=45,
+                    numbers[own], heights[own], marker=marker, color=color, s=45,
                     label=f"certificate {verdict}", zorder=2, clip_on=False,
                 )  # fmt: skip
         ax.set_yscale("symlog", linthresh=1e-3)  # it is zero where chance explains the misfit
         ax.set_ylim(_LOWEST, max(1e-3, ax.get_ylim()[1]))
         ax.set_xticks(numbers)
-        ax.set(xlabel="number of components", ylabel="misfit of the moments (effect size)")
+        ax.set(ylabel="misfit of the moments (effect size)", title="Misfit by number of components")
         handles, labels = ax.get_legend_handles_labels()
         if np.isfinite(self.scores).any():
-            other = ax.twinx()
-            line = other.plot(
-                numbers, self.scores, "s--", color=COLORS[2], markersize=4, linewidth=1
-            )
+            other, style = ax.twinx(), {"color": COLORS[2], "markersize": 4, "linewidth": 1}
+            handles += other.plot(numbers, self.scores, "s--", **style)
+            labels.append("log-likelihood")
             other.set_ylabel("log-likelihood per row", color=COLORS[2])
-            handles, labels = [*handles, *line], [*labels, "log-likelihood"]
-        ax.set_title("Misfit by number of components")
         legend_below(ax, handles, labels)
+        return self
+
+
+@dataclass
+class TrialsDisplay(Display):
+    """BIC and p-value of each number of components that "auto" tried; the chosen one is marked.
+
+    Unlike `ChoiceDisplay`, it makes no fits: it shows ``tried`` of a result.
+    """
+
+    tried: Sequence[Trial]
+
+    @classmethod
+    def from_estimator(cls, model: Any, *, ax: Any = None) -> TrialsDisplay:
+        """Draw what a fit with n_components="auto" tried.
+
+        Parameters
+        ----------
+        model : MomentGaussianMixture, FitResult or FitRecord
+        ax : matplotlib axes, optional
+        """
+        need_matplotlib()
+        result = model if isinstance(model, FitFacts) else getattr(model, "result_", None)
+        if not isinstance(result, FitFacts) or not result.tried:
+            raise InputError(
+                'there is nothing to draw: only a fit with n_components="auto" tries several '
+                "numbers of components."
+            )
+        return cls(result.tried).plot(ax)
+
+    def plot(self, ax: Any = None) -> TrialsDisplay:
+        """Draw."""
+        from matplotlib.ticker import MaxNLocator
+
+        ax = _start(self, ax, [float(t.n_components) for t in self.tried if t.chosen])
+        numbers = [float(t.n_components) for t in self.tried]
+        bic = np.array([t.bic for t in self.tried])
+        bic[~(np.abs(bic) <= LARGEST_DRAWN)] = np.nan
+        p_values = np.array([t.p_value for t in self.tried])
+        handles, labels = ax.get_legend_handles_labels()
+        curves = []
+        if np.isfinite(bic).any():
+            curves.append((ax, bic, "s-", COLORS[0], "BIC, lower is better"))
+        if np.isfinite(p_values).any():
+            right = ax.twinx() if curves else ax
+            right.set_yscale("log")
+            right.axhline(LEAST_P_VALUE, color=COLORS[1], linestyle=":", linewidth=1)
+            least = np.maximum(p_values, _LEAST_DRAWN)
+            curves.append((right, least, "o--", COLORS[1], "p-value (dotted: 0.01)"))
+        for axes, values, style, color, label in curves:
+            handles += axes.plot(numbers, values, style, color=color, markersize=5, linewidth=1)
+            labels.append(label)
+            axes.set_ylabel(label, color=color)
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        ax.set_title("Numbers of components that were tried")
+        if handles:
+            legend_below(ax, handles, labels)
         return self

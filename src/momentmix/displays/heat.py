@@ -10,12 +10,14 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.displays.style import (
     MOST_LETTERS,
+    SMALL,
+    TURNED,
     component_handles,
     component_labels,
     component_styles,
-    percent,
     short_name,
 )
+from momentmix.wording import percent
 
 _MOST_UPRIGHT = 16  # labels beside one another; more of them stand below one another
 _ON_LIGHT, _ON_DARK = "#111111", "#FFFFFF"  # numbers in cells: on their color, not on the page
@@ -48,27 +50,22 @@ def draw_heat_map(
     weights: Float,
     names: Sequence[str] = (),
     *,
-    texts: Sequence[Sequence[str]],
+    written: Float,
+    form: str,
+    meaning: str,
     **style: Any,
-) -> Any:
-    """Draw values as colors, with texts in the cells where there is room.
+) -> None:
+    """Draw values (n_components, n_labels) as colors; NaN where a component never sees a column.
 
-    Parameters
-    ----------
-    ax : matplotlib axes
-    values : array of shape (n_components, n_labels)
-    labels : sequence of str
-    weights, names
-        Shares and names of the components.
-    texts : nested sequence of str, of the shape of values
-    **style
-        Of ``imshow``: colors and their range.
+    The numbers `written`, in the format `form`, stand in the cells where there is room. `meaning`
+    is the label of the colors, and `style` goes to ``imshow``.
     """
     tall, r = is_tall(len(labels)), len(weights)
-    shown = values.T if tall else values
+    shown, written = (values.T, written.T) if tall else (values, written)
     image = ax.imshow(shown, aspect="auto", **style)
-    shortened = [short_name(label) for label in labels]
+    ax.set_facecolor("0.75")  # where there is no value
     _mark_components(ax, r, tall)
+    shortened = [short_name(label) for label in labels]
     if tall:
         ax.set_yticks(range(len(labels)), shortened, fontsize="small")
         ax.xaxis.tick_top()
@@ -76,51 +73,32 @@ def draw_heat_map(
         ax.set_xticks(range(r), heads, fontsize="small")
         if names:
             place: Any = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.01)}
-            handles = component_handles(weights, names, line=False)
-            ax.legend(handles=handles, fontsize="small", frameon=False, **place)
+            ax.legend(handles=component_handles(weights, names), **place, **SMALL)
     else:
-        turned: Any = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
-        ax.set_xticks(range(len(labels)), shortened, **turned)
+        ax.set_xticks(range(len(labels)), shortened, **TURNED)
         ax.set_yticks(range(r), component_labels(weights, names))
     for side in ax.spines.values():
         side.set_visible(False)
-    if _has_room(ax, shown.shape):
-        _write(ax, image, shown, np.array(texts, dtype=object).reshape(values.shape), tall)
-    return image
+    width, height = ax.figure.bbox.size / ax.figure.dpi * ax.get_position().size
+    n_rows, n_columns = shown.shape
+    if width / n_columns >= _LEAST_ROOM[0] and height / n_rows >= _LEAST_ROOM[1]:
+        colors = image.cmap(image.norm(shown))[..., :3]
+        bright = colors @ np.array([0.299, 0.587, 0.114]) > 0.55
+        for (row, column), value in np.ndenumerate(written):
+            text = "–" if np.isnan(value) else f"{value:{form}}".replace("-", "−")
+            color = _ON_LIGHT if bright[row, column] or np.isnan(value) else _ON_DARK
+            ax.text(column, row, text, ha="center", va="center", fontsize=8, color=color)
+    ax.figure.colorbar(image, ax=ax, label=meaning)
 
 
 def _mark_components(ax: Any, r: int, tall: bool) -> None:
     """A square in the color of each component, between the cells and its label."""
-    colors = [color for color, _ in component_styles(r)]
-    style: Any = {"marker": "s", "s": 38, "c": colors, "clip_on": False, "linewidths": 0}
-    if tall:
-        ax.scatter(range(r), np.full(r, 1.0), transform=_shifted(ax, 0, 7), **style)
-        ax.tick_params(axis="x", length=0, pad=13)
-    else:
-        ax.scatter(np.full(r, 0.0), range(r), transform=_shifted(ax, -7, 0), **style)
-        ax.tick_params(axis="y", length=0, pad=13)
-
-
-def _shifted(ax: Any, right: float, up: float) -> Any:
-    """Data along one axis and the edge of the axes along the other, moved by some points."""
     from matplotlib.transforms import ScaledTranslation
 
-    edge = ax.get_xaxis_transform() if up else ax.get_yaxis_transform()
-    return edge + ScaledTranslation(right / 72, up / 72, ax.figure.dpi_scale_trans)
-
-
-def _has_room(ax: Any, shape: tuple[int, int]) -> bool:
-    """Whether cells are large enough for numbers."""
-    width, height = ax.figure.bbox.size / ax.figure.dpi * ax.get_position().size
-    return bool(width / shape[1] >= _LEAST_ROOM[0] and height / shape[0] >= _LEAST_ROOM[1])
-
-
-def _write(ax: Any, image: Any, shown: Float, texts: Any, tall: bool) -> None:
-    """Write the texts into their cells, dark on light colors and light on dark ones."""
-    colors = image.cmap(image.norm(shown))[..., :3]
-    bright = colors @ np.array([0.299, 0.587, 0.114]) > 0.55
-    texts = texts.T if tall else texts
-    for (row, column), text in np.ndenumerate(texts):
-        unknown = np.isnan(shown[row, column])
-        color = _ON_LIGHT if bright[row, column] or unknown else _ON_DARK
-        ax.text(column, row, text, ha="center", va="center", fontsize=8, color=color)
+    right, up = (0, 7) if tall else (-7, 0)  # points
+    edge = ax.get_xaxis_transform() if tall else ax.get_yaxis_transform()
+    shifted = edge + ScaledTranslation(right / 72, up / 72, ax.figure.dpi_scale_trans)
+    places = (range(r), np.ones(r)) if tall else (np.zeros(r), range(r))
+    colors = [color for color, _ in component_styles(r)]
+    ax.scatter(*places, marker="s", s=38, c=colors, clip_on=False, linewidths=0, transform=shifted)
+    ax.tick_params(axis="x" if tall else "y", length=0, pad=13)

@@ -8,27 +8,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from momentmix._typing import Float
 from momentmix.displays.style import axis_names_of, short_name
+from momentmix.families.column import Column
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.tables.block_features import column_seen
-from momentmix.summary.summary import MomentSummary
-from momentmix.tables.column import POISSON, Column
+from momentmix.summary.column_facts import ColumnFacts
 
 _FEWEST_BINS, _MOST_BINS = 8, 60
 _MOST_INTEGERS = 60  # bars of counts; more of them are bars of several counts each
 _DEVIATIONS = 3.3  # half width of a component in a picture
 _RARE = 0.002  # share of rows at each end that may lie beyond the picture
-_NARROWEST = 1e-3  # least deviation that is drawn, of the width of the picture
 
 
 @dataclass(frozen=True, eq=False)
 class Marginal:
-    """The law of one column.
+    """One column: its law in each component, and how the rows are distributed, if there are any.
 
     Attributes
     ----------
@@ -40,7 +39,11 @@ class Marginal:
     limits : tuple of float
         Ends of the axis.
     missing : float or None
-        Share of missing cells by the model; None where it knows of none.
+        Share of missing cells of the rows or, without any, by the model.
+    edges, shares : arrays of shape (n_bins + 1,) and (n_bins,), or None
+        Bins, and the share of rows in each.
+    center, spread : float or None
+        Mean and standard deviation of the rows, where only their moments are known.
     """
 
     column: Column
@@ -49,11 +52,20 @@ class Marginal:
     heights: Float
     limits: tuple[float, float]
     missing: float | None = None
+    edges: Float | None = None
+    shares: Float | None = None
+    center: float | None = None
+    spread: float | None = None
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether anything is known of rows."""
+        return self.shares is not None or self.center is not None
 
     @property
     def is_count(self) -> bool:
         """Whether the column holds counts."""
-        return self.column.family == POISSON
+        return self.column.model.is_whole
 
     @property
     def levels(self) -> list[str]:
@@ -61,52 +73,27 @@ class Marginal:
         return [short_name(str(level), 18) for level in self.column.levels]
 
 
-@dataclass(frozen=True, eq=False)
-class Observed:
-    """How the rows are distributed over one column, where it is seen.
-
-    Attributes
-    ----------
-    edges, shares : arrays of shape (n_bins + 1,) and (n_bins,), or None
-        Bins, and the share of rows in each.
-    center, spread : float or None
-        Mean and standard deviation, where only moments are known.
-    missing : float
-        Share of missing cells.
-    """
-
-    edges: Float | None = None
-    shares: Float | None = None
-    center: float | None = None
-    spread: float | None = None
-    missing: float = 0.0
-
-
 # -- the law -----------------------------------------------------------------------------------
 
 
 def marginal_of(mixture: Mixture, number: int, values: Float | None = None) -> Marginal:
-    """The law of a column; its axis has room for the values of the rows as well."""
+    """The law of a column, with the histogram of values (n_rows,) as in `ShownRows`."""
     column, name = mixture.columns[number], axis_names_of(mixture)[number]
-    seen = np.ones(mixture.n_components)
-    missing = None
+    seen, missing = np.ones(mixture.n_components), None
     if column.has_missing:
         seen = np.nan_to_num(column_seen(mixture.blocks, mixture.n_columns)[:, number], nan=1.0)
         missing = 1.0 - float(mixture.weights @ seen)
     shares = mixture.weights * seen
     shares = (shares / max(shares.sum(), np.finfo(float).tiny))[:, None]
+    means, deviations = mixture.means[:, [number]], np.sqrt(mixture.variances[:, [number]])
     if column.levels:
-        table = np.stack(list(mixture.level_probabilities(number).values()), axis=1)
-        limits = -0.5, len(column.levels) - 0.5
-        heights = np.nan_to_num(shares * table)
-        return Marginal(column, name, np.arange(float(table.shape[1])), heights, limits, missing)
-    means = mixture.means[:, [number]]
-    deviations = np.sqrt(mixture.variances[:, [number]])
-    is_count = column.family == POISSON
-    limits = _limits(means, deviations, values, is_count)
-    law = _count_law if is_count else _normal_law
-    grid, heights = law(means, deviations, limits)
-    return Marginal(column, name, grid, np.nan_to_num(shares * heights), limits, missing)
+        heights = np.stack(list(mixture.level_probabilities(number).values()), axis=1)
+        limits, grid = (-0.5, len(column.levels) - 0.5), np.arange(float(len(column.levels)))
+    else:
+        limits = _limits(means, deviations, values, column.model.is_whole)
+        grid, heights = column.model.curve(means, deviations, limits)
+    law = Marginal(column, name, grid, np.nan_to_num(shares * heights), limits, missing)
+    return law if values is None else _with_rows(law, values)
 
 
 def _limits(
@@ -127,54 +114,23 @@ def _limits(
     return low, high
 
 
-def _normal_law(
-    means: Float, deviations: Float, limits: tuple[float, float]
-) -> tuple[Float, Float]:
-    """Points of an axis, and the density of each component there."""
-    low, high = limits
-    width = np.maximum(deviations, _NARROWEST * (high - low))
-    near = (means + width * np.linspace(-4, 4, 41)).ravel()
-    near = near[(near > low) & (near < high)]
-    grid = np.unique(np.concatenate([np.linspace(low, high, 300), near]))
-    heights = np.exp(-0.5 * ((grid - means) / width) ** 2) / (width * np.sqrt(2 * np.pi))
-    return grid, heights
-
-
-def _count_law(
-    means: Float, _deviations: Float, limits: tuple[float, float]
-) -> tuple[Float, Float]:
-    """Counts along an axis, and the probability of each in each component."""
-    from scipy.special import gammaln, xlogy
-
-    first, last = limits[0] + 0.5, limits[1] - 0.5
-    grid = np.arange(first, last + 1, max(1.0, np.floor((last - first) / 500)))
-    return grid, np.exp(xlogy(grid, means) - means - gammaln(grid + 1))
-
-
 # -- the rows ----------------------------------------------------------------------------------
 
 
-def observed_rows(marginal: Marginal, values: Float) -> Observed:
-    """Histogram of a column: integers for counts, levels for categories.
-
-    Parameters
-    ----------
-    marginal : Marginal
-    values : array of shape (n_rows,)
-        As in `ShownRows`.
-    """
+def _with_rows(marginal: Marginal, values: Float) -> Marginal:
+    """The same with a histogram: of integers for counts, of levels for categories."""
     seen = values[np.isfinite(values)]
     missing = 1.0 - len(seen) / max(len(values), 1)
     low, high = marginal.limits
     if not len(seen):
-        return Observed(np.array([low, high]), np.zeros(1), missing=missing)
+        return replace(marginal, edges=np.array([low, high]), shares=np.zeros(1), missing=missing)
     if marginal.levels or marginal.is_count:
         step = max(1.0, np.ceil((high - low) / _MOST_INTEGERS)) if marginal.is_count else 1.0
         edges = np.arange(low, high + step, step)
     else:
         edges = _edges(seen, low, high)
     counts = np.histogram(seen, edges)[0]
-    return Observed(edges, counts / len(seen), missing=missing)
+    return replace(marginal, edges=edges, shares=counts / len(seen), missing=missing)
 
 
 def _edges(values: Float, low: float, high: float) -> Float:
@@ -195,55 +151,12 @@ def _edges(values: Float, low: float, high: float) -> Float:
     return np.asarray(low + width * np.arange(np.ceil((high - low) / width) + 1))
 
 
-def observed_moments(marginal: Marginal, summary: MomentSummary, number: int) -> Observed:
-    """Mean and deviation of a column, or the shares of its levels, from moments."""
-    schema, column = summary.schema, marginal.column
-    own = [number] if schema is None else list(schema.values_of(number))
-    place = None if schema is None else schema.seen_of(number)
-    seen = 1.0 if place is None else float(summary.mean[place])
-    if seen <= 0:
-        return Observed(missing=1.0)
-    means = summary.mean[own] / seen
-    if column.levels:
-        shares = np.concatenate([[1 - means.sum()], means])
-        edges = np.arange(len(shares) + 1.0) - 0.5
-        return Observed(edges, shares, missing=1 - seen)
-    square = (summary.deviation[own[0]] ** 2 + summary.mean[own[0]] ** 2) / seen
-    spread = float(np.sqrt(max(square - means[0] ** 2, 0.0)))
-    return Observed(center=float(means[0]) + column.center, spread=spread, missing=1 - seen)
-
-
-def separation(mixture: Mixture) -> Float:
-    """How far components differ in each column: variance between over variance within.
-
-    Of levels, both are summed over the indicators, so that columns of all families compare.
-    """
-    found = []
-    for number, column in enumerate(mixture.columns):
-        if column.levels:
-            values = np.stack(list(mixture.level_probabilities(number).values()), axis=1)
-            variances = values * (1 - values)
-        else:
-            values, variances = mixture.means[:, [number]], mixture.variances[:, [number]]
-        known = ~np.isnan(values[:, 0])
-        weights = mixture.weights[known] / max(mixture.weights[known].sum(), 1e-300)
-        values, variances = values[known], variances[known]
-        extent = np.abs(values) + np.sqrt(variances)  # squares of large numbers overflow
-        scale = float(extent.max(initial=0.0)) or 1.0
-        offsets = values / scale - weights @ (values / scale)
-        between = float((weights @ offsets**2).sum())
-        within = float((weights @ (np.sqrt(variances) / scale) ** 2).sum())
-        found.append(between / max(within, np.finfo(float).tiny))
-    return np.array(found)
-
-
-def best_separating(mixture: Mixture, most: int, most_levels: int | None = None) -> list[int]:
-    """Numbers of at most `most` columns that separate the components best, in their order.
-
-    Columns of more than `most_levels` levels are left out, unless there are no others.
-    """
-    order = [int(j) for j in np.argsort(-separation(mixture), kind="stable")]
-    if most_levels is not None:
-        few = [j for j in order if len(mixture.columns[j].levels) <= most_levels]
-        order = few or order
-    return sorted(order[:most])
+def with_moments(marginal: Marginal, facts: ColumnFacts) -> Marginal:
+    """The same with mean and deviation of the column, or the shares of its levels."""
+    law = replace(marginal, missing=0.0 if facts.seen is None else 1.0 - facts.seen)
+    if not marginal.levels:
+        return replace(law, center=facts.mean, spread=facts.deviation)
+    shares = facts.shares or (() if facts.mean is None else (1.0 - facts.mean, facts.mean))
+    if not shares:
+        return law
+    return replace(law, edges=np.arange(len(shares) + 1.0) - 0.5, shares=np.array(shares))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float
+from momentmix.displays.marginal_panels import set_axis
 from momentmix.displays.marginals import Marginal
 from momentmix.displays.style import GRAY, component_styles, ink
 from momentmix.mixture.mixture import Mixture
@@ -17,7 +19,30 @@ _LARGEST_DISK = 600.0  # area in points² of the largest share of rows in a pair
 _THICKEST = 7.0  # width in points of the bar of the largest share of rows in a level
 
 
-def draw_points(
+def draw_pair(
+    ax: Any,
+    mixture: Mixture,
+    columns: tuple[int, int],
+    laws: tuple[Marginal, Marginal],
+    rows: Float | None = None,
+    components: NDArray[np.int64] | None = None,
+) -> None:
+    """Draw two columns, the first along x, with the values of rows as points."""
+    x, y = columns
+    if rows is not None and not all(law.levels for law in laws):
+        _draw_points(ax, rows[:, [x, y]], components, laws, mixture.n_components)
+    if laws[0].levels and laws[1].levels:
+        _draw_disks(ax, mixture, *laws)
+    elif laws[0].levels or laws[1].levels:
+        across = bool(laws[0].levels)
+        _draw_strips(ax, mixture, laws[not across], y if across else x, across)
+    else:
+        _draw_rings(ax, mixture, x, y)
+    set_axis(ax.xaxis, laws[0])
+    set_axis(ax.yaxis, laws[1])
+
+
+def _draw_points(
     ax: Any,
     values: Float,
     components: NDArray[np.int64] | None,
@@ -26,17 +51,14 @@ def draw_points(
 ) -> None:
     """Rows as points: large and opaque where they are few, small and pale where they are many.
 
-    Counts and levels are moved by a little, so that equal rows do not hide one another; of two
-    columns of levels there are no points.
+    Counts and levels are moved by a little, so that equal rows do not hide one another.
     """
-    if all(law.levels for law in laws):
-        return
     rng = np.random.default_rng(0)
     order = rng.permutation(len(values))  # so that no component covers the others
     places = values[order].copy()
     for j, law in enumerate(laws):
         if law.levels and components is not None:  # beside the bar of the component
-            places[:, j] += level_offsets(n_components)[components[order]]
+            places[:, j] += _level_offsets(n_components)[components[order]]
             places[:, j] += rng.uniform(-0.36, 0.36, len(places)) / n_components
         elif law.levels or law.is_count:
             places[:, j] += rng.uniform(-0.32, 0.32, len(places))
@@ -60,7 +82,7 @@ def point_style(n_points: int) -> tuple[float, float]:
 # -- two columns of numbers or counts ----------------------------------------------------------
 
 
-def draw_rings(ax: Any, mixture: Mixture, x: int, y: int) -> None:
+def _draw_rings(ax: Any, mixture: Mixture, x: int, y: int) -> None:
     """Ellipses at one and two standard deviations, and the number of each component."""
     from matplotlib.patches import Ellipse
 
@@ -78,7 +100,11 @@ def draw_rings(ax: Any, mixture: Mixture, x: int, y: int) -> None:
                     fill=False, edgecolor=color, linestyle=dash, linewidth=thickness,
                 )
             )  # fmt: skip
-        _number(ax, centers[k], k, color)
+        ax.annotate(
+            str(k), centers[k], ha="center", va="center", fontsize=7, color="#FFFFFF", clip_on=True,
+            zorder=3, bbox={"boxstyle": "circle,pad=0.15", "facecolor": color,
+                            "edgecolor": "#FFFFFF", "linewidth": 0.5},
+        )  # fmt: skip
 
 
 def ellipse(first: float, second: float, covariance: float) -> tuple[float, float, float]:
@@ -95,24 +121,15 @@ def ellipse(first: float, second: float, covariance: float) -> tuple[float, floa
     return float(longest**0.5), shortest**0.5, float(angle)
 
 
-def _number(ax: Any, center: Any, k: int, color: str) -> None:
-    """Write the number of a component in a small disk at its center."""
-    ax.annotate(
-        str(k), center, ha="center", va="center", fontsize=7, color="#FFFFFF", clip_on=True,
-        zorder=3, bbox={"boxstyle": "circle,pad=0.15", "facecolor": color,
-                        "edgecolor": "#FFFFFF", "linewidth": 0.5},
-    )  # fmt: skip
-
-
 # -- levels ------------------------------------------------------------------------------------
 
 
-def level_offsets(n_components: int) -> Float:
+def _level_offsets(n_components: int) -> Float:
     """Where each component has its place beside the others at a level."""
     return np.asarray(0.8 * ((np.arange(n_components) + 0.5) / n_components - 0.5))
 
 
-def draw_strips(ax: Any, mixture: Mixture, levels: Marginal, number: int, across: bool) -> None:
+def _draw_strips(ax: Any, mixture: Mixture, levels: Marginal, number: int, across: bool) -> None:
     """One bar for each component at each level, over a column of numbers or counts.
 
     The bar spans one standard deviation to each side of the mean, its thin part two; it is the
@@ -124,7 +141,7 @@ def draw_strips(ax: Any, mixture: Mixture, levels: Marginal, number: int, across
     for k, (color, _) in enumerate(component_styles(mixture.n_components)):
         if np.isnan(means[k]):
             continue
-        places = levels.grid + level_offsets(mixture.n_components)[k]
+        places = levels.grid + _level_offsets(mixture.n_components)[k]
         for place, share in zip(places, relative[k], strict=True):
             for times, thickness in ((2, 1.0), (1, _THICKEST)):
                 along = means[k] + times * deviations[k] * np.array([-1.0, 1.0])
@@ -135,38 +152,40 @@ def draw_strips(ax: Any, mixture: Mixture, levels: Marginal, number: int, across
                 )  # fmt: skip
 
 
-def draw_disks(ax: Any, mixture: Mixture, x: Marginal, y: Marginal) -> None:
+def _draw_disks(ax: Any, mixture: Mixture, x: Marginal, y: Marginal) -> None:
     """One disk for each component at each pair of levels; its area is the fitted share of rows."""
     weights = np.maximum(mixture.weights, 1e-300)
     joint = x.heights[:, :, None] * y.heights[:, None, :] / weights[:, None, None]
     largest = max(float(joint.max(initial=0.0)), 1e-300)
     for k, (color, _) in enumerate(component_styles(mixture.n_components)):
-        offset = level_offsets(mixture.n_components)[k]
+        offset = _level_offsets(mixture.n_components)[k]
         across, up = np.meshgrid(x.grid, y.grid, indexing="ij")
         area = _LARGEST_DISK / mixture.n_components * joint[k] / largest
         ax.scatter(across + offset, up, s=area, color=color, linewidths=0, zorder=2)
 
 
-def legend_of_pairs(rows: bool, rings: bool, strips: bool, disks: bool, counts: bool) -> list[Any]:
+def legend_of_pairs(laws: Sequence[Marginal], has_rows: bool) -> list[Any]:
     """What points, rings, bars and disks are, as entries of a legend."""
     from matplotlib.lines import Line2D
 
     def entry(label: str, **style: Any) -> Any:
         return Line2D([], [], linestyle="", label=label, color=ink(), **style)
 
-    found = []
-    if rows:
+    found, n_levels = [], sum(bool(law.levels) for law in laws)
+    n_numbers = len(laws) - n_levels
+    if has_rows and n_numbers and len(laws) > 1:
         found.append(entry("point: a row, in the color of its component", marker=".", alpha=0.6))
-    if rings:
-        shares = f"{'about ' if counts else ''}39 % and 86 % of a component's rows"
+    if n_numbers > 1:
+        shares = "39 % and 86 % of a component's rows"
+        shares = f"about {shares}" if any(law.is_count for law in laws) else shares
         text = f"rings: one and two standard deviations,\n{shares}"
         found.append(entry(text, marker="o", fillstyle="none"))
         found.append(entry("number: the mean of a component", marker="$0$", markersize=5))
-    if strips:
+    if n_levels and n_numbers:
         text = (
             "bar: mean ± one standard deviation; thin: two;\nthick where many rows have the level"
         )
         found.append(entry(text, marker="|", markeredgewidth=2.5))
-    if disks:
+    if n_levels > 1:
         found.append(entry("disk: fitted share of rows with both levels", marker="o", alpha=0.6))
     return found

@@ -3,40 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float
-from momentmix.displays.marginal_panels import (
-    draw_marginal,
-    legend_of_marginals,
-    level_ticks,
-    ticks_in_data_units,
-)
-from momentmix.displays.marginals import Marginal, best_separating, marginal_of, observed_rows
-from momentmix.displays.pair_panels import (
-    draw_disks,
-    draw_points,
-    draw_rings,
-    draw_strips,
-    legend_of_pairs,
-)
-from momentmix.displays.shown_rows import shown_rows
+from momentmix.displays.marginal_panels import draw_marginal, legend_of_marginals
+from momentmix.displays.marginals import Marginal, marginal_of
+from momentmix.displays.pair_panels import draw_pair, legend_of_pairs
+from momentmix.displays.rows import shown_rows
+from momentmix.displays.separation import best_separating
 from momentmix.displays.style import (
     FEW_COMPONENTS,
     LETTER_WIDTH,
-    axis_names_of,
+    SMALL,
+    Display,
     component_handles,
     component_names,
     drawable,
     mixture_of,
-    need_matplotlib,
 )
+from momentmix.mixture.conditional import column_numbers
 from momentmix.mixture.mixture import Mixture
-from momentmix.tables.names import feature_number
 
 # Panels shrink with the number of features, and ellipses cover one another with many components.
 _MOST_FEATURES, _MOST_FEATURES_CROWDED = 6, 4
@@ -44,11 +34,10 @@ _MOST_LEVELS = 8  # of a column that is shown unasked
 _MOST_NAMED_OF_THREE = 5  # components with names in the legend beside three columns
 _LINE = 0.17  # height of a line of the legend, in inches
 MOST_POINTS = 5000  # more points hide one another
-MOST_ROWS = 200_000  # of the histograms
 
 
 @dataclass
-class PairsDisplay:
+class PairsDisplay(Display):
     """Rows and components over pairs of columns, and each column alone on the diagonal.
 
     Rings are ellipses at one and two standard deviations of a component. Where both columns are
@@ -58,25 +47,26 @@ class PairsDisplay:
     Attributes
     ----------
     mixture : Mixture
-        With the columns shown.
-    names : list of str
-        Names of the columns shown.
+    marginals : dict of int to Marginal
+        Laws of the columns shown, by number, with histograms of the rows.
     rows : array of shape (n_rows, n_columns) or None
-        Numbers after their transform, counts, or codes of levels; NaN where a cell is missing.
-    axes_ : array of shape (n_columns, n_columns)
-        Axes of matplotlib: row i and column j show column i of the data over column j.
-    figure_
-        Figure of matplotlib.
-    component_names : sequence of str
-        Names of the components; empty where they have none.
+        Rows drawn as points: numbers after their transform, counts, or codes of levels; NaN where a
+        cell is missing.
+    labels : array of shape (n_rows,) or None
+        Components of these rows.
+    axes_ : array of shape (n_shown, n_shown)
+        Axes of matplotlib: row i and column j show column i over column j.
     """
 
     mixture: Mixture
-    names: list[str]
+    marginals: dict[int, Marginal]
     rows: Float | None = None
-    axes_: Any = field(default=None, repr=False)
-    figure_: Any = field(default=None, repr=False)
-    component_names: Sequence[str] = ()
+    labels: NDArray[np.int64] | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns shown."""
+        return [marginal.name for marginal in self.marginals.values()]
 
     @classmethod
     def from_estimator(
@@ -96,72 +86,45 @@ class PairsDisplay:
             or four if there are more than eight components. Columns of more than eight levels are
             shown only when asked for.
         """
-        need_matplotlib()
         mixture = drawable(mixture_of(model))
-        names = axis_names_of(mixture)
         if features is None:
             few = mixture.n_components <= FEW_COMPONENTS
             most = _MOST_FEATURES if few else _MOST_FEATURES_CROWDED
             chosen = best_separating(mixture, most, most_levels=_MOST_LEVELS)
         else:
-            chosen = [int(feature_number(f, mixture.feature_names or names)) for f in features]
-        values = labels = None
-        if rows is not None:
-            shown = shown_rows(mixture, rows, MOST_ROWS)
-            values = shown.values[:, chosen]
-            if mixture.has_density:
-                labels = shown.thinned(MOST_POINTS).components(mixture)
-        display = cls(
-            mixture.marginal(chosen),
-            [names[j] for j in chosen],
-            values,
-            component_names=component_names(mixture),
-        )
-        return display.plot(labels)
+            chosen = column_numbers(features, mixture.n_columns, mixture.feature_names).tolist()
+        if rows is None:
+            return cls(mixture, {j: marginal_of(mixture, j) for j in chosen}).plot()
+        shown = shown_rows(mixture, rows)
+        points = shown.thinned(MOST_POINTS)
+        labels = points.components(mixture) if mixture.has_density else None
+        laws = {j: marginal_of(mixture, j, shown.values[:, j]) for j in chosen}
+        return cls(mixture, laws, points.values, labels).plot()
 
-    def plot(self, labels: NDArray[np.int64] | None = None) -> PairsDisplay:
-        """Draw; `labels` are the components of the rows that are drawn as points."""
+    def plot(self) -> PairsDisplay:
+        """Draw."""
         from matplotlib import pyplot
 
-        d = self.mixture.n_features
+        d = len(self.marginals)
         size = {1: 5.0, 2: 7.4, 3: 9.0}.get(d, max(1.9, 10.5 / d) * d)
         self.figure_, self.axes_ = pyplot.subplots(
             d, d, figsize=(size, size + 0.3 if d > 1 else 4.0), squeeze=False, layout="constrained"
         )
-        values = [None if self.rows is None else self.rows[:, j] for j in range(d)]
-        laws = [marginal_of(self.mixture, j, values[j]) for j in range(d)]
-        for j in range(d):
-            own = values[j]
-            observed = None if own is None else observed_rows(laws[j], own)
-            draw_marginal(self.axes_[j, j], laws[j], observed)
-            for i in range(d):
+        own = list(self.marginals.items())
+        for j, (x, across) in enumerate(own):
+            draw_marginal(self.axes_[j, j], across)
+            for i, (y, up) in enumerate(own):
                 if i < j:
                     self.axes_[i, j].set_axis_off()
                 elif i > j:
-                    self._pair(self.axes_[i, j], j, i, laws, labels)
-        self._label_axes(laws)
-        self._explain(laws)
+                    both = self.axes_[i, j], self.mixture, (x, y), (across, up)
+                    draw_pair(*both, self.rows, self.labels)
+        self._label_axes()
+        self._explain()
         return self
 
-    def _pair(self, ax: Any, x: int, y: int, laws: list[Marginal], labels: Any) -> None:
-        own = (laws[x], laws[y])
-        if self.rows is not None:
-            step = max(1, -(-len(self.rows) // MOST_POINTS))
-            points = self.rows[::step][:, [x, y]]
-            draw_points(ax, points, labels, own, self.mixture.n_components)
-        if own[0].levels and own[1].levels:
-            draw_disks(ax, self.mixture, *own)
-        elif own[0].levels or own[1].levels:
-            across = bool(own[0].levels)
-            draw_strips(ax, self.mixture, laws[x if across else y], y if across else x, across)
-        else:
-            draw_rings(ax, self.mixture, x, y)
-        for axis, law in ((ax.xaxis, own[0]), (ax.yaxis, own[1])):
-            axis.set_view_interval(*law.limits, ignore=True)
-            (level_ticks if law.levels else ticks_in_data_units)(axis, law)
-
-    def _label_axes(self, laws: list[Marginal]) -> None:
-        d = len(laws)
+    def _label_axes(self) -> None:
+        d = len(self.names)
         for i in range(d):
             for j in range(i + 1):
                 ax = self.axes_[i, j]
@@ -178,22 +141,15 @@ class PairsDisplay:
                 else:
                     ax.tick_params(labelleft=False)
 
-    def _explain(self, laws: list[Marginal]) -> None:
+    def _explain(self) -> None:
         """Title and legend; the legend has the empty corner for itself."""
+        laws, r = list(self.marginals.values()), self.mixture.n_components
         d, has_rows = len(laws), self.rows is not None
-        levels = [bool(law.levels) for law in laws]
-        n_levels, counts = sum(levels), any(law.is_count for law in laws)
-        r = self.mixture.n_components
         most_named = _MOST_NAMED_OF_THREE if d == 3 else FEW_COMPONENTS
-        names = self.component_names if r <= most_named else ()
+        names = component_names(self.mixture) if r <= most_named else []
         entries = component_handles(self.mixture.weights, names)
-        entries += legend_of_pairs(
-            has_rows and n_levels < d and d > 1, d - n_levels > 1, 0 < n_levels < d, n_levels > 1,
-            counts,
-        )  # fmt: skip
-        entries += legend_of_marginals(has_rows, n_levels < d, n_levels > 0)
-        style: Any = {"title": "component: share of rows", "alignment": "left"}
-        style |= {"fontsize": "small", "title_fontsize": "small", "frameon": False}
+        entries += legend_of_pairs(laws, has_rows) + legend_of_marginals(laws)
+        style: Any = {"title": "component: share of rows", "alignment": "left", **SMALL}
         if d == 1:
             width, height = self.figure_.get_size_inches()
             self.figure_.set_size_inches(width, height + 0.09 * len(entries))

@@ -2,40 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
-from momentmix.displays.data import summary_of_rows
 from momentmix.displays.pair_panels import point_style
-from momentmix.displays.style import (
-    GRAY,
-    LARGEST_DRAWN,
-    column_names_of,
-    drawable,
-    in_order_of,
-    mixture_of,
-    need_matplotlib,
-)
+from momentmix.displays.rows import matching_summary, summary_of_rows
+from momentmix.displays.style import GRAY, LARGEST_DRAWN, TURNED, Display, drawable, mixture_of
 from momentmix.errors import InputError, InputTypeError
+from momentmix.findings.messages import FITTED_TO, Message
 from momentmix.fitting.result import FitResult
 from momentmix.html.palette import COLORS
 from momentmix.index_sets import index_sets, sets_without
 from momentmix.mixture.gaussian import product_moments
 from momentmix.mixture.mixture import Mixture
-from momentmix.summary.exact.schemas import in_schema
 from momentmix.summary.summary import MomentSummary
-from momentmix.tables.names import match_names
-from momentmix.tables.schema import Schema, joined, plain_schema
 
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 
 
 @dataclass
-class MomentResidualsDisplay:
+class MomentResidualsDisplay(Display):
     """Moments of the rows against those of the mixture, standardized, colored by order.
 
     Left: moments on the diagonal agree. Right: the differences, order by order; "squared" marks
@@ -44,8 +34,6 @@ class MomentResidualsDisplay:
 
     observed: dict[str, Float]
     fitted: dict[str, Float]
-    axes_: Any = field(default=None, repr=False)
-    figure_: Any = field(default=None, repr=False)
 
     @classmethod
     def from_estimator(
@@ -62,7 +50,6 @@ class MomentResidualsDisplay:
             Rows in place of a summary: a pass over them gives moments up to order 4. Rows with a
             cell that is missing where the mixture knows of none are left out.
         """
-        need_matplotlib()
         mixture = drawable(mixture_of(model))
         if rows is not None:
             if summary is not None:
@@ -108,58 +95,11 @@ class MomentResidualsDisplay:
         left.set_title("Each point is one moment", fontsize="medium")
         left.legend(fontsize="small", frameon=False)
         right.axhline(0, color=GRAY, linewidth=1, zorder=1)
-        turned = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
-        right.set_xticks(range(len(names)), names, **turned)
+        right.set_xticks(range(len(names)), names, **TURNED | {"rotation": 30})
         right.set_ylabel("rows − fitted, standardized features")
         right.set_title("Differences, order by order; 0: they agree", fontsize="medium")
         self.figure_.suptitle("Moments of the rows and of the fitted mixture")
         return self
-
-
-def matching_summary(mixture: Mixture, summary: MomentSummary) -> MomentSummary:
-    """The summary with its columns in the mixture's order; raise where it has other ones.
-
-    Missing cells are those of the mixture's schema: columns without any get the feature ``seen``,
-    and sums are taken about its centers, exactly.
-    """
-    schema = mixture.schema
-    if schema is not None:
-        summary = _in_schema(in_order_of(mixture, summary), schema)
-    n_features = mixture.n_features if schema is None else schema.n_features
-    if summary.n_features != n_features:
-        raise InputError(
-            f"the mixture has {n_features} features, the summary "
-            f"{summary.n_features}. Use the summary that it was fitted to."
-        )
-    summary = in_order_of(mixture, summary)
-    names = column_names_of(summary)
-    if mixture.feature_names is not None and names is not None:
-        match_names(mixture.feature_names, names, "the mixture")
-    # Families may have been given to the fit of a summary of numbers, one feature for each column.
-    of_numbers = schema is not None and summary.schema is None and n_features == schema.n_columns
-    of_numbers = of_numbers and not any(column.transform for column in mixture.columns)
-    if summary.schema != schema and not of_numbers:
-        raise InputError(
-            "the columns of the summary have other families or levels than the mixture, other "
-            "transforms or other missing cells. Use the summary that it was fitted to."
-        )
-    return summary
-
-
-def _in_schema(summary: MomentSummary, schema: Schema) -> MomentSummary:
-    """The summary in the schema of a mixture; as it is where the rows do not have that schema."""
-    own = summary.schema or plain_schema(summary.n_features, summary.feature_names)
-    if own == schema or own.n_columns != schema.n_columns:
-        return summary
-    try:
-        common = joined(own, schema)
-    except InputError:
-        return summary
-    pairs = zip(common.columns, schema.columns, strict=True)
-    if any(column.has_missing and not known.has_missing for column, known in pairs):
-        return summary  # missing cells that the mixture knows nothing of
-    totals = in_schema(summary._totals(), schema)
-    return summary._derived(totals, schema.column_names)
 
 
 def _moments_of_both(
@@ -187,11 +127,11 @@ def _moments_of_both(
         compare(f"order {order + 2}, squared", moments, np.concatenate(sets))
     largest = np.abs(np.concatenate([*fitted.values()])).max()
     if not largest <= LARGEST_DRAWN:
-        raise InputError(
+        text = (
             f"moments of the mixture reach {largest:.3g} deviations of the summary's features; "
-            f"pictures show numbers up to {LARGEST_DRAWN:.0e}. Use the summary that it was "
-            "fitted to."
+            f"pictures show numbers up to {LARGEST_DRAWN:.0e}. "
         )
+        raise InputError(Message(text, FITTED_TO))
     return observed, fitted
 
 

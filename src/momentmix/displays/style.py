@@ -1,12 +1,12 @@
-"""Colors, names, axes and checks that all displays use."""
+"""Colors, names, axes, legends and checks that all displays use."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from momentmix._typing import Float
 from momentmix.errors import InputError, InputTypeError, MissingDependencyError, printable
@@ -14,14 +14,16 @@ from momentmix.fitting.result import FitResult
 from momentmix.html.palette import COLORS, component_color
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.overall import column_names
-from momentmix.summary.summary import MomentSummary
+from momentmix.mixture.parameter_table import ParameterTable
+from momentmix.wording import cut, percent
 
 LARGEST_DRAWN = 1e150  # squares of larger numbers overflow, in matplotlib as well
 FEW_COMPONENTS = 8  # more ellipses or groups of bars in one picture are hard to tell apart
-MOST_LINES = 3  # lines over all features; more of them cross too often to be followed
 GRAY = "0.55"  # of what belongs to no component: visible on white and on dark pages
 MOST_LETTERS = 24  # of a name at an axis
 LETTER_WIDTH = 0.07  # of small letters, in inches, on average
+TURNED: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
+SMALL: dict[str, Any] = {"fontsize": "small", "title_fontsize": "small", "frameon": False}
 _MOST_LETTERS_OF_COMPONENT = 36  # of the name of a component in a legend
 _DASHES = ("-", "--", ":", "-.")
 
@@ -38,23 +40,62 @@ def need_matplotlib() -> Any:
     return matplotlib
 
 
+@dataclass
+class Display:
+    """What a display has once it is drawn.
+
+    Attributes
+    ----------
+    ax_, axes_, figure_
+        Axes and figure of matplotlib; ``ax_`` are the first axes of several.
+    """
+
+    ax_: Any = field(default=None, repr=False, kw_only=True)
+    axes_: Any = field(default=None, repr=False, kw_only=True)
+    figure_: Any = field(default=None, repr=False, kw_only=True)
+
+    def _on(self, ax: Any, size: tuple[float, float]) -> Any:
+        """Keep the given axes, or new ones of this size."""
+        if ax is None:
+            from matplotlib import pyplot
+
+            ax = pyplot.subplots(figsize=size, layout="constrained")[1]
+        self.ax_, self.axes_, self.figure_ = ax, [ax], ax.figure
+        return ax
+
+    def _grid(
+        self, n: int, across: int, panel: tuple[float, float], entries: list[Any], title: str
+    ) -> list[Any]:
+        """Axes of n panels of this size, so many in a row, with a legend and its title below."""
+        from matplotlib import pyplot
+
+        down, width = -(-n // across), max(4.6, panel[0] * across)
+        longest = max(len(entry.get_label()) for entry in entries)
+        in_a_row = int(np.clip(width // (0.6 + LETTER_WIDTH * longest), 1, len(entries)))
+        size = width, panel[1] * down + 0.7 + 0.2 * -(-len(entries) // in_a_row)
+        self.figure_, self.axes_ = pyplot.subplots(
+            down, across, figsize=size, squeeze=False, layout="constrained"
+        )
+        self.ax_ = self.axes_[0, 0]
+        for ax in self.axes_.flat[n:]:
+            ax.set_visible(False)
+        place: Any = {"loc": "outside lower center", "ncols": in_a_row}
+        self.figure_.legend(handles=entries, title=title, **place, **SMALL)
+        return list(self.axes_.flat[:n])
+
+
+# -- components -------------------------------------------------------------------------------
+
+
 def component_styles(n_components: int) -> list[tuple[str, str]]:
     """A color and a line style for each component; they repeat after 48."""
     n = len(COLORS)
     return [(component_color(i), _DASHES[i // n % len(_DASHES)]) for i in range(n_components)]
 
 
-def ink() -> Any:
-    """Color of texts and of what belongs to all components."""
-    from matplotlib import rcParams
-
-    return rcParams["text.color"]
-
-
-def percent(share: float) -> str:
-    """A share of rows: 25 %, or 0.4 % where it is small."""
-    small = 0 < share < 0.0095
-    return f"{100 * share:.1g} %" if small else f"{100 * share:.0f} %"
+def component_names(mixture: Mixture) -> list[str]:
+    """Names of the components by what makes them different; none where there is one only."""
+    return list(mixture.profile().names) if mixture.n_components > 1 else []
 
 
 def component_labels(weights: Float, names: Sequence[str] = ()) -> list[str]:
@@ -66,55 +107,23 @@ def component_labels(weights: Float, names: Sequence[str] = ()) -> list[str]:
     return [f"{x}, {short_name(name, most)}" for x, name in zip(labels, names, strict=True)]
 
 
-def component_names(mixture: Mixture) -> list[str]:
-    """Names of the components by what makes them different; none where there is one only."""
-    return list(mixture.profile().names) if mixture.n_components > 1 else []
-
-
-def component_handles(weights: Float, names: Sequence[str] = (), *, line: bool = True) -> list[Any]:
+def component_handles(weights: Float, names: Sequence[str] = ()) -> list[Any]:
     """Entries of a legend, one for each component."""
     from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
 
     pairs = zip(component_styles(len(weights)), component_labels(weights, names), strict=True)
-    if not line:
-        return [Patch(facecolor=color, label=label) for (color, _), label in pairs]
-    styles: list[dict[str, Any]] = [
-        {"color": color, "linestyle": dash, "label": label} for (color, dash), label in pairs
+    return [
+        Line2D([], [], color=color, linestyle=dash, linewidth=4, label=label)  # type: ignore[arg-type]
+        for (color, dash), label in pairs
     ]
-    return [Line2D([], [], linewidth=2, **style) for style in styles]
-
-
-def entries_in_a_row(entries: Sequence[Any], width: float) -> int:
-    """How many entries of a legend of small letters stand beside one another in so many inches."""
-    longest = max(len(entry.get_label()) for entry in entries)
-    return int(np.clip(width // (0.6 + LETTER_WIDTH * longest), 1, len(entries)))
-
-
-def thinned(blocks: Iterable[Float], most: int) -> Float:
-    """At most `most` rows of a stream, evenly spaced."""
-    kept: list[Float] = []
-    step = 1
-    n_rows = n_kept = 0
-    for block in blocks:
-        chosen = block[-n_rows % step :: step]
-        n_rows += len(block)
-        kept.append(chosen)
-        n_kept += len(chosen)
-        while n_kept > 2 * most:
-            kept = [np.concatenate(kept)[::2]]
-            n_kept, step = len(kept[0]), 2 * step
-    if not kept:
-        raise InputError("there are no rows to show.")
-    rows = np.concatenate(kept)
-    return rows[:: -(-len(rows) // most)]
 
 
 # -- models -----------------------------------------------------------------------------------
 
 
 def mixture_of(model: Any) -> Mixture:
-    """The mixture of an estimator, a result or a mixture."""
+    """The mixture of an estimator, a result or a mixture; matplotlib is needed to draw it."""
+    need_matplotlib()
     if isinstance(model, Mixture):
         return model
     mixture = model.mixture if isinstance(model, FitResult) else getattr(model, "mixture_", None)
@@ -126,17 +135,13 @@ def mixture_of(model: Any) -> Mixture:
     return mixture
 
 
-def column_names_of(summary: MomentSummary) -> tuple[str, ...] | None:
-    """Names of the columns that a summary was made of."""
-    return summary.feature_names if summary.schema is None else summary.schema.column_names
-
-
-def in_order_of(mixture: Mixture, summary: MomentSummary) -> MomentSummary:
-    """The summary with its features in the mixture's order, where both have the same names."""
-    names, others = mixture.feature_names, column_names_of(summary)
-    if names is None or others is None or names == others or sorted(names) != sorted(others):
-        return summary
-    return summary.select(names)
+def parameters_of(model: Any) -> ParameterTable:
+    """The parameters of a model, with 95 % intervals if it has them."""
+    result = model if isinstance(model, FitResult) else getattr(model, "result_", None)
+    ends = None
+    if isinstance(result, FitResult) and result.uncertainty is not None:
+        ends = result.intervals().ends
+    return ParameterTable(mixture_of(model), ends=ends)
 
 
 def drawable(mixture: Mixture) -> Mixture:
@@ -152,70 +157,44 @@ def drawable(mixture: Mixture) -> Mixture:
     return mixture
 
 
-def intervals_of(model: Any) -> Any:
-    """95 % intervals if the model has them, else None."""
-    result = model if isinstance(model, FitResult) else getattr(model, "result_", None)
-    if isinstance(result, FitResult) and result.uncertainty is not None:
-        return result.intervals()
-    return None
-
-
-def value_names_of(mixture: Mixture) -> list[str]:
-    """Names of what means and spreads are of: ``log income`` where a column has a transform."""
-    pairs = zip(mixture.columns, column_names(mixture), strict=True)
-    return [column.value_name(name) for column, name in pairs]
-
-
-def names_of(mixture: Mixture) -> list[str]:
-    """`value_names_of`, shortened, with characters escaped that matplotlib would interpret."""
-    return [short_name(name) for name in value_names_of(mixture)]
-
-
 def axis_names_of(mixture: Mixture) -> list[str]:
     """Names for axes in the units of the data, shortened: ``income, log scale``."""
     pairs = zip(mixture.columns, column_names(mixture), strict=True)
     return [short_name(name) + (", log scale" if c.transform else "") for c, name in pairs]
 
 
-def joined_columns(mixture: Mixture) -> list[str]:
-    """Names of the columns of each block of several, in one text each."""
-    names = value_names_of(mixture)
-    joined = [block.columns for block in mixture.blocks if len(block.columns) > 1]
-    return [", ".join(names[j] for j in columns) for columns in joined]
-
-
-def strongest_pairs(mixture: Mixture, most: int) -> NDArray[np.int64]:
-    """Places of at most `most` pairs of joined columns, the largest correlation first."""
-    largest = np.abs(mixture.parameters.correlations).max(axis=0, initial=0.0)
-    return np.argsort(-largest, kind="stable")[:most]
-
-
 def short_name(name: str, most: int = MOST_LETTERS) -> str:
-    """A name for the axes of a picture, of at most so many letters."""
-    text = printable(name)
-    text = text if len(text) <= most else text[: most - 1] + "…"
-    return text.replace("$", r"\$")
+    """A name of at most so many letters, escaped where matplotlib would read it as formulas."""
+    return cut(printable(name), most).replace("$", r"\$")
 
 
-def new_axes(ax: Any, size: tuple[float, float]) -> Any:
-    """The given axes, or new ones of this size."""
-    if ax is not None:
-        return ax
-    from matplotlib import pyplot
+# -- axes -------------------------------------------------------------------------------------
 
-    return pyplot.subplots(figsize=size, layout="constrained")[1]
+
+def ink() -> Any:
+    """Color of texts and of what belongs to all components."""
+    from matplotlib import rcParams
+
+    return rcParams["text.color"]
+
+
+def percent_axis(axis: Any, ticks: int) -> None:
+    """At most so many ticks, in percent."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 2.5, 5, 10]))
+    axis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:.3g} %"))
 
 
 def legend_below(ax: Any, handles: Sequence[Any], labels: Sequence[str]) -> None:
     """A legend below the axes, clear of the title and of the curves."""
     place: Any = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16)}
     columns = len(labels) if len(labels) <= 3 else 2
-    ax.legend(handles, labels, fontsize="small", frameon=False, ncols=columns, **place)
+    ax.legend(handles, labels, ncols=columns, **place, **SMALL)
 
 
-def error_bars(values: Float, interval: Any) -> Float | None:
+def error_bars(values: Float, low: Float, high: Float) -> Float | None:
     """Lengths of error bars below and above the values, of shape (2, n); None without interval."""
-    if interval is None:
+    if np.isnan(low).all():
         return None
-    low, high = (np.asarray(x, dtype=np.float64) for x in interval)
     return np.stack([np.maximum(values - low, 0), np.maximum(high - values, 0)])

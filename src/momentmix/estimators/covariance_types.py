@@ -12,14 +12,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
 from momentmix._typing import Float
 from momentmix.capacity import FEWEST_BLOCKS
 from momentmix.errors import CapacityError, InputError
-from momentmix.fitting.robust.asked_blocks import AskedBlocks
+from momentmix.fitting.robust.checks import AskedBlocks
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.prior import Constraint
@@ -28,7 +28,7 @@ CovarianceType = Literal["diag", "block", "full", "auto", "tied", "spherical"]
 
 
 def asked_blocks(covariance_type: CovarianceType, blocks: Any, n_features: int) -> AskedBlocks:
-    """The blocks that `fit` is asked for."""
+    """Return the blocks that `fit` is asked for."""
     if covariance_type not in get_args(CovarianceType):
         raise InputError(
             f"covariance_type must be one of {', '.join(map(repr, get_args(CovarianceType)))}; got "
@@ -41,8 +41,7 @@ def asked_blocks(covariance_type: CovarianceType, blocks: Any, n_features: int) 
                 'within components, as blocks=[["length", "width"], [3, 4]]. Give them, or use '
                 'covariance_type="auto".'
             )
-        given: AskedBlocks = blocks
-        return given
+        return cast(AskedBlocks, blocks)
     if blocks is not None:
         raise InputError(
             f'blocks are for covariance_type="block"; got covariance_type={covariance_type!r}. '
@@ -54,12 +53,12 @@ def asked_blocks(covariance_type: CovarianceType, blocks: Any, n_features: int) 
 
 
 def constraint_of(covariance_type: CovarianceType) -> Constraint | None:
-    """What a fit holds equal."""
+    """Return what a fit holds equal."""
     return covariance_type if covariance_type in ("tied", "spherical") else None
 
 
 def n_parameters(mixture: Mixture, covariance_type: CovarianceType) -> int:
-    """Free parameters: what is held equal counts once."""
+    """Count free parameters: what is held equal counts once."""
     r, d = mixture.n_components, mixture.n_features
     if covariance_type == "tied":
         return r - 1 + r * d + d * (d + 1) // 2
@@ -68,51 +67,45 @@ def n_parameters(mixture: Mixture, covariance_type: CovarianceType) -> int:
     return mixture.parameters.n_free
 
 
-def check_for_moments(blocks: Blocks | None, what: str) -> None:
-    """Raise where moments alone cannot tell components of these blocks apart.
-
-    `what` says why there are no rows for the fit.
-    """
-    if blocks is None or blocks.is_diagonal or len(blocks.partition) >= FEWEST_BLOCKS:
-        return
-    raise CapacityError(
-        f"{what}, and moments alone need at least three blocks to tell components apart; these "
-        f"are {len(blocks.partition)}. Use smaller blocks, or fit() with rows."
-    )
-
-
-def joined_columns(mixture: Mixture) -> list[list[int | str]]:
-    """The columns that are joined, by name where they have names."""
-    names = mixture.feature_names or range(mixture.n_features)
-    return [[names[j] for j in block] for block in mixture.parameters.blocks.joined]
+def check_for_moments(
+    covariance_type: CovarianceType, blocks: Blocks | None, n_components: Any
+) -> None:
+    """Raise where `partial_fit`, which keeps moments, cannot fit such components."""
+    what, constraint = "partial_fit keeps moments, not rows", constraint_of(covariance_type)
+    if constraint is not None:
+        raise CapacityError(
+            f"{what}, and {constraint} covariances are fitted by passes over the rows. Use fit() "
+            'with all rows, or covariance_type="diag".'
+        )
+    if n_components == 1 or blocks is None or blocks.is_diagonal:
+        return  # one component is known from the moments, whatever its blocks
+    if len(blocks.partition) < FEWEST_BLOCKS:
+        raise CapacityError(
+            f"{what}, and moments alone need at least three blocks to tell components apart; these "
+            f"are {len(blocks.partition)}. Use smaller blocks, or fit() with rows."
+        )
 
 
 def covariance_attributes(mixture: Mixture, covariance_type: CovarianceType) -> dict[str, Float]:
-    """Covariances and precisions as scikit-learn shapes them."""
+    """Return covariances and precisions as scikit-learn shapes them."""
     if covariance_type in ("diag", "spherical"):
-        covariances = mixture.variances
-        if covariance_type == "spherical":
-            covariances = covariances[:, 0]
+        is_one = covariance_type == "spherical"
+        covariances = mixture.variances[:, 0] if is_one else mixture.variances
         with np.errstate(divide="ignore"):
             precisions = 1.0 / covariances
         roots = np.sqrt(precisions)
     else:
-        covariances = mixture.covariances
-        if covariance_type == "tied":
-            covariances = covariances[:1]
+        covariances = mixture.covariances[: 1 if covariance_type == "tied" else None]
         roots = _precision_roots(covariances)
         precisions = roots @ roots.swapaxes(1, 2)
-        if covariance_type == "tied":
-            covariances, roots, precisions = covariances[0], roots[0], precisions[0]
-    return {
-        "covariances_": covariances,
-        "precisions_": precisions,
-        "precisions_cholesky_": roots,
-    }
+    found = {"covariances_": covariances, "precisions_": precisions, "precisions_cholesky_": roots}
+    if covariance_type == "tied":
+        return {name: value[0] for name, value in found.items()}
+    return found
 
 
 def _precision_roots(covariances: Float) -> Float:
-    """Upper triangular P with P Pᵀ = Σ⁻¹, by way of the correlations: any units will do."""
+    """Return upper triangular P with P Pᵀ = Σ⁻¹, by way of the correlations: in any units."""
     deviations = np.sqrt(np.diagonal(covariances, axis1=1, axis2=2))
     correlations = covariances / deviations[:, :, None] / deviations[:, None, :]
     lower = np.linalg.cholesky(correlations)

@@ -9,22 +9,24 @@ from sklearn.utils.validation import check_array, validate_data
 
 from momentmix.arrays import is_foreign
 from momentmix.capacity import choose_order
-from momentmix.errors import CapacityError, InputError
+from momentmix.errors import InputError
 from momentmix.estimators.covariance_types import (
     CovarianceType,
     asked_blocks,
     check_for_moments,
     constraint_of,
     covariance_attributes,
-    joined_columns,
     n_parameters,
 )
-from momentmix.estimators.fitted_state import keeps_state
-from momentmix.estimators.methods import MixtureMethods
-from momentmix.estimators.sklearn_names import larger_floor, start_from, warn_without_effect
+from momentmix.estimators.methods import MixtureMethods, keeps_state
+from momentmix.estimators.sklearn_names import (
+    larger_floor,
+    start_from,
+    threads_of,
+    warn_without_effect,
+)
 from momentmix.fitting.api import fit
-from momentmix.fitting.robust.asked_blocks import AskedBlocks, known_blocks
-from momentmix.mixture.blocks import Blocks
+from momentmix.fitting.robust.checks import known_blocks
 from momentmix.mixture.mixture import Mixture
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.memory import as_device_rows, for_sklearn
@@ -147,12 +149,6 @@ class MomentGaussianMixture(MixtureMethods):
     [0]
     """
 
-    _fitted = frozenset({
-        "result_", "mixture_", "weights_", "means_", "covariances_", "precisions_",
-        "precisions_cholesky_", "blocks_", "n_iter_", "converged_", "lower_bound_",
-        "lower_bounds_", "certificate_", "standard_errors_", "n_components_",
-    })  # fmt: skip
-
     def __init__(
         self,
         n_components: int | Literal["auto"] = 1,
@@ -178,27 +174,7 @@ class MomentGaussianMixture(MixtureMethods):
         n_threads: int | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.n_components = n_components
-        self.covariance_type = covariance_type
-        self.blocks = blocks
-        self.order = order
-        self.method = method
-        self.refine = refine
-        self.variance_floor = variance_floor
-        self.reg_covar = reg_covar
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_init = n_init
-        self.init_params = init_params
-        self.weights_init = weights_init
-        self.means_init = means_init
-        self.precisions_init = precisions_init
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.verbose_interval = verbose_interval
-        self.n_threads = n_threads
-        self.n_jobs = n_jobs
+        self._set_parameters(locals())
 
     # -- fitting ------------------------------------------------------------------------------
 
@@ -221,9 +197,7 @@ class MomentGaussianMixture(MixtureMethods):
         """
         data = self._validated(X, reset=True, largest=LARGEST_TO_FIT)
         weighted = data if sample_weight is None else with_weights(data, sample_weight)
-        previous = self._previous()
-        self._forget()
-        return self._fit_to(weighted, previous)
+        return self._fit_to(weighted, self._forget())
 
     @keeps_state
     def partial_fit(
@@ -244,22 +218,16 @@ class MomentGaussianMixture(MixtureMethods):
         """
         first = "summary_" not in self.__dict__
         data = self._validated(X, reset=first, fewest=1, largest=LARGEST_TO_FIT)
-        if first:
-            self._check_moments("partial_fit keeps moments, not rows")
         summary: MomentSummary = self._new_summary(data.n_features) if first else self.summary_
         summary.update(data.rows, sample_weight)
         self._forget()
         self.summary_, self._pending = summary, True
         return self
 
-    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
-        """Fit to rows, and give the most probable component of each."""
-        return self.fit(X, y, sample_weight).predict(X)
-
     def _validated(
         self, X: Any, reset: bool, fewest: int = 2, largest: float = LARGEST_VALUE
     ) -> HeldRows:
-        """Checked rows; where `reset`, number and names of the features are set from them."""
+        """Check rows; where `reset`, set number and names of the features from them."""
         if is_foreign(X):  # values are checked when they are summed
             device_rows = as_device_rows(X, None if reset else self.n_features_in_)
             if reset:
@@ -273,7 +241,12 @@ class MomentGaussianMixture(MixtureMethods):
             "ensure_min_samples": fewest if reset else 1,
         }
         if names is not None and not reset and hasattr(self, "feature_names_in_"):
-            self._check_names(names)
+            expected = self.feature_names_in_.tolist()
+            if list(names) != expected:
+                raise InputError(
+                    "the feature names should match those that were passed during fit: "
+                    f"{', '.join(map(ascii, expected))}; got {', '.join(map(ascii, names))}."
+                )
             rows = check_array(X, **options)
         else:
             rows = validate_data(self, X, reset=reset, **options)
@@ -285,58 +258,35 @@ class MomentGaussianMixture(MixtureMethods):
     def _rows_to_predict(self, X: Any) -> Any:
         return self._validated(X, reset=False).rows
 
-    def _check_names(self, names: tuple[str, ...]) -> None:
-        expected = self.feature_names_in_.tolist()
-        if list(names) != expected:
-            raise InputError(
-                "the feature names should match those that were passed during fit: "
-                f"{', '.join(map(ascii, expected))}; got {', '.join(map(ascii, names))}."
-            )
-
-    def _asked_blocks(self) -> AskedBlocks:
-        return asked_blocks(self.covariance_type, self.blocks, self.n_features_in_)
-
-    def _known_blocks(self) -> Blocks | None:
-        return known_blocks(self._asked_blocks(), self.n_features_in_, self._names())
-
-    def _check_moments(self, what: str) -> None:
-        constraint = constraint_of(self.covariance_type)
-        if constraint is not None:
-            raise CapacityError(
-                f"{what}, and {constraint} covariances are fitted by passes over the rows. Use "
-                'fit() with all rows, or covariance_type="diag".'
-            )
-        if self.n_components != 1:  # one component is known from the moments, whatever its blocks
-            check_for_moments(self._known_blocks(), what)
-
     def _new_summary(self, n_features: int) -> MomentSummary:
-        """An empty summary of the orders that a fit needs."""
-        if self.order == "auto":
-            order = choose_order(
-                n_features, self.n_components, method=self.method, blocks=self._known_blocks()
-            )
-        else:
-            order = self.order
+        """Return an empty summary of the orders that a fit needs, if moments allow for one."""
+        asked = asked_blocks(self.covariance_type, self.blocks, n_features)
+        blocks = known_blocks(asked, n_features, self._names())
+        check_for_moments(self.covariance_type, blocks, self.n_components)
+        order = self.order
+        if order == "auto":
+            order = choose_order(n_features, self.n_components, method=self.method, blocks=blocks)
         squared_order = max(order - 2, 0) if self.method == "paper" else None
-        return MomentSummary(
-            n_features, order, self._names(), squared_order, n_threads=self._threads()
-        )
+        n_threads = threads_of(self.n_threads, self.n_jobs)
+        return MomentSummary(n_features, order, self._names(), squared_order, n_threads=n_threads)
 
     def _fit_to(self, data: Any, previous: Mixture | None = None) -> MomentGaussianMixture:
         """Fit to rows or a summary, and set the attributes from the result."""
         warn_without_effect(self.init_params, self.verbose_interval)
-        start = self._start_of(previous) or start_from(
+        start = previous if self._can_start(previous) else start_from(
             self.covariance_type, self.means_init, self.weights_init, self.precisions_init,
             (self.n_components, self.n_features_in_),
         )  # fmt: skip
+        blocks = asked_blocks(self.covariance_type, self.blocks, self.n_features_in_)
         result = fit(
             data, self.n_components, self.order, self.method, self.refine, self._seed(),
-            blocks=self._asked_blocks(), constraint=constraint_of(self.covariance_type),
+            blocks=blocks, constraint=constraint_of(self.covariance_type),
             variance_floor=larger_floor(self.variance_floor, self.reg_covar), start=start,
             **self._fit_options(),
         )  # fmt: skip
         mixture = result.mixture
-        self.blocks_ = joined_columns(mixture)
+        names = mixture.feature_names or range(mixture.n_features)
+        self.blocks_ = [[names[j] for j in block] for block in mixture.parameters.blocks.joined]
         self.__dict__.update(covariance_attributes(mixture, self.covariance_type))
         self._set_from(result)
         return self

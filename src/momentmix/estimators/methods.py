@@ -1,8 +1,11 @@
-"""What the estimators have in common: predictions, draws and criteria, as scikit-learn has them."""
+"""Methods of all estimators: state of the fit, predictions, draws and criteria."""
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Self, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,45 +23,88 @@ from momentmix.errors import (
     InputTypeError,
     warn_caller,
 )
-from momentmix.estimators.fitted_state import FittedState, keeps_state
-from momentmix.estimators.sklearn_names import can_start, progress_of, threads_of
+from momentmix.estimators.sklearn_names import progress_of, threads_of
 from momentmix.fitting.result import FitResult
+from momentmix.locks import ForkSafeLock, one_at_a_time
 from momentmix.mixture.mixture import Mixture
 from momentmix.summary.summary import MomentSummary
 
 _WARNED_OF = {"constant-column", "duplicate-columns", "outlier-influence", "outlier-rows"}
 
 
-class MixtureMethods(FittedState, DensityMixin, BaseEstimator):  # type: ignore[misc]
-    """Methods of a fitted estimator; a class gives `_rows_to_predict` and the fit."""
+Method = TypeVar("Method", bound=Callable[..., Any])
 
-    n_components: Any
-    max_iter: int
-    tol: float | None
-    n_init: int
-    random_state: Any
-    warm_start: bool
-    verbose: int
-    n_threads: int | None
-    n_jobs: int | None
+_LOCKS: WeakKeyDictionary[Any, ForkSafeLock] = WeakKeyDictionary()  # by estimator; never pickled
 
-    def _rows_to_predict(self, X: Any) -> Any:
-        """Rows as the mixture takes them, checked as scikit-learn does."""
+
+def keeps_state(method: Method) -> Method:
+    """Run a method one thread at a time; if it fails, the estimator is as it was before."""
+
+    @one_at_a_time
+    @wraps(method)
+    def guarded(self: Any, *arguments: Any, **options: Any) -> Any:
+        before = dict(self.__dict__)
+        try:
+            return method(self, *arguments, **options)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    return cast(Method, guarded)
+
+
+class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
+    """Methods of an estimator whose class gives `fit`, `_fit_to` and `_rows_to_predict`.
+
+    Rows of `partial_fit` wait in `summary_` until a method needs the fit: `_pending` is True then.
+    Looking at an attribute never makes a fit: `hasattr`, `repr`, copies and debuggers look at many.
+    """
+
+    def _set_parameters(self, given: dict[str, Any]) -> None:
+        """Set attributes to the arguments of `__init__`, as scikit-learn wants them."""
+        self.__dict__.update({name: given[name] for name in self._get_param_names()})
+
+    def _fit_to(self, data: Any) -> Any:
+        """Fit to rows or a summary, and set the attributes."""
         raise NotImplementedError
 
-    def _repr_html_inner(self) -> str:
-        return self._with_result(super()._repr_html_inner())
+    def _rows_to_predict(self, X: Any) -> Any:
+        """Return rows as the mixture takes them, checked as scikit-learn does."""
+        raise NotImplementedError
 
-    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
-        bundle: dict[str, str] = super()._repr_mimebundle_(**options)
-        if "text/html" in bundle:
-            bundle["text/html"] = self._with_result(bundle["text/html"])
-        return bundle
+    # -- state --------------------------------------------------------------------------------
 
-    def _with_result(self, html: str) -> str:
-        """The diagram of scikit-learn, and the result below it once there is one."""
-        result = vars(self).get("result_")
-        return html if result is None else f"{html}{result._repr_html_()}"
+    @property
+    def _lock(self) -> ForkSafeLock:
+        return _LOCKS.setdefault(self, ForkSafeLock())
+
+    def _forget(self) -> Mixture | None:
+        """Forget the last fit; return its mixture where `warm_start` asks for it."""
+        previous = self.__dict__.get("mixture_") if self.warm_start else None
+        for name in [name for name in self.__dict__ if _is_fitted(name)]:
+            del self.__dict__[name]
+        return previous
+
+    def __getattr__(self, name: str) -> Any:
+        # Only called for what is not there.
+        if _is_fitted(name) and self.__dict__.get("_pending"):
+            raise NotFittedError(  # an AttributeError too
+                f"{name} is not known yet: partial_fit added rows, and no fit was made since. Call "
+                "fit_summary(), or a method that needs the fit, as predict."
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether there is a fit, or rows that methods can make one of."""
+        return "mixture_" in self.__dict__ or bool(self.__dict__.get("_pending"))
+
+    @keeps_state
+    def _fit_summary(self) -> None:
+        self._fit_to(self.summary_)
+        self._pending = False
+
+    # -- fitting ------------------------------------------------------------------------------
 
     def _set_from(self, result: FitResult) -> None:
         """Set the attributes that every estimator has, and warn where there is reason to."""
@@ -117,26 +163,22 @@ class MixtureMethods(FittedState, DensityMixin, BaseEstimator):  # type: ignore[
         return None if names is None else tuple(names)
 
     def _fit_options(self) -> dict[str, Any]:
-        """Options of `momentmix.fit` that the names of scikit-learn stand for."""
+        """Return options of `momentmix.fit` that the names of scikit-learn stand for."""
         return {
             "max_passes": check_count("max_iter", self.max_iter, 0),
             "tol": self.tol,
             "thorough": check_count("n_init", self.n_init, 1) > 1,
-            "n_threads": self._threads(),
+            "n_threads": threads_of(self.n_threads, self.n_jobs),
             "progress": progress_of(self.verbose, type(self).__name__),
         }
 
-    def _threads(self) -> int | None:
-        return threads_of(self.n_threads, self.n_jobs)
-
-    def _previous(self) -> Mixture | None:
-        """The mixture of the last fit, where `warm_start` asks for it."""
-        return self.__dict__.get("mixture_") if self.warm_start else None
-
-    def _start_of(self, previous: Mixture | None) -> Mixture | None:
-        """The mixture of the last fit, where it can be a start of this one."""
-        own = (self.n_components, self._names(), self.n_features_in_)
-        return previous if can_start(previous, *own) else None
+    def _can_start(self, previous: Mixture | None) -> bool:
+        """Whether the last mixture has as many components as this fit, and the same columns."""
+        if previous is None or previous.n_components != self.n_components:
+            return False
+        names = previous.feature_names
+        same = names is None or names == self._names()
+        return same and previous.means.shape[1] == self.n_features_in_
 
     def _seed(self) -> Any:
         state = self.random_state
@@ -151,7 +193,7 @@ class MixtureMethods(FittedState, DensityMixin, BaseEstimator):  # type: ignore[
                 ConvergenceWarning,
             )
         for finding in result.certificate.findings:
-            if finding.name in _WARNED_OF:
+            if finding.kind in _WARNED_OF:
                 warn_caller(finding.text, FitWarning)
         if result.certificate.verdict == "not passed":
             reasons = " ".join(result.certificate.reasons)
@@ -161,13 +203,20 @@ class MixtureMethods(FittedState, DensityMixin, BaseEstimator):  # type: ignore[
 
     def _mixture(self) -> Mixture:
         check_is_fitted(self)
-        self._fit_pending()
+        if self.__dict__.get("_pending"):
+            with self._lock.held():
+                if self.__dict__.get("_pending"):  # no other thread has made the fit meanwhile
+                    self._fit_summary()
         mixture: Mixture = self.mixture_
         return mixture
 
     def _row_options(self) -> dict[str, Any]:
-        """Options of the mixture's methods that take rows."""
+        """Return options of the mixture's methods that take rows."""
         return {}
+
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Fit to rows, and return the most probable component of each."""
+        return self.fit(X, y, sample_weight).predict(X)
 
     def predict(self, X: Any) -> Any:
         """Most probable component of each row, of shape (n_samples,).
@@ -197,6 +246,20 @@ class MixtureMethods(FittedState, DensityMixin, BaseEstimator):  # type: ignore[
             raise InputError(f"n_samples must be at least 1; got {n_samples}.")
         return mixture.sample(n_samples, self._seed())
 
+    def _repr_html_inner(self) -> str:
+        return self._with_result(super()._repr_html_inner())
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**options)
+        if "text/html" in bundle:
+            bundle["text/html"] = self._with_result(bundle["text/html"])
+        return bundle
+
+    def _with_result(self, html: str) -> str:
+        """Put the result below the diagram of scikit-learn, once there is one."""
+        result = vars(self).get("result_")
+        return html if result is None else f"{html}{result._repr_html_()}"
+
     def _total(self, X: Any) -> tuple[float, int]:
         """Sum of the log-densities, and the number of rows."""
         scores = self.score_samples(X)
@@ -213,3 +276,9 @@ class MixtureMethods(FittedState, DensityMixin, BaseEstimator):  # type: ignore[
     def aic(self, X: Any) -> float:
         """Akaike's information criterion on the rows: lower is better."""
         return float(-2 * self._total(X)[0] + 2 * self._n_parameters())
+
+
+def _is_fitted(name: str) -> bool:
+    """Whether an attribute is what a fit finds, not what it is given."""
+    is_result = name.endswith("_") and not name.startswith("_")
+    return name == "_pending" or (is_result and not name.endswith("_in_"))

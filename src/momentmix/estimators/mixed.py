@@ -11,8 +11,7 @@ from sklearn.utils.validation import validate_data
 
 from momentmix.arrays import is_foreign, to_numpy
 from momentmix.errors import InputError
-from momentmix.estimators.fitted_state import keeps_state
-from momentmix.estimators.methods import MixtureMethods
+from momentmix.estimators.methods import MixtureMethods, keeps_state
 from momentmix.fitting.api import fit
 from momentmix.mixture.mixture import Mixture
 from momentmix.summary.summarize import summarize
@@ -36,9 +35,7 @@ class MomentMixture(MixtureMethods):
         "auto": the number of least BIC; after `fit_summary` and `partial_fit` the smallest number
         whose moments the test accepts.
     families : dict, optional
-        Family of a column, by name or number: "gaussian", "bernoulli", "categorical" (or a list of
-        the levels), "poisson", or "log" and "log1p" where its logarithm is Gaussian. Others are
-        guessed, as by `momentmix.fit`.
+        Family of a column, by name or number, as in `momentmix.fit`. Others are guessed.
     missing : {"model", "drop", "error"}, default="model"
         What missing cells get: they are part of the model, their rows are left out, or an error.
     unseen : {"error", "missing"}, default="error"
@@ -46,32 +43,10 @@ class MomentMixture(MixtureMethods):
         left out.
     blocks : None, "auto" or list of lists of int or str, default=None
         Columns that may be correlated within components.
-    order : int or "auto", default="auto"
-        Highest order of the moments.
-    refine : {"auto", "em"} or None, default="auto"
-        "auto": EM passes where there are rows. None: the pure moment answer.
-    variance_floor : float, default=1e-6
-        Least variance of a component, as a fraction of the feature's variance.
-    max_iter : int, default=100
-        Passes over all rows at most; 0: the best start as it is.
-    tol : float or None, default=None
-        Passes end when less than so many nats a row are left to gain; None: by standard errors.
-    n_init : int, default=1
-        1: the search for a start ends when its starts agree. More: all of its starts are made; how
-        many does not depend on the number.
-    random_state : int, RandomState, Generator or None, default=None
-        The same seed gives the same bits.
-    warm_start : bool, default=False
-        Whether EM starts from the mixture of the last fit, and keeps its order of the components,
-        if it has as many components and the same columns.
-    verbose : int, default=0
-        1 prints the stages as they begin, 2 the seconds before them too. 0 prints nothing; in a
-        terminal or a notebook a fit of more than a second shows a progress bar, which is erased at
-        its end (see `momentmix.fit`).
-    n_threads : int or None, default=None
-        Threads; all cores by default. The answer does not depend on it.
-    n_jobs : int or None, default=None
-        scikit-learn's name of n_threads; −1 is all cores. Give one of both.
+    order, refine, variance_floor, max_iter, tol, n_init
+        As for `MomentGaussianMixture`.
+    random_state, warm_start, verbose, n_threads, n_jobs
+        As for `MomentGaussianMixture`.
 
     Attributes
     ----------
@@ -82,21 +57,10 @@ class MomentMixture(MixtureMethods):
         In the units of each column; probabilities of yes/no answers, NaN for categories.
     schema_ : Schema or None
         How columns became features; None where the features are the columns.
-    mixture_ : Mixture
-    result_ : FitResult
-    certificate_ : Certificate
-    standard_errors_ : StandardErrors or None
-    summary_ : MomentSummary
-    converged_ : bool
-    n_iter_ : int
-        Passes over the rows after that for the moments; 0 after `fit_summary` and `partial_fit`.
-    lower_bound_ : float
-        Log-likelihood per row; NaN after `fit_summary` and `partial_fit`.
-    lower_bounds_ : list of float
-        The same at each pass whose step was kept.
-    n_features_in_ : int
-    feature_names_in_ : array of shape (n_features,)
-        Where the rows had names.
+    mixture_, result_, certificate_, standard_errors_, summary_
+        As for `MomentGaussianMixture`.
+    converged_, n_iter_, lower_bound_, lower_bounds_, n_features_in_, feature_names_in_
+        As for `MomentGaussianMixture`.
 
     Examples
     --------
@@ -109,11 +73,6 @@ class MomentMixture(MixtureMethods):
     >>> model.fit(answers).weights_.round(1).tolist()
     [0.6, 0.4]
     """
-
-    _fitted = frozenset({
-        "result_", "mixture_", "weights_", "means_", "schema_", "n_iter_", "converged_",
-        "lower_bound_", "lower_bounds_", "certificate_", "standard_errors_", "n_components_",
-    })  # fmt: skip
 
     def __init__(
         self,
@@ -135,22 +94,7 @@ class MomentMixture(MixtureMethods):
         n_threads: int | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        self.n_components = n_components
-        self.families = families
-        self.missing = missing
-        self.unseen = unseen
-        self.blocks = blocks
-        self.order = order
-        self.refine = refine
-        self.variance_floor = variance_floor
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_init = n_init
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.n_threads = n_threads
-        self.n_jobs = n_jobs
+        self._set_parameters(locals())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -174,9 +118,7 @@ class MomentMixture(MixtureMethods):
             Whole numbers stand for repeated rows; others are relative, as in `momentmix.fit`.
         """
         table = self._checked(X, reset=True)
-        previous = self._previous()
-        self._forget()
-        return self._fit_to(table, previous, sample_weight)
+        return self._fit_to(table, self._forget(), sample_weight)
 
     @keeps_state
     def partial_fit(self, X: Any, y: Any = None) -> MomentMixture:
@@ -199,22 +141,16 @@ class MomentMixture(MixtureMethods):
         self.summary_, self._pending = summary, True
         return self
 
-    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
-        """Fit to a table, and give the most probable component of each row."""
-        return self.fit(X, y, sample_weight).predict(X)
-
     def _fit_to(
         self, data: Any, previous: Mixture | None = None, sample_weight: Any = None
     ) -> MomentMixture:
-        is_summary = isinstance(data, MomentSummary)
-        families = self.families
-        if is_summary and data.schema is not None:
-            families = None
+        has_schema = isinstance(data, MomentSummary) and data.schema is not None
+        families = None if has_schema else self.families
         result = fit(
             data, self.n_components, self.order, "robust", self.refine, self._seed(),
             blocks=self.blocks, sample_weight=sample_weight, families=families,
             missing=self.missing, variance_floor=self.variance_floor,
-            start=self._start_of(previous), **self._fit_options(),
+            start=previous if self._can_start(previous) else None, **self._fit_options(),
         )  # fmt: skip
         self.schema_ = result.schema
         self._set_from(result)
@@ -223,31 +159,26 @@ class MomentMixture(MixtureMethods):
     # -- tables -------------------------------------------------------------------------------
 
     def _checked(self, X: Any, reset: bool, fewest: int = 2) -> Any:
-        """A table whose columns are those of the fit; frames and dicts are left as they are."""
+        """Return a table with the columns of the fit; frames and dicts stay as they are."""
         refuse_dask(X)
         if is_foreign(X):
             X = to_numpy(X)
-        if isinstance(X, Mapping) or is_frame(X):
-            self._check_columns(X, reset)
-            return X
-        rows = validate_data(
-            self, X, reset=reset, dtype=None, ensure_all_finite=False,
-            ensure_min_samples=fewest if reset else 1,
-        )  # fmt: skip
-        return _numbers_if_all(rows)
-
-    def _check_columns(self, X: Any, reset: bool) -> None:
-        names = tuple(map(str, X)) if isinstance(X, Mapping) else frame_names(X, None)
+        if not isinstance(X, Mapping) and not is_frame(X):
+            rows = validate_data(
+                self, X, reset=reset, dtype=None, ensure_all_finite=False,
+                ensure_min_samples=fewest if reset else 1,
+            )  # fmt: skip
+            return _numbers_if_all(rows)
         n = len(X) if isinstance(X, Mapping) else len(frame_labels(X))
         if reset:
             self.n_features_in_ = n
-            self._set_names(names)
-            return
-        if n != self.n_features_in_:
+            self._set_names(tuple(map(str, X)) if isinstance(X, Mapping) else frame_names(X, None))
+        elif n != self.n_features_in_:
             raise InputError(
                 f"X has {n} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input."
             )
+        return X
 
     def _rows_to_predict(self, X: Any) -> Any:
         mixture, rows = self._mixture(), self._checked(X, reset=False)
@@ -259,7 +190,7 @@ class MomentMixture(MixtureMethods):
         return {"unseen": self.unseen}
 
     def _mixture(self) -> Mixture:
-        """The mixture; where missing cells are modeled, one that leaves unknown ones out.
+        """Return the mixture; where missing cells are modeled, one that leaves unknown ones out.
 
         Rows of the fit without any missing cell give a mixture of numbers, which knows of none.
         """
@@ -271,14 +202,13 @@ class MomentMixture(MixtureMethods):
         return twin
 
     def impute(self, X: Any, draws: int | None = None) -> Any:
-        """The table with missing cells filled from the mixture; `draws` tables drawn from it."""
-        mixture = self._mixture()
-        rows = self._checked(X, reset=False)
+        """Fill missing cells from the mixture; with `draws`, return so many tables of draws."""
+        mixture, rows = self._mixture(), self._checked(X, reset=False)
         return mixture.impute(rows, self._seed(), draws, **self._row_options())
 
 
 def _numbers_if_all(rows: Any) -> Any:
-    """Objects that are all numbers, as numbers; others are left to the schema."""
+    """Return objects that are all numbers as numbers; others are left to the schema."""
     if rows.dtype.kind != "O":
         return rows
     try:

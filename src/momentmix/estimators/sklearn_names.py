@@ -20,10 +20,9 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.arguments import check_count
+from momentmix.arrays import real_array
 from momentmix.errors import InputError, warn_caller
-from momentmix.fitting.em.given_start import Start
-from momentmix.mixture.checks import real_array
-from momentmix.mixture.mixture import Mixture
+from momentmix.fitting.em.starts import Start
 from momentmix.parallel import usable_cores
 
 INIT_PARAMS = ("kmeans", "k-means++", "random", "random_from_data")
@@ -31,7 +30,7 @@ VERBOSE_INTERVAL = 10  # scikit-learn's default
 
 
 def threads_of(n_threads: int | None, n_jobs: int | None) -> int | None:
-    """Number of threads from either name; −1 is all cores, −2 all but one."""
+    """Return the number of threads by either name; −1 is all cores, −2 all but one."""
     if n_jobs is None:
         return n_threads
     if n_threads is not None:
@@ -46,7 +45,7 @@ def threads_of(n_threads: int | None, n_jobs: int | None) -> int | None:
 
 
 def progress_of(verbose: int, name: str) -> Callable[[str], None] | None:
-    """What prints the name of each stage as it begins; from 2 on, with the seconds before it."""
+    """Return a function that prints the stages; from 2 on, with the seconds before each."""
     level = int(verbose) if isinstance(verbose, bool) else verbose
     if not check_count("verbose", level, 0):
         return None
@@ -80,7 +79,7 @@ def warn_without_effect(init_params: Any, verbose_interval: Any) -> None:
 
 
 def larger_floor(variance_floor: float, reg_covar: float | None) -> float:
-    """The floor of the variances, as a fraction of each column's, by either name."""
+    """Return the floor of the variances, as a fraction of each column's, by either name."""
     if reg_covar is None:
         return variance_floor
     if not 0 <= reg_covar < 1:
@@ -97,7 +96,7 @@ def larger_floor(variance_floor: float, reg_covar: float | None) -> float:
 def start_from(
     covariance_type: str, means: Any, weights: Any, precisions: Any, shape: tuple[Any, int]
 ) -> Start | None:
-    """The start that means_init and its companions give; `shape` is (n_components, n_features)."""
+    """Return the start of means_init and its companions; `shape` is (n_components, n_features)."""
     if means is None:
         for name, value in (("weights_init", weights), ("precisions_init", precisions)):
             if value is not None:
@@ -109,25 +108,21 @@ def start_from(
         return None
     found = real_array("means_init", means)
     Start(found).check(*shape)
-    shares = None if weights is None else _checked_weights(weights, len(found))
-    covariances = None
+    shares = covariances = None
+    if weights is not None:
+        shares = real_array("weights_init", weights)
+        if shares.shape != (len(found),) or (shares < 0).any() or abs(shares.sum() - 1) > 1e-6:
+            raise InputError(
+                f"weights_init must be {len(found)} numbers that are not negative and sum to 1; "
+                f"got shape {shares.shape}, sum {shares.sum():.6g}."
+            )
     if precisions is not None:
         covariances = _inverses(covariance_type, real_array("precisions_init", precisions), shape)
     return Start(found, shares, covariances)
 
 
-def _checked_weights(weights: Any, n_components: int) -> Float:
-    shares = real_array("weights_init", weights)
-    if shares.shape != (n_components,) or (shares < 0).any() or abs(shares.sum() - 1) > 1e-6:
-        raise InputError(
-            f"weights_init must be {n_components} numbers that are not negative and sum to 1; got "
-            f"shape {shares.shape}, sum {shares.sum():.6g}."
-        )
-    return shares
-
-
 def _inverses(covariance_type: str, precisions: Float, shape: tuple[int, int]) -> Float:
-    """Covariances (r, d, d) from precisions of the shape that the type has in scikit-learn."""
+    """Return covariances (r, d, d) of precisions in scikit-learn's shape of the type."""
     r, d = shape
     expected = {"spherical": (r,), "diag": (r, d), "tied": (d, d)}.get(covariance_type, (r, d, d))
     if precisions.shape != expected:
@@ -143,11 +138,3 @@ def _inverses(covariance_type: str, precisions: Float, shape: tuple[int, int]) -
     if not is_symmetric or (np.linalg.eigvalsh(precisions) <= 0).any():
         raise InputError("precisions_init must be positive, and matrices symmetric.")
     return np.asarray(np.linalg.inv(precisions))
-
-
-def can_start(previous: Mixture | None, n_components: Any, names: Any, n_columns: int) -> bool:
-    """Whether the mixture of the last fit has as many components, and the same columns."""
-    if previous is None or previous.n_components != n_components:
-        return False
-    own = previous.feature_names
-    return previous.means.shape[1] == n_columns and (own is None or own == names)

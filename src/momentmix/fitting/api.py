@@ -9,6 +9,7 @@ import numpy as np
 
 from momentmix.arguments import check_count
 from momentmix.errors import InputError, InputTypeError
+from momentmix.findings.messages import PAPER, ROBUST, Message, options
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import Clock, FitContext
 from momentmix.fitting.data import (
@@ -18,16 +19,14 @@ from momentmix.fitting.data import (
     load_summaries,
     table_of,
 )
-from momentmix.fitting.em.given_start import Start
+from momentmix.fitting.em.starts import Start
 from momentmix.fitting.paper.method import fit_as_printed
 from momentmix.fitting.result import FitResult
-from momentmix.fitting.robust.asked_blocks import AskedBlocks
-from momentmix.fitting.robust.constrained import check_constraint
+from momentmix.fitting.robust.checks import AskedBlocks, check_constraint
 from momentmix.fitting.robust.pipeline import fit_robust
 from momentmix.mixture.prior import Constraint
 from momentmix.parallel import few_threads, usable_cores
 from momentmix.progress import check_asked, step, tell
-from momentmix.tables.column import GAUSSIAN
 from momentmix.tables.learning import Families
 from momentmix.tables.opening import Reading, path_list
 from momentmix.tables.table_rows import Missing
@@ -100,9 +99,10 @@ def fit(
         0 are left out. A summary holds the weights of its rows already.
     families : dict, optional
         Family of a column, by name or number: "gaussian", "bernoulli" (two values), "categorical"
-        (several levels; a list of the levels may stand for it), "poisson" (counts), or "log" and
-        "log1p" where the logarithm is Gaussian: means and variances are then its own, densities
-        and draws those of y. Or a `Schema`. Other columns of tables with names
+        (several levels; a list of the levels may stand for it), "poisson" (counts), "log" and
+        "log1p" where the logarithm is Gaussian (means and variances are then its own, densities
+        and draws those of y), or one that `momentmix.families.register` added. Or a `Schema`. Other
+        columns of tables with names
         are guessed: true and false are yes/no columns, text of few levels and categories are
         categorical, dates and columns that name or number the rows are left out, with a note in
         the result. A summary made with families knows them.
@@ -153,7 +153,10 @@ def fit(
     >>> result.mixture.weights.round(1).tolist() in ([0.4, 0.6], [0.6, 0.4])
     True
     """
-    _check_choices(method, refine)
+    if method not in ("robust", "paper"):
+        raise InputError(f'method must be "robust" or "paper"; got {method!r}.')
+    if refine not in ("auto", "em", None):
+        raise InputError(f'refine must be "auto", "em" or None; got {refine!r}.')
     n_components = _checked_number(n_components)
     if not 0 < variance_floor < 1:
         raise InputError(f"variance_floor must lie between 0 and 1; got {variance_floor}.")
@@ -161,37 +164,33 @@ def fit(
         if is_summary_path(data):
             data = load_summaries(path_list(data))
         if method == "paper" and blocks is not None:
-            raise InputError(
-                'method="paper" has diagonal covariances only; got blocks. Use method="robust".'
-            )
+            text = " has diagonal covariances only; got blocks. Use "
+            raise InputError(Message(PAPER, text, ROBUST, "."))
         told = Reading.of(reading)
         tell("reading rows")
         table = table_of(data, families, missing, told, sample_weight)
         if method == "paper":
             if families is not None or missing != "error" or table.schema is not None:
-                raise InputError(
-                    'method="paper" has Gaussian columns only; got families, missing cells or '
-                    'text. Use method="robust", or numeric_only=True.'
-                )
+                text = " has Gaussian columns only; got families, missing cells or text. Use "
+                numbers = options(numeric_only=True)
+                raise InputError(Message(PAPER, text, ROBUST, ", or ", numbers, "."))
             if constraint is not None or start is not None:
-                raise InputError(
-                    'method="paper" takes no constraint and no start. Use method="robust".'
-                )
+                text = " takes no constraint and no start. Use "
+                raise InputError(Message(PAPER, text, ROBUST, "."))
             if not isinstance(table.data, StandardMoments):
                 data = table.data
             return fit_as_printed(data, n_components, order, refine, random_state, variance_floor)
         if isinstance(table.data, StandardMoments) and refine == "em":
-            raise InputError(
-                'refine="em" needs the rows, and a summary holds none. Pass the rows, or use '
-                'refine="auto" (no passes for a summary).'
-            )
+            text = " needs the rows, and a summary holds none. Pass the rows, or use "
+            auto = Message(options(refine="auto"), " (no passes for a summary).")
+            raise InputError(Message(options(refine="em"), text, auto))
         if constraint is not None:
             check_constraint(constraint, table, n_components, blocks, refine)
         context = FitContext(
+            np.random.default_rng(random_state),
             variance_floor,
             check_count("max_passes", max_passes, 0),
             usable_cores() if n_threads is None else check_count("n_threads", n_threads, 1),
-            np.random.default_rng(random_state),
             Clock(progress if callable(progress) else None),
             tol=None if tol is None else _checked_tol(tol),
             thorough=thorough,
@@ -230,14 +229,7 @@ def _gaussian_columns(table: Table) -> list[int]:
     """Numbers of all columns that may be correlated."""
     if table.schema is None:
         return list(range(table.data.n_features))
-    return [i for i, column in enumerate(table.schema.columns) if column.family == GAUSSIAN]
-
-
-def _check_choices(method: str, refine: str | None) -> None:
-    if method not in ("robust", "paper"):
-        raise InputError(f'method must be "robust" or "paper"; got {method!r}.')
-    if refine not in ("auto", "em", None):
-        raise InputError(f'refine must be "auto", "em" or None; got {refine!r}.')
+    return [i for i, column in enumerate(table.schema.columns) if column.model.joins]
 
 
 def _checked_tol(tol: float) -> float:

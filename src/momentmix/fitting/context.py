@@ -6,15 +6,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from momentmix._typing import Int
 from momentmix.errors import InputError
+from momentmix.fitting.conditions.monomial_covariance import MomentSpread
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.conditions.weighted_noise import MomentSpread
-from momentmix.fitting.em.given_start import Start
-from momentmix.fitting.inference.of_rows.rows_checked import CheckedRows
+from momentmix.fitting.em.starts import Start
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Constraint, Structure
@@ -46,34 +46,19 @@ class Clock:
 
 @dataclass(frozen=True)
 class FitContext:
-    """Options of one call of `fit`.
+    """Options of one call of `fit`, and what its stages share.
 
-    Parameters
-    ----------
-    variance_floor : float
-        Least variance of a standardized feature.
-    max_passes, n_threads : int
-    rng : numpy Generator
-        All random numbers of the call come from it, stage after stage.
-    clock : Clock
-    checked : CheckedRows or None
-        An excerpt of the rows, and those left out; None where the fit has no rows.
-    tol : float or None
-        Nats a row that are left to gain where the passes end; None: by standard errors.
-    thorough : bool
-        Whether all starts of a search are made, also where the first agree.
-    start : Start or None
-        In standardized features once the moments are known.
-    constraint : {"tied", "spherical"} or None
-        On the covariances of components.
+    All random numbers come from `rng`, stage after stage. `checked` has an excerpt of the rows, and
+    those left out; None without rows. `start` is in standardized features once the moments are
+    known. Other fields are arguments of `fit`.
     """
 
-    variance_floor: float
-    max_passes: int
-    n_threads: int
     rng: np.random.Generator
-    clock: Clock
-    checked: CheckedRows | None = None
+    variance_floor: float = 1e-6
+    max_passes: int = 100
+    n_threads: int = 1
+    clock: Clock = field(default_factory=Clock)
+    checked: Any = None  # of a stage above: inference.of_rows.rows_checked.CheckedRows
     tol: float | None = None
     thorough: bool = False
     start: Start | None = None
@@ -107,4 +92,7 @@ class FitContext:
 
     def noise(self, moments: StandardMoments) -> MomentSpread | None:
         """How the moments of weighted rows vary; None where the model knows it."""
-        return None if self.checked is None else self.checked.noise(moments)
+        noise: MomentSpread | None = None
+        if self.checked is not None:
+            noise = self.checked.noise(moments)
+        return noise

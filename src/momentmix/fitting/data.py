@@ -10,12 +10,14 @@ import numpy as np
 
 from momentmix.arrays import is_foreign, is_plain_array
 from momentmix.errors import InputError, InputTypeError
+from momentmix.families.column import Column
+from momentmix.families.family import is_family, named, unknown_family
+from momentmix.findings.messages import NEED_ROWS, Message, keyword, options
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.mixture.blocks import blocks_from
 from momentmix.summary.cost import physical_memory
 from momentmix.summary.file import is_summary_file
 from momentmix.summary.summary import MomentSummary
-from momentmix.tables.column import BERNOULLI, FAMILIES, GAUSSIAN, POISSON, Column, unknown_family
 from momentmix.tables.learning import Families, learn, needs_pass, open_data
 from momentmix.tables.memory import MemoryTable, as_device_rows, as_rows
 from momentmix.tables.names import column_label
@@ -23,10 +25,9 @@ from momentmix.tables.opening import READ_ALL, Reading, path_list
 from momentmix.tables.rows import ArrayRows, BlockRows, DeviceRows, Rows
 from momentmix.tables.schema import Schema
 from momentmix.tables.table_rows import Missing, TableRows, check_missing
-from momentmix.tables.transforms import TRANSFORMS
 from momentmix.tables.validation import LARGEST_TO_FIT, as_weights, check_sizes, check_values
 from momentmix.tables.weights import with_weights
-from momentmix.wording import NEED_ROWS, plural
+from momentmix.wording import plural
 
 SHARE_IN_MEMORY = 0.125  # of the memory: rows of files that take more are read for each pass
 _SMALLEST_DEVIATION = 1e-151  # its square, times the usual variance floor, is a float64 number
@@ -34,15 +35,9 @@ _SMALLEST_DEVIATION = 1e-151  # its square, times the usual variance floor, is a
 
 @dataclass(frozen=True)
 class Table:
-    """The data of a fit as features.
+    """The data of a fit as features, and notes on what was done to columns and rows.
 
-    Attributes
-    ----------
-    data : Rows or StandardMoments
-    schema : Schema or None
-        How columns became features; None where the features are the columns.
-    notes : tuple of str
-        What was done to the columns and rows.
+    `schema` says how columns became features; None where the features are the columns.
     """
 
     data: Rows | StandardMoments
@@ -159,10 +154,9 @@ def _schema_of_summary(
     own: Schema | None = getattr(data, "schema", None)
     if own is not None:
         if families is not None and families != own:
-            raise InputError(
-                "the summary holds the families of its columns already; leave families out, or "
-                "summarize the rows again with other ones."
-            )
+            text = "the summary holds the families of its columns already; leave "
+            end = " out, or summarize the rows again with other ones."
+            raise InputError(Message(text, keyword("families"), end))
         return own
     if families is None:
         return None
@@ -172,9 +166,7 @@ def _schema_of_summary(
             f"family}}; got {type(families).__name__}."
         )
     names = moments.feature_names
-    columns = [
-        Column(None if names is None else names[j], GAUSSIAN) for j in range(moments.n_features)
-    ]
+    columns = [Column(None if names is None else names[j]) for j in range(moments.n_features)]
     for key, family in families.items():
         number = Schema(tuple(columns)).number_of(key)
         columns[number] = _column_of_summary(columns[number], family, moments, number)
@@ -186,38 +178,11 @@ def _column_of_summary(
 ) -> Column:
     """A column of a summary of numbers with a family that its numbers can be of."""
     label = column_label(number, moments.feature_names)
-    if family in TRANSFORMS:
-        raise InputError(
-            f"a summary of numbers has no moments of their logarithms; {label} cannot be "
-            f"{family!r}. Summarize the rows again with families={{…: {family!r}}}."
-        )
-    if family not in FAMILIES:
+    if not is_family(family):
         raise InputError(unknown_family(family, label))
-    low, high = float(moments.minimum[number]), float(moments.maximum[number])
-    if family == GAUSSIAN:
-        return column
-    if family == POISSON:
-        if low < 0 or low != np.floor(low) or high != np.floor(high):
-            raise InputError(
-                f"counts must be integers from 0 on; {label} lies between {low:.6g} and "
-                f"{high:.6g}. Take it as 'gaussian' in families."
-            )
-        return Column(column.name, POISSON)
-    if family == BERNOULLI:
-        # Of zeros and ones the standardized square is a function of the mean.
-        mean, scale = float(moments.shift[number]), float(moments.scale[number])
-        is_binary = abs(scale**2 - mean * (1 - mean)) < 1e-9
-        if not (low == 0.0 and high == 1.0 and is_binary):
-            raise InputError(
-                f"a bernoulli column of a summary must hold 0 and 1 only; {label} lies between "
-                f"{low:.6g} and {high:.6g}, with other values. Summarize the rows with "
-                "families={…: 'bernoulli'}."
-            )
-        return Column(column.name, BERNOULLI, (0, 1))
-    raise InputError(
-        f"a summary of numbers does not tell levels apart; {label} cannot be {family!r}. "
-        "Summarize the rows again with families={…}."
-    )
+    ends = np.array([moments.minimum[number], moments.maximum[number]])
+    mean, variance = float(moments.shift[number]), float(moments.scale[number]) ** 2
+    return named(str(family)).column_of_numbers(column, label, ends, mean, variance)
 
 
 def is_summary_path(data: Any) -> bool:
@@ -290,16 +255,17 @@ def feature_blocks(blocks: Any, schema: Schema | None, has_rows: bool = True) ->
     joined = blocks_from(blocks, schema.n_columns, schema.column_names).joined
     for number in (j for block in joined for j in block):
         column, label = schema.columns[number], column_label(number, schema.column_names)
-        if column.family != GAUSSIAN:
+        if not column.model.joins:
             raise InputError(
                 f"columns of a block must be gaussian; {label} is {column.family}. Take it out of "
                 "the block."
             )
         if column.has_missing and not has_rows:
-            raise InputError(
+            text = (
                 f"from moments alone, columns of a block must have no missing cells; {label} has "
-                f"some. Take it out of the block, drop such rows: missing='drop', or {NEED_ROWS}."
+                "some. Take it out of the block, drop such rows: "
             )
+            raise InputError(Message(text, options(missing="drop"), ", or ", NEED_ROWS, "."))
     return [[schema.features_of(j)[0] for j in block] for block in joined]
 
 

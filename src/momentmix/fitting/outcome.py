@@ -1,44 +1,13 @@
-"""What is known of a fit apart from the answer: the parts that a result and a record share."""
+"""What is known of a fit beside the mixture: what a result and a record share."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from math import nan
-from typing import Any, Generic, TypeVar, overload
 
 from momentmix.fitting.inference.certificate import Certificate
-from momentmix.wording import short_repr
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Provenance:
-    """How an answer was made.
-
-    Attributes
-    ----------
-    n_rows, order : int
-        Rows behind the moments (outliers that were left out do not count), and the highest order
-        of the moments.
-    method, refine : str
-        `method` is "robust" or "paper"; `refine` is "em" or "none".
-    winner : str
-        The candidate that the answer came from.
-    n_passes : int
-        Passes over all rows: one for the moments, the rest EM or scoring steps.
-    converged : bool
-    """
-
-    n_rows: int
-    order: int
-    method: str
-    refine: str
-    winner: str
-    n_passes: int
-    converged: bool
 
 
 @dataclass(frozen=True)
@@ -119,74 +88,42 @@ class JoinedColumns:
         return f"{', '.join(listed)}: {self.why}"
 
 
-@short_repr
-@dataclass(frozen=True)
-class Diagnostics:
-    """How good an answer is, and what happened on the way to it.
+@dataclass(frozen=True, kw_only=True)
+class FitFacts:
+    """What is known of a fit beside the mixture; a `FitResult` has it, and a `FitRecord`.
 
     Attributes
     ----------
+    n_rows, order : int
+        Rows behind the moments (outliers that were left out do not count), and the highest order
+        of the moments.
+    method, refine : str
+        `method` is "robust" or "paper"; `refine` is "em" or "none".
+    winner : str
+        The candidate that the answer came from.
+    n_passes : int
+        Passes over all rows: one for the moments, the rest EM or scoring steps.
+    converged : bool
     log_likelihood : float or None
         Mean of ``mixture.log_prob`` over the rows that were used, by their weights; None without
         rows. Rows that were dropped, have weight 0 or lie far from all others are not used.
     notes : sequence of str
     certificate : Certificate
-    candidates : list of (str, float)
-        Candidates and their log-likelihood per row on the judging rows, best first. This, `stages`
-        and `residual` are not saved with a model.
-    stages : list of (str, float)
-        Stages and their seconds.
-    residual : float or None
-        Relative residual of the decomposed tensor, for method="paper".
     tried : tuple of Trial
         What n_components="auto" tried, by number of components; empty where a number was given.
     joined : tuple of JoinedColumns
         Columns that were joined, and why; empty for diagonal covariances.
-    log_likelihoods : list of float
-        Per row, at each EM or scoring pass whose step was kept; empty without rows. Not saved.
     """
 
+    n_rows: int
+    order: int
+    method: str
+    refine: str
+    winner: str
+    n_passes: int
+    converged: bool
     log_likelihood: float | None
     notes: Sequence[str]
     certificate: Certificate
-    candidates: list[tuple[str, float]] = field(default_factory=list)
-    stages: list[tuple[str, float]] = field(default_factory=list)
-    residual: float | None = None
     tried: tuple[Trial, ...] = ()
     joined: tuple[JoinedColumns, ...] = ()
-    log_likelihoods: list[float] = field(default_factory=list)
-
-
-class PartOf(Generic[T]):
-    """An attribute of a part that the owner of the part shows under the same name."""
-
-    def __init__(self, part: str) -> None:
-        self.part = part
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-        self.__doc__ = f"`{name}` of `{self.part}`."  # for help() and the pages
-
-    @overload
-    def __get__(self, owner: None, kind: type) -> PartOf[T]: ...
-    @overload
-    def __get__(self, owner: object, kind: type) -> T: ...
-    def __get__(self, owner: object | None, kind: type) -> Any:
-        return self if owner is None else getattr(getattr(owner, self.part), self.name)
-
-
-class FitFacts:
-    """The attributes of `Provenance` and `Diagnostics` that are saved with a model."""
-
-    n_rows = PartOf[int]("provenance")
-    order = PartOf[int]("provenance")
-    method = PartOf[str]("provenance")
-    refine = PartOf[str]("provenance")
-    winner = PartOf[str]("provenance")
-    n_passes = PartOf[int]("provenance")
-    converged = PartOf[bool]("provenance")
-    log_likelihood = PartOf["float | None"]("diagnostics")
-    notes = PartOf[Sequence[str]]("diagnostics")
-    certificate = PartOf[Certificate]("diagnostics")
-    tried = PartOf["tuple[Trial, ...]"]("diagnostics")
-    joined = PartOf["tuple[JoinedColumns, ...]"]("diagnostics")

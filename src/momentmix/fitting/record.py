@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
 from operator import index
@@ -18,25 +18,19 @@ import numpy as np
 
 from momentmix._version import __version__
 from momentmix.errors import InputTypeError, ModelFileError, without_secrets
+from momentmix.findings.finding import Finding, Severity
 from momentmix.fitting.inference.certificate import Certificate
-from momentmix.fitting.inference.findings import Finding, Severity
 from momentmix.fitting.inference.over_identification import ConditionGroup, OverIdentification
 from momentmix.fitting.inference.standard_errors import Intervals, StandardErrors
 from momentmix.fitting.inference.support import Support
-from momentmix.fitting.outcome import (
-    Diagnostics,
-    FitFacts,
-    JoinedColumns,
-    JoinReason,
-    Provenance,
-    Trial,
-)
+from momentmix.fitting.outcome import FitFacts, JoinedColumns, JoinReason, Trial
 from momentmix.json_fields import (
     Fields,
     array,
     boolean,
     check_version,
     choice,
+    column,
     integer,
     list_of,
     map_of,
@@ -50,8 +44,7 @@ from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.model_file import read_model, write_model
 from momentmix.wording import short_repr
 
-_VERSION = 2
-_WITH_JOINED = 3  # where columns are joined
+_VERSION = 4
 _NOT_ALWAYS = ("covariances", "levels", "seen")  # of joined columns, and of families
 _ADDED = {"tried", "verdict", "support", "groups", "joined"}  # keys that older records lack
 
@@ -69,19 +62,12 @@ def versions() -> dict[str, str]:
 
 
 @short_repr
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FitRecord(FitFacts):
-    """What a model file tells of a fit, once the rows and the result are gone.
-
-    The attributes of `provenance` and `diagnostics` can be read from the record itself, as from a
-    `FitResult`.
+    """What a model file holds of a fit: the facts of a `FitResult`, and the following.
 
     Attributes
     ----------
-    provenance : Provenance
-        n_rows, order, method, refine, winner, n_passes, converged.
-    diagnostics : Diagnostics
-        log_likelihood, notes, certificate, tried, joined.
     standard_errors : StandardErrors or None
     intervals : Intervals or None
         95 %; None for method="paper".
@@ -92,8 +78,6 @@ class FitRecord(FitFacts):
     seed : int or None
     """
 
-    provenance: Provenance
-    diagnostics: Diagnostics
     standard_errors: StandardErrors | None
     intervals: Intervals | None
     versions: dict[str, str] = field(default_factory=versions)
@@ -115,16 +99,14 @@ class FitRecord(FitFacts):
             for key in _NOT_ALWAYS if known is not None else ():
                 if known[key] is None:
                     del known[key]
-        for columns in document["joined"]:
-            del columns["names"]  # those of the mixture, under which it may be saved
         if not self.joined:
             del document["joined"]
-        return {"version": _WITH_JOINED if self.joined else _VERSION, **document}
+        return {"version": _VERSION, **document}
 
     @classmethod
     def from_dict(cls, document: Any, mixture: Mixture) -> FitRecord:
         """The record of `to_dict`; ValueError where it is not one of a fit of this mixture."""
-        check_version(document, "fit", 1, _VERSION, _WITH_JOINED)
+        check_version(document, "fit", *range(1, _VERSION + 1))
         contents = {key: value for key, value in document.items() if key != "version"}
         joined = bool(mixture.parameters.blocks.joined)
         r, d = mixture.means.shape
@@ -134,7 +116,7 @@ class FitRecord(FitFacts):
         if record.joined:
             _check_joined([j.columns for j in record.joined], mixture)
         named = tuple(columns.named(mixture.feature_names) for columns in record.joined)
-        return replace(record, diagnostics=replace(record.diagnostics, joined=named))
+        return replace(record, joined=named)
 
 
 # -- files ------------------------------------------------------------------------------------
@@ -220,6 +202,7 @@ def _certificate_fields(n_components: int) -> Fields:
         "statistic": number(),
         "degrees_of_freedom": integer(),
         "p_value": number(0.0, 1.0),
+        "is_shape": boolean,
     }
     test = {
         "statistic": number(),
@@ -228,10 +211,21 @@ def _certificate_fields(n_components: int) -> Fields:
         "effect_size": number(0.0),
         "bootstrapped": boolean,
         "condition_number": number(0.0),
-        "groups": list_of(Fields(lambda values: ConditionGroup(**values), group)),
+        "groups": list_of(
+            Fields(lambda values: ConditionGroup(**values), group, defaults={"is_shape": False})
+        ),
     }
     support = {"n_components": integer(1), "supported": optional(boolean), "text": text}
-    finding = {"name": text, "severity": choice(Severity), "text": text}
+    finding = {
+        "name": text,
+        "severity": choice(Severity),
+        "text": text,
+        "columns": list_of(column),
+        "components": list_of(integer(0, n_components - 1)),
+        "numbers": map_of(lambda value, place: value),
+        "remedy": map_of(lambda value, place: value),
+    }
+    empty: dict[str, Any] = {"columns": (), "components": (), "numbers": {}, "remedy": {}}
     return Fields(
         partial(_certificate, n_components),
         {
@@ -240,7 +234,9 @@ def _certificate_fields(n_components: int) -> Fields:
             **test,
             "predicted_loss": number(0.0, 1.0),
             "support": optional(Fields(lambda values: Support(**values), support)),
-            "findings": list_of(Fields(lambda values: Finding(**values), finding)),
+            "findings": list_of(
+                Fields(_finding, finding, attributes={"name": "kind"}, defaults=empty)
+            ),
         },
         may_lack=_ADDED,
         attributes={key: f"test.{key}" for key in test},
@@ -248,15 +244,29 @@ def _certificate_fields(n_components: int) -> Fields:
 
 
 def _record(values: dict[str, Any]) -> FitRecord:
-    provenance = Provenance(**{field.name: values.pop(field.name) for field in fields(Provenance)})
-    diagnostics = Diagnostics(
-        values.pop("log_likelihood_per_row"),
-        tuple(values.pop("notes")),
-        replace(values.pop("certificate"), after_rows=provenance.refine == "em"),
-        tried=tuple(values.pop("tried", ())),
-        joined=tuple(values.pop("joined", ())),
-    )
-    return FitRecord(provenance, diagnostics, **values)
+    certificate = replace(values.pop("certificate"), after_rows=values["refine"] == "em")
+    for key in ("notes", "tried", "joined"):
+        values[key] = tuple(values.get(key, ()))
+    log_likelihood = values.pop("log_likelihood_per_row")
+    return FitRecord(certificate=certificate, log_likelihood=log_likelihood, **values)
+
+
+def _finding(values: dict[str, Any]) -> Finding:
+    """Return a finding; one of another version, whose data may differ, has its text only."""
+    kind, severity, written = values.pop("name"), values.pop("severity"), values.pop("text")
+    columns, components = (tuple(values.pop(key, ())) for key in ("columns", "components"))
+    finding = Finding(kind, severity, columns, components, **values)
+    try:
+        if "families" in finding.remedy:  # by column; keys of JSON are texts
+            keys = {str(column): column for column in columns}
+            families = {keys.get(key, key): x for key, x in finding.remedy["families"].items()}
+            finding = replace(finding, remedy={**finding.remedy, "families": families})
+        templates = (finding.entry.action, finding.entry.other_action, finding.entry.why)
+        texts = [finding.text, *map(finding.in_plain_words, templates)]
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        return Finding(kind, severity, written=written)
+    has_data = columns or components or values
+    return finding if texts[0] and has_data else replace(finding, written=written)
 
 
 def _check_joined(columns: list[tuple[int, ...]], mixture: Mixture) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
-from momentmix.errors import InputError, printable
+from momentmix.errors import InputError
+from momentmix.findings.messages import Message, in_lines
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.column_errors import column_errors, column_intervals
 from momentmix.fitting.inference.standard_errors import (
@@ -16,24 +17,25 @@ from momentmix.fitting.inference.standard_errors import (
     Uncertainty,
     normal_quantile,
 )
-from momentmix.fitting.outcome import Diagnostics, FitFacts, PartOf, Provenance
+from momentmix.fitting.outcome import FitFacts
 from momentmix.fitting.record import FitRecord, save_fit
 from momentmix.html.notebook import Markup, box, bullets, folded
 from momentmix.mixture.mixture import Mixture
-from momentmix.mixture.parameter_table import parameter_frame
+from momentmix.mixture.parameter_table import ParameterTable
 from momentmix.mixture.profiles.profile import Profile, profile_of
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.schema import Schema
-from momentmix.wording import cut_lines, listed, plural, short_repr
+from momentmix.wording import cut_lines, listed, plural
 
 MOST_TRIALS_PRINTED = 8  # numbers of components; all of them are in `tried`
 MOST_COLUMNS_PRINTED = 8  # of one family
 
 
-@short_repr
-@dataclass(frozen=True)
-class Answer:
-    """A fitted mixture and what its errors are computed from.
+@dataclass(frozen=True, kw_only=True, repr=False)
+class FitResult(FitFacts):
+    """A fitted mixture with everything that was learned on the way.
+
+    It has the attributes that a file keeps, those of `FitFacts`, and the following.
 
     Attributes
     ----------
@@ -47,46 +49,25 @@ class Answer:
         Of the rows, from the one pass for the moments; None where no rows were given.
     schema : Schema or None
         How columns became features; None where the features are the columns.
+    candidates : sequence of (str, float)
+        Candidates and their log-likelihood per row on the judging rows, best first.
+    stages : list of (str, float)
+        Stages and their seconds.
+    residual : float or None
+        Relative residual of the decomposed tensor, for method="paper".
+    log_likelihoods : sequence of float
+        Per row, at each EM or scoring pass whose step was kept; empty without rows.
     """
 
     mixture: Mixture
     moments: StandardMoments
-    uncertainty: Uncertainty | None
-    summary: MomentSummary | None
+    uncertainty: Uncertainty | None = None
+    summary: MomentSummary | None = None
     schema: Schema | None = None
-
-
-@dataclass(frozen=True, repr=False)
-class FitResult(FitFacts):
-    """A fitted mixture with everything that was learned on the way, in three parts.
-
-    The attributes of the parts can be read from the result itself: ``result.mixture`` is
-    ``result.answer.mixture``.
-
-    Attributes
-    ----------
-    answer : Answer
-        mixture, moments, uncertainty, summary, schema.
-    provenance : Provenance
-        n_rows, order, method, refine, winner, n_passes, converged.
-    diagnostics : Diagnostics
-        log_likelihood, notes, certificate, candidates, stages, residual, tried, joined,
-        log_likelihoods.
-    """
-
-    answer: Answer
-    provenance: Provenance
-    diagnostics: Diagnostics
-
-    mixture = PartOf[Mixture]("answer")
-    moments = PartOf[StandardMoments]("answer")
-    uncertainty = PartOf["Uncertainty | None"]("answer")
-    summary = PartOf["MomentSummary | None"]("answer")
-    schema = PartOf["Schema | None"]("answer")
-    candidates = PartOf["list[tuple[str, float]]"]("diagnostics")
-    stages = PartOf["list[tuple[str, float]]"]("diagnostics")
-    residual = PartOf["float | None"]("diagnostics")
-    log_likelihoods = PartOf["list[float]"]("diagnostics")
+    candidates: Sequence[tuple[str, float]] = ()
+    stages: Sequence[tuple[str, float]] = ()
+    residual: float | None = None
+    log_likelihoods: Sequence[float] = ()
 
     @property
     def standard_errors(self) -> StandardErrors:
@@ -114,8 +95,8 @@ class FitResult(FitFacts):
         if self.uncertainty is None:
             normal_quantile(level)  # raises where it is no level
             return self.mixture.to_frame()
-        low, high = self.intervals(level).ends
-        return parameter_frame(self.mixture, self.standard_errors, low, high)
+        table = ParameterTable(self.mixture, self.standard_errors, self.intervals(level).ends)
+        return table.to_frame()
 
     def profile(self, names: Sequence[str] | None = None) -> Profile:
         """What makes each component different from the others, in words.
@@ -139,12 +120,12 @@ class FitResult(FitFacts):
 
     def record(self, command: str | None = None, seed: int | None = None) -> FitRecord:
         """What a saved model remembers of this fit."""
+        facts = {field.name: getattr(self, field.name) for field in fields(FitFacts)}
         has_errors = self.uncertainty is not None
         return FitRecord(
-            self.provenance,
-            replace(self.diagnostics, notes=tuple(self.notes)),
-            self.standard_errors if has_errors else None,
-            self.intervals() if has_errors else None,
+            **{**facts, "notes": tuple(self.notes)},
+            standard_errors=self.standard_errors if has_errors else None,
+            intervals=self.intervals() if has_errors else None,
             command=command,
             seed=seed,
         )
@@ -209,9 +190,9 @@ class FitResult(FitFacts):
         times = ", ".join(f"{name} {seconds:.2f}" for name, seconds in self.stages)
         lines.append(f"  time                 {self.seconds:.2f} s ({times})")
         lines += [f"  joined               {columns}" for columns in self.joined]
-        lines += [f"  note                 {note}" for note in self.notes]
+        lines += [Message("  note                 ", note) for note in self.notes]
         lines += self._trials()
-        return "\n".join([*map(printable, lines), str(self.certificate)])
+        return Message(in_lines(lines), "\n", str(self.certificate))
 
     def _kind(self) -> str:
         """Number of components and of columns, in words."""

@@ -43,13 +43,9 @@ class Cell:
     digits_after: int = 0
 
     @classmethod
-    def number(
-        cls, value: float, low: float | None = None, high: float | None = None, digits: int = 5
-    ) -> Cell:
-        """A number, followed by its interval if there is one; nothing for NaN."""
-        has_interval = low is not None and high is not None and low == low and high == high
-        aside = f"({low:.5g} … {high:.5g})" if has_interval else ""
-        return cls("" if value != value else f"{value:.{digits}g}", float(value), aside)
+    def number(cls, value: float, digits: int) -> Cell:
+        """A number; nothing for NaN."""
+        return cls("" if value != value else f"{value:.{digits}g}", float(value))
 
 
 def _kind(cell: Cell) -> str:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
 from momentmix.errors import InputError, InputTypeError
-from momentmix.mixture.laws.law import Law, Stack, stacks_of
+from momentmix.families.law import Law, Stack, stacks_of
 from momentmix.tables.names import column_label, feature_number
 
 
@@ -110,6 +110,29 @@ class Blocks:
     def stacks(self) -> tuple[Stack, ...]:
         """The laws by kind, for what is done with all of them at once."""
         return stacks_of(self.laws)
+
+    @cached_property
+    def own_places(self) -> tuple[Int, ...]:
+        """Places in T(z) of the statistics that each law has beside z and z²."""
+        sizes = [law.n_own for law in self.laws]
+        starts = self.n_features + self.n_spread + np.cumsum([0, *sizes])
+        return tuple(start + np.arange(size) for start, size in zip(starts, sizes, strict=False))
+
+    @cached_property
+    def n_own(self) -> int:
+        """Number of statistics that laws have beside z and z²."""
+        return sum(law.n_own for law in self.laws)
+
+    @property
+    def n_statistics(self) -> int:
+        """Length of T(z)."""
+        return self.n_features + self.n_spread + self.n_own + 1
+
+    def statistics_of(self, number: int) -> Int:
+        """Places in T(z) of (z, z², t, 1) of a law, by its number."""
+        own = np.array(self.laws[number].features)
+        last = self.n_statistics - 1
+        return np.concatenate([own, self.n_features + own, self.own_places[number], [last]])
 
     @cached_property
     def with_law(self) -> Int:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from momentmix._typing import Float
+from momentmix.arrays import real_array
 from momentmix.errors import InputError
 from momentmix.mixture.blocks import Blocks, blocks_from, matrices_of, spread_of
 from momentmix.mixture.parameters import Parameters
-from momentmix.tables.cells import plain_array
 from momentmix.tables.names import column_label
 
 # Numbers that were rounded to nine digits are still taken for what they were before.
@@ -81,20 +81,6 @@ def parameters_of_matrices(
         )
     spread = spread_of(matrices, blocks)
     return checked_parameters(weights, means, spread[:, :d], spread[:, d:], blocks, names)
-
-
-def real_array(
-    name: str, values: Any, ndim: int | None = None, *, allow_nan: bool = False
-) -> Float:
-    """Numbers as a new array that cannot be written to."""
-    array = np.array(plain_array(values), dtype=np.float64)
-    if ndim is not None and array.ndim != ndim:
-        raise InputError(f"{name} must have {ndim} dimension(s); got {array.ndim}.")
-    if not np.isfinite(array).all() and not (allow_nan and not np.isinf(array).any()):
-        held = "infinity" if allow_nan else "NaN or infinity"
-        raise InputError(f"{name} must be finite; it holds {held}.")
-    array.setflags(write=False)
-    return array
 
 
 def _check_symmetric(matrices: Float) -> None:

@@ -4,28 +4,26 @@
 |---|---|---|
 | known columns K | ``known`` | (k,) |
 | ω_i p_i(y_K) / Σ_l ω_l p_l(y_K) | ``shares`` | (r,), (n, r) |
-| μ_iU + Σ_iUK Σ_iKK⁻¹ (y_K − μ_iK) | `given_values`, `conditional_means` | (r, u), (n, u) |
 
-Blocks are independent given the component, so a known column changes the means and covariances of
-its own block; those of other blocks change by the weights of the components alone.
+Blocks are independent given the component, so a known column changes the parameters of its own
+block (`Block.given`); those of other blocks change by the weights of the components alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from momentmix._typing import Float, Int
 from momentmix.arrays import is_foreign, to_numpy
 from momentmix.errors import InputError, InputTypeError
-from momentmix.mixture.gaussian_block import GaussianBlock, Regression, gaussian_blocks
-from momentmix.mixture.parameters import Parameters
-from momentmix.mixture.tables.gaussian_cells import expected_cells
+from momentmix.families.block import Block
+from momentmix.mixture.density import posteriors
+from momentmix.mixture.tables.block_features import complete_schema, selected
 from momentmix.tables.cells import is_missing
-from momentmix.tables.memory import frame_names, is_frame, rows_for
+from momentmix.tables.memory import frame_names, is_frame
 from momentmix.tables.names import feature_number
 
 if TYPE_CHECKING:
@@ -43,17 +41,6 @@ def column_numbers(
     if np.unique(found).size < found.size:
         raise InputError(f"features must differ from each other; got {columns!r}.")
     return found
-
-
-def known_values(values: Mapping[int | str, float]) -> tuple[list[int | str], list[float]]:
-    """Columns and their values of a dict, or of what has keys like one; without missing ones."""
-    try:
-        known = {column: x for column, x in dict(values).items() if not is_missing(x)}
-        return list(known), [float(value) for value in known.values()]
-    except (TypeError, ValueError):
-        raise InputTypeError(
-            f"values must be numbers by column, as {{0: 1.5}} or {{'length': 1.5}}; got {values!r}."
-        ) from None
 
 
 def known_columns(rows: Any, known: Sequence[int | str] | None) -> Sequence[int | str]:
@@ -90,55 +77,49 @@ def other_columns(known: Int, n_features: int) -> Int:
     return others
 
 
-def given_values(mixture: Mixture, values: Mapping[int | str, float]) -> tuple[Parameters, Int]:
-    """Parameters of the other columns of one row with these values, and which they are."""
-    p, d = mixture.parameters, mixture.n_features
-    columns, numbers = known_values(values)
-    if not columns:
-        return p, np.arange(d)
-    known = column_numbers(columns, d, mixture.feature_names)
-    others, row = other_columns(known, d), np.zeros(d)
-    row[known] = numbers
-    shares = mixture.select(known.tolist()).responsibilities(row[None, known])[0]
+class Given(NamedTuple):
+    """Weights and blocks of the columns `others`, given the others of them."""
+
+    weights: Float
+    blocks: tuple[Block, ...]
+    others: Int
+
+
+def blocks_given(mixture: Mixture, values: Mapping[int | str, Any]) -> Given:
+    """The mixture of the other columns of a row with these values; missing ones are not known."""
+    try:
+        row = {column: value for column, value in dict(values).items() if not is_missing(value)}
+    except (TypeError, ValueError):
+        raise InputTypeError(
+            f"values must be cells by column, as {{'age': 31.0, 'plan': 'gold'}}; got {values!r}."
+        ) from None
+    d, names = mixture.n_columns, mixture.feature_names
+    if not row:
+        return Given(mixture.weights, mixture.blocks, np.arange(d))
+    known = column_numbers(list(row), d, names)
+    others, cells = other_columns(known, d), list(row.values())
+    shares = mixture.select(known.tolist()).responsibilities([cells])[0]
     some_component_is_probable(shares)
-    q, number = p.restricted(others), np.zeros(d, dtype=np.int64)
-    number[others] = np.arange(others.size)
-    means, spread = q.means.copy(), q.spread.copy()
-    for own, seen, slopes, rest in _regressions(mixture, known):
-        offsets = row[seen] - p.means[:, seen]
-        means[:, number[own]] += (slopes @ offsets[:, :, None])[:, :, 0]
-        spread[:, q.blocks.table(number[own])] = rest
-    return replace(q, weights=shares / shares.sum(), means=means).with_spread(spread), others
+    by_number = dict(zip(known.tolist(), cells, strict=True))
+    found = [block.given(by_number) for block in mixture.blocks]
+    return Given(shares / shares.sum(), selected(found, others), others)
 
 
-def conditional_means(mixture: Mixture, rows: Any, known: Sequence[int | str] | None) -> Float:
+def expected_columns(mixture: Mixture, rows: Any, known: Sequence[int | str] | None) -> Float:
     """Means of the other columns given the known cells of each row, of shape (n, u)."""
     rows = to_numpy(rows) if is_foreign(rows) else rows
-    p, d = mixture.parameters, mixture.n_features
-    numbers = column_numbers(known_columns(rows, known), d, mixture.feature_names)
-    others, part = other_columns(numbers, d), mixture.select(numbers.tolist())
-    shares = part.responsibilities(rows)
-    table = np.zeros((len(shares), d))
-    table[:, numbers] = rows_for(rows, part.feature_names)
-    expected = np.zeros_like(table)
-    expected[:, others] = shares @ p.means[:, others]
-    for own, seen, slopes, _ in _regressions(mixture, numbers):
-        for i in range(p.n_components):
-            offsets = table[:, seen] - p.means[i, seen]
-            expected[:, own] += shares[:, [i]] * (offsets @ slopes[i].T)
-    gaps = np.flatnonzero(np.isnan(table).any(axis=1))
-    if gaps.size:
-        cells = np.full((gaps.size, d), np.nan)
-        cells[:, numbers] = table[np.ix_(gaps, numbers)]
-        for block in gaussian_blocks(p, None):
-            columns = list(block.columns)
-            cells[:, columns] = expected_cells(block, cells[:, columns], shares[gaps])
-        expected[gaps] = cells
-    return expected[:, others]
-
-
-def _regressions(mixture: Mixture, known: Int) -> list[Regression]:
-    """What known columns say of the others, in each block that has both."""
-    gaussian = (block for block in mixture.blocks if isinstance(block, GaussianBlock))
-    found = (block.regression(known) for block in gaussian if len(block.columns) > 1)
-    return [regression for regression in found if regression is not None]
+    numbers = column_numbers(known_columns(rows, known), mixture.n_columns, mixture.feature_names)
+    others, part = other_columns(numbers, mixture.n_columns), mixture.select(numbers.tolist())
+    complete = complete_schema(part.columns)
+    encoded = complete.encode_for_prediction(rows)
+    shares = part.table_density().map_rows(rows, posteriors)
+    some_component_is_probable(shares)
+    cells = np.full((len(shares), mixture.n_columns), np.nan)  # numbers that are known
+    for place, number in enumerate(numbers):
+        cells[:, number] = encoded.features[:, complete.features_of(place)[0]]
+        if encoded.left_out is not None:
+            cells[encoded.left_out[:, place], number] = np.nan
+    for block in mixture.blocks:
+        own = list(block.columns)
+        cells[:, own] = block.expected_values(cells[:, own], shares)
+    return cells[:, others]

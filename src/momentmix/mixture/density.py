@@ -205,7 +205,7 @@ def statistics_of(
         Where they have pairs, the features hold products of them too.
     """
     statistics, total = np.zeros_like(coefficients), np.zeros(coefficients.shape[:-2])
-    if code is not None:
+    if _is_compiled(blocks):
         _add_compiled(coefficients, features, None, None, blocks, None, statistics, total)
         return statistics, total / features.shape[1]
     for tile, out in _feature_tiles(coefficients, features):
@@ -218,7 +218,7 @@ def statistics_of(
 def mean_log_densities(coefficients: Float, features: Float, blocks: Blocks | None = None) -> Float:
     """Mean log-density of NumPy rows in memory under each mixture of a batch, of shape (k,)."""
     total = np.zeros(coefficients.shape[:-2])
-    if code is not None:
+    if _is_compiled(blocks):
         _add_compiled(coefficients, features, None, None, blocks, None, None, total)
         return np.asarray(total / features.shape[1])
     for tile, out in _feature_tiles(coefficients, features):
@@ -246,6 +246,11 @@ def _add_compiled(
         coefficients, coefficients[..., 0].size // r, r, table, columns, units, _pairs(blocks),
         counts, statistics, totals,
     )  # fmt: skip
+
+
+def _is_compiled(blocks: Blocks | None) -> bool:
+    """Whether compiled code has all statistics of the blocks: no law has others than z and z²."""
+    return code is not None and (blocks is None or not blocks.n_own)
 
 
 def _pairs(blocks: Blocks | None) -> NDArray[np.int64] | None:
@@ -279,7 +284,10 @@ class Density:
     def of_mixture(cls, parameters: Parameters) -> Density:
         """Density of a mixture in the units of the rows."""
         center, scale, table = standardized_coefficients(parameters)
-        return cls(table, center, 1.0 / scale, np.arange(center.size), parameters.blocks)
+        blocks = parameters.blocks
+        if blocks.n_own:  # other statistics are functions of the units
+            blocks = blocks.rescaled(center, scale)
+        return cls(table, center, 1.0 / scale, np.arange(center.size), blocks)
 
     def em_sums(self, rows: Any, counts: Float | None = None) -> tuple[Float, float, float]:
         """EM statistics (r, n_statistics), sum of the log-densities of z, and number of rows.
@@ -289,7 +297,7 @@ class Density:
         """
         xp = namespace(rows)
         statistics, total = np.zeros_like(self.coefficients), 0.0
-        if xp is np and code is not None and rows.dtype == np.float64:
+        if xp is np and _is_compiled(self.blocks) and rows.dtype == np.float64:
             totals = np.zeros(1)
             _add_compiled(
                 self.coefficients, readable(rows), self.columns, self._units, self.blocks,
@@ -341,7 +349,7 @@ class Density:
         n_rows = rows.shape[0]
         no_rows = reduce(np.empty((self.coefficients.shape[0], 0)), np)
         result = np.empty((n_rows, *no_rows.shape[:-1]), no_rows.dtype)
-        kind = None if code is None else _KINDS.get(reduce)
+        kind = _KINDS.get(reduce) if _is_compiled(self.blocks) else None
         table, units = np.ascontiguousarray(self.coefficients), self._units
 
         def work(start: int) -> None:

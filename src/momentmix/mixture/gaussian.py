@@ -1,10 +1,10 @@
 """Gaussians by blocks of features: the maps that know this model, and no other code does.
 
-Blocks that are not Gaussian bring these maps themselves: `momentmix.mixture.laws`.
+Blocks that are not Gaussian bring these maps themselves: `momentmix.families.law`.
 
 | symbol | name here | shape |
 |---|---|---|
-| T(z) = (z, z², z_j z_k of `Blocks.pairs`, 1) of a row z | `features_of` | (n_statistics, n) |
+| T(z) = (z, z², z_j z_k of `Blocks.pairs`, t of laws, 1) | `features_of` | (n_statistics, n) |
 | log ω_i N(z; μ_i, Σ_i) = c_i · T(z) | `coefficients` | (…, r, n_statistics) |
 | Σ_z γ_i(z) T(z) → ω_i, μ_i, Σ_i | `m_step` | |
 
@@ -25,15 +25,10 @@ from numpy.typing import NDArray
 from momentmix._typing import Float, Int
 from momentmix.arrays import on_device_of
 from momentmix.errors import InputError
+from momentmix.families.gaussian_block import semidefinite_roots
 from momentmix.mixture.blocks import Blocks, matrices_of
 from momentmix.mixture.parameters import HasParameters, Parameters
 from momentmix.mixture.prior import FEWEST_ROWS, VariancePrior
-
-
-def n_statistics(blocks: Blocks) -> int:
-    """Length of T(z)."""
-    return blocks.n_features + blocks.n_spread + 1
-
 
 # -- features -----------------------------------------------------------------------------------
 
@@ -44,6 +39,9 @@ def fill_features(features: Float, blocks: Blocks) -> None:
     np.multiply(features[:d], features[:d], out=features[d : 2 * d])
     for place, (j, k) in enumerate(blocks.pairs.tolist(), 2 * d):
         np.multiply(features[j], features[k], out=features[place])
+    if blocks.n_own:
+        for law, places in zip(blocks.laws, blocks.own_places, strict=True):
+            features[places] = law.own_statistics(features[list(law.features)])
     features[-1] = 1.0
 
 
@@ -61,7 +59,7 @@ def features_of(values: Float, blocks: Blocks | None = None) -> Float:
     """T(z) of NumPy values (n, d), of shape (n_statistics, n), each statistic contiguous."""
     n, d = values.shape
     blocks = blocks or Blocks(d)
-    features = np.empty((n_statistics(blocks), n))
+    features = np.empty((blocks.n_statistics, n))
     features[:d] = values.T
     fill_features(features, blocks)
     return features
@@ -78,7 +76,12 @@ def feature_parts(values: Any, blocks: Blocks | None = None, xp: Any = None) -> 
         return parts
     first, second = (on_device_of(places, values, xp) for places in blocks.pairs.T)
     products = xp.take(values, first, axis=-2) * xp.take(values, second, axis=-2)
-    return (*parts, products)
+    own = (
+        law.own_statistics(xp.stack([values[..., j, :] for j in law.features], axis=-2), xp)
+        for law in blocks.laws
+        if law.n_own
+    )
+    return (*parts, products, *own)
 
 
 def values_of(features: Float, blocks: Blocks) -> Float:
@@ -115,13 +118,15 @@ def coefficients(parameters: Parameters) -> Float:
         # A product of two features stands for both of its places in the matrix.
         halves = np.where(np.eye(features.size, dtype=bool), 0.5, 1.0)
         quadratic[..., places] = -halves * inverse
-    for law, own in blocks.stacks:
+    own_parts = np.zeros((*constants.shape, blocks.n_own))
+    for law, own, places in blocks.stacks:
         table, k = law.coefficients(p.means[..., own], p.variances[..., own]), own.shape[1]
-        linear[..., own], quadratic[..., own] = table[..., :k], table[..., k:-1]
+        linear[..., own], quadratic[..., own] = table[..., :k], table[..., k : 2 * k]
+        own_parts[..., places] = table[..., 2 * k : -1]
         squares[..., own], log_spread[..., own] = 0.0, 0.0
         constants += table[..., -1].sum(axis=-1)
     constants -= 0.5 * (log_spread + squares).sum(axis=-1)
-    return np.concatenate([linear, quadratic, constants[..., None]], axis=-1)
+    return np.concatenate([linear, quadratic, own_parts, constants[..., None]], axis=-1)
 
 
 def m_step(statistics: Float, prior: VariancePrior) -> Parameters:
@@ -138,13 +143,15 @@ def m_step(statistics: Float, prior: VariancePrior) -> Parameters:
     if not blocks.is_diagonal:
         j, k = blocks.pairs.T
         products = np.concatenate([products, means[..., j] * means[..., k]], axis=-1)
-    spread = prior.spread(divisor, statistics[..., d:-1] - divisor * products)
+    start = d + blocks.n_spread  # of the statistics of laws beside z and z²
+    spread = prior.spread(divisor, statistics[..., d:start] - divisor * products)
     if prior.structure.constraint is None:
         alone = np.arange(blocks.n_spread) < d  # an empty component has no covariances
         spread = np.where(counts[..., None] > FEWEST_ROWS, spread, np.where(alone, 1.0, 0.0))
-    for law, own in blocks.stacks:
+    for law, own, places in blocks.stacks:
+        sums, squares = statistics[..., own], statistics[..., d + own]
         means[..., own], spread[..., own] = law.m_step(
-            counts[..., None, None], statistics[..., own], statistics[..., d + own], prior
+            counts[..., None, None], sums, squares, statistics[..., start + places], prior
         )
     parts = spread[..., :d], spread[..., d:]
     return Parameters(counts, means, *parts, blocks).normalized()
@@ -203,13 +210,6 @@ def product_moments(parameters: Parameters, sets: Int) -> Float:
         return np.asarray(total)
 
     return np.asarray(p.weights @ moments(list(sets.T)))
-
-
-def semidefinite_roots(matrices: Float) -> Float:
-    """Symmetric roots of positive semidefinite matrices (…, k, k)."""
-    values, vectors = np.linalg.eigh(matrices)
-    half = vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]
-    return np.asarray(half @ vectors.swapaxes(-1, -2))
 
 
 # -- mixtures in the units of the data ----------------------------------------------------------

@@ -19,7 +19,7 @@ from scipy.optimize import linear_sum_assignment
 
 from momentmix._typing import Array
 from momentmix.errors import InputError
-from momentmix.mixture.gaussian import semidefinite_roots
+from momentmix.families.gaussian_block import semidefinite_roots
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.tables.block_features import parameters_of
 from momentmix.tables.names import column_label
@@ -93,11 +93,11 @@ def in_same_columns(mixture: Mixture, other: Mixture) -> Mixture:
             f"columns) = {mixture.means.shape} and {other.means.shape}."
         )
     for number, (own, its) in enumerate(zip(mixture.columns, other.columns, strict=True)):
-        if (own.family, own.levels, own.transform) != (its.family, its.levels, its.transform):
+        if (own.family_name, own.levels) != (its.family_name, its.levels):
             raise InputError(
                 "mixtures to align must have columns of the same families, levels and transforms; "
-                f"{column_label(number, names)} is {own.transform or own.family} "
-                f"{list(own.levels)!a} and {its.transform or its.family} {list(its.levels)!a}."
+                f"{column_label(number, names)} is {own.family_name} "
+                f"{list(own.levels)!a} and {its.family_name} {list(its.levels)!a}."
             )
     return other
 

@@ -26,24 +26,25 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from momentmix._typing import Float, Int
+from momentmix.arrays import real_array
 from momentmix.errors import InputError, InputTypeError, ModelFileError
+from momentmix.families.block import Block
+from momentmix.families.column import Level
 from momentmix.html.notebook import Markup, box
 from momentmix.index_sets import sets_without
-from momentmix.mixture.checks import checked_parameters, parameters_of_matrices, real_array
-from momentmix.mixture.conditional import column_numbers, conditional_means, given_values
-from momentmix.mixture.gaussian_block import gaussian_blocks
+from momentmix.mixture.checks import checked_parameters, parameters_of_matrices
+from momentmix.mixture.conditional import blocks_given, column_numbers, expected_columns
 from momentmix.mixture.matching import in_same_columns, match_components
 from momentmix.mixture.model_file import model_document, parameters_in, read_model, write_model
-from momentmix.mixture.parameter_table import parameter_frame
+from momentmix.mixture.parameter_table import ParameterTable
 from momentmix.mixture.parameters import Parameters
-from momentmix.mixture.prior import Structure
 from momentmix.mixture.profiles.profile import Profile, profile_of
 from momentmix.mixture.row_methods import RowMethods
 from momentmix.mixture.tables.block_features import (
-    Block,
     blocks_of,
     column_covariances,
     column_means,
+    gaussian_blocks,
     parameters_of,
     placed,
     renamed,
@@ -52,10 +53,7 @@ from momentmix.mixture.tables.block_features import (
     with_floor,
     with_names,
 )
-from momentmix.mixture.tables.conditioning import blocks_given, expected_columns
-from momentmix.mixture.tables.family_blocks import LevelsBlock
 from momentmix.mixture.tables.file import blocks_in
-from momentmix.tables.column import Level
 from momentmix.tables.names import check_feature_names
 from momentmix.tables.schema import Schema
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
@@ -141,20 +139,19 @@ class Mixture(RowMethods):
         ----------
         weights : array of shape (n_components,)
             Non-negative, sum 1.
-        blocks : sequence of GaussianBlock, BernoulliBlock, CategoricalBlock and PoissonBlock
+        blocks : sequence of GaussianBlock, BernoulliBlock and blocks of other families
             Given the component they are independent. Their columns follow one another, unless the
             blocks have numbers of columns.
 
         Examples
         --------
-        >>> from momentmix import BernoulliBlock, GaussianBlock, PoissonBlock
+        >>> from momentmix import BernoulliBlock, GaussianBlock
         >>> age = GaussianBlock.of([30.0, 60.0], [25.0, 100.0], "age", seen=[0.5, 1.0])
         >>> smokes = BernoulliBlock([0.75, 0.25], ("no", "yes"), names="smokes")
-        >>> visits = PoissonBlock([1.0, 4.0], names="visits")
-        >>> mixture = Mixture.from_blocks([0.5, 0.5], [age, smokes, visits])
+        >>> mixture = Mixture.from_blocks([0.5, 0.5], [age, smokes])
         >>> mixture.means.tolist()
-        [[30.0, 0.75, 1.0], [60.0, 0.25, 4.0]]
-        >>> mixture.predict({"age": [None, 70], "smokes": ["yes", None], "visits": [0, 5]}).tolist()
+        [[30.0, 0.75], [60.0, 0.25]]
+        >>> mixture.predict({"age": [None, 70], "smokes": ["yes", None]}).tolist()
         [0, 1]
         """
         shares = real_array("weights", weights, 1)
@@ -208,7 +205,7 @@ class Mixture(RowMethods):
     def blocks(self) -> tuple[Block, ...]:
         """The blocks with their parameters, ordered by their first columns.
 
-        `GaussianBlock`; of other families `BernoulliBlock`, `CategoricalBlock`, `PoissonBlock`.
+        `GaussianBlock`, or the block of another family.
         """
         if self.schema is not None:
             return self._blocks
@@ -236,8 +233,8 @@ class Mixture(RowMethods):
         """
         number = int(self._numbers([column])[0])
         block = next(block for block in self.blocks if number in block.columns)
-        if isinstance(block, LevelsBlock):
-            return block.by_level
+        if block.level_table is not None:
+            return dict(zip(self.columns[number].levels, block.level_table.T, strict=True))
         names = self.feature_names or range(self.n_columns)
         pairs = zip(names, self.columns, strict=True)
         others = ", ".join([ascii(name) for name, own in pairs if own.levels][:8])
@@ -264,7 +261,7 @@ class Mixture(RowMethods):
         >>> mixture.to_frame()[["column", "parameter", "estimate"]].to_numpy().tolist()
         [[None, 'weight', 1.0], ['age', 'mean', 3.0], ['age', 'variance', 2.0]]
         """
-        return parameter_frame(self)
+        return ParameterTable(self).to_frame()
 
     # -- derived mixtures ---------------------------------------------------------------------
 
@@ -289,9 +286,7 @@ class Mixture(RowMethods):
     def select(self, columns: Sequence[int | str]) -> Mixture:
         """The mixture of some of the columns, by number or name: their marginal law."""
         numbers = self._numbers(columns)
-        if self.schema is not None:
-            return _of_blocks(self.weights, selected(self._blocks, numbers), self._part(numbers))
-        return mixture_from(self.parameters.restricted(numbers), self._names(numbers))
+        return _of_blocks(self.weights, selected(self.blocks, numbers), self._part(numbers))
 
     def marginal(self, features: Sequence[int | str]) -> Mixture:
         """The same as `select`."""
@@ -306,11 +301,8 @@ class Mixture(RowMethods):
             Value by number or name of the known column; levels too, where the mixture has a
             `schema`. A column with a missing value (None, NaN) is not known.
         """
-        if self.schema is not None:
-            given = blocks_given(self, values)
-            return _of_blocks(given.weights, given.blocks, self._part(given.others))
-        p, others = given_values(self, values)
-        return mixture_from(p, self._names(others))
+        given = blocks_given(self, values)
+        return _of_blocks(given.weights, given.blocks, self._part(given.others))
 
     def predict_columns(self, rows: Any, known: Sequence[int | str] | None = None) -> Float:
         """Mean of the other columns given some, for each row: a regression.
@@ -330,9 +322,7 @@ class Mixture(RowMethods):
             answers, and NaN for categories; of a column with a transform it is
             the inverse of the mean of the logarithm.
         """
-        if self.schema is not None or isinstance(rows, Mapping):
-            return expected_columns(self, rows, known)
-        return conditional_means(self, rows, known)
+        return expected_columns(self, rows, known)
 
     def align(self, other: Mixture) -> Mixture:
         """The other mixture with its components in the order of those here that they match.
@@ -343,10 +333,8 @@ class Mixture(RowMethods):
             raise InputTypeError(f"other must be a mixture; got {type(other).__name__}.")
         other = in_same_columns(self, other)
         order = match_components(self, other)
-        if other.schema is not None:
-            blocks = tuple(block.chosen(order) for block in other.blocks)
-            return _of_blocks(other.weights[order], blocks, other.schema)
-        return mixture_from(other.parameters[order], other.feature_names)
+        blocks = tuple(block.chosen(order) for block in other.blocks)
+        return _of_blocks(other.weights[order], blocks, Schema(other.columns))
 
     def with_variance_floor(self, floor: ArrayLike) -> Mixture:
         """The same mixture with every variance at least `floor` (a number or one per feature).
@@ -355,10 +343,7 @@ class Mixture(RowMethods):
         independent columns of these variances; the floor must be positive there. Only Gaussian
         columns have variances of their own.
         """
-        if self.schema is not None:
-            return _of_blocks(self.weights, with_floor(self._blocks, floor), self.schema)
-        structure = Structure.of_variances(np.asarray(floor), self.parameters.blocks)
-        return mixture_from(structure.raised(self.parameters), self.feature_names)
+        return _of_blocks(self.weights, with_floor(self.blocks, floor), Schema(self.columns))
 
     def with_feature_names(self, feature_names: Sequence[str] | None) -> Self:
         """The same mixture with other names of its columns, or none."""
@@ -378,10 +363,6 @@ class Mixture(RowMethods):
     def _part(self, numbers: Int) -> Schema:
         """The schema of some columns."""
         return Schema(tuple(self.columns[j] for j in numbers))
-
-    def _names(self, numbers: Int) -> tuple[str, ...] | None:
-        names = self.feature_names
-        return None if names is None else tuple(names[j] for j in numbers)
 
     # -- files --------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from momentmix.atomic_file import atomic_write
 from momentmix.errors import ModelFileError
+from momentmix.findings.messages import Message, either
 from momentmix.json_fields import (
     Decoder,
     Fields,
@@ -30,7 +31,6 @@ from momentmix.json_fields import (
     texts,
 )
 from momentmix.mixture.blocks import blocks_from
-from momentmix.mixture.gaussian_block import GaussianBlock
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.tables.file import blocks_field, checked_bytes, schema_field, table_document
 from momentmix.strict_json import parse_strict
@@ -57,8 +57,8 @@ def _block(values: dict[str, Any]) -> dict[str, Any]:
     columns = values["columns"]
     if len(columns) < 2 or sorted(set(columns)) != columns:
         raise ValueError("blocks.columns must be two or more different numbers, ascending")
-    if values["family"] != GaussianBlock.family:
-        raise ValueError(f"blocks.family must be {GaussianBlock.family!r}")
+    if values["family"] != "gaussian":
+        raise ValueError("blocks.family must be 'gaussian'")
     return values
 
 
@@ -97,8 +97,15 @@ def model_document(mixture: Mixture) -> dict[str, Any]:
         "variances": mixture.variances.tolist(),
     }
     if not mixture.parameters.blocks.is_diagonal:
-        gaussian = [block for block in mixture.blocks if isinstance(block, GaussianBlock)]
-        document["blocks"] = [block.to_dict() for block in gaussian if len(block.columns) > 1]
+        document["blocks"] = [
+            {
+                "columns": list(block.columns),
+                "family": block.family,
+                "covariances": block.covariances.tolist(),
+            }
+            for block in mixture.blocks
+            if len(block.columns) > 1
+        ]
     if mixture.feature_names is not None:
         document["feature_names"] = list(mixture.feature_names)
     return document
@@ -216,10 +223,9 @@ def _bytes(path: str | os.PathLike[str]) -> bytes:
 
 def _parsed(path: str | os.PathLike[str], data: bytes) -> Any:
     if data[:4] == b"\x89MMS":
-        raise ModelFileError(
-            f"{path} is not a momentmix model but a moment summary: use MomentSummary.load, or fit "
-            "it first."
-        )
+        load = "use MomentSummary.load, or fit it first"
+        text = f"{path} is not a momentmix model but a moment summary: "
+        raise ModelFileError(Message(text, either(load, "fit it first, with `momentmix fit`"), "."))
     if data[:1] == b"\x80" or data[:2] == b"PK":
         raise ModelFileError(
             f"{path} is not a momentmix model but a pickle or zip archive, which momentmix never "

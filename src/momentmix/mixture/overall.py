@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from momentmix._typing import Float
 from momentmix.mixture.gaussian import center_and_scale
+from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.tables.block_features import column_seen
-from momentmix.tables.column import GAUSSIAN, POISSON
 
 if TYPE_CHECKING:
     from momentmix.mixture.mixture import Mixture
-
-
-class _Part(NamedTuple):
-    """One column of the components that see it."""
-
-    weights: Float
-    means: Float
-    variances: Float
 
 
 def column_names(mixture: Mixture) -> list[str]:
@@ -29,9 +21,22 @@ def column_names(mixture: Mixture) -> list[str]:
     return list(mixture.feature_names or (f"{noun} {j}" for j in range(mixture.n_columns)))
 
 
+def value_names(mixture: Mixture) -> list[str]:
+    """Names of what means and spreads are of: ``log income`` where a column has a transform."""
+    pairs = zip(mixture.columns, column_names(mixture), strict=True)
+    return [column.value_name(name) for column, name in pairs]
+
+
+def joined_columns(mixture: Mixture) -> list[str]:
+    """Names of the columns of each block of several, in one text each."""
+    names = value_names(mixture)
+    joined = [block.columns for block in mixture.blocks if len(block.columns) > 1]
+    return [", ".join(names[j] for j in columns) for columns in joined]
+
+
 def numeric_columns(mixture: Mixture) -> list[int]:
     """Numbers of the columns that are numbers or counts."""
-    return [j for j, column in enumerate(mixture.columns) if column.family in (GAUSSIAN, POISSON)]
+    return [j for j, column in enumerate(mixture.columns) if not column.levels]
 
 
 def overall_spread(mixture: Mixture) -> tuple[Float, Float]:
@@ -43,7 +48,7 @@ def overall_spread(mixture: Mixture) -> tuple[Float, Float]:
     for j in range(mixture.n_columns):
         shares = mixture.weights * seen[:, j] * ~np.isnan(mixture.means[:, j])
         total = shares.sum()
-        part = _Part(
+        part = Parameters(
             shares / total if total > 0 else shares,
             np.nan_to_num(mixture.means[:, [j]]),
             np.nan_to_num(mixture.variances[:, [j]]),

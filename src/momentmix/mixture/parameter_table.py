@@ -1,20 +1,15 @@
-"""The parameters of a mixture as a tidy table: one row for each component, column and parameter.
+"""The table of parameters: `Mixture.to_frame`, reports, pictures and print-outs read it.
 
-| family of a column | parameters |
-|---|---|
-| gaussian | mean, variance; covariance with each column that is joined with it |
-| poisson | rate |
-| bernoulli | probability of the second level |
-| categorical | probability of each level |
-| any of these with missing cells | seen |
-
+Each column has the parameters of its family (`momentmix.families.family.Family.entries`), ``seen``
+where it has missing cells, and the covariance with each column that is joined with it.
 All are those of the cells that are seen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,8 +17,9 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.errors import MissingDependencyError
+from momentmix.families.column import Level
+from momentmix.mixture.overall import column_names, value_names
 from momentmix.mixture.tables.block_features import column_seen
-from momentmix.tables.column import BERNOULLI, CATEGORICAL, POISSON, Column, Level
 from momentmix.wording import short_repr
 
 if TYPE_CHECKING:
@@ -48,84 +44,168 @@ class ColumnValues:
     seen: Float | None = None
 
 
-class Place(NamedTuple):
-    """Where a parameter stands in `ColumnValues`, and what it is called there.
+class Parameter(NamedTuple):
+    """One parameter, in all components.
 
     Attributes
     ----------
-    component : int
-    column : str, int or None
-        Name or number of the column; both names of a covariance; None for a weight.
-    parameter : str
+    name : str
+        "weight", "mean", "variance", "deviation", "rate", "probability", "seen" or "covariance".
+    columns : tuple of int
+        None for a weight, two for a covariance, else one.
     level : str, int, bool or None
-    table : str
-        Attribute of `ColumnValues`.
-    place : tuple of int
-        Of the number there.
+    level_text : str
+        The level for people; empty where 1 stands for yes.
+    label : str
+        For people: ``plan=gold``, ``age seen``, ``log income``.
+    estimate, standard_error, low, high : arrays of shape (n_components,)
+        NaN where they are not known, and where a component never sees the column.
     """
 
-    component: int
-    column: str | int | None
-    parameter: str
+    name: str
+    columns: tuple[int, ...]
     level: Level | None
-    table: str
-    place: tuple[int, ...]
+    level_text: str
+    label: str
+    estimate: Float
+    standard_error: Float
+    low: Float
+    high: Float
 
-    def value(self, values: ColumnValues | None) -> float:
-        """The number; NaN where there is none."""
-        table = None if values is None else getattr(values, self.table)
-        if isinstance(table, dict):
-            table = table.get(self.column)
-        return float("nan") if table is None else float(table[self.place])
-
-
-def _labels(mixture: Mixture) -> list[str | int]:
-    """Names of the columns, or their numbers where they have none."""
-    return list(mixture.feature_names or range(mixture.n_columns))
+    @property
+    def has_interval(self) -> bool:
+        """Whether any component has an interval."""
+        return not np.isnan(self.low).all()
 
 
-def parameter_places(mixture: Mixture) -> Iterator[Place]:
-    """All parameters: component by component its weight, then column by column, then pairs."""
-    names = _labels(mixture)
-    columns = list(zip(names, mixture.columns, strict=True))
-    pairs = [pair for block in mixture.blocks for pair in combinations(block.columns, 2)]
-    for i in range(mixture.n_components):
-        yield Place(i, None, "weight", None, "weights", (i,))
-        for j, (name, column) in enumerate(columns):
-            for parameter, level, table, place in _of_column(column, j):
-                yield Place(i, name, parameter, level, table, (i, place))
-        for j, k in pairs:
-            both = f"{names[j]}, {names[k]}"
-            yield Place(i, both, "covariance", None, "covariances", (i, j, k))
+@dataclass(frozen=True)
+class ParameterTable:
+    """All parameters of a mixture, with standard errors and ends of intervals where known."""
 
+    mixture: Mixture
+    errors: ColumnValues | None = None
+    ends: tuple[ColumnValues, ColumnValues] | None = None
 
-def _of_column(column: Column, j: int) -> Iterator[tuple[str, Level | None, str, int]]:
-    """Parameters of column j: what each is called, its level, its table and its place there."""
-    if column.family == CATEGORICAL:
-        for k, level in enumerate(column.levels):
-            yield "probability", level, "levels", k
-    elif column.family == BERNOULLI:
-        yield "probability", column.levels[1], "means", j
-    elif column.family == POISSON:
-        yield "rate", None, "means", j
-    else:
-        yield "mean", None, "means", j
-        yield "variance", None, "variances", j
-    if column.has_missing:
-        yield "seen", None, "seen", j
+    @cached_property
+    def names(self) -> list[str]:
+        """Names of the columns."""
+        return column_names(self.mixture)
 
+    @cached_property
+    def labels(self) -> list[str]:
+        """Names of the values of the columns, as ``log income``."""
+        return value_names(self.mixture)
 
-def values_of(mixture: Mixture) -> ColumnValues:
-    """The parameters themselves."""
-    levels = {
-        name: np.stack(list(mixture.level_probabilities(j).values()), axis=1)
-        for j, (name, column) in enumerate(zip(_labels(mixture), mixture.columns, strict=True))
-        if column.family == CATEGORICAL
-    }
-    covariances = mixture.covariances if mixture.parameters.blocks.joined else None
-    seen = column_seen(mixture.blocks, mixture.n_columns)
-    means, variances = mixture.means, mixture.variances
-    return ColumnValues(mixture.weights, means, variances, covariances, levels, seen)
+    @cached_property
+    def keys(self) -> Sequence[str | int]:
+        """Names of the columns, or their numbers where they have none."""
+        return self.mixture.feature_names or range(self.mixture.n_columns)
+
+    @cached_property
+    def _tables(self) -> list[ColumnValues | None]:
+        """Estimates, standard errors, and both ends of the intervals."""
+        m = self.mixture
+        levels = {
+            self.keys[j]: np.stack(list(m.level_probabilities(j).values()), axis=1)
+            for j, column in enumerate(m.columns)
+            if column.levels and not column.model.second_level_only
+        }
+        covariances = m.covariances if m.parameters.blocks.joined else None
+        seen = column_seen(m.blocks, m.n_columns)
+        values = ColumnValues(m.weights, m.means, m.variances, covariances, levels, seen)
+        return [values, self.errors, *(self.ends or (None, None))]
+
+    def _row(
+        self, name: str, columns: tuple[int, ...], label: str, table: str, *place: int
+    ) -> Parameter:
+        """The numbers at a place of an attribute of `ColumnValues`."""
+        found: list[Float] = []
+        for values in self._tables:
+            array = None if values is None else getattr(values, table)
+            if isinstance(array, dict):  # files write numbers of columns as text
+                key = self.keys[columns[0]]
+                array = array.get(key, array.get(str(key)))
+            own = np.full(self.mixture.n_components, np.nan)
+            if array is not None:
+                known = ~np.isnan(found[0]) if found else slice(None)
+                own[known] = array[(slice(None), *place)][known]
+            found.append(own)
+        return Parameter(name, columns, None, "", label, *found)
+
+    def weights(self) -> Parameter:
+        """Weights of the components."""
+        return self._row("weight", (), "weight", "weights")
+
+    def of_column(self, j: int) -> list[Parameter]:
+        """Parameters of a column."""
+        rows, column = [], self.mixture.columns[j]
+        is_answer = column.model.second_level_only and column.levels == (0, 1)
+        for name, level, table, place in column.model.entries(column):
+            text = "" if level is None or is_answer else str(level)
+            label = f"{self.labels[j]}={text}" if text else self.labels[j]
+            row = self._row(name, (j,), label, table, j if place is None else place)
+            rows.append(row._replace(level=level, level_text=text))
+        if column.has_missing:
+            rows.append(self._row("seen", (j,), f"{self.names[j]} seen", "seen", j))
+        return rows
+
+    def mean(self, j: int) -> Parameter:
+        """Means of a column, whatever its parameters are."""
+        return self._row("mean", (j,), self.labels[j], "means", j)
+
+    def deviation(self, j: int) -> Parameter:
+        """Standard deviations of a column, whatever its parameters are."""
+        v = self._row("deviation", (j,), self.labels[j], "variances", j)
+        deviation = np.sqrt(v.estimate)
+        error = v.standard_error / (2 * np.maximum(deviation, 1e-300))
+        return Parameter(*v[:5], deviation, error, np.sqrt(v.low), np.sqrt(v.high))
+
+    def probabilities(self) -> list[Parameter]:
+        """Probabilities of levels column by column, then those of being seen."""
+        rows = [p for j in range(self.mixture.n_columns) for p in self.of_column(j)]
+        return [p for name in ("probability", "seen") for p in rows if p.name == name]
+
+    def _covariance(self, j: int, k: int) -> Parameter:
+        label = f"{self.labels[j]}, {self.labels[k]}"
+        return self._row("covariance", (j, k), label, "covariances", j, k)
+
+    def correlations(self, most: int) -> list[tuple[Parameter, Float]]:
+        """Covariances and correlations of joined columns, the strongest first, at most so many."""
+        p, schema = self.mixture.parameters, self.mixture.schema
+        column_of = range(self.mixture.n_columns) if schema is None else schema.column_of
+        strength = np.abs(p.correlations).max(axis=0, initial=0.0)
+        found = []
+        for place in np.argsort(-strength, kind="stable")[:most]:
+            j, k = (column_of[feature] for feature in p.blocks.pairs[place])
+            found.append((self._covariance(j, k), p.correlations[:, place]))
+        return found
+
+    def rows(self) -> list[Parameter]:
+        """All parameters: weights, then column by column, then pairs."""
+        own = [p for j in range(self.mixture.n_columns) for p in self.of_column(j)]
+        joined = [pair for block in self.mixture.blocks for pair in combinations(block.columns, 2)]
+        return [self.weights(), *own, *(self._covariance(j, k) for j, k in joined)]
+
+    def to_frame(self) -> Any:
+        """A pandas frame with one row for each component and parameter."""
+        pd = need_pandas()
+        rows, r = self.rows(), self.mixture.n_components
+        texts = np.empty((len(rows), 3), dtype=object)
+        for k, p in enumerate(rows):
+            names = [self.keys[j] for j in p.columns]
+            column = names[0] if len(names) == 1 else ", ".join(map(str, names)) or None
+            texts[k] = column, p.name, p.level
+        column, parameter, level = np.tile(texts, (r, 1)).T
+        numbers = np.stack([p[5:] for p in rows]).transpose(2, 0, 1).reshape(-1, 4)
+        return pd.DataFrame(
+            {
+                "component": np.repeat(np.arange(r), len(rows)),
+                "column": pd.Series(column, dtype=object),
+                "parameter": parameter.astype(str),
+                "level": pd.Series(level, dtype=object),
+                **dict(zip(("estimate", "standard_error", "low", "high"), numbers.T, strict=True)),
+            }
+        )
 
 
 def need_pandas() -> Any:
@@ -137,30 +217,3 @@ def need_pandas() -> Any:
             "to_frame needs pandas, which is not installed: pip install pandas"
         ) from None
     return pd
-
-
-def parameter_frame(
-    mixture: Mixture,
-    errors: ColumnValues | None = None,
-    low: ColumnValues | None = None,
-    high: ColumnValues | None = None,
-) -> Any:
-    """A pandas frame of all parameters, with standard errors and ends of intervals where known."""
-    pd = need_pandas()
-    places = list(parameter_places(mixture))
-    all_values = [values_of(mixture), errors, low, high]
-    numbers = np.array([[place.value(values) for values in all_values] for place in places])
-    numbers[np.isnan(numbers[:, 0])] = np.nan  # the component never sees the column
-    names = np.array([(place.column, place.level) for place in places], dtype=object)
-    return pd.DataFrame(
-        {
-            "component": [place.component for place in places],
-            "column": pd.Series(names[:, 0], dtype=object),
-            "parameter": [place.parameter for place in places],
-            "level": pd.Series(names[:, 1], dtype=object),
-            "estimate": numbers[:, 0],
-            "standard_error": numbers[:, 1],
-            "low": numbers[:, 2],
-            "high": numbers[:, 3],
-        }
-    )

@@ -21,9 +21,8 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from momentmix._typing import Float, Int
-from momentmix.errors import InputError
+from momentmix.families.law import layout_of
 from momentmix.mixture.blocks import Blocks, matrices_of
-from momentmix.mixture.laws.compiled import layout_of
 from momentmix.mixture.parameters import HasParameters, Parameters
 
 FEWEST_ROWS = 1e-10  # a component with a smaller count is empty: it keeps mean 0 and variance 1
@@ -68,24 +67,6 @@ class Structure:
             roots.append(np.linalg.cholesky((vectors * values) @ vectors.T))
         return cls(np.full(blocks.n_features, floor), blocks, tuple(roots))
 
-    @classmethod
-    def of_variances(cls, least: Float, blocks: Blocks) -> Structure:
-        """No feature, and no combination of a block's features, varies less than these variances.
-
-        As independent features of the least variances would; `least` is a number or one a feature.
-        """
-        floor = np.array(np.broadcast_to(least, blocks.n_features), dtype=np.float64)
-        roots = []
-        for features, _ in blocks.places:
-            if (floor[features] <= 0).any():
-                raise InputError(
-                    "the floor must be positive in joined columns; the least is "
-                    f"{floor[features].min():.4g}. Give a small part of each column's variance."
-                )
-            roots.append(np.diag(np.sqrt(floor[features])))
-            floor[features] = 1.0  # in units of the root
-        return cls(floor, blocks, tuple(roots))
-
     @property
     def is_diagonal(self) -> bool:
         """Whether all features are Gaussian, and no two joined."""
@@ -121,19 +102,22 @@ class Structure:
             for root in self.roots
         ]
 
-    def layout(self, blocks: Blocks) -> tuple[Int, Int, Float, Float, Int, Float]:
-        """The blocks as compiled code takes them.
+    def layout(self, blocks: Blocks) -> tuple[Int, Int, Float, Float, Int, Float] | None:
+        """The blocks as compiled code takes them; None where it has no maps for a law.
 
         Widths of the joined blocks, all Gaussian features (those of joined blocks first), R and R⁻¹
         of each joined block, least relative eigenvalues, and `layout_of` the laws. `blocks` are
         those of the features.
         """
+        laws = layout_of(blocks.laws)
+        if laws is None:
+            return None
         features = np.concatenate([*(block for block, _ in blocks.places), blocks.single])
         widths = np.array([len(block) for block in blocks.joined], dtype=np.int64)
         pairs = zip(self.roots, self.inverses, strict=True)
         matrices = np.concatenate([[], *(np.ravel(x) for pair in pairs for x in pair)])
         least = np.array([self.least(place) for place in range(widths.size)])
-        return widths, features, matrices, least, *layout_of(blocks.laws)
+        return widths, features, matrices, least, *laws
 
     def least(self, place: int) -> float:
         """Least relative eigenvalue of a joined block."""
@@ -340,7 +324,7 @@ class VariancePrior:
             own = p.variances[..., 0] * self.structure.units[0]
             return np.asarray(self.log_terms(own).sum(axis=-1))
         terms = self.log_terms(self.structure.eigenvalues(p), self._widths())
-        for law, own in p.blocks.stacks:
+        for law, own, _ in p.blocks.stacks:
             terms[..., own] = 0.0
             terms[..., own[:, 0]] = law.log_prior(p.means[..., own], p.variances[..., own], self)
         return np.asarray(terms.sum(axis=(-2, -1)))

@@ -10,14 +10,16 @@ from numpy.typing import NDArray
 
 from momentmix.arrays import check_real, is_foreign, namespace, on_device_of, to_numpy
 from momentmix.errors import InputError, InputTypeError
+from momentmix.families.block import Block
+from momentmix.families.column import Column
+from momentmix.findings.messages import WITH_FLOOR, Message
 from momentmix.mixture.density import Density, Reduction, log_sums, most_probable, posteriors
 from momentmix.mixture.gaussian import sample
 from momentmix.mixture.parameters import Parameters
-from momentmix.mixture.tables.block_features import Block, complete_schema
+from momentmix.mixture.tables.block_features import complete_schema
 from momentmix.mixture.tables.filled_rows import filled_rows
 from momentmix.mixture.tables.imputation import imputed_features
 from momentmix.mixture.tables.rows import TableDensity
-from momentmix.tables.column import Column
 from momentmix.tables.encoding import Encoded, Unseen, check_unseen
 from momentmix.tables.memory import rows_for
 from momentmix.tables.opening import can_open
@@ -101,10 +103,10 @@ class RowMethods:
             i, j = np.argwhere(p.variances == 0)[0]
             names = self.feature_names if self.schema is None else self.schema.feature_names
             feature = j if names is None else ascii(names[j])
-            raise InputError(
+            text = (
                 f"component {i} has variance 0 in feature {feature}, so it has no density there; "
-                "fit with a variance floor, or use with_variance_floor()."
             )
+            raise InputError(Message(text, WITH_FLOOR))
 
     @property
     def has_density(self) -> bool:
@@ -121,10 +123,8 @@ class RowMethods:
         try:
             return Density.of_mixture(self.parameters)
         except np.linalg.LinAlgError:
-            raise InputError(
-                "a component has singular covariances of joined columns, so it has no density; fit "
-                "with a variance floor, or use with_variance_floor()."
-            ) from None
+            text = "a component has singular covariances of joined columns, so it has no density; "
+            raise InputError(Message(text, WITH_FLOOR)) from None
 
     def table_density(self) -> TableDensity:
         """Densities of tables, whose missing cells are marginalized unless they are modeled."""

@@ -2,11 +2,11 @@
 
 | step | where |
 |---|---|
-| columns are matched by name, families and levels must agree | `matched` |
+| columns are matched by name, families and levels must agree | `_matched` |
 | moments in common units, means and spreads apart | `compared.side` |
 | each change alone: mean, spread, shape, shares, correlations | `compared.changes` |
-| columns that one row dominates, without that row | `compared.wild_rows` |
-| all means, and all second moments, by Hotelling's F | `compared.joint` |
+| columns that one row dominates, without that row | `compared.dominating_rows` |
+| all means, and all second moments, by Hotelling's F | `compared.second_moments` |
 | one p-value of all; corrected ones of each change | `together`, `holm` |
 
 Variances and correlations are compared by second moments in the common unit, not by their
@@ -23,23 +23,19 @@ from typing import Any
 
 import numpy as np
 
-from momentmix._typing import Float
 from momentmix.errors import InputError, InputTypeError, SummaryFileError
-from momentmix.monitoring.compared.changes import (
-    LEAST_ROWS,
-    Change,
-    ColumnTests,
-    column_changes,
-)
-from momentmix.monitoring.compared.joint import means_together, second_together
-from momentmix.monitoring.compared.side import Plain, Side, common_spread, schema_of
-from momentmix.monitoring.compared.significance import holm, together
-from momentmix.monitoring.compared.wild_rows import (
-    few_rows_note,
+from momentmix.findings.finding import NOTE, Finding, found
+from momentmix.findings.messages import Message, either
+from momentmix.monitoring.compared.changes import LEAST_ROWS, ColumnTests, column_changes
+from momentmix.monitoring.compared.dominating_rows import (
+    dominated,
+    few_rows_remark,
     range_change,
-    wild,
     without_row,
 )
+from momentmix.monitoring.compared.second_moments import means_together, second_together
+from momentmix.monitoring.compared.side import schema_of
+from momentmix.monitoring.compared.significance import holm, together
 from momentmix.monitoring.comparison import ColumnComparison, Comparison
 from momentmix.summary.file import is_summary_file
 from momentmix.summary.summary import MomentSummary
@@ -96,14 +92,20 @@ def compare(
     (True, [('mean', '2')])
     """
     first, second = _loaded(a, "a"), _loaded(b, "b")
-    first, second, schema = matched(first, second)
+    first, second, schema = _matched(first, second)
     with np.errstate(all="ignore"):  # constants and cells never seen give NaN: not tested
         return _compared(first, second, schema)
 
 
 def _loaded(given: Any, name: str) -> MomentSummary:
     if isinstance(given, str | os.PathLike):
-        given = _read(given)
+        try:
+            given = MomentSummary.load(given)
+        except SummaryFileError as error:
+            if not os.path.isfile(given) or is_summary_file(given):
+                raise
+            cure = " Of a data file: summarize(path); of a cube: SummaryCube.load(path).total()."
+            raise SummaryFileError(Message(error.args[0], cure)) from None
     if not isinstance(given, MomentSummary):
         kind = type(given).__name__
         cure = _CURES.get(kind, "Make one of rows with summarize().")
@@ -115,116 +117,77 @@ def _loaded(given: Any, name: str) -> MomentSummary:
     return given
 
 
-def _read(path: str | os.PathLike[str]) -> MomentSummary:
-    try:
-        return MomentSummary.load(path)
-    except SummaryFileError as error:
-        if not os.path.isfile(path) or is_summary_file(path):
-            raise
-        raise SummaryFileError(
-            f"{error} Of a data file: summarize(path); of a cube: SummaryCube.load(path).total()."
-        ) from None
-
-
-def matched(a: MomentSummary, b: MomentSummary) -> tuple[MomentSummary, MomentSummary, Schema]:
+def _matched(a: MomentSummary, b: MomentSummary) -> tuple[MomentSummary, MomentSummary, Schema]:
     """Both summaries with the columns of the first in its order, and their common schema."""
     names, others = schema_of(a).column_names, schema_of(b).column_names
     if names is not None and others is not None and names != others:
-        _check_names(names, others)
+        only = {
+            "only in the first": [ascii(name) for name in names if name not in others],
+            "only in the second": [ascii(name) for name in others if name not in names],
+        }
+        if any(only.values()):
+            texts = [f"{where}: {listed(x, _MOST_LISTED)}" for where, x in only.items() if x]
+            text = f"summaries must have the same columns; {'; '.join(texts)}. Rename columns, or "
+            select = "take the common ones of both with select()"
+            shell = "summarize the common ones (--columns)"
+            raise InputError(Message(text, either(select, shell), "."))
         b = b.select(names)
     schema = joined(schema_of(a), schema_of(b))
     orders = [(s.order, s.squared_order) for s in (a, b)]
     if orders[0] != orders[1]:
         order, squared = (min(x) for x in zip(*orders, strict=True))
-        raise InputError(
+        text = (
             f"summaries must have the same orders; got order={a.order}, "
             f"squared_order={a.squared_order} and order={b.order}, "
-            f"squared_order={b.squared_order}. Cut both with truncate({order}, {squared})."
+            f"squared_order={b.squared_order}. "
         )
+        cut = f"Cut both with truncate({order}, {squared})"
+        raise InputError(Message(text, either(cut, f"Summarize both with --order {order}"), "."))
     return a, b, schema
 
 
-def _check_names(names: tuple[str, ...], others: tuple[str, ...]) -> None:
-    lacking = [name for name in names if name not in others]
-    further = [name for name in others if name not in names]
-    if lacking or further:
-        only = [
-            f"only in the {which}: {listed([ascii(x) for x in some], _MOST_LISTED)}"
-            for which, some in (("first", lacking), ("second", further))
-            if some
-        ]
-        raise InputError(
-            f"summaries must have the same columns; {'; '.join(only)}. Rename columns, or take the "
-            "common ones of both with select()."
-        )
-
-
 def _compared(a: MomentSummary, b: MomentSummary, schema: Schema) -> Comparison:
-    left, right, notes = Plain.of(a), Plain.of(b), _shared(a, b)
-    spread = common_spread(left, right)
-    sides = Side(left, spread), Side(right, spread)
-    tests = ColumnTests(*sides, spread)
+    tests, remarks = ColumnTests(a, b), _shared(a, b)
     labels = schema.column_names or tuple(str(i) for i in range(schema.n_columns))
-    columns, unjudged = _columns(tests, schema, labels, notes)
-    pairs, second = second_together(tests, _value_names(schema, labels), notes)
-    tested = {"means": means_together(tests), "second moments": second}
-    joint = {name: test for name, test in tested.items() if test is not None}
-    if min(sides[0].n, sides[1].n) < LEAST_ROWS:
-        notes.append(f"nothing is tested: each summary needs at least {LEAST_ROWS} rows.")
-    rows = a.n_rows, b.n_rows
-    return _corrected(Comparison(rows, columns, pairs, joint, nan, tuple(notes), unjudged))
-
-
-def _columns(
-    tests: ColumnTests, schema: Schema, labels: tuple[str, ...], notes: list[str]
-) -> tuple[tuple[ColumnComparison, ...], tuple[str, ...]]:
-    """Changes of the columns, and names of those that cannot be judged.
-
-    Columns that one row dominates are left out of the tests that follow.
-    """
-    found, unjudged, dominated = [], [], wild(tests)
+    columns, left_out = [], dominated(tests)
     for i, (name, column) in enumerate(zip(labels, schema.columns, strict=True)):
-        own = np.flatnonzero(tests.a.plain.column == i)
-        if dominated[own].any():
-            rest = without_row(tests, i, name)
-            changes = rest.changes
-            notes.append(rest.note)
-            unjudged += [] if rest.judged else [name]
+        first = int(np.flatnonzero(tests.a.column == i)[0])
+        if left_out[tests.a.column == i].any():
+            changes, remark = without_row(tests, i, name)
+            remarks.append(remark)
         else:
             changes = column_changes(tests, i, name)
-            if tests.a.number[own[0]]:
-                changes += range_change(tests, int(own[0]), name)
-                notes += few_rows_note(tests, int(own[0]), name)
-        if column.transform:
-            changes = [_of_logarithms(change, column.transform) for change in changes]
-        found.append(ColumnComparison(name, column.family, tuple(changes)))
-    tests.leave_out(dominated)
-    return tuple(found), tuple(unjudged)
+            if tests.a.number[first]:
+                changes += range_change(tests, first, name)
+                remarks += few_rows_remark(tests, first, name)
+        if column.transform:  # missing cells have no logarithms
+            changes = [
+                c if c.what == "missing" else replace(c, transform=column.transform)
+                for c in changes
+            ]
+        columns.append(ColumnComparison(name, column.family, tuple(changes)))
+    unjudged = [str(r.columns[0]) for r in remarks if r.numbers.get("is_judged") is False]
+    tests.varies &= ~left_out
+    pairs, second = second_together(tests, _value_names(schema, labels), remarks)
+    tested = {"means": means_together(tests), "second moments": second}
+    joint = {name: test for name, test in tested.items() if test is not None}
+    if min(tests.a.n, tests.b.n) < LEAST_ROWS:
+        remarks.append(found(NOTE, "rows-too-few-to-test", least=LEAST_ROWS))
+    rows = a.n_rows, b.n_rows
+    parts = tuple(columns), pairs, joint, nan, tuple(remarks), tuple(unjudged)
+    return _corrected(Comparison(rows, *parts))
 
 
-def _of_logarithms(change: Change, transform: str) -> Change:
-    """A change marked as one of logarithms; missing cells have none."""
-    return change if change.what == "missing" else replace(change, transform=transform)
-
-
-def _shared(a: MomentSummary, b: MomentSummary) -> list[str]:
-    """A note where some rows are in both summaries."""
+def _shared(a: MomentSummary, b: MomentSummary) -> list[Finding]:
+    """A remark where some rows are in both summaries."""
     shared = set(a.shard_ids) & set(b.shard_ids)
-    if not shared:
-        same = a.n_rows == b.n_rows and (a.deviation > 0).any()
-        if same and all(np.array_equal(x, y) for x, y in zip(_facts(a), _facts(b), strict=True)):
-            return ["both summaries have the same moments, as if they were of the same rows."]
-        return []
-    n = len(shared)
-    said = "1 shard of rows is" if n == 1 else f"{n:,} shards of rows are"
-    return [
-        f"{said} in both summaries, so that differences look smaller than they are; to compare a "
-        "part with the rest, subtract the part from the whole first."
-    ]
-
-
-def _facts(summary: MomentSummary) -> tuple[Float, ...]:
-    return summary.mean, summary.deviation, summary.minimum, summary.maximum
+    if shared:
+        return [found(NOTE, "shared-rows", shards=len(shared))]
+    names = ("mean", "deviation", "minimum", "maximum")
+    same = a.n_rows == b.n_rows and (a.deviation > 0).any()
+    if same and all(np.array_equal(getattr(a, x), getattr(b, x)) for x in names):
+        return [found(NOTE, "same-moments")]
+    return []
 
 
 def _value_names(schema: Schema, labels: tuple[str, ...]) -> list[str]:
@@ -236,17 +199,17 @@ def _value_names(schema: Schema, labels: tuple[str, ...]) -> list[str]:
     return names
 
 
-def _corrected(found: Comparison) -> Comparison:
-    """The comparison with a p-value of all tests, and corrected ones that are not below it."""
-    corrected = holm(np.array([change.p_value for change in found.changes]))
-    parts = {name: test.p_value for name, test in found.tests.items()}
+def _corrected(comparison: Comparison) -> Comparison:
+    """Return the comparison with a p-value of all tests, and corrected ones of the changes."""
+    corrected = holm(np.array([change.p_value for change in comparison.changes]))
+    parts = {name: test.p_value for name, test in comparison.tests.items()}
     if np.isfinite(corrected).any():
         parts["one by one"] = float(np.nanmin(corrected))
     total = together(list(parts.values()), [_WEIGHTS[x] for x in parts]) if parts else nan
     values = iter(np.maximum(corrected, total).tolist())
     columns = tuple(
         replace(column, changes=tuple(replace(c, corrected=next(values)) for c in column.changes))
-        for column in found.columns
+        for column in comparison.columns
     )
-    pairs = tuple(replace(c, corrected=next(values)) for c in found.pairs)
-    return replace(found, columns=columns, pairs=pairs, p_value=total)
+    pairs = tuple(replace(c, corrected=next(values)) for c in comparison.pairs)
+    return replace(comparison, columns=columns, pairs=pairs, p_value=total)

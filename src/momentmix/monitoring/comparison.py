@@ -9,13 +9,15 @@ from numbers import Real
 from typing import Any
 
 from momentmix.errors import InputError, InputTypeError
+from momentmix.findings.finding import NOTE, Finding, found, sentences
 from momentmix.mixture.parameter_table import need_pandas
-from momentmix.monitoring.compare_words import SHAPES, first_sentences, sentences_of
-from momentmix.monitoring.compared.changes import Change
+from momentmix.monitoring.compared.changes import SHAPES, Change
 from momentmix.monitoring.compared.significance import JointTest
 from momentmix.monitoring.comparison_text import comparison_html, comparison_lines
 from momentmix.strict_json import plain
 from momentmix.wording import cut_lines
+
+_MOST_SAID = 6
 
 
 @dataclass(frozen=True)
@@ -38,8 +40,7 @@ class ColumnComparison:
     @property
     def p_value(self) -> float:
         """Least corrected p-value of its changes; NaN if none was tested."""
-        known = [c.corrected for c in self.changes if c.corrected == c.corrected]
-        return min(known, default=nan)
+        return min((c.corrected for c in self.changes if c.corrected == c.corrected), default=nan)
 
     @property
     def size(self) -> float:
@@ -69,7 +70,7 @@ class Comparison:
         moments allow.
     p_value : float
         Of all tests together; the chance of a smaller one is p if the rows have one law.
-    notes : tuple of str
+    remarks : tuple of Finding
         What was not tested, and why.
     unjudged : tuple of str
         Columns of which one row is so far away that nothing can be said of the others; a note says
@@ -81,8 +82,13 @@ class Comparison:
     pairs: tuple[Change, ...]
     tests: Mapping[str, JointTest]
     p_value: float
-    notes: tuple[str, ...] = ()
+    remarks: tuple[Finding, ...] = ()
     unjudged: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The remarks in words."""
+        return tuple(remark.text for remark in self.remarks)
 
     @property
     def changes(self) -> tuple[Change, ...]:
@@ -92,8 +98,8 @@ class Comparison:
     def named(self, level: float = 0.05, least_effect: float = 0.0) -> tuple[Change, ...]:
         """Changes that are beyond chance at this level and at least so large, the largest first."""
         _check_level(level, least_effect)
-        found = [c for c in self.changes if c.corrected <= level and c.size >= least_effect]
-        return tuple(sorted(found, key=lambda c: -c.size))
+        kept = [c for c in self.changes if c.corrected <= level and c.size >= least_effect]
+        return tuple(sorted(kept, key=lambda c: -c.size))
 
     def differs(self, level: float = 0.05, least_effect: float = 0.0) -> bool:
         """Whether the summaries differ by more than chance.
@@ -111,12 +117,25 @@ class Comparison:
             return False
         return least_effect == 0 or bool(self.named(level, least_effect))
 
-    def sentences(self, level: float = 0.05, least_effect: float = 0.0) -> list[str]:
-        """The changes that `named` gives in words, the most important first.
+    def findings(self, level: float = 0.05, least_effect: float = 0.0) -> list[Finding]:
+        """The changes that `named` gives as findings, the most important first.
 
         Importance is the size of a change in standard deviations; changes of shape come last.
         """
-        return sentences_of(self.named(level, least_effect))
+        changes = self.named(level, least_effect)
+        ordered = sorted(changes, key=lambda c: (c.what in SHAPES, -c.size / c.unit))
+        return [change.finding for change in ordered]
+
+    def sentences(self, level: float = 0.05, least_effect: float = 0.0) -> list[str]:
+        """The findings in words."""
+        return sentences(self.findings(level, least_effect))
+
+    def first_sentences(self, level: float = 0.05, least_effect: float = 0.0) -> list[str]:
+        """The most important findings in words, and how many there are more."""
+        every = self.findings(level, least_effect)
+        more = len(every) - _MOST_SAID
+        rest = [found(NOTE, "more-changes", more=more)] if more > 0 else []
+        return sentences([*every[:_MOST_SAID], *rest])
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, for strict JSON; numbers that are not known are None."""
@@ -125,10 +144,7 @@ class Comparison:
             "p_value": self.p_value,
             "sentences": self.sentences(),
             "tests": {name: asdict(test) for name, test in self.tests.items()},
-            "columns": [
-                {"name": c.name, "family": c.family, "changes": [asdict(x) for x in c.changes]}
-                for c in self.columns
-            ],
+            "columns": [asdict(column) for column in self.columns],
             "pairs": [asdict(c) for c in self.pairs],
             "unjudged": list(self.unjudged),
             "notes": list(self.notes),
@@ -148,7 +164,7 @@ class Comparison:
             f"Comparison({a:,} and {b:,} rows, {len(self.columns)} columns, "
             f"p_value={self.p_value:.3g}, {len(self.named())} changes named)"
         )
-        return cut_lines("\n".join([head, *first_sentences(self.sentences())]))
+        return cut_lines("\n".join([head, *self.first_sentences()]))
 
     def __str__(self) -> str:
         return "\n".join(comparison_lines(self))

@@ -7,10 +7,10 @@ from math import exp, isfinite
 from typing import TYPE_CHECKING
 
 from momentmix.errors import printable
+from momentmix.findings.changes import two_numbers
 from momentmix.html.notebook import Markup, box, bullets, folded, paragraph, plain_table, tag
-from momentmix.monitoring.compare_words import first_sentences, two_numbers, value_name
 from momentmix.monitoring.compared.changes import Change
-from momentmix.wording import cut, listed, percent, plural, short_number
+from momentmix.wording import aligned, cut, listed, p_text, percent, plural, short_number
 
 if TYPE_CHECKING:
     from momentmix.monitoring.comparison import ColumnComparison, Comparison
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 _MOST_COLUMNS, _MOST_PAIRS, _MOST_NOTES = 30, 10, 8
 _MOST_NAMES = 5
 _WIDEST = 28  # letters of a name
-_LEAST_P = 1e-4  # smaller ones are not written out
 _HEADINGS = ("column", "first", "second", "change (95 % interval)", "spread", "skewness", "p")
 _PAIR_HEADINGS = ("pair", "first", "second", "change (95 % interval)", "p")
 
@@ -26,101 +25,96 @@ _PAIR_HEADINGS = ("pair", "first", "second", "change (95 % interval)", "p")
 def comparison_lines(
     found: Comparison, level: float = 0.05, least_effect: float = 0.0
 ) -> list[str]:
-    """What differs in sentences, a table with the largest effects first, pairs, notes."""
-    said = first_sentences(found.sentences(level, least_effect))
-    lines = [verdict(found, level, least_effect), *(f"- {text}" for text in said)]
-    lines += [*_joint(found), ""]
-    rows, more = column_rows(found, _MOST_COLUMNS)
-    lines += _aligned([_HEADINGS, *rows])
-    lines += [f"and {more:,} more column{plural(more)} with smaller effects"] if more else []
-    pairs, more = pair_rows(found, level, _MOST_PAIRS)
+    """Return the changes in sentences, tables with the largest effects first, and notes."""
+    said = (f"- {text}" for text in found.first_sentences(level, least_effect))
+    tests = [
+        f"{name}: F({t.degrees[0]:.0f}, {t.degrees[1]:.0f}) = {t.statistic:.3g}, {_p_is(t.p_value)}"
+        for name, t in found.tests.items()
+    ]
+    lines = [verdict(found, level, least_effect), *said, *(["; ".join(tests)] if tests else []), ""]
+    rows, more = _table_of_columns(found)
+    lines += [*aligned([_HEADINGS, *rows]), *more]
+    pairs, n_more = _table_of_pairs(found, level)
     if pairs:
-        lines += ["", "correlations", *_aligned([_PAIR_HEADINGS, *pairs])]
-        lines += [f"and {more:,} more pair{plural(more)}"] if more else []
+        lines += ["", "correlations", *aligned([_PAIR_HEADINGS, *pairs])]
+        lines += [f"and {n_more:,} more pair{plural(n_more)}"] if n_more else []
     notes = [f"note: {note}" for note in found.notes[:_MOST_NOTES]]
     return [*lines, *([""] if notes else []), *notes]
 
 
+def comparison_html(found: Comparison) -> Markup:
+    """A comparison as a fragment of HTML."""
+    word = tag("no difference", "good")
+    if found.differs():
+        word = tag("differs", "bad")
+    elif found.unjudged or found.p_value != found.p_value:
+        word = tag("not judged", "plain")
+    rows, more = _table_of_columns(found)
+    parts: list[object] = [paragraph(word, verdict(found)), bullets(found.first_sentences())]
+    parts += [plain_table(_HEADINGS, rows), *map(paragraph, more)]
+    pairs, n_more = _table_of_pairs(found, 0.05)
+    if pairs:
+        rest = [paragraph(f"and {n_more:,} more")] if n_more else []
+        parts.append(folded("Correlations", plain_table(_PAIR_HEADINGS, pairs), *rest))
+    if found.notes:
+        parts.append(bullets(found.notes))
+    return box("Comparison of two summaries", *parts)
+
+
 def verdict(found: Comparison, level: float = 0.05, least_effect: float = 0.0) -> str:
     """Whether the summaries differ, in a sentence, and which columns cannot be judged."""
-    said = _decided(found, level, least_effect)
-    if not found.unjudged:
-        return said
-    names = listed([repr(printable(name)) for name in found.unjudged], _MOST_NAMES)
-    return f"{said} Not judged: {names}, where one row dominates."
-
-
-def _decided(found: Comparison, level: float, least_effect: float) -> str:
     a, b = (f"{n:,}" for n in found.n_rows)
-    p = _p_is(found.p_value)
+    p, names = _p_is(found.p_value), found.named(level, least_effect)
+    which = f"{len(names)} change{plural(len(names))} named" if names else "no single change named"
+    said = f"{a} and {b} rows differ ({p}, level {level:g}; {which})."
     if found.p_value != found.p_value:
-        return f"Nothing can be tested between {a} and {b} rows."
-    if not found.differs(level):
-        return f"No difference shows between {a} and {b} rows ({p}, level {level:g})."
-    names = found.named(level, least_effect)
-    if least_effect and not names:
-        return (
+        said = f"Nothing can be tested between {a} and {b} rows."
+    elif not found.differs(level):
+        said = f"No difference shows between {a} and {b} rows ({p}, level {level:g})."
+    elif least_effect and not names:
+        said = (
             f"No difference of at least {least_effect:g} shows between {a} and {b} rows; smaller "
             f"ones do ({p})."
         )
-    which = f"{len(names)} change{plural(len(names))} named" if names else "no single change named"
-    return f"{a} and {b} rows differ ({p}, level {level:g}; {which})."
+    if not found.unjudged:
+        return said
+    columns = listed([repr(printable(name)) for name in found.unjudged], _MOST_NAMES)
+    return f"{said} Not judged: {columns}, where one row dominates."
 
 
-def _joint(found: Comparison) -> list[str]:
-    texts = [
-        f"{name}: F({t.degrees[0]:.0f}, {t.degrees[1]:.0f}) = {t.statistic:.3g}, {_p_is(t.p_value)}"
-        for name, t in found.tests.items()
-    ]
-    return ["; ".join(texts)] if texts else []
-
-
-def column_rows(found: Comparison, most: int) -> tuple[list[tuple[str, ...]], int]:
-    """Lines of a table, the largest effects first, and how many columns are left out."""
+def _table_of_columns(found: Comparison) -> tuple[list[tuple[str, ...]], list[str]]:
+    """Cells of a table, the largest effects first, and how many columns are left out."""
     ordered = sorted(found.columns, key=lambda c: -c.size)
-    rows = [row for column in ordered[:most] for row in _column_rows(column)]
-    return rows, max(0, len(ordered) - most)
+    rows = [row for column in ordered[:_MOST_COLUMNS] for row in _column_rows(column)]
+    more = len(ordered) - _MOST_COLUMNS
+    text = f"and {more:,} more column{plural(more)} with smaller effects"
+    return rows, [text] if more > 0 else []
 
 
 def _column_rows(column: ColumnComparison) -> list[tuple[str, ...]]:
-    rows = []
+    rows: list[tuple[str, ...]] = []
     mean, spread, skew = (column.change(w) for w in ("mean", "spread", "skewness"))
     if mean is not None:
-        own = [c for c in (mean, spread, skew) if c is not None]
-        rows.append(
-            (
-                _name(value_name(mean)),
-                *two_numbers(mean),
-                _effect(mean, " sd"),
-                _ratio(spread),
-                "" if skew is None else " → ".join(_round(x) for x in (skew.first, skew.second)),
-                _least(own),
-            )
-        )
-    for change in column.changes:
-        if change.what not in ("share", "missing"):
-            continue
-        shares = percent(change.first), percent(change.second)
-        rows.append(
-            (_name(value_name(change)), *shares, _effect(change, ""), "", "", _least([change]))
-        )
+        numbers = two_numbers(mean.first, mean.second, mean.effect)
+        skews = "" if skew is None else " → ".join(_round(x) for x in (skew.first, skew.second))
+        least = _least([c for c in (mean, spread, skew) if c is not None])
+        cells = *numbers, _effect(mean, " sd"), _ratio(spread), skews, least
+        rows.append((_name(mean.value_name), *cells))
+    for c in column.changes:
+        if c.what in ("share", "missing"):
+            shares = percent(c.first), percent(c.second)
+            rows.append((_name(c.value_name), *shares, _effect(c, ""), "", "", _least([c])))
     return rows
 
 
-def pair_rows(found: Comparison, level: float, most: int) -> tuple[list[tuple[str, ...]], int]:
-    """Lines of the pairs whose correlation changed most, those beyond chance first."""
+def _table_of_pairs(found: Comparison, level: float) -> tuple[list[tuple[str, ...]], int]:
+    """Cells of the pairs whose correlation changed most, those beyond chance first."""
     ordered = sorted(found.pairs, key=lambda c: (not c.corrected <= level, -c.size))
-    rows: list[tuple[str, ...]] = [
-        (
-            f"{_name(c.column)}, {_name(c.other or '')}",
-            _round(c.first),
-            _round(c.second),
-            _effect(c, ""),
-            _least([c]),
-        )
-        for c in ordered[:most]
-    ]
-    return rows, max(0, len(ordered) - most)
+    rows: list[tuple[str, ...]] = []
+    for c in ordered[:_MOST_PAIRS]:
+        pair = f"{_name(c.column)}, {_name(c.other or '')}"
+        rows.append((pair, _round(c.first), _round(c.second), _effect(c, ""), _least([c])))
+    return rows, max(0, len(ordered) - _MOST_PAIRS)
 
 
 # -- cells ------------------------------------------------------------------------------------
@@ -162,47 +156,5 @@ def _least(changes: Sequence[Change]) -> str:
 
 
 def _p_is(p: float) -> str:
-    return f"p {p_text(p)}" if p < _LEAST_P else f"p = {p_text(p)}"
-
-
-def p_text(p: float) -> str:
-    """A p-value for people."""
-    if p != p:
-        return "–"
-    return "< 0.0001" if p < _LEAST_P else f"{p:.2g}" if p < 0.995 else "1"
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
-    return [
-        "  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
-
-
-# -- notebooks --------------------------------------------------------------------------------
-
-
-def comparison_html(found: Comparison) -> Markup:
-    """A comparison as a fragment of HTML."""
-    word = _word(found)
-    rows, more = column_rows(found, _MOST_COLUMNS)
-    said = bullets(first_sentences(found.sentences()))
-    parts: list[object] = [paragraph(word, verdict(found)), said, plain_table(_HEADINGS, rows)]
-    if more:
-        parts.append(paragraph(f"and {more:,} more column{plural(more)} with smaller effects"))
-    pairs, more = pair_rows(found, 0.05, _MOST_PAIRS)
-    if pairs:
-        rest = [paragraph(f"and {more:,} more")] if more else []
-        parts.append(folded("Correlations", plain_table(_PAIR_HEADINGS, pairs), *rest))
-    if found.notes:
-        parts.append(bullets(found.notes))
-    return box("Comparison of two summaries", *parts)
-
-
-def _word(found: Comparison) -> Markup:
-    if found.differs():
-        return tag("differs", "bad")
-    if found.unjudged or found.p_value != found.p_value:
-        return tag("not judged", "plain")
-    return tag("no difference", "good")
+    text = p_text(p)
+    return f"p {text}" if text.startswith("<") else f"p = {text}"

@@ -9,13 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float
-from momentmix.errors import InputError, printable
+from momentmix.errors import InputError
+from momentmix.findings.finding import Finding, sentences
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameter_table import need_pandas
-from momentmix.monitoring.shares.group_moments import key_text
+from momentmix.monitoring.shares.groups import key_text
 from momentmix.monitoring.shares.moved_columns import Unexplained
 from momentmix.monitoring.shares.shrinkage import Prior
 from momentmix.monitoring.tracking_text import tracking_html, tracking_lines
+from momentmix.monitoring.trends import findings_of, place_of
 from momentmix.strict_json import plain
 from momentmix.wording import cut_lines, plural
 
@@ -100,14 +102,32 @@ class Tracking:
             raise InputError(f"the shares of group {key_text(own)} are not known.")
         return Mixture.from_blocks(weights, self.model.blocks)
 
+    def findings(self) -> list[Finding]:
+        """Trends or differences that are significant, and misfits."""
+        return findings_of(self)
+
     def sentences(self) -> list[str]:
-        """What changed, in words: trends or differences that are significant, and misfits.
+        """The findings in words; control characters of names are escaped."""
+        return sentences(self.findings())
 
-        Control characters of names are escaped.
-        """
-        from momentmix.monitoring.track_words import sentences_of
+    def misfits(self) -> list[int]:
+        """Numbers of the groups that the components do not fit, the largest misfit first."""
+        sizes = np.nan_to_num(self.effect_size, nan=np.inf)
+        bad: list[int] = np.flatnonzero(~self.fits).tolist()
+        return sorted(bad, key=lambda g: -sizes[g])
 
-        return list(map(printable, sentences_of(self)))
+    def series(self) -> dict[tuple[Any, ...], list[int]]:
+        """Numbers of groups in order, by all keys but the last; one series without an order."""
+        if not self.is_ordered:
+            return {(): list(range(len(self)))}
+        found = dict[tuple[Any, ...], list[int]]()
+        for g in sorted(range(len(self)), key=lambda g: place_of(self.keys[g][-1])):
+            found.setdefault(self.keys[g][:-1], []).append(g)
+        return {key[:-1]: found[key[:-1]] for key in self.keys}
+
+    def group_label(self, key: tuple[Any, ...]) -> str:
+        """A group in a sentence: "week 31", "EU, 2024-05-06"."""
+        return f"{self.key_names[0]} {key_text(key)}" if len(key) == 1 else key_text(key)
 
     # -- tables -------------------------------------------------------------------------------
 
@@ -143,38 +163,25 @@ class Tracking:
         return columns
 
     def note(self, key: tuple[Any, ...]) -> str:
-        """What is to be said of one group; empty where there is nothing."""
-        parts = [self.notes[key]] if key in self.notes else []
-        if key in self.unexplained:
-            parts.append(self.unexplained[key].text)
-        return "; ".join(parts)
+        """Notes on one group, and what its components do not explain; may be empty."""
+        extra = self.unexplained.get(key)
+        return "; ".join(filter(None, [self.notes.get(key), extra.text if extra else None]))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for strict JSON; what is not finite is None."""
+        arrays = ("n_rows", "weights", "low", "high", "p_value", "fits", "effect_size")
         groups = []
         for g, key in enumerate(self.keys):
-            parts = zip(self.key_names, key, strict=True)
+            names = zip(self.key_names, map(_plain_key, key), strict=True)
+            own = {"key": dict(names), **{name: getattr(self, name)[g] for name in arrays}}
             extra = self.unexplained.get(key)
-            groups.append(
-                {
-                    "key": {name: _plain_key(value) for name, value in parts},
-                    "n_rows": int(self.n_rows[g]),
-                    "weights": self.weights[g],
-                    "low": self.low[g],
-                    "high": self.high[g],
-                    "p_value": float(self.p_value[g]),
-                    "fits": bool(self.fits[g]),
-                    "effect_size": float(self.effect_size[g]),
-                    "note": self.note(key) or None,
-                    "unexplained": extra,
-                }
-            )
+            moves = extra and {"moves": extra.moves, "text": extra.text}
+            groups.append(own | {"note": self.note(key) or None, "unexplained": moves})
+        prior = self.prior and {"weights": self.prior.center, "n_rows": self.prior.n_rows}
         document = {
             "components": list(self.names),
             "level": self.level,
-            "prior": None
-            if self.prior is None
-            else {"weights": self.prior.center, "n_rows": self.prior.n_rows},
+            "prior": prior,
             "groups": groups,
             "sentences": self.sentences(),
         }
@@ -201,7 +208,5 @@ class Tracking:
 
 def _plain_key(value: Any) -> Any:
     """A key as JSON has it: dates as texts."""
-    if value is None or isinstance(value, str | bool | int | float):
-        return value
     item = value.item() if hasattr(value, "item") else value
-    return item if isinstance(item, str | bool | int | float) else str(item)
+    return item if item is None or isinstance(item, str | int | float) else str(item)

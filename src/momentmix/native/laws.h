@@ -1,16 +1,16 @@
-/* Blocks of features that are not Gaussian: the maps of mixture/laws, one function each for a kind.
+/* Blocks of features that are not Gaussian: the maps of families, one function each for a kind.
  *
  * A law's log-density is a linear function of (z, z², 1): `law_coefficients` puts the factors of z and
  * z² in their places of `out`, and returns the constant. Numbers of a law, in this order:
  * finite: points (k + 1, k), inverse (k + 1, k + 1), overall probabilities (k + 1);
- * Poisson: shift, scale; seen: u_0, s_0, s_1, overall q, mean and variance of the value, then the
+ * count: shift, scale; seen: u_0, s_0, s_1, overall q, mean and variance of the value, then the
  * unit and the least variance of a number, or shift and scale of a count.
  */
-enum { FINITE, POISSON, SEEN_NUMBER, SEEN_COUNT, N_LAWS };
-#define LEAST_PROBABILITY 1e-9 /* see mixture/laws/finite.py */
-#define LEAST_MEAN 1e-6        /* see mixture/laws/poisson.py */
+enum { FINITE, COUNT, SEEN_NUMBER, SEEN_COUNT, N_LAWS };
+#define LEAST_PROBABILITY 1e-9 /* see families/finite.py */
+#define LEAST_MEAN 1e-6        /* see families/count.py */
 #define FEWEST_SEEN 1e-6
-#define PSEUDO_ROWS 1.0        /* see mixture/laws/law.py */
+#define PSEUDO_ROWS 1.0        /* see families/law.py */
 
 struct law_block {
     isize kind, width;
@@ -20,7 +20,7 @@ struct law_block {
 
 static isize n_law_numbers(isize kind, isize k)
 {
-    return kind == FINITE ? k * (k + 1) + (k + 1) * (k + 1) + k + 1 : kind == POISSON ? 2 : 8;
+    return kind == FINITE ? k * (k + 1) + (k + 1) * (k + 1) + k + 1 : kind == COUNT ? 2 : 8;
 }
 
 static double at_least(double x, double least) { return x > least ? x : least; }
@@ -132,7 +132,7 @@ static double count_log_prior(count_units u, double mean)
     return PSEUDO_ROWS * (u.shift * log(rate) - rate);
 }
 
-static count_units poisson_units(const law_block *law) { return (count_units){law->numbers[0], law->numbers[1]}; }
+static count_units units_of_count(const law_block *law) { return (count_units){law->numbers[0], law->numbers[1]}; }
 
 /* -- a value that may be missing ----------------------------------------------------------------- */
 
@@ -228,9 +228,9 @@ static double law_coefficients(const batch *b, const law_block *law, const doubl
 {
     if (law->kind == FINITE)
         return finite_coefficients(law, b->d, mean, space, out);
-    if (law->kind != POISSON)
+    if (law->kind != COUNT)
         return seen_coefficients(law, b->d, mean, spread, out);
-    function_of_value f = count_coefficients(poisson_units(law), mean[law->features[0]]);
+    function_of_value f = count_coefficients(units_of_count(law), mean[law->features[0]]);
     out[law->features[0]] = f.linear, out[b->d + law->features[0]] = 0.0;
     return f.constant;
 }
@@ -240,10 +240,10 @@ static void law_m_step(const batch *b, const law_block *law, double n, const dou
 {
     if (law->kind == FINITE)
         finite_m_step(law, n, sums, space, mean, spread);
-    else if (law->kind != POISSON)
+    else if (law->kind != COUNT)
         seen_m_step(b, law, n, sums, mean, spread);
     else {
-        moments_of_value value = count_m_step(poisson_units(law), n, sums[law->features[0]]);
+        moments_of_value value = count_m_step(units_of_count(law), n, sums[law->features[0]]);
         mean[law->features[0]] = value.mean, spread[law->features[0]] = value.variance;
     }
 }
@@ -253,7 +253,7 @@ static double law_log_prior(const batch *b, const law_block *law, const double *
 {
     if (law->kind == FINITE)
         return finite_log_prior(law, mean, space);
-    if (law->kind == POISSON)
-        return count_log_prior(poisson_units(law), mean[law->features[0]]);
+    if (law->kind == COUNT)
+        return count_log_prior(units_of_count(law), mean[law->features[0]]);
     return seen_log_prior(b, law, mean, spread);
 }

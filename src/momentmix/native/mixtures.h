@@ -268,7 +268,7 @@ static isize hold_laws(held *h, PyObject *objects[2], batch *b)
     int valid = 1;
     for (b->n_laws = b->widest_law = 0; valid && at < end; b->n_laws++) {
         valid = end - at > 2 && at[0] >= 0 && at[0] < N_LAWS && at[1] > 0 && at[1] <= end - at - 2
-                && at[1] <= b->d - n_features && (at[0] == FINITE || at[1] == (at[0] == POISSON ? 1 : 2));
+                && at[1] <= b->d - n_features && (at[0] == FINITE || at[1] == (at[0] == COUNT ? 1 : 2));
         if (!valid)
             break;
         for (isize j = 0; j < at[1]; j++)

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import numpy as np
-
 from momentmix.html.markup import chip, definition_table, escaped, folded
 from momentmix.html.palette import COLORS
-from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.profiles.profile import ComponentProfile
-from momentmix.mixture.profiles.traits import Trait
+from momentmix.mixture.profiles.traits import Trait, typical_values
 from momentmix.reporting.contents import Contents
-from momentmix.tables.column import BERNOULLI, CATEGORICAL
-from momentmix.tables.transforms import restored
 from momentmix.wording import percent, short_number
 
 _MOST_TRAITS = 6  # shown at once; the others are folded
-_SIGNS = {"low": "▼", "high": "▲", "medium": "◆", "level": "●", "missing": "○", "spread": "↔"}
-_MEANINGS = {
-    "high": "higher than in the other rows",
-    "low": "lower",
-    "medium": "between groups that are lower and higher",
-    "level": "a value that is more or less frequent",
-    "missing": "cells are missing more or less often",
-    "spread": "values vary more or less",
+_SIGNS = {
+    "high": ("▲", "higher than in the other rows"),
+    "low": ("▼", "lower"),
+    "medium": ("◆", "between groups that are lower and higher"),
+    "level": ("●", "a value that is more or less frequent"),
+    "missing": ("○", "cells are missing more or less often"),
+    "spread": ("↔", "values vary more or less"),
 }
-NEVER_SEEN = "never seen"
 _ROUNDS = 0.005  # shares are shown in whole percents, most of them
 
 
@@ -58,7 +49,7 @@ def cards(c: Contents) -> list[str]:
 def _key(c: Contents) -> str:
     """What the signs of the cards mean, those that occur."""
     used = {trait.what for component in c.profile for trait in component.traits}
-    entries = [f"{_SIGNS[what]}&nbsp;{words}" for what, words in _MEANINGS.items() if what in used]
+    entries = [f"{x}&nbsp;{words}" for what, (x, words) in _SIGNS.items() if what in used]
     if len(c.profile) == 1 or not entries:
         return ""
     return f'<p class="soft">{"; ".join(entries)}.</p>'
@@ -67,14 +58,13 @@ def _key(c: Contents) -> str:
 def _card(c: Contents, component: ComponentProfile) -> str:
     i = component.component
     shown, more = component.traits[:_MOST_TRAITS], component.traits[_MOST_TRAITS:]
-    if len(c.profile) == 1:
-        traits = ""
-    elif shown:
-        traits = _traits(shown)
-    else:
-        traits = "<p>Much like the others.</p>"
+    alike = "" if len(c.profile) == 1 else "<p>Much like the others.</p>"
+    traits = _traits(shown) if shown else alike
     others = folded(f"{len(more)} more", _traits(more)) if more else ""
-    typical = folded("Typical values of all columns", _typical(c.mixture, i))
+    what = "Means, medians" if any(x.transform for x in c.mixture.columns) else "Means"
+    caption = f"{what} and most probable values of group {i}"
+    values = definition_table(f"typical-{i}", caption, typical_values(c.mixture, i))
+    typical = folded("Typical values of all columns", values)
     return (
         f'<article class="card e{i % len(COLORS)}" aria-labelledby="group-{i}">'
         f'<h3 id="group-{i}">{chip(i)} {escaped(component.name)}</h3>'
@@ -116,49 +106,12 @@ def _bar(share: float, component: int) -> str:
 
 
 def _traits(traits: tuple[Trait, ...]) -> str:
+    """A list of traits, with their numbers in small print."""
     lines = "".join(
-        f'<li><span class="sign" aria-hidden="true">{_SIGNS.get(trait.what, "●")}</span>'
-        f"<span>{_emphasized(trait)}</span></li>"
+        f'<li><span class="sign" aria-hidden="true">{_SIGNS[trait.what][0]}</span>'
+        f"<span>{escaped(f'{trait.column} {trait.words}')} "
+        f'<span class="numbers">({escaped(trait.numbers).replace(" %", "&nbsp;%")})</span>'
+        "</span></li>"
         for trait in traits
     )
     return f'<ul class="traits">{lines}</ul>'
-
-
-def _emphasized(trait: Trait) -> str:
-    """The text of a trait; its numbers, in parentheses at the end, in small print."""
-    text, opened, numbers = trait.text.rpartition(" (")
-    if not opened:
-        return escaped(trait.text)
-    kept = escaped(numbers).replace(" %", "&nbsp;%")
-    return f'{escaped(text)} <span class="numbers">({kept}</span>'
-
-
-# -- typical values ---------------------------------------------------------------------------
-
-
-def _typical(mixture: Mixture, component: int) -> str:
-    has_logs = any(column.transform for column in mixture.columns)
-    what = "Means, medians" if has_logs else "Means"
-    caption = f"{what} and most probable values of group {component}"
-    return definition_table(f"typical-{component}", caption, typical_values(mixture, component))
-
-
-def typical_values(mixture: Mixture, component: int) -> Iterator[tuple[str, str]]:
-    """Each column with its mean or median, its most probable level, or the probability of a yes."""
-    from momentmix.mixture.overall import column_names
-
-    for j, (column, name) in enumerate(zip(mixture.columns, column_names(mixture), strict=True)):
-        mean = float(mixture.means[component, j])
-        if column.family == CATEGORICAL:
-            shares = {k: float(p[component]) for k, p in mixture.level_probabilities(j).items()}
-            level, share = max(shares.items(), key=lambda pair: pair[1])
-            text = f"{level} ({percent(share)})" if share == share else NEVER_SEEN
-        elif mean != mean:
-            text = NEVER_SEEN
-        elif column.family == BERNOULLI:
-            yes = "" if column.levels in ((0, 1), (False, True)) else f"{column.levels[1]}: "
-            text = yes + percent(mean)
-        else:
-            text = short_number(float(restored(np.array([mean]), column.transform)[0]))
-            text += " (median)" if column.transform else ""
-        yield name, text

@@ -1,11 +1,11 @@
-"""What a report says of groups of rows (`track`) and of two summaries (`compare`)."""
+"""Sections of a report on groups of rows (`track`) and on two summaries (`compare`)."""
 
 from __future__ import annotations
 
 from momentmix.displays.monitoring.comparison import ComparisonDisplay
 from momentmix.displays.monitoring.shares_over_time import SharesDisplay
+from momentmix.findings.finding import sentences
 from momentmix.html.markup import Cell, escaped, folded, items, sortable_table
-from momentmix.monitoring.compare_words import first_sentences, value_name
 from momentmix.monitoring.comparison import Comparison
 from momentmix.monitoring.comparison_text import verdict
 from momentmix.monitoring.tracking import Tracking
@@ -13,13 +13,6 @@ from momentmix.reporting.contents import Contents
 from momentmix.reporting.svg import SETTINGS, data_url
 from momentmix.wording import percent, short_number
 
-_WORDS = {
-    "the share of component ": "the share of group ",
-    "the components do not fit": "the model does not fit",
-    "than the components allow": "than the model allows",
-    "those of the components;": "those of the model;",
-    "the certificate of the model, whether it fits its own rows": "what this page says of the fit",
-}
 _MOST_CHANGES = 20  # in the table; the largest of them
 
 
@@ -27,7 +20,7 @@ def tracking_section(c: Contents) -> list[str]:
     """Shares of the groups of the model in groups of rows: sentences, a picture, a table."""
     if c.tracking is None:
         return []
-    said = [_for_readers(text) for text in c.tracking.sentences()]
+    said = sentences(c.tracking.findings(), for_report=True)
     keys = ", ".join(c.tracking.key_names)
     parts = [items(said) if said else "<p>No share changes by more than chance.</p>"]
     alt = f"Shares of {c.tracking.n_components} groups by {keys}, with intervals."
@@ -35,13 +28,6 @@ def tracking_section(c: Contents) -> list[str]:
     text = "Bands and bars are intervals. Crosses mark rows that the model does not fit."
     parts.append(f'<p class="soft">{text}</p>')
     return [*parts, folded(f"All shares by {keys}", _shares(c.tracking))]
-
-
-def _for_readers(text: str) -> str:
-    """A sentence in the words of the page, in which components are groups."""
-    for written, read in _WORDS.items():
-        text = text.replace(written, read)
-    return text
 
 
 def _shares(tracking: Tracking) -> str:
@@ -72,7 +58,7 @@ def comparison_section(c: Contents) -> list[str]:
         return []
     parts = [f"<p>{escaped(verdict(found))}</p>"]
     if found.differs():
-        parts += [items(first_sentences(found.sentences())), _changes(found)]
+        parts += [items(found.first_sentences()), _changes(found)]
         alt = "Changes of means, spreads and correlations, with intervals."
         parts.append(_figure("changes", ComparisonDisplay(found), alt))
     return [*parts, *([items(found.notes)] if found.notes else [])]
@@ -81,7 +67,7 @@ def comparison_section(c: Contents) -> list[str]:
 def _changes(found: Comparison) -> str:
     rows = []
     for change in found.named()[:_MOST_CHANGES]:
-        name = f"{change.column}, {change.other}" if change.other else value_name(change)
+        name = f"{change.column}, {change.other}" if change.other else change.value_name
         written = percent if change.what in ("share", "missing") else short_number
         numbers = [Cell(written(x), x) for x in (change.first, change.second)]
         rows.append([Cell(name, name), Cell(change.what, change.what), *numbers])

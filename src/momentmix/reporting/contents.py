@@ -6,64 +6,49 @@ import os
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 
-from momentmix.displays.style import value_names_of
 from momentmix.errors import InputError, InputTypeError
+from momentmix.findings.finding import FATAL
+from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.standard_errors import Intervals
 from momentmix.fitting.record import FitRecord
 from momentmix.mixture.mixture import Mixture
+from momentmix.mixture.overall import value_names
 from momentmix.mixture.profiles.profile import Profile
 from momentmix.monitoring.comparison import Comparison
 from momentmix.monitoring.tracking import Tracking
 from momentmix.reporting.data_facts import DataFacts
 from momentmix.reporting.pictures import Pictures
-from momentmix.reporting.words import verdict
-from momentmix.wording import cut, percent, plural
+from momentmix.wording import cut, listed, percent, plural
 
+_SHORTCOMINGS = {
+    "misfit": "the data contradict the model",
+    "imprecise": "the groups are not known precisely enough",
+    "unsupported": "fewer groups, or others, describe the data as well",
+}
 _LETTERS = 60  # of the name of the data in the title
 _LAST_DAY = 253402300799  # of the year 9999, in seconds
 
 
 @dataclass(frozen=True)
 class Contents:
-    """What a report shows.
-
-    Attributes
-    ----------
-    mixture : Mixture
-    record : FitRecord or None
-    profile : Profile
-        The components in words, with their names.
-    facts : DataFacts or None
-        Facts about the data; None if no data were given.
-    pictures : Pictures
-    day : date
-        Date of the report.
-    model_name, data_name : str or None
-        Names of files.
-    command : str or None
-        The command that made the report.
-    tracking : Tracking or None
-        Shares in groups of rows.
-    comparison : Comparison or None
-        Of these rows with others.
-    """
+    """What a report shows."""
 
     mixture: Mixture
     record: FitRecord | None
-    profile: Profile
-    facts: DataFacts | None = None
+    profile: Profile  # the components in words, with their names
+    facts: DataFacts | None = None  # None if no data were given
     pictures: Pictures = field(default_factory=Pictures)
-    day: date = date.min
-    model_name: str | None = None
+    day: date = date.min  # of the report
+    model_name: str | None = None  # of the file, as that of the data
     data_name: str | None = None
-    command: str | None = None
-    tracking: Tracking | None = None
-    comparison: Comparison | None = None
+    command: str | None = None  # that made the report
+    tracking: Tracking | None = None  # shares in groups of rows
+    comparison: Comparison | None = None  # of these rows with others
 
     @property
     def names(self) -> list[str]:
         """Names of the columns."""
-        return value_names_of(self.mixture)
+        return value_names(self.mixture)
 
     @property
     def intervals(self) -> Intervals | None:
@@ -112,6 +97,20 @@ class Contents:
         if certificate.passed:
             return "The model fits the data."
         return "Whether the model fits the data could not be fully tested."
+
+
+def verdict(certificate: Certificate) -> str:
+    """Return the verdict in one sentence."""
+    if certificate.passed:
+        return "No test speaks against this fit."
+    if certificate.verdict == "untested":
+        return "Nothing speaks against this fit, but not everything could be tested."
+    kinds = {finding.kind for finding in certificate.tests}
+    against = [words for kind, words in _SHORTCOMINGS.items() if kind in kinds]
+    n = sum(finding.severity is FATAL for finding in certificate.findings)
+    if n:
+        against.append(f"{n} finding{plural(n)} below spoil{'s' if n == 1 else ''} the fit")
+    return f"Do not rely on it yet: {listed(against, 4)}."
 
 
 def day_of(given: date | str | None) -> date:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import comb
 from typing import Any
@@ -11,23 +11,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float
-from momentmix.displays import thinned
-from momentmix.displays.data import (
+from momentmix.displays.rows import (
     HIGHEST_ORDER,
     check_columns,
     encoded_rows,
+    in_order_of,
+    matching_summary,
     opened,
+    thinned,
     without_left_out,
 )
-from momentmix.displays.residuals import matching_summary
-from momentmix.displays.style import in_order_of
 from momentmix.errors import InputError
+from momentmix.families.column import Column
+from momentmix.findings.finding import WARNING, Finding, found
 from momentmix.fitting.data import moments_of
 from momentmix.fitting.inference.pair_findings import copies_of
 from momentmix.mixture.density import log_sums, most_probable
 from momentmix.mixture.mixture import Mixture
 from momentmix.summary.summary import MomentSummary
-from momentmix.tables.column import GAUSSIAN, Column
 from momentmix.tables.rows import Features
 from momentmix.tables.schema import Schema
 
@@ -36,97 +37,56 @@ _MOST_MOMENTS = 10_000  # of one order in the residuals; more take long, and sho
 _RARE = 1e-3  # share of the model's own rows that counts as improbable
 _N_DRAWN = 20_000  # rows drawn to find that quantile: 20 lie below it
 _FAR = 8.0  # standard deviations; a Gaussian column practically never has such a value
-_MOST_LISTED = 8  # columns named in one finding
+_MOST_LISTED = 8  # findings of one kind
 
 
 @dataclass(frozen=True)
 class DataFacts:
-    """Facts about the data of a report.
+    """Facts about the data of a report."""
 
-    Attributes
-    ----------
-    summary : MomentSummary
-        Moments of orders up to 4.
-    shown : array of shape (n_shown, n_features), dict of columns, or None
-        Rows for pictures; None if only a summary was given.
-    n_shown : int
-        Number of these rows.
-    counts : array of shape (n_components,) or None
-        Number of rows in each component.
-    log_likelihood : float or None
-        Mean over the rows.
-    rare : float or None
-        Share of rows that are less probable than 99.9 % of rows drawn from the model.
-    n_dropped : int
-        Number of rows with missing values.
-    n_unexpected : int
-        Number of rows with a missing cell where the model knows of none; the summary and the
-        pictures are without them.
-    """
-
-    summary: MomentSummary
-    shown: Any = None
+    summary: MomentSummary  # of orders up to 4
+    shown: Any = None  # rows for pictures: an array, or a dict of columns; None of a summary
     n_shown: int = 0
-    counts: NDArray[np.int64] | None = None
-    log_likelihood: float | None = None
-    rare: float | None = None
-    n_dropped: int = 0
+    counts: NDArray[np.int64] | None = None  # rows in each component
+    log_likelihood: float | None = None  # mean over the rows
+    rare: float | None = (
+        None  # share of rows less probable than 99.9 % of rows drawn from the model
+    )
+    n_dropped: int = 0  # rows with missing values
+    # Rows with a missing cell where the model knows of none; summary and pictures are without them.
     n_unexpected: int = 0
 
-    def findings(self, names: list[str], known: Collection[str] = ()) -> list[str]:
-        """Unusual properties of the columns and rows, in sentences.
-
-        `known` are names of findings of the fit, which need not be said again.
-        """
-        if self.summary.schema is not None:  # one name for each feature, that of its column
-            names = [names[j] for j in self.summary.schema.column_of]
-        return [text for name, text in self._findings(names) if name not in known]
-
-    def _findings(self, names: list[str]) -> Iterator[tuple[str, str]]:
+    def findings(self, names: list[str]) -> list[Finding]:
+        """Return findings about unusual columns and rows; `names` are those of the columns."""
         s, features = self.summary, [Column(None)] * self.summary.n_features
-        if s.schema is not None:
+        if s.schema is not None:  # one name for each feature, that of its column
+            names = [names[j] for j in s.schema.column_of]
             features = [s.schema.columns[j] for j in s.schema.column_of]
+        findings = []
         if self.n_dropped:
-            text = f"{self.n_dropped:,} rows with missing or infinite values were left out."
-            yield "dropped-rows", text
+            findings.append(found(WARNING, "dropped-rows", count=self.n_dropped))
         if self.n_unexpected:
-            yield (
-                "unexpected-missing",
-                f"{self.n_unexpected:,} rows have a missing cell in a column that had none when "
-                "the model was fitted. Their components are known, but moments and pictures are "
-                "without them.",
-            )
+            findings.append(found(WARNING, "unexpected-missing", count=self.n_unexpected))
         parts = () if s.schema is None else s.schema.feature_parts
         no_value = {j for j, part in enumerate(parts) if part.is_seen or part.level is not None}
         constant = [names[j] for j in np.flatnonzero(s.deviation == 0) if j not in no_value]
         if constant:
-            listed = ", ".join(constant[:_MOST_LISTED])
-            yield "constant-column", f"Columns with one value only: {listed}. Leave them out."
-        yield from (("duplicate-columns", text) for text in self._copies(names))
+            findings.append(found(WARNING, "constant-column", constant))
+        moments = moments_of(s)
+        assert moments is not None
+        copies = copies_of(moments.of_table(s.schema))[0][:_MOST_LISTED]
+        findings += [found(WARNING, "duplicate-columns", [names[i], names[k]]) for i, k in copies]
         scale = np.where(s.deviation > 0, s.deviation, np.inf)
         farthest = np.maximum(s.mean - s.minimum, s.maximum - s.mean) / scale
-        is_number = [f.family == GAUSSIAN and not f.has_missing for f in features]
+        is_number = [f.model.joins and not f.has_missing for f in features]
         far = [j for j in np.flatnonzero(farthest > _FAR) if is_number[j]]
-        for j in far[:_MOST_LISTED]:
-            yield (
-                "outlier-influence",
-                f"{names[j]} has a value {farthest[j]:.3g} standard deviations from its mean; "
-                "check it.",
-            )
+        findings += [
+            found(WARNING, "outlier-influence", [names[j]], deviations=float(farthest[j]))
+            for j in far[:_MOST_LISTED]
+        ]
         if self.rare is not None and self.rare > 10 * _RARE:
-            yield (
-                "improbable-rows",
-                f"{self.rare:.1%} of the rows are less probable than all but {_RARE:.1%} of rows "
-                "drawn from the model: these data are not, or no longer, what was fitted.",
-            )
-
-    def _copies(self, names: list[str]) -> list[str]:
-        moments = moments_of(self.summary)
-        assert moments is not None
-        return [
-            f"{names[i]} and {names[k]} are copies of each other up to shift and scale. Keep one."
-            for i, k in copies_of(moments.of_table(self.summary.schema))[0]
-        ][:_MOST_LISTED]
+            findings.append(found(WARNING, "improbable-rows", share=self.rare, expected=_RARE))
+        return findings
 
 
 def gather(mixture: Mixture, data: Any) -> DataFacts:

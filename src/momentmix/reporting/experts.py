@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from momentmix.displays.style import joined_columns
 from momentmix.fitting.record import versions
 from momentmix.html.markup import Cell, definition_table, escaped, folded, sortable_table
+from momentmix.mixture.overall import joined_columns
 from momentmix.reporting.contents import Contents
-from momentmix.reporting.families import data_tables, families_of
 from momentmix.reporting.pictures import Picture
-from momentmix.reporting.tables import correlation_table
+from momentmix.reporting.tables import correlation_table, data_tables
 
 
 def expert_section(c: Contents) -> list[str]:
@@ -40,8 +39,9 @@ def _glance(c: Contents) -> list[str]:
     entries: list[tuple[str, object]] = [
         ("Components", m.n_components),
         ("Features" if m.schema is None else "Columns", m.n_features),
-        *families_of(m),
     ]
+    families = [] if m.schema is None else m.schema.by_family()
+    entries += [(f"Columns: {label}", ", ".join(names)) for label, names in families]
     joined = joined_columns(m) if record is None or not record.joined else record.joined
     entries += [("Joined columns", str(columns)) for columns in joined]
     if record is not None:

@@ -12,38 +12,27 @@ from momentmix.displays import (
     TrialsDisplay,
     need_matplotlib,
 )
-from momentmix.displays.marginal_panels import ticks_in_data_units
 from momentmix.displays.marginals import marginal_of
-from momentmix.displays.pair_panels import draw_points, draw_rings
-from momentmix.displays.shown_rows import shown_rows
-from momentmix.displays.style import axis_names_of, value_names_of
+from momentmix.displays.pair_panels import draw_pair
+from momentmix.displays.rows import shown_rows
+from momentmix.displays.separation import by_separation, pairs_by_separation
+from momentmix.displays.style import axis_names_of
 from momentmix.fitting.outcome import Trial
 from momentmix.mixture.mixture import Mixture
+from momentmix.mixture.overall import value_names
 from momentmix.reporting.data_facts import DataFacts
-from momentmix.reporting.separation import by_separation, pairs_by_separation
 from momentmix.reporting.svg import SETTINGS, data_url
-from momentmix.tables.column import BERNOULLI, CATEGORICAL, POISSON
 
 _MOST_PAIRS = 6
 MOST_POINTS = 1500  # of rows in a picture of a pair
 _SMALL, _SQUARE = (3.4, 2.1), (3.4, 3.0)  # inches, of pictures in a grid
 _MARGINS = {"left": 0.13, "right": 0.94, "bottom": 0.12, "top": 0.91}
 _MOST_LETTERS = 9  # of a number at an axis
-_FAMILIES = {BERNOULLI: "yes/no", CATEGORICAL: "categories", POISSON: "counts"}
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture and its description.
-
-    Attributes
-    ----------
-    name : str
-        Identifier within the page.
-    title, alt, caption : str
-    address : str
-        Data URL, ``data:image/svg+xml;base64,…``.
-    """
+    """A picture and its description; `name` is unique within the page, `address` a data URL."""
 
     name: str
     title: str
@@ -54,16 +43,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Pictures:
-    """The pictures of a report.
-
-    Attributes
-    ----------
-    columns : list of Picture
-        One for each column, those that separate the components best first.
-    pairs : list of Picture
-        Pairs of columns, in the same order.
-    residuals, tried : Picture or None
-    """
+    """The pictures of a report: columns and pairs that separate the components best come first."""
 
     columns: list[Picture] = field(default_factory=list)
     pairs: list[Picture] = field(default_factory=list)
@@ -92,7 +72,7 @@ def _columns(mixture: Mixture, facts: DataFacts | None) -> list[Picture]:
     """A picture of each column: its rows, where there are rows, and the fitted components."""
     from matplotlib import pyplot
 
-    names, found, rows = value_names_of(mixture), [], None
+    names, found, rows = value_names(mixture), [], None
     if facts is not None:
         rows = facts.summary if facts.shown is None else facts.shown
     display = ColumnsDisplay.of_model(mixture, rows, range(mixture.n_columns))
@@ -105,7 +85,7 @@ def _columns(mixture: Mixture, facts: DataFacts | None) -> list[Picture]:
         display.draw_column(j, ax)
         _plain_ticks(ax.xaxis)
         ax.set_title("", loc="left")  # the page has the name
-        family = _FAMILIES.get(mixture.columns[j].family, "numbers")
+        family = mixture.columns[j].model.noun
         of_rows = "" if rows is None else " and of the rows"
         alt = f"Distribution of {names[j]} ({family}) in each group{of_rows}."
         found.append(Picture(f"column-{place}", names[j], alt, family, data_url(figure)))
@@ -132,29 +112,20 @@ def _pairs(mixture: Mixture, facts: DataFacts | None) -> list[Picture]:
     from matplotlib import pyplot
 
     pairs = pairs_by_separation(mixture, _MOST_PAIRS)
-    names, found = value_names_of(mixture), []
-    labels = axis_names_of(mixture)
-    rows = None
+    names, labels, found = value_names(mixture), axis_names_of(mixture), []
+    rows = values = components = None
     if pairs and facts is not None and facts.counts is not None:
         rows = shown_rows(mixture, facts.shown, MOST_POINTS)
-    components = None if rows is None else rows.components(mixture)
+        values, components = rows.values, rows.components(mixture)
     for place, (x, y) in enumerate(pairs):
         figure, ax = pyplot.subplots(figsize=_SQUARE, layout="constrained")
-        laws = (marginal_of(mixture, x), marginal_of(mixture, y))
-        if rows is not None:
-            laws = (
-                marginal_of(mixture, x, rows.values[:, x]),
-                marginal_of(mixture, y, rows.values[:, y]),
-            )
-            points = rows.values[:, [x, y]]
-            draw_points(ax, points, components, laws, mixture.n_components)
-        draw_rings(ax, mixture, x, y)
+        own = [None if values is None else values[:, j] for j in (x, y)]
+        laws = marginal_of(mixture, x, own[0]), marginal_of(mixture, y, own[1])
+        draw_pair(ax, mixture, (x, y), laws, values, components)
         for number in ax.texts:
             number.set_fontsize(8.5)
-        for axis, law in ((ax.xaxis, laws[0]), (ax.yaxis, laws[1])):
-            axis.set_view_interval(*law.limits, ignore=True)
-            ticks_in_data_units(axis, law)
-            _plain_ticks(axis)
+        _plain_ticks(ax.xaxis)
+        _plain_ticks(ax.yaxis)
         ax.set(xlabel=labels[x], ylabel=labels[y])
         alt = f"Groups over {names[x]} and {names[y]}"
         alt += ", with rows as points." if rows is not None else "."

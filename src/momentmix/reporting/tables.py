@@ -1,28 +1,28 @@
-"""Tables of parameters: shares, means and spreads, levels, missing cells, correlations."""
+"""Tables of a report: parameters of the groups, correlations, and columns of the data."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isfinite, nan
+from math import isnan, nan
 
-import numpy as np
-
-from momentmix.displays.probabilities import (
-    Probabilities,
-    level_probabilities,
-    seen_probabilities,
-)
-from momentmix.displays.style import strongest_pairs
+from momentmix._typing import Float
+from momentmix.families.transforms import restored
 from momentmix.html.markup import Cell, escaped, folded, sortable_table
-from momentmix.mixture.overall import column_names, numeric_columns
+from momentmix.mixture.mixture import Mixture
+from momentmix.mixture.overall import numeric_columns, value_names
+from momentmix.mixture.parameter_table import Parameter, ParameterTable
+from momentmix.mixture.profiles.traits import NEVER_SEEN
 from momentmix.reporting.contents import Contents
-from momentmix.tables.column import POISSON
-from momentmix.tables.transforms import restored
+from momentmix.summary.column_facts import ColumnFacts, column_facts
+from momentmix.summary.summary import MomentSummary
 from momentmix.wording import percent, short_number
 
 _MOST_PAIRS = 20  # pairs of joined columns in the table, the strongest of them
 _MOST_UNFOLDED = 60  # rows of a table that is shown at once
-_NEVER_SEEN = "never seen"
+
+
+def _parameters(c: Contents) -> ParameterTable:
+    return ParameterTable(c.mixture, ends=None if c.intervals is None else c.intervals.ends)
 
 
 def parameter_tables(c: Contents) -> list[str]:
@@ -34,76 +34,69 @@ def parameter_tables(c: Contents) -> list[str]:
         else "No intervals are recorded for this model."
     )
     hint = '<p class="soft hint">Click a heading to sort a table (needs scripts).</p>'
-    parts = [f'<p class="soft">{escaped(text)}</p>', hint, _shares(c)]
+    table = _parameters(c)
+    parts = [f'<p class="soft">{escaped(text)}</p>', hint, _shares(c, table.weights())]
     if numeric_columns(c.mixture):
-        parts.append(_numbers(c))
-    groups = level_probabilities(c.mixture, c.intervals)
-    if groups:
-        caption = "Probabilities of categories and answers, where the cell is seen"
-        headings = ["Column and value", "Group", "Probability"]
-        parts.append(_table("level-table", caption, headings, _probabilities(groups)))
-    seen = seen_probabilities(c.mixture, c.intervals)
-    if seen is not None:
-        caption = "Probabilities that a cell is seen, not missing"
-        headings = ["Column", "Group", "Probability"]
-        parts.append(_table("seen-table", caption, headings, _probabilities([seen])))
+        parts.append(_numbers(table))
+    shown = table.probabilities()
+    levels = [(p.label, p) for p in shown if p.name == "probability"]
+    seen = [(table.names[p.columns[0]], p) for p in shown if p.name == "seen"]
+    where = "Probabilities of categories and answers, where the cell is seen"
+    for name, caption, heading, rows in (
+        ("level-table", where, "Column and value", levels),
+        ("seen-table", "Probabilities that a cell is seen, not missing", "Column", seen),
+    ):
+        cells = [
+            [Cell(label, label), group_cell(i), cell]
+            for label, p in rows
+            for i, cell in enumerate(share_cells(p))
+        ]
+        if cells:
+            parts.append(_table(name, caption, [heading, "Group", "Probability"], cells))
     return parts
 
 
-def _shares(c: Contents) -> str:
-    ends, counts = c.intervals, None if c.facts is None else c.facts.counts
+def _shares(c: Contents, weights: Parameter) -> str:
+    counts = None if c.facts is None else c.facts.counts
     headings = ["Group", "Name", "Share"] + (["Rows"] if counts is not None else [])
     rows = []
-    for own in c.profile:
-        i = own.component
-        low, high = (None, None) if ends is None else (ends.weights[0][i], ends.weights[1][i])
-        row = [group_cell(i), Cell(own.name, own.name), share_cell(own.share, low, high)]
+    for own, share in zip(c.profile, share_cells(weights), strict=True):
+        row = [group_cell(own.component), Cell(own.name, own.name), share]
         if counts is not None:
-            row.append(Cell(f"{counts[i]:,}", float(counts[i])))
+            count = counts[own.component]
+            row.append(Cell(f"{count:,}", float(count)))
         rows.append(row)
     return sortable_table("component-table", "Shares of the groups", headings, rows)
 
 
-def _numbers(c: Contents) -> str:
-    m, ends, rows = c.mixture, c.intervals, []
-    for j in numeric_columns(m):
-        deviations = np.sqrt(m.variances[:, j])
-        least = float(np.nanmin(np.where(deviations > 0, deviations, np.inf), initial=np.inf))
-        finest = least if isfinite(least) else None
-        bounds: list[tuple[float | None, float | None]] = [(None, None)] * m.n_components
-        spreads = bounds
-        if ends is not None:
-            bounds = _pairs(*(end[:, j] for end in ends.means))
-            spreads = _pairs(*(np.sqrt(end[:, j]) for end in ends.variances))
-        means = number_cells(m.means[:, j], bounds, finest)
-        widths = number_cells(deviations, spreads)
-        aside = "counts" if m.columns[j].family == POISSON else ""
-        if m.columns[j].transform:
+def _numbers(table: ParameterTable) -> str:
+    rows, columns = [], table.mixture.columns
+    for j in numeric_columns(table.mixture):
+        mean, deviation, transform = table.mean(j), table.deviation(j), columns[j].transform
+        positive = deviation.estimate[deviation.estimate > 0]
+        finest = float(positive.min()) if len(positive) else None
+        empty = [Cell("", nan)] * len(mean.estimate)
+        aside = columns[j].model.noun if columns[j].model.is_whole else ""
+        if transform:
             aside = "mean and spread of the logarithm"
-            rows += _medians(c, j, bounds)
-        label = Cell(c.names[j], c.names[j], aside)
-        rows += [[label, group_cell(i), means[i], widths[i]] for i in range(m.n_components)]
+            ends = [restored(x, transform) for x in (mean.estimate, mean.low, mean.high)]
+            medians = number_cells(ends[0], ends[1], ends[2])
+            rows += _by_group(Cell(table.names[j], table.names[j], "median"), medians, empty)
+        label = Cell(mean.label, mean.label, aside)
+        means = number_cells(mean.estimate, mean.low, mean.high, finest)
+        spreads = number_cells(deviation.estimate, deviation.low, deviation.high)
+        rows += _by_group(label, means, spreads)
     caption = "Means and spreads (standard deviations) of numbers and counts in every group"
     headings = ["Column", "Group", "Mean", "Spread"]
-    if any(column.transform for column in m.columns):
+    if any(column.transform for column in columns):
         caption += "; medians of columns with a logarithm, in units of the data"
         headings[2] = "Mean or median"
     return _table("parameter-table", caption, headings, rows)
 
 
-def _medians(
-    c: Contents, j: int, bounds: Sequence[tuple[float | None, float | None]]
-) -> list[list[Cell]]:
-    """Rows with the medians of a column with a logarithm, in units of the data."""
-    transform, name = c.mixture.columns[j].transform, column_names(c.mixture)[j]
-    values = restored(c.mixture.means[:, j], transform)
-    ends = [
-        tuple(None if x is None else float(restored(np.array([x]), transform)[0]) for x in pair)
-        for pair in bounds
-    ]
-    medians = number_cells(values, ends)  # type: ignore[arg-type]
-    label = Cell(name, name, "median")
-    return [[label, group_cell(i), cell, Cell("", nan)] for i, cell in enumerate(medians)]
+def _by_group(label: Cell, *columns: list[Cell]) -> list[list[Cell]]:
+    """A row for each group, with the same label."""
+    return [[label, group_cell(i), *cells] for i, cells in enumerate(zip(*columns, strict=True))]
 
 
 def _table(name: str, caption: str, headings: Sequence[str], rows: list[list[Cell]]) -> str:
@@ -112,51 +105,61 @@ def _table(name: str, caption: str, headings: Sequence[str], rows: list[list[Cel
     return table if len(rows) <= _MOST_UNFOLDED else folded(f"{caption}: {len(rows)} rows", table)
 
 
-def _pairs(low: object, high: object) -> list[tuple[float | None, float | None]]:
-    return [(float(a), float(b)) for a, b in zip(low, high, strict=True)]  # type: ignore[call-overload]
-
-
-def _probabilities(groups: Sequence[Probabilities]) -> list[list[Cell]]:
-    rows = []
-    for group in groups:
-        labels = group.full_labels if group.title else group.labels
-        for k, label in enumerate(labels):
-            for i in range(len(group.values)):
-                low, high = (
-                    None if end is None else float(end[i, k]) for end in (group.low, group.high)
-                )
-                number = share_cell(float(group.values[i, k]), low, high)
-                rows.append([Cell(label, label), group_cell(i), number])
-    return rows
-
-
 def correlation_table(c: Contents) -> list[str]:
     """A table of the strongest correlations of joined columns, where there are any."""
-    p, ends = c.mixture.parameters, None if c.intervals is None else c.intervals.covariances
-    if not p.blocks.n_pairs:
+    n_pairs, rows = c.mixture.parameters.blocks.n_pairs, []
+    if not n_pairs:
         return []
-    shown = strongest_pairs(c.mixture, _MOST_PAIRS)
-    column_of = range(len(c.names)) if c.mixture.schema is None else c.mixture.schema.column_of
-    rows = []
-    for place in shown:
-        j, k = (column_of[feature] for feature in p.blocks.pairs[place])
-        names = f"{c.names[j]}, {c.names[k]}"
-        bounds: list[tuple[float | None, float | None]] = [(None, None)] * c.mixture.n_components
-        if ends is not None:
-            bounds = _pairs(*(end[:, j, k] for end in ends))
-        covariances = number_cells(p.covariances[:, place], bounds)
-        correlations = number_cells(p.correlations[:, place])
-        rows += [
-            [Cell(names, names), group_cell(i), correlations[i], covariances[i]]
-            for i in range(c.mixture.n_components)
-        ]
+    for p, correlations in _parameters(c).correlations(_MOST_PAIRS):
+        covariances = number_cells(p.estimate, p.low, p.high)
+        rows += _by_group(Cell(p.label, p.label), number_cells(correlations), covariances)
     text = "Joined columns may be correlated within groups; all others are independent there."
-    if len(shown) < p.blocks.n_pairs:
-        text += f" Shown are the {len(shown)} most correlated of {p.blocks.n_pairs} pairs."
+    if n_pairs > _MOST_PAIRS:
+        text += f" Shown are the {_MOST_PAIRS} most correlated of {n_pairs} pairs."
     headings = ["Columns", "Group", "Correlation", "Covariance"]
     caption = "Correlations of joined columns within groups"
     table = sortable_table("correlation-table", caption, headings, rows)
     return [f'<p class="soft">{text}</p>', table]
+
+
+# -- the data ---------------------------------------------------------------------------------
+
+
+def data_tables(mixture: Mixture, summary: MomentSummary) -> list[str]:
+    """Tables of the columns of the data: numbers, and levels."""
+    found = list(zip(value_names(mixture), column_facts(summary), strict=True))
+    seen = ["Seen"] if any(facts.seen is not None for _, facts in found) else []
+    parts = []
+
+    def start(name: str, facts: ColumnFacts, *texts: str) -> list[Cell]:
+        cells = [Cell(text, text) for text in (name, *texts)]
+        return cells + [share_cell(1.0 if facts.seen is None else facts.seen)] * len(seen)
+
+    numbers = [
+        [*start(name, facts), *map(_number, (facts.minimum, facts.mean, facts.maximum)),
+         _number(facts.deviation)]
+        for name, facts in found
+        if not facts.levels
+    ]  # fmt: skip
+    if numbers:
+        headings = ["Column", *seen, "Minimum", "Mean", "Maximum", "Standard deviation"]
+        caption = "Columns of numbers and counts of the data, where they are seen"
+        parts.append(sortable_table("data-table", caption, headings, numbers))
+    levels = [
+        [*start(name, facts, str(level)), share_cell(x)]
+        for name, facts in found
+        for level, x in zip(facts.levels, facts.shares, strict=False)
+    ]
+    if levels:
+        headings = ["Column", "Value", *seen, "Share where it is seen"]
+        caption = "Categories and answers of the data"
+        parts.append(sortable_table("data-level-table", caption, headings, levels))
+    return parts
+
+
+def _number(value: float | None) -> Cell:
+    """A number with three digits; missing cells can hide the ends of a column."""
+    return Cell("not known", nan) if value is None else Cell(short_number(value), float(value))
 
 
 # -- cells ------------------------------------------------------------------------------------
@@ -167,13 +170,16 @@ def group_cell(component: int) -> Cell:
     return Cell("", float(component), chip=component)
 
 
-def share_cell(value: float, low: float | None = None, high: float | None = None) -> Cell:
+def share_cells(p: Parameter) -> list[Cell]:
+    """Shares of the groups in percent, with their intervals."""
+    return [share_cell(*map(float, x)) for x in zip(p.estimate, p.low, p.high, strict=True)]
+
+
+def share_cell(value: float, low: float = nan, high: float = nan) -> Cell:
     """A share in percent with its interval; words where a component never sees the column."""
     if value != value:
-        return Cell(_NEVER_SEEN, nan)
-    has_interval = low is not None and high is not None and low == low and high == high
-    aside = f"{_share(low)} … {_share(high)}" if has_interval else ""  # type: ignore[arg-type]
-    return Cell(_share(value), value, aside)
+        return Cell(NEVER_SEEN, nan)
+    return Cell(_share(value), value, "" if low != low else f"{_share(low)} … {_share(high)}")
 
 
 def _share(value: float) -> str:
@@ -182,43 +188,18 @@ def _share(value: float) -> str:
 
 
 def number_cells(
-    values: Sequence[float] | np.ndarray,
-    ends: Sequence[tuple[float | None, float | None]] | None = None,
-    finest: float | None = None,
+    values: Float, low: Float | None = None, high: Float | None = None, finest: float | None = None
 ) -> list[Cell]:
-    """Numbers of one kind with their intervals, three digits each, decimal points aligned."""
-    floats = [float(value) for value in values]
-    texts = [_NEVER_SEEN if x != x else short_number(x, finest) for x in floats]
-    pairs = [(None, None)] * len(floats) if ends is None else ends
-    asides = []
-    for low, high in pairs:
-        known = low is not None and high is not None and low == low and high == high
-        asides.append(
-            f"{short_number(low, finest)} … {short_number(high, finest)}"  # type: ignore[arg-type]
-            if known
-            else ""
-        )
-    missing = missing_digits(texts)
-    return [
-        Cell(text, value, aside, digits_after=n)
-        for text, value, aside, n in zip(texts, floats, asides, missing, strict=True)
-    ]
-
-
-def number_cell(value: float) -> Cell:
-    """One number with three digits; nothing for NaN."""
-    return Cell("" if value != value else short_number(value), float(value))
-
-
-def missing_digits(texts: Sequence[str]) -> list[int]:
-    """How many digits each number has fewer behind the point than that with the most.
-
-    Examples
-    --------
-    >>> missing_digits(["12", "3.45", "never seen"])
-    [2, 0, 0]
-    """
+    """Numbers of the groups with their intervals, three digits each, decimal points aligned."""
+    texts = [NEVER_SEEN if x != x else short_number(float(x), finest) for x in values]
     is_plain = [text[-1:].isdigit() and "e" not in text for text in texts]
     after = [len(text.partition(".")[2]) for text in texts]
     most = max((n for n, plain in zip(after, is_plain, strict=True) if plain), default=0)
-    return [most - n if plain else 0 for n, plain in zip(after, is_plain, strict=True)]
+    cells = []
+    for i, text in enumerate(texts):
+        ends = [float(end[i]) for end in (low, high) if end is not None]
+        known = bool(ends) and not any(map(isnan, ends))
+        aside = " … ".join(short_number(end, finest) for end in ends) if known else ""
+        digits_after = most - after[i] if is_plain[i] else 0
+        cells.append(Cell(text, float(values[i]), aside, digits_after=digits_after))
+    return cells

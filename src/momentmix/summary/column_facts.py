@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from momentmix.families.column import Column, Level
+from momentmix.families.family import named
 from momentmix.html.notebook import Markup, box, plain_table
-from momentmix.tables.column import Column, Level
-from momentmix.tables.transforms import TRANSFORMS
 from momentmix.wording import listed, percent, plural, short_number
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def column_facts(summary: MomentSummary, most: int | None = None) -> list[Column
 
 def _facts(summary: MomentSummary, number: int, column: Column) -> ColumnFacts:
     name = str(number) if column.name is None else column.name
-    facts = ColumnFacts(name, column.transform or column.family, column.levels)
+    facts = ColumnFacts(name, column.family_name, column.levels)
     if not summary.n_rows:
         return facts
     schema = summary.schema
@@ -119,5 +119,5 @@ def _row(facts: ColumnFacts) -> list[str]:
         pairs = sorted(zip(shares, map(str, facts.levels), strict=True), reverse=True)
         values = listed([f"{level} {percent(p)}" for p, level in pairs], _MOST_LEVELS)
     missing = "" if facts.seen is None else percent(1.0 - facts.seen)
-    name = f"{facts.family} {facts.name}" if facts.family in TRANSFORMS else facts.name
+    name = f"{facts.family} {facts.name}" if named(facts.family).transform else facts.name
     return [name, facts.family, values, *numbers, missing]

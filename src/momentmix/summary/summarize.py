@@ -52,10 +52,10 @@ def summarize(
     sample_weight : array of shape (n_rows,), optional
         Frequencies; for a single array only.
     families : dict, optional
-        Family of a column, by name or number: ``"gaussian"``, ``"bernoulli"``, ``"categorical"``,
-        ``"poisson"``, ``"log"`` or ``"log1p"``, or a list of the levels of a categorical column. Or
-        a `Schema`, as that of another summary, to encode these rows alike. Other columns of tables
-        with names are guessed, as by `fit`; a `TableWarning` says which were left out.
+        Family of a column, by name or number, or a list of the levels of a categorical column, as
+        in `fit`. Or a `Schema`, as that of another summary, to encode these rows alike. Other
+        columns of tables with names are guessed, as by `fit`; a `TableWarning` says which were
+        left out.
     missing : {"error", "drop", "model"}
         What to do with missing cells (NaN, None, NA, masked): refuse them, leave their rows out,
         or keep which cells were seen, by a further feature of the column.

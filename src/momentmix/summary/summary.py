@@ -25,7 +25,6 @@ from numpy.typing import ArrayLike
 
 from momentmix.arguments import check_count
 from momentmix.atomic_file import atomic_write
-from momentmix.deprecation import RenamedAttribute
 from momentmix.errors import InputError, InputTypeError
 from momentmix.locks import ForkSafeLock, one_at_a_time
 from momentmix.summary import file as summary_file
@@ -318,8 +317,6 @@ class MomentSummary(SummaryView):
         totals = self._totals()
         shifts = None if shift is None else readings.nearest_units(totals, shift)
         return self._derived(algebra.recentered(totals, shifts), self._names)
-
-    recentre = RenamedAttribute("recenter")
 
     # -- files --------------------------------------------------------------------------------
 

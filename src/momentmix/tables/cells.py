@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Array
-from momentmix.arrays import check_real
+from momentmix.arrays import check_real, plain_array
 from momentmix.errors import (
     InputError,
     InputTypeError,
@@ -26,7 +26,7 @@ from momentmix.errors import (
     printable,
     warn_caller,
 )
-from momentmix.tables.column import float64_of, plain_level
+from momentmix.families.column import float64_of, plain_level
 from momentmix.tables.source import arrow_kind, checked
 
 MISSING = -1  # the code of a missing cell
@@ -287,27 +287,6 @@ def holds_dates(column: Any) -> bool:
 
 
 # -- arrays -----------------------------------------------------------------------------------
-
-
-def has_mask(rows: Any) -> bool:
-    """Whether this is a masked array, or a list that holds some."""
-    if "numpy.ma" not in sys.modules:  # importing it takes long, and no one has made such an array
-        return False
-    if isinstance(rows, list | tuple):
-        return any(isinstance(row, np.ma.MaskedArray) for row in rows)
-    return isinstance(rows, np.ma.MaskedArray)
-
-
-def plain_array(rows: Any) -> NDArray[Any]:
-    """What NumPy makes of `rows`, with NaN where a masked array hides a number."""
-    if not has_mask(rows):
-        return np.asarray(rows)
-    rows = np.ma.asarray(rows)  # of a list, np.asarray would forget the masks
-    if rows.dtype.kind in "VMm" or not np.ma.is_masked(rows):  # fields and times: no NaN
-        return np.asarray(rows.data)
-    if rows.dtype.kind in "iub":
-        rows = rows.astype(np.float64)
-    return np.asarray(rows.filled(np.nan))
 
 
 def is_missing(value: object) -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float
+from momentmix.findings.messages import Message, options
 from momentmix.native import code, readable
 
 _PIECE, _FOLDS = 512, 4  # words, and sums of them; the same in native/module.c
@@ -178,7 +179,6 @@ def fold(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 def counted_twice(name: str) -> str:
     """The message for an input that holds the same rows as another one."""
-    return (
-        f"{name} holds the same bytes as an input before it; its rows would count twice. Leave it "
-        "out, or pass by_name=True (--by-name) if equal files are different data."
-    )
+    text = f"{name} holds the same bytes as an input before it; its rows would count twice. Leave "
+    by_name = options(by_name=True)
+    return Message(text + "it out, or pass ", by_name, " if equal files are different data.")

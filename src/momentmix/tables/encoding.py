@@ -10,19 +10,19 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Array, Float
 from momentmix.errors import InputError, InputTypeError, TableWarning, warn_caller
+from momentmix.families.column import Column
+from momentmix.families.transforms import check_range, restored
+from momentmix.findings.messages import Message, either, options
 from momentmix.native import code, readable
 from momentmix.parallel import map_in_order, usable_cores
 from momentmix.tables.cells import Cells
-from momentmix.tables.column import POISSON, Column
 from momentmix.tables.formats.dialect import FALSE, TRUE
 from momentmix.tables.names import column_label, listed
-from momentmix.tables.transforms import check_range, restored
 from momentmix.tables.validation import in_range, out_of_range
 
 _BLOCK = 8192  # rows at a time: they and their features stay in the processor's cache
 _SHARE = 1 << 16  # rows that are worth a thread
 _HAS_SEEN, _HAS_LEVELS = 1, 2  # the same in native/encoding.h
-_LARGEST_COUNT = 2.0**53  # float64 holds all integers up to it
 _UNKNOWN = -2  # the code of a label that is no level
 _BOOLS = {**dict.fromkeys(FALSE, 0), **dict.fromkeys(TRUE, 1)}
 _LEFT_OUT = -3  # that of one which is left out of the density, whatever the column's model
@@ -123,7 +123,8 @@ def _numbers_or_codes(column: Column, cells: Cells) -> Float | None:
         return None
     if not column.levels:
         numbers = cells.values.astype(np.float64, copy=False)
-        return None if column.family == POISSON and _no_counts(numbers).any() else numbers
+        wrong = column.model.invalid(numbers)
+        return None if wrong is not None and wrong.any() else numbers
     if cells.labels is not None:
         known = _places(column.levels, cells.labels)
         if column.other is not None:
@@ -178,14 +179,7 @@ def _checked(column: Column, cells: Cells, where: Callable[[int], str], unseen: 
     numbers = cells.numbers()
     if column.drops and numbers.dtype.kind == "f":
         numbers = np.where(np.isinf(numbers), np.nan, numbers)
-    if column.family == POISSON:
-        wrong = _no_counts(numbers)
-        if wrong.any():
-            row = int(np.argmax(wrong))
-            raise InputError(
-                f"counts must be integers from 0 to 2^53; {where(row)}, is {numbers[row]:.17g}. "
-                "Correct the cell, or take the column as 'gaussian' in families."
-            )
+    column.model.check_values(numbers, where)
     if column.transform:
         check_range(numbers, column.transform, where)
         return column.transformed(numbers)
@@ -197,20 +191,10 @@ def check_numeric(column: Column, cells: Cells, where: Callable[[int], str]) -> 
     if all(np.isscalar(x) and not isinstance(x, str) for x in cells.labels or ()):
         return
     row = int(np.argmax(cells.values >= 0))
-    key = "…" if column.name is None else ascii(column.name)
-    raise InputTypeError(
-        f"a {column.family} column must hold numbers; {where(row)} holds {cells.text(row)}. "
-        f"Convert the column to numbers, or fit with families={{{key}: 'categorical'}}."
-    )
-
-
-def _no_counts(numbers: Array) -> NDArray[np.bool_]:
-    """Which numbers are no counts; missing ones may be."""
-    with np.errstate(invalid="ignore"):
-        wrong = (numbers < 0) | (numbers > _LARGEST_COUNT)
-        if numbers.dtype.kind == "f":
-            wrong |= (numbers != np.floor(numbers)) & ~np.isnan(numbers)
-    return np.asarray(wrong)
+    categories = options(families=... if column.name is None else {column.name: "categorical"})
+    text = f"a {column.family} column must hold numbers; {where(row)} holds {cells.text(row)}. "
+    cure = "Convert the column to numbers, or fit with "
+    raise InputTypeError(Message(text, cure, categories, "."))
 
 
 def _level_codes(
@@ -228,13 +212,17 @@ def _level_codes(
         codes[unknown] = _LEFT_OUT
         return codes
     row = int(np.argmax(unknown))
-    raise InputError(
+    text = (
         f"{where(row)} must hold its levels, {listed(column.levels)}; it is {cells.text(row)}. "
         "Correct the cell or set it to missing; or give all levels of the column from the start, "
-        "in families or in a schema, perhaps with one for all others. The methods of a mixture "
-        "and the commands predict and score leave such cells out with unseen='missing' (--unseen "
-        "missing)."
     )
+    place = either(
+        "in families or in a schema, perhaps with one for all others. The methods of a mixture "
+        "leave such cells out with ",
+        "in a schema, perhaps with one for all others. The commands predict and score leave such "
+        "cells out with ",
+    )
+    raise InputError(Message(text, place, options(unseen="missing"), "."))
 
 
 def _kinds_differ(column: Column, cells: Cells) -> bool:
@@ -255,12 +243,14 @@ def warn_of_unknown(columns: Sequence[Column], cells: Sequence[Cells]) -> None:
             continue
         levels = "text" if isinstance(column.levels[0], str) else "numbers"
         kinds = f" (the levels are {levels}, the cells are not)" if differ else ""
-        warn_caller(
+        text = (
             f"none of the {n} cells of {column_label(i, names)} is a level of the model{kinds}, so "
-            "that unseen='missing' leaves the whole column out. Convert the cells to the levels "
-            "of the column, or set them to missing.",
-            TableWarning,
         )
+        end = (
+            " leaves the whole column out. Convert the cells to the levels of the column, or set "
+            "them to missing."
+        )
+        warn_caller(Message(text, "that ", options(unseen="missing"), end), TableWarning)
 
 
 def _codes(levels: tuple[Any, ...], cells: Cells) -> Array:
@@ -280,11 +270,13 @@ def _codes(levels: tuple[Any, ...], cells: Cells) -> Array:
 def missing_cell(left_out: NDArray[np.bool_], where: Where) -> InputError:
     """The error for the first cell that is missing where none may be."""
     row, column = (int(i) for i in np.argwhere(left_out)[0])
-    return InputError(
+    text = (
         f"rows must not hold missing values (NaN, None, masked cells); {where(row, column)}, is "
-        "missing or NaN. Pass missing='drop' (--missing drop) to leave such rows out, or "
-        "missing='model' (--missing model), so that missing cells are part of the model."
+        "missing or NaN. Pass "
     )
+    drop = Message(options(missing="drop"), " to leave such rows out, or ")
+    end = ", so that missing cells are part of the model."
+    return InputError(Message(text, drop, options(missing="model"), end))
 
 
 # -- features → cells -------------------------------------------------------------------------

@@ -24,8 +24,8 @@ import numpy as np
 
 from momentmix._typing import Array
 from momentmix.errors import InputError
+from momentmix.findings.messages import Message, either, options
 from momentmix.tables.cells import Cells
-from momentmix.tables.column import BERNOULLI, CATEGORICAL, GAUSSIAN, families_code
 from momentmix.tables.formats.dialect import are_dates
 from momentmix.tables.names import column_label
 
@@ -48,7 +48,7 @@ class Guess(NamedTuple):
     families: dict[int, Any]  # of each column that is not left out; gaussian ones are not listed
     left_out: dict[int, str]  # why
     # What else a column of whole numbers could be taken as; empty for one of small numbers, which
-    # may count something or grade it: the rows of a fit tell whether Poisson's law suits it.
+    # may count something or grade it: the rows of a fit tell whether a family of counts suits it.
     hints: dict[int, str]
 
     def notes(self, names: tuple[str, ...] | None) -> tuple[str, ...]:
@@ -84,9 +84,9 @@ def guess_columns(
             if why := _unusable_text(own, column_label(i, names), asked, rare):
                 left_out[i] = why
             else:
-                chosen[i] = CATEGORICAL
+                chosen[i] = "categorical"
         elif own.are_bools:
-            chosen[i] = BERNOULLI
+            chosen[i] = "bernoulli"
         elif names is not None and own.labels is None:
             head = own.values[:HEAD]
             if not asked and _INDEX.fullmatch(names[i]):
@@ -97,10 +97,9 @@ def guess_columns(
                 hints[i] = hint
     if len(left_out) == len(cells):
         listed = "; ".join(f"{column_label(i, names)}: {w}" for i, w in left_out.items())
-        raise InputError(
-            f"the table has no usable column ({listed}). Pass columns of numbers or of few levels, "
-            "or say with families= (--families) what the columns are."
-        )
+        text = f"the table has no usable column ({listed}). Pass columns of numbers or of few "
+        say = Message("levels, or say with ", options(families=...), " what the columns are.")
+        raise InputError(Message(text, say))
     return Guess(chosen, left_out, hints)
 
 
@@ -124,12 +123,13 @@ def _unusable_text(cells: Cells, label: str, asked: bool, rare: float) -> str:
     if n_levels == 1 and len(cells.labels) == 1 and not asked:
         return _ONE_LEVEL
     if n_levels > FEW_LEVELS and not rare:
-        raise InputError(
+        text = (
             f"{label} is text with {n_levels} different levels in {n_seen} rows, too many to take "
-            f"it as categories unasked (up to {FEW_LEVELS} are). Leave it out with exclude= "
-            "(--exclude); pass families={…: 'categorical'} (--families); or join its rare levels "
-            "with a schema (momentmix schema --rare 0.01)."
+            f"it as categories unasked (up to {FEW_LEVELS} are). Leave it out with "
         )
+        families = either("families={…: 'categorical'}", "--families …=categorical")
+        end = "; or join its rare levels with a schema (momentmix schema --rare 0.01)."
+        raise InputError(Message(text, options(exclude=...), "; pass ", families, end))
     return ""
 
 
@@ -163,13 +163,11 @@ def _hint(values: Array, name: str) -> str | None:
         return None
     low, high = float(seen.min()), float(seen.max())
     if low == 0 and high == 1:
-        what, family, kind = "has two values", BERNOULLI, "a yes/no column"
+        what, family, kind = "has two values", "bernoulli", "a yes/no column"
     elif _ID_NAME.search(name):
-        what, family, kind = "is named like a code", CATEGORICAL, "categories"
+        what, family, kind = "is named like a code", "categorical", "categories"
     else:
         few = low in (0, 1) and float(seen.mean()) <= _MOST_COUNTED and high > low
         return "" if few else None
-    return (
-        f"column {name!a} {what} and is taken as a number ({GAUSSIAN}); "
-        f"{families_code({name: family})} takes it as {kind}"
-    )
+    text = f"column {name!a} {what} and is taken as a number (gaussian); "
+    return Message(text, options(families={name: family}), f" takes it as {kind}")

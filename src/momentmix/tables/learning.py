@@ -16,14 +16,7 @@ from typing import Any
 import numpy as np
 
 from momentmix.errors import InputError, InputTypeError
-from momentmix.progress import step
-from momentmix.tables.cells import Cells
-from momentmix.tables.column import (
-    BERNOULLI,
-    CATEGORICAL,
-    FAMILIES,
-    GAUSSIAN,
-    POISSON,
+from momentmix.families.column import (
     Column,
     Level,
     check_sizes_of,
@@ -32,8 +25,11 @@ from momentmix.tables.column import (
     number_of,
     plain_level,
     short_mean,
-    unknown_family,
 )
+from momentmix.families.family import is_family, named, unknown_family
+from momentmix.findings.messages import Message, either, keyword, options
+from momentmix.progress import step
+from momentmix.tables.cells import Cells
 from momentmix.tables.encoding import (
     Encoded,
     Unseen,
@@ -48,14 +44,12 @@ from momentmix.tables.opening import READ_ALL, Reading, can_open, open_table, wa
 from momentmix.tables.schema import Schema, plain_schema
 from momentmix.tables.source import NO_CELL, Kind
 from momentmix.tables.table_rows import Missing, TableRows, check_missing
-from momentmix.tables.transforms import TRANSFORMS
 
 Families = Mapping[Any, Any] | Schema | None
 LOOKED_AT = 1 << 14  # numbers, the first of a column: a center need not be the mean itself
 MOST_LEVELS = 1000  # more are names of rows, not categories
 _MOST_TEXTS = 1 << 20  # of a column whose rare levels are joined
 OTHER = "other"  # the level for all rare ones
-_WITH_LEVELS = (BERNOULLI, CATEGORICAL)
 # Rows with guessed columns, families by number, `missing` and `rare` → what all rows hold.
 Find = Callable[[TableRows, Mapping[int, Any], Missing, float], "list[Found]"]
 
@@ -74,9 +68,7 @@ def schema_from(
     ----------
     rows : array, data frame, Arrow table, list of rows, dict of columns, path or source
     families : dict, optional
-        Family of a column, by name or number: ``"gaussian"``, ``"bernoulli"``, ``"categorical"``,
-        ``"poisson"``, or a list of the levels of a categorical column. ``"log"`` and ``"log1p"``
-        stand for a column whose log(y) or log(1 + y) is gaussian.
+        Family of a column, by name or number, as in `fit`.
     missing : {"error", "drop", "model"}
         What to do with missing cells (NaN, None, NA, NaT, masked): refuse them, leave their rows
         out, or give the column a feature that tells whether a cell was seen.
@@ -128,7 +120,7 @@ def learn(
     >>> import numpy as np
     >>> from momentmix.tables.opening import open_rows
     >>> rows = open_rows(np.array([[1.5, 0], [np.nan, 2], [2.5, 1]]))
-    >>> learn(rows, {1: "poisson"}, "model").feature_names
+    >>> learn(rows, {1: "log1p"}, "model").feature_names
     ('0', '0 seen', '1')
     """
     check_missing(missing)
@@ -145,9 +137,10 @@ def learn(
         if head is not None:
             names = rows.column_names or (None,) * len(head)
             for j, family in asked.items():
-                if family in (GAUSSIAN, POISSON, *TRANSFORMS):
-                    numbers = Column(names[j], POISSON if family == POISSON else GAUSSIAN)
-                    check_numeric(numbers, head[j], partial(rows.where, 0, column=j))
+                if is_family(family) and not named(family).has_levels:
+                    check_numeric(
+                        Column.of(names[j], family), head[j], partial(rows.where, 0, column=j)
+                    )
             guess = guess_columns(head, rows.column_names, asked, rows.chosen, rare)
             notes = guess.notes(rows.column_names)
             kept = [i for i in range(len(head)) if i not in guess.left_out]
@@ -155,7 +148,7 @@ def learn(
             rows = rows.selected(kept)
         elif len(rows.sources) == 1 and any(kind.kind == "text" for kind in rows.kinds):
             raise rows.without_rows()
-    if missing != "model" and all(family == GAUSSIAN for family in asked.values()):
+    if missing != "model" and all(family == Column.family for family in asked.values()):
         plain = plain_schema(len(rows.kinds), rows.column_names, missing == "drop")
         return rows.with_schema(plain, notes)
     rows = rows.held(n_bytes)  # which columns are text is known by now
@@ -178,16 +171,17 @@ def _by_number(families: Families, rows: TableRows) -> dict[int, Any]:
         return {}
     if not isinstance(families, Mapping):
         what = "{name or number of a column: family}"
-        raise InputTypeError(f"families must be a dict, {what}; got {type(families).__name__}.")
+        text = f" must be a dict, {what}; got {type(families).__name__}."
+        raise InputTypeError(Message(keyword("families"), text))
     chosen: dict[int, Any] = {}
     names, left_out = rows.column_names, f" ({'; '.join(rows.notes)})" if rows.notes else ""
+    no_column = Message(keyword("families"), f" names no column{left_out}")
     for key, family in families.items():
-        number = number_of(key, names, len(rows.kinds), f"families names no column{left_out}")
+        number = number_of(key, names, len(rows.kinds), no_column)
         if number in chosen:
-            raise InputError(
-                f"families must name a column once; {column_label(number, names)} is there "
-                "by name and by number. Leave one of them out."
-            )
+            text = f" must name a column once; {column_label(number, names)} is there by name "
+            end = "and by number. Leave one of them out."
+            raise InputError(Message(keyword("families"), text, end))
         chosen[number] = list(family) if isinstance(family, np.ndarray) else family
     return chosen
 
@@ -199,7 +193,7 @@ def _texts(rows: TableRows, families: Mapping[int, Any]) -> list[int]:
         family = families.get(j)
         is_listed = isinstance(family, Sequence) and not isinstance(family, str)
         # Its first cells do not tell; or they are true and false, and levels of text are given.
-        is_open = (kind.kind == "mixed" or kind == NO_CELL) and family in _WITH_LEVELS
+        is_open = (kind.kind == "mixed" or kind == NO_CELL) and has_levels(family)
         if any(map(is_text, family or ())) if is_listed else is_open:
             texts.append(j)
     return texts
@@ -213,9 +207,9 @@ class Found:
 
     def __init__(self, kind: Kind, family: Any = None, most: int = MOST_LEVELS) -> None:
         self.kind, self.most = kind, most
-        self._has_levels = isinstance(family, str) and family in _WITH_LEVELS
-        self._is_bernoulli, self._n_rows = family == BERNOULLI, 0
-        self.first_rows: dict[Any, int] = {}  # with each level of a bernoulli column
+        self._has_levels = has_levels(family)
+        self._has_two, self._n_rows = self._has_levels and named(family).n_levels == 2, 0
+        self.first_rows: dict[Any, int] = {}  # with each level, where there may be two
         self.counts: Counter[Any] = Counter()  # of each label of text
         self.numbers = np.empty(0)  # all different ones of a column with levels; else some
         self.has_missing, self.has_cells = False, False
@@ -227,7 +221,7 @@ class Found:
 
     def add(self, cells: Cells, label: str) -> None:
         """Add the cells of more rows; too many labels are an error, in which `label` is named."""
-        if self._is_bernoulli:
+        if self._has_two:
             values, rows = np.unique(cells.values, return_index=True)
             for value, row in zip(values.tolist(), rows.tolist(), strict=True):
                 level = value if cells.labels is None else cells.labels[value]
@@ -241,11 +235,12 @@ class Found:
             for name, count in zip(cells.labels, counts, strict=True):
                 self.counts[name] += count
             if len(self.counts) > self.most:
-                raise InputError(
+                text = (
                     f"{label} has more than {self.most} different texts: it names rows, or needs "
-                    "fewer levels. Leave it out with exclude= (--exclude), or join levels in a "
-                    "schema (momentmix schema --rare)."
+                    "fewer levels. Leave it out with "
                 )
+                end = ", or join levels in a schema (momentmix schema --rare)."
+                raise InputError(Message(text, options(exclude=...), end))
             return
         gaps = cells.missing()
         self.has_missing = self.has_missing or bool(gaps.any())
@@ -268,7 +263,7 @@ def _found(
         j
         for j, kind in enumerate(rows.kinds)
         if missing == "model" or kind.kind == "text" or j in rows.texts
-        or (families.get(j) in _WITH_LEVELS and kind.kind != "bool")
+        or (has_levels(families.get(j)) and kind.kind != "bool")
     ]  # fmt: skip
     if read and not _read(rows, {j: found[j] for j in read}):
         raise rows.without_rows()
@@ -299,16 +294,18 @@ def schema_of(
     for i, own in enumerate(found):
         name, label = None if names is None else names[i], column_label(i, names)
         if not own.has_cells:
-            raise InputError(
-                f"{label} has no cell that is not missing: nothing can be learned of it. Leave it "
-                "out; or pass families=schema, the schema of a table that has some."
-            )
-        column = _column(name, families.get(i, GAUSSIAN), own, label, rare)
+            text = f"{label} has no cell that is not missing: nothing can be learned of it. Leave "
+            schema = either("families=schema", "--schema")
+            end = ", the schema of a table that has some."
+            raise InputError(Message(text, "it out; or pass ", schema, end))
+        column = _column(name, families.get(i, Column.family), own, label, rare)
         if own.is_text and not column.levels and any(isinstance(x, str) for x in own.counts):
-            raise InputTypeError(
+            text = (
                 f"a {column.family} column must hold numbers; {label} holds text. Convert the "
-                f"column to numbers, or fit with families={{{name!a}: 'categorical'}}."
+                "column to numbers, or fit with "
             )
+            categories = options(families={i if name is None else name: "categorical"})
+            raise InputTypeError(Message(text, categories, "."))
         if missing == "model" and own.has_missing:
             column = replace(column, has_missing=True, center=_center(column, own))
         columns.append(replace(column, drops=missing == "drop"))
@@ -317,17 +314,20 @@ def schema_of(
 
 def _column(name: str | None, family: Any, found: Found, label: str, rare: float) -> Column:
     if isinstance(family, Sequence) and not isinstance(family, str):
-        return Column(name, CATEGORICAL, _checked_levels(list(family), label))
+        return Column(name, "categorical", _checked_levels(list(family), label))
     if not isinstance(family, str):
         raise InputTypeError(unknown_family(family, label))
-    if family in TRANSFORMS:
-        return Column(name, transform=family)
-    if family in _WITH_LEVELS:
+    if not is_family(family):
+        raise InputError(unknown_family(family, label))
+    if named(family).has_levels:
         levels, other = _found_levels(family, found, label, rare)
         return Column(name, family, levels, other=other)
-    if family not in FAMILIES:
-        raise InputError(unknown_family(family, label))
-    return Column(name, family)
+    return Column.of(name, family)
+
+
+def has_levels(family: object) -> bool:
+    """Whether columns of a family, if it is one, have levels."""
+    return isinstance(family, str) and is_family(family) and named(family).has_levels
 
 
 # -- rows of a known schema -------------------------------------------------------------------
@@ -391,11 +391,15 @@ def _encoded_by(schema: Schema, rows: TableRows, drops: bool = False) -> TableRo
     for j, (column, kind) in enumerate(zip(schema.columns, rows.kinds, strict=True)):
         lost = [level for level in column.levels if level in source.nulls]
         if lost:
-            raise InputError(
+            text = (
                 f"{source.name}: the level {lost[0]!a} of {source.label(rows.columns[0][j])} reads "
-                "as a missing cell. Pass na_values (--na-values), the texts that stand for missing "
-                "cells in this file, without it; or rename the level."
+                "as a missing cell. Pass "
             )
+            end = (
+                ", the texts that stand for missing cells in this file, without it; or rename the "
+                "level."
+            )
+            raise InputError(Message(text, keyword("na_values"), end))
         has_texts = isinstance(next(iter(column.levels), None), str)
         if has_texts or (column.levels == (False, True) and kind.kind != "number"):
             texts.append(j)
@@ -425,9 +429,10 @@ def _found_levels(
     family: str, found: Found, label: str, rare: float
 ) -> tuple[tuple[Level, ...], str | None]:
     """All levels of a column, those of its type or those that occur; and the one for others."""
+    has_two = named(family).n_levels == 2
     if not found.is_text:
         values = [False, True] if found.kind.kind == "bool" else found.numbers.tolist()
-        if set(values) <= {0, 1} and family == BERNOULLI:
+        if set(values) <= {0, 1} and has_two:
             return (False, True) if found.kind.kind == "bool" else (0, 1), None
     else:
         values = list(found.counts)
@@ -435,14 +440,15 @@ def _found_levels(
     levels = _checked_levels([*values, *filter(None, [other])], label, len(values))
     if found.kind.order != "ordered":
         levels = tuple(sorted(levels, key=lambda level: (level == other, level)))
-    if family == BERNOULLI and len(levels) != 2:
+    if has_two and len(levels) != 2:
         row = found.first_rows.get(levels[2])
         place = "there" if row is None else f"row {row}"
-        raise InputError(
-            f"a bernoulli column must have two levels; {label} has {len(levels)}: beside "
+        text = (
+            f"a {family} column must have two levels; {label} has {len(levels)}: beside "
             f"{levels[0]!a} and {levels[1]!a}, {place} is {levels[2]!a}. Correct the cell, or take "
-            "the column as 'categorical' in families."
+            "the column as 'categorical' in "
         )
+        raise InputError(Message(text, keyword("families"), "."))
     return levels, other
 
 
@@ -457,17 +463,17 @@ def _checked_levels(found: list[Any], label: str, n_found: int = 0) -> tuple[Lev
             "Round the column or write its levels as text; or take it as 'gaussian'."
         )
     if len(levels) > MOST_LEVELS:
-        raise InputError(
+        text = (
             f"{label} has {len(levels)} levels; a categorical column may have {MOST_LEVELS}. "
-            "Leave it out if it names the rows: exclude= (--exclude); or join rare levels with a "
-            "schema (momentmix schema --rare 0.01)."
+            "Leave it out if it names the rows: "
         )
+        end = "; or join rare levels with a schema (momentmix schema --rare 0.01)."
+        raise InputError(Message(text, options(exclude=...), end))
     if len(levels) < 2 or len(set(levels)) < len(levels):
         problem = "has one level only" if n_found else "must have different levels, at least two"
-        raise InputError(
-            f"{label} {problem}: {levels!a}. Leave the column out, or give all levels that it may "
-            "have: families={…: ['no', 'yes']}."
-        )
+        text = f"{label} {problem}: {levels!a}. Leave the column out, or give all levels that it "
+        both = either("families={…: ['no', 'yes']}", "a schema (momentmix schema, --schema)")
+        raise InputError(Message(text, "may have: ", both, "."))
     return tuple(levels)
 
 
@@ -486,6 +492,6 @@ def _without_rare(levels: list[Any], found: Found, rare: float) -> tuple[list[An
 
 def _center(column: Column, found: Found) -> float:
     """A short number near the mean of the cells that are seen; 0 where the column has no center."""
-    if column.family != GAUSSIAN or found.is_text or not len(found.numbers):
+    if not column.model.joins or found.is_text or not len(found.numbers):
         return 0.0
     return short_mean(column.transformed(found.numbers))

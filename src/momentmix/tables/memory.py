@@ -16,17 +16,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Array
-from momentmix.arrays import check_real, dtype_name, is_foreign, namespace, to_numpy
+from momentmix.arrays import (
+    check_real,
+    dtype_name,
+    has_mask,
+    is_foreign,
+    namespace,
+    plain_array,
+    to_numpy,
+)
 from momentmix.errors import InputError, InputTypeError
 from momentmix.parallel import map_in_order, usable_cores
 from momentmix.tables.cells import (
     Cells,
     column_cells,
     column_dates,
-    has_mask,
     holds_dates,
     numbers_of_objects,
-    plain_array,
     warn_integers,
 )
 from momentmix.tables.names import check_feature_names, column_label, match_names, names_for

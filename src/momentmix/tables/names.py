@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 
 from momentmix.errors import InputError, InputTypeError, warn_caller
+from momentmix.findings.messages import Message, either
 from momentmix.wording import did_you_mean
 
 _NAMES_IN_MESSAGES = 8  # a line or two
@@ -121,9 +122,7 @@ def names_for(
     numbers = numbers_as_names(names)
     if numbers is not None:
         return numbers
-    warn_caller(
-        "the rows have feature names, the mixture has none: columns are taken by position. Fit to "
-        "named rows, or use mixture.with_feature_names([...]).",
-        UserWarning,
-    )
+    text = "the rows have feature names, the mixture has none: columns are taken by position. "
+    rename = either(", or use mixture.with_feature_names([...])", "")
+    warn_caller(Message(text, "Fit to named rows", rename, "."), UserWarning)
     return None

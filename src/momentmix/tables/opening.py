@@ -21,6 +21,7 @@ from momentmix.errors import (
     warn_caller,
     without_secrets,
 )
+from momentmix.findings.messages import Message
 from momentmix.tables.formats.compression import PACKINGS, split_packing
 from momentmix.tables.formats.copies import (
     can_fetch,
@@ -281,13 +282,13 @@ def _header_notes(sources: Sequence[Source], expected: Sequence[str] | None) -> 
     if not found or (expected is not None and (names is None or {*expected} <= {*names})):
         return ()
     more = f" (so in {len(found) - 1} more files)" if len(found) > 1 else ""
-    return (f"{found[0].header_note}{more}",)
+    return (Message(found[0].header_note or "", more),)
 
 
 def warn_of_header(sources: Sequence[Source], expected: Sequence[str] | None) -> None:
     """Warn where rows that a model reads lack a first line which was taken for names."""
     for note in _header_notes(sources, expected):
-        warn_caller(f"{note}.", TableWarning)
+        warn_caller(Message(note, "."), TableWarning)
 
 
 def can_open(data: Any) -> bool:

@@ -5,7 +5,7 @@
 | gaussian | the number, or its log or log1p |
 | bernoulli | indicator of the second level |
 | categorical, K levels | K − 1 indicators, of levels[1:] |
-| poisson | the number |
+| any other | the number |
 | any of these with missing cells | (value − center)·seen or indicator·seen, then seen |
 
 The center is 0 for all families but the gaussian one. It has few digits, so that changes of it are
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
@@ -29,17 +29,18 @@ from momentmix import json_fields as fields
 from momentmix._typing import Float
 from momentmix.atomic_file import atomic_write
 from momentmix.errors import InputError, NoInputError
-from momentmix.json_fields import Fields, check_version
-from momentmix.strict_json import format_strict, parse_strict
-from momentmix.tables.column import (
-    FAMILIES,
-    GAUSSIAN,
+from momentmix.families.column import (
     Column,
     FeaturePart,
     is_text,
     is_whole,
     number_of,
 )
+from momentmix.families.family import all_families, is_family, named
+from momentmix.families.law import Law, with_joined_values
+from momentmix.findings.messages import Message, options
+from momentmix.json_fields import Fields, check_version
+from momentmix.strict_json import format_strict, parse_strict
 from momentmix.tables.encoding import (
     Encoded,
     Unseen,
@@ -51,7 +52,6 @@ from momentmix.tables.encoding import (
 )
 from momentmix.tables.memory import MemoryTable
 from momentmix.tables.names import column_label, match_names, names_for
-from momentmix.tables.transforms import TRANSFORMS
 from momentmix.wording import short_repr
 
 FORMAT = "momentmix schema"  # of files
@@ -150,12 +150,26 @@ class Schema:
         """Numbers of the features that are values, not ``seen``."""
         return tuple(j for i in range(self.n_columns) for j in self.values_of(i))
 
+    def laws(self, joined: Collection[int] = ()) -> tuple[Law, ...]:
+        """Laws of the features that are not Gaussian, in the units of the data, in their order.
+
+        `joined` are numbers of the columns in blocks of several.
+        """
+        found = (
+            column.model.law(column, tuple(self.features_of(number)))
+            for number, column in enumerate(self.columns)
+        )
+        values = {self.features_of(number)[0] for number in joined}
+        return with_joined_values(tuple(law for law in found if law is not None), values)
+
     def by_family(self) -> list[tuple[str, list[str]]]:
         """Names of the columns of each family, transform, and with missing cells, for people."""
         labels = [str(i) if c.name is None else c.name for i, c in enumerate(self.columns)]
         pairs = list(zip(self.columns, labels, strict=True))
-        found = [(f, [label for c, label in pairs if c.family == f]) for f in FAMILIES]
-        found += [(t, [label for c, label in pairs if c.transform == t]) for t in TRANSFORMS]
+        found = [
+            (model.name, [label for c, label in pairs if model.name in (c.family, c.transform)])
+            for model in all_families()
+        ]
         found.append(("missing cells", [label for c, label in pairs if c.has_missing]))
         return [(family, names) for family, names in found if names]
 
@@ -215,10 +229,8 @@ class Schema:
         if names is not None and expected is not None:
             return match_names(expected, names, owner, others=True)
         if n_columns != self.n_columns:
-            raise InputError(
-                f"{name} must have the {self.n_columns} columns of {owner}; got {n_columns}. "
-                "Select them with columns= (--columns)."
-            )
+            text = f"{name} must have the {self.n_columns} columns of {owner}; got {n_columns}. "
+            raise InputError(Message(text, "Select them with ", options(columns=...), "."))
         return list(range(n_columns))
 
     def decode(self, features: Any) -> Any:
@@ -282,8 +294,9 @@ class Schema:
 
 def _without_log_family(column: Any) -> Any:
     """A column as `to_dict` writes it, where "log" was written for its family as in `families`."""
-    if isinstance(column, dict) and column.get("family") in TRANSFORMS:
-        return {**column, "family": GAUSSIAN, "transform": column["family"]}
+    family = column.get("family") if isinstance(column, dict) else None
+    if isinstance(family, str) and is_family(family) and (transform := named(family).transform):
+        return {**column, "family": Column.family, "transform": transform}
     return column
 
 
@@ -355,7 +368,7 @@ def _joined(a: Column, b: Column, label: str) -> Column:
             "select the columns."
         )
     name = a.name or b.name
-    key = label.split()[1] if name is None else ascii(name)
+    key = int(label.split()[1]) if name is None else name
     if a.family != b.family:
         raise InputError(
             f"a column must have one family; {label} is {a.family} in one table and {b.family} in "
@@ -363,19 +376,19 @@ def _joined(a: Column, b: Column, label: str) -> Column:
         )
     if a.transform != b.transform:
         wanted = a.transform or b.transform
-        raise InputError(
+        text = (
             f"a column must have one transform; {label} is {a.transform or 'as it is'} in one "
             f"table and {b.transform or 'as it is'} in the other. Pass the same for both: "
-            f"families={{{key}: {wanted!r}}}."
         )
+        raise InputError(Message(text, options(families={key: wanted}), "."))
     if a.levels != b.levels:
         both = [*a.levels, *(level for level in b.levels if level not in a.levels)]
-        raise InputError(
+        text = (
             f"a column must have the same levels, in one order; {label} has "
             f"{', '.join(map(ascii, a.levels))} in one table and "
             f"{', '.join(map(ascii, b.levels))} in the other. Give all levels for both: "
-            f"families={{{key}: {both!a}}}."
         )
+        raise InputError(Message(text, options(families={key: both}), "."))
     levels: tuple[Any, ...] = a.levels
     if any(type(level) is int for level in (*a.levels, *b.levels)):
         levels = tuple(map(int, a.levels))  # where one column has integers and the other bools

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from momentmix.arguments import check_count
 from momentmix.errors import InputError, InputTypeError
+from momentmix.findings.messages import Message, options
 from momentmix.tables.names import check_encodable
 from momentmix.tables.source import NUMERIC, Source
 from momentmix.wording import did_you_mean
@@ -18,10 +19,8 @@ def choose_columns(table: Source, columns: Sequence[str | int] | None) -> list[i
         raise InputError(f"{table.name} must have at least one column; it has none.")
     if columns is None:
         if repeated := _repeated(table):
-            raise InputError(
-                f"{table.name}: names of columns must differ from each other; repeated: "
-                f"{_positions(table, repeated)}. {_BY_NUMBER}"
-            )
+            text = f"{table.name}: names of columns must differ from each other; repeated: "
+            raise InputError(Message(text, f"{_positions(table, repeated)}. ", _BY_NUMBER))
         return list(range(table.n_columns))
     if isinstance(columns, str):
         raise InputTypeError(f"columns must be a list of names or numbers; got {columns!r}.")
@@ -31,7 +30,7 @@ def choose_columns(table: Source, columns: Sequence[str | int] | None) -> list[i
     return numbers
 
 
-_BY_NUMBER = "Choose columns by number with columns= (--columns), or rename them."
+_BY_NUMBER = Message("Choose columns by number with ", options(columns=...), ", or rename them.")
 
 
 def _repeated(table: Source) -> set[str]:
@@ -54,15 +53,12 @@ def _column(table: Source, column: str | int) -> int:
         if names is None or column not in names:
             listed = "no names" if names is None else ", ".join(map(ascii, names[:20]))
             note = table.header_note  # the names may be the first row
-            raise InputError(
-                f"{table.name} has no column {column!a}; it has {listed}."
-                f"{did_you_mean(column, names or ())}{f' Note: {note}.' if note else ''}"
-            )
+            text = f"{table.name} has no column {column!a}; it has {listed}."
+            said = Message(" Note: ", note, ".") if note else ""
+            raise InputError(Message(text, did_you_mean(column, names or ()), said))
         if names.count(column) > 1:
-            raise InputError(
-                f"{table.name} must have one column of each name asked for; repeated: "
-                f"{_positions(table, {column})}. {_BY_NUMBER}"
-            )
+            text = f"{table.name} must have one column of each name asked for; repeated: "
+            raise InputError(Message(text, f"{_positions(table, {column})}. ", _BY_NUMBER))
         return names.index(column)
     number = check_count("column", column, 0)
     if number >= table.n_columns and str(number) in (names or ()):
@@ -81,11 +77,13 @@ def match_columns(first: Source, chosen: list[int], table: Source, all_columns: 
     By number where both have the same list of names, or none; else by name.
     """
     if (first.column_names is None) != (table.column_names is None):
-        raise InputError(
+        text = (
             f"{first.name} and {table.name} must have the same columns; one has names and the "
-            "other has none. Write names into both, or pass header=True (--header) or header=False "
-            "(--no-header) if the first lines of both are names, or rows."
+            "other has none. Write names into both, or pass "
         )
+        either_header = Message(options(header=True), " or ", options(header=False))
+        end = " if the first lines of both are names, or rows."
+        raise InputError(Message(text, either_header, end))
     if first.column_names is None or table.column_names is None:
         if table.n_columns != first.n_columns:
             raise InputError(
@@ -101,17 +99,19 @@ def match_columns(first: Source, chosen: list[int], table: Source, all_columns: 
     if lacking or extra:
         reasons = [f"{table.name} lacks {', '.join(map(ascii, lacking[:5]))}"] if lacking else []
         reasons += [f"{table.name} also has {', '.join(map(ascii, extra[:5]))}"] if extra else []
-        raise InputError(
+        text = (
             f"all inputs must have the same columns; compared with {first.name}, "
-            f"{' and '.join(reasons)}. Select common ones with columns= (--columns)."
+            f"{' and '.join(reasons)}. Select common ones with "
         )
+        raise InputError(Message(text, options(columns=...), "."))
     for either in (first, table):
         if repeated := _repeated(either).intersection(wanted):
-            raise InputError(
+            text = (
                 f"{first.name} and {table.name} have different columns, which are matched by "
                 f"name; repeated in {either.name}: {_positions(either, repeated)}. Rename them, or "
-                "select others with columns= (--columns)."
+                "select others with "
             )
+            raise InputError(Message(text, options(columns=...), "."))
     return [table.column_names.index(name) for name in wanted]
 
 
@@ -141,19 +141,22 @@ def usable_columns(
         elif odd.kind == "date" and not asked:
             notes.append(f"{first.label(number)} left out: dates")
         elif (problem := first.problem(number)) is not None:
-            raise type(problem)(f"{problem} Or leave it out: exclude= (--exclude).")
+            leave_out = Message(" Or leave it out: ", options(exclude=...), ".")
+            raise type(problem)(Message(problem.args[0], leave_out))
         else:
             refused.append(f"{first.label(number).removeprefix('column ')} ({odd.type})")
     if refused:
-        raise InputError(
+        text = (
             f"{first.name}: columns must hold numbers, or text of few levels; these do not: "
-            f"{', '.join(refused)}. Leave them out with exclude= (--exclude), or convert them."
+            f"{', '.join(refused)}. Leave them out with "
         )
+        raise InputError(Message(text, options(exclude=...), ", or convert them."))
     if not places:
-        raise InputError(
+        text = (
             f"{first.name} has no usable column: {'; '.join(notes) or 'all were left out'}. Choose "
-            "columns of numbers or of few levels with columns= (--columns)."
+            "columns of numbers or of few levels with "
         )
+        raise InputError(Message(text, options(columns=...), "."))
     return places, tuple(notes)
 
 

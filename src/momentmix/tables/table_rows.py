@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float
 from momentmix.errors import InputError
+from momentmix.findings.messages import Message, options
 from momentmix.parallel import read_ahead
 from momentmix.progress import row_counter
 from momentmix.tables.cells import Cells, cells_of, warn_beyond
@@ -189,13 +190,12 @@ class TableRows(Rows):
 
     def without_rows(self) -> InputError:
         """The error where there are none."""
-        kind, cure = "", ""
+        kind, cure = "", Message()
         if self._drops or self.missing == "drop":
             kind = " without missing cells"
-            cure = " Leave out columns, or pass missing='model' (--missing model)."
-        return InputError(
-            f"a table must hold at least one row; {self.sources[0].name} holds no rows{kind}.{cure}"
-        )
+            cure = Message(" Leave out columns, or pass ", options(missing="model"), ".")
+        text = f"a table must hold at least one row; {self.sources[0].name} holds no rows{kind}."
+        return InputError(Message(text, cure))
 
     def check_numeric(self) -> TableRows:
         """The rows themselves; an error where a column is text that nothing is known of."""
@@ -206,11 +206,10 @@ class TableRows(Rows):
                 f"{source.label(numbers[j]).removeprefix('column ')} ({self.kinds[j].type})"
                 for j in texts
             )
-            raise InputError(
-                f"{source.name}: columns must hold real numbers; these do not: {refused}. Leave "
-                "them out with exclude= or numeric_only= (--exclude, --numeric-only), or select "
-                "others with columns= (--columns)."
-            )
+            text = f"{source.name}: columns must hold real numbers; these do not: {refused}. Leave "
+            out = Message(options(exclude=...), " or ", options(numeric_only=True))
+            others = Message(", or select others with ", options(columns=...), ".")
+            raise InputError(Message(text, "them out with ", out, others))
         return self
 
     # -- reading ------------------------------------------------------------------------------
@@ -391,11 +390,12 @@ def common_kind(sources: Sequence[Source], columns: Sequence[int]) -> Kind:
     first, source, column = known[0]
     for kind, other, i in known[1:]:
         if any((kind.kind == what) != (first.kind == what) for what in ("text", "bool", "date")):
-            raise InputError(
+            text = (
                 f"a column must hold the same in all inputs; {source.label(column)} is "
                 f"{first.type} in {source.name}, and {other.label(i)} is {kind.type} in "
-                f"{other.name}. Convert it, or leave it out with exclude= (--exclude)."
+                f"{other.name}. Convert it, or leave it out with "
             )
+            raise InputError(Message(text, options(exclude=...), "."))
     return first
 
 

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from momentmix.arrays import plain_array
 from momentmix.errors import InputError, InputTypeError
+from momentmix.findings.messages import Message, options
 from momentmix.native import code
 from momentmix.parallel import usable_cores
-from momentmix.tables.cells import plain_array
 from momentmix.tables.names import column_label
 
 _MANY = 1 << 18  # values whose check is worth several threads
@@ -103,15 +104,15 @@ def out_of_range(block: NDArray[np.float64], where: Callable[[int, int], str]) -
     row, column = (int(i) for i in np.argwhere(~(np.abs(block) <= LARGEST_VALUE))[0])
     value, place = block[row, column], where(row, column)
     if np.isnan(value):
-        return InputError(
-            f"rows must not hold missing values (NaN, masked cells); {place} is NaN. Drop "
-            "incomplete rows (missing='drop' where offered) or impute them first."
-        )
+        text = f"rows must not hold missing values (NaN, masked cells); {place} is NaN. Drop "
+        end = " where offered) or impute them first."
+        return InputError(Message(text, "incomplete rows (", options(missing="drop"), end))
     if np.isinf(value):
-        return InputError(
+        text = (
             f"rows must be finite; {place} is {value}. If it stands for a missing value, set the "
-            "cell to NaN, or leave such rows out: missing='drop' (--missing drop) where offered."
+            "cell to NaN, or leave such rows out: "
         )
+        return InputError(Message(text, options(missing="drop"), " where offered."))
     return InputError(
         f"rows must stay below 2^1000 ≈ 1.07e301 in size; {place} is {value:.6g}. Rescale the "
         "column, or set the cell to missing or drop the row if the number stands for that."

@@ -455,7 +455,7 @@ def test_a_closed_pipe_is_quiet(folder):
 def test_two_writers_on_one_checkpoint(folder, momentmix):
     from pathlib import Path
 
-    from momentmix.cli.checkpoint import locked
+    from momentmix.cli.summarizing.checkpoint import locked
 
     with locked(Path("state")):
         done = momentmix("summarize", "good.npy", "-o", "x.mms", "--checkpoint", "state")

@@ -50,7 +50,7 @@ def test_an_interrupted_pass_goes_on_to_the_same_cube(momentmix, files, tmp_path
     assert momentmix("summarize", *inputs, "-o", whole).code == 0
     from momentmix.cube import passes
 
-    close, n_parts = passes._Pass.close, []
+    close, n_parts = passes.CubeJob.close, []
 
     def stopped(self, *arguments):
         n_parts.append(1)
@@ -60,12 +60,12 @@ def test_an_interrupted_pass_goes_on_to_the_same_cube(momentmix, files, tmp_path
 
     out, state = tmp_path / "cube.arrow", tmp_path / "state"
     options = ("-o", out, "--checkpoint", state, "--every", "0")
-    monkeypatch.setattr(passes._Pass, "close", stopped)
+    monkeypatch.setattr(passes.CubeJob, "close", stopped)
     assert momentmix("summarize", *inputs, *options).code != 0
     assert state.exists()
     assert not out.exists()
     assert "checkpoint" in momentmix("info", state).out
-    monkeypatch.setattr(passes._Pass, "close", close)
+    monkeypatch.setattr(passes.CubeJob, "close", close)
     done = momentmix("summarize", *inputs, *options, "--json")
     assert json.loads(done.out)["resumed_at_row"] == 3 * 1024 - (1024 - N // 2 % 1024)
     assert out.read_bytes() == whole.read_bytes()
@@ -79,7 +79,7 @@ def test_keys_of_csv_after_a_stop(momentmix, tmp_path, monkeypatch, last):
 
     lines = [f"{i % 5},{i * i % 11}.5" for i in range(2000)] + [f"{last},1.5"]
     (tmp_path / "x.csv").write_text("\n".join(["k,x", *lines]))
-    close, out, state = passes._Pass.close, tmp_path / "cube.parquet", tmp_path / "state"
+    close, out, state = passes.CubeJob.close, tmp_path / "cube.parquet", tmp_path / "state"
     calls = []
 
     def stopped(self, *arguments):
@@ -88,7 +88,7 @@ def test_keys_of_csv_after_a_stop(momentmix, tmp_path, monkeypatch, last):
             raise KeyboardInterrupt
         return close(self, *arguments)
 
-    monkeypatch.setattr(passes._Pass, "close", stopped)
+    monkeypatch.setattr(passes.CubeJob, "close", stopped)
     command = ("summarize", tmp_path / "x.csv", "--by", "k", "--part-rows", "512")
     resumed = (*command, "-o", out, "--checkpoint", state, "--every", "0")
     assert momentmix(*resumed).code == 130
@@ -106,14 +106,14 @@ def test_another_key_does_not_resume(momentmix, files, tmp_path, monkeypatch):
 
     state = tmp_path / "state"
     options = ("--part-rows", "512", "--checkpoint", state, "--every", "0")
-    close = passes._Pass.close
+    close = passes.CubeJob.close
 
     def stopped(self, shard, sums, name):
         if sums.n_rows:
             raise KeyboardInterrupt
         return close(self, shard, sums, name)
 
-    monkeypatch.setattr(passes._Pass, "close", stopped)
+    monkeypatch.setattr(passes.CubeJob, "close", stopped)
     out = ("-o", tmp_path / "cube.arrow")
     momentmix("summarize", files / "a.csv", "--by", "region", *out, *options)
     done = momentmix("summarize", files / "a.csv", "--by", "plan", *out, *options)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import momentmix as mm
-from momentmix.cli.checkpoint import Checkpoint
+from momentmix.cli.summarizing.checkpoint import Checkpoint
 
 
 @pytest.fixture

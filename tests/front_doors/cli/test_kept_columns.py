@@ -215,7 +215,7 @@ def test_a_file_without_the_column_is_found_before_any_work(frame, momentmix):
 def test_control_characters_of_cells_are_escaped_on_a_terminal(frame, momentmix, monkeypatch):
     frame[:2].assign(id=["\x1b[31m", "x"]).to_csv("x.csv", index=False)
     assert "\x1b[31m" in momentmix("predict", "model.json", "x.csv", "--keep", "id").out
-    monkeypatch.setattr("momentmix.cli.tables.writer._is_terminal", lambda path: True)
+    monkeypatch.setattr("momentmix.cli.tables._is_terminal", lambda path: True)
     done = momentmix("predict", "model.json", "x.csv", "--keep", "id")
     assert lines(done.out)[1][0] == "\\x1b[31m"
 

@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 
 import momentmix as mm
-from momentmix.cli.checkpoint import lock_path
-from momentmix.cli.tables.writer import table_writer
+from momentmix.cli.summarizing.checkpoint import lock_path
+from momentmix.cli.tables import table_writer
 
 COMMAND = f"'{sys.executable}' -c 'from momentmix.cli import main; main()'"
 
@@ -249,12 +249,12 @@ def test_a_signal_while_an_object_is_finalized_is_not_lost(name, code, again):
                 os.kill(os.getpid(), signal.{name})
                 sum(range(1000))  # the handler is called here
 
-        def run(arguments):
+        def run(*arguments, **options):
             Late()
             while True:
                 signal.pause()
 
-        app._run = run
+        app.cli.main = run
         app.main([])
     """
     done = subprocess.run(
@@ -271,9 +271,9 @@ def test_labels_as_text(tmp_path, n_labels):
     labels = np.random.default_rng(0).integers(0, n_labels, 3000).astype(float)
     labels[::7] = np.nan
     path = tmp_path / "labels.csv"
-    with table_writer(str(path), ["label"], n_integers=1) as write:
+    with table_writer(str(path), ["label"], ["label"]) as write:
         for part in np.split(labels, [0, 1, 1500]):
-            write(part[:, None])
+            write([part])
     wanted = ['""' if np.isnan(x) else str(int(x)) for x in labels]
     assert path.read_text() == "\n".join(["label", *wanted, ""])
 

@@ -14,7 +14,7 @@ from campaigns import resuming
 from campaigns.forks import Forks
 
 import momentmix as mm
-from momentmix.cli.checkpoint import Checkpoint
+from momentmix.cli.summarizing.checkpoint import Checkpoint
 
 COMMAND = [sys.executable, "-c", "from momentmix.cli import main; main()"]
 ENVIRONMENT = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}

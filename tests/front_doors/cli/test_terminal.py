@@ -14,6 +14,7 @@ import pytest
 import momentmix as mm
 from momentmix.errors import FitWarning, InputError, MissingDependencyError, PrecisionWarning
 from momentmix.errors import printable as shown
+from momentmix.findings.finding import Finding, Severity
 
 # Escape, bell, the eight-bit CSI, backspace, carriage return, delete, a right-to-left override,
 # a line separator, and a line that looks like one of ours.
@@ -161,13 +162,7 @@ def test_what_a_fit_prints_is_printable():
     rows = np.random.default_rng(0).standard_normal((300, 2))
     found = mm.fit(rows, 1, random_state=0)
     found.notes.append(HOSTILE)
-    found.certificate.findings.append(
-        type(
-            "Finding",
-            (),
-            {"name": "hostile", "text": HOSTILE, "severity": None, "__str__": lambda self: HOSTILE},
-        )()
-    )
+    found.certificate.findings.append(Finding("hostile", Severity.NOTE, written=HOSTILE))
     assert_harmless(str(found))
     assert str(found).count("h\\x1b[31m") == 2
 

@@ -11,8 +11,8 @@ from scipy import stats
 
 import momentmix as mm
 from momentmix.displays import ColumnsDisplay
-from momentmix.displays.marginal_panels import missing_note
-from momentmix.displays.marginals import marginal_of, observed_rows, separation
+from momentmix.displays.marginals import marginal_of
+from momentmix.displays.separation import separation
 from momentmix.errors import InputError
 
 
@@ -70,8 +70,7 @@ def test_counts_are_bars_at_integers(display, rows):
 def test_large_counts_share_bars():
     mixture = mm.Mixture.from_blocks([1.0], [mm.PoissonBlock([900.0])])
     rows = mixture.sample(2000, random_state=0)[0]
-    law = marginal_of(mixture, 0, rows[:, 0])
-    observed = observed_rows(law, rows[:, 0])
+    observed = marginal_of(mixture, 0, rows[:, 0])
     assert len(observed.shares) <= 61
     assert observed.shares.sum() == pytest.approx(1.0, abs=0.01)
     step = observed.edges[1] - observed.edges[0]
@@ -110,12 +109,12 @@ def test_a_summary_shows_mean_and_deviation(truth, rows):
     summary = mm.summarize(rows, 3, families=truth.schema, missing="model")
     display = ColumnsDisplay.from_estimator(truth, summary)
     for j, name in ((0, "age"), (1, "income"), (2, "visits")):
-        assert display.observed[j].center == pytest.approx(np.nanmean(rows[name]))
-        assert display.observed[j].spread == pytest.approx(np.nanstd(rows[name]), rel=1e-3)
+        assert display.marginals[j].center == pytest.approx(np.nanmean(rows[name]))
+        assert display.marginals[j].spread == pytest.approx(np.nanstd(rows[name]), rel=1e-3)
     whole = ColumnsDisplay.of_model(truth, rows)
     for j in (3, 4):
-        np.testing.assert_allclose(display.observed[j].shares, whole.observed[j].shares)
-        assert display.observed[j].missing == pytest.approx(whole.observed[j].missing)
+        np.testing.assert_allclose(display.marginals[j].shares, whole.marginals[j].shares)
+        assert display.marginals[j].missing == pytest.approx(whole.marginals[j].missing)
     with pytest.raises(InputError, match="Use the summary that it was fitted to"):
         ColumnsDisplay.from_estimator(truth, mm.summarize(np.ones((9, 3)), 2))
 
@@ -125,7 +124,8 @@ def test_without_rows_the_components_alone(truth):
     assert list(display.marginals) == [4, 0]
     assert display.figure_.get_suptitle() == "Columns: fitted components"
     assert not display.axes_[0, 1].patches
-    assert missing_note(display.marginals[0], None) == "26 % missing"  # 0.4·0.5 + 0.6·0.1
+    # 0.4·0.5 + 0.6·0.1
+    assert display.axes_[0, 1].get_title(loc="right") == "26 % missing"
 
 
 def test_one_column_on_given_axes(truth, rows):
@@ -141,8 +141,7 @@ def test_one_column_on_given_axes(truth, rows):
 
 def test_rounded_numbers_give_no_comb():
     values = np.round(np.random.default_rng(0).normal(5.0, 0.8, 400), 1)
-    law = marginal_of(mm.DiagonalMixture([1.0], [[5.0]], [[0.64]]), 0, values)
-    edges = observed_rows(law, values).edges
+    edges = marginal_of(mm.DiagonalMixture([1.0], [[5.0]], [[0.64]]), 0, values).edges
     steps = np.round((edges[1:] - edges[:-1]) / 0.1, 6)
     assert (steps == np.round(steps)).all()
     assert np.abs(np.round(edges / 0.05) % 2).min() == 1  # between two values that occur
@@ -185,6 +184,6 @@ def test_plot_command_names_levels_of_text(momentmix, tmp_path, monkeypatch, tru
     columns, pairs = drawn
     assert columns.marginals[4].levels == ["basic", "gold", "silver"]
     np.testing.assert_allclose(
-        columns.observed[4].shares, ColumnsDisplay.of_model(truth, rows).observed[4].shares
+        columns.marginals[4].shares, ColumnsDisplay.of_model(truth, rows).marginals[4].shares
     )
     assert pairs.names == ["plan", "age"]

@@ -81,7 +81,7 @@ def test_levels_as_heat_map_and_bars(result):
     assert [x.get_text() for x in display.ax_.get_xticklabels()] == labels
     bars = displays.LevelsDisplay.from_estimator(result, kind="bars", columns=["plan"])
     assert [p.get_height() for p in bars.ax_.patches] == bars.values.ravel().tolist()
-    assert (bars.groups[0].low < bars.values).all()
+    assert all((p.low < p.estimate).all() for p in bars.parameters)
     with pytest.raises(InputError, match="Use MeansDisplay"):
         displays.LevelsDisplay.from_estimator(result, columns=["income"])
     with pytest.raises(InputError, match="kind must be"):
@@ -140,9 +140,9 @@ def test_joined_columns_with_missing_cells_are_shown():
     pair = mm.GaussianBlock.of(np.zeros((2, 2)), [np.eye(2)] * 2, ("a", "b"), seen)
     count = mm.PoissonBlock([1.0, 4.0], names="c", seen=[0.125, 0.375])
     mixture = mm.Mixture.from_blocks([0.5, 0.5], [pair, count])
-    group = displays.LevelsDisplay.from_estimator(mixture).groups[-1]
-    assert group.full_labels == ["a seen", "b seen", "c seen"]
-    np.testing.assert_allclose(group.values, [[0.5, 1.0, 0.125], [0.25, 0.75, 0.375]], atol=1e-6)
+    display = displays.LevelsDisplay.from_estimator(mixture)
+    assert display.labels == ["a seen", "b seen", "c seen"]
+    np.testing.assert_allclose(display.values, [[0.5, 1.0, 0.125], [0.25, 0.75, 0.375]], atol=1e-6)
     lines = [" ".join(line.split()) for line in fitted_table(mixture)]
     assert "b seen probability 0.7500" in lines
     assert "±" not in "".join(lines)

@@ -467,6 +467,7 @@ class Terminal(io.StringIO):
 def test_progress_shows_on_a_terminal_only(there, client, monkeypatch):
     given = {"client": client} if there else {}
     monkeypatch.setattr("momentmix.progress.DELAY", 0.0)
+    monkeypatch.setattr("momentmix.progress.INTERVAL", 0.0)
     for stream, shown in ((Terminal(), True), (io.StringIO(), False)):
         monkeypatch.setattr(sys, "stderr", stream)
         mmd.summarize(ARRAY, 2, **given)

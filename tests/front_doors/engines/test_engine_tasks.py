@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 import momentmix as mm
-from momentmix.engines.tasks import added, result_rows, summarize_rows
+from momentmix.engines.adapter import summarize
+from momentmix.engines.tasks import added, result_rows
 from momentmix.errors import InputError
 
 OPTIONS = {
@@ -66,16 +67,16 @@ TABLES = [drawn(400, 1), drawn(0, 2), drawn(300, 3)]
 
 def test_tables_give_the_sums_of_all_their_rows(check_same):
     options = OPTIONS | {"columns": ["y", "x"]}
-    found = summarize_rows(Listed(TABLES), 2, None, **options)
+    found = summarize(Listed(TABLES), 2, None, **options)
     check_same(found, mm.summarize(pa.concat_tables(TABLES), 2, columns=["y", "x"]))
     assert len(found.shard_ids) == 2  # a table without rows is no shard
-    again = summarize_rows(Listed(TABLES), 2, None, **options)
+    again = summarize(Listed(TABLES), 2, None, **options)
     assert again.to_bytes() == found.to_bytes()
 
 
 def test_groups_keep_the_values_of_their_keys(check_same):
     by, options = ["store", "hour(time)", "day(time)"], OPTIONS | {"columns": ["x", "y"]}
-    found = summarize_rows(Listed(TABLES), 2, by, **options)
+    found = summarize(Listed(TABLES), 2, by, **options)
     expected = mm.summarize_by(pa.concat_tables(TABLES), by, 2, columns=["x", "y"])
     assert list(found) == list(expected)
     assert (None, dt.datetime(2026, 1, 5, 3), dt.date(2026, 1, 5)) in found
@@ -90,7 +91,7 @@ def test_levels_and_missing_cells_are_those_of_all_rows(missing, check_same):
     columns = {"plan": ["a", "b"] * 200, "ok": [True, False] * 200, "n": [0, 1] * 200}
     tables = [pa.table({"x": np.linspace(0, 9, 400), **columns}), late]
     options = OPTIONS | {"missing": missing, "families": {"n": "categorical"}}
-    found = summarize_rows(Listed(tables), 2, None, **options)
+    found = summarize(Listed(tables), 2, None, **options)
     whole = pa.concat_tables(tables)
     expected = mm.summarize(whole, 2, missing=missing, families={"n": "categorical"})
     assert found.feature_names == expected.feature_names
@@ -98,7 +99,7 @@ def test_levels_and_missing_cells_are_those_of_all_rows(missing, check_same):
     check_same(found, mm.summarize(whole, 2, missing=missing, families=found.schema))
     many = pa.table({"x": np.arange(2e3), "plan": ["a", "b"] * 450 + [*map(str, range(1100))]})
     with pytest.raises(InputError, match="the list, column 'plan' has more than 1000 different"):
-        summarize_rows(Listed([many]), 2, None, **OPTIONS | {"columns": ["x", "plan"]})
+        summarize(Listed([many]), 2, None, **OPTIONS | {"columns": ["x", "plan"]})
 
 
 def test_rows_that_are_refused_and_tables_without_rows():
@@ -106,10 +107,10 @@ def test_rows_that_are_refused_and_tables_without_rows():
     families = mm.schema_from({"x": [0.5, 1.5], "y": [0.5, 2.5]})
     options = OPTIONS | {"families": families}
     with pytest.raises(InputError, match="table 1, row 0, column 'x', is missing"):
-        summarize_rows(Listed([TABLES[0], gap]), 2, None, **options)
+        summarize(Listed([TABLES[0], gap]), 2, None, **options)
     for rows in (TABLES[1], gap.slice(0, 1)):
         with pytest.raises(InputError, match="at least one row; all tables are empty"):
-            summarize_rows(Listed([rows]), 2, None, **options | {"missing": "drop"})
+            summarize(Listed([rows]), 2, None, **options | {"missing": "drop"})
 
 
 @pytest.mark.parametrize("by", [None, "store"])
@@ -119,4 +120,4 @@ def test_what_ends_the_rows_is_raised_as_it_is(by, number):
     rows = Listed([TABLES[number]], OSError("storage did not answer"))
     options = OPTIONS | {"families": mm.schema_from({"x": [0.5, 1.5], "y": [0.5, 2.5]})}
     with pytest.raises(OSError, match=r"^storage did not answer$"):
-        summarize_rows(rows, 2, by, **options)
+        summarize(rows, 2, by, **options)

@@ -15,7 +15,7 @@ pytest.importorskip("ray.data")
 import ray
 
 from momentmix import ray as mmr
-from momentmix.ray.datasets import block_digest
+from momentmix.ray import block_digest
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # by Ray, of many kinds
 

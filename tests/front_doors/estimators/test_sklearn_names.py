@@ -371,7 +371,7 @@ def fits(monkeypatch):
 @BOTH
 def test_looking_at_an_estimator_makes_no_fit(kind, rows, fits):
     model = kind(2, random_state=0).partial_fit(rows)
-    for name in kind._fitted:
+    for name in ("result_", "mixture_", "weights_", "means_", "n_iter_", "certificate_", "blocks_"):
         assert not hasattr(model, name)
         assert getattr(model, name, None) is None
     repr(model)

@@ -26,8 +26,8 @@ from momentmix.errors import (
     MissingDependencyError,
     ModelFileError,
 )
+from momentmix.findings.finding import Finding, Severity
 from momentmix.fitting.inference.certificate import Certificate
-from momentmix.fitting.inference.findings import Finding, Severity
 from momentmix.fitting.inference.over_identification import OverIdentification
 from momentmix.fitting.inference.support import Support
 from momentmix.fitting.record import load_fit
@@ -35,7 +35,7 @@ from momentmix.mixture.profiles.profile import profile_of
 from momentmix.reporting.contents import Contents
 from momentmix.reporting.data_facts import gather
 from momentmix.reporting.tables import parameter_tables
-from momentmix.reporting.words import answers
+from momentmix.reporting.verdict import answers
 from momentmix.wording import percent, short_number
 
 NAMES = ["height", "<script>alert(1)</script>", 'a"b\x1b', "$x_1$"]
@@ -290,10 +290,10 @@ def test_what_is_wrong_with_the_data_is_said(truth, rows):
     bad[:, 3] = 2 * bad[:, 0] + 1
     bad[7, 2] = 1e6
     source = mm.open_rows(np.vstack([bad, np.full((2, 4), np.nan)]), missing="drop")
-    text = " ".join(gather(truth, source).findings(NAMES))
+    text = " ".join(finding.text for finding in gather(truth, source).findings(NAMES))
     assert "2 rows with missing or infinite values" in text
-    assert "one value only: <script>alert(1)</script>." in text
-    assert "height and $x_1$ are copies" in text
+    assert "column '<script>alert(1)</script>' holds one value only" in text
+    assert "columns 'height' and '$x_1$' are copies" in text
     assert "standard deviations from its mean" in text
     assert re.search(r"\d% of the rows are less probable", text)
     assert gather(truth, rows).findings(NAMES) == []
@@ -396,10 +396,10 @@ def test_the_precision_of_parameters_that_are_not_determined_is_unknown(supporte
 
 
 def test_the_precision_with_too_few_rows_is_unknown():
-    few = Finding("too-few-rows", Severity.FATAL, "too few rows")
+    few = Finding("too-few-rows", Severity.FATAL, written="too few rows")
     c = certificate(dof=0, p=np.nan, loss=np.nan, findings=[few])
     assert (answers(c)[1].short, "too few rows" in answers(c)[1].text) == ("Unknown", True)
-    light = Finding("light-components", Severity.WARNING, "few")
+    light = Finding("light-components", Severity.WARNING, written="few")
     assert answers(certificate(findings=[light]))[1].short == "Yes"
 
 
@@ -440,7 +440,10 @@ def damage(*path, value):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (damage("version", value=4), "fit has version 4; this momentmix reads versions 1, 2 and 3"),
+        (
+            damage("version", value=5),
+            "fit has version 5; this momentmix reads versions 1, 2, 3 and 4",
+        ),
         (damage("n_rows", value=True), "fit.n_rows must be an integer"),
         (damage("n_rows", value=0), "fit.n_rows is 0, out of range"),
         (damage("method", value=3), "fit.method must be a string"),
@@ -485,7 +488,7 @@ def test_severity_of_a_finding_is_checked(model):
         InputError, match=r"record of the fit is damaged.*severity must be one of 'note'"
     ):
         load_fit(model)
-    assert str(Finding("x", Severity.NOTE, "z")) == "[note] z"
+    assert str(Finding("x", Severity.NOTE, written="z")) == "[note] z"
 
 
 # -- the command ------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import momentmix as mm
+from momentmix.findings.finding import WARNING, found, sentences
 
 LAW = mm.DiagonalMixture(
     [0.5, 0.5], [[0.0] * 4, [4.0] * 4], np.ones((2, 4)), ["flow", "heat", "load", "noise"]
@@ -88,13 +89,19 @@ def test_other_things_are_refused(tmp_path):
 
 
 def test_sentences_have_the_words_of_the_page():
-    from momentmix.reporting.changes import _for_readers
-
-    said = {
-        "in 4 more groups the components do not fit": "in 4 more groups the model does not fit",
-        "in EU flow is higher than the components allow": "in EU flow is higher than the model "
-        "allows",
-        "the share of component 1 (hot) rose from 2 to 9 %": "the share of group 1 (hot) rose from "
-        "2 to 9 %",
-    }
-    assert {text: _for_readers(text) for text in said} == said
+    findings = [
+        found(WARNING, "more-groups-misfit", more=4),
+        found(WARNING, "group-misfit", ["flow"], moves=[("mean", "flow", "up")], group="EU"),
+        found(WARNING, "share-trend", components=[1], name="hot", series="", first=0.02,
+              second=0.09, effect=0.07),
+    ]  # fmt: skip
+    assert sentences(findings) == [
+        "in 4 more groups the components do not fit",
+        "in EU flow is higher than the components allow",
+        "the share of component 1 (hot) rose from 2.0 to 9.0 %",
+    ]
+    assert sentences(findings, for_report=True) == [
+        "in 4 more groups the model does not fit",
+        "in EU flow is higher than the model allows",
+        "the share of group 1 (hot) rose from 2.0 to 9.0 %",
+    ]

@@ -22,7 +22,8 @@ from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.over_identification import ConditionGroup
 from momentmix.fitting.inference.support import Support
 from momentmix.fitting.outcome import Trial
-from momentmix.reporting.words import answers, verdict
+from momentmix.reporting.contents import verdict
+from momentmix.reporting.verdict import answers
 
 TRIED = (
     Trial(1, 0.0, -9.0, 9000.5, False),
@@ -54,10 +55,7 @@ def results():
 
 def changed(result, *, tried=(), **certificate):
     """The result with another certificate, or with trials."""
-    diagnostics = replace(
-        result.diagnostics, certificate=replace(result.certificate, **certificate), tried=tried
-    )
-    return replace(result, diagnostics=diagnostics)
+    return replace(result, certificate=replace(result.certificate, **certificate), tried=tried)
 
 
 def test_the_fits_have_their_verdicts(results):

@@ -113,7 +113,7 @@ def test_findings_of_families():
     frame.loc[rng.random(n) < np.array([0.05, 0.4])[group], "a"] = np.nan
     kinds = {"calls": "poisson", "coin": "bernoulli"}
     found = mm.fit(frame, 2, families=kinds, missing="model", random_state=0).certificate
-    names = {finding.name for finding in found.findings}
+    names = {finding.kind for finding in found.findings}
     assert {"dispersion", "missing-by-component", "no-information"} <= names
     assert found.verdict == "not passed"
     # A control: counts that are Poisson, cells that are missing at random, a coin that tells.
@@ -123,7 +123,7 @@ def test_findings_of_families():
     frame.loc[rng.random(n) < 0.2, "a"] = np.nan
     found = mm.fit(frame, 2, families=kinds, missing="model", random_state=0).certificate
     assert not {"dispersion", "missing-by-component", "no-information"} & {
-        finding.name for finding in found.findings
+        finding.kind for finding in found.findings
     }
     assert found.verdict == "passed"
 
@@ -132,7 +132,7 @@ def test_a_level_that_nobody_has(drawn):
     frame, _ = drawn
     levels = {**KINDS, "plan": ["basic", "gold", "silver", "platinum"]}
     result = mm.fit(frame, 2, families=levels, random_state=0)
-    assert "empty-level" in {finding.name for finding in result.certificate.findings}
+    assert "empty-level" in {finding.kind for finding in result.certificate.findings}
     plan = next(block for block in result.mixture.blocks if block.family == "categorical")
     assert plan.probability("platinum") == pytest.approx(0.0, abs=1e-6)
     assert np.isfinite(result.mixture.log_prob(frame)).all()
@@ -168,11 +168,11 @@ def test_rows_that_agree_where_a_cell_is_missing_are_no_copies():
     kinds = {"calls": "poisson", "yes": "bernoulli"}
     asked = {"families": kinds, "missing": "model", "random_state": 0}
     found = mm.fit(frame, 2, **asked).certificate.findings
-    assert "duplicate-rows" not in {finding.name for finding in found}
+    assert "duplicate-rows" not in {finding.kind for finding in found}
     # A control: rows that are there twice.
     twice = pd.concat([frame, frame.iloc[:600]], ignore_index=True)
     found = mm.fit(twice, 2, **asked).certificate.findings
-    assert "duplicate-rows" in {finding.name for finding in found}
+    assert "duplicate-rows" in {finding.kind for finding in found}
 
 
 def test_intervals_near_the_bounds_stay_narrow():
@@ -202,7 +202,7 @@ def test_a_component_that_never_sees_a_column():
     means = result.mixture.means  # the heaviest component first
     assert np.isnan(means[1, 3:]).all()
     assert np.isfinite(means[0]).all()
-    named = [f.text for f in result.certificate.findings if f.name == "never-seen"]
+    named = [f.text for f in result.certificate.findings if f.kind == "never-seen"]
     assert len(named) == 2
     assert clustering_accuracy(group, result.mixture.predict(frame)) > 0.99
     assert np.isfinite(result.mixture.log_prob(frame)).all()
@@ -210,4 +210,4 @@ def test_a_component_that_never_sees_a_column():
     frame.loc[np.flatnonzero(group)[:3], ["d"]] = 4.0
     frame.loc[np.flatnonzero(group)[:3], ["plan"]] = "gold"
     again = mm.fit(frame, 2, families=kinds, missing="model", random_state=0)
-    assert "never-seen" not in {f.name for f in again.certificate.findings}
+    assert "never-seen" not in {f.kind for f in again.certificate.findings}

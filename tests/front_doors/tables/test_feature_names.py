@@ -13,11 +13,11 @@ import pyarrow.parquet
 import pytest
 
 import momentmix as mm
+from momentmix.arrays import plain_array
 from momentmix.errors import FitWarning, InputError, InputTypeError
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.data import moments_of
 from momentmix.fitting.record import load_fit
-from momentmix.tables.cells import plain_array
 
 NAMES = ("dose", "age", "rate\n", "flow", "x 1", "depth", "0")
 BACK = NAMES[::-1]
@@ -148,7 +148,7 @@ def test_findings_name_the_columns(rows):
     del summary_findings["outlier-rows"]
     for data, expected in ((bad, FINDINGS), (mm.summarize(bad, 3), summary_findings)):
         certificate = mm.fit(data, 2, random_state=0).certificate
-        found = {f.name: f.text for f in certificate.findings}
+        found = {f.kind: f.text for f in certificate.findings}
         for name, text in expected.items():
             assert re.search(text, found[name])
         assert "\n'" not in str(certificate)
@@ -166,7 +166,7 @@ def test_correlated_columns_are_named():
     rows[:, 4] += 0.9 * (rows[:, 2] - 6 * (rows.mean(axis=1) > 3))
     frame = pd.DataFrame(rows, columns=list("uvwxyz"))
     certificate = mm.fit(frame, 2, random_state=0).certificate
-    text = next(f.text for f in certificate.findings if f.name == "correlated-columns")
+    text = next(f.text for f in certificate.findings if f.kind == "correlated-columns")
     assert "'w' and 'y' (about +" in text
     assert text.endswith("Join them: blocks=[['w', 'y']]")
 

@@ -18,7 +18,6 @@ from momentmix.cli.fitted_table import fitted_table
 from momentmix.displays.pair_panels import ellipse as ellipse_of
 from momentmix.fitting.inference.standard_errors import Uncertainty
 from momentmix.fitting.record import FitRecord, load_fit
-from momentmix.fitting.result import Answer
 
 NAMES = ["length", "rate", "mass", "width"]
 UNITS = np.array([1.0, 1e-5, 1.0, 30.0])  # columns whose deviations differ by 3e6
@@ -46,8 +45,7 @@ def result(truth, rows):
     estimate = fitted.moments.standardize(truth).parameters
     size = estimate.flat().size
     factor = np.diag(np.linspace(0.01, 0.02, size))
-    answer = Answer(truth, fitted.moments, Uncertainty(estimate, factor, True), fitted.summary)
-    return replace(fitted, answer=answer)
+    return replace(fitted, mixture=truth, uncertainty=Uncertainty(estimate, factor, True))
 
 
 def test_standardizing_and_restoring_keep_covariances(truth, result):

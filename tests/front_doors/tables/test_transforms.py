@@ -15,7 +15,7 @@ import momentmix as mm
 from momentmix import displays
 from momentmix.fitting.inference.of_rows.logarithms import reaches_far
 from momentmix.fitting.record import load_fit
-from momentmix.reporting.cards import typical_values
+from momentmix.mixture.profiles.traits import typical_values
 
 FAMILIES = {"income": "log", "spent": "log1p"}
 OPTION = "income=log,spent=log1p"
@@ -200,12 +200,12 @@ def test_collections_of_dask(rows):
 
 def shape_finding(data, n_components=2, **options):
     found = mm.fit(data, n_components, random_state=0, **options).certificate.findings
-    return next((f.text for f in found if f.name == "column-shape"), "")
+    return next((f.text for f in found if f.kind == "column-shape"), "")
 
 
 def test_logarithms_are_offered_where_they_help(rows):
     text = shape_finding(rows)
-    assert "Try logarithms, families={'spent': 'log', 'income': 'log'} (--families " in text
+    assert "Try logarithms, families={'spent': 'log', 'income': 'log'}" in text
     assert text.endswith("or leave out such columns, or ask for more components.")
     assert not shape_finding(rows, families=FAMILIES)
     partly = shape_finding(rows, families={"income": "log"})
@@ -230,9 +230,9 @@ def test_a_logarithm_is_offered_where_more_components_hide_the_skewness(three_gr
     data = {**{name: columns[:, k] for k, name in enumerate("abc")}, "late fees": fees}
     result = mm.fit(data, "auto", random_state=0)
     assert result.mixture.n_components > 3
-    (text,) = [f.text for f in result.certificate.findings if f.name == "skewed-column"]
+    (text,) = [f.text for f in result.certificate.findings if f.kind == "skewed-column"]
     assert text.startswith("column 'late fees' is skewed to the right, and some components differ")
-    assert "families={'late fees': 'log'} (--families 'late fees=log')" in text
+    assert "families={'late fees': 'log'}" in text
     again = mm.fit(data, "auto", families={"late fees": "log"}, random_state=0)
     assert again.mixture.n_components == 3
     assert not [f for f in again.certificate.findings if "logarithm" in f.text]
@@ -315,8 +315,10 @@ def test_probabilities_of_being_seen_have_the_columns_name(rows, tmp_path):
         found = mm.fit(gapped, 2, blocks=blocks, **options)
         display = displays.MeansDisplay.from_estimator(found)
         assert display.names[0] == "log income"
-        assert display.groups[-1].labels == ["income", "age", "spent"]
-        assert display.groups[-1].values == pytest.approx(0.9, abs=0.03)
+        labels = [p.label for p in display.probabilities]
+        assert labels == ["income seen", "age seen", "spent seen"]
+        for p in display.probabilities:
+            assert p.estimate == pytest.approx(0.9, abs=0.03)
         mm.report(found, tmp_path / "r.html", gapped)
 
 

@@ -276,7 +276,7 @@ def test_many_values_of_many_keys():
     rng = np.random.default_rng(0)
     keys = np.column_stack([rng.permutation(70_000) for _ in range(4)])
     keys[-1] = keys[0]
-    index = KeyIndex(4)
+    index = KeyIndex()
     numbers = index.numbers(keys.astype(float))
     assert len(index.keys) == 69_999
     assert numbers[-1] == numbers[0]
@@ -346,7 +346,7 @@ def test_dates_in_other_words_are_an_error(frame):
 
 
 def test_numbers_of_groups():
-    index = KeyIndex(2)
+    index = KeyIndex()
     keys = np.array([[1.0, np.nan], [2.0, 5.0], [1.0, np.nan], [1.0, 5.0]])
     numbers = index.numbers(keys)
     assert [index.keys[i] for i in numbers] == [(1.0, None), (2.0, 5.0), (1.0, None), (1.0, 5.0)]
@@ -358,7 +358,7 @@ def test_numbers_of_groups():
 
 @pytest.mark.parametrize("far", [-7.0, 2.0**40, 0.5, np.inf], ids=str)
 def test_numbers_of_groups_of_any_size(far):
-    index = KeyIndex(1)
+    index = KeyIndex()
     keys = np.array([3.0, far, -2.0, 3.0, 0.0, far])[:, None]
     found = index.numbers(keys)
     assert [index.keys[i] for i in found] == list(map(tuple, keys))

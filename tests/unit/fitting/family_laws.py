@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from momentmix.families.finite import Finite
+from momentmix.families.gaussian import GaussianValue
+from momentmix.families.law import Law
+from momentmix.families.poisson import PoissonLaw
+from momentmix.families.seen import Seen
 from momentmix.fitting.data import moments_of
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.gaussian import sample
-from momentmix.mixture.laws.finite import Finite
-from momentmix.mixture.laws.law import Law
-from momentmix.mixture.laws.poisson import Poisson
-from momentmix.mixture.laws.seen import Seen
 from momentmix.mixture.parameters import Parameters
 from momentmix.summary.summarize import summarize
 
@@ -21,8 +22,8 @@ def all_families() -> tuple[Law, ...]:
     return (
         Finite.indicators((3,)),
         Finite.indicators((4, 5)),
-        Poisson((6,)),
-        Seen.gaussian((7, 8)),
+        PoissonLaw((6,)),
+        Seen((7, 8), GaussianValue((7,))),
         Finite.indicators((9, 10), 1),
     )
 

@@ -9,6 +9,7 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 import momentmix as mm
+from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import rows_of, summarized
 from momentmix.fitting.em import em as em_module
 from momentmix.fitting.em import search
@@ -21,8 +22,8 @@ from momentmix.fitting.em.pooling import (
     merge_copies,
     pool_components,
     pool_weights,
+    repair,
 )
-from momentmix.fitting.em.repair import repair
 from momentmix.fitting.em.sample import draw_sample
 from momentmix.fitting.em.scores import information_matrix, mean_score, scoring_step
 from momentmix.fitting.em.search import Kind, Origin, ranked_candidates
@@ -93,13 +94,13 @@ def test_mixtures_at_rest_or_out_of_reach_take_no_further_steps(case, monkeypatc
     rows, moments, p = case
     features = features_of((rows - moments.shift) / moments.scale)
     prior = VariancePrior.of_rows(len(rows), 3, FLOOR)
-    rest, _ = run_batch(features, p[None], prior, 300)
+    rest, *_ = run_batch(features, p[None], prior, 300)
     far = Parameters(rest.weights, rest.means + 1.0, rest.variances)
     sizes = []
-    plain = em_module.run_steps
+    plain = em_module.run_batch
     monkeypatch.setattr(
         em_module,
-        "run_steps",
+        "run_batch",
         lambda f, start, *rest: sizes.append(len(start.weights)) or plain(f, start, *rest),
     )
     start = Parameters.concatenate([rest, far, p[None]])
@@ -132,8 +133,8 @@ def test_a_batch_is_its_members_and_likelihood_never_falls(case):
     rows, moments, _ = case
     features = features_of((rows - moments.shift) / moments.scale)
     start = seeded_starts(features, 3, 4, NO_PRIOR, np.random.default_rng(0))
-    both, _ = run_batch(features, start, NO_PRIOR, 5)
-    alone, _ = run_batch(features, start[2:3], NO_PRIOR, 5)
+    both, *_ = run_batch(features, start, NO_PRIOR, 5)
+    alone, *_ = run_batch(features, start[2:3], NO_PRIOR, 5)
     np.testing.assert_allclose(both.means[2], alone.means[0], rtol=1e-9)
     values = [
         log_likelihoods(features, run_batch(features, start, NO_PRIOR, k)[0]) for k in range(1, 6)
@@ -194,7 +195,7 @@ def test_repair_finds_a_doubled_and_a_missed_component(case):
         np.array([p.variances[0], p.variances[0], p.variances[1] + 1.0]),
     )
     rng = np.random.default_rng(0)
-    fixed, swaps = repair(features, poor, p, NO_PRIOR, max_swaps=3, rng=rng)
+    fixed, swaps = repair(features, poor, p, NO_PRIOR, rng)
     assert swaps >= 1
     gaps = ((p.means[:, None] - fixed.means[None]) ** 2).sum(axis=2)
     assert gaps.min(axis=1).max() < 0.01
@@ -276,12 +277,14 @@ def test_a_scoring_step_gains_about_what_it_predicts(case):
 def test_full_passes_reach_the_maximum_and_say_so(case):
     rows, moments, p = case
     sample = draw_sample(ArrayRows(rows), moments, np.random.default_rng(0))
-    slow = full_passes(ArrayRows(rows), moments, p, sample, FLOOR, 300, 1)
-    fast = full_passes(ArrayRows(rows), moments, p, sample, FLOOR, 300, 1, scoring_first=True)
+    context = FitContext(np.random.default_rng(0), FLOOR, 300)
+    slow = full_passes(ArrayRows(rows), sample, moments, p, context)
+    fast = full_passes(ArrayRows(rows), sample, moments, p, context, scoring_first=True)
     assert slow.converged
     assert fast.converged
     assert fast.log_likelihood == pytest.approx(slow.log_likelihood, abs=2e-5)
-    assert not full_passes(ArrayRows(rows), moments, p, sample, FLOOR, 1, 1).converged
+    once = replace(context, max_passes=1)
+    assert not full_passes(ArrayRows(rows), sample, moments, p, once).converged
 
 
 def test_rare_answers_are_fitted_to_the_maximum():
@@ -309,7 +312,7 @@ def test_candidates_are_sorted_and_repeatable(case):
     for _ in range(2):
         rng = np.random.default_rng(5)
         sample = draw_sample(ArrayRows(rows), moments, rng)
-        found.append(ranked_candidates(sample, None, 3, FLOOR, rng))
+        found.append(ranked_candidates(sample, moments, 3, FitContext(rng, FLOOR)))
     scores = [round(c.score, 10) for c in found[0]]  # of equal ones the first comes first
     assert scores == sorted(scores, reverse=True)
     np.testing.assert_array_equal(found[0][0].parameters.means, found[1][0].parameters.means)
@@ -392,6 +395,6 @@ def test_few_rows_have_few_starts_and_one_pool_a_round(case, monkeypatch):
         search, "merge_copies", lambda pool: pools.append(pool.n_components) or merge_copies(pool)
     )
     sample = draw_sample(ArrayRows(rows[:400]), moments, np.random.default_rng(0))
-    ranked_candidates(sample, None, 6, FLOOR, np.random.default_rng(0))
+    ranked_candidates(sample, moments, 6, FitContext(np.random.default_rng(0), FLOOR))
     assert len(pools) <= 2
     assert max(pools) <= 12 * 6

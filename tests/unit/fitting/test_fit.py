@@ -10,16 +10,17 @@ from fitting_helpers import exact_moments, matched, random_mixture
 
 import momentmix as mm
 from momentmix.errors import CapacityError, InputError, InputTypeError
+from momentmix.findings.finding import Severity
 from momentmix.fitting.data import summarized
 from momentmix.fitting.inference.certificate import Certificate
-from momentmix.fitting.inference.findings import Severity, collect_findings
+from momentmix.fitting.inference.findings import collect_findings
 from momentmix.fitting.inference.over_identification import check_conditions
 from momentmix.fitting.inference.standard_errors import (
     intervals,
     standard_errors,
     uncertainty_after_em,
 )
-from momentmix.fitting.robust import asked_blocks
+from momentmix.fitting.robust import checks
 from momentmix.mixture.parameters import Parameters
 
 
@@ -122,13 +123,13 @@ def test_constant_column_gets_the_floor_and_a_warning(case):
         result = mm.fit(wide, 3, refine=refine, random_state=0)
         np.testing.assert_allclose(result.mixture.means[:, 6], 4.0)
         assert (result.mixture.variances[:, 6] > 0).all()
-        assert any(f.name == "constant-column" for f in result.certificate.findings)
+        assert any(f.kind == "constant-column" for f in result.certificate.findings)
 
 
 def test_duplicate_columns_are_named(case):
     _, rows = case
     result = mm.fit(np.column_stack([rows, 2 * rows[:, 3] + 1]), 3, random_state=0)
-    texts = [f.text for f in result.certificate.findings if f.name == "duplicate-columns"]
+    texts = [f.text for f in result.certificate.findings if f.kind == "duplicate-columns"]
     assert "columns 3 and 6 are copies" in texts[0]
     assert not result.certificate.passed
 
@@ -138,7 +139,7 @@ def test_one_far_row_is_reported(case):
     rows = rows.copy()
     rows[17, 2] = 1e6
     result = mm.fit(rows, 3, random_state=0)
-    (text,) = (f.text for f in result.certificate.findings if f.name == "outlier-rows")
+    (text,) = (f.text for f in result.certificate.findings if f.kind == "outlier-rows")
     assert "1 row far from all others" in text
     assert "row 17 (1e+06 in column 2)" in text
     assert not result.certificate.passed
@@ -232,7 +233,7 @@ def test_paper_method_has_no_standard_errors():
     result = mm.fit(rows, 2, method="paper", random_state=0)
     with pytest.raises(InputError, match="gives no standard errors"):
         _ = result.standard_errors
-    with pytest.raises(InputError, match='goes with method="robust"'):
+    with pytest.raises(InputError, match="goes with method='robust'"):
         mm.fit(rows, 2, method="paper", refine="em")
 
 
@@ -244,7 +245,7 @@ def test_certificate_gives_every_reason():
     test = check_conditions(moments, p, np.random.default_rng(0), bootstrap=False)
     findings = collect_findings(moments, p, test, capacity=1, variance_floor=1e-6)
     # Exact moments agree with the model better than those of any sample could.
-    fatal = {f.name for f in findings if f.severity is Severity.FATAL}
+    fatal = {f.kind for f in findings if f.severity is Severity.FATAL}
     # Their bounds are those of many rows: one of 50 would dominate the moments.
     assert fatal == {"over-capacity", "no-power", "outlier-influence"}
     text = str(Certificate(test, 0.5, findings, 2))
@@ -409,7 +410,7 @@ def test_memory_of_many_levels_grows_as_their_square():
 def test_a_fit_beyond_the_memory_is_refused_before_the_work(monkeypatch):
     codes = np.arange(600) % 200
     data = {"town": [f"t{k}" for k in codes], "x": codes % 7 / 3.0}
-    monkeypatch.setattr(asked_blocks, "physical_memory", lambda: 200 << 20)
+    monkeypatch.setattr(checks, "physical_memory", lambda: 200 << 20)
     message = (
         r"5 components of 200 features, 199 of them levels of 'town', need about 1\d\d MiB of "
         r"memory; a fit may take 100 MiB, half of what there is. Use up to 1\d\d features: join"

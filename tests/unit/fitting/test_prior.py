@@ -5,6 +5,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 import momentmix as mm
+from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import summarized
 from momentmix.fitting.em.em import em_pass, objectives, run_batch
 from momentmix.fitting.em.passes import full_passes
@@ -89,7 +90,7 @@ def test_em_never_lowers_what_it_maximizes():
     values = []
     for _ in range(30):
         values.append(objectives(features, batch, prior))
-        batch, before = run_batch(features, batch, prior, 1)
+        batch, before, _ = run_batch(features, batch, prior, 1)
         np.testing.assert_allclose(before, values[-1], rtol=1e-12)
     assert (np.diff(values, axis=0) > -1e-12).all()
 
@@ -110,12 +111,11 @@ def test_passes_end_where_likelihood_times_prior_is_stationary(small_case):
     sample = draw_sample(ArrayRows(rows), moments, np.random.default_rng(0))
     ends = []
     for scoring_first in (False, True):
-        done = full_passes(
-            ArrayRows(rows), moments, start, sample, FLOOR, 500, 1, scoring_first=scoring_first
-        )
+        context = FitContext(np.random.default_rng(0), FLOOR, 500)
+        done = full_passes(ArrayRows(rows), sample, moments, start, context, scoring_first)
         assert done.converged
         ends.append(objectives(features, done.parameters[None], prior)[0])
-    many, _ = run_batch(features, start[None], prior, 3000)
+    many, *_ = run_batch(features, start[None], prior, 3000)
     np.testing.assert_allclose(ends, objectives(features, many, prior)[0], atol=1e-4)
     sums = em_pass(ArrayRows(rows), moments, many[0])
     score, information = mean_score(sums.statistics, many[0]), information_matrix(features, many[0])
@@ -139,11 +139,11 @@ def test_no_component_lives_on_a_handful_of_rows():
         rows = rng.normal(size=(n, d))
         moments, _ = summarized(rows, 3, 1)
         sample = draw_sample(ArrayRows(rows), moments, rng)
-        best = ranked_candidates(sample, None, r, FLOOR, np.random.default_rng(0))[0]
+        best = ranked_candidates(sample, moments, r, FitContext(np.random.default_rng(0), FLOOR))[0]
         with_prior.append(lightest(best.parameters, n))
         none = VariancePrior(FLOOR)
         starts = [f(sample.features, r, 40, none, rng) for f in (seeded_starts, random_starts)]
-        batch, values = run_batch(sample.features, Parameters.concatenate(starts), none, 60)
+        batch, values, _ = run_batch(sample.features, Parameters.concatenate(starts), none, 60)
         without.append(lightest(batch[int(values.argmax())], n))
     assert min(with_prior) >= d + 1
     assert sum(count < d + 1 for count in without) >= 4

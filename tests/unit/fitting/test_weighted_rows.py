@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import momentmix as mm
-from momentmix.fitting.context import Clock, FitContext
+from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import rows_of, summarized
 from momentmix.fitting.em.sample import draw_sample
 from momentmix.fitting.em.scores import information_matrix
@@ -243,7 +243,7 @@ def test_outliers_and_shapes_are_those_of_the_weighted_rows():
     rows, weights = drawn_with_bias(truth, 6000, 0.6, 13)
     rows[5] = 1e6
     found = mm.fit(rows, 2, random_state=0, sample_weight=weights)
-    names = [finding.name for finding in found.certificate.findings]
+    names = [finding.kind for finding in found.certificate.findings]
     assert names == ["outlier-rows"]
     assert found.n_rows == len(rows) - 1
 
@@ -255,7 +255,7 @@ def test_copies_are_left_out_together():
     rng = np.random.default_rng(0)
     search = BlockSearch(
         draw_sample(rows_of(rows), moments, rng), moments,
-        FitContext(1e-6, 100, 1, rng, Clock()),
+        FitContext(rng),
     )  # fmt: skip
     scores = search.left_out_scores(search.start(2, Blocks(4)))
     features = search.sample.features

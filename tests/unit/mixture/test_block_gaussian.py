@@ -12,9 +12,14 @@ from momentmix.mixture import density, gaussian
 from momentmix.mixture.blocks import Blocks, spread_of
 from momentmix.mixture.density import Density, joint_densities, log_sums, statistics_of
 from momentmix.mixture.gaussian import coefficients, features_of, m_step
-from momentmix.mixture.parameters import Parameters, parameters_from
+from momentmix.mixture.parameters import (
+    Parameters,
+    moved_spread,
+    parameters_from,
+    relative_changes,
+    spread_changes,
+)
 from momentmix.mixture.prior import Structure, VariancePrior
-from momentmix.mixture.relative_spread import moved_spread, relative_changes, spread_changes
 
 N = 3000
 

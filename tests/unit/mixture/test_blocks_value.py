@@ -344,11 +344,13 @@ def test_bad_columns_are_refused(mixture):
     with pytest.raises(InputError, match=r"not finite, or so far from all.*units"):
         mixture.condition({0: np.inf})
     for values in ({0: "x"}, [1.0, 2.0], 3.0):
-        with pytest.raises(InputTypeError, match="values must be numbers by column"):
+        with pytest.raises(
+            InputTypeError, match=r"values must be cells by column|rows must be real numbers"
+        ):
             mixture.condition(values)
     with pytest.raises(InputError, match="pass known="):
         mixture.predict_columns(np.zeros((2, 2)))
-    with pytest.raises(InputError, match=r"shape \(n_rows, 1\)"):
+    with pytest.raises(InputError, match="must have the 1 columns"):
         mixture.predict_columns(np.zeros((2, 2)), [0])
     assert_same(mixture.condition({}), mixture, rtol=0)
 

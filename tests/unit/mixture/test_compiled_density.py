@@ -56,7 +56,7 @@ def test_steps_are_those_of_numpy(k, r, d, n, instructions, monkeypatch):
     rng = np.random.default_rng(1)
     batch, features = batch_of(k, r, d, rng), features_of(rng.normal(size=(n, d)))
     for prior in (VariancePrior(1e-6), VariancePrior.of_rows(n, r + 1, np.full(d, 1e-6))):
-        found, values = em.run_batch(features, batch, prior, 4)
+        found, values, _ = em.run_batch(features, batch, prior, 4)
         expected = batch
         for _ in range(4):
             statistics, mean = without_code(
@@ -73,7 +73,7 @@ def test_an_empty_component_keeps_mean_0_and_variance_1(instructions):
     start = Parameters(
         np.array([[1.0, 0.0]]), np.array([[[0.0, 0.0], [1e3, 1e3]]]), np.ones((1, 2, 2))
     )
-    found, _ = em.run_batch(features, start, VariancePrior(1e-6), 3)
+    found, *_ = em.run_batch(features, start, VariancePrior(1e-6), 3)
     np.testing.assert_array_equal(found.means[0, 1] * 0.0, 0.0)
     np.testing.assert_array_equal(found.variances[0, 1], 1.0)
     assert found.weights[0, 1] < 1e-80

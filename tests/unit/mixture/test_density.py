@@ -22,7 +22,6 @@ from momentmix.mixture.gaussian import (
     feature_parts,
     features_of,
     m_step,
-    n_statistics,
     values_of,
 )
 from momentmix.mixture.parameters import Parameters, parameters_from
@@ -48,7 +47,7 @@ def naive_joint(p, values):
 
 def test_features_hold_their_values(values):
     features = features_of(values)
-    assert features.shape == (n_statistics(Blocks(5)), 5000)
+    assert features.shape == (Blocks(5).n_statistics, 5000)
     np.testing.assert_array_equal(values_of(features, Blocks(5)), values.T)
     np.testing.assert_array_equal(features[-1], 1.0)
 

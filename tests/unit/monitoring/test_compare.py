@@ -352,7 +352,7 @@ def test_other_columns_are_refused(second, message):
     [
         (lambda: mm.summarize_by(pd.DataFrame(frame(a=1)).assign(g=1), by=["g"]),
          r"got SummaryCube\. Take all its groups, cube\.total\(\)"),
-        (lambda: mm.GaussianBlock, r"got type\. Make one of rows with summarize\(\)"),
+        (lambda: mm.GaussianBlock, r"got \w+\. Make one of rows with summarize\(\)"),
         (lambda: mm.fit(rows_of(1, 200, 2), 1), r"got FitResult\. .* track\(model, cube\)"),
         (lambda: mm.fit(rows_of(1, 200, 2), 1).mixture, r"Mixture\. .* track\(model, cube\)"),
     ],

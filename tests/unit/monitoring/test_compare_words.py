@@ -1,5 +1,6 @@
 """Sentences of comparisons, and names of logarithms."""
 
+from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -7,8 +8,9 @@ import pandas as pd
 import pytest
 
 import momentmix as mm
-from momentmix.monitoring.compare_words import first_sentences, sentences_of
+from momentmix.findings.finding import sentences
 from momentmix.monitoring.compared.changes import Change
+from momentmix.monitoring.comparison import ColumnComparison, Comparison
 
 
 def change(what, first, second, effect, *, column="x", other=None, level=None, transform=None):
@@ -93,7 +95,13 @@ def change(what, first, second, effect, *, column="x", other=None, level=None, t
     ],
 )
 def test_each_kind_of_change_has_its_sentence(given, text):
-    assert sentences_of([given]) == [text]
+    assert sentences([given.finding]) == [text]
+    assert sentences([given.finding], for_report=True) == [text]
+
+
+def comparison(changes):
+    sure = tuple(replace(change, corrected=0.0) for change in changes)
+    return Comparison((99, 99), (ColumnComparison("x", "gaussian", sure),), (), {}, 0.0)
 
 
 def test_the_most_important_come_first_and_the_rest_is_counted():
@@ -104,12 +112,22 @@ def test_the_most_important_come_first_and_the_rest_is_counted():
         change("correlation", 0.0, 0.3, 0.3, column="a", other="b"),
         change("missing", 0.5, 0.6, 0.1, column="gaps"),
     ]
-    order = [text.split(" ")[-1] for text in sentences_of(changes)]
-    assert order == ["0.30", "%", "%", "deviations)", "9.00)"]
-    assert "rare" in sentences_of(changes)[1]
-    said = first_sentences([str(i) for i in range(8)])
-    assert said == ["0", "1", "2", "3", "4", "5", "2 more changes named, of smaller effect"]
-    assert first_sentences(["one"]) == ["one"]
+    said = comparison(changes).sentences()
+    assert [text.split(" ")[-1] for text in said] == ["0.30", "%", "%", "deviations)", "9.00)"]
+    assert "rare" in said[1]
+    assert comparison(changes).first_sentences() == said
+    many = comparison([change("mean", 0.0, i, i, column=f"x{i}") for i in range(1, 9)])
+    assert many.first_sentences()[:6] == many.sentences()[:6]
+    assert many.first_sentences()[6:] == ["2 more changes named, of smaller effect"]
+
+
+def test_findings_of_changes_are_data():
+    (found,) = comparison([change("mean", 1.0, 3.0, 0.5, column="{income}")]).findings()
+    assert (found.kind, found.columns, found.severity.value) == (
+        "mean-changed", ("{income}",), "warning",
+    )  # fmt: skip
+    assert [found.numbers[name] for name in ("first", "second", "effect")] == [1.0, 3.0, 0.5]
+    assert found.text.startswith("{income}: the mean rose from 1 to 3")
 
 
 @pytest.fixture(scope="module")

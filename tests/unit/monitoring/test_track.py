@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import momentmix as mm
-from momentmix.monitoring.track_words import looks_ordered, place_of
+from momentmix.monitoring.trends import looks_ordered, place_of
 
 NAMES = ["flow", "temperature", "pressure"]
 MEANS = np.array([[100.0, 20.0, 5.0], [120.0, 30.0, 5.0], [110.0, 20.0, 8.0]])

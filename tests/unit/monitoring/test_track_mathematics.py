@@ -12,14 +12,7 @@ import momentmix as mm
 from momentmix.fitting.conditions.conditions import point_powers
 from momentmix.mixture import gaussian
 from momentmix.mixture.parameters import Parameters
-from momentmix.monitoring.shares.component_sets import ComponentSets
-from momentmix.monitoring.shares.fixed_components import (
-    MOST_CONDITIONS,
-    FixedComponents,
-    Root,
-    Shape,
-    list_conditions,
-)
+from momentmix.monitoring.shares.components import ComponentSets, FixedComponents, Root
 from momentmix.monitoring.shares.group_weights import (
     bounded,
     check_fit,
@@ -27,6 +20,7 @@ from momentmix.monitoring.shares.group_weights import (
     linear_weights,
     settled_weights,
 )
+from momentmix.monitoring.shares.moments import MOST_CONDITIONS, Shape, list_conditions
 from momentmix.monitoring.shares.shared_errors import Part, corrected, find_shared_errors
 from momentmix.monitoring.shares.shrinkage import find_prior, shrink
 from momentmix.monitoring.shares.tracked_model import StandardComponents, TrackedModel

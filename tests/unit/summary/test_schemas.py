@@ -11,7 +11,7 @@ import pytest
 import momentmix as mm
 from momentmix import MomentSummary
 from momentmix.errors import InputError, SummaryFileError
-from momentmix.tables.column import Column
+from momentmix.families.column import Column
 from momentmix.tables.schema import Schema
 
 TABLE = pd.DataFrame(

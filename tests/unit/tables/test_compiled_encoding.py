@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from momentmix.families.column import Column
 from momentmix.native import code
 from momentmix.tables import encoding
 from momentmix.tables.cells import Cells
-from momentmix.tables.column import Column
 
 needs_code = pytest.mark.skipif(code is None, reason="there is no compiled code")
 

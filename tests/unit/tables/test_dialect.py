@@ -17,7 +17,7 @@ def read(text, **options):
 @pytest.mark.parametrize("name", ["delimiter", "decimal"])
 @pytest.mark.parametrize("value", ["€", "é", "\u066b", "\uff0c", "\udce2", "😀"])
 def test_characters_beyond_ascii_are_refused(name, value):
-    message = rf"{name} \(--{name}\) must be an ASCII character; got .*Replace it in the file"
+    message = rf"{name} must be an ASCII character; got .*Replace it in the file"
     with pytest.raises(InputError, match=message) as caught:
         open_rows(np.ones((2, 2)), **{name: value})
     str(caught.value).encode("utf-8", "strict" if value != "\udce2" else "surrogateescape")
@@ -39,13 +39,13 @@ def test_every_ascii_delimiter_is_read_or_refused():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"delimiter": ""}, r"delimiter \(--delimiter\) must be one character; got ''"),
-        ({"decimal": None}, "decimal .* must be one character; got None"),
-        ({"thousands": "  "}, "thousands .* must be one character"),
-        ({"thousands": 7}, "thousands .* must be one character; got 7"),
-        ({"decimal": "e"}, "decimal .* must not be a digit, a letter or a sign; got 'e'"),
+        ({"delimiter": ""}, r"delimiter must be one character; got ''"),
+        ({"decimal": None}, "decimal must be one character; got None"),
+        ({"thousands": "  "}, "thousands must be one character"),
+        ({"thousands": 7}, "thousands must be one character; got 7"),
+        ({"decimal": "e"}, "decimal must not be a digit, a letter or a sign; got 'e'"),
         ({"decimal": "5"}, "must not be a digit"),
-        ({"thousands": "-"}, "thousands .* must not be a digit, a letter or a sign"),
+        ({"thousands": "-"}, "thousands must not be a digit, a letter or a sign"),
         ({"thousands": "\n"}, "must not be a quote, the end of a line"),
         ({"thousands": "."}, r"thousands and decimal must differ; both are '\.'"),
         ({"decimal": ",", "delimiter": ","}, "delimiter and decimal must differ"),
@@ -120,7 +120,7 @@ def test_messages_offer_options_that_help(cell, given, cures):
         read(text, **given)
     for cure in cures:
         passed = ", ".join(f"{name}={value!r}" for name, value in cure.items())
-        assert f"pass {passed} (--" in str(caught.value)
+        assert f"pass {passed}" in str(caught.value)
         assert len(read(text, **{**given, **cure})) == 1
 
 
@@ -128,8 +128,8 @@ def test_no_circle_between_decimal_and_delimiter():
     with pytest.raises(InputError, match="not a number") as caught:
         read('a,b\n"17,405",2\n')
     message = str(caught.value)
-    assert "If it has ',' between thousands: pass thousands=',' (--thousands ,)." in message
-    assert "(--decimal ,), and have the fields separated by another character" in message
+    assert "If it has ',' between thousands: pass thousands=','." in message
+    assert "pass decimal=',', and have the fields separated by another character" in message
     assert message.count("pass ") == 2  # no marks that the cell does not hold
 
 

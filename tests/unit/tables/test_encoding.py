@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import momentmix as mm
 from momentmix.errors import InputError, InputTypeError, PrecisionWarning
-from momentmix.tables.column import Column, short_mean
+from momentmix.families.column import Column, short_mean
 from momentmix.tables.learning import learn, open_data, schema_from
 from momentmix.tables.opening import Reading
 from momentmix.tables.schema import Schema

@@ -39,7 +39,7 @@ def test_numbers_above_fractions_are_names(tmp_path, rows, kind, names, index):
     assert source.feature_names == tuple(named)
     (note,) = source.notes
     assert "is taken for names of columns (" in note
-    assert "header=False (--no-header)" in note
+    assert "header=False reads" in note
     np.testing.assert_array_equal(source.read_all()[:, index:], rows)
 
 
@@ -95,7 +95,7 @@ def test_a_first_line_that_many_rows_are_equal_to_is_a_row(tmp_path):
     path = written(tmp_path / "x.csv", pd.DataFrame(answers), index=False, header=False)
     source = mm.open_rows(path)
     assert source.n_rows == N
-    assert "is taken for a row ('0', '1'); header=True (--header) reads it" in source.notes[0]
+    assert "is taken for a row ('0', '1'); header=True reads it" in source.notes[0]
     assert mm.open_rows(path, header=True).n_rows == N - 1
 
 
@@ -176,7 +176,7 @@ def test_columns_by_names_that_are_numbers(tmp_path, rows):
     path = written(tmp_path / "x.csv", frame, index=False)
     for columns in (["2002"], [2002], [1]):
         assert mm.open_rows(path, columns=columns).feature_names == ("2002",)
-    with pytest.raises(InputError, match=r"no column 'age'; .*header=False \(--no-header\)"):
+    with pytest.raises(InputError, match=r"no column 'age'; .*header=False"):
         mm.open_rows(path, columns=["age"])
 
 

@@ -86,7 +86,7 @@ def test_a_copy_is_noticed_by_every_reader(tmp_path, rows, kind):
     paths = [write(tmp_path / f"{name}.{kind}", rows) for name in "ab"]
     write(tmp_path / f"c.{kind}", rows + 1)
     paths.append(tmp_path / f"c.{kind}")
-    message = rf"b\.{kind} holds the same bytes as an input before it.*--by-name"
+    message = rf"b\.{kind} holds the same bytes as an input before it.*by_name=True"
     with pytest.raises(InputError, match=message):
         shards_of(paths, 300)
     with pytest.raises(InputError, match=message):

@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 
 import momentmix as mm
-from momentmix.tables.column import Column
+from momentmix.families.column import Column
+from momentmix.families.transforms import restored_columns, transformed_columns
 from momentmix.tables.learning import learn, schema_from
 from momentmix.tables.schema import Schema, joined, plain_schema
-from momentmix.tables.transforms import restored_columns, transformed_columns
 
 MAPS = {"log": (np.log, np.exp), "log1p": (np.log1p, np.expm1)}
 

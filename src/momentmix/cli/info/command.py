@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -10,6 +9,7 @@ import click
 from momentmix.cli.options import header_option, json_option
 from momentmix.cli.output import say, say_json
 from momentmix.errors import printable
+from momentmix.wording import cut
 
 _LARGE = 1e15
 _WIDEST = 40  # letters of a cell of text
@@ -26,47 +26,13 @@ def info_command(file: str, delimiter: str | None, header: bool | None, as_json:
     A summary, a cube, a model, a schema, a checkpoint of `summarize`, or data. Nothing is fitted,
     and of data only the first rows are read.
     """
+    from momentmix.cli.info.facts import facts_of
+
     facts = facts_of(file, delimiter, header)
     if as_json:
         say_json(facts)
     else:
         say(*_lines(facts))
-
-
-def facts_of(file: str, delimiter: str | None = None, header: bool | None = None) -> dict[str, Any]:
-    """Facts of a file, as plain values; ``columns`` has a dict for each column."""
-    from momentmix.cli.cubes import are_cubes
-    from momentmix.cli.info.of_data import data_facts
-    from momentmix.cli.info.of_model import model_facts
-    from momentmix.cli.info.of_schema import is_schema, schema_facts
-    from momentmix.cli.info.of_summary import checkpoint_facts, cube_facts, summary_facts
-    from momentmix.errors import InputError
-    from momentmix.summary.file import MAGIC
-    from momentmix.tables.opening import missing_input
-
-    if file == "-":
-        raise click.UsageError("standard input has no name to tell its format by; give a file.")
-    path = Path(file)
-    if not path.exists():
-        raise missing_input(file)
-    if not path.is_file():
-        what = "a folder" if path.is_dir() else "not a regular file"
-        raise InputError(f"{file} is {what}; give one file.")
-    with path.open("rb") as stream:
-        start = stream.read(64)
-    if start.startswith(MAGIC) or file.lower().endswith(".mms"):
-        facts = summary_facts(path)
-    elif are_cubes([file]):
-        facts = cube_facts(path)
-    elif start.startswith(b"momentmix checkpoint "):
-        facts = checkpoint_facts(path)
-    elif file.lower().endswith((".jsonl", ".ndjson")):
-        facts = data_facts(path, delimiter, header)
-    elif start.lstrip().startswith(b"{") or file.lower().endswith(".json"):
-        facts = schema_facts(path) if is_schema(path) else model_facts(path)
-    else:
-        facts = data_facts(path, delimiter, header)
-    return {"file": file, "bytes": path.stat().st_size, **facts}
 
 
 # -- text -------------------------------------------------------------------------------------
@@ -89,7 +55,7 @@ def _lines(facts: dict[str, Any]) -> list[str]:
 def _table(columns: list[dict[str, Any]]) -> list[str]:
     """A line for each column of the data, without facts that none of them has."""
     names = [name for name in columns[0] if any(c[name] not in (None, []) for c in columns)]
-    cells = [[name] + [_short(_text(_cell(c, name))) for c in columns] for name in names]
+    cells = [[name] + [cut(_text(_cell(c, name)), _WIDEST) for c in columns] for name in names]
     is_number = [any(isinstance(c[name], float) for c in columns) for name in names]
     padded = [
         [f"{x:>{max(map(len, texts))}}" if right else f"{x:<{max(map(len, texts))}}" for x in texts]
@@ -100,9 +66,9 @@ def _table(columns: list[dict[str, Any]]) -> list[str]:
 
 def _cell(column: dict[str, Any], name: str) -> Any:
     """A fact of a column; its name is that of its logarithm where means are those of it."""
-    from momentmix.tables.transforms import TRANSFORMS
+    from momentmix.families.family import named
 
-    if name == "name" and "mean" in column and column["family"] in TRANSFORMS:
+    if name == "name" and "mean" in column and named(column["family"]).transform:
         return f"{column['family']} {column['name']}"
     return column[name]
 
@@ -120,7 +86,3 @@ def _text(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(_text, value))
     return printable(str(value))
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _WIDEST else text[: _WIDEST - 1] + "…"

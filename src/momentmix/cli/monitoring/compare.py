@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from momentmix.cli.monitoring.compared_groups import ComparedGroups
 from momentmix.cli.options import (
     ReadOptions,
     data_options,
@@ -16,7 +15,10 @@ from momentmix.cli.options import (
     json_option,
     where_option,
 )
-from momentmix.cli.output import check_output, output_stream, say, say_json, say_message
+from momentmix.cli.output import check_output, output_stream, say, say_json
+from momentmix.errors import InputError
+from momentmix.findings.messages import in_shell
+from momentmix.wording import plural
 
 if TYPE_CHECKING:
     from momentmix.summary.summary import MomentSummary
@@ -102,11 +104,16 @@ def compare_command(
     does. Columns that one row dominates are compared without it;
     where that cannot be, the first line says "Not judged", and --strict makes the exit code 1.
     """
+    from momentmix.displays.style import need_matplotlib
     from momentmix.monitoring.compare import compare
     from momentmix.monitoring.comparison_text import comparison_lines
 
+    ending = "" if output is None else output.rpartition(".")[2].lower()
     if output is not None:
-        _check_picture(output, [first] if second is None else [first, second], force)
+        if ending not in _PICTURES:
+            raise click.UsageError(f"--output must end in .png, .svg or .pdf; got {output!r}.")
+        check_output(output, [first] if second is None else [first, second], force)
+        need_matplotlib()
     asked = ComparedGroups(where, first_where, second_where)
     if second is None:
         _check_families(families)
@@ -116,11 +123,10 @@ def compare_command(
     found = compare(*sides)
     differs = found.differs(level, least_effect)
     if output is not None:
-        from momentmix.displays.monitoring.comparison import ComparisonDisplay
+        from momentmix.displays import ComparisonDisplay
 
         display = ComparisonDisplay.from_comparison(found)
         with output_stream(output) as stream:
-            ending = output.rpartition(".")[2].lower()
             display.figure_.savefig(stream, format=ending, dpi=150, bbox_inches="tight")
     if as_json:
         settings = {
@@ -138,13 +144,66 @@ def compare_command(
     return int(differs or (strict and silent))
 
 
-def _check_picture(output: str, inputs: list[str], force: bool) -> None:
-    from momentmix import displays
+@dataclass
+class ComparedGroups:
+    """Conditions on groups of cubes: --where on both sides, --first and --second on one.
 
-    if output.rpartition(".")[2].lower() not in _PICTURES:
-        raise click.UsageError(f"--output must end in .png, .svg or .pdf; got {output!r}.")
-    check_output(output, inputs, force)
-    displays.need_matplotlib()
+    `lines` say what was chosen.
+    """
+
+    where: tuple[str, ...]
+    first: tuple[str, ...]
+    second: tuple[str, ...]
+    lines: list[str] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, list[str]]:
+        """The conditions that were given."""
+        given = {"where": self.where, "first_where": self.first, "second_where": self.second}
+        return {name: list(texts) for name, texts in given.items() if texts}
+
+    def of_one(self, path: str) -> tuple[MomentSummary, MomentSummary]:
+        """Two parts of one cube; all groups that are not in one are the other."""
+        from momentmix.cli.cubes import are_cubes, chosen, load_groups
+        from momentmix.cube.cube import SummaryCube
+
+        if not (self.first or self.second):
+            cure = (
+                "choose groups of the cube with --first and --second"
+                if are_cubes([path])
+                else "give a second file"
+            )
+            raise click.UsageError(f"there is nothing to compare {path} with; {cure}.")
+        cube = load_groups([path], self.where, None)
+        given = {"--first": self.first, "--second": self.second}
+        parts = {name: chosen(cube, texts, name) for name, texts in given.items() if texts}
+        if len(parts) == 1:
+            ((name, part),) = parts.items()
+            rest = SummaryCube(cube.key_names, {key: cube[key] for key in cube if key not in part})
+            if not len(rest):
+                raise InputError(f"{name} takes all groups; there are no others to compare with.")
+            parts = {other: parts.get(other, rest) for other in given}
+        texts = []
+        for name, part in parts.items():
+            what = f"{' and '.join(given[name])}, " if given[name] else "the other "
+            texts.append(f"{name.removeprefix('--')}: {what}{len(part):,} group{plural(len(part))}")
+        self.lines = ["; ".join(texts)]
+        left, right = (parts[name].total() for name in given)
+        return left, right
+
+    def of(self, place: int, path: str) -> MomentSummary | None:
+        """The summary of the first (0) or second (1) file; None for data."""
+        from momentmix.cli.cubes import are_cubes, chosen, load_groups
+        from momentmix.cli.summaries import are_summaries, load_sum
+
+        if path.lower().endswith(".json"):
+            raise InputError(
+                f"{path} is no data; `momentmix track MODEL CUBE` and `momentmix score MODEL DATA` "
+                "say whether rows fit a model."
+            )
+        option, own = (("--first", self.first), ("--second", self.second))[place]
+        if own or (self.where and are_cubes([path])):
+            return chosen(load_groups([path], self.where, None), own, option).total()
+        return load_sum([path]) if are_summaries([path]) else None
 
 
 def _summaries(
@@ -170,7 +229,7 @@ def _summaries(
     from momentmix.tables.learning import learn
 
     rows = learn(read_options.open(paths, by_name=True), families, read_options.missing)
-    say_message(*(f"note: {note}" for note in rows.notes))
+    say(*(f"note: {in_shell(note)}" for note in rows.notes), err=True)
     schema, missing = rows.learned, read_options.missing
     read_options = replace(read_options, header=rows.sources[0].column_names is not None)
     left, right = (

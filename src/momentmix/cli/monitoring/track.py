@@ -7,22 +7,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from momentmix.cli.options import force_option, json_option, where_option
-from momentmix.cli.output import check_output, output_stream, say, say_json
+from momentmix.cli.options import output_options, where_option
+from momentmix.cli.output import Target, output_stream, say, say_json
 
 if TYPE_CHECKING:
     from momentmix.monitoring.tracking import Tracking
 
 DOES_NOT_FIT = 4  # exit code with --strict
-_ENDINGS = ("csv", "json", "png", "svg", "pdf")
 
 
 @click.command("track", short_help="Shares of a model's components in the groups of a cube.")
 @click.argument("model")
 @click.argument("cube")
-@click.option(
-    "-o", "--output", help="Also write the table (.csv, .json) or a picture (.png, .svg, .pdf)."
-)
+@output_options("Also write the table (.csv, .json) or a picture (.png, .svg, .pdf).")
 @where_option
 @click.option("--rollup", metavar="KEYS", help="Merge all groups that agree in these keys first.")
 @click.option(
@@ -40,19 +37,15 @@ _ENDINGS = ("csv", "json", "png", "svg", "pdf")
     help="Of the intervals.",
 )
 @click.option("--strict", is_flag=True, help="Exit with 4 where the components do not fit a group.")
-@force_option
-@json_option
 def track_command(
     model: str,
     cube: str,
-    output: str | None,
+    target: Target,
     where: tuple[str, ...],
     rollup: str | None,
     prior: str,
     level: float,
     strict: bool,
-    force: bool,
-    as_json: bool,
 ) -> None:
     """Print the share of each component of MODEL in each group of CUBE, from moments alone.
 
@@ -65,40 +58,35 @@ def track_command(
     from momentmix.monitoring.tracking_text import tracking_lines
     from momentmix.tables.opening import missing_input
 
-    ending = "" if output is None else output.rpartition(".")[2].lower()
-    if output is not None:
-        if ending not in _ENDINGS:
-            raise click.UsageError(
-                f"--output must end in {', '.join('.' + e for e in _ENDINGS)}; got {output!r}."
-            )
-        check_output(output, [model, cube], force)
+    if target.path is not None:
+        target.check_ending("csv", "json", "png", "svg", "pdf")
+        target.check([model, cube])
     if not Path(model).exists():
         raise missing_input(model)
     groups = load_groups([cube], where, rollup)
     found = track(model, groups, prior="whole" if prior == "whole" else None, level=level)
-    if output is not None:
-        _write(found, output, ending)
-    if as_json:
-        said = {} if output is None else {"output": output}
+    if target.path is not None:
+        _write(found, target)
+    if target.as_json:
+        said = {} if target.path is None else {"output": target.path}
         say_json({**said, **found.to_dict()})
     else:
-        say(*tracking_lines(found, "--json prints all, and -o shares.csv writes them"))
-        if output is not None:
-            say(f"written to {output}")
+        written = [] if target.path is None else [f"written to {target.path}"]
+        say(*tracking_lines(found, "--json prints all, and -o shares.csv writes them"), *written)
     if strict and not found.fits.all():
         click.get_current_context().exit(DOES_NOT_FIT)
 
 
-def _write(found: Tracking, output: str, ending: str) -> None:
+def _write(found: Tracking, target: Target) -> None:
     import csv
     import io
 
-    from momentmix.cli.tables.writer import guarded
+    from momentmix.cli.tables import guarded
     from momentmix.strict_json import format_strict
 
-    if ending == "json":
+    if target.ending == "json":
         text = format_strict(found.to_dict(), indent=1) + "\n"
-    elif ending == "csv":
+    elif target.ending == "csv":
         names, rows = found.to_rows()
         buffer = io.StringIO()
         writer = csv.writer(buffer, lineterminator="\n")
@@ -107,9 +95,7 @@ def _write(found: Tracking, output: str, ending: str) -> None:
     else:
         from momentmix.displays import SharesDisplay
 
-        display = SharesDisplay.from_tracking(found)
-        with output_stream(output) as stream:
-            display.figure_.savefig(stream, format=ending, dpi=150, bbox_inches="tight")
+        target.save_picture(SharesDisplay.from_tracking(found))
         return
-    with output_stream(output) as stream:
+    with output_stream(str(target.path)) as stream:
         stream.write(text.encode())

@@ -1,4 +1,4 @@
-"""What changed between two summaries: means, spreads and correlations."""
+"""Changes between two summaries: means, spreads and correlations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from momentmix._typing import Float
 from momentmix.displays.style import GRAY, need_matplotlib, short_name
 from momentmix.errors import InputTypeError
 from momentmix.html.palette import COLORS
-from momentmix.monitoring.compare_words import unit_of, value_name
 from momentmix.monitoring.compared.changes import Change
 from momentmix.monitoring.comparison import Comparison
 
@@ -61,52 +60,42 @@ class ComparisonDisplay:
             width_ratios=panels,
         )  # fmt: skip
         self.axes_ = list(axes)
-        self._draw_shifts(shifts)
-        self._draw_spreads(shifts)
+        self._draw_changes(shifts)
         if len(names) > 1:
             self._draw_map(names, map_)
         return self
 
-    def _draw_shifts(self, shifts: list[tuple[Change, float, Change | None]]) -> None:
-        ax = self.axes_[0]
-        for y, (change, unit, _) in enumerate(shifts):
-            if isfinite(change.effect) and not self._unjudged(change):
-                ends = (change.low / unit, change.high / unit)
-                _dot(ax, y, change.effect / unit, ends, change.corrected <= _LEVEL)
-        labels = [self._label(change) for change, _, _ in shifts]
-        ax.set_yticks(range(len(shifts)), labels)
-        ax.set_ylim(len(shifts) - 0.5, -0.5)
-        ax.axvline(0, color=GRAY, linewidth=0.8, zorder=0)
-        ax.set_xlabel("change of mean or share,\nin standard deviations")
+    def _draw_changes(self, shifts: list[tuple[Change, Change | None]]) -> None:
+        left, right = self.axes_[:2]
+        for y, (change, spread) in enumerate(shifts):
+            if self._unjudged(change):
+                continue
+            if isfinite(change.effect):
+                values = [x / change.unit for x in (change.effect, change.low, change.high)]
+                _dot(left, y, values, change.corrected <= _LEVEL)
+            if spread is not None and isfinite(spread.effect) and abs(spread.effect) < 300:
+                values = [exp(x) for x in (spread.effect, spread.low, spread.high)]
+                _dot(right, y, values, spread.corrected <= _LEVEL)
+        labels = [
+            short_name(change.value_name) + (" (not judged)" if self._unjudged(change) else "")
+            for change, _ in shifts
+        ]
+        for ax, texts, same in ((left, labels, 0), (right, [""] * len(shifts), 1)):
+            ax.set_yticks(range(len(shifts)), texts)
+            ax.set_ylim(len(shifts) - 0.5, -0.5)
+            ax.axvline(same, color=GRAY, linewidth=0.8, zorder=0)
+        left.set_xlabel("change of mean or share,\nin standard deviations")
+        right.set_xlabel("ratio of\nstandard deviations")
         a, b = self.comparison.n_rows
-        differs = self.comparison.differs(_LEVEL)
-        text = "they differ" if differs else "no difference shows"
-        ax.set_title(f"{a:,} rows → {b:,} rows: {text}", fontsize="medium", loc="left")
-        handles = [_mark(ax, True), _mark(ax, False)]
+        text = "they differ" if self.comparison.differs(_LEVEL) else "no difference shows"
+        left.set_title(f"{a:,} rows → {b:,} rows: {text}", fontsize="medium", loc="left")
         self.figure_.legend(
-            handles, ["beyond chance at 5 %", "may be chance"], loc="outside lower left", ncols=2,
-            fontsize="small", frameon=False,
+            [_mark(left, True), _mark(left, False)], ["beyond chance at 5 %", "may be chance"],
+            loc="outside lower left", ncols=2, fontsize="small", frameon=False,
         )  # fmt: skip
 
     def _unjudged(self, change: Change) -> bool:
         return change.column in self.comparison.unjudged and change.what != "missing"
-
-    def _label(self, change: Change) -> str:
-        name = short_name(value_name(change))
-        return f"{name} (not judged)" if self._unjudged(change) else name
-
-    def _draw_spreads(self, shifts: list[tuple[Change, float, Change | None]]) -> None:
-        ax = self.axes_[1]
-        for y, (change, _, spread) in enumerate(shifts):
-            if spread is None or self._unjudged(change):
-                continue
-            if isfinite(spread.effect) and abs(spread.effect) < 300:
-                ends = (exp(spread.low), exp(spread.high))
-                _dot(ax, y, exp(spread.effect), ends, spread.corrected <= _LEVEL)
-        ax.set_yticks(range(len(shifts)), [""] * len(shifts))
-        ax.set_ylim(len(shifts) - 0.5, -0.5)
-        ax.axvline(1, color=GRAY, linewidth=0.8, zorder=0)
-        ax.set_xlabel("ratio of\nstandard deviations")
 
     def _draw_map(self, names: list[str], map_: Float) -> None:
         ax, k = self.axes_[2], len(names)
@@ -133,11 +122,12 @@ class ComparisonDisplay:
         self.figure_.colorbar(image, ax=ax, shrink=0.8)
 
 
-def _dot(ax: Any, y: int, x: float, ends: tuple[float, float], sure: bool) -> None:
+def _dot(ax: Any, y: int, values: list[float], sure: bool) -> None:
     """A change with its interval: a filled diamond, or an open circle where it may be chance."""
-    color = _SURE if sure else _CHANCE
-    if isfinite(ends[0] + ends[1]):
-        ax.plot(ends, [y, y], color=color, linewidth=2.0 if sure else 1.2, zorder=2)
+    x, low, high = values
+    if isfinite(low + high):
+        color = _SURE if sure else _CHANCE
+        ax.plot((low, high), [y, y], color=color, linewidth=2.0 if sure else 1.2, zorder=2)
     mark = _mark(ax, sure)
     mark.set_data([x], [y])
     ax.add_line(mark)
@@ -153,27 +143,20 @@ def _mark(ax: Any, sure: bool) -> Any:
     return Line2D([], [], marker="D" if sure else "o", linestyle="", zorder=3, **style)
 
 
-def _largest_shifts(found: Comparison) -> list[tuple[Change, float, Change | None]]:
-    """Means and shares, their units and the changes of spread; the largest first."""
-    rows = []
-    for column in found.columns:
-        for change in column.changes:
-            if change.what not in ("mean", "share", "missing"):
-                continue
-            rows.append(
-                (
-                    change,
-                    unit_of(change),
-                    column.change("spread") if change.what == "mean" else None,
-                )
-            )
-    rows.sort(key=lambda row: -_finite(row[0].size / row[1], row[2]))
-    return rows[:_MOST_ROWS]
+def _largest_shifts(found: Comparison) -> list[tuple[Change, Change | None]]:
+    """Means and shares with the changes of spread; the largest first."""
+    rows = [
+        (change, column.change("spread") if change.what == "mean" else None)
+        for column in found.columns
+        for change in column.changes
+        if change.what in ("mean", "share", "missing")
+    ]
 
+    def size(row: tuple[Change, Change | None]) -> float:
+        sizes = row[0].size / row[0].unit, row[1].size if row[1] is not None else 0.0
+        return max(x if isfinite(x) else 0.0 for x in sizes)
 
-def _finite(size: float, spread: Change | None) -> float:
-    other = spread.size if spread is not None and isfinite(spread.size) else 0.0
-    return max(size if isfinite(size) else 0.0, other)
+    return sorted(rows, key=size, reverse=True)[:_MOST_ROWS]
 
 
 def _correlation_map(found: Comparison) -> tuple[list[str], Float]:

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from momentmix.displays.style import need_matplotlib, short_name
 from momentmix.errors import InputError, InputTypeError
 from momentmix.html.palette import component_color
-from momentmix.monitoring.shares.group_moments import key_text
-from momentmix.monitoring.track_words import place_of, series_of
+from momentmix.monitoring.shares.groups import key_text
 from momentmix.monitoring.tracking import Tracking
-from momentmix.monitoring.tracking_text import misfits
+from momentmix.monitoring.trends import place_of
 from momentmix.wording import percent
 
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
@@ -77,9 +76,9 @@ class SharesDisplay:
     def _lines(self, chosen: list[int]) -> None:
         from matplotlib import pyplot
 
-        series = series_of(self.tracking)
+        series = self.tracking.series()
         places = {g: number for number, own in enumerate(series.values()) for g in own}
-        first = dict.fromkeys(places[g] for g in misfits(self.tracking))
+        first = dict.fromkeys(places[g] for g in self.tracking.misfits())
         shown = [list(series)[i] for i in _some(len(series), list(first), _MOST_PANELS)]
         n_columns = 2 if len(shown) == 4 else min(3, len(shown))
         n_lines = -(-len(shown) // n_columns)
@@ -147,7 +146,7 @@ class SharesDisplay:
         from matplotlib import pyplot
 
         t = self.tracking
-        groups = _some(len(t), misfits(t), _MOST_GROUPS)
+        groups = _some(len(t), t.misfits(), _MOST_GROUPS)
         n = len(groups)
         height = 1.2 + n * max(0.32, 0.13 * len(chosen))
         self.figure_, ax = pyplot.subplots(figsize=(7.0, height), layout="constrained")

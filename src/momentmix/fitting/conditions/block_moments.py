@@ -26,8 +26,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from momentmix._typing import Float, Int
+from momentmix.families.law import Law
 from momentmix.mixture.blocks import Blocks
-from momentmix.mixture.laws.law import Law
 from momentmix.mixture.parameters import Parameters
 
 Monomial = tuple[tuple[int, int], ...]  # features, ascending, and their exponents above 0
@@ -36,14 +36,9 @@ Monomial = tuple[tuple[int, int], ...]  # features, ascending, and their exponen
 class Slopes(NamedTuple):
     """Derivatives of conditions that differ from 0: one for each condition and parameter.
 
-    Attributes
-    ----------
-    rows, columns : arrays of shape (n_slopes,)
-        The condition, and the parameter of one component: means, then variances, covariances.
-    slots : array of shape (n_slopes,)
-        Which of the condition's factors depends on the parameter.
-    factors, monomials : arrays of shape (n_slopes,)
-        The factor's derivative is `factors` times the moment of `monomials`.
+    `columns` is the parameter of one component (means, then variances, covariances), and `slots`
+    which of the condition's factors depends on it. The factor's derivative is `factors` times the
+    moment of `monomials`.
     """
 
     rows: Int
@@ -62,19 +57,16 @@ class LawMonomials(NamedTuple):
 
     def moments(self, parameters: Parameters) -> Float:
         """E_i[u], of shape (n, r)."""
-        own = list(self.law.features)
-        p = parameters
-        return self.law.moments(p.means[:, own], p.variances[:, own], self.exponents)
+        return self.law.moments(*parameters.of_law(self.law), self.exponents)
 
     def slopes(self, parameters: Parameters) -> Float:
         """∂ E_i[u] by means and variances, monomial by monomial, of shape (2k·n, r).
 
         Not of the features themselves: the derivative of a mean by itself is 1.
         """
-        own, p = list(self.law.features), parameters
         exponents = self.exponents[self.exponents.sum(axis=1) > 1]
-        table = self.law.slopes(p.means[:, own], p.variances[:, own], exponents)
-        return table.reshape(-1, p.n_components)
+        table = self.law.slopes(*parameters.of_law(self.law), exponents)
+        return table.reshape(-1, parameters.n_components)
 
 
 class _Step(NamedTuple):
@@ -91,21 +83,9 @@ class _Step(NamedTuple):
 class BlockMonomials:
     """The monomials of a list of conditions by blocks, closed under division.
 
-    Parameters
-    ----------
-    slots, exponents : arrays of shape (n, width)
-        Features of each condition and their exponents, padded with d and 0.
-    blocks : Blocks
-
-    Attributes
-    ----------
-    slots : array of shape (n, width)
-        Numbers of each condition's factors, one for each of its blocks, padded with 0.
-    monomials : list of Monomial
-    number : dict
-        The inverse of `monomials`.
-    block : array of shape (n_monomials,)
-        Number of each monomial's block; −1 for the constant.
+    Made of features and exponents of each condition, (n, width), padded with d and 0. `slots` are
+    numbers of each condition's factors, one for each of its blocks, padded with 0; `number` is the
+    inverse of `monomials`, and `block` of the constant is −1.
     """
 
     def __init__(self, slots: Int, exponents: Int, blocks: Blocks) -> None:

@@ -92,13 +92,12 @@ def _law_products(
     part: LawMonomials, monomials: BlockMonomials, parameters: Parameters
 ) -> tuple[Int, Float]:
     """The same of a block with a law of its own, which knows the moments of products."""
-    law, p = part.law, parameters
-    exponents = np.vstack([np.zeros((1, len(law.features)), dtype=np.int64), part.exponents])
-    own = list(law.features)
+    none = np.zeros((1, part.exponents.shape[1]), dtype=np.int64)
+    exponents = np.vstack([none, part.exponents])
     number = np.zeros(len(monomials.monomials), dtype=np.int64)
     number[part.numbers] = np.arange(1, len(exponents))
     factors = number[monomials.slots].max(axis=1)
-    return factors, law.products(p.means[:, own], p.variances[:, own], exponents)
+    return factors, part.law.products(*parameters.of_law(part.law), exponents)
 
 
 def _pairs_by_block(monomials: BlockMonomials) -> list[_Pairs]:

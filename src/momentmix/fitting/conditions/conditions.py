@@ -20,23 +20,23 @@ above 2 and products of two squares are no part of the paper: see ``standard_mom
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
 from momentmix.fitting.conditions.block_moments import BlockMonomials
-from momentmix.fitting.conditions.hermite_terms import HermiteTerms, find_hermite_terms
-from momentmix.fitting.conditions.identities import NewProducts
-from momentmix.fitting.conditions.incidence import Incidence, find_incidence
-from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.conditions.standard_moments import NewProducts, StandardMoments
 from momentmix.index_sets import index_sets, sets_without
 from momentmix.mixture.blocks import Blocks, one_a_block
 from momentmix.mixture.parameters import Parameters
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -105,25 +105,22 @@ class Conditions:
         return table
 
     @cached_property
-    def incidence(self) -> Incidence:
-        """Which conditions hold which features."""
-        return find_incidence(self.slots, self.slot_exponents, self.n_plain, self.n_features)
-
-    @cached_property
-    def hermite_terms(self) -> HermiteTerms:
-        """Which products of Hermite polynomials the monomials hold."""
-        return find_hermite_terms(self.slots, self.slot_exponents, self.n_features)
-
-    @cached_property
-    def _monomials_by_blocks(self) -> dict[tuple[Blocks, int], BlockMonomials]:
+    def _known(self) -> dict[Any, Any]:
         return {}
+
+    def once(self, find: Callable[[Conditions], T], key: Any = None) -> T:
+        """Return what `find` makes of the conditions, which is made once."""
+        key = key or find
+        if key not in self._known:
+            self._known[key] = find(self)
+        found: T = self._known[key]
+        return found
 
     def by_block(self, blocks: Blocks, power: int = 1) -> BlockMonomials:
         """The conditions, or powers of them, as products over blocks."""
-        known, key = self._monomials_by_blocks, (blocks, power)
-        if key not in known:
-            known[key] = BlockMonomials(self.slots, power * self.slot_exponents, blocks)
-        return known[key]
+        return self.once(
+            lambda c: BlockMonomials(c.slots, power * c.slot_exponents, blocks), (blocks, power)
+        )
 
     @property
     def highest_exponent(self) -> int:
@@ -131,12 +128,9 @@ class Conditions:
         return int(max(2, self.exponents.max(initial=2)))
 
     def products(self, powers: Float) -> Float:
-        """Π over each condition's features of their powers, of shape (n, r).
+        """Π over each condition's features of their `powers` (highest + 1, r, d); (n, r).
 
-        Parameters
-        ----------
-        powers : array of shape (highest exponent + 1, r, d)
-            Powers 0, 1, 2, … of points, or moments of these orders of components.
+        These are powers 0, 1, 2, … of points, or moments of these orders of components.
         """
         result = np.empty((self.size, powers.shape[1]))
         n, d = self.n_plain, self.n_features
@@ -160,7 +154,9 @@ class Conditions:
     def features_of_means(self, means: Float) -> Float:
         """Π μ_ci of the plain conditions, of shape (n_plain, r)."""
         result = np.empty((self.n_plain, means.shape[0]))
-        _multiply(np.ascontiguousarray(extended(means, 1.0).T), self.plain, result)
+        columns = np.ones((self.n_features + 1, means.shape[0]))
+        columns[:-1] = means.T
+        _multiply(columns, self.plain, result)
         return result
 
     def row_variances(self, parameters: Parameters) -> Float:
@@ -188,13 +184,12 @@ def gaussian_powers(parameters: Parameters, highest: int) -> Float:
 
 def feature_powers(parameters: Parameters, highest: int) -> Float:
     """The same whatever the law of each feature."""
-    p, powers = parameters, gaussian_powers(parameters, highest)
-    for law in p.blocks.laws:
-        own = list(law.features)
-        for place, j in enumerate(own):
-            exponents = np.zeros((highest + 1, len(own)), dtype=np.int64)
+    powers = gaussian_powers(parameters, highest)
+    for law in parameters.blocks.laws:
+        for place, j in enumerate(law.features):
+            exponents = np.zeros((highest + 1, len(law.features)), dtype=np.int64)
             exponents[:, place] = np.arange(highest + 1)
-            powers[:, :, j] = law.moments(p.means[:, own], p.variances[:, own], exponents)
+            powers[:, :, j] = law.moments(*parameters.of_law(law), exponents)
     return powers
 
 
@@ -213,11 +208,6 @@ def columns_of(powers: Float) -> Float:
     columns = np.ones((count, d + 1, r))
     columns[:, :d] = powers.transpose(0, 2, 1)
     return columns
-
-
-def extended(table: Float, value: float) -> Float:
-    """A table (r, d) with one more column that holds `value`."""
-    return np.concatenate([table, np.full((table.shape[0], 1), value)], axis=1)
 
 
 def _multiply(columns: Float, sets: Int, out: Float) -> None:

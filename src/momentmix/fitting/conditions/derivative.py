@@ -64,7 +64,7 @@ class Derivative(NamedTuple):
                 normal[h, :, g] = block.T
 
         put(0, 0, self.by_weight.T @ self.by_weight)
-        where = self.conditions.incidence
+        where = self.conditions.once(_find_incidence)
         for j, (places, holders) in enumerate(zip(where.places, where.holders, strict=True)):
             mine = self.by_slot.take(places, axis=0)
             put(0, 1 + j, self.by_weight.take(holders, axis=0).T @ mine)
@@ -79,7 +79,7 @@ class Derivative(NamedTuple):
     def _put_variances(self, normal: Float) -> None:
         d, r = self.conditions.n_features, self.by_weight.shape[1]
         size = 2 * d + 2
-        for j, places in enumerate(self.conditions.incidence.powered):
+        for j, places in enumerate(self.conditions.once(_find_incidence).powered):
             g, block = 1 + d + j, self.by_variance.take(places, axis=0)
             # These conditions hold j and a few others each: few rows, all features at once.
             rows = self._rows(self._powered_conditions(places)).reshape(places.size, size * r)
@@ -113,7 +113,7 @@ class Derivative(NamedTuple):
 
     def transposed_times(self, columns: Float, with_variances: bool = True) -> Float:
         """Jᵀ·columns, parameters ordered by feature; columns of shape (n,) or (n, k)."""
-        parts, where = [self.by_weight.T @ columns], self.conditions.incidence
+        parts, where = [self.by_weight.T @ columns], self.conditions.once(_find_incidence)
         for places, holders in zip(where.places, where.holders, strict=True):
             parts.append(self.by_slot.take(places, axis=0).T @ columns.take(holders, axis=0))
         if with_variances:
@@ -217,3 +217,46 @@ def _leave_one_out(factors: Float) -> tuple[Float, Float]:
         others[t] *= after
         after *= factors[t]
     return others, after
+
+
+class _Incidence(NamedTuple):
+    """Which conditions hold which features; depends on the index sets alone.
+
+    For each feature, rows of ``by_slot`` that belong to it (`places`), the conditions that hold it,
+    and rows of ``by_variance``; for each pair j < k, rows of ``by_slot`` for j and for k.
+    """
+
+    places: list[Int]
+    holders: list[Int]
+    pairs: list[tuple[int, int, Int, Int]]
+    powered: list[Int]
+
+
+def _find_incidence(conditions: Conditions) -> _Incidence:
+    slots, exponents = conditions.slots, conditions.slot_exponents
+    n, n_plain, d = conditions.size, conditions.n_plain, conditions.n_features
+    places, holders, powered = [], [], []
+    for j in range(d):
+        condition, slot = np.nonzero(slots == j)
+        places.append(slot * n + condition)
+        holders.append(condition)
+        high = exponents[condition, slot] > 1
+        powered.append(slot[high] * (n - n_plain) + condition[high] - n_plain)
+    rows = np.arange(n)
+    keys, left, right = [], [], []
+    for t in range(slots.shape[1]):
+        for u in range(slots.shape[1]):
+            both = (slots[:, t] < slots[:, u]) & (slots[:, u] < d)
+            keys.append(slots[both, t] * d + slots[both, u])
+            left.append(t * n + rows[both])
+            right.append(u * n + rows[both])
+    key = np.concatenate(keys)
+    order = np.argsort(key, kind="stable")
+    key, first, second = key[order], np.concatenate(left)[order], np.concatenate(right)[order]
+    codes, starts = np.unique(key, return_index=True)
+    ends = np.append(starts, key.size)[1:]
+    pairs = [
+        (int(code // d), int(code % d), first[start:end], second[start:end])
+        for code, start, end in zip(codes, starts, ends, strict=True)
+    ]
+    return _Incidence(places, holders, pairs, powered)

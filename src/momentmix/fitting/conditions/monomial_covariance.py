@@ -1,4 +1,4 @@
-"""Correlations of monomials under a mixture of Gaussians, in closed form.
+"""Correlations of monomials under a mixture of Gaussians, in closed form, and as rows show them.
 
 | symbol | name here | shape |
 |---|---|---|
@@ -14,23 +14,33 @@ would cost n_basis·n²·r.
 
 Where features are joined, E_i[m mᵀ] is the product over blocks of the moments of two monomials of
 one block each, as in ``block_products.py``.
+
+The model knows the covariance of moments of rows that are drawn from it. Weights that depend on the
+rows (rows drawn with a bias, which the weights undo) change it: where they are large, moments vary
+more than those of (Σ w)² / Σ w² rows. `MomentSpread` draws Σ g w (c(z) − c̄) / Σ w, with w how many
+rows each counts as, c(z) the monomials, and g + 1 Poisson(1).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from itertools import product
 from math import factorial, perm, sqrt
+from typing import NamedTuple
 
 import numpy as np
 
 from momentmix._typing import Float, Int
 from momentmix.fitting.conditions.block_products import block_products
-from momentmix.fitting.conditions.conditions import Conditions, gaussian_powers
+from momentmix.fitting.conditions.conditions import Conditions, gaussian_powers, point_powers
 from momentmix.mixture.parameters import Parameters
 from momentmix.native import code
 
 _AT_ONCE = 32  # rows of the table of all pairs: they stay in the cache
 _LARGE = 12  # monomials that share a Hermite product; smaller products would cost only overhead
 _LEAST_VARIANCE = 1e-12  # of a monomial; that of a constant is 0
+DRAWS = 200  # for a mean and a variance; they cost a small part of the whitening
+_DRAWN_AT_ONCE = 100  # rows whose products fit in the cache
 
 
 def monomial_correlation(conditions: Conditions, parameters: Parameters) -> tuple[Float, Float]:
@@ -40,7 +50,7 @@ def monomial_correlation(conditions: Conditions, parameters: Parameters) -> tupl
     """
     if not parameters.blocks.is_diagonal:
         return _by_blocks(conditions, parameters)
-    row, factors, exponents, degrees, starts, sizes = conditions.hermite_terms
+    row, factors, exponents, degrees, starts, sizes = conditions.once(_find_hermite_terms)
     values = _coefficients(factors, exponents, degrees, parameters)
     n, mean = conditions.size, conditions.model(parameters)
     variances = np.bincount(row, (values**2).sum(axis=1), minlength=n) - mean**2
@@ -137,3 +147,72 @@ def _hermite(parameters: Parameters, highest: int) -> Float:
             factor = perm(e, k) / sqrt(factorial(k))
             table[e, k, :d] = (factor * deviations**k * powers[e - k]).T
     return table
+
+
+class _HermiteTerms(NamedTuple):
+    """All terms of all monomials, those of one product of Hermite polynomials together.
+
+    Of each term the monomial, increasing within a product, its features and exponents, and the
+    degrees of the Hermite polynomials, (n_terms, width); of each product where its terms begin.
+    """
+
+    rows: Int
+    features: Int
+    exponents: Int
+    degrees: Int
+    starts: Int
+    sizes: Int
+
+
+def _find_hermite_terms(conditions: Conditions) -> _HermiteTerms:
+    """The terms of the conditions; they depend on the exponents alone."""
+    features, exponents = conditions.slots, conditions.slot_exponents
+    highest = exponents.max(axis=0)
+    degrees = np.array(list(product(*[range(h + 1) for h in highest])))
+    count = int(highest.max(initial=0)) + 1
+    base = count * (conditions.n_features + 1)
+    fits = np.all(degrees[None] <= exponents[:, None, :], axis=2)  # (n, n_terms)
+    keys = np.zeros(fits.shape, dtype=np.int64)
+    for number, degree in enumerate(degrees):
+        rows = np.flatnonzero(fits[:, number])
+        codes = np.sort(np.where(degree > 0, features[rows] * count + degree, 0), axis=1)
+        key = codes[:, 0]
+        for t in range(1, features.shape[1]):
+            key = key * base + codes[:, t]
+        keys[rows, number] = key
+    row, term = np.nonzero(fits)
+    order = np.argsort(keys[row, term], kind="stable")
+    row, term = row[order], term[order]
+    _, starts, sizes = np.unique(keys[row, term], return_index=True, return_counts=True)
+    return _HermiteTerms(row, features[row], exponents[row], degrees[term], starts, sizes)
+
+
+@dataclass(frozen=True)
+class MomentSpread:
+    """Standardized rows (n, d) that show how weighted means of moments vary.
+
+    `counts` says how many rows each counts as; they are a part of `n_rows`.
+    """
+
+    rows: Float
+    counts: Float
+    n_rows: int
+
+    def draws(
+        self, conditions: Conditions, rng: np.random.Generator, n_draws: int = DRAWS
+    ) -> Float:
+        """Deviations of the observed means from those expected, (n_conditions, n_draws)."""
+        sums = np.zeros((conditions.size, n_draws + 1))
+        factors = np.empty((len(self.rows), n_draws + 1))
+        factors[:, 0] = self.counts
+        # All cumulants of these are 1, so that the draws are as skewed as the means themselves.
+        multipliers = rng.poisson(1.0, (len(self.rows), n_draws)) - 1.0
+        factors[:, 1:] = self.counts[:, None] * multipliers
+        for start in range(0, len(self.rows), _DRAWN_AT_ONCE):
+            part = slice(start, start + _DRAWN_AT_ONCE)
+            powers = point_powers(self.rows[part], conditions.highest_exponent)
+            sums += conditions.products(powers) @ factors[part]
+        total = self.counts.sum()
+        noise = (sums[:, 1:] - np.outer(sums[:, 0] / total, factors[:, 1:].sum(axis=0))) / total
+        # A part of the rows has fewer of them: its means vary more than those of all.
+        return np.asarray(noise * np.sqrt(len(self.rows) / self.n_rows))

@@ -18,6 +18,7 @@ what distinct features cannot: clusters along one column, and columns that are n
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import comb
 from typing import Any
@@ -25,24 +26,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix._typing import Float
-from momentmix.deprecation import RenamedAttribute
+from momentmix._typing import Float, Int
 from momentmix.errors import InputError
-from momentmix.fitting.conditions.identities import indicators, laws_without
+from momentmix.families.column import FeaturePart
+from momentmix.families.gaussian import MOST_FLOOR
+from momentmix.families.law import Law
 from momentmix.index_sets import colex_rank, index_sets, sets_without
 from momentmix.mixture.blocks import Blocks
-from momentmix.mixture.column_laws import laws_of
-from momentmix.mixture.laws.gaussian_value import MOST_FLOOR
-from momentmix.mixture.laws.law import Law
-from momentmix.mixture.laws.seen import Seen
 from momentmix.mixture.mixture import Mixture, mixture_from
 from momentmix.mixture.prior import Structure
-from momentmix.tables.column import FeaturePart
 from momentmix.tables.names import check_feature_names
 from momentmix.tables.schema import Schema
 from momentmix.wording import short_repr
 
 _BY_FEATURE = ("shift", "scale", "minimum", "maximum")
+_HIGHEST = 6  # power of a feature in a condition
 
 
 @short_repr
@@ -169,13 +167,20 @@ class StandardMoments:
 
     def of_table(self, schema: Schema | None) -> StandardMoments:
         """The same where the features are those of the columns of a table."""
-        parts = () if schema is None else schema.feature_parts
-        return replace(self.with_laws(laws_of(schema)), parts=parts)
+        if schema is None:
+            return self.with_laws(())
+        logs = (schema.features_of(j)[0] for j, c in enumerate(schema.columns) if c.transform)
+        known = self.with_laws(schema.laws())
+        return replace(known, parts=schema.feature_parts, transformed=tuple(logs))
 
     @property
     def is_number(self) -> NDArray[np.bool_]:
         """Which features are numbers or counts, and not indicators, of shape (d,)."""
-        return indicators(self.n_features, self.laws, invert=True)
+        found = np.ones(self.n_features, dtype=bool)
+        for law in self.laws:
+            squares = 2 * np.eye(len(law.features), dtype=np.int64)
+            found[list(law.features)] = law.is_new(squares)
+        return found
 
     @property
     def standard_range(self) -> tuple[Float, Float]:
@@ -208,10 +213,7 @@ class StandardMoments:
     def with_grids(self, grids: Float) -> StandardMoments:
         """The same of columns that are rounded to grids of these widths, (n_columns,)."""
         least = (0.5 * grids[self.columns] / self.scale) ** 2
-        laws = tuple(
-            law.with_floor(float(least[law.features[0]])) if isinstance(law, Seen) else law
-            for law in self.laws
-        )
+        laws = tuple(law.with_floor(float(least[law.features[0]])) for law in self.laws)
         return replace(self, laws=laws, grids=grids)
 
     def structure(self, floor: float, blocks: Blocks | None) -> Structure:
@@ -233,10 +235,9 @@ class StandardMoments:
         """The column of a feature as texts name it: by its name, escaped, or by its number."""
         return self.part(feature).column_name
 
-    def code_of(self, blocks: Blocks) -> str:
-        """Joined columns as a user would write them."""
-        groups = (", ".join(self.column_name(j) for j in block) for block in blocks.joined)
-        return f"blocks=[{', '.join(f'[{group}]' for group in groups)}]"
+    def columns_of(self, features: Iterable[int]) -> list[str | int]:
+        """Return the columns of features, by name or by number, each once."""
+        return list(dict.fromkeys(self.part(j).column for j in features))
 
     @property
     def n_counted(self) -> int:
@@ -298,9 +299,50 @@ class StandardMoments:
         p = mixture.parameters.standardized(self.shift, self.scale)
         return mixture_from(p, mixture.feature_names)
 
-    standardise = RenamedAttribute("standardize")
-
     def restore(self, mixture: Mixture) -> Mixture:
         """A mixture of standardized features as one of raw features, with their names."""
         p = mixture.parameters.restored(self.shift, self.scale)
         return mixture_from(p, self.feature_names)
+
+
+def laws_without(laws: tuple[Law, ...], constant: NDArray[np.bool_]) -> tuple[Law, ...]:
+    """Laws of the features that are not constant, which are numbered anew."""
+    number = np.cumsum(~constant) - 1
+    found = []
+    for law in laws:
+        left: Law | None = law
+        for place in reversed(range(len(law.features))):
+            if left is not None and left.features and constant[law.features[place]]:
+                left = left.without(place, 0.0)  # constant features are standardized to 0
+        if left is not None and left.features:
+            found.append(left.at(tuple(int(number[j]) for j in left.features)))
+    return tuple(found)
+
+
+class NewProducts:
+    """Which products of features are no linear combinations of others.
+
+    Of a yes/no answer y² = y, and of two levels of a category the product is 0: conditions on such
+    products would be counted twice. No product of two features of one law is new, nor are powers
+    that `Law.is_new` denies.
+    """
+
+    def __init__(self, n_features: int, laws: tuple[Law, ...]) -> None:
+        self._laws = laws
+        self._owner = -1 - np.arange(n_features)  # a number of its own without a law
+        self._is_new = np.ones((_HIGHEST + 1, n_features), dtype=bool)  # of each feature's powers
+        for number, law in enumerate(laws):
+            self._owner[list(law.features)] = number
+            for place, j in enumerate(law.features):
+                exponents = np.zeros((_HIGHEST + 1, len(law.features)), dtype=np.int64)
+                exponents[:, place] = np.arange(_HIGHEST + 1)
+                self._is_new[:, j] = law.is_new(exponents)
+
+    def mask(self, sets: Int, exponents: tuple[int, int]) -> NDArray[np.bool_]:
+        """Which of the products of features (n, t) are new; `exponents` of the first two."""
+        if not self._laws:
+            return np.ones(len(sets), dtype=bool)
+        found = np.diff(np.sort(self._owner[sets], axis=1), axis=1).all(axis=1)
+        for column, exponent in zip(sets.T, exponents, strict=False):
+            found &= self._is_new[exponent, column]
+        return np.asarray(found)

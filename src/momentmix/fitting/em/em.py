@@ -7,7 +7,7 @@ are added in the order of the blocks, which makes the bits independent of the nu
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -50,15 +50,9 @@ def standardized_density(moments: StandardMoments, parameters: Parameters) -> De
 
 
 class Run(NamedTuple):
-    """A batch of k mixtures after some EM steps, and what they gained.
+    """A batch of k mixtures after some EM steps, objectives before the last step, and gains.
 
-    Attributes
-    ----------
-    batch : Parameters
-    values : array of shape (k,)
-        Objectives before the last step.
-    gains : array of shape (k,)
-        What the step before the last gained; infinite where there was one step only.
+    `gains` are those of the step before the last; infinite where there was one step only.
     """
 
     batch: Parameters
@@ -68,31 +62,19 @@ class Run(NamedTuple):
 
 def run_batch(
     features: Float, start: Parameters, prior: VariancePrior, n_steps: int, n_threads: int = 1
-) -> tuple[Parameters, Float]:
-    """EM for a batch on rows in memory; `objectives` before the last step, of shape (k,)."""
-    run = run_steps(features, start, prior, n_steps, n_threads)
-    return run.batch, run.values
-
-
-def run_steps(
-    features: Float, start: Parameters, prior: VariancePrior, n_steps: int, n_threads: int = 1
 ) -> Run:
-    """EM for a batch on rows in memory.
+    """EM for a batch of k mixtures on rows in memory, features of shape (n_statistics, n).
 
     Compiled code shares the rows or the mixtures out over threads; sums of rows are added in the
     same order however many there are. Otherwise mixtures are run on threads. Without any compiled
     code small ones share their matrix products, and which of them do does not depend on the number
     of threads: neither do the bits.
-
-    Parameters
-    ----------
-    features : array of shape (n_statistics, n)
-    start : Parameters of k mixtures
-    prior : VariancePrior
     """
     is_free = prior.structure.constraint is None  # compiled code knows of no constraint
     if code is not None and start.blocks.widest <= MOST_COMPILED and is_free:
-        return _compiled_steps(features, start, prior, n_steps, n_threads)
+        layout = prior.structure.layout(start.blocks)
+        if layout is not None:
+            return _compiled_steps(features, start, prior, n_steps, n_threads, layout)
     k, r = start.weights.shape
     n_groups = min(k, n_threads)
     if code is None:
@@ -116,16 +98,21 @@ def run_steps(
 
 
 def _compiled_steps(
-    features: Float, start: Parameters, prior: VariancePrior, n_steps: int, n_threads: int
+    features: Float,
+    start: Parameters,
+    prior: VariancePrior,
+    n_steps: int,
+    n_threads: int,
+    layout: tuple[Any, ...],
 ) -> Run:
-    """`run_steps` in one call of compiled code."""
+    """`run_batch` in one call of compiled code."""
     blocks = start.blocks
     weights, means, spread = (np.array(x) for x in (start.weights, start.means, start.spread))
     values = np.full((2, len(weights)), -np.inf)
     floor = np.ascontiguousarray(np.broadcast_to(prior.floor, means.shape[-1:]), dtype=np.float64)
     done = code.em_steps(
         features, n_steps, weights.shape[-1], n_threads, (prior.scale, prior.added_squares, floor),
-        None if blocks.is_diagonal else blocks.pairs, prior.structure.layout(blocks),
+        None if blocks.is_diagonal else blocks.pairs, layout,
         weights, means, spread, values,
     )  # fmt: skip
     if not done:
@@ -157,7 +144,7 @@ def settle(
     for done in range(0, max_steps, _ROUND):
         n_steps = min(_ROUND, max_steps - done)
         batch = Parameters.stack([settled[i] for i in active])
-        batch, values, gains = run_steps(features, batch, prior, n_steps, n_threads)
+        batch, values, gains = run_batch(features, batch, prior, n_steps, n_threads)
         for place, i in enumerate(active):
             settled[i] = batch[place]
         last[active] = values

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from momentmix._typing import Float
 from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import Pass, em_pass
 from momentmix.fitting.em.sample import Sample
 from momentmix.fitting.em.scores import (
@@ -22,7 +24,7 @@ from momentmix.fitting.em.scores import (
 )
 from momentmix.mixture.gaussian import m_step
 from momentmix.mixture.parameters import Parameters
-from momentmix.mixture.prior import Structure, VariancePrior
+from momentmix.mixture.prior import VariancePrior
 from momentmix.parallel import few_threads
 from momentmix.progress import detail
 from momentmix.tables.rows import Rows
@@ -38,46 +40,41 @@ _SLOW = 0.25  # of two gains: EM that is faster needs no help
 _LARGEST_RATIO = 0.99  # of two gains: beyond, the sum of all that follow is not known
 
 
-@dataclass(frozen=True)
-class Refined:
+class Refined(NamedTuple):
     """Parameters after the passes, and how they went."""
 
     parameters: Parameters
     log_likelihood: float
     n_passes: int
     converged: bool
-    gains: list[float]
     log_likelihoods: list[float]  # per row, at each pass whose step was kept
 
 
 def full_passes(
     rows: Rows,
+    sample: Sample,
     moments: StandardMoments,
     start: Parameters,
-    sample: Sample,
-    floor: Float | Structure,
-    max_passes: int,
-    n_threads: int,
+    context: FitContext,
     scoring_first: bool = False,
-    tol: float | None = None,
 ) -> Refined:
     """Passes over all rows until a pass gains less likelihood than the noise of the rows."""
-    n_rows = rows.n_counted
-    prior = VariancePrior.of_rows(n_rows, start.n_components, floor)
+    structure = context.structure(moments, sample.blocks)
+    prior = VariancePrior.of_rows(rows.n_counted, start.n_components, structure)
     start = prior.structure.constrained(start)
     features = None
     if prior.structure.constraint is None:  # scoring steps know of no constraint
         features = sample.scoring_features(start.n_free)
 
     def sums_of(p: Parameters) -> Pass:
-        return em_pass(rows, moments, p, n_threads)
+        return em_pass(rows, moments, p, context.n_threads)
 
     def information_of(p: Parameters) -> Float:
         assert features is not None
-        return information_matrix(features, p, n_threads)
+        return information_matrix(features, p, context.n_threads)
 
     scoring = None if features is None else information_of
-    return climb(sums_of, scoring, start, prior, n_rows, max_passes, scoring_first, tol)
+    return climb(sums_of, scoring, start, prior, rows.n_counted, context, scoring_first)
 
 
 def climb(
@@ -86,16 +83,15 @@ def climb(
     start: Parameters,
     prior: VariancePrior,
     n_rows: int,
-    max_passes: int,
+    context: FitContext,
     scoring_first: bool = False,
-    tol: float | None = None,
 ) -> Refined:
     """EM and scoring steps, each from a pass of all rows.
 
     Likelihood here is that of the rows times the density of the `VariancePrior`.
 
-    Passes end when less than `tol` nats a row are left to gain, by default `_LEFT` nats of all
-    rows: of twice that the square root is the distance from the maximum in standard errors, of
+    Passes end when less than `context.tol` nats a row are left to gain, by default `_LEFT` nats of
+    all rows: of twice that the square root is the distance from the maximum in standard errors, of
     whatever parameter. A pass that gains little is no end: from a start that EM has settled every
     pass gains little, and where components overlap thousands of them are left. What is left comes
     from the information matrix of a sample, and where there is none from the rate of EM's gains.
@@ -108,14 +104,14 @@ def climb(
     gives the information matrix, EM goes on alone, with extrapolated steps. Without any pass the
     start is the answer.
     """
-    least = _LEFT / n_rows if tol is None else tol
+    least = _LEFT / n_rows if context.tol is None else context.tol
     scoring = None if information_of is None else _Scoring(information_of, prior)
     current, fallback, last = start, start, -np.inf
     gains: list[float] = []
     logs: list[float] = []
     by_em: list[float] = []  # gains of the EM steps since the last other step
     is_em = True
-    for count in range(1, max_passes + 1):
+    for count in range(1, context.max_passes + 1):
         detail(f"pass {count}")
         sums = sums_of(current)
         value = (sums.log_likelihood + float(prior.log_density(current))) / sums.n_rows
@@ -140,11 +136,11 @@ def climb(
         elif slow or near or scoring_first:
             (current, left), is_em = scoring.step(before, sums), False
         if left < least:
-            return Refined(fallback, logs[-1], count, True, gains, logs)
+            return Refined(fallback, logs[-1], count, True, logs)
     if not logs:
         sums = sums_of(start)
-        return Refined(start, sums.log_likelihood / sums.n_rows, 0, False, gains, logs)
-    return Refined(fallback, logs[-1], max_passes, False, gains, logs)
+        return Refined(start, sums.log_likelihood / sums.n_rows, 0, False, logs)
+    return Refined(fallback, logs[-1], context.max_passes, False, logs)
 
 
 class _Scoring:

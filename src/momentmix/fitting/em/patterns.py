@@ -5,7 +5,7 @@
 | features of joined blocks with missing cells | ``Layout.wide`` | |
 | a joined value → the feature that says whether it is seen | ``Layout.seen_of`` | |
 | K, U: values of a block that are seen, and missing, in a row | ``known``, ``unknown`` | |
-| E_i[z_U | z_K] = a_i + B_i z_K, Cov_i[z_U | z_K] = C_i | ``Conditional`` | |
+| E_i[z_U | z_K] = a_i + B_i z_K, Cov_i[z_U | z_K] = C_i | `conditional` | |
 | Σ_z γ_i(z) E_i[T(z) | seen] | statistics of `PatternRows.sums` | (r, n_statistics) |
 
 The density of a row is that of what is seen: Σ_KK alone, times the probabilities of being seen and
@@ -24,22 +24,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
+from momentmix.families.gaussian_block import rows_by_pattern
+from momentmix.families.law import with_joined_values
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.em.em import Pass
 from momentmix.fitting.em.scores import Scores
 from momentmix.mixture.blocks import Blocks, full_matrices, matrices_of, spread_of
-from momentmix.mixture.column_laws import with_joined_values
 from momentmix.mixture.density import responsibilities
-from momentmix.mixture.gaussian import coefficients, features_of, m_step, n_statistics
-from momentmix.mixture.laws.seen import Seen
+from momentmix.mixture.gaussian import coefficients, features_of, m_step
 from momentmix.mixture.parameters import (
     Parameters,
     component_places,
     dependent_places,
 )
 from momentmix.mixture.prior import Structure, VariancePrior
-from momentmix.mixture.tables.patterns import rows_by_pattern
-from momentmix.tables.rows import Rows
 
 _ROWS = 4096  # rows whose scores are in memory at once
 _MOST_STEPS = 100  # for the total covariance, of which only the units of a prior are made
@@ -49,12 +46,8 @@ _MOST_STEPS = 100  # for the total covariance, of which only the units of a prio
 class Layout:
     """Features of standardized rows, some of whose joined values may be missing.
 
-    Parameters
-    ----------
-    blocks : Blocks
-        With the joined values, and the laws of ``seen``.
-    seen_of : dict
-        The feature that says whether a value is seen, and the number between its two values.
+    `blocks` have the joined values and the laws of ``seen``; `seen_of` a value is the feature that
+    says whether it is seen, and the number between its two values.
     """
 
     blocks: Blocks
@@ -66,9 +59,9 @@ class Layout:
         values = {j for block in joined for j in block}
         laws = with_joined_values(moments.laws, values)
         seen_of = {
-            law.features[0]: (law.features[1], 0.5 * (law.missing[1] + law.seen))
+            law.features[0]: (law.features[1], law.seen_middle)
             for law in moments.laws
-            if isinstance(law, Seen) and law.features[0] in values
+            if law.value_feature in values
         }
         return cls(Blocks.of(moments.n_features, joined, laws), seen_of)
 
@@ -115,10 +108,9 @@ class Layout:
         """
         means, variances = p.means.copy(), p.variances.copy()
         for law in p.blocks.laws:
-            if isinstance(law, Seen) and law.features[0] in self.seen_of:
-                own = list(law.features)
-                found = law.value_of(p.means[:, own], p.variances[:, own])
-                means[:, own[0]], variances[:, own[0]] = found.mean[:, 0], found.variance[:, 0]
+            if law.value_feature in self.seen_of:
+                found, j = law.value_of(*p.of_law(law)), law.features[0]
+                means[:, j], variances[:, j] = found.mean[:, 0], found.variance[:, 0]
         spread = spread_of(p.matrices, self.blocks)
         spread[:, : self.blocks.n_features] = variances
         return Parameters(p.weights, means, variances, None, self.blocks).with_spread(spread)
@@ -134,36 +126,22 @@ class _Group(NamedTuple):
     features: Float
 
 
-class Conditional(NamedTuple):
-    """Missing values given those seen: a (r, u), B (r, u, k), C (r, u, u)."""
-
-    constants: Float
-    slopes: Float
-    rest: Float
-
-
-def conditional(p: Parameters, known: Int, unknown: Int) -> Conditional:
-    """The law of missing values of a block given those that are seen in it."""
+def conditional(p: Parameters, known: Int, unknown: Int) -> tuple[Float, Float, Float]:
+    """Missing values of a block given those seen: a (r, u), B (r, u, k), C (r, u, u)."""
     own, k = np.concatenate([known, unknown]), known.size
     matrices = matrices_of(p.spread, p.blocks.table(own))
     roots = np.linalg.cholesky(matrices)
     slopes = np.asarray(roots[:, k:, :k] @ np.linalg.inv(roots[:, :k, :k]), dtype=np.float64)
     constants = p.means[:, unknown] - (slopes @ p.means[:, known, None])[..., 0]
     half = roots[:, k:, k:]
-    return Conditional(constants, slopes, half @ half.swapaxes(1, 2))
+    return constants, slopes, half @ half.swapaxes(1, 2)
 
 
 @dataclass(frozen=True)
 class PatternRows:
     """Standardized rows by pattern.
 
-    Parameters
-    ----------
-    layout : Layout
-    features : array of shape (n_statistics of the others, n)
-        T(z) of the features outside the blocks with missing cells.
-    groups : tuple of groups
-        For each such block, its rows by pattern.
+    `features` are T(z) outside the blocks with missing cells; `groups` the rows of each such block.
     """
 
     layout: Layout
@@ -189,14 +167,15 @@ class PatternRows:
         shares, logs = responsibilities(self.joint(p))
         blocks, others = self.layout.blocks, self.layout.others
         d = blocks.n_features
-        statistics = np.zeros((p.n_components, n_statistics(blocks)))
+        statistics = np.zeros((p.n_components, blocks.n_statistics))
         part, found = blocks.restricted(others), shares @ self.features.T
         n_others = others.size
         statistics[:, others] = found[:, :n_others]
         statistics[:, d + others] = found[:, n_others : 2 * n_others]
         pairs = [d + blocks.place_of[int(others[j]), int(others[k])] for j, k in part.pairs]
-        statistics[:, pairs] = found[:, 2 * n_others : -1]
-        statistics[:, -1] = found[:, -1]
+        n_products = n_others + part.n_spread
+        statistics[:, pairs] = found[:, 2 * n_others : n_products]
+        statistics[:, d + blocks.n_spread :] = found[:, n_products:]  # of laws, and the counts
         for group in self.groups:
             own = shares[:, group.rows] @ group.features.T
             first, second = _expected(p, group, own)
@@ -228,13 +207,6 @@ def _expected(p: Parameters, group: _Group, own: Float) -> tuple[Float, Float]:
         axis=1,
     )
     return np.concatenate([first, filled], axis=1), table
-
-
-def pattern_pass(
-    rows: Rows, moments: StandardMoments, layout: Layout, p: Parameters, n_threads: int = 1
-) -> Pass:
-    """One pass over all rows: expected statistics and log-likelihood of standardized features."""
-    return Pass(*rows.sum_blocks(lambda block: pattern_sums(block, moments, layout, p), n_threads))
 
 
 def pattern_sums(
@@ -284,11 +256,11 @@ def drawn_values(
     """The rows (n, d) with draws of one component for missing values given those seen."""
     filled = values.copy()
     for group in rows.groups:
-        law = conditional(p, group.known, group.unknown)
+        a, b, rest = conditional(p, group.known, group.unknown)
         known = values[np.ix_(group.rows, group.known)]
         noise = rng.standard_normal((group.rows.size, group.unknown.size))
-        own = law.constants[0] + known @ law.slopes[0].T
-        filled[np.ix_(group.rows, group.unknown)] = own + noise @ np.linalg.cholesky(law.rest[0]).T
+        own = a[0] + known @ b[0].T
+        filled[np.ix_(group.rows, group.unknown)] = own + noise @ np.linalg.cholesky(rest[0]).T
     return filled
 
 
@@ -328,17 +300,16 @@ def _scores(layout: Layout, values: Float, p: Parameters) -> Iterator[Float]:
     assert inverses is not None
     for i in range(p.n_components):
         filled = values.copy()
-        for group, law in zip(groups, laws, strict=True):
+        for group, (a, b, _) in zip(groups, laws, strict=True):
             known = values[np.ix_(group.rows, group.known)]
-            own = law.constants[i] + known @ law.slopes[i].T
-            filled[np.ix_(group.rows, group.unknown)] = own
+            filled[np.ix_(group.rows, group.unknown)] = a[i] + known @ b[i].T
         features = features_of(filled, p.blocks)
         scores = np.zeros((p.blocks.n_places, len(values)))
         scores[score_of.kept] = score_of(i, features, shares[i])
-        for group, law in zip(groups, laws, strict=True):
+        for group, (_, _, rest) in zip(groups, laws, strict=True):
             # E[u uᵀ] is that of the filled rows and the covariance of what was filled.
             half = inverses[i][np.ix_(group.block, group.unknown)]
-            extra = half @ law.rest[i] @ half.T
+            extra = half @ rest[i] @ half.T
             first, second = np.triu_indices(group.block.size)
             own = np.where(first == second, 0.5, 1.0) * extra[first, second]
             target = 1 + d + p.blocks.table(group.block)[first, second]

@@ -12,7 +12,6 @@ from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.gaussian import (
     features_of,
-    n_statistics,
     standardized_features,
     values_of,
 )
@@ -40,7 +39,7 @@ class Sample(NamedTuple):
         """The same rows with the features that mixtures of these blocks need."""
         if blocks == self.blocks:
             return self
-        most = max(FEWEST_SAMPLED, MOST_NUMBERS // n_statistics(blocks))
+        most = max(FEWEST_SAMPLED, MOST_NUMBERS // blocks.n_statistics)
         features, judges = (
             features_of(values_of(x, self.blocks)[:, :most].T, blocks)
             for x in (self.features, self.judges)
@@ -136,6 +135,6 @@ def _taken(rows: Rows, moments: StandardMoments, places: NDArray[np.int64]) -> F
 def _features(values: Float, moments: StandardMoments, blocks: Blocks | None = None) -> Float:
     """T(z) of standardized rows z, written where it stays."""
     blocks = blocks or moments.alone
-    features = np.empty((n_statistics(blocks), len(values)))
+    features = np.empty((blocks.n_statistics, len(values)))
     standardized_features(values, moments.shift, 1.0 / moments.scale, blocks, features)
     return features

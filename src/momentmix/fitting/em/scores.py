@@ -2,7 +2,7 @@
 
 | symbol | name here | shape |
 |---|---|---|
-| Σ_i = A_i A_iᵀ, u = A_i⁻¹ (z − μ_i) | ``relative_spread.py`` | (d, d), (d, n) |
+| Σ_i = A_i A_iᵀ, u = A_i⁻¹ (z − μ_i) | ``mixture/parameters.py`` | (d, d), (d, n) |
 | Σ_i = A_i exp(E_i) A_iᵀ, E = 0 at the parameters; log v in a block of one | E | (d + n_pairs,) |
 | θ = (log ω, μ, E), the size of a mixture's parameters | order of the parameters | |
 | ∂ log f(z) / ∂ log ω_i = γ_i − ω_i | first r | |
@@ -29,18 +29,19 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from momentmix._typing import Float
+from momentmix.families.law import Law
 from momentmix.mixture.blocks import Blocks, full_matrices, matrices_of, spread_of
 from momentmix.mixture.density import joint_densities, responsibilities
 from momentmix.mixture.gaussian import coefficients, values_of
-from momentmix.mixture.laws.law import Law
 from momentmix.mixture.parameters import (
     Parameters,
     component_places,
     dependent_places,
+    inverse_roots,
+    moved_spread,
     parameters_from,
 )
 from momentmix.mixture.prior import Structure, VariancePrior
-from momentmix.mixture.relative_spread import inverse_roots, moved_spread
 from momentmix.parallel import map_in_order
 
 _ROWS = 4096  # rows whose scores are in memory at once: a few megabytes
@@ -188,11 +189,11 @@ class Scores:
         p, blocks, d = parameters, parameters.blocks, parameters.blocks.n_features
         self.parameters, self.inverses = p, inverse_roots(p)
         self.kept = _kept_places(blocks)
-        table = np.zeros((p.n_components, blocks.n_places, blocks.n_places))
-        for law, own_table in zip(blocks.laws, _law_scores(p), strict=True):
+        table = np.zeros((p.n_components, blocks.n_places, blocks.n_statistics))
+        for number, (law, own_table) in enumerate(zip(blocks.laws, _law_scores(p), strict=True)):
             own = np.array(law.features)
             places = np.concatenate([own, d + own])
-            table[:, 1 + places[:, None], np.append(places, -1)] = own_table
+            table[:, 1 + places[:, None], blocks.statistics_of(number)] = own_table
         by_law = np.concatenate([[j, d + j] for law in blocks.laws for j in law.features] or [[]])
         self.by_law = np.isin(self.kept, 1 + by_law)
         self.used = np.flatnonzero(table.any(axis=(0, 1)))  # statistics
@@ -220,7 +221,7 @@ class Scores:
         """γ_i·(1, A⁻ᵀ u, (u² − 1) / 2, u_j u_k) of some rows, of shape (n_statistics, n)."""
         p, inverses, blocks = self.parameters, self.inverses, self.parameters.blocks
         d, values = p.means.shape[1], values_of(features, blocks)
-        scores = np.empty((len(features), share.size))
+        scores = np.empty((blocks.n_places, share.size))
         scores[0] = share
         gap, squares = scores[1 : d + 1], scores[d + 1 : 2 * d + 1]
         values = values if rows is None else values.take(rows, axis=1)
@@ -250,11 +251,11 @@ def _kept_places(blocks: Blocks) -> NDArray[np.int64]:
 
 
 def _law_scores(parameters: Parameters) -> list[Float]:
-    """Scores of each law by means and logarithms of variances, (r, 2k, 2k + 1) each."""
+    """Scores of each law by means and logarithms of variances, (r, 2k, …) each."""
     p, tables = parameters, []
     for law in p.blocks.laws:
         own = list(law.features)
-        table = law.scores(p.means[:, own], p.variances[:, own])
+        table = law.scores(*p.of_law(law))
         table[:, len(own) :] *= p.variances[:, own, None]
         tables.append(table)
     return tables
@@ -277,17 +278,16 @@ def mean_score(statistics: Float, parameters: Parameters) -> Float:
         return np.asarray(score / n)
     gaps = (first - counts[:, None] * m)[..., None]
     by_mean = (inverses.swapaxes(-1, -2) @ (inverses @ gaps))[..., 0]
-    outer = full_matrices(statistics[:, d:-1], p.blocks)
+    outer = full_matrices(statistics[:, d : d + p.blocks.n_spread], p.blocks)
     outer -= m[:, :, None] * first[:, None, :] + first[:, :, None] * m[:, None, :]
     outer += counts[:, None, None] * m[:, :, None] * m[:, None, :]
     # What stands between blocks takes no part: it meets zeros of the block-diagonal inverses.
     within = full_matrices(spread_of(outer, p.blocks), p.blocks)
     by_spread = spread_of(inverses @ within @ inverses.swapaxes(-1, -2), p.blocks)
     by_spread[:, :d] = 0.5 * (by_spread[:, :d] - counts[:, None])
-    for law, table in zip(p.blocks.laws, _law_scores(p), strict=True):
+    for number, (law, table) in enumerate(zip(p.blocks.laws, _law_scores(p), strict=True)):
         own = np.array(law.features)
-        places = [*own, *(d + own), -1]
-        values = (table @ statistics[:, places, None])[..., 0]
+        values = (table @ statistics[:, p.blocks.statistics_of(number), None])[..., 0]
         by_mean[:, own], by_spread[:, own] = np.split(values, 2, axis=1)
     parts = [by_weight, by_mean.ravel(), by_spread[:, :d].ravel(), by_spread[:, d:].ravel()]
     return np.asarray(np.concatenate(parts) / n)
@@ -332,7 +332,7 @@ def _add_prior_of(
     n_rows: int,
 ) -> None:
     p, d, own = parameters, parameters.means.shape[1], np.array(law.features)
-    slope, curvature = law.prior_slopes(p.means[:, own], p.variances[:, own], prior)
+    slope, curvature = law.prior_slopes(*p.of_law(law), prior)
     # By logarithms of variances.
     units = np.hstack([np.ones((p.n_components, own.size)), p.variances[:, own]]) / n_rows**0.5
     places = component_places(p)[:, np.concatenate([1 + own, 1 + d + own])]
@@ -413,7 +413,7 @@ def kept_positive(moved: Parameters, p: Parameters) -> Parameters:
     means, variances = moved.means.copy(), moved.variances.copy()
     for law in p.blocks.laws:
         own = list(law.features)
-        least = FALL * law.positive(p.means[:, own], p.variances[:, own])[0]
+        least = FALL * law.positive(*p.of_law(law))[0]
         values = law.positive(means[:, own], variances[:, own])[0]
         if (values < least).any():
             raised = np.maximum(values, least)

@@ -16,12 +16,18 @@ from enum import Enum
 import numpy as np
 
 from momentmix._typing import Float
+from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import log_likelihoods, run_batch, settle
-from momentmix.fitting.em.given_start import Start
-from momentmix.fitting.em.pooling import merge_copies, pool_components, pool_weights, reduce_pool
-from momentmix.fitting.em.repair import repair
+from momentmix.fitting.em.pooling import (
+    merge_copies,
+    pool_components,
+    pool_weights,
+    reduce_pool,
+    repair,
+)
 from momentmix.fitting.em.sample import Sample
-from momentmix.fitting.em.starts import random_starts, seeded_starts
+from momentmix.fitting.em.starts import Start, random_starts, seeded_starts
 from momentmix.mixture.gaussian import values_of
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure, VariancePrior
@@ -61,13 +67,8 @@ class Kind(Enum):
 class Origin:
     """Where a candidate comes from; `str` gives its name in results and files.
 
-    Attributes
-    ----------
-    kind : Kind
-    number : int
-        Number of the start, or how many starts the pool is made of.
-    n_swapped : int
-        Components that were swapped for others afterwards.
+    `number` is that of the start, or how many starts the pool is made of; `n_swapped` components
+    were swapped for others afterwards.
     """
 
     kind: Kind
@@ -88,17 +89,10 @@ class Origin:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A start for the full passes.
+    """A start for the full passes, and its log-likelihood per row on the judging rows.
 
-    Attributes
-    ----------
-    origin : Origin
-    parameters : Parameters
-    score : float
-        Log-likelihood per row on the judging rows.
-    objective : float
-        The same with the prior of the variances and the price of light components: what candidates
-        are ranked by.
+    The `objective`, by which candidates are ranked, has the prior of the variances and the price of
+    light components too.
     """
 
     origin: Origin
@@ -114,37 +108,36 @@ class Candidate:
 
 def ranked_candidates(
     sample: Sample,
-    moment_answer: Callable[[], Parameters | None] | None,
+    moments: StandardMoments,
     n_components: int,
-    floor: Float | Structure,
-    rng: np.random.Generator,
-    n_threads: int = 1,
+    context: FitContext,
+    moment_answer: Callable[[], Parameters | None] | None = None,
     known: Parameters | None = None,
-    thorough: bool = False,
 ) -> list[Candidate]:
     """Candidates for the full passes, best first.
 
     Starts come in rounds: when the best is found again by another candidate (or by the moments),
     further starts would find it once more, and are left out. So are the pool and the repair where a
-    third of the starts, of both kinds, end at the best, unless `thorough`. The moment answer is
-    asked for when the first starts have run: it may be under way beside them. A mixture that is
-    `known` competes.
+    third of the starts, of both kinds, end at the best, unless the context is `thorough`. The
+    moment answer is asked for when the first starts have run: it may be under way beside them. A
+    mixture that is `known` competes.
     """
-    search = _Search(sample, n_components, floor, rng, n_threads, thorough)
+    search = _Search(sample, moments, n_components, context)
     if known is not None:
         search.candidates[Origin(Kind.JOINED)] = search.converge([known])[0]
     with few_threads(True):
-        n_starts, n_rounds = max(_STARTS, search.started_components // n_components), _ROUNDS
+        # Components in all starts of a kind: with covariances fewer, for as much arithmetic.
+        started = _STARTED_COMPONENTS * (2 * sample.blocks.n_features + 1) // len(search.short)
+        n_starts, n_rounds = max(_STARTS, started // n_components), _ROUNDS
         if search.has_few_rows:
             n_starts = max(_LEAST_OF_FEW_ROWS, _SEEDS_OF_FEW_ROWS // n_components)
             n_rounds = _ROUNDS_OF_FEW_ROWS
+        search.begin_starts(n_starts)
+        if moment_answer is not None:
+            search.moment_answer = moment_answer()
         for number in range(n_rounds):
-            if number == 0:
-                search.begin_starts(n_starts)
-            else:
+            if number:
                 search.add_starts(n_starts)
-            if number == 0 and moment_answer is not None:
-                search.moment_answer = moment_answer()
             search.compete()
             if search.is_settled():
                 break
@@ -154,34 +147,31 @@ def ranked_candidates(
 
 
 def given_candidate(
-    sample: Sample, start: Start, floor: Float | Structure, n_threads: int = 1
+    sample: Sample, moments: StandardMoments, start: Start, context: FitContext
 ) -> Candidate:
     """The start that was given; of many rows after EM on the sample, as other candidates."""
-    prior = VariancePrior.of_rows(sample.features.shape[1], len(start.means), floor)
+    structure = context.structure(moments, sample.blocks)
+    prior = VariancePrior.of_rows(sample.features.shape[1], len(start.means), structure)
     p = start.parameters(sample.features, prior)
     if not sample.is_all:
-        p = settle(sample.features, p[None], prior, _STEPS_ON_SAMPLE, n_threads)[0][0]
+        p = settle(sample.features, p[None], prior, _STEPS_ON_SAMPLE, context.n_threads)[0][0]
     return Candidate(Origin(Kind.GIVEN), p, float(log_likelihoods(sample.judges, p[None])[0]))
 
 
 def quick_fit(
-    features: Float,
-    n_components: int,
-    floor: Float | Structure,
-    rng: np.random.Generator,
-    n_threads: int = 1,
+    features: Float, n_components: int, structure: Structure, context: FitContext
 ) -> Parameters:
     """The best of a few short EM runs: enough to compare numbers of components."""
-    prior = VariancePrior.of_rows(features.shape[1], n_components, floor)
+    prior = VariancePrior.of_rows(features.shape[1], n_components, structure)
     starts = Parameters.concatenate(
         [
-            seeded_starts(features, n_components, _STARTS, prior, rng),
-            random_starts(features, n_components, _STARTS // 2, prior, rng),
+            seeded_starts(features, n_components, _STARTS, prior, context.rng),
+            random_starts(features, n_components, _STARTS // 2, prior, context.rng),
         ]
     )
-    batch, values = run_batch(features, starts, prior, _SHORT_STEPS // 2, n_threads)
+    batch, values, _ = run_batch(features, starts, prior, _SHORT_STEPS // 2, context.n_threads)
     best = batch[np.argsort(-values, kind="stable")[:2]]
-    batch, values = run_batch(features, best, prior, _SHORT_STEPS, n_threads)
+    batch, values, _ = run_batch(features, best, prior, _SHORT_STEPS, context.n_threads)
     return batch[int(values.argmax())]
 
 
@@ -189,19 +179,14 @@ class _Search:
     """Short runs so far, and the candidates made of them."""
 
     def __init__(
-        self,
-        sample: Sample,
-        n_components: int,
-        floor: Float | Structure,
-        rng: np.random.Generator,
-        n_threads: int,
-        thorough: bool,
+        self, sample: Sample, moments: StandardMoments, n_components: int, context: FitContext
     ) -> None:
-        self.sample, self.rng, self.n_threads = sample, rng, n_threads
-        self.prior = VariancePrior.of_rows(sample.features.shape[1], n_components, floor)
+        self.sample, self.rng, self.n_threads = sample, context.rng, context.n_threads
+        structure = context.structure(moments, sample.blocks)
+        self.prior = VariancePrior.of_rows(sample.features.shape[1], n_components, structure)
         self.n_components = n_components
         self.moment_answer: Parameters | None = None
-        self.thorough, self.is_clear = thorough, False
+        self.thorough, self.is_clear = context.thorough, False
         n_short = _SHORT_PER_PARAMETER * n_components * sample.blocks.n_parameters
         n_short = min(max(n_short, _FEWEST_SHORT), _MOST_SHORT)
         self.has_few_rows = sample.features.shape[1] < FEW_ROWS
@@ -213,12 +198,6 @@ class _Search:
         self.runs: dict[Origin, Parameters] = {}
         self.candidates: dict[Origin, Parameters] = {}
         self.pool: Parameters
-
-    @property
-    def started_components(self) -> int:
-        """Components in all starts of a kind: with covariances fewer, for as much arithmetic."""
-        d, size = self.sample.blocks.n_features, len(self.short)
-        return _STARTED_COMPONENTS * (2 * d + 1) // size
 
     def begin_starts(self, n_starts: int) -> None:
         """The first runs of both kinds: few where these agree already."""
@@ -239,14 +218,6 @@ class _Search:
             first = 1 + sum(origin.kind is kind for origin in self.runs)
             self.runs.update({Origin(kind, first + k): batch[k] for k in range(n_starts)})
 
-    def pool_of(self, runs: list[Candidate]) -> Parameters:
-        """Components of the best runs and of the moment answer, copies merged."""
-        runs = runs[:_POOLED_RUNS] if self.has_few_rows else runs
-        parts = [run.parameters for run in runs]
-        if self.moment_answer is not None:
-            parts.append(self.moment_answer)
-        return merge_copies(pool_components(parts))
-
     def compete(self) -> None:
         """EM on the sample from the best runs, the pool and the moments."""
         features, r = self.sample.features, self.n_components
@@ -256,7 +227,11 @@ class _Search:
         best = [run.origin for run in runs[:n_best]]
         new = {origin: self.runs[origin] for origin in best if origin not in self.candidates}
         if not self.is_clear:
-            self.pool = self.pool_of(runs)
+            pooled = runs[:_POOLED_RUNS] if self.has_few_rows else runs
+            parts = [run.parameters for run in pooled]
+            if self.moment_answer is not None:
+                parts.append(self.moment_answer)
+            self.pool = merge_copies(pool_components(parts))
             weighted = pool_weights(_thin(self.short, self.pool), self.pool)
             pool_origin = Origin(Kind.POOL, len(self.runs))
             new[pool_origin] = reduce_pool(self.short, weighted, r, self.prior)
@@ -295,14 +270,9 @@ class _Search:
     def repair(self) -> None:
         """Swap components of the best candidate for ones of the pool."""
         leader, pool = self.judged()[0], self.pool
+        features = _thin(self.short, pool)
         repaired, n_swapped = repair(
-            _thin(self.short, pool),
-            leader.parameters,
-            pool,
-            self.prior,
-            self.n_components,
-            self.rng,
-            n_threads=self.n_threads,
+            features, leader.parameters, pool, self.prior, self.rng, self.n_threads
         )
         if n_swapped:
             origin = replace(leader.origin, n_swapped=n_swapped)

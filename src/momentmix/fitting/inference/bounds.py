@@ -17,12 +17,11 @@ a category that is equal to the group. With it fixed they are those by simulatio
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import NamedTuple
 
 import numpy as np
 
 from momentmix._typing import Float, Int
-from momentmix.mixture.laws.law import Law
+from momentmix.families.law import Law
 from momentmix.mixture.parameters import Parameters, component_places
 
 # A number counts as 0 for all others below so many standard errors and so many rows, if the outcome
@@ -35,21 +34,13 @@ _TOLD, _LEAST_TOLD = 0.02, 1e-3
 _DEPENDENT = 1e-8  # of eigenvalues of a correlation matrix: probabilities that sum to 1
 
 
-class _LawPlaces(NamedTuple):
-    """A law with its means and variances, (r, k) each, and their places, (r, 2k)."""
-
-    law: Law
-    means: Float
-    variances: Float
-    places: Int
-
-
-def _laws(parameters: Parameters) -> Iterator[_LawPlaces]:
-    p, d, places = parameters, parameters.means.shape[1], component_places(parameters)
-    for law in p.blocks.laws:
+def _laws(parameters: Parameters) -> Iterator[tuple[Law, Float, Float, Int]]:
+    """Each law with its means and variances, (r, k) each, and their places, (r, 2k)."""
+    d, places = parameters.means.shape[1], component_places(parameters)
+    for law in parameters.blocks.laws:
         own = np.array(law.features)
         numbers = places[:, np.concatenate([1 + own, 1 + d + own])]
-        yield _LawPlaces(law, p.means[:, own], p.variances[:, own], numbers)
+        yield law, *parameters.of_law(law), numbers
 
 
 def settle_bounded(

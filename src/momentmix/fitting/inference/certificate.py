@@ -1,17 +1,19 @@
 """The certificate: is the model wrong, is the answer too imprecise, and what else was found.
 
 `over_identification` answers the first question, `precision` the second, `support` whether fewer
-components would do; `findings` are sentences.
+components would do.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import isnan
 from typing import Literal
 
-from momentmix.errors import printable
-from momentmix.fitting.inference.findings import Finding, Severity
+from momentmix.findings.catalog import UNTESTED
+from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, found
+from momentmix.findings.messages import Message, in_lines
 from momentmix.fitting.inference.over_identification import (
     LEAST_P_VALUE,
     OverIdentification,
@@ -26,7 +28,7 @@ Verdict = Literal["passed", "not passed", "untested"]
 NEGLIGIBLE_EFFECT = 5e-4  # standard deviations of one row; with enough rows every test rejects
 LARGEST_LOSS = 0.01  # of accuracy
 _MOST_IN_NOTEBOOK = 8  # reasons and findings; the others are folded away
-UNTESTED = "untested"  # the finding that says why an answer has no test
+_MOST_GROUPS = 3  # of conditions, in a reason
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,14 +41,6 @@ class Certificate:
         "not passed": there are `reasons`. "untested": there are none, but nothing could be tested,
         for the reasons in `untested`. "passed": p-value ≥ 0.01 (or a negligible effect size),
         predicted loss ≤ 0.01, no fatal finding, and fewer components would not do.
-    passed : bool
-        Whether the verdict is "passed".
-    reasons : list of str
-        What speaks against the fit.
-    untested : list of str
-        What could not be tested, and what would make it testable.
-    statistic, p_value, effect_size : float
-        Over-identification test.
     predicted_loss : float
         Loss of accuracy to be expected from the errors of the parameters.
     findings : list of Finding
@@ -78,48 +72,42 @@ class Certificate:
         """Root mean square misfit of a condition, in standard deviations of one row."""
         return self.test.effect_size
 
+    @cached_property
+    def tests(self) -> list[Finding]:
+        """What the tests found: reasons against the fit (fatal), and what could not be tested."""
+        tests = []
+        if self.test.testable and self._is_rejected():
+            names = [group.name for group in self.test.rejected_groups]
+            more = [f"{len(names) - _MOST_GROUPS} more"] if len(names) > _MOST_GROUPS else []
+            where, p_value = ", ".join([*names[:_MOST_GROUPS], *more]), p_value_text(self.p_value)
+            effect = self.effect_size
+            tests.append(found(FATAL, "misfit", groups=where, p_value=p_value, effect_size=effect))
+        if self.predicted_loss > LARGEST_LOSS:
+            loss = self.predicted_loss
+            tests.append(found(FATAL, "imprecise", loss=loss, after_rows=self.after_rows))
+        r, reason = self.n_components, "" if self.support is None else self.support.text
+        if self.support is not None and self.support.supported is False:
+            tests.append(found(FATAL, "unsupported", reason=reason, asked=r, fewer=r - 1))
+        has_words = any(f.kind == UNTESTED for f in self.findings)
+        if not self.test.testable and r > 1 and not has_words:
+            tests.append(found(WARNING, "nothing-to-test"))
+        if self.support is not None and self.support.supported is None:
+            tests.append(found(WARNING, "support-unknown", reason=reason))
+        return tests
+
     @property
     def reasons(self) -> list[str]:
         """What speaks against the fit; empty unless the verdict is "not passed"."""
-        reasons = [f.text for f in self.findings if f.severity is Severity.FATAL]
-        if self.test.testable and self._is_rejected():
-            where = f" ({names})" if (names := self._rejected_names()) else ""
-            reasons.append(
-                f"the moments do not fit{where}: p-value {p_value_text(self.p_value)}, effect size "
-                f"{self.effect_size:.2g}. Too few components, or columns that are correlated "
-                "within components, are the usual causes."
-            )
-        if self.predicted_loss > LARGEST_LOSS:
-            cure = "more rows, fewer components, or EM passes over the rows"
-            reasons.append(
-                f"too imprecise: the parameters' errors cost about {self.predicted_loss:.3f} of "
-                f"accuracy. Use {'more rows or fewer components' if self.after_rows else cure}."
-            )
-        if self.support is not None and self.support.supported is False:
-            reasons.append(f"not supported: {self.support.text}")
-        return reasons
+        return [f.text for f in [*self.findings, *self.tests] if f.severity is FATAL]
 
     @property
     def untested(self) -> list[str]:
         """What could not be tested, and what would make it testable, whatever the verdict."""
-        untested = [f.text for f in self.findings if f.name == UNTESTED]
-        if not self.test.testable and self.n_components > 1 and not untested:
-            untested.append(
-                "nothing to test: there are no more moment conditions than parameters. Fewer "
-                "components, more features or a higher order leave some; so does a summary made "
-                "by this version, where that of an earlier one was fitted."
-            )
-        if self.support is not None and self.support.supported is None:
-            untested.append(self.support.text)
-        return untested
+        findings = [f for f in self.findings if f.kind == UNTESTED]
+        return [f.text for f in [*findings, *self.tests] if f.severity is not FATAL]
 
     def _is_rejected(self) -> bool:
         return self.p_value < LEAST_P_VALUE and self.effect_size > NEGLIGIBLE_EFFECT
-
-    def _rejected_names(self, most: int = 3) -> str:
-        names = [group.name for group in self.test.rejected_groups]
-        more = [f"{len(names) - most} more"] if len(names) > most else []
-        return ", ".join([*names[:most], *more])
 
     @property
     def verdict(self) -> Verdict:
@@ -140,8 +128,8 @@ class Certificate:
         tone = {"passed": "good", "not passed": "bad", "untested": "plain"}[self.verdict]
         head = paragraph("Certificate:", tag(self.verdict, tone))
         numbers = plain_table(["test", ""], self._numbers())
-        others = [f.text for f in self._others() if f.severity is not Severity.NOTE]
-        notes = [f.text for f in self._others() if f.severity is Severity.NOTE]
+        others = [f.text for f in self._others() if f.severity is not NOTE]
+        notes = [f.text for f in self._others() if f.severity is NOTE]
         texts = [*self.reasons, *self.untested, *others]
         shown = bullets(texts[:_MOST_IN_NOTEBOOK]) if texts else ""
         rest = [*texts[_MOST_IN_NOTEBOOK:], *notes]
@@ -149,8 +137,7 @@ class Certificate:
 
     def _others(self) -> list[Finding]:
         """Findings that are neither a reason nor say what could not be tested."""
-        fatal = Severity.FATAL
-        return [f for f in self.findings if f.name != UNTESTED and f.severity is not fatal]
+        return [f for f in self.findings if f.kind != UNTESTED and f.severity is not FATAL]
 
     def _numbers(self) -> list[tuple[str, str]]:
         """The figures of the test, and the predicted loss."""
@@ -171,11 +158,11 @@ class Certificate:
     def __str__(self) -> str:
         verdict = self.verdict if self.passed else self.verdict.upper()
         rows = [("verdict", verdict), *self._numbers()]
-        lines = [f"  {name:<20} {value}" for name, value in rows]
-        lines += [f"  - {reason}" for reason in self.reasons]
-        lines += [f"  - [untested] {reason}" for reason in self.untested]
-        lines += [f"  - {f}" for f in self._others()]
-        return "\n".join(["Certificate", *map(printable, lines)])
+        lines = ["Certificate", *(f"  {name:<20} {value}" for name, value in rows)]
+        lines += [Message("  - ", reason) for reason in self.reasons]
+        lines += [Message("  - [untested] ", reason) for reason in self.untested]
+        lines += [Message(f"  - [{f.severity.value}] ", f.text) for f in self._others()]
+        return in_lines(lines)
 
 
 def decisive_line(test: OverIdentification) -> str:

@@ -17,12 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from momentmix._typing import Float
+from momentmix.families.column import Column
+from momentmix.families.family import Estimate, Quantities, Quantity
+from momentmix.families.law import Law
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.standard_errors import (
     Intervals,
@@ -32,39 +34,10 @@ from momentmix.fitting.inference.standard_errors import (
     normal_quantile,
     standard_errors,
 )
-from momentmix.mixture.laws.finite import Finite
-from momentmix.mixture.laws.law import Law
-from momentmix.mixture.laws.poisson import Poisson
-from momentmix.mixture.laws.seen import Seen
 from momentmix.mixture.parameters import Parameters, parameters_from
-from momentmix.tables.column import CATEGORICAL, GAUSSIAN, Column
 from momentmix.tables.schema import Schema
 
 _WIDEST = 3.0  # half a width on the scale of logarithms or log-odds, beyond which it says nothing
-
-
-class Quantity(NamedTuple):
-    """A number of each component, its derivatives by (μ, v), and the scale of its interval.
-
-    `at_zero` and `at_one` say where none of the `counts` rows of a component shows anything else;
-    None where the number has no such bound.
-    """
-
-    values: Float
-    slopes: Float
-    scale: str  # "plain", "log" or "logit"
-    counts: Float | None = None
-    at_zero: NDArray[np.bool_] | None = None
-    at_one: NDArray[np.bool_] | None = None
-
-
-class _ColumnQuantities(NamedTuple):
-    """What a column is told by; None where it has no such number."""
-
-    mean: Quantity | None
-    variance: Quantity | None
-    seen: Quantity | None = None
-    levels: tuple[Quantity, ...] = ()
 
 
 def column_errors(
@@ -104,7 +77,7 @@ def column_intervals(
 
 
 def _tables(
-    by_column: list[tuple[_ColumnQuantities | None, Float]],
+    by_column: list[tuple[Quantities | None, Float]],
     schema: Schema,
     plain: Float,
     of: Callable[[Quantity, Float], Float],
@@ -149,7 +122,7 @@ def _of_columns(matrices: Float | None, schema: Schema, uncertainty: Uncertainty
     others = [
         number
         for number, column in enumerate(schema.columns)
-        if (column.family != GAUSSIAN or column.has_missing) and first[number] not in joined
+        if not (column.model.joins and not column.has_missing) and first[number] not in joined
     ]
     found[:, others], found[:, :, others] = np.nan, np.nan
     return found
@@ -160,7 +133,7 @@ def _of_columns(matrices: Float | None, schema: Schema, uncertainty: Uncertainty
 
 def _by_column(
     uncertainty: Uncertainty, moments: StandardMoments, schema: Schema
-) -> list[tuple[_ColumnQuantities | None, Float]]:
+) -> list[tuple[Quantities | None, Float]]:
     """The quantities of each column and a factor of the covariance of its (μ, v), (r, 2k, q).
 
     None for a Gaussian column without missing cells, whose feature is the column.
@@ -173,7 +146,9 @@ def _by_column(
         own = list(schema.features_of(number))
         quantities = None
         if own[0] in laws:
-            quantities = _quantities(column, laws[own[0]], e, moments)
+            quantities = column.model.quantities(
+                column, _estimate(column, laws[own[0]], e, moments)
+            )
         elif column.has_missing:
             quantities = _of_joined(column, own, laws[own[1]], e, moments)
         places = np.concatenate([rows.means[:, own], rows.variances[:, own]], axis=1)
@@ -181,95 +156,27 @@ def _by_column(
     return found
 
 
-def _quantities(
-    column: Column, law: Law, parameters: Parameters, moments: StandardMoments
-) -> _ColumnQuantities:
-    own = list(law.features)
-    means, variances = parameters.means[:, own], parameters.variances[:, own]
-    counts = moments.n_effective * parameters.weights
-    zero = law.at_zero(means, variances, counts)
-    if isinstance(law, Finite):
-        return _of_levels(column, law, means, variances, counts, zero)
-    if isinstance(law, Poisson):
-        rates, slopes = law.positive(means, variances)
-        rate = Quantity(rates[:, 0], slopes[:, 0], "log", counts, zero[:, 0])
-        return _ColumnQuantities(rate, rate)
-    assert isinstance(law, Seen)
-    return _of_value(column, law, means, variances, moments, counts, zero)
-
-
-def _of_levels(
-    column: Column,
-    law: Finite,
-    means: Float,
-    variances: Float,
-    counts: Float,
-    zero: NDArray[np.bool_],
-) -> _ColumnQuantities:
-    """Probabilities of levels given that the cell is seen."""
-    p, slopes = law.positive(means, variances)
-    seen = None
-    if column.has_missing:  # the first outcome
-        q = 1.0 - p[:, :1]
-        by_q = -slopes[:, :1]
-        never = np.asarray(zero[:, 1:].all(axis=1))
-        seen = Quantity(q[:, 0], by_q[:, 0], "logit", counts, never, zero[:, 0])
-        p, slopes = p[:, 1:] / q, slopes[:, 1:] / q[..., None] - (p[:, 1:] / q**2)[..., None] * by_q
-        zero, counts = zero[:, 1:], counts * q[:, 0]
-    n_others = zero.sum(axis=1)[:, None] - zero
-    one = n_others == zero.shape[1] - 1
-    levels = tuple(
-        Quantity(p[:, k], slopes[:, k], "logit", counts, zero[:, k], one[:, k] & ~zero[:, k])
-        for k in range(p.shape[1])
-    )
-    if column.family == CATEGORICAL:
-        return _ColumnQuantities(None, None, seen, levels)
-    yes = levels[1]
-    spread = Quantity(
-        yes.values * (1 - yes.values), (1 - 2 * yes.values)[:, None] * yes.slopes, "log"
-    )
-    return _ColumnQuantities(yes, spread, seen)
-
-
-def _of_value(
-    column: Column,
-    law: Seen,
-    means: Float,
-    variances: Float,
-    moments: StandardMoments,
-    counts: Float,
-    zero: NDArray[np.bool_],
-) -> _ColumnQuantities:
-    """Mean and variance of a number or count where it is seen, and how often it is."""
-    found, chain = law.value_of(means, variances), law.chain(means, variances)
-    seen = Quantity(found.q, chain[:, 2], "logit", counts, zero[:, 1], zero[:, 0])
-    if isinstance(law.value, Poisson):
-        rates, slopes = law.value.positive(found.mean, found.variance)
-        slopes, counts = slopes @ chain[:, :2], counts * found.q
-        rate = Quantity(rates[:, 0], slopes[:, 0], "log", counts, zero[:, 2] | zero[:, 1])
-        return _ColumnQuantities(rate, rate, seen)
+def _estimate(column: Column, law: Law, p: Parameters, moments: StandardMoments) -> Estimate:
+    """The estimate of the features of one column."""
     feature = law.features[0]
     shift, unit = float(moments.shift[feature]) + column.center, float(moments.scale[feature])
-    mean = Quantity(shift + unit * found.mean[:, 0], unit * chain[:, 0], "plain")
-    spread = Quantity(unit**2 * found.variance[:, 0], unit**2 * chain[:, 1], "log")
-    return _ColumnQuantities(mean, spread, seen)
+    return Estimate(law, *p.of_law(law), moments.n_effective * p.weights, shift, unit)
 
 
 def _of_joined(
     column: Column, own: list[int], law: Law, parameters: Parameters, moments: StandardMoments
-) -> _ColumnQuantities:
+) -> Quantities:
     """Mean and variance of a value of a joined block, whose features are itself and ``seen``."""
-    value, seen = own
+    value = own[0]
     unit = float(moments.scale[value])
     shift = float(moments.shift[value]) + column.center
     by_mean, by_variance, by_seen = np.zeros((3, parameters.n_components, 4))
     by_mean[:, 0], by_variance[:, 2] = unit, unit**2
-    own_means, own_variances = parameters.means[:, [seen]], parameters.variances[:, [seen]]
-    p, slopes = law.positive(own_means, own_variances)
+    p, slopes = law.positive(*parameters.of_law(law))
     by_seen[:, [1, 3]] = slopes[:, 1]
     counts = moments.n_effective * parameters.weights
-    zero = law.at_zero(own_means, own_variances, counts)
-    return _ColumnQuantities(
+    zero = law.at_zero(*parameters.of_law(law), counts)
+    return Quantities(
         Quantity(shift + unit * parameters.means[:, value], by_mean, "plain"),
         Quantity(unit**2 * parameters.variances[:, value], by_variance, "log"),
         Quantity(p[:, 1], by_seen, "logit", counts, zero[:, 1], zero[:, 0]),

@@ -37,13 +37,8 @@ _EXPLAINED = 1e-6  # share of a direction's squared length that is left where pa
 class Correlation:
     """Correlation of two features within components, estimated from the residual.
 
-    Attributes
-    ----------
-    first, second : int
-    value : float
-        Mean of the components' correlations without their signs, with the sign of their mean.
-    deviates : float
-        The normal deviate that is as improbable as the statistic, with the sign of `value`.
+    `value` is the mean of the components' correlations without their signs, with the sign of their
+    mean; `deviates` the normal deviate that is as improbable as the statistic, with the same sign.
     """
 
     first: int

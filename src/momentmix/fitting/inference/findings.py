@@ -1,7 +1,4 @@
-"""Findings: what the user of a fit should know, in sentences.
-
-Those about moments are here; `component_findings` and the modules of `of_rows` have the others.
-"""
+"""Findings about the moments of a fit; `component_findings` and `of_rows` have the others."""
 
 from __future__ import annotations
 
@@ -10,32 +7,22 @@ from collections.abc import Iterator
 import numpy as np
 
 from momentmix._typing import Float
+from momentmix.findings.finding import FATAL, WARNING, Finding, found
 from momentmix.fitting.conditions.conditions import feature_powers
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.component_findings import at_floor, component_findings
-from momentmix.fitting.inference.family_findings import family_findings
-from momentmix.fitting.inference.finding import (
-    Finding,
-    Severity,
-    column_names,
-    fatal,
-    warning,
-)
 from momentmix.fitting.inference.of_rows.column_shape import shape_words
 from momentmix.fitting.inference.of_rows.logarithms import offer_from_moments
 from momentmix.fitting.inference.of_rows.row_findings import RowFindings, row_findings
 from momentmix.fitting.inference.of_rows.rows_checked import CheckedRows
-from momentmix.fitting.inference.of_rows.shape_findings import shape_text
-from momentmix.fitting.inference.over_identification import OverIdentification, shape_of
+from momentmix.fitting.inference.of_rows.shape_findings import shape_finding
+from momentmix.fitting.inference.over_identification import OverIdentification
 from momentmix.fitting.inference.pair_findings import (
     SIGNIFICANT_DEVIATES,
     about_copies,
     about_correlations,
 )
 from momentmix.mixture.parameters import Parameters
-from momentmix.wording import plural
-
-__all__ = ["Finding", "Severity", "collect_findings", "find_constants"]
 
 LEAST_ROWS_PER_PARAMETER = 2  # with fewer, neither parameters nor their errors are known
 LARGE_CONDITION_NUMBER = 1e4  # errors grow by it: few moments are known to four digits
@@ -53,39 +40,39 @@ def collect_findings(
     variance_floor: float,
     from_rows: bool = False,
     checked: CheckedRows | None = None,
-    found: RowFindings | None = None,
+    shown: RowFindings | None = None,
 ) -> list[Finding]:
     """All findings about a fit of standardized features.
 
     `from_rows` after EM passes; `checked` holds an excerpt of the rows, where there are rows, and
-    `found` what `row_findings` says of them, where it is known.
+    `shown` what `row_findings` found in it, where it is known.
     """
     p = parameters
     if checked is not None and not len(checked.values):  # remote rows
         checked = None
-    if checked is not None and found is None:
-        found = row_findings(checked, moments, p, from_rows, variance_floor)
-    coarse: set[int] = set() if found is None else found.coarse
+    if checked is None:
+        shown = RowFindings([], set(), set())
+    elif shown is None:
+        shown = row_findings(checked, moments, p, from_rows, variance_floor)
     influenced = _influenced_feature(moments)
     compared = checked is not None and from_rows and checked.is_everywhere
     heavy = [] if compared else _heavy_tailed(moments, p, influenced)
     outliers = list(_about_outliers(moments, influenced, checked is not None))
     findings = [
         *_about_size(moments, p, capacity, from_rows),
-        *component_findings(moments, p, variance_floor, coarse),
-        *family_findings(moments, p),
+        *component_findings(moments, p, variance_floor, shown.coarse),
         *about_copies(moments),
-        *([] if found is None else found.findings),
+        *shown.findings,
         *([] if compared else _about_shapes(moments, p, test)),
-        *_about_tails(moments, heavy),
+        *([found(WARNING, "heavy-tails", moments.columns_of(heavy))] if heavy else []),
         *outliers,
         *_about_test(test),
     ]
     # Components that serve one row, or one of the values that repeat, leave the other columns
     # correlated within them: that is a consequence, not a cause.
-    floored = at_floor(p, variance_floor)[:, sorted(coarse)]
-    if not floored.any() and all(f.severity is not Severity.FATAL for f in outliers):
-        explained = {*influenced, *heavy, *(set() if found is None else found.explained)}
+    floored = at_floor(p, variance_floor)[:, sorted(shown.coarse)]
+    if not floored.any() and all(f.severity is not FATAL for f in outliers):
+        explained = {*influenced, *heavy, *shown.explained}
         findings += about_correlations(moments, p, test, explained, from_rows)
     return findings
 
@@ -94,53 +81,29 @@ def _about_size(
     moments: StandardMoments, p: Parameters, capacity: int, from_rows: bool
 ) -> Iterator[Finding]:
     r, d = p.means.shape
-    n, n_parameters = moments.n_effective, p.n_free
+    size = {"order": moments.order, "n_features": d, "capacity": capacity, "asked": r}
     if r > capacity:
-        text = (
-            f"not identified from these moments: order {moments.order} with {d} features tells at "
-            f"most {capacity} component{plural(capacity)} apart, {r} were asked."
-        )
-        if from_rows:
-            yield warning("over-capacity", text + " The answer rests on the rows alone.")
-        else:
-            yield fatal("over-capacity", text)
+        yield found(WARNING if from_rows else FATAL, "over-capacity", from_rows=from_rows, **size)
     elif r > 1 and r == capacity and not from_rows:
-        yield warning(
-            "capacity-margin",
-            f"{r} components are the most that order {moments.order} with {d} features "
-            "identifies; a higher order leaves a margin.",
-        )
-    if n < LEAST_ROWS_PER_PARAMETER * n_parameters:
-        yield fatal(
-            "too-few-rows",
-            f"too few rows: {n:.0f} rows for {n_parameters} parameters. Use at least "
-            f"{LEAST_ROWS_PER_PARAMETER * n_parameters} rows, or fewer components.",
-        )
+        yield found(WARNING, "capacity-margin", **size)
+    least = LEAST_ROWS_PER_PARAMETER * p.n_free
+    if moments.n_effective < least:
+        n = moments.n_effective
+        yield found(FATAL, "too-few-rows", n_rows=n, n_parameters=p.n_free, least=least)
 
 
 def find_constants(moments: StandardMoments) -> list[Finding]:
-    """What to say of columns that hold one value only, which the fit leaves out."""
-    columns = np.flatnonzero(moments.constant & moments.is_number)
+    """Return findings about columns that hold one value only, which the fit leaves out."""
+    numbers = np.flatnonzero(moments.constant & moments.is_number).tolist()
     others = np.flatnonzero(moments.constant & ~moments.is_number).tolist()
-    levels = [moments.part(j).words for j in others if not moments.part(j).is_seen]
-    found = []
-    if levels:
-        listed = ", ".join(levels)
-        found = [
-            warning(
-                "empty-level",
-                f"{listed}: the same in all rows, as of a level that nobody has; components give "
-                "it a probability of nearly 0. Leave the level out, or join it with another.",
-            )
-        ]
-    if not columns.size:
-        return found
-    listed = column_names(moments, columns.tolist())
-    text = f"{listed} hold one value only; they take no part in the fit and get"
-    if columns.size == 1:
-        text = f"{listed} holds one value only; it takes no part in the fit and gets"
-    text += f" the variance floor. Leave {'it' if columns.size == 1 else 'them'} out."
-    return [*found, warning("constant-column", text)]
+    others = [j for j in others if not moments.part(j).is_seen]
+    findings = []
+    if others:
+        levels = ", ".join(moments.part(j).words for j in others)
+        findings.append(found(WARNING, "empty-level", moments.columns_of(others), levels=levels))
+    if numbers:
+        findings.append(found(WARNING, "constant-column", moments.columns_of(numbers)))
+    return findings
 
 
 def _about_shapes(
@@ -149,15 +112,14 @@ def _about_shapes(
     """Columns whose powers the test rejects, the worst first."""
     if moments.powers is None:
         return
-    features = {shape_of(moments.column_name(j)): j for j in range(moments.n_features)}
-    rejected = [features[g.name] for g in test.rejected_groups if g.name in features]
+    rejected = [g.feature for g in test.rejected_groups if g.feature is not None]
     powers = feature_powers(p, 4)
     gaps = [moments.powers[k] - p.weights @ powers[3 + k] for k in range(2)]
     if rejected:
-        words = [(j, shape_words(float(gaps[0][j]), float(gaps[1][j]))) for j in rejected]
+        words = {j: shape_words(float(gaps[0][j]), float(gaps[1][j])) for j in rejected}
         has_law = set(p.blocks.with_law.tolist())
         offers = {j: offer_from_moments(moments, j, has_law) for j in rejected}
-        yield warning("column-shape", shape_text(moments, words, offers))
+        yield shape_finding(WARNING, moments, words, offers)
 
 
 def _influenced_feature(moments: StandardMoments) -> list[int]:
@@ -184,16 +146,14 @@ def _about_outliers(
         dominates = far**2 > _SHARE_OF_VARIANCE * n
         if np.isfinite(fourth):
             dominates = far**4 > _SHARE_OF_FOURTH_MOMENT * n * fourth
-        text = (
-            f"column {moments.column_name(j)} has a value {far:.3g} standard deviations from its "
-            f"mean; that one row moves third moments by {far**3 / np.sqrt(n):.2g} times their "
-            "noise. "
-        )
-        if dominates:
-            text += "The fit is about this row. Correct it or leave it out."
-            yield fatal("outlier-influence", text)
-        elif not were_rows_checked:  # else no row lies alone: it is the tail of the column
-            yield warning("outlier-influence", text + "Check it.")
+        if dominates or not were_rows_checked:  # else it is the tail of the column
+            yield found(
+                FATAL if dominates else WARNING,
+                "outlier-influence",
+                moments.columns_of([j]),
+                deviations=far,
+                influence=float(far**3 / np.sqrt(n)),
+            )
 
 
 def _heavy_tailed(moments: StandardMoments, p: Parameters, others: list[int]) -> list[int]:
@@ -208,29 +168,11 @@ def _heavy_tailed(moments: StandardMoments, p: Parameters, others: list[int]) ->
     return [j for j in np.flatnonzero(heavy).tolist() if j not in others]
 
 
-def _about_tails(moments: StandardMoments, heavy: list[int]) -> Iterator[Finding]:
-    if heavy:
-        names = column_names(moments, heavy)
-        yield warning(
-            "heavy-tails",
-            f"{names}: the fourth moment is larger than the mixture's, as that of heavy tails or "
-            "of a small component that was missed. Transform or trim such columns.",
-        )
-
-
 def _about_test(test: OverIdentification) -> Iterator[Finding]:
     if test.overdispersed_model:
-        yield fatal(
-            "no-power",
-            f"the test says nothing: a statistic of {test.statistic:.3g} on "
-            f"{test.degrees_of_freedom} degrees of freedom is far below chance, as where a few "
-            "extreme rows carry the moments. Trim or transform heavy-tailed columns.",
-        )
+        dof = test.degrees_of_freedom
+        yield found(FATAL, "no-power", statistic=test.statistic, degrees_of_freedom=dof)
     if test.testable and test.condition_number > LARGE_CONDITION_NUMBER:
-        known = test.condition_number < 1 / np.finfo(float).eps
-        condition = f" (condition number {test.condition_number:.1g})" if known else ""
-        yield warning(
-            "conditioning",
-            f"the parameters are barely determined by the moments{condition}; some components may "
-            "be interchangeable. Use fewer components, a higher order, or more rows.",
-        )
+        is_known = test.condition_number < 1 / np.finfo(float).eps
+        number = test.condition_number if is_known else None
+        yield found(WARNING, "conditioning", condition_number=number)

@@ -29,6 +29,7 @@ come from a parametric bootstrap.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from math import nan
 from typing import NamedTuple
 
 import numpy as np
@@ -37,8 +38,8 @@ from scipy.special import gammainc, gammaincc
 
 from momentmix._typing import Float
 from momentmix.fitting.conditions.conditions import Conditions, build_conditions, point_powers
+from momentmix.fitting.conditions.monomial_covariance import MomentSpread
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.conditions.weighted_noise import MomentSpread
 from momentmix.fitting.inference.correlations import Correlation, find_correlations
 from momentmix.fitting.inference.tested_conditions import tested_conditions
 from momentmix.fitting.inference.whitening import Projection, Whitening
@@ -66,14 +67,6 @@ _LEAST_WRITTEN = 1e-16  # of p-values in texts
 _SPANNED = 1e-6  # share of a direction's length that is left where the parameters explain it
 
 
-SHAPE = "shape of column"  # how names of groups of powers begin
-
-
-def shape_of(column_name: str) -> str:
-    """Name of the group of one column's powers."""
-    return f"{SHAPE} {column_name}"
-
-
 def p_value_text(p_value: float) -> str:
     """A p-value in texts; far out no law of a statistic is known.
 
@@ -86,12 +79,18 @@ def p_value_text(p_value: float) -> str:
 
 
 class ConditionGroup(NamedTuple):
-    """The test of one kind of conditions; the p-value is corrected for the number of tests."""
+    """The test of one kind of conditions; the p-value is corrected for the number of tests.
+
+    `is_shape` marks powers of single columns, and `feature` is the one that they are of, if it is
+    one alone; a file does not hold it.
+    """
 
     name: str
     statistic: float
     degrees_of_freedom: int
     p_value: float
+    is_shape: bool = False
+    feature: int | None = None
 
 
 @dataclass(frozen=True)
@@ -138,7 +137,7 @@ class OverIdentification:
         law = "χ²"
         if self.bootstrapped:
             law = "bootstrap"
-        elif self.decisive is not None and self.decisive.name.startswith(SHAPE):
+        elif self.decisive is not None and self.decisive.is_shape:
             law = "gamma law"  # with the variance that means of high powers have
         n = len(self.groups)
         corrected = f", the least of {n} tests, corrected for their number" if n > 1 else ""
@@ -198,7 +197,7 @@ def check_conditions(
         return UNTESTABLE
     residual = whitening.residual(conditions.values)
     statistics = n * group_test.statistics(residual)
-    centers = np.array(group_test.degrees_of_freedom, dtype=float)
+    centers = np.array([g.degrees_of_freedom for g in group_test.groups], dtype=float)
     variances = 2.0 * centers + group_test.fourth_cumulants / n
     p_values = _corrected(statistics, centers, variances, group_test.n_tests)
     # With few rows statistics are mostly too large: what is accepted would be accepted anyway.
@@ -216,10 +215,8 @@ def check_conditions(
         centers, variances = draws.mean(axis=1), draws.var(axis=1, ddof=1)
         p_values = _corrected(statistics, centers, variances, group_test.n_tests)
     groups = tuple(
-        ConditionGroup(name, float(statistic), dof, float(p_value))
-        for name, statistic, dof, p_value in zip(
-            group_test.names, statistics, group_test.degrees_of_freedom, p_values, strict=True
-        )
+        kind._replace(statistic=float(statistic), p_value=float(p_value))
+        for kind, statistic, p_value in zip(group_test.groups, statistics, p_values, strict=True)
     )
     least = int(np.argmin(p_values))
     excess = max(statistics[least] - centers[least], 0.0)
@@ -252,15 +249,10 @@ def _corrected(statistics: Float, centers: Float, variances: Float, n_tests: Flo
 class _GroupTest:
     """Statistics of the groups of conditions, as functions of whitened residuals.
 
-    Attributes
-    ----------
-    names : list of str
-    degrees_of_freedom : list of int
-    n_tests : array of shape (n_groups,)
-        What a group's p-value is multiplied by for Holm's rule: the number of kinds, and for a
-        single column also the number of columns.
-    fourth_cumulants : array of shape (n_groups,)
-        What the variance of a statistic exceeds that of χ² by, times the number of rows.
+    `groups` are without statistics and p-values. Of each, `n_tests` is what its p-value is
+    multiplied by for Holm's rule: the number of kinds, and for a single column also that of
+    columns; `fourth_cumulants` is what the variance of its statistic exceeds that of χ² by, times
+    the number of rows.
     """
 
     def __init__(
@@ -268,41 +260,44 @@ class _GroupTest:
         conditions: Conditions,
         parameters: Parameters,
         whitening: Whitening,
-        column_names: list[str],
+        names: list[str],
     ) -> None:
         self.conditions, self.whitening = conditions, whitening
         n_low = conditions.n_low
         edges = [n_low, n_low + int(conditions.is_pair.sum()), conditions.size]
-        self.names, self.degrees_of_freedom = list[str](), list[int]()
+        self.groups = list[ConditionGroup]()
         self._steps = list[tuple[Projection, Projection | None]]()
         before: Projection | None = None
         dof_before = 0
-        for name, edge in zip(
-            ("distinct features", "pairs", "shape of columns"), edges, strict=True
-        ):
+        kinds = (("distinct features", False), ("pairs", False), ("shape of columns", True))
+        for (name, is_shape), edge in zip(kinds, edges, strict=True):
             if before is not None and before.slopes.shape[0] == edge:
                 continue
             last = edge == conditions.size
             projection = whitening.projection if last else whitening.leading(edge)
             dof = whitening.degrees_of_freedom(projection)
             if dof > dof_before:
-                self.names.append(name)
-                self.degrees_of_freedom.append(dof - dof_before)
+                self.groups.append(ConditionGroup(name, nan, dof - dof_before, nan, is_shape))
                 self._steps.append((projection, before))
                 before, dof_before = projection, dof
         self._columns = self._shape_directions()
-        n_kinds = len(self.names) + bool(self._columns)
-        self.n_tests = np.full(len(self.names) + len(self._columns), float(n_kinds))
-        self.n_tests[len(self.names) :] *= len(self._columns)
-        self.names += [shape_of(column_names[j]) for j in self._columns]
-        self.degrees_of_freedom += [basis.shape[1] for basis in self._columns.values()]
-        self.fourth_cumulants = np.zeros(len(self.names))
+        n_steps, n_columns = len(self.groups), len(self._columns)
+        self.n_tests = np.full(n_steps + n_columns, float(n_steps + bool(n_columns)))
+        self.n_tests[n_steps:] *= n_columns
+        self.groups += [
+            ConditionGroup(f"shape of column {names[j]}", nan, basis.shape[1], nan, True, j)
+            for j, basis in self._columns.items()
+        ]
+        self.fourth_cumulants = np.zeros(len(self.groups))
         if self._columns:
-            highest = conditions.highest_exponent
-            excess = fourth_cumulants_of_powers(parameters, highest)[list(self._columns)]
-            self.fourth_cumulants[-len(excess) :] = excess
-            if "shape of columns" in self.names:
-                self.fourth_cumulants[self.names.index("shape of columns")] = excess.sum()
+            shape = np.flatnonzero(conditions.is_shape)
+            features, powers = conditions.slots[shape, 0], conditions.slot_exponents[shape, 0]
+            highest = [int(powers[features == j].max()) for j in self._columns]
+            pairs = zip(self._columns, highest, strict=True)
+            excess = np.array([fourth_cumulant_of_powers(parameters, j, top) for j, top in pairs])
+            self.fourth_cumulants[n_steps:] = excess
+            if self.groups[n_steps - 1].is_shape:
+                self.fourth_cumulants[n_steps - 1] = excess.sum()
 
     def _shape_directions(self) -> dict[int, Float]:
         """Orthonormal directions of each column's powers, parameters projected out."""
@@ -336,29 +331,26 @@ class _GroupTest:
         return np.array(results)
 
 
-def fourth_cumulants_of_powers(parameters: Parameters, highest: int) -> Float:
-    """E‖x‖⁴ − k² − 2k of each column, of shape (d,).
+def fourth_cumulant_of_powers(parameters: Parameters, j: int, highest: int) -> float:
+    """E‖x‖⁴ − k² − 2k of column j.
 
-    x are the k orthonormal polynomials of degrees 3 … `highest` of one column under its mixture.
+    x are the k orthonormal polynomials of degrees 3 … `highest` of the column under its mixture.
     The variance of N‖x̄‖² is 2k plus this over N: means of high powers are skewed, the more so where
     variances differ, and their squares exceed the quantiles of χ² too often.
 
     Examples
     --------
     >>> normal = Parameters(np.ones(1), np.zeros((1, 1)), np.ones((1, 1)))
-    >>> [round(float(fourth_cumulants_of_powers(normal, p)[0])) for p in (4, 6)]
+    >>> [round(fourth_cumulant_of_powers(normal, 0, p)) for p in (4, 6)]
     [1150, 76218]
     """
     k = highest - 2
-    result = []
-    for j in range(parameters.means.shape[1]):
-        z, shares = _points_of(parameters, j, 4 * highest)
-        table = np.sqrt(shares)[:, None] * np.vander(z, highest + 1, increasing=True)
-        squares = np.linalg.qr(table)[0][:, 3:] ** 2  # times the shares
-        positive = shares > 0
-        fourth = (squares[positive].sum(axis=1) ** 2 / shares[positive]).sum()
-        result.append(fourth - k**2 - 2 * k)
-    return np.array(result)
+    z, shares = _points_of(parameters, j, 4 * highest)
+    table = np.sqrt(shares)[:, None] * np.vander(z, highest + 1, increasing=True)
+    squares = np.linalg.qr(table)[0][:, 3:] ** 2  # times the shares
+    positive = shares > 0
+    fourth = (squares[positive].sum(axis=1) ** 2 / shares[positive]).sum()
+    return float(fourth - k**2 - 2 * k)
 
 
 def _points_of(parameters: Parameters, j: int, degree: int) -> tuple[Float, Float]:
@@ -366,10 +358,7 @@ def _points_of(parameters: Parameters, j: int, degree: int) -> tuple[Float, Floa
     p = parameters
     for law in p.blocks.laws:
         if j in law.features:
-            own = list(law.features)
-            points, weights = law.quadrature(
-                own.index(j), p.means[:, own], p.variances[:, own], degree
-            )
+            points, weights = law.quadrature(law.features.index(j), *p.of_law(law), degree)
             return points.ravel(), (p.weights[:, None] * weights).ravel()
     nodes, weights = hermegauss(degree // 2 + 1)
     z = p.means[:, j, None] + np.sqrt(p.variances[:, j, None]) * nodes
@@ -449,13 +438,9 @@ def _bootstrap_draws(
     means = np.empty((conditions.size, _BOOTSTRAP_DRAWS))
     for b in range(_BOOTSTRAP_DRAWS):
         rows, _ = gaussian.sample(parameters.normalized(), n_rows, rng)
-        means[:, b] = _sample_means(conditions, rows)
+        total = np.zeros(conditions.size)
+        for start in range(0, n_rows, 100):  # products of 100 rows fit in the cache
+            powers = point_powers(rows[start : start + 100], conditions.highest_exponent)
+            total += conditions.products(powers).sum(axis=1)
+        means[:, b] = total / n_rows
     return group_test.statistics(group_test.whitening.residual(means))
-
-
-def _sample_means(conditions: Conditions, rows: Float) -> Float:
-    total, highest = np.zeros(conditions.size), conditions.highest_exponent
-    for start in range(0, rows.shape[0], 100):  # products of 100 rows fit in the cache
-        powers = point_powers(rows[start : start + 100], highest)
-        total += conditions.products(powers).sum(axis=1)
-    return np.asarray(total / rows.shape[0])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from typing import Any
 
 import numpy as np
 
 from momentmix._typing import Float
 from momentmix.capacity import FEWEST_BLOCKS
+from momentmix.findings.finding import NOTE, WARNING, Finding, found
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.finding import Finding, column_names, note, warning
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, OverIdentification
 from momentmix.index_sets import index_sets
 from momentmix.mixture.blocks import Blocks, one_a_block
@@ -23,8 +24,8 @@ COPY_CORRELATION = 0.999  # two different measurements are rarely so close
 _TAKEN_UP = 0.3  # of a correlation, by components that describe a part of it
 _AT_BOUND = 0.995  # of a correlation: 1 to two digits, which is a bound and no measurement
 _EXPLAINED = 1e-6  # share of a variance that is left where gaps explain it
-_PAIRS_LISTED, _MOST_JOINED = 3, 24  # pairs in the sentence, and columns in its code
-_DROP_GAPS = "If such rows are few, drop them: missing='drop'."
+_MOST_JOINED = 24  # columns in the code of a remedy
+_DROP_GAPS = {"missing": "drop"}
 
 
 def copies_of(moments: StandardMoments) -> tuple[list[Pair], list[Pair]]:
@@ -37,15 +38,15 @@ def copies_of(moments: StandardMoments) -> tuple[list[Pair], list[Pair]]:
         return [], []
     pairs = index_sets(moments.n_features, 2)
     alike = np.abs(moments.orders[2]) > COPY_CORRELATION
-    found = [(int(j), int(k)) for j, k in pairs[one_a_block(pairs, moments.alone) & alike]]
-    covariance = moments.total_covariance if found else np.empty(0)
+    copies = [(int(j), int(k)) for j, k in pairs[one_a_block(pairs, moments.alone) & alike]]
+    covariance = moments.total_covariance if copies else np.empty(0)
     values = [
         pair
-        for pair in found
+        for pair in copies
         if all(_is_whole_column(moments, j) for j in pair)
         and abs(_correlation_where_seen(moments, covariance, pair)) > COPY_CORRELATION
     ]
-    return values, [pair for pair in found if all(moments.part(j).is_seen for j in pair)]
+    return values, [pair for pair in copies if all(moments.part(j).is_seen for j in pair)]
 
 
 def _is_whole_column(moments: StandardMoments, feature: int) -> bool:
@@ -71,19 +72,10 @@ def about_copies(moments: StandardMoments) -> Iterator[Finding]:
     """Columns that hold the same values, or have gaps in the same rows."""
     values, gaps = copies_of(moments)
     if values:
-        first, second = (moments.column_name(j) for j in values[0])
-        yield warning(
-            "duplicate-columns",
-            f"columns {first} and {second} are copies of each other up to shift and scale: they "
-            "count twice. Keep one.",
-        )
+        yield found(WARNING, "duplicate-columns", moments.columns_of(values[0]))
     if gaps:
-        listed = column_names(moments, sorted({j for pair in gaps for j in pair}))
-        yield note(
-            "shared-gaps",
-            f"{listed} have gaps in the same rows as another of them; the model takes gaps of "
-            f"different columns for independent within components. {_DROP_GAPS}",
-        )
+        columns = moments.columns_of(sorted({j for pair in gaps for j in pair}))
+        yield found(NOTE, "shared-gaps", columns, remedy=_DROP_GAPS)
 
 
 def about_correlations(
@@ -93,40 +85,31 @@ def about_correlations(
     explained: Collection[int],
     from_rows: bool,
 ) -> Iterator[Finding]:
-    """Pairs of columns that the test finds correlated, and the blocks that join them, as code."""
+    """Pairs of columns that the test finds correlated, and the blocks that join them."""
     if not test.testable or test.p_value >= LEAST_P_VALUE:
         return
     strong = _correlated(moments, p, test, explained)
     others = set(p.blocks.with_law.tolist())
     joinable = {pair: value for pair, value in strong.items() if not set(pair) & others}
     if joinable:
-        cure = _joining(moments, p.blocks.joined_by(joinable), from_rows)
-        yield warning(
-            "correlated-columns",
-            f"columns correlated within components: {_pairs_in_words(moments, joinable)}. {cure}",
-        )
+        blocks = p.blocks.joined_by(joinable)
+        remedy = {"blocks": _joined(moments, blocks)}
+        needs_rows = not from_rows and len(blocks.partition) < FEWEST_BLOCKS
+        yield _about_pairs("correlated-columns", moments, joinable, remedy, needs_rows=needs_rows)
     rest = {pair: value for pair, value in strong.items() if pair not in joinable}
     gaps = {pair: x for pair, x in rest.items() if any(moments.part(j).is_seen for j in pair)}
     rest = {pair: value for pair, value in rest.items() if pair not in gaps}
     if rest:
-        yield warning(
-            "dependent-columns",
-            f"columns depend on each other within components: {_pairs_in_words(moments, rest)}. "
-            "Ask for more components, or keep one column of each pair.",
-        )
+        yield _about_pairs("dependent-columns", moments, rest, {})
     known = set(copies_of(moments)[1])
     gaps = {pair: value for pair, value in gaps.items() if pair not in known}
     if gaps:
-        yield warning(
-            "shared-gaps",
-            "gaps depend on gaps or values of other columns within components: "
-            f"{_pairs_in_words(moments, gaps)}. Ask for more components. {_DROP_GAPS}",
-        )
+        yield _about_pairs("shared-gaps", moments, gaps, _DROP_GAPS)
 
 
 def _correlated(
     moments: StandardMoments, p: Parameters, test: OverIdentification, explained: Collection[int]
-) -> dict[Pair, float]:
+) -> dict[Pair, float | None]:
     """Pairs that are correlated within components, and the correlation where it is known.
 
     The test estimates correlations from the misfit, component by component; where the model is
@@ -138,7 +121,7 @@ def _correlated(
     within = moments.total_covariance - (p.weights * (p.means - p.weights @ p.means).T) @ p.means
     np.fill_diagonal(within, p.weights @ p.variances)
     places = {column: j for j, column in enumerate(moments.columns.tolist())}
-    block, found = p.blocks.block_of, {}
+    block, correlated = p.blocks.block_of, {}
     for c in test.correlations:
         pair = places[c.first], places[c.second]
         if block[pair[0]] == block[pair[1]] or set(pair) & set(explained):
@@ -150,25 +133,28 @@ def _correlated(
         if abs(c.deviates) > SIGNIFICANT_DEVIATES and (is_known or is_estimated):
             is_near = 0.0 <= (c.value - pooled) * np.sign(pooled) < _TAKEN_UP
             value = c.value if is_estimated and is_near else pooled
-            found[pair] = value if is_known else np.nan
-    return found
+            correlated[pair] = float(value) if is_known else None
+    return correlated
 
 
-def _pairs_in_words(moments: StandardMoments, pairs: dict[Pair, float]) -> str:
-    return "; ".join(
-        f"{moments.part(j).words} and {moments.part(k).words}"
-        + (f" (about {value:+.2f})" if value == value else "")
-        for (j, k), value in list(pairs.items())[:_PAIRS_LISTED]
-    )
+def _about_pairs(
+    kind: str,
+    moments: StandardMoments,
+    pairs: dict[Pair, float | None],
+    remedy: dict[str, Any],
+    needs_rows: bool = False,
+) -> Finding:
+    columns = moments.columns_of(j for pair in pairs for j in pair)
+    listed = [
+        [moments.part(j).words, moments.part(k).words, value] for (j, k), value in pairs.items()
+    ]
+    return found(WARNING, kind, columns, remedy=remedy, pairs=listed, needs_rows=needs_rows)
 
 
-def _joining(moments: StandardMoments, blocks: Blocks, from_rows: bool) -> str:
-    """What to write to join columns in these blocks."""
+def _joined(moments: StandardMoments, blocks: Blocks) -> str | list[list[str | int]]:
+    """Return what joins columns in these blocks, for `fit`."""
     sizes = [len(block) for block in blocks.joined]
     # Pairs that link most of the columns are those of a fit that is wrong as a whole.
     if sum(sizes) > _MOST_JOINED or max(sizes) > max(3, blocks.n_features // 2):
-        return 'Join those that belong together: blocks="auto"'
-    code = moments.code_of(blocks)
-    if from_rows or len(blocks.partition) >= FEWEST_BLOCKS:
-        return f"Join them: {code}"
-    return f"Join them and fit to the rows, since moments need three blocks: {code}"
+        return "auto"
+    return [moments.columns_of(block) for block in blocks.joined]

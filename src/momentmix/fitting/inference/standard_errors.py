@@ -29,6 +29,7 @@ from scipy.special import ndtri
 
 from momentmix._typing import Float
 from momentmix.errors import InputError
+from momentmix.families.law import Law
 from momentmix.fitting.conditions.conditions import Conditions, point_powers
 from momentmix.fitting.conditions.derivative import (
     DenseDerivative,
@@ -37,21 +38,18 @@ from momentmix.fitting.conditions.derivative import (
     derivative,
 )
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.bounds import (
-    apart_from_bounded,
-    settle_bounded,
-    settle_two_valued,
-)
+from momentmix.fitting.inference.bounds import apart_from_bounded, settle_bounded, settle_two_valued
 from momentmix.mixture import gaussian
-from momentmix.mixture.laws.law import Law
 from momentmix.mixture.parameter_table import ColumnValues
 from momentmix.mixture.parameters import (
     Parameters,
     component_places,
     dependent_places,
+    moved_spread,
     parameters_from,
+    relative_changes,
+    spread_changes,
 )
-from momentmix.mixture.relative_spread import moved_spread, relative_changes, spread_changes
 from momentmix.parallel import all_threads, map_in_order
 from momentmix.wording import short_repr
 
@@ -64,16 +62,9 @@ _AT_ONCE = 100  # draws whose products are in memory at once: a few megabytes
 @short_repr
 @dataclass(frozen=True)
 class Uncertainty:
-    """Estimate and covariance in standardized features.
+    """Estimate and covariance, factor factorᵀ of `Parameters.flat`, in standardized features.
 
-    Parameters
-    ----------
-    estimate : Parameters
-        Center of the intervals.
-    factor : array of shape (n_parameters, k)
-        Covariance = factor factorᵀ, of `Parameters.flat`.
-    on_log_scale : bool
-        Whether weights and variances vary by factors rather than by differences.
+    `on_log_scale` says whether weights and variances vary by factors rather than by differences.
     """
 
     estimate: Parameters
@@ -270,7 +261,7 @@ def uncertainty_after_em(
 ) -> Uncertainty:
     """Covariance from the information in (log ω, μ, E), carried over to (ω, μ, Σ).
 
-    E is the relative change of Σ as in ``relative_spread.py``, that of log v for a single feature.
+    E is the relative change of Σ (``mixture/parameters.py``), that of log v for a single feature.
     Where the covariance B of the scores is not the information I, it is I⁻¹ B I⁻¹. Parameters that
     are not free are A f, with A = `free` of shape (n_parameters, n_free): I is then Aᵀ I A.
     Numbers at a bound, and gaps of laws `together`, are fixed as in ``bounds.py``; both matrices

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float
+from momentmix.families.law import Law
 from momentmix.fitting.conditions.conditions import Conditions, feature_powers
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.mixture.laws.law import Law
 from momentmix.mixture.parameters import Parameters
 
 _FEWEST_ROWS = 5.0  # that carry a condition: the usual rule for cells of tables of counts

@@ -32,19 +32,9 @@ _ITERATIONS = 20  # the condition number is printed with one digit
 class Whitening:
     """Whitening and projection for one set of conditions and parameters.
 
-    Parameters
-    ----------
-    conditions : Conditions
-    parameters : Parameters
-    often : bool
-        Whether many tables are whitened: products with the inverse of the triangle take a third of
-        the time of a solution, and the inverse that of a few solutions.
-
-    Attributes
-    ----------
-    model : array of shape (n,)
-    independent : array of bool of shape (n,)
-        Conditions that are no function of those before them, as far as noise goes.
+    `often` says that many tables are whitened: products with the inverse of the triangle take a
+    third of the time of a solution, and the inverse that of a few solutions. `independent` are the
+    conditions that are no function of those before them, as far as noise goes.
     """
 
     def __init__(self, conditions: Conditions, parameters: Parameters, often: bool = False) -> None:

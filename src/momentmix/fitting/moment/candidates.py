@@ -129,15 +129,6 @@ def _one_partition(
     return np.asarray(means.real)
 
 
-def cross_moments(
-    moments: StandardMoments, parts: tuple[Int, Int, Int], shape: PartitionShape, blocks: Blocks
-) -> Float:
-    """E[φ_A φ_Bᵀ] of one partition, of shape (F_A(p), F_B(q))."""
-    left, right, _ = parts
-    left_sets = _sets(left, shape.left_degree, blocks)
-    return _gather(moments, left_sets, _sets(right, shape.right_degree, blocks), None)
-
-
 def least_components(
     moments: StandardMoments, rng: np.random.Generator, blocks: Blocks | None = None
 ) -> int:
@@ -156,10 +147,12 @@ def _rank_of_products(moments: StandardMoments, rng: np.random.Generator, blocks
     shapes = partition_shapes(blocks, moments.order, 1)
     if not shapes:
         return 1
-    counts = []
+    shape, counts = shapes[0], []
     for _ in range(8):  # the median of eight random partitions does not hang on one of them
-        parts = _split(rng.permutation(len(blocks.partition)), blocks, shapes[0])
-        cross = cross_moments(moments, parts, shapes[0], blocks)
+        left, right, _ = _split(rng.permutation(len(blocks.partition)), blocks, shape)
+        left_sets = _sets(left, shape.left_degree, blocks)
+        right_sets = _sets(right, shape.right_degree, blocks)
+        cross = _gather(moments, left_sets, right_sets, None)
         values = np.linalg.svd(cross, compute_uv=False)
         # Entries have a noise of about 2/√N each, products of heavy columns a little more. The
         # largest singular value of such noise is about 2/√N·(√rows + √columns); three times

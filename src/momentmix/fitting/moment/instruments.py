@@ -27,6 +27,7 @@ truth, so that errors of β cost precision only.
 from __future__ import annotations
 
 from itertools import combinations_with_replacement
+from math import comb
 
 import numpy as np
 from scipy.linalg import block_diag, cho_factor, cho_solve, cholesky, helmert, solve_triangular
@@ -34,33 +35,22 @@ from scipy.linalg import block_diag, cho_factor, cho_solve, cholesky, helmert, s
 from momentmix._typing import Float, Int
 from momentmix.fitting.conditions.block_moments import BlockMonomials
 from momentmix.fitting.conditions.block_products import block_products
-from momentmix.fitting.conditions.complete import (
-    DEGREE,
-    CompleteMoments,
-    feature_pairs,
-    pair_products,
-)
+from momentmix.fitting.conditions.conditions import build_conditions
 from momentmix.fitting.conditions.derivative import derivative
+from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.mixture.parameters import Parameters
 
 _RIDGE = 1e-9  # of covariances with a diagonal of 1: polynomials of a family may be dependent
 _AT_ONCE = 1000  # rows whose polynomials are in memory at once
+DEGREE = 4
 
 
 class Instruments:
     """Combinations of all moments of degree 4, one for each parameter but one weight.
 
-    Parameters
-    ----------
-    complete : CompleteMoments
-    parameters : Parameters
-        What the instruments are the best for, with positive definite covariances.
-
-    Attributes
-    ----------
-    root : array of shape (n_parameters − 1, n_parameters − 1)
-        A triangle; root rootᵀ is the covariance of the instruments, 0 between blocks unless
-        `measure` has found it. Solutions of as many equations as parameters do not depend on it.
+    They are the best for `parameters`, with positive definite covariances. `root` is a triangle;
+    root rootᵀ is the covariance of the instruments, 0 between blocks unless `measure` has found it.
+    Solutions of as many equations as parameters do not depend on it.
     """
 
     def __init__(self, complete: CompleteMoments, parameters: Parameters) -> None:
@@ -307,3 +297,72 @@ def _pair_coefficients(forms: Float) -> Float:
     both = forms[a][:, j] * forms[b][:, k] + forms[a][:, k] * forms[b][:, j]
     both[:, j == k] /= 2.0
     return np.asarray(both.T)
+
+
+class CompleteMoments:
+    """All monomials of degree up to 4, of moments for which `has_complete_moments`."""
+
+    def __init__(self, moments: StandardMoments) -> None:
+        self.conditions = build_conditions(moments, DEGREE, 2, highest_power=DEGREE)
+        features, exponents = self.conditions.slots, self.conditions.slot_exponents
+        base = moments.n_features + 1
+        self._base, self._rows = base, np.full(base**DEGREE, -1)
+        # Each feature as often as its exponent says, then the constant.
+        known = np.full((len(features), DEGREE), base - 1)
+        place = np.cumsum(exponents, axis=1) - exponents
+        for t in range(features.shape[1]):
+            for repeat in range(DEGREE):
+                own = np.flatnonzero(exponents[:, t] > repeat)
+                known[own, place[own, t] + repeat] = features[own, t]
+        self._rows[self._codes(known)] = np.arange(len(features))
+
+    def _codes(self, features: Int) -> Int:
+        ordered = np.sort(features, axis=-1)
+        codes = ordered[..., 0]
+        for t in range(1, DEGREE):
+            codes = codes * self._base + ordered[..., t]
+        return np.asarray(codes)
+
+    def rows_of(self, features: Int) -> Int:
+        """Conditions of monomials (…, 4), of shape (…,)."""
+        return np.asarray(self._rows[self._codes(features)])
+
+
+def has_complete_moments(moments: StandardMoments) -> bool:
+    """Whether all moments of degree up to 4 are known, of features that vary."""
+    if moments.order < DEGREE or len(moments.squared) < DEGREE - 1 or moments.constant.any():
+        return False
+    high = (moments.powers, moments.cubed, moments.two_squares)
+    return all(table is not None and np.isfinite(table).all() for table in high)
+
+
+def count_complete(n_features: int) -> int:
+    """Number of monomials of degree up to 4."""
+    return comb(n_features + DEGREE, DEGREE)
+
+
+def pair_products(parameters: Parameters, features: Int) -> Float:
+    """E_i[z_a z_b z_c z_e] of all pairs of `feature_pairs` of some features; d is the constant.
+
+    E[z_a z_b z_c z_e] = T_ab T_ce + T_ac T_be + T_ae T_bc − 2 μ_a μ_b μ_c μ_e, T the second moments
+    of a Gaussian of means μ; the constant has the mean 1 and no variance.
+    """
+    r, d = parameters.means.shape
+    means = np.ones((r, d + 1))
+    means[:, :d] = parameters.means
+    second = means[:, :, None] * means[:, None, :]
+    second[:, :d, :d] += parameters.matrices
+    a, b = feature_pairs(features).T
+    products = means[:, a] * means[:, b]
+    own = second[:, a, b]
+    table = own[:, :, None] * own[:, None, :]
+    table -= 2.0 * products[:, :, None] * products[:, None, :]
+    table += second[:, a[:, None], a] * second[:, b[:, None], b]
+    table += second[:, a[:, None], b] * second[:, b[:, None], a]
+    return np.asarray(table)
+
+
+def feature_pairs(features: Int) -> Int:
+    """Pairs of some features, each with itself too, in the order given; (n_pairs, 2)."""
+    i, k = np.triu_indices(len(features))
+    return np.stack([features[i], features[k]], axis=1)

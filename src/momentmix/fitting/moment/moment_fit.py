@@ -23,10 +23,10 @@ from typing import NamedTuple
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.fitting.conditions.complete import count_complete, has_complete_moments
 from momentmix.fitting.conditions.conditions import Conditions, build_conditions
 from momentmix.fitting.conditions.derivative import derivative
 from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.context import FitContext
 from momentmix.fitting.inference.over_identification import (
     HIGHEST_POWER,
     LEAST_P_VALUE,
@@ -43,8 +43,8 @@ from momentmix.fitting.inference.standard_errors import (
 )
 from momentmix.fitting.inference.whitening import Whitening
 from momentmix.fitting.moment.candidates import draw_candidates
-from momentmix.fitting.moment.efficient import Efficient, efficient_polish
-from momentmix.fitting.moment.instrument_steps import instrumental_polish
+from momentmix.fitting.moment.efficient import Efficient, efficient_polish, instrumental_polish
+from momentmix.fitting.moment.instruments import count_complete, has_complete_moments
 from momentmix.fitting.moment.polish import Polished, Stopping, parameter_bounds
 from momentmix.fitting.moment.pool import (
     PATIENCE,
@@ -54,8 +54,8 @@ from momentmix.fitting.moment.pool import (
     select_and_polish,
     split_heaviest,
 )
-from momentmix.fitting.moment.resolvable import resolvable
 from momentmix.fitting.moment.splits import best_splits
+from momentmix.fitting.moment.variances import resolvable
 from momentmix.mixture.blocks import Blocks, spread_of
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure
@@ -79,18 +79,10 @@ LARGE = 2000  # parameters from which a round takes most of a minute: one only
 class Effort(NamedTuple):
     """How long the moments are worked on.
 
-    Parameters
-    ----------
-    max_rounds : int
-        Rounds of further candidates while the misfit stays above the noise. The second one of an
-        answer splits components of a coarser one, the others draw partitions.
-    joint_steps : tuple of int
-        Levenberg–Marquardt steps at most, one number per renewal of the noise.
-    to_the_end : bool
-        Whether a round counts as good only if the over-identification test accepts it, and the
-        best one is polished until it rests. Otherwise a misfit at the noise is enough.
-    last_rounds : int
-        Rounds of efficient steps from the best option.
+    Rounds of further candidates while the misfit stays above the noise (the second one of an answer
+    splits components of a coarser one, the others draw partitions); Levenberg–Marquardt steps, one
+    number per renewal of the noise; whether a round counts as good only if the test accepts it, and
+    the best one is polished until it rests; and rounds of efficient steps from the best option.
     """
 
     max_rounds: int
@@ -108,16 +100,8 @@ START = Effort(2, (6, 4), False)  # passes over the rows improve on it: fewer ro
 class MomentFit:
     """The answer from moments, in standardized features.
 
-    Attributes
-    ----------
-    parameters : Parameters
-        With variances raised to what the moments can resolve.
-    raw : Parameters
-        As polished.
-    uncertainty : Uncertainty or None
-        Covariance of the parameters as polished; None for a start.
-    rivals : list of Parameters
-        Other mixtures that the moments fit about as well.
+    `raw` is as polished, and so is the uncertainty, None for a start; `parameters` have variances
+    raised to what the moments can resolve. `rivals` fit the moments about as well.
     """
 
     parameters: Parameters
@@ -158,38 +142,22 @@ def one_component(
 def fit_moments(
     moments: StandardMoments,
     n_components: int,
-    rng: np.random.Generator,
-    floor: float = 1e-6,
+    context: FitContext,
     effort: Effort = ANSWER,
+    blocks: Blocks | None = None,
     parent: Parameters | None = None,
     is_needed: bool = False,
-    n_threads: int = 1,
-    blocks: Blocks | None = None,
 ) -> MomentFit:
     """Weights, means, variances and covariances within blocks from moments alone.
 
-    Parameters
-    ----------
-    moments : StandardMoments
-    n_components : int
-        Within the capacity of the robust method at this order.
-    rng : numpy Generator
-    floor : float
-        Least variance of a standardized feature.
-    effort : Effort
-    parent : Parameters, optional
-        An answer with one component less, whose components may be split; made where needed.
-    is_needed : bool
-        Whether the rank of the moments shows so many components. Then partitions determine the
-        means, and splits are tried only if that answer is not accepted.
-    n_threads : int
-    blocks : Blocks, optional
-        Features that may be correlated within components; by default none are.
+    The components of `parent`, an answer with one component less, may be split; it is made where
+    needed. `is_needed` says that the rank of the moments shows so many components: then partitions
+    determine the means, and splits are tried only if that answer is not accepted.
     """
-    structure = moments.structure(floor, blocks)
+    structure = moments.structure(context.variance_floor, blocks)
     if n_components == 1:
-        return _closed_form(moments, floor, structure, rng)
-    search = _Search(moments, n_components, rng, floor, structure, effort, n_threads)
+        return _closed_form(moments, structure, context)
+    search = _Search(moments, n_components, context, structure, effort)
     search.run(parent, is_needed)
     return search.result()
 
@@ -201,24 +169,22 @@ class _Search:
         self,
         moments: StandardMoments,
         n_components: int,
-        rng: np.random.Generator,
-        floor: float,
+        context: FitContext,
         structure: Structure,
         effort: Effort,
-        n_threads: int,
     ) -> None:
-        self.moments, self.rng, self.floor, self.effort = moments, rng, floor, effort
-        self.structure, self.n_threads = structure, n_threads
+        self.moments, self.context, self.effort = moments, context, effort
+        self.structure, self.rng = structure, context.rng
         self.r, d = n_components, moments.n_features
         self.blocks = structure.blocks or moments.alone
         self.n_parameters = n_components * self.blocks.n_parameters
         # Conditions: time is bounded, parameters over-determined.
         limit = max(4000, 4 * self.n_parameters)
         self.plain = build_conditions(
-            moments, HIGHEST_PLAIN, limit=limit, rng=rng, blocks=self.blocks
+            moments, HIGHEST_PLAIN, limit=limit, rng=self.rng, blocks=self.blocks
         )
-        self.full = build_conditions(moments, HIGHEST_PLAIN, 2, limit, rng, HIGHEST_POWER)
-        self.tested = choose_conditions(moments, n_components, rng, self.blocks)
+        self.full = build_conditions(moments, HIGHEST_PLAIN, 2, limit, self.rng, HIGHEST_POWER)
+        self.tested = choose_conditions(moments, n_components, self.rng, self.blocks)
         self.bounds = parameter_bounds(moments, structure, n_components)
         most = EFFICIENT_BELOW if self.blocks.is_diagonal else EFFICIENT_BLOCKS_BELOW
         self.is_efficient = effort.to_the_end and self.n_parameters < most
@@ -266,12 +232,10 @@ class _Search:
     def add_splits(self, parent: Parameters | None) -> None:
         """The best splits of an answer with one component less."""
         if parent is None:
-            parent = fit_moments(
-                self.moments, self.r - 1, self.rng, self.floor, START, blocks=self.blocks
-            ).raw
+            parent = fit_moments(self.moments, self.r - 1, self.context, START, self.blocks).raw
         # One is enough to see whether an accepted answer has a rival.
         count = 1 if any(option.is_accepted for option in self.tried) else 2
-        splits = best_splits(self.moments, parent, self.bounds, self.rng, self.n_threads)
+        splits = best_splits(self.moments, parent, self.bounds, self.rng, self.context.n_threads)
         for p in splits[:count]:
             self.add(p)
 
@@ -351,7 +315,7 @@ class _Search:
         polished = joint_polish(self.full, best.parameters, self.moments, self.bounds, [stop])
         raw = polished.parameters
         uncertainty = uncertainty_of_moment_fit(
-            self.full, raw, polished.noise, n, self.rng, self.n_threads
+            self.full, raw, polished.noise, n, self.rng, self.context.n_threads
         )
         answer = resolvable(raw, uncertainty, structure)
         return MomentFit(answer, raw, uncertainty, rivals, structure)
@@ -388,12 +352,10 @@ class _Tried(NamedTuple):
         return self.is_accepted and self.criterion < best.criterion + CLEAR_DIFFERENCE
 
 
-def _closed_form(
-    moments: StandardMoments, floor: float, structure: Structure, rng: np.random.Generator
-) -> MomentFit:
+def _closed_form(moments: StandardMoments, structure: Structure, context: FitContext) -> MomentFit:
     """The same for one component; its variances are known as well as those of the columns."""
-    p = one_component(moments, floor, structure.blocks)
+    p, n = one_component(moments, context.variance_floor, structure.blocks), moments.n_effective
     conditions = build_conditions(moments, 1 if structure.is_diagonal else 2, 0)
-    noise = implied_noise(conditions, p, moments.n_effective)
-    uncertainty = uncertainty_of_moment_fit(conditions, p, noise, moments.n_effective, rng)
+    noise = implied_noise(conditions, p, n)
+    uncertainty = uncertainty_of_moment_fit(conditions, p, noise, n, context.rng)
     return MomentFit(p, p, uncertainty, [], structure)

@@ -72,17 +72,11 @@ def parameter_bounds(
 
 
 class Stopping(NamedTuple):
-    """When a polish ends.
+    """When a polish ends: after so many accepted steps, or as follows.
 
-    Parameters
-    ----------
-    max_steps : int
-        Accepted steps at most.
-    tolerance : float
-        Stop when the cost falls by less than this in a nearly undamped step. The cost is a χ²: a
-        fall of 0.01 moves no parameter by more than a tenth of its standard error.
-    patience : float
-        Stop too when three steps in a row lower the cost by less than this share of it.
+    The cost falls by less than `tolerance` in a nearly undamped step (it is a χ²: a fall of 0.01
+    moves no parameter by more than a tenth of its standard error); or three steps in a row lower it
+    by less than the share `patience`.
     """
 
     max_steps: int = 50
@@ -109,20 +103,10 @@ def polish(
     with_variances: bool = True,
     damping: float = 1e-3,
 ) -> Polished:
-    """Minimize Σ ((observed − model) / noise)².
+    """Minimize Σ ((observed − model) / noise)², with or without the variances.
 
-    Parameters
-    ----------
-    conditions : Conditions
-    start : Parameters
-    bounds : Bounds
-    noise : array of shape (n,)
-        Standard error of each observed mean; the sum 1 of the weights is the condition of order 0.
-    stopping : Stopping
-    with_variances : bool
-        Whether the variances move too.
-    damping : float
-        Of the first step; small where the start is close to the minimum.
+    `noise` are standard errors of the observed means, (n,); the sum 1 of the weights is the
+    condition of order 0. `damping` is that of the first step, small where the start is close.
     """
     order = by_feature(start)
     moving = order.size if with_variances else order.size - start.spread.size

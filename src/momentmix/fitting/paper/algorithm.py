@@ -97,18 +97,7 @@ def fit_paper(
 ) -> PaperFit:
     """Algorithm 5.1 on a summary of order ≥ m whose squares reach |I| = m − 2.
 
-    Parameters
-    ----------
-    summary : MomentSummary
-    n_components : int
-    order : int
-        Order m of the tensor to decompose.
-    random_state : int, Generator or None
-
-    Returns
-    -------
-    PaperFit
-        Its mixture has a variance floor, unlike that of `learn_mixture`.
+    The mixture has a variance floor, unlike that of `learn_mixture`.
     """
     if summary.order < order or summary.squared_order < order - 2:
         raise InputError(
@@ -118,7 +107,9 @@ def fit_paper(
             f"squared_order={order - 2}."
         )
     _warn_of_offsets(summary)
-    unit = _unit(summary)
+    # A power of two next to the largest value where its powers would leave float64.
+    size = float(np.maximum(np.abs(summary.minimum), np.abs(summary.maximum)).max())
+    unit = 1.0 if 1e-20 < size < 1e20 or size == 0.0 else 2.0 ** int(np.frexp(size)[1])
     fit = learn_mixture(RawMoments(summary, unit), n_components, order, random_state)
     mixture = fit.mixture
     mixture = replace(mixture, means=mixture.means * unit, variances=mixture.variances * unit**2)
@@ -127,12 +118,6 @@ def fit_paper(
     least = np.maximum(1e-6 * summary.variance, np.finfo(float).tiny)
     floored = mixture.with_variance_floor(np.maximum(_FLOOR * within, least))
     return fit._replace(mixture=floored)
-
-
-def _unit(summary: MomentSummary) -> float:
-    """1, or a power of two next to the largest value where its powers would leave float64."""
-    size = float(np.maximum(np.abs(summary.minimum), np.abs(summary.maximum)).max())
-    return 1.0 if 1e-20 < size < 1e20 or size == 0.0 else 2.0 ** int(np.frexp(size)[1])
 
 
 def _warn_of_offsets(summary: MomentSummary) -> None:

@@ -10,15 +10,15 @@ import numpy as np
 from momentmix.arguments import check_count
 from momentmix.capacity import best_split, check_order, choose_order, largest_rank
 from momentmix.errors import InputError, InputTypeError
+from momentmix.findings.messages import PAPER, ROBUST, Message, options
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import Clock
 from momentmix.fitting.data import moments_of, rows_of, summary_of
 from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.findings import collect_findings, find_constants
 from momentmix.fitting.inference.over_identification import check_conditions
-from momentmix.fitting.outcome import Diagnostics, Provenance
 from momentmix.fitting.paper.algorithm import fit_paper
-from momentmix.fitting.result import Answer, FitResult
+from momentmix.fitting.result import FitResult
 from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.mixture.parameters import Parameters
 from momentmix.summary.summary import MomentSummary
@@ -34,12 +34,12 @@ def fit_as_printed(
 ) -> FitResult:
     """Algorithm 5.1 as printed, with the same test of its answer as the robust method."""
     if refine == "em":
-        raise InputError('refine="em" goes with method="robust"; method="paper" takes None.')
-    if isinstance(n_components, str):
         raise InputError(
-            f'method="paper" takes a number of components; got {n_components!r}. Give a number, or '
-            'use method="robust" for n_components="auto".'
+            Message(options(refine="em"), " goes with ", ROBUST, "; ", PAPER, " takes none.")
         )
+    if isinstance(n_components, str):
+        text = f" takes a number of components; got {n_components!r}. Give a number, or use "
+        raise InputError(Message(PAPER, text, ROBUST, " for 'auto'."))
     if isinstance(data, StandardMoments):
         raise InputTypeError(
             'method="paper" needs uncentered moments; pass rows or a MomentSummary, not '
@@ -56,9 +56,21 @@ def fit_as_printed(
     certificate = _certify(mixture, moments, order, floor)
     notes = [f"relative residual of the decomposed tensor {residual:.2e}"]
     return FitResult(
-        Answer(mixture, moments, None, None if isinstance(data, MomentSummary) else summary),
-        Provenance(moments.n_rows, order, "paper", "none", "the printed algorithm", 1, converged),
-        Diagnostics(None, notes, certificate, stages=clock.stages, residual=residual),
+        n_rows=moments.n_rows,
+        order=order,
+        method="paper",
+        refine="none",
+        winner="the printed algorithm",
+        n_passes=1,
+        converged=converged,
+        log_likelihood=None,
+        notes=notes,
+        certificate=certificate,
+        mixture=mixture,
+        moments=moments,
+        summary=None if isinstance(data, MomentSummary) else summary,
+        stages=clock.stages,
+        residual=residual,
     )
 
 

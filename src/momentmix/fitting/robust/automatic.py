@@ -17,7 +17,7 @@ from momentmix.capacity import robust_rank
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import log_likelihood
-from momentmix.fitting.em.merging import one_less
+from momentmix.fitting.em.pooling import one_less
 from momentmix.fitting.em.sample import Sample
 from momentmix.fitting.em.search import Candidate, quick_fit, ranked_candidates
 from momentmix.fitting.inference.findings import LEAST_ROWS_PER_PARAMETER
@@ -61,20 +61,16 @@ def bic(parameters: Parameters, n_rows: int, log_likelihood: float) -> float:
 
 
 def choose_by_likelihood(
-    sample: Sample,
-    n_rows: int,
-    moments: StandardMoments,
-    context: FitContext,
-    thorough: bool = True,
+    sample: Sample, moments: StandardMoments, context: FitContext, thorough: bool = True
 ) -> Choice:
     """The number of least BIC, of mixtures of the sample's blocks.
 
     A quick fit of many components, merged one by one, shows about where the minimum is; if
     `thorough`, the full search decides next to it.
     """
-    d = moments.n_features
+    d, n_rows = moments.n_features, moments.n_counted
     most = max(1, (n_rows // LEAST_ROWS_PER_PARAMETER + 1) // sample.blocks.n_parameters)
-    number = _Numbers(sample, n_rows, moments, context)
+    number = _Numbers(sample, moments, context)
     with context.clock.stage("number of components"):
         level, lowest = min(most, FIRST_LEVEL), 1
         while True:
@@ -99,11 +95,9 @@ def choose_by_likelihood(
 class _Numbers:
     """BIC by number of components; that of a full search replaces that of a quick fit."""
 
-    def __init__(
-        self, sample: Sample, n_rows: int, moments: StandardMoments, context: FitContext
-    ) -> None:
-        self.sample, self.n_rows, self.context = sample, n_rows, context
-        self.floor = moments.structure(context.variance_floor, sample.blocks)
+    def __init__(self, sample: Sample, moments: StandardMoments, context: FitContext) -> None:
+        self.sample, self.moments, self.context = sample, moments, context
+        self.structure = moments.structure(context.variance_floor, sample.blocks)
         self.short = sample.features if sample.is_all else sample.features[:, :QUICK_ROWS]
         self.trials: dict[int, Trial] = {}
         self.candidates: dict[int, list[Candidate]] = {1: []}
@@ -120,29 +114,25 @@ class _Numbers:
         if level == 1:
             return
         detail(f"up to {level}")
-        p = quick_fit(self.short, level, self.floor, context.rng, context.n_threads)
+        p = quick_fit(self.short, level, self.structure, context)
         while True:
             self._add(p)
             if p.n_components <= max(lowest, 2):
                 break
-            p = one_less(self.short, p, self.floor, 10, 3, context.n_threads)
+            p = one_less(self.short, p, self.structure, 10, 3, context.n_threads)
 
     def search(self, numbers: list[int]) -> None:
         """The full search for each number, once."""
-        rng, n_threads = self.context.rng, self.context.n_threads
         for r in numbers:
             if r not in self.candidates:
                 detail(f"{r} components")
-                found = ranked_candidates(
-                    self.sample, None, r, self.floor, rng, n_threads,
-                    thorough=self.context.thorough,
-                )  # fmt: skip
+                found = ranked_candidates(self.sample, self.moments, r, self.context)
                 self._add(found[0].parameters)
                 self.candidates[r] = found
 
     def _add(self, p: Parameters) -> None:
         score = log_likelihood(self.sample.judges, p)
-        value, r = bic(p, self.n_rows, score), p.n_components
+        value, r = bic(p, self.moments.n_counted, score), p.n_components
         if r not in self.trials or value < self.trials[r].bic:
             self.trials[r] = Trial(r, nan, score, value, False)
 
@@ -193,10 +183,7 @@ def _tested_numbers(
     for r in range(least, most + 1):
         detail(f"{r} components")
         is_needed = r == least  # the rank of the moments says so
-        fit = fit_moments(
-            moments, r, context.rng, context.variance_floor, SMALLER, parent, is_needed,
-            context.n_threads, blocks,
-        )  # fmt: skip
+        fit = fit_moments(moments, r, context, SMALLER, blocks, parent, is_needed)
         parent = fit.raw
         test = check_conditions(moments, parent, context.rng, correlations=False)
         tested[r] = (test.p_value, test.effect_size)

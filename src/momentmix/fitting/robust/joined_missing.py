@@ -11,23 +11,25 @@ that no test of them belongs to the answer: the certificate says that it is unte
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from functools import partial
 from math import log
 
 import numpy as np
 
 from momentmix._typing import Float
 from momentmix.errors import InputError
+from momentmix.findings.catalog import UNTESTED
+from momentmix.findings.finding import NOTE, found
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import Pass
-from momentmix.fitting.em.passes import Refined, climb
+from momentmix.fitting.em.passes import climb
 from momentmix.fitting.em.patterns import (
     Layout,
     PatternRows,
     drawn_values,
     pattern_information,
-    pattern_pass,
+    pattern_sums,
     run_patterns,
     single_component,
     structure_of,
@@ -36,16 +38,14 @@ from momentmix.fitting.em.pooling import merges_by_bound
 from momentmix.fitting.em.sample import Sample, information_rows
 from momentmix.fitting.em.scores import settle_floored
 from momentmix.fitting.em.search import Candidate, ranked_candidates
-from momentmix.fitting.inference.certificate import UNTESTED, Certificate
+from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.component_findings import component_findings
-from momentmix.fitting.inference.family_findings import family_findings
-from momentmix.fitting.inference.finding import Finding, note
 from momentmix.fitting.inference.over_identification import UNTESTABLE
-from momentmix.fitting.inference.precision import predicted_loss
 from momentmix.fitting.inference.standard_errors import Uncertainty, uncertainty_after_em
 from momentmix.fitting.inference.support import Support
 from momentmix.fitting.inference.tested_conditions import gaps_together
-from momentmix.fitting.robust.row_answers import after_passes, find_candidates
+from momentmix.fitting.robust.certifying import predicted_loss, support_by_bic
+from momentmix.fitting.robust.row_answers import find_candidates
 from momentmix.fitting.robust.standard_fit import StandardFit
 from momentmix.mixture.gaussian import features_of, values_of
 from momentmix.mixture.parameters import Parameters
@@ -76,30 +76,11 @@ def answer_by_patterns(
     check_pairs(sample, moments, layout)
     candidates = find_candidates(sample, moments, n_components, context)[:MOST_STARTS]
     if n_components > 1:
-        floor = moments.structure(context.variance_floor, layout.blocks)
         with context.clock.stage("candidates"):
             for other in start_samples(sample, layout, n_components, context):
-                candidates += ranked_candidates(
-                    other, None, n_components, floor, context.rng, context.n_threads,
-                    thorough=context.thorough,
-                )[:MOST_STARTS]  # fmt: skip
-    found = fit_patterns(rows, sample, moments, layout, candidates, context)
-    notes = ["joined columns with missing cells: EM by missing pattern"]
-    answer = after_passes(
-        moments, found.done, found.winner, found.uncertainty, found.certificate, context
-    )
-    diagnostics = replace(answer.diagnostics, notes=[*notes, *answer.diagnostics.notes])
-    return replace(answer, diagnostics=diagnostics, layout=layout)
-
-
-@dataclass(frozen=True)
-class PatternFit:
-    """A fit by pattern in standardized features."""
-
-    done: Refined
-    uncertainty: Uncertainty
-    certificate: Certificate
-    winner: str
+                found = ranked_candidates(other, moments, n_components, context)
+                candidates += found[:MOST_STARTS]
+    return fit_patterns(rows, sample, moments, layout, candidates, context)
 
 
 def check_pairs(sample: Sample, moments: StandardMoments, layout: Layout) -> None:
@@ -134,8 +115,8 @@ def start_samples(
     complete = values[~gaps.any(axis=1)]
     if len(complete) >= _ROWS_PER_PARAMETER * n_components * layout.blocks.n_parameters:
         tables.append(complete)
-    found = (features_of(table, layout.blocks) for table in tables)
-    return [Sample(features, features, True, layout.blocks) for features in found]
+    found_features = (features_of(table, layout.blocks) for table in tables)
+    return [Sample(features, features, True, layout.blocks) for features in found_features]
 
 
 def fit_patterns(
@@ -145,7 +126,7 @@ def fit_patterns(
     layout: Layout,
     candidates: list[Candidate],
     context: FitContext,
-) -> PatternFit:
+) -> StandardFit:
     """EM by pattern from the best of the candidates, standard errors and certificate."""
     values = values_of(sample.all_features, sample.blocks).T
     with context.clock.stage("starts by pattern"):
@@ -154,17 +135,19 @@ def fit_patterns(
         best, start = _best_start(few, layout, candidates, structure)
     n, r = rows.n_counted, start.n_components
     prior = VariancePrior.of_rows(n, r, structure)
-    scored = _information_values(rows, moments, sample, start, context)
+    features, _ = information_rows(rows, moments, sample, start.n_places, context.rng)
+    scored = values_of(features, sample.blocks).T  # standardized rows (n, d)
 
     def sums_of(p: Parameters) -> Pass:
-        return pattern_pass(rows, moments, layout, p, context.n_threads)
+        sums = partial(pattern_sums, moments=moments, layout=layout, p=p)
+        return Pass(*rows.sum_blocks(sums, context.n_threads))
 
     def information_of(p: Parameters) -> Float:
         return pattern_information(layout, scored, p)
 
     with context.clock.stage("passes"):
         scoring = information_of if len(scored) >= 8 * start.n_free else None
-        done = climb(sums_of, scoring, start, prior, n, context.max_passes, tol=context.tol)
+        done = climb(sums_of, scoring, start, prior, n, context)
     p = done.parameters
     with context.clock.stage("standard errors"):
         information = information_of(p)
@@ -172,7 +155,10 @@ def fit_patterns(
         together = gaps_together(moments, p)
         uncertainty = uncertainty_after_em(p, information, moments.n_effective, together=together)
     certificate = _certificate(moments, layout, few, p, structure, uncertainty, context)
-    return PatternFit(done, uncertainty, certificate, best.name)
+    notes = ["joined columns with missing cells: EM by missing pattern"]
+    return StandardFit(
+        moments, p, uncertainty, certificate, notes, best.name, passes=done, layout=layout
+    )
 
 
 def _best_start(
@@ -181,20 +167,12 @@ def _best_start(
     """The candidate that EM by pattern makes most of, and what it makes of it."""
     r = candidates[0].parameters.n_components
     prior = VariancePrior.of_rows(rows.n_rows, r, structure)
-    found = []
+    ends = []
     for candidate in candidates:
         start = structure.raised(layout.started(candidate.parameters))
-        found.append(run_patterns(rows, start, prior, _STEPS, _LEAST_GAIN))
-    place = int(np.argmax([value for _, value in found]))
-    return candidates[place], found[place][0]
-
-
-def _information_values(
-    rows: Rows, moments: StandardMoments, sample: Sample, p: Parameters, context: FitContext
-) -> Float:
-    """Standardized rows (n, d) for the outer product of scores."""
-    features, _ = information_rows(rows, moments, sample, p.n_places, context.rng)
-    return values_of(features, sample.blocks).T
+        ends.append(run_patterns(rows, start, prior, _STEPS, _LEAST_GAIN))
+    place = int(np.argmax([value for _, value in ends]))
+    return candidates[place], ends[place][0]
 
 
 # -- certificate --------------------------------------------------------------------------------
@@ -216,21 +194,11 @@ def _certificate(
             loss = predicted_loss(
                 p, uncertainty, context.rng, joint_of=lambda z: layout.rows(z).joint
             )
-        return Certificate(UNTESTABLE, loss, _findings(moments, p, context), r, support, True)
-
-
-def _findings(moments: StandardMoments, p: Parameters, context: FitContext) -> list[Finding]:
-    untested = note(
-        UNTESTED,
-        "no test: joined columns with missing cells are fitted by the likelihood alone, and the "
-        "moments of what is seen do not test it. Compare log_prob of rows that were left out, or "
-        "fit the complete rows: missing='drop'.",
-    )
-    return [
-        untested,
-        *component_findings(moments, p[context.order_of(p)], context.variance_floor),
-        *family_findings(moments, p),
-    ]
+        findings = [
+            found(NOTE, UNTESTED, remedy={"missing": "drop"}),
+            *component_findings(moments, p[context.order_of(p)], context.variance_floor),
+        ]
+        return Certificate(UNTESTABLE, loss, findings, r, support, True)
 
 
 def _support(rows: PatternRows, p: Parameters, structure: Structure, n: int) -> Support:
@@ -241,12 +209,4 @@ def _support(rows: PatternRows, p: Parameters, structure: Structure, n: int) -> 
     smaller = [run_patterns(rows, start, prior, _STEPS, _LEAST_GAIN)[0] for start in starts]
     best = max(rows.sums(q)[1] for q in smaller) / rows.n_rows
     loss = rows.sums(p)[1] / rows.n_rows - best
-    fewer = f"{r - 1} component{'s' if r > 2 else ''}"
-    if loss > price:
-        return Support(r, True, f"BIC rejects {fewer}")
-    return Support(
-        r,
-        False,
-        f"{fewer} explain{'s' if r == 2 else ''} the rows as well: the last one gains {loss:.2g} "
-        f"nats a row, and BIC asks for {price:.2g}. Use fewer components or more rows.",
-    )
+    return support_by_bic(r, loss, price)

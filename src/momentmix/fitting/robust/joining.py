@@ -21,13 +21,15 @@ predict left-out rows better, beyond chance.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf, log, nan
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from momentmix._typing import Float
+from momentmix.families.law import Law
+from momentmix.findings.messages import Message, options
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import log_likelihood, settle
@@ -42,7 +44,6 @@ from momentmix.fitting.robust.automatic import Choice, bic, choose_by_likelihood
 from momentmix.mixture.blocks import Blocks, spread_of
 from momentmix.mixture.density import joint_densities, log_sums, responsibilities
 from momentmix.mixture.gaussian import coefficients, values_of
-from momentmix.mixture.laws.law import Law
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import FEWEST_ROWS, VariancePrior
 from momentmix.progress import detail
@@ -58,24 +59,14 @@ _SHARE_OF_STRONGEST = 0.5  # deviates of correlations that are joined at once
 MOST_MOVES = 6  # of the number of components after the blocks are found
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(NamedTuple):
     """A mixture of some blocks, its log-likelihood a row, and its BIC."""
 
+    n_components: int
+    blocks: Blocks
     parameters: Parameters
     score: float
     bic: float
-
-    @property
-    def blocks(self) -> Blocks:
-        """Its blocks."""
-        blocks: Blocks = self.parameters.blocks
-        return blocks
-
-    @property
-    def n_components(self) -> int:
-        """Its number of components."""
-        return self.parameters.n_components
 
 
 def choose_blocks(
@@ -115,15 +106,7 @@ def choose_blocks(
 
 
 class BlockSearch:
-    """Mixtures of different blocks, by BIC.
-
-    Parameters
-    ----------
-    sample : Sample
-    moments : StandardMoments
-        Of all rows, which BIC counts.
-    context : FitContext
-    """
+    """Mixtures of different blocks, by BIC; the moments are those of all rows, which it counts."""
 
     def __init__(self, sample: Sample, moments: StandardMoments, context: FitContext) -> None:
         self.sample, self.moments, self.context = sample, moments, context
@@ -147,16 +130,16 @@ class BlockSearch:
 
     def priced(self, parameters: Parameters) -> Option:
         """A mixture with its likelihood and BIC."""
-        score = log_likelihood(self.sample.of_blocks(parameters.blocks).judges, parameters)
-        return Option(parameters, score, bic(parameters, self.moments.n_counted, score))
+        p, blocks = parameters, parameters.blocks
+        score = log_likelihood(self.sample.of_blocks(blocks).judges, p)
+        return Option(p.n_components, blocks, p, score, bic(p, self.moments.n_counted, score))
 
     def number_of(self, kinds: list[Blocks]) -> int:
         """Number of components of least BIC, by a full search with the better kind of blocks."""
-        n, context = self.moments.n_counted, self.context
 
         def choice(blocks: Blocks, thorough: bool) -> Choice:
             rows = self.sample.of_blocks(blocks)
-            found = choose_by_likelihood(rows, n, self.moments, context, thorough)
+            found = choose_by_likelihood(rows, self.moments, self.context, thorough)
             self.trials += found.tried
             return found
 
@@ -176,17 +159,16 @@ class BlockSearch:
 
     def searched(self, n_components: int, blocks: Blocks) -> list[Candidate]:
         """Candidates of a full search, in which the mixture that is known competes; made once."""
-        key, context = (n_components, blocks), self.context
+        key = (n_components, blocks)
         if n_components == 1:
             return []
         if key not in self.candidates:
             detail(f"{n_components} components")
             known = self.options[key].parameters if key in self.options else None
-            structure = self.moments.structure(context.variance_floor, blocks)
+            sample = self.sample.of_blocks(blocks)
             self.candidates[key] = ranked_candidates(
-                self.sample.of_blocks(blocks), None, n_components, structure, context.rng,
-                context.n_threads, known, context.thorough,
-            )  # fmt: skip
+                sample, self.moments, n_components, self.context, known=known
+            )
         return self.candidates[key]
 
     def paying(self, parameters: Parameters, within: Float, price: float | None = None) -> Blocks:
@@ -290,12 +272,12 @@ class BlockSearch:
             found.append(JoinedColumns(columns, reason, gain))
         return tuple(found)
 
-    def note(self, with_number: bool, moments: StandardMoments) -> str:
+    def note(self, with_number: bool, moments: StandardMoments) -> Message:
         """What was joined and why."""
         best = self.best
-        text = "no columns joined: "
+        text = Message("no columns joined")
         if best.blocks.joined:
-            text = f"{moments.code_of(best.blocks)}: "
+            text = options(blocks=[moments.columns_of(block) for block in best.blocks.joined])
         d = moments.n_features
         others = {"diagonal": moments.alone, "full covariances": Blocks.full(d, moments.laws)}
         compared = []
@@ -304,8 +286,11 @@ class BlockSearch:
             if rivals and blocks != best.blocks:
                 compared.append(f"{min(rivals) - best.bic:.0f} below {name}")
         reason = "least BIC" if self.preferred is None else "left-out rows are predicted best"
-        text += reason + (f", {' and '.join(compared)}" if compared and not self.preferred else "")
-        return f"n_components={best.n_components}, {text}" if with_number else text
+        compared = [] if self.preferred else compared
+        number = f"n_components={best.n_components}, " if with_number else ""
+        return Message(
+            number, text, ": ", ", ".join([reason, *filter(None, [" and ".join(compared)])])
+        )
 
 
 def within_components(sample: Sample, parameters: Parameters) -> Float:
@@ -332,19 +317,9 @@ def paying_blocks(
 ) -> Blocks:
     """Blocks joined by the largest gain first, while there is one.
 
-    Parameters
-    ----------
-    weights : array of shape (r,)
-    within : array of shape (r, d, d)
-        Covariances within components.
-    n_rows : int
-        Rows that they are estimated from.
-    price : float, optional
-        Of a covariance, in nats; by default log(n_rows) / 2, as BIC has it.
-    widest : int, optional
-        Columns of a block at most.
-    laws : tuple of Law, optional
-        Features that are not Gaussian are joined with no others.
+    `within` are covariances within components, (r, d, d), estimated from `n_rows` rows; `price` is
+    that of a covariance in nats, by default log(n_rows) / 2, as BIC has it. Blocks have `widest`
+    columns at most, and features with laws are joined with no others.
 
     Examples
     --------

@@ -1,24 +1,28 @@
 """Answers from rows: candidates, passes, standard errors, certificate.
 
 The search is repeated where the test rejects the answer, and with `n_components="auto"` the number
-is raised while all rows support more.
+is raised while all rows support more. The M-step of `VariancePrior` obeys a constraint, so that
+search and passes are those of every fit; which parameters are then free, and whether the rows speak
+against it, is found here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from math import nan
+from math import log
 
 import numpy as np
 
 from momentmix._typing import Float
 from momentmix.capacity import robust_rank
 from momentmix.errors import DecompositionError
+from momentmix.findings.finding import FATAL, Finding, found
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
-from momentmix.fitting.em.passes import Refined, full_passes
+from momentmix.fitting.em.em import log_likelihood, run_batch
+from momentmix.fitting.em.passes import full_passes
 from momentmix.fitting.em.sample import Sample, information_rows
 from momentmix.fitting.em.scores import information_matrix, settle_floored
 from momentmix.fitting.em.search import (
@@ -29,22 +33,20 @@ from momentmix.fitting.em.search import (
     given_candidate,
     ranked_candidates,
 )
-from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE
 from momentmix.fitting.inference.standard_errors import Uncertainty, uncertainty_after_em
 from momentmix.fitting.inference.tested_conditions import gaps_together
 from momentmix.fitting.moment.moment_fit import START, fit_moments, one_component
-from momentmix.fitting.outcome import Diagnostics, Provenance, Trial
+from momentmix.fitting.outcome import Trial
 from momentmix.fitting.robust.automatic import MOST_HEARD, ROWS_PER_PARAMETER, Choice, bic, chosen
-from momentmix.fitting.robust.certifying import begin_test, certify
-from momentmix.fitting.robust.constrained import constraint_findings, free_parameters
+from momentmix.fitting.robust.certifying import begin_test, certify, support_from_rows
 from momentmix.fitting.robust.standard_fit import StandardFit
-from momentmix.fitting.robust.support import support_from_rows
-from momentmix.mixture.parameters import Parameters
+from momentmix.mixture.parameters import Parameters, component_places
 from momentmix.mixture.prior import Structure, VariancePrior
 from momentmix.parallel import begin
 from momentmix.tables.rows import Rows
 
+_RELEASED_STEPS = 20  # of EM without a constraint: what it gains shows in the first few
 CLEARLY_BETTER = 1e-3  # nats a row; candidates at one optimum differ by less
 
 
@@ -62,14 +64,12 @@ def answer_from_rows(
     """
     candidates = list(found) or find_candidates(sample, moments, n_components, context)
     answer = _settled(rows, sample, moments, candidates, context)
-    is_rejected = answer.diagnostics.certificate.test.p_value < LEAST_P_VALUE
+    is_rejected = answer.certificate.test.p_value < LEAST_P_VALUE
     can_search = n_components > 1 and context.start is None and rows.n_counted >= FEW_ROWS
     if is_rejected and can_search:
-        floor = context.structure(moments, sample.blocks)
         with context.clock.stage("second search"):
-            again = ranked_candidates(
-                sample, None, n_components, floor, context.rng, context.n_threads, thorough=True
-            )
+            thorough = replace(context, thorough=True)
+            again = ranked_candidates(sample, moments, n_components, thorough)
         if again[0].objective > candidates[0].objective + CLEARLY_BETTER:
             answer = _settled(rows, sample, moments, again, context)
     return answer
@@ -83,62 +83,25 @@ def _settled(
     context: FitContext,
 ) -> StandardFit:
     """Passes over the rows from the best candidate, standard errors and certificate."""
-    clock, n_threads = context.clock, context.n_threads
-    floor = context.structure(moments, sample.blocks)
-    best = candidates[0]
-    n_components = best.parameters.n_components
+    best, clock, support = candidates[0], context.clock, None
+    is_before_em = best.origin.is_before_em
     with clock.stage("passes"):
-        done = full_passes(
-            rows,
-            moments,
-            best.parameters,
-            sample,
-            floor,
-            context.max_passes,
-            n_threads,
-            scoring_first=best.origin.is_before_em,
-            tol=context.tol,
-        )
+        done = full_passes(rows, sample, moments, best.parameters, context, is_before_em)
     p = done.parameters
     test = begin_test(moments, p, context, after_rows=True)
     with clock.stage("standard errors"):
-        uncertainty = uncertainty_from_rows(rows, sample, moments, p, floor, context)
-    support = None
-    if n_components > 1:
+        uncertainty = uncertainty_from_rows(rows, sample, moments, p, context)
+    if p.n_components > 1:
         with clock.stage("support"):
             support = support_from_rows(sample, moments, p, context)
     certificate = certify(moments, p, test, uncertainty, support, context)
     if context.constraint is not None:
         found = constraint_findings(sample, moments, p, context)
         certificate = replace(certificate, findings=[*certificate.findings, *found])
-    scores = [(c.name, c.score) for c in candidates] if n_components > 1 else []
-    return after_passes(moments, done, best.name, uncertainty, certificate, context, scores)
-
-
-def after_passes(
-    moments: StandardMoments,
-    done: Refined,
-    winner: str,
-    uncertainty: Uncertainty,
-    certificate: Certificate,
-    context: FitContext,
-    scores: Sequence[tuple[str, float]] = (),
-) -> StandardFit:
-    """The answer of passes that began with the candidate `winner`."""
-    provenance = Provenance(
-        moments.n_rows, moments.order, "robust", "em", winner, 1 + done.n_passes, done.converged
+    scores = [(c.name, c.score) for c in candidates] if p.n_components > 1 else []
+    return StandardFit(
+        moments, p, uncertainty, certificate, (), best.name, passes=done, candidates=scores
     )
-    notes = []
-    if not done.converged:
-        notes.append(f"stopped after max_passes={context.max_passes} passes, not converged")
-    diagnostics = Diagnostics(
-        done.log_likelihood,
-        notes,
-        certificate,
-        list(scores),
-        log_likelihoods=done.log_likelihoods,
-    )
-    return StandardFit(moments, done.parameters, uncertainty, provenance, diagnostics)
 
 
 def uncertainty_from_rows(
@@ -146,7 +109,6 @@ def uncertainty_from_rows(
     sample: Sample,
     moments: StandardMoments,
     parameters: Parameters,
-    structure: Structure,
     context: FitContext,
 ) -> Uncertainty:
     """Covariance of the parameters after the passes.
@@ -160,6 +122,7 @@ def uncertainty_from_rows(
     weights: list[Float | None] = [counts]
     if counts is not None and not rows.is_frequency:
         weights.append(counts**2)
+    structure = context.structure(moments, sample.blocks)
     prior = VariancePrior.of_rows(n, p.n_components, structure)
     matrices = [information_matrix(features, p, n_threads, of_rows) for of_rows in weights]
     for k in range(len(matrices)):  # no name for a matrix: it may be large, and is given away
@@ -168,6 +131,45 @@ def uncertainty_from_rows(
     free = free_parameters(p, structure)
     together = gaps_together(moments, p)
     return uncertainty_after_em(p, matrices.pop(0), moments.n_effective, of_scores, free, together)
+
+
+def free_parameters(p: Parameters, structure: Structure) -> Float | None:
+    """Which of log ω, μ and relative changes of Σ move together; (n_parameters, n_free).
+
+    Covariances that are equal change alike, whatever their units.
+    """
+    if structure.constraint is None:
+        return None
+    d = p.blocks.n_features
+    places = component_places(p)
+    group = np.arange(places.size)
+    spread = places[:, 1 + d :]
+    group[spread] = spread[:1] if structure.constraint == "tied" else spread[:, :1]
+    return np.asarray(group[:, None] == np.unique(group), dtype=np.float64)
+
+
+def constraint_findings(
+    sample: Sample, moments: StandardMoments, p: Parameters, context: FitContext
+) -> Iterator[Finding]:
+    """Whether BIC rejects the constraint: EM without it gains more than its parameters cost."""
+    structure = context.structure(moments, p.blocks)
+    bare = moments.structure(context.variance_floor, p.blocks)
+    free = VariancePrior.of_rows(sample.features.shape[1], p.n_components, bare)
+    released = run_batch(sample.features, p[None], free, _RELEASED_STEPS, context.n_threads)[0][0]
+    gain = log_likelihood(sample.judges, released) - log_likelihood(sample.judges, p)
+    matrix = free_parameters(p, structure)
+    assert matrix is not None
+    n, n_released = moments.n_counted, p.n_places - matrix.shape[1]
+    price = 0.5 * n_released * log(n) / n
+    if n_released and gain > price:
+        yield found(
+            FATAL,
+            "constraint",
+            remedy={"covariance_type": "full" if p.blocks.joined else "diag"},
+            constraint=structure.constraint,
+            gain=float(gain),
+            price=price,
+        )
 
 
 def hear_certificate(
@@ -181,25 +183,21 @@ def hear_certificate(
         return answer, choice
     moments, trials = answer.moments, {trial.n_components: trial for trial in choice.tried}
 
-    def bic_of(fit: StandardFit) -> float:
-        assert fit.diagnostics.log_likelihood is not None
-        return bic(fit.parameters, moments.n_counted, fit.diagnostics.log_likelihood)
+    def trial_of(fit: StandardFit) -> Trial:
+        assert fit.passes is not None
+        p, score = fit.parameters, fit.passes.log_likelihood
+        value = bic(p, moments.n_counted, score)
+        return Trial(p.n_components, fit.certificate.p_value, score, value, True)
 
     for _ in range(MOST_HEARD):
-        if not answer.diagnostics.certificate.test.p_value < LEAST_P_VALUE:
+        if not answer.certificate.test.p_value < LEAST_P_VALUE:
             break
         r = answer.parameters.n_components + 1
         larger = answer_from_rows(rows, sample, moments, r, context)
-        if bic_of(larger) >= bic_of(answer):
+        trial = trial_of(larger)
+        if trial.bic >= trial_of(answer).bic:
             break
-        answer = larger
-        trials[r] = Trial(
-            r,
-            larger.diagnostics.certificate.p_value,
-            larger.diagnostics.log_likelihood or nan,
-            bic_of(larger),
-            True,
-        )
+        answer, trials[r] = larger, trial
         note = f"n_components={r}: least BIC of all rows; the test rejected {r - 1}"
         choice = Choice(r, note, chosen(trials, r), joined=choice.joined)
     return answer, choice
@@ -219,18 +217,15 @@ def find_candidates(
     # With few rows EM from many starts finds the same, and takes less time.
     n_parameters = r * sample.blocks.n_parameters
     many_rows = moments.n_counted >= max(FEW_ROWS, ROWS_PER_PARAMETER * n_parameters)
-    moment_answer, floor = None, context.structure(moments, sample.blocks)
+    moment_answer = None
     with context.clock.stage("candidates"):
         if context.start is not None:
-            return [given_candidate(sample, context.start, floor, context.n_threads)]
+            return [given_candidate(sample, moments, context.start, context)]
         # Of wider models the moment answer takes longer than the EM starts.
         is_simple = sample.blocks.is_diagonal and context.constraint is None
         if many_rows and is_simple and r <= robust_rank(d, moments.order):
             moment_answer = begin_moment_answer(moments, r, context)
-        return ranked_candidates(
-            sample, moment_answer, r, floor, context.rng, context.n_threads,
-            thorough=context.thorough,
-        )  # fmt: skip
+        return ranked_candidates(sample, moments, r, context, moment_answer)
 
 
 def begin_moment_answer(
@@ -241,11 +236,12 @@ def begin_moment_answer(
     It has random numbers of its own, so that its bits do not depend on the number of threads.
     """
     rng = np.random.default_rng(context.rng.integers(2**63))
+    own = replace(context, rng=rng, n_threads=1)
 
     def answer() -> Parameters | None:
         # Without a moment answer the other candidates remain.
         with suppress(DecompositionError):
-            return fit_moments(moments, n_components, rng, context.variance_floor, START).parameters
+            return fit_moments(moments, n_components, own, START).parameters
         return None
 
     return begin(answer, context.n_threads)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 from momentmix.errors import InputError, printable
 from momentmix.html.notebook import bar, chip, plain_table
@@ -39,21 +39,22 @@ class ComponentProfile:
     share: float
     traits: tuple[Trait, ...]
 
+    @property
+    def text(self) -> str:
+        """The strongest traits in words."""
+        return ", ".join(trait.text for trait in self.traits[:_MOST_SAID])
+
     def __str__(self) -> str:
-        said = ", ".join(trait.text for trait in self.traits[:_MOST_SAID])
-        return f"{percent(self.share)} of rows" + (f"; {said}" if said else "")
+        return f"{percent(self.share)} of rows" + (f"; {self.text}" if self.text else "")
 
 
-@dataclass(frozen=True, repr=False)
-class Profile(Sequence[ComponentProfile]):
+class Profile(tuple[ComponentProfile, ...]):
     """All components of a mixture in words; a sequence of `ComponentProfile`."""
-
-    components: tuple[ComponentProfile, ...]
 
     @property
     def names(self) -> list[str]:
         """Names of the components."""
-        return [component.name for component in self.components]
+        return [component.name for component in self]
 
     def to_frame(self) -> Any:
         """The traits as a pandas frame: component, name, share, column, what, level, …."""
@@ -61,41 +62,20 @@ class Profile(Sequence[ComponentProfile]):
         keys = ("column", "what", "level", "value", "others", "strength")
         rows = [
             (c.component, c.name, c.share, *(getattr(trait, key) for key in keys))
-            for c in self.components
+            for c in self
             for trait in c.traits
         ]
         return pd.DataFrame(rows, columns=["component", "name", "share", *keys])
 
-    def __len__(self) -> int:
-        return len(self.components)
-
-    @overload
-    def __getitem__(self, place: int) -> ComponentProfile: ...
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[ComponentProfile]: ...
-    def __getitem__(self, place: int | slice) -> ComponentProfile | Sequence[ComponentProfile]:
-        return self.components[place]
-
-    def __iter__(self) -> Iterator[ComponentProfile]:
-        return iter(self.components)
-
     def __str__(self) -> str:
         width = len(str(len(self) - 1))
-        return "\n".join(f"{c.component:>{width}}  {c.name}: {c}" for c in self.components)
+        return "\n".join(f"{c.component:>{width}}  {c.name}: {c}" for c in self)
 
     def __repr__(self) -> str:
         return cut_lines(str(self))
 
     def _repr_html_(self) -> str:
-        rows = [
-            (
-                chip(c.component),
-                c.name,
-                bar(c.share, c.component),
-                ", ".join(trait.text for trait in c.traits[:_MOST_SAID]),
-            )
-            for c in self.components
-        ]
+        rows = [(chip(c.component), c.name, bar(c.share, c.component), c.text) for c in self]
         return plain_table(["", "component", "share", "what is different"], rows)
 
 
@@ -104,16 +84,10 @@ def profile_of(
     names: Sequence[str] | None = None,
     errors: ColumnValues | None = None,
 ) -> Profile:
-    """The components of a mixture in words.
+    """The components of a mixture in words, with names made of their traits by default.
 
-    Parameters
-    ----------
-    mixture : Mixture
-    names : sequence of str, optional
-        Names of the components; made of their traits by default.
-    errors : ColumnValues, optional
-        Standard errors; differences of less than two of them are left out. Names do not depend on
-        them, so that a component has the same one where the errors are not known.
+    Differences of less than two standard errors are left out. Names do not depend on errors, so
+    that a component has the same one where they are not known.
     """
     traits = Traits(mixture, errors).by_component()
     if names is None:
@@ -122,7 +96,7 @@ def profile_of(
     else:
         given = _checked(names, mixture.n_components)
     parts = zip(given, mixture.weights.tolist(), traits, strict=True)
-    return Profile(tuple(ComponentProfile(i, *part) for i, part in enumerate(parts)))
+    return Profile(ComponentProfile(i, *part) for i, part in enumerate(parts))
 
 
 def _checked(names: Sequence[str], n_components: int) -> list[str]:

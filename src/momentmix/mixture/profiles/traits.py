@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float
 from momentmix.errors import printable
-from momentmix.mixture.overall import column_names, numeric_columns, overall_spread
-from momentmix.mixture.parameter_table import ColumnValues
+from momentmix.families.column import Column, Level
+from momentmix.families.transforms import restored
+from momentmix.mixture.overall import numeric_columns, overall_spread
+from momentmix.mixture.parameter_table import ColumnValues, Parameter, ParameterTable
 from momentmix.mixture.tables.block_features import column_seen
-from momentmix.tables.column import BERNOULLI, GAUSSIAN, Column, Level
-from momentmix.tables.transforms import restored
-from momentmix.wording import cut, numbers_apart, percent
+from momentmix.wording import cut, numbers_apart, percent, short_number
 
 if TYPE_CHECKING:
     from momentmix.mixture.mixture import Mixture
@@ -42,6 +42,7 @@ _SURE = 2.0  # standard errors that a difference must have
 _RARELY = 1.5  # "mostly A" says more than "rarely B": strengths of the latter are divided by it
 MOST_TRAITS = 20  # of a component: nobody reads more, and words take time
 _LETTERS = 24  # of the name of a column in the name of a component
+NEVER_SEEN = "never seen"
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,8 @@ class Trait:
         Size of the difference, in overall standard deviations.
     level : str, int, bool or None
         For "level".
-    text : str
-        In words, with the numbers.
+    words, numbers : str
+        Without the name of the column: ``low``, and ``20 against 90``.
     short : str
         In two or three words, for names.
     """
@@ -71,36 +72,33 @@ class Trait:
     others: float
     strength: float
     level: Level | None
-    text: str
+    words: str
+    numbers: str
     short: str
+
+    @property
+    def text(self) -> str:
+        """In words, with the numbers."""
+        return f"{self.column} {self.words} ({self.numbers})"
 
     def __str__(self) -> str:
         return self.text
 
 
 class Traits:
-    """The traits of every component of a mixture.
-
-    Parameters
-    ----------
-    mixture : Mixture
-    errors : ColumnValues, optional
-        Standard errors; differences of less than two of them are no traits.
-    """
+    """The traits of every component; differences of less than two standard errors are none."""
 
     def __init__(self, mixture: Mixture, errors: ColumnValues | None = None) -> None:
-        self.mixture = mixture
-        self.errors = errors
+        self.mixture, self.table = mixture, ParameterTable(mixture, errors)
+        self.names = [printable(name) for name in self.table.names]
         seen = column_seen(mixture.blocks, mixture.n_columns)
-        self.seen = np.where(np.isnan(seen), 1.0, seen)  # (r, d)
-        self.shares = mixture.weights[:, None] * self.seen
-        self.names = [printable(name) for name in column_names(mixture)]
+        self.shares = mixture.weights[:, None] * np.where(np.isnan(seen), 1.0, seen)  # (r, d)
 
     def by_component(self) -> list[tuple[Trait, ...]]:
         """The strongest traits of every component, the strongest first."""
         found: list[list[Trait]] = [[] for _ in range(self.mixture.n_components)]
         if len(found) > 1:
-            for i, trait in [*self._numbers(), *self._levels(), *self._missing()]:
+            for i, trait in [*self._numbers(), *self._levels_and_gaps()]:
                 found[i].append(trait)
         ordered = [sorted(traits, key=lambda trait: -trait.strength) for traits in found]
         return [tuple(traits[:MOST_TRAITS]) for traits in ordered]
@@ -120,25 +118,29 @@ class Traits:
             nearest = np.abs(np.delete(means, i, axis=0) - means[i])
             nearest = np.where(np.isnan(nearest), np.inf, nearest).min(axis=0)
             apart = np.where(words == "medium", nearest, np.abs(means[i] - others[i]))
-            error = None if self.errors is None else self.errors.means[i, columns]
-            is_trait = (apart >= _LEAST * unit) & _are_sure(apart, error)
+            is_trait = apart >= _LEAST * unit
+            if self.table.errors is not None:
+                is_trait &= _are_sure(apart, self.table.errors.means[i, columns])
             strength = np.where(is_trait & (shares[i] > 0), apart / unit, 0.0)
             for place in _strongest(strength):
                 j, word = columns[place], words[place]
-                said = _mean_words(means[:, place], i, others[i, place], m.columns[j], word)
-                text, short = f"{self.names[j]} {said[0]}", f"{word} {cut(self.names[j], _LETTERS)}"
-                numbers = said[1], said[2], float(strength[place])
-                yield i, Trait(self.names[j], word, *numbers, None, text, short)
+                value, other, numbers = _mean_words(
+                    means[:, place], i, others[i, place], m.columns[j], word
+                )
+                short = f"{word} {cut(self.names[j], _LETTERS)}"
+                size = float(strength[place])
+                yield i, Trait(self.names[j], word, value, other, size, None, word, numbers, short)
             with np.errstate(divide="ignore", invalid="ignore"):
                 change = np.abs(np.log(variances[i]) - np.log(within[i])) / 2
             change = np.where(np.isfinite(change), change, 0.0)
             differs = (change >= _SPREAD) & ~is_trait & (shares[i] > 0)
             for place in _strongest(np.where(differs, change, 0.0)):
-                if m.columns[columns[place]].family == GAUSSIAN:
-                    deviations = variances[i, place] ** 0.5, within[i, place] ** 0.5
-                    yield i, self._spread(columns[place], *map(float, deviations))
+                deviations = variances[i, place] ** 0.5, within[i, place] ** 0.5
+                yield from self._spread(i, columns[place], *map(float, deviations))
 
-    def _spread(self, j: int, own: float, others: float) -> Trait:
+    def _spread(self, i: int, j: int, own: float, others: float) -> Iterator[tuple[int, Trait]]:
+        if not any(p.name == "variance" for p in self.table.of_column(j)):
+            return  # it follows from the mean
         name, ratio = self.names[j], log(own / others)
         texts, noun = numbers_apart(own, others), "standard deviation"
         if self.mixture.columns[j].transform:
@@ -146,55 +148,68 @@ class Traits:
             texts, noun = numbers_apart(*factors), "by a factor of"
         words = "varies more" if ratio > 0 else "varies less"
         short = f"{'varied' if ratio > 0 else 'steady'} {cut(name, _LETTERS)}"
-        text = f"{name} {words} ({noun} {texts[0]} against {texts[1]})"
-        return Trait(name, "spread", own, others, abs(ratio) / 2, None, text, short)
+        numbers = f"{noun} {texts[0]} against {texts[1]}"
+        yield i, Trait(name, "spread", own, others, abs(ratio) / 2, None, words, numbers, short)
 
     # -- levels and missing cells -------------------------------------------------------------
 
-    def _levels(self) -> Iterator[tuple[int, Trait]]:
+    def _levels_and_gaps(self) -> Iterator[tuple[int, Trait]]:
         for j, column in enumerate(self.mixture.columns):
-            if not column.levels:
-                continue
-            tables = self.mixture.level_probabilities(j)
-            # The second level of yes/no answers says it all.
-            levels = list(tables)[column.family == BERNOULLI :]
-            probabilities = np.stack([tables[level] for level in levels], axis=1)  # (r, levels)
-            shares = self.shares[:, [j]] * ~np.isnan(probabilities)
-            others, strength = _odds(probabilities, shares)
-            strength = np.where(probabilities < others, strength / _RARELY, strength)
-            sure = _are_sure(probabilities - others, self._level_errors(j, column))
-            strength = np.where(sure & (shares > 0), np.nan_to_num(strength), 0.0)
-            for i, k in enumerate(strength.argmax(axis=1)):
-                if strength[i, k] >= _LEAST:
-                    both = float(probabilities[i, k]), float(others[i, k])
-                    words = _level_words(column, self.names[j], levels[k], *both)
-                    value = float(strength[i, k])
-                    yield i, Trait(self.names[j], "level", *both, value, levels[k], *words)
+            if column.levels or column.has_missing:
+                rows = self.table.of_column(j)
+                if column.levels:
+                    yield from self._levels([p for p in rows if p.name == "probability"])
+                for p in rows:
+                    if p.name == "seen":
+                        yield from self._missing(p)
 
-    def _missing(self) -> Iterator[tuple[int, Trait]]:
-        columns = [j for j, column in enumerate(self.mixture.columns) if column.has_missing]
-        missing = 1.0 - self.seen[:, columns]
-        weights = np.broadcast_to(self.mixture.weights[:, None], missing.shape)
-        others, strength = _odds(missing, weights)
-        known = None if self.errors is None or self.errors.seen is None else self.errors.seen
-        sure = _are_sure(missing - others, None if known is None else known[:, columns])
-        for i, place in np.argwhere(sure & (strength >= _LEAST)).tolist():
-            value, other = float(missing[i, place]), float(others[i, place])
-            name, more = self.names[columns[place]], value > other
-            text = f"{'often' if more else 'rarely'} missing"
-            text = f"{name} {text} ({percent(value)} against {percent(other)})"
+    def _levels(self, rows: list[Parameter]) -> Iterator[tuple[int, Trait]]:
+        """The strongest level of a column in each component."""
+        j = rows[0].columns[0]
+        probabilities = np.stack([p.estimate for p in rows], axis=1)  # (r, levels)
+        shares = self.shares[:, [j]] * ~np.isnan(probabilities)
+        others, strength = _odds(probabilities, shares)
+        strength = np.where(probabilities < others, strength / _RARELY, strength)
+        errors = np.stack([p.standard_error for p in rows], axis=1)
+        sure = _are_sure(probabilities - others, errors)
+        strength = np.where(sure & (shares > 0), np.nan_to_num(strength), 0.0)
+        for i, k in enumerate(strength.argmax(axis=1)):
+            if strength[i, k] >= _LEAST:
+                value, other = float(probabilities[i, k]), float(others[i, k])
+                words = _level_words(rows[k], self.names[j], value, other)
+                size = float(strength[i, k])
+                yield i, Trait(self.names[j], "level", value, other, size, rows[k].level, *words)
+
+    def _missing(self, seen: Parameter) -> Iterator[tuple[int, Trait]]:
+        missing, name = 1.0 - seen.estimate[:, None], self.names[seen.columns[0]]
+        others, strength = _odds(missing, self.mixture.weights[:, None])
+        sure = _are_sure(missing - others, seen.standard_error[:, None])
+        for i in np.flatnonzero(sure & (strength >= _LEAST)).tolist():
+            value, other, size = float(missing[i, 0]), float(others[i, 0]), float(strength[i, 0])
+            more = value > other
+            words = "often missing" if more else "rarely missing"
             short = f"{cut(name, _LETTERS)} {'missing' if more else 'known'}"
-            strong = float(strength[i, place])
-            yield i, Trait(name, "missing", value, other, strong, None, text, short)
+            numbers = f"{percent(value)} against {percent(other)}"
+            yield i, Trait(name, "missing", value, other, size, None, words, numbers, short)
 
-    def _level_errors(self, j: int, column: Column) -> Float | None:
-        """Standard errors of the probabilities of levels, of shape (r, levels)."""
-        if self.errors is None:
-            return None
-        if column.family == BERNOULLI:
-            return self.errors.means[:, [j]]
-        key = j if self.mixture.feature_names is None else self.mixture.feature_names[j]
-        return (self.errors.levels or {}).get(key)
+
+def typical_values(mixture: Mixture, component: int) -> Iterator[tuple[str, str]]:
+    """Each column with its mean or median, its most probable level, or the probability of a yes."""
+    table = ParameterTable(mixture)
+    for j, (column, name) in enumerate(zip(mixture.columns, table.names, strict=True)):
+        rows = [p for p in table.of_column(j) if p.name == "probability"]
+        value = float(mixture.means[component, j])
+        if len(rows) > 1:
+            most = max(rows, key=lambda p: float(p.estimate[component]))
+            value = float(most.estimate[component])
+            text = f"{most.level} ({percent(value)})"
+        elif rows:
+            said = rows[0].level_text
+            text = (f"{said}: " if said else "") + percent(value)
+        else:
+            text = short_number(float(restored(np.array([value]), column.transform)[0]))
+            text += " (median)" if column.transform else ""
+        yield name, text if value == value else NEVER_SEEN
 
 
 # -- comparisons ------------------------------------------------------------------------------
@@ -235,10 +250,8 @@ def _places(means: Float, shares: Float, i: int) -> NDArray[Any]:
     return np.where(is_low, "low", np.where(is_high, "high", "medium"))
 
 
-def _are_sure(differences: Float, errors: Float | None) -> NDArray[np.bool_]:
-    """Which differences exceed their errors; so do those whose errors are not known."""
-    if errors is None:
-        return np.ones(np.shape(differences), dtype=bool)
+def _are_sure(differences: Float, errors: Float) -> NDArray[np.bool_]:
+    """Which differences exceed their errors; also those whose errors are not known."""
     return np.asarray(~(np.abs(differences) < _SURE * errors))
 
 
@@ -247,28 +260,24 @@ def _are_sure(differences: Float, errors: Float | None) -> NDArray[np.bool_]:
 
 def _mean_words(
     means: Float, i: int, others: float, column: Column, word: str
-) -> tuple[str, float, float]:
-    """A mean among the others in words, and both in the units of the data."""
+) -> tuple[float, float, str]:
+    """A mean and that of the others in the units of the data, and both in words."""
     rest = np.delete(means, i)
     ends = np.array([means[i], others, np.nanmin(rest), np.nanmax(rest)])
     value, other, least, most = (float(x) for x in restored(ends, column.transform))
     if word == "medium":
         own, low, high = numbers_apart(value, least, most)
-        return f"medium ({own}, others {low} to {high})", value, other
-    own, against = numbers_apart(value, other)
-    return f"{word} ({own} against {against})", value, other
+        return value, other, f"{own}, others {low} to {high}"
+    return value, other, " against ".join(numbers_apart(value, other))
 
 
-def _level_words(
-    column: Column, name: str, level: Level, value: float, others: float
-) -> tuple[str, str]:
-    """A level that is common or rare, in words: with the numbers, and short."""
-    numbers = f"({percent(value)} against {percent(others)})"
-    more, short_name = value > others, cut(name, _LETTERS)
-    if column.family == BERNOULLI and all(isinstance(x, int) for x in column.levels):
-        word = ("mostly" if value > 0.5 else "often") if more else "rarely"
-        return f"{name} {word} {numbers}", short_name if more else f"no {short_name}"
-    label = printable(str(level))
+def _level_words(p: Parameter, name: str, value: float, others: float) -> tuple[str, str, str]:
+    """A level that is common or rare: words, numbers, and a short name."""
+    more, short = value > others, cut(name, _LETTERS)
     word = ("mostly" if value > 0.5 else "often") if more else "rarely"
-    short = f"{short_name}: {'' if more else 'not '}{cut(label, _LETTERS)}"
-    return f"{name} {word} “{label}” {numbers}", short
+    numbers = f"{percent(value)} against {percent(others)}"
+    if not p.level_text:
+        return word, numbers, short if more else f"no {short}"
+    label = printable(p.level_text)
+    short = f"{short}: {'' if more else 'not '}{cut(label, _LETTERS)}"
+    return f"{word} “{label}”", numbers, short

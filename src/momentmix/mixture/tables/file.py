@@ -12,23 +12,15 @@ from typing import Any
 import numpy as np
 
 from momentmix._typing import Float
+from momentmix.families.block import NEVER_SEEN, Block
+from momentmix.families.column import Column
+from momentmix.families.family import all_families, is_family, named
 from momentmix.json_fields import Decoder, Fields, array, integer, list_of, optional, text
-from momentmix.mixture.gaussian_block import GaussianBlock
-from momentmix.mixture.tables.block_features import Block, placed
-from momentmix.mixture.tables.family_blocks import BernoulliBlock, CategoricalBlock, PoissonBlock
-from momentmix.mixture.tables.seen_values import NEVER_SEEN
+from momentmix.mixture.tables.block_features import placed
 from momentmix.strict_json import plain
-from momentmix.tables.column import BERNOULLI, CATEGORICAL, GAUSSIAN, POISSON, Column
 from momentmix.tables.names import check_encodable, check_feature_names
 from momentmix.tables.schema import Schema
 
-# Parameters of a block by family: their keys, in the order of the file, and number of axes.
-_PARAMETERS = {
-    GAUSSIAN: {"means": 2, "covariances": 3},
-    BERNOULLI: {"probabilities": 1},
-    CATEGORICAL: {"probabilities": 2},
-    POISSON: {"rates": 1},
-}
 _LARGEST_LEVEL = 2**53  # float64, in which cells come, holds all integers up to it
 
 
@@ -42,7 +34,7 @@ def table_document(weights: Float, blocks: Sequence[Block], schema: Schema) -> d
 
 
 def _block_document(block: Block) -> dict[str, Any]:
-    numbers = {key: plain(getattr(block, key)) for key in _PARAMETERS[block.family]}
+    numbers = {key: plain(getattr(block, key)) for key in block.model.parameters}
     head = {"columns": list(block.columns), "family": block.family}
     return {**head, **numbers, "seen": plain(block.seen)}
 
@@ -67,7 +59,8 @@ def schema_field(value: Any, place: str) -> Schema:
 
 def _fields_of(family: str) -> Fields:
     numbers: dict[str, Decoder] = {
-        key: array(*(None,) * n_axes, nulls=True) for key, n_axes in _PARAMETERS[family].items()
+        key: array(*(None,) * n_axes, nulls=True)
+        for key, n_axes in named(family).parameters.items()
     }
     head = {"columns": list_of(integer(0)), "family": text}
     return Fields(dict, {**head, **numbers, "seen": optional(_seen)})
@@ -80,15 +73,12 @@ def _seen(value: Any, place: str) -> Float:
     return found
 
 
-_FIELDS = {family: _fields_of(family) for family in _PARAMETERS}
-
-
 def _block(value: Any, place: str) -> dict[str, Any]:
     family = value.get("family") if isinstance(value, dict) else None
-    if not isinstance(family, str) or family not in _FIELDS:
-        listed = ", ".join(map(repr, _FIELDS))
+    if not isinstance(family, str) or not is_family(family):
+        listed = ", ".join(repr(known.name) for known in all_families() if not known.transform)
         raise ValueError(f"{place} must hold objects whose family is one of {listed}")
-    found: dict[str, Any] = _FIELDS[family](value, place)
+    found: dict[str, Any] = _fields_of(family)(value, place)
     return found
 
 
@@ -119,8 +109,10 @@ def _checked_block(values: dict[str, Any], schema: Schema, n_components: int) ->
         )
     _check_numbers(values, n_components, columns)
     names = schema.column_names
-    return _made(values, own).at(
-        columns, None if names is None else tuple(names[j] for j in columns)
+    return (
+        named(family)
+        .read_block(values, own)
+        .at(columns, None if names is None else tuple(names[j] for j in columns))
     )
 
 
@@ -136,10 +128,11 @@ def _has_seen(seen: Float | None, columns: list[Column]) -> bool:
 
 def _check_numbers(values: dict[str, Any], r: int, columns: tuple[int, ...]) -> None:
     seen = np.ones(r) if values["seen"] is None else values["seen"]
-    for key in (*_PARAMETERS[values["family"]], "seen"):
+    parameters = named(values["family"]).parameters
+    for key in (*parameters, "seen"):
         if values[key] is not None and len(values[key]) != r:
             raise ValueError(f"{key} of columns {list(columns)[:8]} must have {r} entries")
-    for key in _PARAMETERS[values["family"]]:
+    for key in parameters:
         unknown = seen < NEVER_SEEN
         if seen.ndim == 1:
             unknown = unknown.reshape(r, *(1,) * (values[key].ndim - 1))
@@ -154,33 +147,16 @@ def _check_numbers(values: dict[str, Any], r: int, columns: tuple[int, ...]) -> 
             )
 
 
-def _made(values: dict[str, Any], columns: list[Column]) -> Block:
-    seen, levels = values["seen"], columns[0].levels
-    if values["family"] == POISSON:
-        return PoissonBlock(values["rates"], seen=seen)
-    if values["family"] == GAUSSIAN:
-        means, covariances = values["means"], values["covariances"]
-        if means.shape[1] != len(columns):
-            raise ValueError(f"means must have {len(columns)} columns, as blocks.columns")
-        transforms = [column.transform for column in columns]
-        block = GaussianBlock.of(means, covariances, None, seen, transforms)
-        if (~(covariances == covariances.swapaxes(1, 2)) & ~np.isnan(covariances)).any():
-            raise ValueError("covariances must be symmetric")
-        return block
-    kind = BernoulliBlock if values["family"] == BERNOULLI else CategoricalBlock
-    return kind(values["probabilities"], levels, seen=seen)
-
-
 def checked_bytes(contents: dict[str, Any]) -> list[bytes | Float]:
     """What the checksum is over, after the weights: texts and tables of numbers."""
     schema = contents["schema"]
     columns = (schema.to_dict() if isinstance(schema, Schema) else schema)["columns"]
-    named = [{key: column[key] for key in column if key != "center"} for column in columns]
+    own = [{key: column[key] for key in column if key != "center"} for column in columns]
     centers = np.array([column["center"] for column in columns], dtype=np.float64)
-    parts: list[bytes | Float] = [_compact(named), centers]
+    parts: list[bytes | Float] = [_compact(own), centers]
     for block in contents["blocks"]:
         parts.append(_compact([block["columns"], block["family"]]))
-        for key in (*_PARAMETERS[block["family"]], "seen"):
+        for key in (*named(block["family"]).parameters, "seen"):
             if block[key] is not None:
                 numbers = np.array(block[key], dtype=np.float64)  # null is NaN
                 numbers[np.isnan(numbers)] = np.nan  # one NaN of the many

@@ -15,17 +15,14 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
 from momentmix.errors import InputError
+from momentmix.families.block import Block
 from momentmix.mixture.density import posteriors
-from momentmix.mixture.gaussian_block import GaussianBlock
-from momentmix.mixture.tables.block_features import Block
-from momentmix.mixture.tables.gaussian_cells import drawn_cells, expected_cells
 from momentmix.mixture.tables.rows import TableDensity
 from momentmix.tables.encoding import Encoded, Unseen
 from momentmix.tables.learning import encoded_blocks
 from momentmix.tables.schema import Schema
-from momentmix.tables.transforms import restored_columns, transformed_columns
 
-_Fill = Callable[[Block, Float, Int], Float]
+_Fill = Callable[[Block, Float, NDArray[np.bool_], Int], Float]
 
 
 class Imputed(NamedTuple):
@@ -93,34 +90,17 @@ def _filled(blocks: tuple[Block, ...], complete: Schema, cells: Encoded, fill: _
         own = np.array(numbers, dtype=np.int64)
         if rows.size:
             values = features[np.ix_(rows, own)]
-            if isinstance(block, GaussianBlock):
-                values[gaps[rows]] = np.nan
-                found = fill(block, transformed_columns(values, block.transforms), rows)
-                found = restored_columns(found, block.transforms)
-                features[np.ix_(rows, own)] = np.where(gaps[rows], found, values)
-            else:
-                features[np.ix_(rows, own)] = fill(block, values, rows)
+            features[np.ix_(rows, own)] = fill(block, values, gaps[rows], rows)
     return features
 
 
 def _expected(shares: Float) -> _Fill:
-    def fill(block: Block, values: Float, rows: Int) -> Float:
-        if isinstance(block, GaussianBlock):
-            return expected_cells(block, values, shares[rows])
-        return block.expected(shares[rows])
-
-    return fill
+    return lambda block, values, gaps, rows: block.filled(values, gaps, shares[rows])
 
 
 def _drawn(shares: Float, rng: np.random.Generator) -> _Fill:
     labels = _labels(shares, rng)
-
-    def fill(block: Block, values: Float, rows: Int) -> Float:
-        if isinstance(block, GaussianBlock):
-            return drawn_cells(block, values, labels[rows], rng)
-        return block.drawn(labels[rows], rng)
-
-    return fill
+    return lambda block, values, gaps, rows: block.drawn_into(values, gaps, labels[rows], rng)
 
 
 def _labels(shares: Float, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -24,11 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
+from momentmix.families.gaussian_block import rows_by_pattern
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.density import Density, Reduction, log_sums
 from momentmix.mixture.gaussian import central_densities
 from momentmix.mixture.parameters import Parameters
-from momentmix.mixture.tables.patterns import rows_by_pattern
 from momentmix.tables.encoding import Encoded, Unseen
 from momentmix.tables.learning import encoded_blocks
 from momentmix.tables.schema import Schema
@@ -219,5 +219,5 @@ def _with_indicators(density: Density, constants: Float) -> Density:
         np.append(density.shift, np.zeros(n)),
         np.append(density.inverse, np.ones(n)),
         np.arange(d + n),
-        Blocks(d + n, density.blocks.joined),
+        Blocks(d + n, density.blocks.joined, density.blocks.laws),
     )

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import nan
+from math import nan, sqrt
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
-from momentmix.monitoring.compared.side import Side, is_indicator, polynomial_variance
+from momentmix.families.column import Level
+from momentmix.findings.finding import WARNING, Finding, found
+from momentmix.monitoring.compared.side import (
+    Side,
+    common_spread,
+    is_indicator,
+    polynomial_variance,
+)
 from momentmix.monitoring.compared.significance import by_chance, share_test, two_sided
-from momentmix.tables.column import CATEGORICAL, Level
+from momentmix.summary.summary import MomentSummary
 
+SHAPES = ("skewness", "kurtosis")
 _NORMAL = 1.959963984540054  # of 95 % intervals
 _LEAST_CURVATURE = 25  # rows · (kurtosis − 1); below, the spread follows from the mean (0 and 1)
 LEAST_ROWS = 8  # with fewer nothing is tested
@@ -69,6 +77,32 @@ class Change:
         """The effect without its sign."""
         return abs(self.effect)
 
+    @property
+    def unit(self) -> float:
+        """Standard deviation of a cell, in units of the effect; that of a share is √(p(1 − p))."""
+        if self.what not in ("share", "missing"):
+            return 1.0
+        share = (self.first + self.second) / 2
+        return max(sqrt(max(share * (1 - share), 0.0)), 1e-12)
+
+    @property
+    def value_name(self) -> str:
+        """Name of the column or of its logarithm, of its level, or of its missing cells."""
+        if self.what == "share":
+            return f"{self.column}={self.level}"
+        if self.what == "missing":
+            return f"{self.column} missing"
+        return f"{self.transform} {self.column}" if self.transform else self.column
+
+    @property
+    def finding(self) -> Finding:
+        """The change as a finding."""
+        columns = [self.column] if self.other is None else [self.column, self.other]
+        return found(
+            WARNING, f"{self.what}-changed", columns, first=self.first, second=self.second,
+            effect=self.effect, level=self.level, transform=self.transform, p_value=self.corrected,
+        )  # fmt: skip
+
 
 class Estimate(NamedTuple):
     """Effects, their standard errors and p-values, one for each value."""
@@ -85,30 +119,26 @@ class Estimate(NamedTuple):
 
 
 class ColumnTests:
-    """Tests of the values of columns, one by one.
+    """Tests of the values of the columns of two summaries, one by one.
 
-    Parameters
+    Attributes
     ----------
     a, b : Side
     spread : array of shape (k,)
         Common deviations; 0 for constants.
-
-    Attributes
-    ----------
     varies : array of bool of shape (k,)
         Whether a value is tested: its rows are enough, and it is no constant.
     """
 
-    def __init__(self, a: Side, b: Side, spread: Float) -> None:
-        self.a, self.b, self.spread = a, b, spread
+    def __init__(self, first: MomentSummary, second: MomentSummary) -> None:
+        self.a, self.b = self.sides = a, b = Side(first), Side(second)
+        self.spread = spread = common_spread(a, b)
+        for side in self.sides:
+            side.use_units(spread)
         self._enough = np.minimum(a.n_seen, b.n_seen) >= LEAST_ROWS
         self.varies: NDArray[np.bool_] = (spread > 0) & self._enough
         total = a.n_seen + b.n_seen
         self._weights = a.n_seen / total, b.n_seen / total
-
-    def leave_out(self, values: NDArray[np.bool_]) -> None:
-        """Values that are not tested from now on."""
-        self.varies = self.varies & ~values
 
     def common(self, left: Float, right: Float) -> Float:
         """The mean of two numbers by rows."""
@@ -131,14 +161,14 @@ class ColumnTests:
     @cached_property
     def means(self) -> Estimate:
         """Differences of means in common deviations; constants that differ have p = 0."""
-        change = self.b.plain.location - self.a.plain.location
+        change = self.b.location - self.a.location
         effect = np.where(change == 0, 0.0, change / self.spread)
         left, right = self.a.central[2], self.b.central[2]
         n_a, n_b = self.a.n_seen, self.b.n_seen
         chance = by_chance(1, self.common_kurtosis, np.minimum(n_a, n_b))
         p = two_sided(effect, left, right, n_a, n_b, chance)
         found = self._estimate(effect, (left, right), p)
-        size = np.abs(self.a.plain.location) + np.abs(self.b.plain.location)
+        size = np.abs(self.a.location) + np.abs(self.b.location)
         least = np.maximum(_SAME_CONSTANT * size, _LEAST_NUMBER)
         moved = self._enough & (self.spread == 0) & (np.abs(change) > least)
         return found._replace(p_value=np.where(moved, 0.0, found.p_value))
@@ -148,7 +178,7 @@ class ColumnTests:
         """Logarithms of the ratios of deviations, tested by the difference of variances."""
         a, b = self.a.central, self.b.central
         own = [x[4] - x[2] ** 2 for x in (a, b)]
-        effect = np.log(self.b.plain.deviation / self.a.plain.deviation)
+        effect = np.log(self.b.deviation / self.a.deviation)
         relative = own[0] / (4 * a[2] ** 2), own[1] / (4 * b[2] ** 2)
         p = self._p(b[2] - a[2], own[0], own[1])
         p = np.where(self._two_values, np.where(self._other_values, 0.0, nan), p)
@@ -164,128 +194,108 @@ class ColumnTests:
     @cached_property
     def _other_values(self) -> NDArray[np.bool_]:
         """Whether both have two values, at another distance: 0 and 1, then 0 and 2."""
-        sides = self.a, self.b
+        sides = self.sides
         two = [s.central[4] * s.central[2] - s.central[3] ** 2 - s.central[2] ** 3 for s in sides]
-        apart = [s.plain.bounds[1] - s.plain.bounds[0] for s in sides]
+        apart = [s.bounds[1] - s.bounds[0] for s in sides]
         other = np.abs(apart[1] - apart[0]) > _TWO_VALUES * np.maximum(*apart)
-        exact = [s.plain.counts_rows & s.plain.attained.all(axis=0) for s in sides]
+        exact = [s.counts_rows & s.attained.all(axis=0) for s in sides]
         return np.asarray(exact[0] & exact[1] & other & (np.maximum(*np.abs(two)) < _TWO_VALUES))
 
     @cached_property
-    def skewness(self) -> tuple[Float, Float, Estimate]:
-        """Skewness of both, and differences, tested at common and at own spreads."""
-        a, b = self.a.central, self.b.central
-        values = [x[3] / x[2] ** 1.5 for x in (a, b)]
-        own = [_skewness_variance(x, x[2], s) for x, s in zip((a, b), values, strict=True)]
-        common = self.common(a[3], b[3])
-        score = [_skewness_variance(x, np.ones_like(common), common) for x in (a, b)]
-        change = (b[3] - a[3]) - 1.5 * common * (b[2] - a[2])
-        p = self._p(values[1] - values[0], *own), self._p(change, *score)
-        estimate = self._estimate(values[1] - values[0], (own[0], own[1]), np.maximum(*p))
-        return values[0], values[1], estimate
+    def shapes(self) -> dict[str, tuple[Float, Float, Estimate]]:
+        """Skewness and excess kurtosis of both, and differences."""
+        return {"skewness": self._shape(3), "kurtosis": self._shape(4)}
 
-    @cached_property
-    def kurtosis(self) -> tuple[Float, Float, Estimate]:
-        """Fourth moments over squared variances of both, less 3, and differences.
+    def _shape(self, t: int) -> tuple[Float, Float, Estimate]:
+        """Moments of order t over powers of the variance, tested at common and at own spreads.
 
-        Their noise needs the eighth power, which summaries do not keep. `eighth_moment` bounds it,
-        so that errors and p-values are too large rather than too small.
+        The noise of the kurtosis needs the eighth power, which summaries do not keep.
+        `_eighth_moment` bounds it, so that errors and p-values are too large rather than too small.
         """
-        sides, values, own, score = (self.a, self.b), [], [], []
         a, b = self.a.central, self.b.central
-        common = self.common(a[4], b[4])
-        for side in sides:
-            x = side.central
-            values.append(x[4] / x[2] ** 2)
-            powers = np.vstack([x, np.zeros_like(common), eighth_moment(side, self.spread)])
-            own.append(_kurtosis_variance(powers, x[2], values[-1]))
-            score.append(_kurtosis_variance(powers, np.ones_like(common), common))
-        change = (b[4] - a[4]) - 2 * common * (b[2] - a[2])
+        values, own, score, common = [], [], [], self.common(a[t], b[t])
+        for side in self.sides:
+            x = powers = side.central
+            if t == 4:  # of w⁷ nothing is needed
+                powers = np.vstack([x, np.zeros_like(common), _eighth_moment(side, self.spread)])
+            values.append(x[t] / x[2] ** (t / 2))
+            own.append(_shape_variance(t, powers, x[2], values[-1]))
+            score.append(_shape_variance(t, powers, np.ones_like(common), common))
+        change = (b[t] - a[t]) - t / 2 * common * (b[2] - a[2])
         effect = values[1] - values[0]
         p = np.maximum(self._p(effect, *own), self._p(change, *score))
-        estimate = self._estimate(effect, (own[0], own[1]), np.where(self._two_values, nan, p))
-        return values[0] - 3, values[1] - 3, estimate
+        p = np.where(self._two_values, nan, p) if t == 4 else p
+        normal = 3 if t == 4 else 0
+        return values[0] - normal, values[1] - normal, self._estimate(effect, (own[0], own[1]), p)
 
 
-def eighth_moment(side: Side, spread: Float) -> Float:
+def _shape_variance(t: int, central: Float, unit: Float, shape: Float) -> Float:
+    """Variance of what a row adds to the moment of order t over unit^(t/2)."""
+    one = np.ones_like(unit)
+    factors = [-t * central[t - 1], -t / 2 * shape * unit ** (t / 2 - 1), *[0 * one] * (t - 3), one]
+    return polynomial_variance([x / unit ** (t / 2) for x in factors], central)
+
+
+def _eighth_moment(side: Side, spread: Float) -> Float:
     """Upper bound of E w⁸ from the moments up to 6 and the largest w² = R².
 
     For t = w² in [0, R²] and any s, t (t − s)² (R² − t) ≥ 0; its mean bounds that of t⁴, and the
     best s is taken.
     """
-    most = (side.plain.reach / spread) ** 2
+    most = (side.reach / spread) ** 2
     two, four, six = side.central[2], side.central[4], side.central[6]
     s = np.maximum(most * four - six, 0.0) / np.maximum(most * two - four, 1e-300)
     bound = (most + 2 * s) * six - (s * s + 2 * s * most) * four + s * s * most * two
     return np.asarray(np.clip(bound, four * four, most * six))
 
 
-def _kurtosis_variance(central: Float, unit: Float, kurtosis: Float) -> Float:
-    """Variance of what a row adds to the fourth moment over unit²; of w⁷ there is nothing."""
-    zero = np.zeros_like(unit)
-    factors = [-4 * central[3], -2 * kurtosis * unit, zero, zero + 1]
-    return polynomial_variance([x / unit**2 for x in factors], central)
-
-
-def _skewness_variance(central: Float, unit: Float, skewness: Float) -> Float:
-    """Variance of what a row adds to the third moment over unit^(3/2)."""
-    factors = [-3 * central[2], -1.5 * skewness * np.sqrt(unit), np.ones_like(unit)]
-    return polynomial_variance([x / unit**1.5 for x in factors], central)
-
-
 def column_changes(tests: ColumnTests, column: int, name: str) -> list[Change]:
     """All changes of one column."""
-    a, b = tests.a.plain, tests.b.plain
+    a, b = tests.sides
     own = np.flatnonzero(a.column == column)
-    changes: list[Change] = []
+    first = int(own[0])
     if is_indicator(a.schema.columns[column]):
-        changes += _share_changes(tests, column, own, name)
+        changes = _share_changes(tests, column, own, name)
     else:
-        changes += _number_changes(tests, int(own[0]), name)
-    first = own[0]
+        changes = _number_changes(tests, first, name)
     if a.schema.columns[column].has_missing or b.schema.columns[column].has_missing:
         shares = 1 - a.share[first], 1 - b.share[first]
-        n = np.array([tests.a.n]), np.array([tests.b.n])
-        changes.append(_share("missing", name, None, shares, n))
+        changes.append(_share("missing", name, None, shares, (a.n, b.n)))
     return changes
 
 
 def _number_changes(tests: ColumnTests, i: int, name: str) -> list[Change]:
-    a, b = tests.a.plain, tests.b.plain
-    means, spreads = tests.means, tests.spreads
-    skew_a, skew_b, skewness = tests.skewness
-    kurt_a, kurt_b, kurtosis = tests.kurtosis
-
-    def change(what: str, first: Float, second: Float) -> Change:
-        x, y = float(first[i]), float(second[i])
-        return Change(what, name, None, None, x, y, y - x)
-
+    a, b = tests.sides
+    found = {
+        "mean": (a.location, b.location, tests.means),
+        "spread": (a.deviation, b.deviation, tests.spreads),
+        **tests.shapes,
+    }
     return [
-        means.of(i, change("mean", a.location, b.location)),
-        spreads.of(i, change("spread", a.deviation, b.deviation)),
-        skewness.of(i, change("skewness", skew_a, skew_b)),
-        kurtosis.of(i, change("kurtosis", kurt_a, kurt_b)),
+        estimate.of(i, Change(what, name, None, None, float(first[i]), float(second[i]), nan))
+        for what, (first, second, estimate) in found.items()
     ]
 
 
 def _share_changes(tests: ColumnTests, column: int, own: Int, name: str) -> list[Change]:
     """Changes of the shares of levels; of two levels only that of the second."""
-    sides, chosen = (tests.a, tests.b), tests.a.plain.schema.columns[column]
+    sides, chosen = tests.sides, tests.a.schema.columns[column]
     shares = [np.insert(s.mean[own], 0, max(0.0, 1 - s.mean[own].sum())) for s in sides]
-    n = [np.array([s.n_seen[own[0]]]) for s in sides]
-    start = 0 if chosen.family == CATEGORICAL and len(chosen.levels) > 2 else 1
+    n = sides[0].n_seen[own[0]], sides[1].n_seen[own[0]]
+    start = 0 if len(chosen.levels) > 2 and not chosen.model.second_level_only else 1
     return [
-        _share("share", name, level, (float(shares[0][t]), float(shares[1][t])), (n[0], n[1]))
+        _share("share", name, level, (shares[0][t], shares[1][t]), n)
         for t, level in enumerate(chosen.levels)
         if t >= start
     ]
 
 
 def _share(
-    what: str, name: str, level: Level | None, shares: tuple[float, float], n: tuple[Float, Float]
+    what: str, name: str, level: Level | None, shares: tuple[float, float], n: tuple[float, float]
 ) -> Change:
     left, right = (np.clip(np.array([x]), 0.0, 1.0) for x in shares)
-    error = np.sqrt(left * (1 - left) / n[0] + right * (1 - right) / n[1])
-    p = share_test(left, right, *n)
-    change = Change(what, name, None, level, float(left[0]), float(right[0]), 0.0)
+    n_left, n_right = (np.array([x]) for x in n)
+    error = np.sqrt(left * (1 - left) / n_left + right * (1 - right) / n_right)
+    p = share_test(left, right, n_left, n_right)
+    change = Change(what, name, None, level, float(left[0]), float(right[0]), nan)
     return Estimate(right - left, error, p).of(0, change)

@@ -1,9 +1,8 @@
-"""Means of all products of up to four features of a summary, found by their indices.
+"""Means of all products of two and of four features of a summary.
 
 | symbol | name here | shape |
 |---|---|---|
-| E[x_a x_b x_c x_e], x = (y − shift)/scale, x_d = 1 | `MomentTable.means` | (…,) |
-| E[x_a x_b] | `MomentTable.second` | (d + 1, d + 1) |
+| E[x_a x_b], x = (y − shift)/scale, x_d = 1 | `MomentTable.second` | (d + 1, d + 1) |
 | Cov(x_a x_b, x_c x_e), a ≤ b, c ≤ e | `MomentTable.pair_covariance` | (n, n) |
 
 A product that the summary does not keep is NaN.
@@ -12,86 +11,58 @@ A product that the summary does not keep is NaN.
 from __future__ import annotations
 
 from functools import cached_property
-from math import nan
+from math import comb, nan
 
 import numpy as np
-from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
-from momentmix.index_sets import colex_rank
+from momentmix.index_sets import colex_rank, index_sets, sets_without
 from momentmix.summary.readings import Moments
 
-_DEGREE = 4
 _AT_ONCE = 1 << 19  # products that are looked up together
 
 
 class MomentTable:
-    """Moments of a summary by the indices of their factors.
+    """Moments of a summary by the indices of their factors; `one` is that of the constant.
 
-    Parameters
-    ----------
-    moments : Moments
+    `pairs` are all pairs of factors a ≤ b, of shape (n, 2).
     """
 
     def __init__(self, moments: Moments) -> None:
-        self._moments = moments
-        self.one = moments.n_features  # index of the constant
+        self._moments, self.one = moments, moments.n_features
+        self.pairs: Int = np.stack(np.triu_indices(self.one + 1), axis=1)
+
+    def _products(self, degree: int) -> Float:
+        """Means of all products of so many factors, the constant among them, by `_rank`."""
+        m, d = self._moments, self.one
+        found = np.full(comb(d + degree, degree), nan)
+
+        def put(sets: Int, values: Float) -> None:
+            filled = np.full((len(sets), degree), d)
+            filled[:, : sets.shape[1]] = sets
+            found[_rank(filled)] = values
+
+        for t in range(min(m.order, degree) + 1):
+            put(index_sets(d, t), m.distinct[t])
+        for j in range(d):
+            for q in range(min(m.squared_order, degree - 2) + 1):
+                others = sets_without(d, q, j)
+                put(np.insert(others, [0, 0], j, axis=1), m.squared[q][j])
+            if degree == 4 and m.cubed is not None:
+                put(np.insert(sets_without(d, 1, j), [0] * 3, j, axis=1), m.cubed[j])
+        if degree == 4 and m.powers is not None:
+            for t in (3, 4):
+                put(np.repeat(np.arange(d)[:, None], t, axis=1), m.powers[t - 3])
+        if degree == 4 and m.two_squares is not None:
+            put(np.repeat(index_sets(d, 2), 2, axis=1), m.two_squares)
+        return found
 
     @cached_property
     def second(self) -> Float:
         """Means of products of two factors, the constant among them."""
-        size = self.one + 1
-        places = np.stack(np.meshgrid(*[np.arange(size)] * 2, indexing="ij"), axis=-1)
-        ones = np.full((size, size, 2), self.one)
-        return self.means(np.concatenate([places, ones], axis=-1))
-
-    def means(self, indices: Int) -> Float:
-        """Means of products; the last axis of `indices` holds four factors."""
-        shape = indices.shape[:-1]
-        ordered = np.sort(indices.reshape(-1, _DEGREE), axis=1)
-        result = np.full(len(ordered), nan)
-        new = np.ones(ordered.shape, dtype=bool)
-        new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-        # Exponent of the factor that begins at a place, 0 elsewhere and for the constant.
-        exponents = np.zeros(ordered.shape, dtype=np.int64)
-        rows, starts = np.nonzero(new)
-        ends = np.append(starts[1:], 0)
-        exponents[rows, starts] = np.where(ends > starts, ends, _DEGREE) - starts
-        exponents[ordered == self.one] = 0
-        codes = np.sort(exponents, axis=1) @ (10 ** np.arange(_DEGREE))  # 2110: one square
-        for code in np.unique(codes).tolist():
-            own = codes == code
-            result[own] = self._of_pattern(code, ordered[own], exponents[own])
-        return result.reshape(shape)
-
-    def _of_pattern(self, code: int, ordered: Int, exponents: Int) -> Float:
-        """Means of products with the same exponents."""
-        m, degrees = self._moments, [int(x) for x in str(code).rstrip("0")]
-        absent = np.full(len(ordered), nan)
-        if max(degrees, default=1) == 1:
-            if len(degrees) > m.order:
-                return absent
-            return _values(m.distinct[len(degrees)], _chosen(ordered, exponents, 1, len(degrees)))
-        if degrees == [2, 2]:
-            return absent if m.two_squares is None else _values(
-                m.two_squares, _chosen(ordered, exponents, 2, 2)
-            )  # fmt: skip
-        high, n_others = degrees[0], len(degrees) - 1
-        base = _chosen(ordered, exponents, high, 1)[:, 0]
-        others = _chosen(ordered, exponents, 1, n_others)
-        others = others - (others > base[:, None])  # numbered without the base
-        if high == 2:
-            if n_others > m.squared_order:
-                return absent
-            return np.asarray(m.squared[n_others][base, colex_rank(others)])
-        if n_others == 0:
-            return absent if m.powers is None else np.asarray(m.powers[high - 3][base])
-        return absent if m.cubed is None else np.asarray(m.cubed[base, others[:, 0]])
-
-    @cached_property
-    def pairs(self) -> Int:
-        """All pairs of factors a ≤ b, of shape (n, 2)."""
-        return np.stack(np.triu_indices(self.one + 1), axis=1)
+        table, (a, b) = np.empty((self.one + 1,) * 2), self.pairs.T
+        table[a, b] = table[b, a] = self._products(2)[_rank(self.pairs)]
+        return table
 
     def pair_numbers(self, left: Int, right: Int) -> Int:
         """Places of pairs of factors in `pairs`."""
@@ -101,24 +72,20 @@ class MomentTable:
     @cached_property
     def pair_covariance(self) -> Float:
         """Covariance of the products of all pairs of factors, of shape (n, n)."""
-        pairs, n = self.pairs, len(self.pairs)
+        pairs, n, products = self.pairs, len(self.pairs), self._products(4)
         mean, table = self.second[pairs[:, 0], pairs[:, 1]], np.empty((n, n))
         step = max(1, _AT_ONCE // n)
         for start in range(0, n, step):
             left = pairs[start : start + step]
-            places = np.empty((len(left), n - start, _DEGREE), dtype=np.int64)
+            places = np.empty((len(left), n - start, 4), dtype=np.int64)
             places[..., :2], places[..., 2:] = left[:, None], pairs[start:]
-            table[start : start + step, start:] = self.means(places)
+            table[start : start + step, start:] = products[_rank(places)]
         table = np.triu(table) + np.triu(table, 1).T
         table -= np.outer(mean, mean)
         return table
 
 
-def _chosen(ordered: Int, exponents: Int, exponent: int, size: int) -> Int:
-    """Indices of the factors with an exponent, `size` of them in each row, of shape (n, size)."""
-    mask: NDArray[np.bool_] = exponents == exponent
-    return np.asarray(ordered[mask].reshape(len(ordered), size))
-
-
-def _values(array: Float, sets: Int) -> Float:
-    return np.asarray(array[colex_rank(sets)])
+def _rank(indices: Int) -> Int:
+    """Place of products of the last axis of `indices`, whatever the order of their factors."""
+    ordered = np.sort(indices, axis=-1)
+    return colex_rank(ordered + np.arange(ordered.shape[-1]))

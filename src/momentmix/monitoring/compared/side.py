@@ -14,7 +14,6 @@ are in units of the spread of both summaries together, about the mean of their o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from math import comb
 from typing import Any
@@ -23,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
+from momentmix.families.column import Column
 from momentmix.monitoring.compared.moment_table import MomentTable
 from momentmix.summary.readings import Moments
 from momentmix.summary.summary import MomentSummary
-from momentmix.tables.column import BERNOULLI, CATEGORICAL, Column
 from momentmix.tables.schema import Schema, plain_schema
 
 
@@ -37,72 +36,61 @@ def schema_of(summary: MomentSummary) -> Schema:
 
 def is_indicator(column: Column) -> bool:
     """Whether the values of a column are indicators of levels."""
-    return column.family in (BERNOULLI, CATEGORICAL)
+    return column.model.has_levels
 
 
-@dataclass(frozen=True)
-class Plain:
-    """Means and spreads of the values of a summary, in the units of the data.
+class Side:
+    """One summary of a comparison: its k values in the units of the data, then in common ones.
 
     Attributes
     ----------
     schema : Schema
-    column : array of shape (k,)
-        Number of the column of each value.
-    value, seen : arrays of shape (k,)
-        Features; the number of features stands for the constant 1.
+    column, value, seen : arrays of int of shape (k,)
+        Column of each value, its feature, and the feature whether it is seen; the number of
+        features stands for the constant 1.
     number : array of bool of shape (k,)
         Whether a value is a number.
-    share, mean, deviation : arrays of shape (k,)
+    share, center, deviation : arrays of shape (k,)
         Share of the cells that are seen; mean and deviation of the values in them.
     n : float
-        Independent rows that the summary counts as.
+        Independent rows that the summary counts as; `n_seen` (k,) those of each value.
     """
 
-    summary: MomentSummary
-    schema: Schema
-    column: Int
-    value: Int
-    seen: Int
-    number: NDArray[np.bool_]
-    share: Float
-    mean: Float
-    deviation: Float
-    n: float
-
-    @classmethod
-    def of(cls, summary: MomentSummary) -> Plain:
-        """Read a summary."""
-        schema = schema_of(summary)
-        counts = [column.n_values for column in schema.columns]
-        column = np.repeat(np.arange(schema.n_columns), counts)
-        value = np.array(schema.value_features)
-        seen = [schema.seen_of(i) for i in column.tolist()]
-        seen_ = np.array([schema.n_features if s is None else s for s in seen])
-        plain = [not is_indicator(schema.columns[i]) for i in column.tolist()]
-        means = np.append(summary.mean, 1.0)
-        spreads = summary.deviation
-        share = means[seen_]
-        mean = means[value] / share
+    def __init__(self, summary: MomentSummary) -> None:
+        self.summary, self.schema, self.n = summary, schema_of(summary), summary.effective_rows
+        columns, d = self.schema.columns, self.schema.n_features
+        self.column = np.repeat(np.arange(len(columns)), [column.n_values for column in columns])
+        self.value: Int = np.array(self.schema.value_features)
+        seen = [self.schema.seen_of(i) for i in self.column.tolist()]
+        self.seen: Int = np.array([d if s is None else s for s in seen])
+        self.number = np.array([not is_indicator(columns[i]) for i in self.column.tolist()])
+        means, spreads = np.append(summary.mean, 1.0), summary.deviation[self.value]
+        self.share = share = means[self.seen]
+        self.center = means[self.value] / share
         # v is 0 where a cell is missing.
-        square = (spreads[value] ** 2 - means[value] * mean * (1 - share)) / share
+        square = (spreads**2 - means[self.value] * self.center * (1 - share)) / share
         deviation = np.sqrt(np.maximum(square, 0.0))
-        deviation = np.where(seen_ == schema.n_features, spreads[value], deviation)
-        return cls(
-            summary, schema, column, value, seen_, np.array(plain), share, mean, deviation,
-            summary.effective_rows,
-        )  # fmt: skip
+        self.deviation = np.where(self.seen == d, spreads, deviation)
+        self.n_seen = np.asarray(self.n * share)
+
+    def use_units(self, spread: Float) -> None:
+        """Read the moments in units of `spread` (k,), which is 0 for a constant."""
+        d = self.schema.n_features
+        shift, scale = np.zeros(d), np.ones(d)
+        own = self.number & (self.seen == d)
+        shift[self.value[own]] = self.center[own]
+        size = np.where(spread > 0, spread, np.maximum(np.abs(self.center), 1e-300))
+        size = np.where(np.isfinite(size), size, 1.0)
+        scale[self.value[self.number]] = size[self.number]
+        self.moments: Moments = self.summary.moments(shift, scale)
+        self.table = MomentTable(self.moments)
+        self.mean = np.asarray(self.moments.distinct[1][self.value] / self.share)
 
     @cached_property
     def location(self) -> Float:
         """Means of the values with the centers of their columns, of shape (k,)."""
         centers = np.array([self.schema.columns[i].center for i in self.column.tolist()])
-        return np.asarray(self.mean + centers)
-
-    @property
-    def n_seen(self) -> Float:
-        """Rows that each value counts as."""
-        return np.asarray(self.n * self.share)
+        return np.asarray(self.center + centers)
 
     @property
     def counts_rows(self) -> bool:
@@ -126,70 +114,28 @@ class Plain:
     @cached_property
     def reach(self) -> Float:
         """Largest distance of a value from the mean, or a bound of it, of shape (k,)."""
-        return np.asarray(np.maximum(self.bounds[1] - self.mean, self.mean - self.bounds[0]))
+        return np.asarray(np.maximum(self.bounds[1] - self.center, self.center - self.bounds[0]))
 
     @cached_property
     def farther(self) -> Int:
         """Which end is farther from the mean: 0 the least value, 1 the largest; of shape (k,)."""
         low, high = self.bounds
-        return np.asarray(high - self.mean > self.mean - low, dtype=np.int64)
-
-
-def common_spread(a: Plain, b: Plain) -> Float:
-    """Deviation of each value within both summaries together; 0 for constants."""
-    weights = np.stack([a.n_seen, b.n_seen])
-    largest = np.fmax(np.fmax(a.deviation, b.deviation), 1e-300)
-    ratios = np.stack([a.deviation / largest, b.deviation / largest])
-    ratios = np.where(weights > 0, ratios, 0.0)
-    total = np.maximum(weights.sum(axis=0), 1e-300)
-    return np.asarray(largest * np.sqrt((weights * ratios**2).sum(axis=0) / total))
-
-
-class Side:
-    """One summary of a comparison in common units.
-
-    Parameters
-    ----------
-    plain : Plain
-    spread : array of shape (k,)
-        Unit of each number; 0 for a constant.
-    """
-
-    def __init__(self, plain: Plain, spread: Float) -> None:
-        self.plain, self.n = plain, plain.n
-        self.value, self.seen, self.number = plain.value, plain.seen, plain.number
-        self.share = plain.share
-        d = plain.schema.n_features
-        shift, scale = np.zeros(d), np.ones(d)
-        own = plain.number & (plain.seen == d)
-        shift[plain.value[own]] = plain.mean[own]
-        size = np.where(spread > 0, spread, np.maximum(np.abs(plain.mean), 1e-300))
-        size = np.where(np.isfinite(size), size, 1.0)
-        scale[plain.value[plain.number]] = size[plain.number]
-        self.moments: Moments = plain.summary.moments(shift, scale)
-        self.table = MomentTable(self.moments)
-        first = self.moments.distinct[1][plain.value]
-        self.mean = np.asarray(first / self.share)
-
-    @property
-    def n_seen(self) -> Float:
-        """Independent rows of each value."""
-        return np.asarray(self.n * self.share)
+        return np.asarray(high - self.center > self.center - low, dtype=np.int64)
 
     @cached_property
     def central(self) -> Float:
         """Central moments 0 … 6 of each value over the cells that are seen; NaN if not kept."""
-        own = self.value
+        own, moments = self.value, self.moments
         raw = np.full((7, len(own)), np.nan)
-        raw[0], raw[1] = self.share, self.moments.distinct[1][own]
-        raw[2] = self.moments.squared[0][own, 0]
-        if self.moments.powers is not None:
-            raw[3:] = self.moments.powers[:, own]
+        raw[0], raw[1] = self.share, moments.distinct[1][own]
+        raw[2] = moments.squared[0][own, 0]
+        if moments.powers is not None:
+            raw[3:] = moments.powers[:, own]
         raw[2:] = np.where(self.number, raw[2:], raw[1])  # powers of 0 and 1
         parts = [
             sum(comb(t, s) * (-self.mean) ** s * raw[t - s] for s in range(t + 1)) for t in range(7)
         ]
-        return np.asarray(parts) / self.share
+        return np.asarray(np.asarray(parts) / self.share)
 
     @cached_property
     def both_seen(self) -> Float:
@@ -210,6 +156,16 @@ class Side:
         second = self.table.second
         table = second[self.seen[:, None], self.value] - self.both_seen * self.mean
         return np.asarray(table)
+
+
+def common_spread(a: Side, b: Side) -> Float:
+    """Deviation of each value within both summaries together; 0 for constants."""
+    weights = np.stack([a.n_seen, b.n_seen])
+    largest = np.fmax(np.fmax(a.deviation, b.deviation), 1e-300)
+    ratios = np.stack([a.deviation / largest, b.deviation / largest])
+    ratios = np.where(weights > 0, ratios, 0.0)
+    total = np.maximum(weights.sum(axis=0), 1e-300)
+    return np.asarray(largest * np.sqrt((weights * ratios**2).sum(axis=0) / total))
 
 
 def polynomial_variance(coefficients: Any, central: Float) -> Float:

@@ -31,18 +31,15 @@ law of that variance takes the place of χ².
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import helmert
 from scipy.linalg.lapack import dgeqrf
 from scipy.optimize import nnls
 from scipy.special import gammaincc
 
 from momentmix._typing import Float
-from momentmix.monitoring.shares.fixed_components import FixedComponents, Root
+from momentmix.monitoring.shares.components import FixedComponents, Root, contrasts
 
 FEWEST_TESTED = 20  # rows: the moments of fewer are far from normal
 _ROUNDS = 12  # of weights → covariance → weights; mostly four are enough
@@ -51,19 +48,11 @@ _LEAST_SHARE = 0.5  # rows: of a component in the weights that the covariance is
 _SUM = 1e4  # weight of the sum in the least squares, in units of the largest slope
 
 
-@dataclass(frozen=True)
-class GroupWeights:
-    """Weights of one group.
+class GroupWeights(NamedTuple):
+    """Weights of one group, of shape (r,), and their intervals.
 
-    Attributes
-    ----------
-    weights : array of shape (r,)
-        Non-negative, of sum 1.
-    unbounded : array of shape (r,)
-        The same without the bounds; unbiased.
-    noise : array of shape (r, r)
-        Covariance of `unbounded` from the rows of the group, without errors of the components.
-    low, high : arrays of shape (r,)
+    `unbounded` are the same without bounds, unbiased; `noise` (r, r) is their covariance from the
+    rows of the group, without errors of the components.
     """
 
     weights: Float
@@ -83,16 +72,10 @@ class FitTest(NamedTuple):
 
 
 class LinearWeights(NamedTuple):
-    """Weights without bounds, unbiased, as linear functions of the moments.
+    """Weights without bounds, unbiased, as linear functions (r, q) of the moments.
 
-    Attributes
-    ----------
-    weights : array of shape (r,)
-    noise : array of shape (r, r)
-        Covariance from the rows of the group.
-    shared : array of shape (r, r)
-        Covariance from the errors of the components, which all groups share.
-    influence : array of shape (r, q)
+    Their covariance (r, r) has a part from the rows of the group, `noise`, and one from the errors
+    of the components, `shared` by all groups.
     """
 
     weights: Float
@@ -105,12 +88,11 @@ def linear_weights(
     components: FixedComponents, moments: Float, n: float, at: Float
 ) -> LinearWeights:
     """Weights without bounds; the covariance of the moments is taken at the weights `at`."""
-    r, covariance = components.n_components, components.covariance(at)
-    table = _influence(components, Root(covariance))
+    r, table = components.n_components, components.influence(at)
     u = 1.0 / r + table @ (moments - components.means.mean(axis=1))
     error = components.shared_error(at)
     extra = np.zeros((r, r)) if error is None else (table @ error) @ (table @ error).T
-    return LinearWeights(u, table @ covariance @ table.T / n, extra, table)
+    return LinearWeights(u, table @ components.covariance(at) @ table.T / n, extra, table)
 
 
 def estimate(components: FixedComponents, moments: Float, n: float, z: float) -> GroupWeights:
@@ -137,9 +119,8 @@ def settled_weights(components: FixedComponents, moments: Float, n: float) -> Fl
     target = root.whiten(moments)
     for number in range(_ROUNDS):
         if number:
-            means, target = _whitened(
-                Root(components.covariance(inside(w, n))), components, moments
-            )
+            root = Root(components.covariance(inside(w, n)))
+            means, target = _whitened(root, components, moments)
         before, w = w, bounded(means, target)
         if np.abs(w - before).max() * np.sqrt(n) < _SETTLED:
             break
@@ -174,12 +155,6 @@ def bounded(means: Float, target: Float) -> Float:
     return np.asarray(w / w.sum())
 
 
-@lru_cache(maxsize=64)
-def _contrasts(r: int) -> Float:
-    """Directions within a sum of 0, of shape (r, r − 1)."""
-    return np.asarray(helmert(r).T)
-
-
 def _polished(table: Float, w: Float) -> Float:
     """The minimum over the components that are not 0, with a sum of exactly 1."""
     own = np.flatnonzero(w > 0)
@@ -198,18 +173,9 @@ def _best_of(table: Float) -> Float:
     r = table.shape[1]
     if r < 2:
         return np.ones(r)
-    basis, start = _contrasts(r), np.full(r, 1.0 / r)
+    basis, start = contrasts(r), np.full(r, 1.0 / r)
     step = np.linalg.lstsq(table @ basis, -table @ start, rcond=None)[0]
     return np.asarray(start + basis @ step)
-
-
-def _influence(components: FixedComponents, root: Root) -> Float:
-    """Weights without bounds as linear functions of the moments, of shape (r, q)."""
-    r = components.n_components
-    basis = _contrasts(r)
-    slopes = root.whiten(components.means @ basis)
-    inverse = np.asarray(np.linalg.pinv(slopes), dtype=np.float64)  # (r − 1, q)
-    return np.asarray(basis @ root.transposed(inverse.T).T)
 
 
 def _intervals(

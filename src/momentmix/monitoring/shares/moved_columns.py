@@ -29,11 +29,12 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from momentmix._typing import Float
+from momentmix.findings.finding import WARNING, Finding, found
 from momentmix.fitting.conditions.derivative import derivative
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.overall import column_names
-from momentmix.monitoring.shares.fixed_components import FixedComponents, Root, moments_of
+from momentmix.monitoring.shares.components import FixedComponents, Root, moments_of
 from momentmix.monitoring.shares.group_weights import FitTest, bounded, group_covariance
 from momentmix.tables.schema import Schema
 
@@ -45,13 +46,6 @@ _DISTANCE = 3.0  # overall deviations, of rows far away: fewer look like a shift
 _OF_MEANS = 1.25  # times the gain of a spread or correlation: a mean is the simpler answer
 _LEAST_OWN = 1e-6  # of a direction, as the square of its length: the rest was named before
 _MEANS = ("mean", "share", "missing")
-_WORDS = {
-    "mean": ("is higher", "is lower"),
-    "share": ("is more frequent", "is less frequent"),
-    "missing": ("is missing more often", "is missing less often"),
-    "spread": ("varies more", "varies less"),
-    "correlation": ("go together more", "go together less"),
-}
 
 
 class Move(NamedTuple):
@@ -72,42 +66,42 @@ class Move(NamedTuple):
     label: str
     direction: Literal["up", "down"]
 
-    @property
-    def text(self) -> str:
-        """The move in words."""
-        return f"{self.label} {_WORDS[self.what][self.direction == 'down']}"
-
 
 @dataclass(frozen=True)
 class Unexplained:
-    """What the components do not explain in a group.
+    """Moves that the components do not explain in a group.
 
     Attributes
     ----------
     moves : tuple of Move
         What differs most comes first.
-    text : str
-        In words.
+    is_far : bool
+        Whether the values are out of all proportion, as those in other units.
     """
 
     moves: tuple[Move, ...]
-    text: str
+    is_far: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that moved."""
         return tuple(dict.fromkeys(name for move in self.moves for name in move.columns))
 
+    @property
+    def text(self) -> str:
+        """The same in words."""
+        return self.finding().text
+
+    def finding(self, group: str | None = None) -> Finding:
+        """The same as a finding about a group."""
+        moves = [(move.what, move.label, move.direction) for move in self.moves]
+        return found(
+            WARNING, "group-misfit", self.columns, moves=moves, is_far=self.is_far, group=group
+        )
+
 
 class MovedColumns:
-    """Names of what moved in groups that a mixture does not fit.
-
-    Parameters
-    ----------
-    mixture : Mixture
-    schema : Schema or None
-        Of the summaries; None where features are columns.
-    """
+    """Names of what moved in groups that a mixture does not fit; `schema` is of the summaries."""
 
     def __init__(self, mixture: Mixture, schema: Schema | None) -> None:
         columns = mixture.columns if schema is None else schema.columns
@@ -123,10 +117,13 @@ class MovedColumns:
     def find(
         self, components: FixedComponents, moments: Float, n: float, weights: Float, test: FitTest
     ) -> Unexplained:
-        """What moved in a group of `n` rows with these moments, weights and test."""
+        """Find the moves in a group of `n` rows with these moments, weights and test."""
         excess = max(test.statistic - test.degrees_of_freedom, 1.0)
-        if not excess < _FAR:
-            return self._far(components, moments)
+        if not excess < _FAR:  # the column whose mean is farthest away
+            every = np.flatnonzero(components.conditions.slot_exponents.sum(axis=1) == 1)
+            place = int(every[np.argmax(np.abs(moments[every]))])
+            move = self._move(components, place, "up" if moments[place] > 0 else "down")
+            return Unexplained((move,), is_far=True)
         covariance = group_covariance(components, n, weights)
         root = Root(covariance)
         means, target = root.whiten(components.means), root.whiten(moments)
@@ -138,25 +135,16 @@ class MovedColumns:
         white -= free @ (free.T @ white)
         candidates = candidates._replace(directions=white)
         rises = [self._move(components, place, "up") for place in candidates.places]
-        found = [
+        moves = (
             rises[k] if is_up else self._move(components, candidates.places[k], "down")
             for k, is_up in _pursue(target - means @ w, candidates, rises, excess)
-        ]
-        text = ", ".join(move.text for move in found)
-        return Unexplained(tuple(found), f"{text} than the components allow")
-
-    def _far(self, components: FixedComponents, moments: Float) -> Unexplained:
-        """The column whose mean is farthest away, where it is out of all proportion."""
-        means = np.flatnonzero(components.conditions.slot_exponents.sum(axis=1) == 1)
-        place = int(means[np.argmax(np.abs(moments[means]))])
-        move = self._move(components, place, "up" if moments[place] > 0 else "down")
-        text = f"values of {move.columns[0]} lie far beyond those of the components; "
-        return Unexplained((move,), text + "are the units the same?")
+        )
+        return Unexplained(tuple(moves))
 
     def _move(
         self, components: FixedComponents, place: int, direction: Literal["up", "down"]
     ) -> Move:
-        """What the moment at a place is of, up or down."""
+        """Return the move that the moment at a place stands for."""
         exponents = components.conditions.slot_exponents[place]
         features = components.conditions.slots[place][exponents > 0]
         parts = [self._parts[j] for j in features]
@@ -217,7 +205,7 @@ def _candidates(
 
 
 def _far_rows(components: FixedComponents, feature: int, sign: int) -> Float:
-    """What the moments of rows far away in one feature differ by, of shape (q, r)."""
+    """Moments of rows far away in one feature, less those of the components, (q, r)."""
     p = components.parameters
     means = p.means.copy()
     means[:, feature] += sign * _DISTANCE

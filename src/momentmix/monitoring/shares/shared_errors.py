@@ -25,15 +25,13 @@ where all of ξ is larger than the model's errors allow, nothing is corrected.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import helmert
 from scipy.special import chdtrc
 
 from momentmix._typing import Float
-from momentmix.monitoring.shares.fixed_components import FixedComponents, Root
+from momentmix.monitoring.shares.components import FixedComponents, Root, contrasts
 from momentmix.monitoring.shares.group_weights import inside
 
 _LEAST_P_VALUE = 0.001  # of ξ: below, it is no error of the model
@@ -48,16 +46,8 @@ class Part(NamedTuple):
     weights: Float
 
 
-@dataclass(frozen=True)
-class SharedErrors:
-    """What is known of ξ.
-
-    Attributes
-    ----------
-    center : array of shape (k,)
-    factor : array of shape (k, k)
-        Its covariance is factor factorᵀ.
-    """
+class SharedErrors(NamedTuple):
+    """The estimate of ξ (k,), and a factor (k, k) of its covariance."""
 
     center: Float
     factor: Float
@@ -65,13 +55,11 @@ class SharedErrors:
 
 def find_shared_errors(parts: Iterable[Part]) -> SharedErrors | None:
     """Errors of the components from groups; None where the groups do not know them better."""
-    information: Float | None = None
-    score: Float | None = None
+    information, score = np.zeros(()), np.zeros(())
     for part in parts:
         own, right = _equations(part)
-        information = own if information is None else information + own
-        score = right if score is None else score + right
-    if information is None or score is None:
+        information, score = information + own, score + right
+    if not information.ndim:
         return None
     values, vectors = np.linalg.eigh(information)
     better = values > 1.0
@@ -101,7 +89,7 @@ def _equations(part: Part) -> tuple[Float, Float]:
     # Shares are projected out; m is about one of the mixtures.
     white = root.whiten(np.column_stack([error, part.moments - components.means.mean(axis=1)]))
     if len(at) > 1:
-        basis = np.linalg.qr(root.whiten(components.means @ helmert(len(at)).T))[0]
+        basis = np.linalg.qr(root.whiten(components.means @ contrasts(len(at))))[0]
         white -= basis @ (basis.T @ white)
     both = n * (white[:, :-1].T @ white)
     return both[:, :-1], both[:, -1]

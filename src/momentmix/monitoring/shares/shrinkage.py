@@ -21,8 +21,9 @@ of this law: one of them would draw all others to itself.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import helmert
@@ -36,11 +37,8 @@ _LEAST_SHARE = 1e-3  # of a component in the prior: a share of 0 would let no gr
 _BEYOND, _SURE = 0.5, 8.0  # outside of [0, 1], a share and standard errors that no law has
 
 
-class Estimator(Protocol):
-    """Weights of a group, with the covariance of its moments taken at some weights."""
-
-    def __call__(self, at: Float) -> LinearWeights:
-        """The weights without bounds."""
+# Weights of a group without bounds, with the covariance of its moments taken at some weights.
+Estimator = Callable[[Float], LinearWeights]
 
 
 @dataclass(frozen=True)
@@ -64,15 +62,16 @@ class Prior:
         return float("inf") if self.spread <= 0 else max(0.0, 1.0 / self.spread - 1.0)
 
 
-@dataclass(frozen=True)
-class Shrunken:
+class Shrunken(NamedTuple):
     """Weights of a group given its moments and the prior; arrays of shape (r,) and (r, r)."""
 
     weights: Float
     covariance: Float
 
 
-def shrink(estimators: list[Estimator], start: Float) -> tuple[Prior | None, list[Shrunken | None]]:
+def shrink(
+    estimators: Sequence[Estimator], start: Float
+) -> tuple[Prior | None, list[Shrunken | None]]:
     """Weights of groups with their common law as prior; `start` are weights of the whole.
 
     None stands for groups that are not of this law; there is none of fewer than two groups.

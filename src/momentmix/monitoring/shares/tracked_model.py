@@ -9,15 +9,17 @@ itself counts as known.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.errors import InputTypeError
+from momentmix.errors import InputError, InputTypeError
+from momentmix.findings.messages import Message, options
 from momentmix.fitting.em.scores import information_matrix
-from momentmix.fitting.inference.standard_errors import Uncertainty, uncertainty_after_em
+from momentmix.fitting.inference.standard_errors import uncertainty_after_em
 from momentmix.fitting.record import load_fit
 from momentmix.fitting.result import FitResult
 from momentmix.mixture import gaussian
@@ -34,12 +36,28 @@ _LEAST_VARIANCE = 1e-12  # of a feature, over the square of its size
 
 
 @dataclass(frozen=True)
+class StandardComponents:
+    """Components of standardized features.
+
+    The covariance of the parameters is factor factorᵀ, where it is known; features `constant` had
+    one value only when the model was fitted.
+    """
+
+    parameters: Parameters
+    shift: Float
+    scale: Float
+    factor: Float | None
+    constant: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class TrackedModel:
     """A mixture, and what is known of the errors of its components.
 
     Attributes
     ----------
-    mixture : Mixture
+    whole : Mixture
+        With all columns.
     result : FitResult or None
         Where its covariance of the parameters can be used.
     n_rows : float or None
@@ -48,7 +66,7 @@ class TrackedModel:
         Standard errors of a fit to moments alone, which the information does not know.
     """
 
-    mixture: Mixture
+    whole: Mixture
     result: FitResult | None = None
     n_rows: float | None = None
     errors: ColumnValues | None = None
@@ -60,8 +78,7 @@ class TrackedModel:
             mixture, record = load_fit(model)
             if record is None:
                 return cls(mixture)
-            from_moments = record.refine == "none"
-            errors = record.standard_errors if from_moments else None
+            errors = record.standard_errors if record.refine == "none" else None
             return cls(mixture, None, float(record.n_rows), errors)
         if isinstance(model, Mixture):
             return cls(model)
@@ -77,12 +94,27 @@ class TrackedModel:
         known = result if result.uncertainty is not None else None
         return cls(own, known, float(result.n_rows))
 
-    def select(self, columns: list[int]) -> TrackedModel:
-        """The model of some of the columns."""
-        errors = self.errors
-        if errors is not None:
-            errors = replace(errors, means=errors.means[:, columns])
-        return TrackedModel(self.mixture.select(columns), None, self.n_rows, errors)
+    @cached_property
+    def columns(self) -> list[int]:
+        """Columns that are used: products of joined ones with gaps are no moments of the model."""
+        lost = set[int]()
+        for block in self.whole.blocks:
+            if len(block.columns) > 1:
+                lost |= {j for j in block.columns if self.whole.columns[j].has_missing}
+        kept = [j for j in range(self.whole.n_columns) if j not in lost]
+        if not kept:
+            text = (
+                "all columns of the model are joined and have missing cells, and the moments of "
+                "such columns do not tell shares. Fit without blocks, or with "
+            )
+            raise InputError(Message(text, options(missing="drop"), "."))
+        return kept
+
+    @cached_property
+    def mixture(self) -> Mixture:
+        """The mixture of the columns that are used."""
+        every = len(self.columns) == self.whole.n_columns
+        return self.whole if every else self.whole.select(self.columns)
 
     def standard(self, schema: Schema | None) -> StandardComponents:
         """Parameters of standardized features, with their covariance.
@@ -90,7 +122,7 @@ class TrackedModel:
         `schema` is that of the summaries; None where features are columns.
         """
         mixture, result = self.mixture, self.result
-        if result is not None and result.schema == schema:
+        if result is not None and mixture is self.whole and result.schema == schema:
             moments, uncertainty = result.moments, result.uncertainty
             assert uncertainty is not None
             p = mixture.parameters.standardized(moments.shift, moments.scale)
@@ -109,47 +141,21 @@ class TrackedModel:
         return StandardComponents(p, shift, scale, self._factor(p, scale), constant)
 
     def _factor(self, p: Parameters, scale: Float) -> Float | None:
+        """Factor of the covariance of the most probable parameters, if the mixture is right."""
         if self.n_rows is None:
             return None
-        uncertainty = information_bound(p, self.n_rows)
+        n_draws = max(_DRAWS, _PER_PARAMETER * p.n_places)
+        rows, _ = gaussian.sample(p.normalized(), n_draws, np.random.default_rng(0))
+        information = information_matrix(gaussian.features_of(rows, p.blocks), p)
+        uncertainty = uncertainty_after_em(p, information, self.n_rows)
         factor = uncertainty.factor
-        if self.errors is not None and self.errors.means.shape == p.means.shape:
-            own = uncertainty.deviations().means
-            given = self.errors.means / scale
+        given = None if self.errors is None else self.errors.means[:, self.columns]
+        if given is not None and given.shape == p.means.shape:
+            own, given = uncertainty.deviations().means, given / scale
             known = np.isfinite(given) & (own > 0)
             if known.any():
                 factor = factor * max(1.0, float(np.median(given[known] / own[known])))
         return _short(factor)
-
-
-@dataclass(frozen=True)
-class StandardComponents:
-    """Components of standardized features.
-
-    Attributes
-    ----------
-    parameters : Parameters
-    shift, scale : arrays of shape (d,)
-    factor : array of shape (n_places, k), or None
-        The covariance of the parameters is factor factorᵀ.
-    constant : tuple of int
-        Features that had one value only when the model was fitted.
-    """
-
-    parameters: Parameters
-    shift: Float
-    scale: Float
-    factor: Float | None
-    constant: tuple[int, ...] = ()
-
-
-def information_bound(parameters: Parameters, n_rows: float) -> Uncertainty:
-    """Covariance of the most probable parameters of `n_rows` rows, if the mixture is right."""
-    p = parameters
-    n_draws = max(_DRAWS, _PER_PARAMETER * p.n_places)
-    rows, _ = gaussian.sample(p.normalized(), n_draws, np.random.default_rng(0))
-    features = gaussian.features_of(rows, p.blocks)
-    return uncertainty_after_em(p, information_matrix(features, p), n_rows)
 
 
 def _constant(p: Parameters) -> tuple[int, ...]:

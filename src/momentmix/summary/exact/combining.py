@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.errors import InputError, ShardError
+from momentmix.findings.messages import Message, either
 from momentmix.summary.exact.exact_sums import Reframed, absent_places, total, trimmed
 from momentmix.summary.exact.plausibility import impossible
 from momentmix.summary.exact.schemas import about_means, alike_all
@@ -38,6 +39,7 @@ from momentmix.tables.schema import Schema, joined, plain_schema
 
 T = TypeVar("T")
 
+_FORGET = either("forget()", "`momentmix forget`")
 _ROUNDING = 2.0**-40  # by layout, processor or device the sums of a shard differ in their last bits
 
 
@@ -170,17 +172,20 @@ def check_alike(
 ) -> tuple[str, ...] | None:
     """Refuse layouts, names and schemas that cannot be combined; returns the common names."""
     if schemas == (None, None) and a.n_features != b.n_features:
+        text = f"summaries must have the same features; got {a.n_features} and {b.n_features}. "
+        select = "Use select() to take the common ones"
         raise InputError(
-            f"summaries must have the same features; got {a.n_features} and {b.n_features}. "
-            "Use select() to take the common ones."
+            Message(text, either(select, "Summarize the common ones (--columns)"), ".")
         )
     if (a.order, a.squared_order) != (b.order, b.squared_order):
         order, squared = min(a.order, b.order), min(a.squared_order, b.squared_order)
-        raise InputError(
+        text = (
             f"summaries must have the same orders; got order={a.order}, "
             f"squared_order={a.squared_order} and order={b.order}, "
-            f"squared_order={b.squared_order}. Cut both with truncate({order}, {squared})."
+            f"squared_order={b.squared_order}. "
         )
+        cut = f"Cut both with truncate({order}, {squared})"
+        raise InputError(Message(text, either(cut, f"Summarize both with --order {order}"), "."))
     if left and right and left != right:
         raise InputError(names_differ(left, right))
     if schemas != (None, None):
@@ -194,15 +199,17 @@ def check_alike(
 def names_differ(expected: tuple[str, ...], given: tuple[str, ...]) -> str:
     """Say where two lists of feature names differ, and what helps."""
     if sorted(expected) == sorted(given):
-        cure = "They are the same names in another order: reorder the columns, or use select()."
+        select = either(", or use select()", "")
+        cure = Message("They are the same names in another order: reorder the columns", select, ".")
     else:
-        cure = "Rename or select the columns."
+        cure = Message("Rename or select the columns.")
     first = next(
         (i for i, (a, b) in enumerate(zip(expected, given, strict=False)) if a != b),
         min(len(expected), len(given)),
     )
     a, b = (ascii(names[first]) if first < len(names) else "none" for names in (expected, given))
-    return f"feature names must agree; column {first} is {a} in one and {b} in the other. {cure}"
+    text = f"feature names must agree; column {first} is {a} in one and {b} in the other. "
+    return Message(text, cure)
 
 
 def check_disjoint(left: frozenset[bytes], right: frozenset[bytes]) -> None:
@@ -311,11 +318,9 @@ def _check_contained(whole: frozenset[bytes], part: frozenset[bytes]) -> None:
     """Refuse to subtract a shard that is not there."""
     foreign = _sorted(part - whole)
     if foreign:
-        raise ShardError(
-            f"{_listed(foreign)} not in the summary to subtract from. Subtract only what was "
-            "added; for rows without a shard of their own use forget().",
-            shard_ids=foreign,
-        )
+        text = f"{_listed(foreign)} not in the summary to subtract from. Subtract only what was "
+        end = "added; for rows without a shard of their own use "
+        raise ShardError(Message(text, end, _FORGET, "."), shard_ids=foreign)
 
 
 def _check_versions(whole: Totals, part: Totals) -> None:
@@ -327,13 +332,13 @@ def _check_versions(whole: Totals, part: Totals) -> None:
     if differing:
         shards = _sorted(frozenset(differing))
         there, here = differing[bytes.fromhex(shards[0])]
-        raise ShardError(
+        text = (
             f"{_listed(shards)} not the same in both summaries: {there.n_rows:,} rows in the one "
             f"to subtract from, {here.n_rows:,} in the other. It took other rows after one of them "
             "was copied or saved, or its id was given twice. Subtract the same version; for the "
-            "rows alone use forget().",
-            shard_ids=shards,
+            "rows alone use "
         )
+        raise ShardError(Message(text, _FORGET, "."), shard_ids=shards)
 
 
 def _check_forgotten(whole: Totals, part: Totals) -> None:

@@ -22,7 +22,6 @@ from momentmix.summary.exact.digit_sums import QUANTUM_BITS
 from momentmix.summary.exact.exact_sums import LARGEST_REACH, absent_places
 from momentmix.summary.exact.totals import Totals
 from momentmix.summary.layout import POWER_DEGREES
-from momentmix.tables.column import POISSON
 from momentmix.tables.validation import LARGEST_VALUE, LARGEST_WEIGHT
 
 _TOLERANCE_BITS = 16
@@ -97,7 +96,7 @@ def _impossible_families(totals: Totals) -> str | None:
         assert schema is not None
         values, every = schema.values_of(i), schema.features_of(i)
         unit = list(every) if column.levels else list(every)[len(values) :]
-        least = totals.minimum[list(values) if column.levels or column.family == POISSON else []]
+        least = totals.minimum[list(values) if column.model.least == 0 else []]
         if (
             (least < 0).any()
             or (totals.minimum[unit] < 0).any()

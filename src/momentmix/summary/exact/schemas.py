@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from momentmix.families.column import CENTER_BITS, SMALLEST_CENTER
 from momentmix.summary.exact.exact_sums import (
     LARGEST_REACH,
     absent_places,
@@ -42,7 +43,6 @@ from momentmix.summary.exact.totals import (
     with_high,
 )
 from momentmix.summary.exact.units import last_bit
-from momentmix.tables.column import CENTER_BITS, GAUSSIAN, SMALLEST_CENTER
 from momentmix.tables.schema import Schema, joined, plain_schema
 
 
@@ -138,7 +138,7 @@ def about_means(totals: Totals) -> Totals:
     if schema is None:
         return totals
     for i, column in enumerate(schema.columns):
-        if column.has_missing and column.family == GAUSSIAN:
+        if column.has_missing and column.model.joins:
             schema = schema.with_column(i, center=_short_mean(totals, schema, i))
     return _about_centers(totals, schema, totals.exponents)
 

@@ -41,7 +41,6 @@ from momentmix.summary.exact.exact_sums import (
     reframed,
 )
 from momentmix.summary.layout import Layout, known
-from momentmix.tables.column import GAUSSIAN
 from momentmix.tables.schema import Schema
 
 Exponents = tuple[int | None, ...]
@@ -164,7 +163,7 @@ def centered(schema: Schema | None) -> list[tuple[int, int, float]]:
     return [
         (schema.features_of(i)[0], schema.features_of(i)[1], column.center)
         for i, column in enumerate(schema.columns)
-        if column.has_missing and column.family == GAUSSIAN
+        if column.has_missing and column.model.joins
     ]
 
 

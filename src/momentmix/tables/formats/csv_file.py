@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from momentmix.errors import InputError
+from momentmix.findings.messages import Message, keyword, options
 from momentmix.tables.cells import arrow_numbers
 from momentmix.tables.digests import TextDigest
 from momentmix.tables.formats.compression import open_bytes, split_packing
@@ -89,11 +90,12 @@ class CsvFile(FileSource):
         self.first_line, self.n_columns = tuple(_stripped(fields)), len(fields)
         others = [x for x in (";", "\t", "|") if x in fields[0] and x != self.delimiter]
         if len(fields) == 1 and others and self.dialect.number(fields[0]) is None:
-            raise InputError(
+            text = (
                 f"{self.name} seems to be separated by {others[0]!r}, not by {self.delimiter!r}. "
-                f"Pass delimiter={others[0]!r} (--delimiter), and decimal=',' (--decimal ,) where "
-                "numbers have decimal commas."
+                "Pass "
             )
+            both = Message(options(delimiter=others[0]), ", and ", options(decimal=","))
+            raise InputError(Message(text, both, " where numbers have decimal commas."))
 
     def _decide_header(self, first: str, rows: list[list[str]], texts: list[str]) -> None:
         """Take the first line for names or for a row; know what the columns hold."""
@@ -106,11 +108,12 @@ class CsvFile(FileSource):
             place = f"the first line of {self.name}"
             header, self.header_note = judged(place, plain, others, quoted)
         elif header is None and is_row(names, rows, self._kinds, self.dialect):
-            raise InputError(
+            text = (
                 f"{self.name}: the first line has the names of the columns, and "
                 f"{', '.join(map(ascii, names[:5]))} look like a row. Write a line of names "
-                "before it, or pass header=False (--no-header)."
+                "before it, or pass "
             )
+            raise InputError(Message(text, options(header=False), "."))
         self.column_names, self.header_bytes, self.repeated = None, b"", b""
         if header is not None and not header:
             self._kinds = kinds_of([names, *rows], self.n_columns, self.dialect)
@@ -284,7 +287,7 @@ class CsvFile(FileSource):
                 for column, kind in asked:
                     problem = self._problem(fields[column], kind, column)
                     if problem:
-                        raise InputError(f"{place}, {self.label(column)}{problem}")
+                        raise InputError(Message(f"{place}, {self.label(column)}", problem))
 
     def _problem(self, field: str, kind: str, column: int) -> str:
         """What is wrong with a field, and the cure; "" if nothing is."""
@@ -292,21 +295,28 @@ class CsvFile(FileSource):
         if kind == "text" and _BAD_BYTE.search(field):
             return " is not UTF-8; convert it: iconv -t utf-8."
         if kind == "bool" and text not in (*TRUE, *FALSE, *self.nulls):
-            return (
+            said = (
                 f": {text[:60]!a} is no level of the column, which has 'false', 'true'. Correct "
-                f"the cell, or list the levels as text: families={{{key!a}: ['false', 'true', …]}} "
-                "(--families)."
+                "the cell, or list the levels as text: "
             )
+            return Message(said, options(families={key: ["false", "true", text]}), ".")
         if kind != "number" or self.dialect.number(text) is not None:
             return ""
         cures = self.dialect.cures(text)
-        cure = " ".join(f"{'If it' if len(cures) > 1 else 'It'} {cure}." for cure in cures) or (
-            "Repair the line; name the text in na_values (--na-values) if it stands for a missing "
-            "cell; leave the column out with exclude= (--exclude); or take it as categories: "
-            f"families={{{key!a}: 'categorical'}} (--families), or a list of the levels as text "
-            "where the first rows hold numbers only."
+        said = f": {text[:60]!a} is not a number."
+        if cures:
+            it = " If it " if len(cures) > 1 else " It "
+            return Message(said, *(part for cure in cures for part in (it, cure, ".")))
+        return Message(
+            said,
+            " Repair the line; name the text in ",
+            keyword("na_values"),
+            " if it stands for a missing cell; leave the column out with ",
+            options(exclude=...),
+            "; or take it as categories: ",
+            options(families={key: "categorical"}),
+            ", or a list of the levels as text where the first rows hold numbers only.",
         )
-        return f": {text[:60]!a} is not a number. {cure}"
 
 
 def _stripped(fields: list[str]) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,6 +11,7 @@ from itertools import product
 from typing import Any
 
 from momentmix.errors import InputError
+from momentmix.findings.messages import Message, keyword, options
 from momentmix.tables.source import NO_CELL, NUMBER, Kind
 
 NULLS = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NAN", "null", "NULL", "None")
@@ -29,7 +29,7 @@ _WHOLE = re.compile(r"[+-]?[0-9]+")
 _RARE, _RARER = 0.2, 0.05
 _FREQUENT = 0.05  # share of rows equal to the first line from which it is a row like them
 _LISTED = 5  # names in a note
-_WAYS = ("names of columns", "--header"), ("a row", "--no-header")
+_WAYS = ("names of columns", "a row")
 
 
 @dataclass(frozen=True)
@@ -65,10 +65,10 @@ class Dialect:
                 _check_character(name, getattr(self, name))
         for name, other in (("delimiter", self.delimiter or ","), ("thousands", self.thousands)):
             if self.decimal == other:
-                raise InputError(
-                    f"{name} and decimal must differ; both are {other!r}. Pass what separates the "
-                    "fields, such as delimiter=';' (--delimiter ';'), or leave thousands out."
-                )
+                text = f"{name} and decimal must differ; both are {other!r}. Pass what separates "
+                semicolon = options(delimiter=";")
+                end = ", or leave thousands out."
+                raise InputError(Message(text + "the fields, such as ", semicolon, end))
 
     @cached_property
     def nulls(self) -> tuple[str, ...]:
@@ -136,7 +136,7 @@ class Dialect:
         except ArrowInvalid:  # of other digits than 0 to 9
             return array([None if x is None else float(x) for x in text.to_pylist()], float64())
 
-    def cures(self, text: str) -> list[str]:
+    def cures(self, text: str) -> list[Message]:
         """In words, what else the field could be, and the options that would read it."""
         cures, marks = [], (*(mark for mark in _THOUSANDS if mark in text), None)
         for mark, decimal in product(marks, (self.decimal, "," if self.decimal == "." else ".")):
@@ -150,13 +150,11 @@ class Dialect:
             reason = f"a decimal {'comma' if decimal == ',' else 'point'}"
             if mark is not None:
                 reason = f"{mark!a} between thousands"
-            options = ", ".join(f"{name}={value!a}" for name, value in changed.items())
-            command = " ".join(f"--{name} {shlex.quote(value)}" for name, value in changed.items())
-            cures.append(f"has {reason}: pass {options} ({command})")
+            separate = Message()
             if decimal == (self.delimiter or ","):
-                cures[-1] += (
-                    ", and have the fields separated by another character (--delimiter ';')"
-                )
+                text = ", and have the fields separated by another character: "
+                separate = Message(text, options(delimiter=";"))
+            cures.append(Message(f"has {reason}: pass ", options(**changed), separate))
         return cures
 
 
@@ -175,7 +173,7 @@ def _check_character(name: str, value: Any) -> None:
         wanted = "not be a digit, a letter or a sign"
     else:
         return
-    raise InputError(f"{name} (--{name}) must {wanted}; got {value!a}. {cure}")
+    raise InputError(Message(keyword(name), f" must {wanted}; got {value!a}. {cure}"))
 
 
 # -- what columns hold ------------------------------------------------------------------------
@@ -232,11 +230,9 @@ def judged(
     if not is_header and not counts:
         return False, None
     listed = ", ".join(map(ascii, first[:_LISTED])) + (", …" if len(first) > _LISTED else "")
-    (taken, _), (other, option) = _WAYS if is_header else _WAYS[::-1]
-    return is_header, (
-        f"{place} is taken for {taken} ({listed}); header={not is_header} ({option}) reads it as "
-        f"{other}"
-    )
+    taken, other = _WAYS if is_header else _WAYS[::-1]
+    text, option = f"{place} is taken for {taken} ({listed}); ", options(header=not is_header)
+    return is_header, Message(text, option, f" reads it as {other}")
 
 
 def are_fractions(rows: Sequence[Sequence[str]]) -> bool:

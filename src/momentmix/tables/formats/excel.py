@@ -17,6 +17,7 @@ from itertools import islice, takewhile
 from typing import Any
 
 from momentmix.errors import InputError, needed
+from momentmix.findings.messages import Message, keyword
 from momentmix.tables.formats.dialect import Dialect, judged
 from momentmix.tables.source import ArrowFileSource, Batch, Columns
 
@@ -102,12 +103,13 @@ class ExcelFile(ArrowFileSource):
 
     def _odd_cell(self, column: int, row: int, cell: Any, type_: str, others: str) -> InputError:
         """The error for a cell of another type than others of its column."""
-        return InputError(
+        text = (
             f"{self._place(column, row)}, {self.label(column)}: {str(cell)[:60]!a} is not "
             f"{_TYPES[type_][0]} as in {others} rows. Remove the row if it holds totals or "
-            "remarks; else repair the cell, name its text in na_values (--na-values) if it stands "
-            "for a missing one, or format the whole column as text."
+            "remarks; else repair the cell, name its text in "
         )
+        end = " if it stands for a missing one, or format the whole column as text."
+        return InputError(Message(text, keyword("na_values"), end))
 
     def _place(self, column: int, row: int) -> str:
         """A cell as Excel names it: B17."""

@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 
 import momentmix as mm
+from momentmix.findings.finding import Finding, Severity, found
 from momentmix.fitting.inference.certificate import Certificate
-from momentmix.fitting.inference.findings import Finding, Severity
 from momentmix.fitting.inference.over_identification import ConditionGroup, OverIdentification
 from momentmix.fitting.inference.support import Support
-from momentmix.fitting.outcome import Diagnostics, Provenance, Trial
+from momentmix.fitting.outcome import Trial
 from momentmix.fitting.record import FitRecord, load_fit, save_fit
-from momentmix.fitting.result import MOST_TRIALS_PRINTED, Answer, FitResult
+from momentmix.fitting.result import MOST_TRIALS_PRINTED, FitResult
 from momentmix.fitting.robust import moment_answers
 
 NAN = float("nan")
 MIXTURE = mm.DiagonalMixture([0.5, 0.5], [[-2.0], [2.0]], [[1.0], [1.0]])
-FATAL = Finding("x", Severity.FATAL, "fatal words")
-WARNING = Finding("x", Severity.WARNING, "words of warning")
+FATAL = Finding("x", Severity.FATAL, written="fatal words")
+WARNING = Finding("x", Severity.WARNING, written="words of warning")
 
 
 def outcome(p_value=0.4, effect=0.01, groups=()):
@@ -132,10 +132,10 @@ TRIED = (
 
 def result_with(c, tried=()):
     return FitResult(
-        Answer(MIXTURE, None, None, None),  # the moments are needed for standard errors only
-        Provenance(1000, 3, "robust", "em", "k-means", 4, True),
-        Diagnostics(None, (), c, tried=tried),
-    )
+        mixture=MIXTURE, moments=None,  # needed for standard errors only
+        n_rows=1000, order=3, method="robust", refine="em", winner="k-means", n_passes=4,
+        converged=True, log_likelihood=None, notes=(), certificate=c, tried=tried,
+    )  # fmt: skip
 
 
 def test_what_was_tried_is_a_short_table():
@@ -215,7 +215,7 @@ def test_a_record_of_version_1_has_none_of_it():
         (("certificate", "groups"), [{"name": "x"}], "groups lacks degrees_of_freedom"),
         (("tried",), [{}], "tried lacks bic, chosen"),
         (("tried",), {}, r"fit\.tried must be a list"),
-        (("version",), 4, "fit has version 4; this momentmix reads versions 1, 2 and 3"),
+        (("version",), 5, "fit has version 5; this momentmix reads versions 1, 2, 3 and 4"),
     ],
 )
 def test_damaged_fields_are_refused(place, value, message):
@@ -251,7 +251,7 @@ def one_column(r, n=3000):
 def test_the_answer_of_a_higher_order_is_taken_where_it_says_more(monkeypatch, tests, order):
     def answer(moments, *_):
         c = certificate(tests[moments.order - 3])
-        return SimpleNamespace(order=moments.order, diagnostics=SimpleNamespace(certificate=c))
+        return SimpleNamespace(order=moments.order, certificate=c)
 
     monkeypatch.setattr(moment_answers, "_answer_at_order", answer)
     moments = SimpleNamespace(order=4, truncated=lambda m: SimpleNamespace(order=m))
@@ -264,3 +264,14 @@ def test_three_components_of_one_column_cannot_be_tested():
     assert result.certificate.reasons == []
     worse = replace(result.certificate, predicted_loss=0.5)
     assert worse.verdict == "not passed"
+
+
+def test_findings_come_back_from_a_file_as_data(tmp_path):
+    remedy = {"families": {0: "log"}, "missing": "drop"}
+    shape = found(Severity.FATAL, "column-shape", [0], [1], remedy, asides=["flat"])
+    result = result_with(certificate(findings=[shape, WARNING]))
+    result.save(tmp_path / "model.json")
+    findings = load_fit(tmp_path / "model.json")[1].certificate.findings
+    assert findings[0] == shape
+    assert findings[0].code == "families={0: 'log'}, missing='drop'"
+    assert findings[1].text == "words of warning"

@@ -7,18 +7,18 @@ import pytest
 from scipy import stats
 
 import momentmix as mm
+from momentmix.findings.finding import Severity
+from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import rows_of, summarized
 from momentmix.fitting.em.passes import full_passes
 from momentmix.fitting.em.sample import draw_sample
 from momentmix.fitting.inference.component_findings import component_findings
-from momentmix.fitting.inference.finding import Severity
 from momentmix.fitting.inference.findings import collect_findings
 from momentmix.fitting.inference.of_rows.column_shape import shape_words
-from momentmix.fitting.inference.of_rows.columns_checked import ColumnKind, check_column
 from momentmix.fitting.inference.of_rows.logarithms import offer_from_rows, skewness_within
 from momentmix.fitting.inference.of_rows.row_findings import row_findings
-from momentmix.fitting.inference.of_rows.rows_checked import check_rows
-from momentmix.fitting.inference.of_rows.shape_findings import shape_text
+from momentmix.fitting.inference.of_rows.rows_checked import ColumnKind, check_column, check_rows
+from momentmix.fitting.inference.of_rows.shape_findings import shape_finding
 from momentmix.fitting.inference.over_identification import Correlation, OverIdentification
 from momentmix.mixture.parameters import Parameters
 
@@ -41,14 +41,15 @@ def refined(data, start):
     standard = moments.standardize(start)
     p = Parameters(standard.weights, standard.means, standard.variances)
     sample = draw_sample(rows, moments, np.random.default_rng(0))
-    p = full_passes(rows, moments, p, sample, np.full(moments.n_features, 1e-6), 60, 1).parameters
+    context = FitContext(np.random.default_rng(0), max_passes=60)
+    p = full_passes(rows, sample, moments, p, context).parameters
     return rows, moments, p
 
 
 def findings_of(data, start):
     rows, moments, p = refined(data, start)
     checked = check_rows(rows, moments)
-    return {f.name: f for f in row_findings(checked, moments, p, True).findings}
+    return {f.kind: f for f in row_findings(checked, moments, p, True).findings}
 
 
 def with_column(case, column):
@@ -206,8 +207,9 @@ def test_words_for_shapes():
     assert shape_words(0.05, -1.62) == "two peaks"
     assert shape_words(0.1, 6.0) == "heavy-tailed"
     moments, _ = summarized(rows_of(np.random.default_rng(0).normal(size=(50, 9))), 1, 1)
-    assert shape_text(moments, [(3, "flat")]).startswith("column 3 (flat) does not follow")
-    many = shape_text(moments, [(j, "flat") for j in range(9)])
+    one = shape_finding(Severity.FATAL, moments, {3: "flat"}, {}).text
+    assert one.startswith("column 3 (flat) does not follow")
+    many = shape_finding(Severity.FATAL, moments, dict.fromkeys(range(9), "flat"), {}).text
     assert "6 (flat), 7 (flat) and 1 more do not" in many
 
 
@@ -229,7 +231,7 @@ def test_copies_of_rows_are_named(change):
         data = change(np.random.default_rng(seed), rows)
         copies = len(data) - len(np.unique(data, axis=0))
         (finding,) = findings_of(data, truth).values()
-        assert finding.name == "duplicate-rows"
+        assert finding.kind == "duplicate-rows"
         assert finding.severity is Severity.WARNING
         assert finding.text.startswith(f"{copies} rows ({copies / len(data):.0%}) are copies")
 
@@ -237,11 +239,11 @@ def test_copies_of_rows_are_named(change):
 def test_whole_numbers_from_0_on_may_be_counts():
     rng = np.random.default_rng(0)
     data = np.column_stack([rng.standard_normal((N, 3)), rng.poisson(9, N), rng.poisson(12, N) - 9])
-    rows = {f.name: f for f in mm.fit(data, 1, random_state=0).certificate.findings}
+    rows = {f.kind: f for f in mm.fit(data, 1, random_state=0).certificate.findings}
     assert rows["count-column"].severity is Severity.NOTE
     assert rows["count-column"].text == (
         "column 3 holds whole numbers from 0 on and is taken as measurements. If they count "
-        "something, take them as counts: families={3: 'poisson'} (--families 3=poisson)."
+        "something, take them as counts: families={3: 'poisson'}."
     )
     assert rows["rounded-column"].text.startswith("column 4 is rounded to multiples of 1, ")
 
@@ -278,7 +280,7 @@ def component_names(weights, variances, n_rows, coarse=()):
     variances = np.array(variances, float)
     p = Parameters(np.array(weights), np.zeros_like(variances), variances)
     found = component_findings(moments, p, 1e-6, coarse)
-    return {(f.name, f.severity.value) for f in found}
+    return {(f.kind, f.severity.value) for f in found}
 
 
 def test_spurious_components_are_fatal():
@@ -320,7 +322,7 @@ def correlated(value, data=None, columns=(0, 1)):
         900.0, 100, 1e-9, 0.1, False, 10.0, [Correlation(*columns, value, 20.0)]
     )
     checked = check_rows(rows, moments)
-    return [f.name for f in collect_findings(moments, p, test, 9, 1e-6, True, checked)]
+    return [f.kind for f in collect_findings(moments, p, test, 9, 1e-6, True, checked)]
 
 
 def test_correlations_are_correlations():
@@ -342,11 +344,11 @@ def test_heavy_tails_are_seen_in_the_powers_of_a_summary():
     powers = np.array([(z**s).mean(axis=0) for s in (3, 4, 5, 6)])
     quiet = OverIdentification(100.0, 100, 0.5, 0.0, False, 10.0)
     known = replace(moments, powers=powers)
-    assert "heavy-tails" not in [f.name for f in collect_findings(known, p, quiet, 9, 1e-6)]
+    assert "heavy-tails" not in [f.kind for f in collect_findings(known, p, quiet, 9, 1e-6)]
     powers = powers.copy()
     powers[1, 2] += 3.0
     heavy = collect_findings(replace(moments, powers=powers), p, quiet, 9, 1e-6)
-    (text,) = (f.text for f in heavy if f.name == "heavy-tails")
+    (text,) = (f.text for f in heavy if f.kind == "heavy-tails")
     assert text.startswith("column 2: the fourth moment is larger")
 
 
@@ -382,7 +384,7 @@ def test_a_component_at_the_variance_floor_is_no_matter_of_shape():
 
     def names(floor):
         result = mm.fit(rows, 2, random_state=0, variance_floor=floor)
-        return {finding.name for finding in result.certificate.findings}
+        return {finding.kind for finding in result.certificate.findings}
 
     assert "column-shape" not in names(1e-6)
     rows[:, 2] = rng.exponential(size=20_000)
@@ -414,7 +416,7 @@ def test_findings_number_components_as_the_result_does(light):
     start = None if light == 3 else centers  # components stay in the order of a start
     result = mm.fit(rng.permutation(rows), 4, random_state=0, start=start)
     assert result.mixture.weights[light] == pytest.approx(30 / 650)
-    (found,) = [f.text for f in result.certificate.findings if f.name == "light-components"]
+    (found,) = [f.text for f in result.certificate.findings if f.kind == "light-components"]
     assert found.startswith(f"component {light} (30 rows)")
 
 
@@ -425,7 +427,7 @@ def test_two_neighbors_of_a_rare_level_are_no_order():
     answers[[100, 101, 400]] = "rare"
     data = {"answer": answers, "x": 4.0 * z + rng.normal(size=600), "y": z + rng.normal(size=600)}
     result = mm.fit(data, 2, families={"answer": "categorical"}, random_state=0)
-    assert "ordered-rows" not in [finding.name for finding in result.certificate.findings]
+    assert "ordered-rows" not in [finding.kind for finding in result.certificate.findings]
     data["answer"] = np.repeat(answers[::6], 6)  # a control: here neighbors are alike
     result = mm.fit(data, 2, families={"answer": "categorical"}, random_state=0)
-    assert "ordered-rows" in [finding.name for finding in result.certificate.findings]
+    assert "ordered-rows" in [finding.kind for finding in result.certificate.findings]

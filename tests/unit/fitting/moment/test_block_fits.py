@@ -10,6 +10,7 @@ from scipy.optimize import linear_sum_assignment
 
 from momentmix.capacity import choose_order, largest_rank, robust_rank, smallest_order
 from momentmix.errors import InputError
+from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import summarized
 from momentmix.fitting.inference.over_identification import check_conditions
 from momentmix.fitting.inference.standard_errors import Uncertainty
@@ -19,9 +20,8 @@ from momentmix.fitting.moment.moment_fit import (
     fit_moments,
     one_component,
 )
-from momentmix.fitting.moment.resolvable import resolvable
 from momentmix.fitting.moment.splits import split_starts
-from momentmix.fitting.moment.variances import fit_spread
+from momentmix.fitting.moment.variances import fit_spread, resolvable
 from momentmix.mixture.gaussian import sample
 from momentmix.mixture.parameters import Parameters
 
@@ -46,7 +46,9 @@ def in_order_of(truth, found):
 def test_exact_moments_give_the_parameters(exact):
     truth, moments = exact
     rng = np.random.default_rng(0)
-    fit = fit_moments(moments, truth.n_components, rng, is_needed=True, blocks=truth.blocks)
+    fit = fit_moments(
+        moments, truth.n_components, FitContext(rng), blocks=truth.blocks, is_needed=True
+    )
     found = in_order_of(truth, fit.parameters)
     assert found.weights == pytest.approx(truth.weights, abs=1e-5)
     assert found.means == pytest.approx(truth.means, abs=1e-5)
@@ -109,7 +111,7 @@ def drawn():
     rows, _ = sample(truth, 30_000, np.random.default_rng(0))
     moments, _ = summarized(rows, 4, 1)
     rng = np.random.default_rng(0)
-    fit = fit_moments(moments, 3, rng, is_needed=True, blocks=truth.blocks)
+    fit = fit_moments(moments, 3, FitContext(rng), blocks=truth.blocks, is_needed=True)
     j, k = truth.blocks.pairs.T
     scale = moments.scale
     z = Parameters(
@@ -132,7 +134,7 @@ def test_estimates_lie_within_their_errors(drawn):
 def test_other_blocks_are_rejected_and_correlated_pairs_named(drawn):
     """A diagonal fit is rejected; the pairs that stand out are those of one block."""
     truth, moments, _ = drawn
-    fit = fit_moments(moments, 3, np.random.default_rng(0), effort=SMALLER, is_needed=True)
+    fit = fit_moments(moments, 3, FitContext(np.random.default_rng(0)), SMALLER, is_needed=True)
     test = check_conditions(moments, fit.raw, np.random.default_rng(0))
     assert test.p_value < 1e-6
     pairs = {tuple(pair) for pair in truth.blocks.pairs.tolist()}

@@ -7,19 +7,18 @@ import pytest
 from block_laws import block_law, exact_block_moments, standardized
 from scipy.linalg import cho_factor, cho_solve, helmert
 
-from momentmix.fitting.conditions.complete import (
+from momentmix.fitting.conditions.conditions import build_conditions, point_powers
+from momentmix.fitting.conditions.derivative import derivative
+from momentmix.fitting.conditions.monomial_covariance import monomial_correlation
+from momentmix.fitting.moment.efficient import efficient_polish, instrumental_polish
+from momentmix.fitting.moment.instruments import (
     CompleteMoments,
+    Instruments,
     count_complete,
     feature_pairs,
     has_complete_moments,
     pair_products,
 )
-from momentmix.fitting.conditions.conditions import build_conditions, point_powers
-from momentmix.fitting.conditions.derivative import derivative
-from momentmix.fitting.conditions.monomial_covariance import monomial_correlation
-from momentmix.fitting.moment.efficient import efficient_polish
-from momentmix.fitting.moment.instrument_steps import instrumental_polish
-from momentmix.fitting.moment.instruments import Instruments
 from momentmix.fitting.moment.polish import parameter_bounds
 from momentmix.mixture.gaussian import product_moments, sample
 

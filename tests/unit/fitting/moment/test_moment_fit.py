@@ -14,13 +14,13 @@ from momentmix import DiagonalMixture, fit, summarize
 from momentmix.capacity import choose_order, count_monomials, largest_rank, robust_rank
 from momentmix.errors import InputError
 from momentmix.fitting.conditions.conditions import build_conditions
+from momentmix.fitting.context import FitContext
 from momentmix.fitting.inference.whitening import Whitening, gram
 from momentmix.fitting.moment.candidates import draw_candidates, partition_shapes
 from momentmix.fitting.moment.moment_fit import fit_moments, one_component
 from momentmix.fitting.moment.polish import Stopping, parameter_bounds, polish
-from momentmix.fitting.moment.resolvable import resolvable_variances
-from momentmix.fitting.moment.selection import merge_means, select_means
-from momentmix.fitting.moment.variances import fit_variances
+from momentmix.fitting.moment.pool import merge_means, select_means
+from momentmix.fitting.moment.variances import fit_variances, resolvable_variances
 from momentmix.fitting.robust.automatic import elbow, least_components
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
@@ -30,7 +30,8 @@ from momentmix.mixture.parameters import Parameters
 def test_exact_moments_give_back_the_parameters(r, d, order):
     truth = random_mixture(r, d, seed=r)
     moments = exact_moments(truth, order)
-    found = moments.restore(_mixture(fit_moments(moments, r, np.random.default_rng(0)).parameters))
+    fit = fit_moments(moments, r, FitContext(np.random.default_rng(0)))
+    found = moments.restore(_mixture(fit.parameters))
     weights, means, variances = matched(found, truth)
     np.testing.assert_allclose(weights, truth.weights, atol=1e-4)
     np.testing.assert_allclose(means, truth.means, atol=1e-3)

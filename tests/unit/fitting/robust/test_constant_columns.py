@@ -93,7 +93,7 @@ def test_the_printed_method_is_judged_without_them(case):
     result = mm.fit(wide, 2, method="paper", random_state=0)
     assert result.mixture.means[:, 3] == pytest.approx(40.0, rel=0.05)
     assert (result.mixture.variances > 0).all()
-    assert [f.name for f in result.certificate.findings].count("constant-column") == 1
+    assert [f.kind for f in result.certificate.findings].count("constant-column") == 1
     without = mm.fit(rows, 2, method="paper", random_state=0)
     dof = without.certificate.test.degrees_of_freedom
     assert result.certificate.test.degrees_of_freedom == dof
@@ -104,7 +104,7 @@ def test_they_do_not_count_as_parameters():
     rows[:30] += 8.0
     wide = np.column_stack([np.full((60, 25), 2.0), rows])
     for x in (rows, wide):
-        names = [f.name for f in mm.fit(x, 2, random_state=0).certificate.findings]
+        names = [f.kind for f in mm.fit(x, 2, random_state=0).certificate.findings]
         assert "too-few-rows" not in names
 
 
@@ -113,7 +113,7 @@ def test_findings_name_the_columns_of_the_rows(case):
     rows = np.column_stack([rows, 2 * rows[:, 1] + 1])
     rows[17, 3] = 1e6
     wide = np.insert(rows, [0, 3], 7.0, axis=1)
-    texts = {f.name: f.text for f in mm.fit(wide, 2, random_state=0).certificate.findings}
+    texts = {f.kind: f.text for f in mm.fit(wide, 2, random_state=0).certificate.findings}
     assert "columns 0, 4 hold one value only; they take no part" in texts["constant-column"]
     assert "columns 2 and 8 are copies" in texts["duplicate-columns"]
     assert "row 17 (1e+06 in column 5)" in texts["outlier-rows"]
@@ -170,7 +170,7 @@ def test_a_column_constant_but_for_forgotten_rows(case):
     summary = mm.summarize(wide, order=4).forget(wide[:5])
     result = mm.fit(summary, 2, random_state=0)
     np.testing.assert_allclose(result.mixture.means[:, 6], 4.0)
-    assert any(f.name == "constant-column" for f in result.certificate.findings)
+    assert any(f.kind == "constant-column" for f in result.certificate.findings)
 
 
 @pytest.mark.parametrize("constant", [[], [0], [2, 4], [1, 2, 3, 4], [0, 1, 2, 3, 5]])

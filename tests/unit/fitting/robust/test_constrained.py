@@ -120,7 +120,7 @@ def test_one_component_in_closed_form():
     assert one.variances[0] == pytest.approx(np.full(3, rows.var(axis=0).mean()), rel=1e-9)
     tied = mm.fit(rows, 1, constraint="tied", blocks=ALL)
     np.testing.assert_allclose(tied.mixture.covariances[0], np.cov(rows.T, ddof=0), rtol=1e-6)
-    assert "constraint" not in [f.name for f in tied.certificate.findings]
+    assert "constraint" not in [f.kind for f in tied.certificate.findings]
 
 
 def test_errors_know_that_a_variance_is_shared():
@@ -151,8 +151,8 @@ def test_a_spherical_fit_has_the_density_of_its_parameters():
 @pytest.mark.parametrize(
     ("kind", "rows", "advice"),
     [
-        ("tied", round_rows(), 'covariance_type="full"'),
-        ("spherical", tied_rows(), 'covariance_type="diag"'),
+        ("tied", round_rows(), "covariance_type='full'"),
+        ("spherical", tied_rows(), "covariance_type='diag'"),
     ],
 )
 def test_rows_that_reject_the_constraint(kind, rows, advice):
@@ -160,7 +160,7 @@ def test_rows_that_reject_the_constraint(kind, rows, advice):
         rows, 2, constraint=kind, blocks=ALL if kind == "tied" else None, random_state=0
     ).certificate
     assert found.verdict == "not passed"
-    (reason,) = [f.text for f in found.findings if f.name == "constraint"]
+    (reason,) = [f.text for f in found.findings if f.kind == "constraint"]
     assert f"the rows reject {kind} covariances" in reason
     assert advice in reason
 
@@ -201,7 +201,7 @@ def test_a_constant_column():
         ({"blocks": "auto"}, "tied covariances do not go with blocks='auto'"),
         ({"constraint": "spherical", "blocks": ALL}, "and none for spherical ones"),
         ({"families": {0: "poisson"}}, "tied covariances are for numbers"),
-        ({"method": "paper"}, 'method="paper" takes no constraint and no start'),
+        ({"method": "paper"}, "method='paper' takes no constraint and no start"),
     ],
 )
 def test_what_a_constraint_does_not_go_with(options, message):

@@ -7,12 +7,10 @@ import momentmix as mm
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.em.patterns import Layout, pattern_information, structure_of
 from momentmix.fitting.em.scores import mean_score
-from momentmix.mixture.column_laws import laws_of
 from momentmix.mixture.density import log_sums
 from momentmix.mixture.gaussian import m_step
-from momentmix.mixture.parameters import Parameters, dependent_places
+from momentmix.mixture.parameters import Parameters, dependent_places, moved_spread
 from momentmix.mixture.prior import VariancePrior
-from momentmix.mixture.relative_spread import moved_spread
 
 BLOCKS = [["a", "b", "c"], ["d", "e", "f"]]
 
@@ -126,7 +124,7 @@ def small():
     moments = StandardMoments(
         d, 1, (np.ones(1), np.zeros(d)), (np.ones((d, 1)),), len(values), len(values), shift,
         scale, features.min(axis=0), features.max(axis=0),
-    ).with_laws(laws_of(table.schema))  # fmt: skip
+    ).with_laws(table.schema.laws())  # fmt: skip
     layout = Layout.of(moments, ((0, 2, 4), (6, 8, 10)))
     pattern_rows = layout.rows(values)
     prior = VariancePrior.of_rows(len(values), 2, structure_of(pattern_rows, 1e-6))

@@ -31,7 +31,7 @@ def advice(pairs, names=None, d=6, from_rows=True, blocks=None, rows=None):
     found = [Correlation(j, k, value, 20.0) for (j, k), value in pairs.items()]
     test = OverIdentification(900.0, 100, 1e-9, 0.1, False, 10.0, found)
     findings = collect_findings(moments, p, test, 9, 1e-6, from_rows)
-    return next((f.text for f in findings if f.name == "correlated-columns"), None)
+    return next((f.text for f in findings if f.kind == "correlated-columns"), None)
 
 
 def code_of(text):
@@ -80,5 +80,5 @@ def test_fewer_than_three_blocks_need_the_rows(from_rows):
 @pytest.mark.parametrize("d", [6, 30])
 def test_pairs_that_link_most_columns_are_left_to_auto(d):
     text = advice({(0, j): 0.5 for j in range(1, 2 + d // 2)}, d=d)
-    assert text.endswith('Join those that belong together: blocks="auto"')
+    assert text.endswith("Join the columns that belong together: blocks='auto'")
     assert advice({(0, 1): 0.5}, d=2).endswith("Join them: blocks=[[0, 1]]")

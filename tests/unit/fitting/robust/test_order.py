@@ -7,6 +7,7 @@ import momentmix as mm
 from momentmix.capacity import affordable_order, choose_order, robust_rank, usual_order
 from momentmix.errors import CapacityError, InputError
 from momentmix.fitting.robust import pipeline
+from momentmix.fitting.robust.standard_fit import StandardFit
 from momentmix.planning import plan
 
 CELLS = [(d, r) for d in (1, 2, 3, 4, 5, 7, 9, 10, 12) for r in range(1, 33)] + [
@@ -26,9 +27,12 @@ def planned(d, r, method="robust"):
 def order_of(monkeypatch):
     """The order of the moments that `fit` goes to work with; the work itself is left out."""
 
-    monkeypatch.setattr(pipeline, "answer_from_rows", lambda rows, sample, m, *_: m.order)
-    monkeypatch.setattr(pipeline, "answer_from_moments", lambda moments, order, *_: order)
-    monkeypatch.setattr(pipeline, "in_data_units", lambda order, *_: order)
+    def answer(moments):
+        return StandardFit(moments, None, None, None)
+
+    monkeypatch.setattr(pipeline, "answer_from_rows", lambda rows, sample, m, *_: answer(m))
+    monkeypatch.setattr(pipeline, "answer_from_moments", lambda m, k, *_: answer(m.truncated(k)))
+    monkeypatch.setattr(pipeline, "in_data_units", lambda found, *_: found.moments.order)
     return mm.fit
 
 

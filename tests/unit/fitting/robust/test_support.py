@@ -8,13 +8,13 @@ import pytest
 from fitting_helpers import parameters_of, random_mixture
 
 import momentmix as mm
-from momentmix.fitting.context import Clock, FitContext
+from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import rows_of, summarized
 from momentmix.fitting.em.sample import draw_sample
 from momentmix.fitting.inference.over_identification import OverIdentification
 from momentmix.fitting.moment.moment_fit import SMALLER, MomentFit, fit_moments
-from momentmix.fitting.robust import support as module
-from momentmix.fitting.robust.support import (
+from momentmix.fitting.robust import certifying as module
+from momentmix.fitting.robust.certifying import (
     LARGEST_DISAGREEMENT,
     disagreement,
     support_from_moments,
@@ -35,8 +35,8 @@ def clear():
     truth = mm.DiagonalMixture([0.4, 0.6], [[-2, 1, 0, 1], [1, -1, 1, 0]], np.ones((2, 4)))
     rows, _ = truth.sample(N, random_state=0)
     moments, _ = summarized(rows, 4, 1)
-    smaller = fit_moments(moments, 1, rng(), effort=SMALLER)
-    return rows, moments, fit_moments(moments, 2, rng(), parent=smaller.raw), smaller
+    smaller = fit_moments(moments, 1, FitContext(rng()), SMALLER)
+    return rows, moments, fit_moments(moments, 2, FitContext(rng()), parent=smaller.raw), smaller
 
 
 @pytest.fixture(scope="module")
@@ -44,8 +44,8 @@ def single():
     """The same of one component."""
     rows = rng().standard_normal((N, 4))
     moments, _ = summarized(rows, 4, 1)
-    smaller = fit_moments(moments, 1, rng(), effort=SMALLER)
-    return rows, moments, fit_moments(moments, 2, rng(), parent=smaller.raw), smaller
+    smaller = fit_moments(moments, 1, FitContext(rng()), SMALLER)
+    return rows, moments, fit_moments(moments, 2, FitContext(rng()), parent=smaller.raw), smaller
 
 
 # -- moments ----------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ def test_what_cannot_be_tested_is_not_decided():
 def support_of_rows(rows, parameters_in_data_units):
     moments, _ = summarized(rows, 3, 1)
     source = rows_of(rows)
-    context = FitContext(1e-6, 10, 1, rng(), Clock())
+    context = FitContext(rng(), max_passes=10)
     sample = draw_sample(source, moments, rng())
     return support_from_rows(
         sample, moments, parameters_of(moments.standardize(parameters_in_data_units)), context

@@ -11,7 +11,7 @@ from unit.mixture.table_truths import NAMES, PLANS, all_families
 
 import momentmix as mm
 from momentmix.errors import InputError, InputTypeError, TableWarning
-from momentmix.tables.column import Column
+from momentmix.families.column import Column
 from momentmix.tables.schema import Schema
 
 GAPS = [(), (0,), (1,), (0, 1), (1, 3), (0, 1, 2), (0, 1, 2, 3)]

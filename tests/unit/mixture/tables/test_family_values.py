@@ -10,13 +10,10 @@ from unit.mixture.table_truths import NAMES, PLANS, all_families, joint_densitie
 
 import momentmix as mm
 from momentmix.errors import InputError, InputTypeError
-from momentmix.mixture.gaussian_block import GaussianBlock
+from momentmix.families.gaussian_block import GaussianBlock
+from momentmix.families.levels import BernoulliBlock, CategoricalBlock
+from momentmix.families.poisson import PoissonBlock
 from momentmix.mixture.mixture import mixture_from
-from momentmix.mixture.tables.family_blocks import (
-    BernoulliBlock,
-    CategoricalBlock,
-    PoissonBlock,
-)
 
 
 @pytest.fixture(scope="module")
@@ -358,7 +355,7 @@ def test_bad_mixtures(weights, blocks, message):
 
 
 def test_other_objects_are_no_blocks():
-    with pytest.raises(InputTypeError, match="or PoissonBlock; got int"):
+    with pytest.raises(InputTypeError, match="or one of another family; got int"):
         mm.Mixture.from_blocks([1.0], [3])
 
 

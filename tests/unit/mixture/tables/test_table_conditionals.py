@@ -16,14 +16,11 @@ from unit.mixture.table_truths import (
 
 import momentmix as mm
 from momentmix.errors import InputError, InputTypeError
+from momentmix.families.gaussian_block import GaussianBlock
+from momentmix.families.levels import BernoulliBlock, CategoricalBlock
+from momentmix.families.poisson import PoissonBlock
 from momentmix.mixture.density import log_sums
-from momentmix.mixture.gaussian_block import GaussianBlock
 from momentmix.mixture.matching import match_components, parameter_errors
-from momentmix.mixture.tables.family_blocks import (
-    BernoulliBlock,
-    CategoricalBlock,
-    PoissonBlock,
-)
 
 
 @pytest.fixture(scope="module")

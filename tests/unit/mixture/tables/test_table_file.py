@@ -9,8 +9,9 @@ from unit.mixture.table_truths import NAMES, all_families, with_gaps
 
 import momentmix as mm
 from momentmix.errors import ModelFileError
-from momentmix.mixture.gaussian_block import GaussianBlock
-from momentmix.mixture.tables.family_blocks import BernoulliBlock, PoissonBlock
+from momentmix.families.gaussian_block import GaussianBlock
+from momentmix.families.levels import BernoulliBlock
+from momentmix.families.poisson import PoissonBlock
 
 
 @pytest.fixture(scope="module")

@@ -22,32 +22,24 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc, kolmogorov, ndtr, ndtri, pdtrc
 
 from momentmix._typing import Float, Int
-from momentmix.fitting.inference.of_rows.columns_checked import ColumnFacts
+from momentmix.fitting.inference.of_rows.rows_checked import ColumnFacts
 from momentmix.mixture.parameters import Parameters
 
 CHANCE = 1e-4  # that a column of a right mixture is named
 LEAST_DISTANCE = 0.015  # real columns are never exactly Gaussian; less changes little
 FAR_SHARE = 1e-3  # of the rows in the tails, from which heavy tails are fatal
 LEAST_P_VALUE = 0.01  # of columns that are taken to be independent, all others together
-_ENDS, _BETWEEN = (
-    200,
-    1600,
-)  # values of a column that are compared: distances to 1e-3, tails exactly
+_ENDS, _BETWEEN = 200, 1600  # values that are compared: distances to 1e-3, tails exactly
 _FITTED = 1.4  # times as large is D of rows that the parameters were not fitted to, at least
 _IN_TAIL = 1e-5  # probability beyond, on either side
 _FEWEST_FAR = 3  # rows in the tails; one or two are outliers
 _TWO_PEAKS = -1.4  # excess kurtosis: −1.2 for a uniform law, −1.6 for two peaks 6 deviations apart
 _LEAST_SKEWNESS = 0.2  # below, a fourth moment describes the shape better
-TO_THE_RIGHT = "skewed to the right"
+TO_THE_RIGHT, HEAVY_TAILED = "skewed to the right", "heavy-tailed"
 
 
 def shape_words(skewness_gap: float, kurtosis_gap: float) -> str:
-    """What a column looks like, beside a Gaussian one.
-
-    Parameters
-    ----------
-    skewness_gap, kurtosis_gap : float
-        Third and fourth standardized moments, less those of the model.
+    """What a column looks like, by third and fourth moments less those of the model.
 
     Examples
     --------
@@ -58,33 +50,19 @@ def shape_words(skewness_gap: float, kurtosis_gap: float) -> str:
     if abs(skewness_gap) > _LEAST_SKEWNESS and skewness_gap**2 > abs(kurtosis_gap) / 6:
         return TO_THE_RIGHT if skewness_gap > 0 else "skewed to the left"
     if kurtosis_gap > 0:
-        return "heavy-tailed"
+        return HEAVY_TAILED
     return "two peaks" if kurtosis_gap < _TWO_PEAKS else "flat"
 
 
 @dataclass(frozen=True)
 class ColumnShape:
-    """How a column of the rows differs from the fitted mixture.
+    """How a column of the rows differs from the fitted mixture."""
 
-    Attributes
-    ----------
-    distance : float
-        Largest difference between the distribution functions of the rows and of the mixture.
-    p_value : float
-        Of that distance, by Kolmogorov's law.
-    n_far : int
-        Rows in tails where the mixture expects one in 50,000.
-    far_p_value : float
-        Of so many rows.
-    skewness_gap, kurtosis_gap : float
-        Of the normal scores of the rows, which are standard normal if the model is right.
-    """
-
-    distance: float
-    p_value: float
-    n_far: int
-    far_p_value: float
-    skewness_gap: float
+    distance: float  # the largest between the distribution functions of rows and mixture
+    p_value: float  # of that distance, by Kolmogorov's law
+    n_far: int  # rows in tails where the mixture expects one in 50,000
+    far_p_value: float  # of so many rows
+    skewness_gap: float  # of the normal scores, which are standard normal if the model is right
     kurtosis_gap: float
 
     @property

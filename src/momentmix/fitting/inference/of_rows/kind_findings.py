@@ -7,30 +7,21 @@ from collections.abc import Collection, Iterator
 import numpy as np
 
 from momentmix._typing import Float
+from momentmix.families.family import all_families
+from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, found
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.family_findings import DISPERSION_THAT_MATTERS
-from momentmix.fitting.inference.finding import (
-    Finding,
-    column_names,
-    fatal,
-    feature_families,
-    note,
-    warning,
-)
-from momentmix.fitting.inference.of_rows.columns_checked import (
+from momentmix.fitting.inference.of_rows.logarithms import log_normal
+from momentmix.fitting.inference.of_rows.rows_checked import (
+    CheckedRows,
     ColumnFacts,
     ColumnKind,
+    joint_of,
+    standardized,
 )
-from momentmix.fitting.inference.of_rows.logarithms import log_normal
-from momentmix.fitting.inference.of_rows.rows_checked import CheckedRows, joint_of, standardized
 from momentmix.mixture.density import posteriors
 from momentmix.mixture.parameters import Parameters
-from momentmix.tables.column import BERNOULLI, CATEGORICAL, POISSON
 
 _COARSE = 0.5  # grid width in deviations of a component: a variance off by 2 %; coarser is worse
-_STEPS = 20  # of EM for the rates of a column that may be counts
-_LEAST_RATE = 1e-9  # of counts, for its logarithm
-_LIKELY_DEVIATES = 2.0  # an excess of variance that chance explains
 _FINE = 0.25  # of finer grids variances are off by less than 0.6 %
 
 
@@ -63,32 +54,15 @@ def about_kinds(
 
     numbers = of(ColumnKind.ROW_NUMBER)
     if numbers:
-        yield fatal(
-            "row-number",
-            f"{column_names(moments, numbers)}: values grow evenly from row to row, as row "
-            "numbers and time stamps do. They are no measurement; leave them out.",
-        )
+        yield found(FATAL, "row-number", moments.columns_of(numbers))
     for j in of(ColumnKind.FEW_VALUES):
-        n = facts[j].n_values
-        count = "two" if n == 2 else f"only {n}"
-        on_grid = f", multiples of {facts[j].grid:.6g}" if facts[j].grid > 0 and n > 2 else ""
-        family, cure = _family(checked, moments, parameters, j), "Leave it out"
-        if family is not None:
-            cure = f"Name its family, {feature_families(moments, {j: family})}, or leave it out"
-        yield warning(
-            "discrete-column",
-            f"column {moments.column_name(j)} has {count} different values{on_grid}: a count, "
-            "a code or a coarse grade is not Gaussian within components, and a component can "
-            f"shrink to one value. {cure}.",
-        )
+        columns, family = moments.columns_of([j]), _family(checked, moments, parameters, j)
+        remedy = {} if family is None else {"families": {columns[0]: family}}
+        size = {"n_values": facts[j].n_values, "grid": facts[j].grid}
+        yield found(WARNING, "discrete-column", columns, remedy=remedy, **size)
     for j in of(ColumnKind.REPEATED_VALUE):
-        f = facts[j]
-        yield warning(
-            "repeated-value",
-            f"column {moments.column_name(j)} is {f.top_value:.6g} in {f.top_share:.0%} of the "
-            "rows and varies in the others: a component can shrink to that value. If it stands "
-            "for a missing value, drop such rows; else fit the other rows apart.",
-        )
+        value = {"value": facts[j].top_value, "share": facts[j].top_share}
+        yield found(WARNING, "repeated-value", moments.columns_of([j]), **value)
     yield from _about_grids(moments, parameters, checked, facts, of(ColumnKind.ROUNDED))
 
 
@@ -102,28 +76,20 @@ def _about_grids(
     """Rounded columns whose grid is wide beside a component; whole numbers may be counts."""
     widths = {j: grid_in_deviations(facts[j], moments, parameters, j) for j in rounded}
     widths = {j: width for j, width in widths.items() if width > _FINE}
-    counts = {j: POISSON for j in widths if _are_counts(checked, moments, parameters, j)}
+    known = {j: _family_of_counts(checked, moments, parameters, j) for j in widths}
+    counts = {moments.part(j).column: family for j, family in known.items() if family}
     if counts:
-        how = warning if max(widths[j] for j in counts) > _COARSE else note
-        names, many = column_names(moments, counts), len(counts) > 1
-        yield how(
-            "count-column",
-            f"{names} {'hold' if many else 'holds'} whole numbers from 0 on and "
-            f"{'are' if many else 'is'} taken as measurements. If they count something, take "
-            f"them as counts: {feature_families(moments, counts)}.",
-        )
-    for j in sorted(widths.keys() - counts.keys()):
-        how = warning if widths[j] > _COARSE else note
-        cure = "Use unrounded values, or add uniform noise of that width."
-        if _are_whole(facts[j].values) and facts[j].values[0] >= 0:
-            cure = (
-                "If it counts something, cut it into levels; else add uniform noise of that width."
-            )
-        yield how(
+        is_coarse_one = any(widths[j] > _COARSE for j in widths if known[j])
+        severity = WARNING if is_coarse_one else NOTE
+        yield found(severity, "count-column", list(counts), remedy={"families": counts})
+    for j in sorted(j for j in widths if known[j] is None):
+        yield found(
+            WARNING if widths[j] > _COARSE else NOTE,
             "rounded-column",
-            f"column {moments.column_name(j)} is rounded to multiples of {facts[j].grid:.6g}, "
-            f"which is {widths[j]:.2g} deviations of the narrowest component: variances are "
-            f"too large by a twelfth of its square. {cure}",
+            moments.columns_of([j]),
+            grid=facts[j].grid,
+            width=widths[j],
+            is_whole=_are_whole(facts[j].values) and bool(facts[j].values[0] >= 0),
         )
 
 
@@ -135,41 +101,25 @@ def _family(
     if not _are_whole(values):
         return None
     if values.tolist() == [0, 1]:
-        return BERNOULLI
-    return POISSON if _are_counts(checked, moments, parameters, j) else CATEGORICAL
+        return "bernoulli"
+    return _family_of_counts(checked, moments, parameters, j) or "categorical"
 
 
 def _are_whole(values: Float) -> bool:
     return bool((values == np.floor(values)).all())
 
 
-def _are_counts(
+def _family_of_counts(
     checked: CheckedRows, moments: StandardMoments, parameters: Parameters, j: int
-) -> bool:
-    """Whether a column holds counts that vary within components as Poisson's law says.
-
-    EM for the rates of the column, given the fitted laws of the others, tells how its variance
-    then compares: what `dispersion` would say of a fit with counts.
-    """
+) -> str | None:
+    """The family of counts that describes a column of whole numbers; None if there is none."""
     different = checked.columns[int(moments.columns[j])].values
-    values = checked.values[:, moments.columns[j]]
-    noise = float(((values - values.mean()) ** 2).std() / np.sqrt(len(values)))
-    least = values.mean() - max(DISPERSION_THAT_MATTERS * values.mean(), _LIKELY_DEVIATES * noise)
-    # The variance of a mixture of counts is its mean at least.
-    if different[0] < 0 or not _are_whole(different) or values.var() < least:
-        return False
-    if j not in parameters.blocks.single:
-        return False  # joined with others as a number
-    z = standardized(checked, moments)
+    if different[0] < 0 or not _are_whole(different) or j not in parameters.blocks.single:
+        return None  # or joined with others as a number
+    values, z = checked.values[:, moments.columns[j]], standardized(checked, moments)
     with np.errstate(over="ignore", invalid="ignore"):  # rows beyond all densities
         joint = joint_of(z, parameters)
         others = joint - log_normal(z[:, j], parameters.means[:, j], parameters.variances[:, j])
         shares = posteriors(joint)
-        for _ in range(_STEPS):
-            rates = shares @ values / np.maximum(shares.sum(axis=1), 1e-300)
-            logs = np.log(np.maximum(rates, _LEAST_RATE))[:, None]
-            shares = posteriors(others + logs * values - rates[:, None])
-    weights = shares.mean(axis=1)
-    within = float(weights @ rates)
-    excess = float(values.var() - within - weights @ (rates - within) ** 2)
-    return abs(excess) < max(DISPERSION_THAT_MATTERS * within, _LIKELY_DEVIATES * noise)
+        counts = (family for family in all_families() if family.is_whole)
+        return next((f.name for f in counts if f.suits(values, others, shares)), None)

@@ -16,10 +16,10 @@ import numpy as np
 from scipy.sparse.csgraph import connected_components
 
 from momentmix._typing import Float, Int
+from momentmix.families.transforms import LOG, LOG1P, transformed
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.mixture.density import log_sums, posteriors
 from momentmix.mixture.parameters import Parameters
-from momentmix.tables.transforms import LOG, LOG1P, transformed
 
 _FEWEST_ROWS = 20  # of a component, whose skewness has an error of 0.5 then
 _HELPS, _MOST_LEFT = 0.5, 1.0  # times the skewness that there was, and of either sign, at most

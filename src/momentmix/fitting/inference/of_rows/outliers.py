@@ -24,10 +24,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from momentmix._typing import Float, Int
+from momentmix.findings.finding import FATAL, Finding, found
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.finding import Finding, fatal
 from momentmix.tables.rows import Rows
-from momentmix.wording import plural
 
 _FEWEST_ROWS = 30  # with fewer, no tail can be told from an outlier
 _FAR = 10.0  # robust standard deviations; normal rows reach 6 by chance
@@ -40,7 +39,6 @@ _NEAR, _NEAR_IN_DEVIATIONS = 0.1, 50.0
 _SHARE, _MOST = 0.01, 100  # of the rows, beyond a gap in one column
 _SHARE_IN_ALL = 0.05  # of the rows, in all columns; more are no exceptions
 _FEWEST_IN_TAIL = 8  # rows that tell a tail
-_LISTED = 5  # rows in the sentence
 # Quantiles of the distance from the median, and of a normal law's: the median absolute deviation,
 # and wider ones for columns that hold one value in half of the rows or more.
 _QUANTILES = ((0.5, 0.674), (0.8, 1.282), (0.95, 1.960), (0.99, 2.576))
@@ -48,59 +46,21 @@ _QUANTILES = ((0.5, 0.674), (0.8, 1.282), (0.95, 1.960), (0.99, 2.576))
 
 @dataclass(frozen=True)
 class Outliers:
-    """Rows that lie alone and far away.
+    """Rows that lie alone and far away."""
 
-    Attributes
-    ----------
-    places : array of int of shape (n,)
-        Numbers of the rows, ascending; empty if `too_many`.
-    columns, values : arrays of shape (n,)
-        The column in which each is farthest from the others, and its value there.
-    n_found : int
-        Rows that were found; they are left out unless they are too many.
-    """
-
-    places: Int
-    columns: Int
-    values: Float
+    places: Int  # numbers of the rows, ascending; empty if so many were found that all are kept
+    columns: Int  # in which each row is farthest from the others
+    values: Float  # there
     n_found: int
 
-    @property
-    def too_many(self) -> bool:
-        """Whether so many rows were found that none is left out."""
-        return self.n_found > len(self.places)
-
     def findings(self, moments: StandardMoments) -> list[Finding]:
-        """What to say of them, in the names of the columns of `moments`."""
+        """Return one finding if there are outliers, with the columns of `moments`."""
         if not self.n_found:
             return []
-        n = self.n_found
-        listed = "; ".join(
-            f"row {row} ({value:.6g} in column {moments.column_name(column)})"
-            for row, column, value in zip(
-                self.places[:_LISTED].tolist(),
-                self.columns.tolist(),
-                self.values.tolist(),
-                strict=False,
-            )
-        )
-        if self.too_many:
-            return [
-                fatal(
-                    "outlier-rows",
-                    f"{n} rows lie alone and far from all others; these are too many to leave "
-                    "out, and they spoil the fit. Correct them, or transform heavy-tailed columns.",
-                )
-            ]
-        more = f"; and {n - _LISTED} more" if n > _LISTED else ""
-        it = "it" if n == 1 else "them"
-        return [
-            fatal(
-                "outlier-rows",
-                f"{n} row{plural(n)} far from all others, left out of the fit: {listed}{more}; "
-                f"rows are counted from 0. Correct {it}, or leave {it} out.",
-            )
-        ]
+        columns = [moments.part(j).column for j in self.columns.tolist()]
+        rows = list(zip(self.places.tolist(), self.values.tolist(), columns, strict=True))
+        names = list(dict.fromkeys(columns))
+        return [found(FATAL, "outlier-rows", names, n_rows=self.n_found, outliers=rows)]
 
 
 NONE = Outliers(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), 0)
@@ -115,7 +75,7 @@ def find_outliers(rows: Rows, moments: StandardMoments, places: Int, values: Flo
     n_rows, n = rows.n_rows, len(values)
     if n < _FEWEST_ROWS:
         return NONE
-    found: dict[int, tuple[float, int, float]] = {}
+    far_rows: dict[int, tuple[float, int, float]] = {}
     n_tail = _n_beyond(n_rows) + _n_tail(n_rows) + 1
     columns = np.ascontiguousarray(values.T)
     for j in np.flatnonzero(~moments.constant & moments.is_number).tolist():
@@ -138,14 +98,14 @@ def find_outliers(rows: Rows, moments: StandardMoments, places: Int, values: Flo
             distances = np.abs(column - median)
         for i in _alone(distances, column, scale, n_rows, k).tolist():
             row, far = int(numbers[i]), float(distances[i] / scale)
-            if row not in found or far > found[row][0]:
-                found[row] = far, j, float(column[i])
-    kept = sorted(found) if len(found) <= max(1, _SHARE_IN_ALL * n_rows) else []
+            if row not in far_rows or far > far_rows[row][0]:
+                far_rows[row] = far, j, float(column[i])
+    kept = sorted(far_rows) if len(far_rows) <= max(1, _SHARE_IN_ALL * n_rows) else []
     return Outliers(
         np.array(kept, np.int64),
-        np.array([found[row][1] for row in kept], np.int64),
-        np.array([found[row][2] for row in kept], float),
-        len(found),
+        np.array([far_rows[row][1] for row in kept], np.int64),
+        np.array([far_rows[row][2] for row in kept], float),
+        len(far_rows),
     )
 
 

@@ -7,19 +7,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from momentmix.findings.finding import WARNING, Finding, found
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.component_findings import at_floor
-from momentmix.fitting.inference.finding import (
-    Finding,
-    column_names,
-    warning,
-)
-from momentmix.fitting.inference.of_rows.columns_checked import (
+from momentmix.fitting.inference.of_rows.kind_findings import about_kinds, is_coarse
+from momentmix.fitting.inference.of_rows.rows_checked import (
+    CheckedRows,
     ColumnFacts,
     ColumnKind,
+    joint_of,
+    standardized,
 )
-from momentmix.fitting.inference.of_rows.kind_findings import about_kinds, is_coarse
-from momentmix.fitting.inference.of_rows.rows_checked import CheckedRows, joint_of, standardized
 from momentmix.fitting.inference.of_rows.shape_findings import (
     about_independent,
     about_shapes,
@@ -38,20 +36,11 @@ _SIGNIFICANT_DEVIATES = 6  # not reached by chance, however many columns are tes
 
 @dataclass(frozen=True)
 class RowFindings:
-    """Findings from rows.
-
-    Attributes
-    ----------
-    findings : list of Finding
-    explained : set of int
-        Features whose joint moments they explain: heavy tails, and values that repeat.
-    coarse : set of int
-        Features with values that repeat.
-    """
+    """Findings from rows."""
 
     findings: list[Finding]
-    explained: set[int]
-    coarse: set[int]
+    explained: set[int]  # features whose joint moments they explain: heavy tails, and `coarse`
+    coarse: set[int]  # features with values that repeat
 
 
 def row_findings(
@@ -74,7 +63,7 @@ def row_findings(
     shapes = {j: shape for j, shape in shapes.items() if not floored[j]}
     findings = [
         *_about_copies(checked),
-        *_about_order(moments, facts, serial, checked),
+        *_about_order(moments, facts, serial),
         *about_kinds(moments, parameters, checked, has_law),
         *about_shapes(moments, parameters, shapes, checked),
     ]
@@ -101,12 +90,8 @@ def _about_copies(checked: CheckedRows) -> Iterator[Finding]:
         and copies >= max(_FEWEST_COPIES, _COPIES_SHARE * n)
         and copies >= _COPIES_AMONG_TIES * tied
     ):
-        among = "" if checked.is_all else f" of {n} that were compared"
-        yield warning(
-            "duplicate-rows",
-            f"{copies} rows{among} ({copies / n:.0%}) are copies of another row; the test and the "
-            "standard errors take them for independent observations. Keep one of each.",
-        )
+        n_all = checked.n_rows
+        yield found(WARNING, "duplicate-rows", copies=copies, compared=n, n_rows=n_all)
 
 
 def _serial_correlations(
@@ -124,7 +109,7 @@ def _serial_correlations(
     neighbors &= ~checked.is_copy[1:] & ~checked.is_copy[:-1]
     if neighbors.sum() < _FEWEST_ROWS:
         return [(0.0, 0.0)] * z.shape[1]
-    found, deviations = [], np.sqrt(parameters.variances)
+    serial, deviations = [], np.sqrt(parameters.variances)
     for column, means, units in zip(z.T, parameters.means.T, deviations.T, strict=True):
         # A few far rows say nothing about the order.
         residuals = np.clip((column - means[labels]) / units[labels], -3.0, 3.0)
@@ -133,15 +118,14 @@ def _serial_correlations(
         products = first * second
         length, noise = np.linalg.norm(first) * np.linalg.norm(second), np.linalg.norm(products)
         along = products.sum()
-        found.append((float(along / max(length, 1e-300)), float(along / max(noise, 1e-300))))
-    return found
+        serial.append((float(along / max(length, 1e-300)), float(along / max(noise, 1e-300))))
+    return serial
 
 
 def _about_order(
     moments: StandardMoments,
     facts: list[ColumnFacts],
     serial: list[tuple[float, float]],
-    checked: CheckedRows,
 ) -> Iterator[Finding]:
     ordered = [
         j
@@ -152,10 +136,5 @@ def _about_order(
     ]
     if ordered:
         worst = max(ordered, key=lambda j: abs(serial[j][0]))
-        yield warning(
-            "ordered-rows",
-            f"neighboring rows are alike within components, in {column_names(moments, ordered)} "
-            f"(serial correlation {serial[worst][0]:.2f} in {moments.column_name(worst)}): rows "
-            "in the order of time, or sorted by a group. The test and the standard errors take "
-            "rows for independent; thin the rows, or remove the trend first.",
-        )
+        columns, name = moments.columns_of(ordered), moments.column_name(worst)
+        yield found(WARNING, "ordered-rows", columns, worst=name, correlation=serial[worst][0])

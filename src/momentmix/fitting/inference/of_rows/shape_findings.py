@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
+from momentmix.findings.finding import FATAL, WARNING, Finding, Severity, found
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.finding import (
-    Finding,
-    column_names,
-    fatal,
-    feature_families,
-    warning,
-)
 from momentmix.fitting.inference.of_rows.column_shape import (
     FAR_SHARE,
+    HEAVY_TAILED,
     TO_THE_RIGHT,
     ColumnShape,
     compare_column,
     independent_columns,
     shape_words,
-)
-from momentmix.fitting.inference.of_rows.columns_checked import (
-    ColumnFacts,
-    ColumnKind,
 )
 from momentmix.fitting.inference.of_rows.logarithms import (
     offer_from_alike,
@@ -32,12 +24,16 @@ from momentmix.fitting.inference.of_rows.logarithms import (
     possible_transforms,
     reaches_far,
 )
-from momentmix.fitting.inference.of_rows.rows_checked import CheckedRows, joint_of, standardized
+from momentmix.fitting.inference.of_rows.rows_checked import (
+    CheckedRows,
+    ColumnFacts,
+    ColumnKind,
+    joint_of,
+    standardized,
+)
 from momentmix.mixture.parameters import Parameters
-from momentmix.wording import plural
 
 _MEASURED = (ColumnKind.CONTINUOUS, ColumnKind.ROUNDED)
-_SHAPES_LISTED = 8  # columns in the sentence, the worst first
 
 
 def column_shapes(
@@ -109,18 +105,16 @@ def about_shapes(
         skewed = [j for j in others if words[j] == TO_THE_RIGHT]
         offers = _offers(checked, moments, parameters, skewed)
     if others:
-        yield fatal("column-shape", shape_text(moments, [(j, words[j]) for j in others], offers))
+        yield shape_finding(FATAL, moments, {j: words[j] for j in others}, offers)
     absorbed = {j: transform for j, transform in offers.items() if j not in others}
     if absorbed:
-        yield warning("skewed-column", _absorbed_text(moments, absorbed))
+        remedy = _families(moments, absorbed)
+        yield found(WARNING, "skewed-column", moments.columns_of(absorbed), remedy=remedy)
     for j, shape in shapes.items():
-        if shape.is_heavy and (words[j] == "heavy-tailed" or not shape.is_other):
-            severity = fatal if shape.n_far > FAR_SHARE * n else warning
-            yield severity(
-                "heavy-tails",
-                f"column {moments.column_name(j)} has heavy tails: {shape.n_far} of {n} rows lie "
-                "where the mixture expects one in 50,000. Transform or trim the column.",
-            )
+        if shape.is_heavy and (words[j] == HEAVY_TAILED or not shape.is_other):
+            severity = FATAL if shape.n_far > FAR_SHARE * n else WARNING
+            columns = moments.columns_of([j])
+            yield found(severity, "heavy-tails", columns, n_far=shape.n_far, n_rows=n)
 
 
 def about_independent(
@@ -136,44 +130,26 @@ def about_independent(
     for place, words in independent_columns(values):
         j = continuous[place]
         if not shapes[j].is_other:
-            yield warning(
-                "independent-column",
-                f"column {moments.column_name(j)} ({words}) is not Gaussian and does not depend "
-                "on the other columns: components that describe it are missing elsewhere. Leave "
-                "it out, or fit it alone.",
-            )
+            columns = moments.columns_of([j])
+            yield found(WARNING, "independent-column", columns, asides=[words])
 
 
-def _absorbed_text(moments: StandardMoments, offers: Mapping[int, str]) -> str:
-    names = column_names(moments, offers)
-    has, it = ("is", "its") if len(offers) == 1 else ("are", "their")
-    return (
-        f"{names} {has} skewed to the right, and some components differ in nothing but {it} "
-        f"values: fewer components describe {it} logarithm as well. Try logarithms, "
-        f"{feature_families(moments, offers)}."
-    )
-
-
-def shape_text(
+def shape_finding(
+    severity: Severity,
     moments: StandardMoments,
-    columns: Sequence[tuple[int, str]],
-    offers: Mapping[int, str | None] | None = None,
-) -> str:
-    """The sentence about features that do not follow the mixture, each with its `shape_words`.
+    shapes: Mapping[int, str],
+    offers: Mapping[int, str | None],
+) -> Finding:
+    """Return the finding about features that do not follow the mixture, by their `shape_words`.
 
     `offers` are transforms that would help, by feature.
     """
-    cure, found = "Transform or leave out", offers or {}
-    known = {j: t for j, _ in columns if (t := found.get(j))}
-    if known:
-        cure = f"Try logarithms, {feature_families(moments, known)}, or leave out"
-    listed = ", ".join(
-        f"{moments.column_name(j)} ({words})" for j, words in columns[:_SHAPES_LISTED]
-    )
-    more = f" and {len(columns) - _SHAPES_LISTED} more" if len(columns) > _SHAPES_LISTED else ""
-    verb = "does" if len(columns) == 1 else "do"
-    return (
-        f"column{plural(len(columns))} {listed}{more} {verb} not follow the fitted mixture: not "
-        f"Gaussian within components, or a component is missing. {cure} such columns, or ask for "
-        "more components."
-    )
+    remedy = _families(moments, {j: t for j in shapes if (t := offers.get(j))})
+    asides = list(shapes.values())
+    return found(severity, "column-shape", moments.columns_of(shapes), (), remedy, asides=asides)
+
+
+def _families(moments: StandardMoments, transforms: Mapping[int, str]) -> dict[str, Any]:
+    """Return the remedy that transforms features."""
+    families = {moments.part(j).column: transform for j, transform in transforms.items()}
+    return {"families": families} if families else {}

@@ -1,0 +1,1 @@
+"""``momentmix summarize``: the command, its passes, and their checkpoints."""

@@ -1,0 +1,159 @@
+"""The state of an unfinished ``summarize``: input, settings, place, and the summary so far."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from momentmix.atomic_file import atomic_write, short_name
+from momentmix.errors import InputError, OutputError
+from momentmix.strict_json import parse_strict
+from momentmix.tables.digests import Fingerprint
+
+_MAGIC = b"momentmix checkpoint 2\n"
+_EARLIER = b"momentmix checkpoint 1\n"  # of another digest of rows, and other last bits of sums
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a later run needs to go on as if there had been no interruption.
+
+    `settings` are what the bytes of the result depend on beside the input; `row` of table `piece`
+    is the first one that is not in the summary, and `read` the digest of the rows before it. These
+    names are keys of the file.
+    """
+
+    fingerprint: Fingerprint
+    settings: dict[str, Any]
+    piece: int
+    row: int
+    n_dropped: int
+    read: str
+    summary: bytes
+    finished: bool = False
+
+    def save(self, path: Path) -> None:
+        """Replace the checkpoint, whole or not at all."""
+        head = {
+            "input": self.fingerprint.to_dict(),
+            "settings": self.settings,
+            "read": self.read,
+            **{k: v for k, v in asdict(self).items() if isinstance(v, int | bool)},
+        }
+        body = json.dumps(head, sort_keys=True).encode() + b"\n" + self.summary
+        atomic_write(path, _MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+
+    @classmethod
+    def load(cls, path: Path) -> Checkpoint:
+        """Read a checkpoint that `save` wrote; refuses anything else."""
+        data = path.read_bytes()
+        if data.startswith(_EARLIER):
+            raise InputError(
+                f"{path} was written by an earlier version of momentmix, whose sums differ in the "
+                "last bits. Finish the pass with that version, or remove it to start again."
+            )
+        if not data.startswith(_MAGIC):
+            raise InputError(f"{path} is not a momentmix checkpoint; give another --checkpoint.")
+        digest, _, body = data[len(_MAGIC) :].partition(b"\n")
+        if hashlib.sha256(body).hexdigest().encode() != digest:
+            raise InputError(
+                f"{path} is damaged: its checksum does not match. Remove it to start again."
+            )
+        text, _, summary = body.partition(b"\n")
+        try:
+            return cls._from_head(parse_strict(text.decode()), summary)
+        except (KeyError, TypeError, ValueError, RecursionError):
+            raise InputError(
+                f"{path} is not a checkpoint of this momentmix, although its checksum is right. "
+                "Remove it to start again."
+            ) from None
+
+    @classmethod
+    def _from_head(cls, head: Any, summary: bytes) -> Checkpoint:
+        inputs = head["input"]
+        fingerprint = Fingerprint(
+            tuple(_of_type(table, dict) for table in _of_type(inputs["pieces"], list)),
+            tuple(_of_type(inputs["columns"], list)),
+            _of_type(inputs["missing"], str),
+        )
+        place = {key: _of_type(head[key], int) for key in ("piece", "row", "n_dropped")}
+        if min(place.values()) < 0:
+            raise ValueError("no place in the input")
+        settings, read = _of_type(head["settings"], dict), _of_type(head["read"], str)
+        finished = _of_type(head["finished"], bool)
+        return cls(fingerprint, settings, **place, read=read, summary=summary, finished=finished)
+
+    def check(self, path: Path, fingerprint: Fingerprint, settings: dict[str, Any]) -> None:
+        """Raise unless this checkpoint belongs to the same input and settings."""
+        difference = self.fingerprint.difference(fingerprint)
+        if difference:
+            raise InputError(
+                f"{path} belongs to another input: fingerprint {self.fingerprint.digest} there, "
+                f"{fingerprint.digest} here ({difference}). Give another --checkpoint, or remove "
+                "it to start again."
+            )
+        for key, value in settings.items():
+            if self.settings.get(key) != value:
+                raise InputError(
+                    f"{path} was made with {key}={self.settings.get(key)!r}, this run has "
+                    f"{key}={value!r}. Use the same settings, or remove it to start again."
+                )
+
+
+def _of_type(value: Any, kind: type) -> Any:
+    if type(value) is not kind:
+        raise TypeError(f"{value!r} is not of type {kind.__name__}")
+    return value
+
+
+def lock_path(path: Path) -> Path:
+    """Return the file whose lock is the right to write a checkpoint; no other program's name."""
+    name = short_name(path.name)
+    if name != path.name:
+        name += hashlib.sha256(os.fsencode(path.name)).hexdigest()[:16]
+    return path.with_name(f".{name}.momentmix.lock")
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the only right to write the checkpoint; the system drops it if the process dies."""
+    try:
+        import fcntl
+    except ImportError:  # no such locks on this system
+        yield
+        return
+    lock = lock_path(path)
+    while True:
+        try:
+            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        except OSError as error:
+            raise OutputError(f"cannot write {lock}: {error.strerror}.") from None
+        status = os.fstat(descriptor)
+        if status.st_size or not stat.S_ISREG(status.st_mode):  # ours are empty files
+            os.close(descriptor)
+            raise OutputError(
+                f"{lock} is not a lock of momentmix, which is an empty file. Move it away, or give "
+                "another --checkpoint."
+            )
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+            raise OutputError(
+                f"another process is writing {path}; wait for it, or give another --checkpoint."
+            ) from None
+        if lock.exists() and os.path.samestat(os.fstat(descriptor), lock.stat()):
+            break
+        os.close(descriptor)  # the other process has just removed it: take the new one
+    try:
+        yield
+    finally:
+        lock.unlink(missing_ok=True)
+        os.close(descriptor)

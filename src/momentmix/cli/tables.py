@@ -1,0 +1,211 @@
+"""Tables that commands write as CSV or Parquet, block by block, with columns kept of the input."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from momentmix._typing import Float
+from momentmix.cli.output import output_stream
+from momentmix.errors import InputError, printable
+from momentmix.families.column import Column
+from momentmix.tables.selection import choose_columns, feature_names, match_columns
+from momentmix.tables.source import ArrowSource, Source
+from momentmix.tables.table_rows import TableRows
+
+Pieces = list[list[Any]]  # of each column that is kept, as of `Block.others`
+Answers = Iterable[tuple[Pieces, Float]]
+_TYPES = {"number": "float64", "integer": "int64", "label": "int32", "bool": "bool"}
+_VALUES = {"number": float, "integer": int, "label": int, "bool": bool, "text": str}
+
+
+@contextmanager
+def table_writer(
+    path: str, names: Sequence[str], kinds: Sequence[Any], guard: bool = False
+) -> Iterator[Callable[[Sequence[Any]], None]]:
+    """Give a function that appends columns to a table; NaN and None are empty fields.
+
+    Parameters
+    ----------
+    path : str
+        ``.parquet`` for Parquet, else CSV; "-" for CSV on standard output.
+    names : sequence of str
+        Names of the columns. On a terminal control characters in text are escaped.
+    kinds : sequence of str
+        "number", "integer", "label", "bool" or "text"; or types of Arrow, of Arrow arrays.
+    guard : bool
+        Whether text of CSV is `guarded`; copies of an input are not.
+    """
+    with output_stream(path) as stream:
+        if path.endswith(".parquet"):
+            import pyarrow as arrow
+            from pyarrow import parquet
+
+            types = [_TYPES.get(x, "string") if isinstance(x, str) else x for x in kinds]
+            schema = arrow.schema(list(zip(names, types, strict=True)))
+            with parquet.ParquetWriter(stream, schema) as writer:
+
+                def write(columns: Sequence[Any]) -> None:
+                    arrays = map(_arrow_array, columns, kinds, schema.types)
+                    writer.write_table(arrow.table(list(arrays), schema=schema))
+
+                yield write
+            return
+        on_terminal = _is_terminal(path)
+        stream.write(_as_csv([names], on_terminal))
+
+        def write_text(columns: Sequence[Any]) -> None:
+            if list(kinds) == ["label"]:
+                stream.write(_labels_as_text(columns[0]))
+                return
+            cells: Iterable[list[Any]] = map(_cells, columns, kinds)
+            if guard:
+                texts = zip(cells, kinds, strict=True)
+                cells = (list(map(guarded, x)) if kind == "text" else x for x, kind in texts)
+            stream.write(_as_csv(zip(*cells, strict=True), on_terminal))
+
+        yield write_text
+
+
+def _is_terminal(path: str) -> bool:
+    return path == "-" and sys.stdout.isatty()
+
+
+def _arrow_array(column: Any, kind: Any, type_: Any) -> Any:
+    if hasattr(column, "cast"):
+        return column.cast(type_)
+    import pyarrow as arrow
+
+    if kind not in _TYPES or column.dtype.kind not in "biuf":
+        return arrow.array(_cells(column, kind), type_)
+    missing = np.isnan(column)
+    if kind != "number":
+        column = np.where(missing, 0, column).astype(_TYPES[kind])
+    return arrow.array(column, type_, mask=missing)
+
+
+def _labels_as_text(column: Float) -> bytes:
+    """Write small integers ≥ 0 from a table of texts, whose last is that of a missing one."""
+    numbers = np.where(np.isnan(column), -1, column).astype(np.int64)
+    texts = [f"{i}\n" for i in range(int(numbers.max(initial=0)) + 1)]
+    padded = np.array([*texts, '""\n'], dtype="S")[numbers]
+    return padded.tobytes().replace(b"\0", b"")
+
+
+def _as_csv(rows: Iterable[Sequence[Any]], on_terminal: bool) -> bytes:
+    """Format lines of CSV; on a terminal control characters are escaped."""
+    text = io.StringIO()
+    if on_terminal:
+        rows = ([printable(x) if isinstance(x, str) else x for x in row] for row in rows)
+    csv.writer(text, lineterminator="\n").writerows(rows)  # None is an empty field
+    return text.getvalue().encode()
+
+
+def _cells(column: Any, kind: Any) -> list[Any]:
+    """Return values of Python, None where one is missing; those of Arrow arrays as text."""
+    if hasattr(column, "cast"):
+        cells: list[Any] = column.cast("string").to_pylist()
+        return cells
+    convert = _VALUES[kind]
+    return [None if x is None or x != x else convert(x) for x in column.tolist()]
+
+
+def guarded(cell: Any) -> Any:
+    """Text that a spreadsheet would compute, with an apostrophe before it; other cells as they are.
+
+    Examples
+    --------
+    >>> guarded("=HYPERLINK(1)"), guarded("-5"), guarded("a=b"), guarded(-5.0)
+    ("'=HYPERLINK(1)", '-5', 'a=b', -5.0)
+    """
+    if not isinstance(cell, str) or not cell.lstrip().startswith(("=", "+", "-", "@")):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
+
+
+def kind_of(column: Column) -> str:
+    """Return the kind of cells that `table_writer` has for a column."""
+    if not column.levels:
+        return "integer" if column.model.is_whole else "number"
+    kinds = {type(level) for level in column.levels}
+    return {bool: "bool", int: "integer", str: "text"}[kinds.pop() if len(kinds) == 1 else int]
+
+
+class KeptColumns:
+    """Columns of the input, by name or number, that are copied beside `answers` of a model.
+
+    Attributes
+    ----------
+    numbers : list of lists of int
+        Of the columns in each source.
+    names : tuple of str
+        They must differ from the names of the answers.
+    kinds : list
+        "number", "text", or a type of Arrow; "text" where sources differ.
+    """
+
+    def __init__(
+        self, rows: TableRows, keep: Sequence[str | int] | None, answers: Sequence[str]
+    ) -> None:
+        self.numbers, self.names = list[list[int]](), tuple[str, ...]()
+        self.kinds = list[Any]()
+        if keep is None:
+            return
+        first, *others = rows.sources
+        numbers = choose_columns(first, keep)
+        self.numbers = [numbers, *(match_columns(first, numbers, x, False) for x in others)]
+        self.names = feature_names(first, numbers) or tuple(f"column_{i}" for i in numbers)
+        for places in zip(*self.numbers, strict=True):
+            kinds = {_kind(source, i) for source, i in zip(rows.sources, places, strict=True)}
+            self.kinds.append(kinds.pop() if len(kinds) == 1 else "text")
+        twice = [name for name, n in Counter([*self.names, *answers]).items() if n > 1]
+        if twice:
+            raise InputError(
+                f"the output has a column {twice[0]!a} of its own; rename that of the input, or "
+                "do not keep it."
+            )
+
+    def write(
+        self, path: str, names: Sequence[str], kinds: Sequence[str], answers: Answers
+    ) -> None:
+        """Write the kept columns, and beside them arrays of shape (n_rows, n_answers)."""
+        with table_writer(path, [*self.names, *names], [*self.kinds, *kinds]) as write:
+            for pieces, answer in answers:
+                write([*map(_joined, pieces, self.kinds), *answer.T])
+
+
+def _kind(source: Source, column: int) -> Any:
+    """Return what a column is copied as; one that is nested or bytes is an error."""
+    if not isinstance(source, ArrowSource):
+        return "text" if source.nulls else "number"
+    from pyarrow import types
+
+    kind = source.schema.field(column).type
+    value = kind.value_type if types.is_dictionary(kind) else kind
+    if types.is_nested(value) or "binary" in str(value) or "extension" in str(value):
+        raise InputError(
+            f"{source.name}: columns to keep must hold text, numbers, dates or yes/no; "
+            f"{source.schema.names[column]!a} is {kind}. Keep others, or convert it."
+        )
+    return kind
+
+
+def _joined(pieces: list[Any], kind: Any) -> Any:
+    """Join pieces of a column; text of Parquet is read as dictionaries, whatever its type."""
+    if isinstance(pieces[0], np.ndarray):
+        return np.concatenate(pieces)
+    from pyarrow import chunked_array
+
+    type_ = "string" if isinstance(kind, str) else kind
+    return chunked_array([x if x.type == type_ else x.cast(type_) for x in pieces])

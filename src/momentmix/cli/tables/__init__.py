@@ -1,1 +1,0 @@
-"""Tables that commands write: labels, scores, rows, and columns copied from the input."""

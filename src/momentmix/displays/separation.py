@@ -1,0 +1,85 @@
+"""Which columns, and which pairs of them, tell the components apart best."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+
+from momentmix._typing import Float
+from momentmix.mixture.mixture import Mixture
+from momentmix.mixture.overall import numeric_columns
+
+_MOST_COMPARED = 8  # columns whose pairs are compared, the best ones
+_LEAST_RATIO = 0.05  # of the variance between components over that within
+
+
+def separation(mixture: Mixture) -> Float:
+    """How far components differ in each column: variance between over variance within.
+
+    Of levels, both are summed over the indicators, so that columns of all families compare.
+    """
+    found = []
+    for number, column in enumerate(mixture.columns):
+        if column.levels:
+            values = np.stack(list(mixture.level_probabilities(number).values()), axis=1)
+            variances = values * (1 - values)
+        else:
+            values, variances = mixture.means[:, [number]], mixture.variances[:, [number]]
+        known = ~np.isnan(values[:, 0])
+        weights = mixture.weights[known] / max(mixture.weights[known].sum(), 1e-300)
+        values, variances = values[known], variances[known]
+        extent = np.abs(values) + np.sqrt(variances)  # squares of large numbers overflow
+        scale = float(extent.max(initial=0.0)) or 1.0
+        offsets = values / scale - weights @ (values / scale)
+        between = float((weights @ offsets**2).sum())
+        within = float((weights @ (np.sqrt(variances) / scale) ** 2).sum())
+        found.append(between / max(within, np.finfo(float).tiny))
+    return np.array(found)
+
+
+def by_separation(mixture: Mixture) -> list[int]:
+    """Numbers of all columns, those that separate the components best first."""
+    if mixture.n_components == 1:
+        return list(range(mixture.n_columns))
+    return [int(j) for j in np.argsort(-separation(mixture), kind="stable")]
+
+
+def best_separating(mixture: Mixture, most: int, most_levels: int | None = None) -> list[int]:
+    """Numbers of at most `most` columns that separate the components best, in their order.
+
+    Columns of more than `most_levels` levels are left out, unless there are no others.
+    """
+    order = by_separation(mixture)
+    few = [j for j in order if most_levels is None or len(mixture.columns[j].levels) <= most_levels]
+    return sorted((few or order)[:most])
+
+
+def pairs_by_separation(mixture: Mixture, most: int) -> list[tuple[int, int]]:
+    """Pairs of numeric columns over which the components overlap least, the best first."""
+    if mixture.n_components == 1:
+        return []
+    numbers, ratios = set(numeric_columns(mixture)), separation(mixture)
+    best = [j for j in by_separation(mixture) if j in numbers][:_MOST_COMPARED]
+    # Over columns that hardly differ the components lie one above the other.
+    best = [j for place, j in enumerate(best) if place < 2 or ratios[j] > _LEAST_RATIO]
+    pairs = list(combinations(best, 2))
+    overlap = [_overlap(mixture.select(list(pair))) for pair in pairs]
+    return [pairs[k] for k in np.argsort(overlap, kind="stable")[:most]]
+
+
+def _overlap(mixture: Mixture) -> float:
+    """Sum over pairs of components of √(w v) times their Bhattacharyya coefficient."""
+    means, matrices = np.nan_to_num(mixture.means), np.nan_to_num(mixture.covariances)
+    unit = np.sqrt(np.maximum(mixture.weights @ np.diagonal(matrices, axis1=1, axis2=2), 1e-300))
+    means = means / unit
+    matrices = matrices / unit[:, None] / unit + 1e-9 * np.eye(2)
+    total = 0.0
+    for i, k in combinations(range(mixture.n_components), 2):
+        both = 0.5 * (matrices[i] + matrices[k])
+        gap = means[i] - means[k]
+        distance = gap @ np.linalg.solve(both, gap) / 8
+        logs = [np.linalg.slogdet(m)[1] for m in (both, matrices[i], matrices[k])]
+        distance += 0.5 * (logs[0] - 0.5 * (logs[1] + logs[2]))
+        total += float(np.sqrt(mixture.weights[i] * mixture.weights[k]) * np.exp(-distance))
+    return total

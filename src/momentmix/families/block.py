@@ -1,0 +1,287 @@
+"""Blocks: the parameters of columns within components, in the units of the columns.
+
+| symbol | name here | shape |
+|---|---|---|
+| probability that the cell is seen | ``seen`` | (r,) |
+| parameters of the value where it is seen, NaN where it never is | ``values`` | (r, …) |
+
+Given the component, blocks are independent of each other. A component that never sees a column
+knows nothing of its values: they are NaN. Its densities there are those of the other components
+together (`completed`), so that every row has one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix._typing import Float, Int
+from momentmix.arrays import real_array
+from momentmix.errors import InputError
+from momentmix.families.column import Column
+from momentmix.families.family import Family, named
+from momentmix.tables.names import check_feature_names
+
+NEVER_SEEN = 1e-6  # a probability of being seen below it stands for never
+
+
+class Block(ABC):
+    """Columns that are independent of all others given the component.
+
+    Attributes
+    ----------
+    columns : tuple of int
+        Numbers of the columns; empty before the block is part of a mixture.
+    names : tuple of str, or None
+    seen : array or None
+        Probability that a cell is seen; None where no cell is missing.
+    family : str
+    """
+
+    columns: tuple[int, ...]
+    names: tuple[str, ...] | None
+    seen: Float | None
+    family: ClassVar[str]
+
+    @property
+    def model(self) -> Family:
+        """The family of the columns."""
+        return named(self.family)
+
+    @property
+    @abstractmethod
+    def n_components(self) -> int:
+        """Number of components."""
+
+    if TYPE_CHECKING:  # fields of some blocks, and of others properties
+
+        @property
+        def means(self) -> Float:
+            """Means of the columns within components, of shape (n_components, k)."""
+
+        @property
+        def covariances(self) -> Float:
+            """Covariances of the columns within components, of shape (n_components, k, k)."""
+
+    @property
+    @abstractmethod
+    def known(self) -> Self:
+        """The block without NaN: what the other components know, where one never sees a cell."""
+
+    @property
+    @abstractmethod
+    def has_missing(self) -> NDArray[np.bool_]:
+        """Which columns have missing cells, of shape (k,)."""
+
+    @property
+    def level_table(self) -> Float | None:
+        """Probability of each level where the cell is seen, (r, n_levels); None without levels."""
+        return None
+
+    @property
+    @abstractmethod
+    def schema_columns(self) -> list[Column]:
+        """The columns in a schema."""
+
+    @abstractmethod
+    def features(self, column: Column) -> tuple[Float, Float]:
+        """Means and variances (r, k) of the features of the only column."""
+
+    @abstractmethod
+    def chosen(self, components: Any) -> Self:
+        """The block of some of the components, in the order given."""
+
+    @abstractmethod
+    def at(self, columns: tuple[int, ...], names: tuple[str, ...] | None) -> Self:
+        """The same block with other numbers and names of its columns."""
+
+    def part(self, places: Sequence[int]) -> Self:
+        """The block of some of the columns, by their places in it, in the order given."""
+        return self
+
+    def checked(self) -> Self:
+        """The block with checked numbers."""
+        return self
+
+    def with_floor(self, floors: Float) -> Self:
+        """The block with variances of at least these, (k,), where they are parameters."""
+        return self
+
+    def given(self, known: dict[int, Any]) -> Self:
+        """The block given cells by the numbers of their columns; of it all others are left."""
+        return self
+
+    def expected_values(self, values: Float, shares: Float) -> Float:
+        """Means (n, k) of the columns for shares (n, r); known values (NaN: unknown) may change."""
+        return np.asarray(shares @ self.known.means)
+
+    @abstractmethod
+    def filled(self, values: Float, gaps: NDArray[np.bool_], shares: Float) -> Float:
+        """Features (n, …) with what is expected where cells (n, k) are missing.
+
+        `shares`, of shape (n, r), are those of the components.
+        """
+
+    @abstractmethod
+    def drawn_into(
+        self, values: Float, gaps: NDArray[np.bool_], labels: Int, rng: np.random.Generator
+    ) -> Float:
+        """Features (n, …) with draws of components `labels` (n,) where cells (n, k) are missing."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ColumnBlock(Block):
+    """One column with parameters of its own family.
+
+    Attributes
+    ----------
+    columns : tuple of one int
+        Number of the column; empty before the block is part of a mixture.
+    names : tuple of one str, or None
+    seen : array of shape (n_components,), or None
+        Probability that the cell is seen; None where no cell is missing.
+    """
+
+    columns: tuple[int, ...] = ()
+    names: tuple[str, ...] | None = None
+    seen: Float | None = None
+    parameter: ClassVar[str]  # name of what each component has of its own
+
+    @property
+    def n_components(self) -> int:
+        """Number of components."""
+        return len(getattr(self, self.parameter))
+
+    @property
+    def known(self) -> Self:
+        """The block without NaN: what the other components know, where one never sees a cell."""
+        values = getattr(self, self.parameter)
+        if not np.isnan(values).any():
+            return self
+        twin = copy(self)
+        object.__setattr__(twin, self.parameter, completed(values, self.seen))
+        return twin
+
+    @property
+    def has_missing(self) -> NDArray[np.bool_]:
+        """Whether the column has missing cells, of shape (1,)."""
+        return np.array([self.seen is not None])
+
+    @property
+    def schema_columns(self) -> list[Column]:
+        """The column in a schema."""
+        name = None if self.names is None else self.names[0]
+        levels = getattr(self, "levels", ())
+        return [Column(name, self.family, levels, self.seen is not None)]
+
+    @abstractmethod
+    def expected(self, shares: Float) -> Float:
+        """Features of the most probable level, or the mean, for shares (n, r) of components."""
+
+    @abstractmethod
+    def drawn(self, labels: Int, rng: np.random.Generator) -> Float:
+        """Features of values drawn from components (n,)."""
+
+    def filled(self, values: Float, gaps: NDArray[np.bool_], shares: Float) -> Float:
+        """What is expected, where the cell is missing."""
+        return np.where(gaps, self.expected(shares), values)
+
+    def drawn_into(
+        self, values: Float, gaps: NDArray[np.bool_], labels: Int, rng: np.random.Generator
+    ) -> Float:
+        """Draws, where the cell is missing."""
+        return np.where(gaps, self.drawn(labels, rng), values)
+
+    def chosen(self, components: Any) -> Self:
+        """The block of some of the components, in the order given."""
+        own = {self.parameter: getattr(self, self.parameter)[components]}
+        return replace(self, seen=None if self.seen is None else self.seen[components], **own)
+
+    def at(self, columns: tuple[int, ...], names: tuple[str, ...] | None) -> Self:
+        """The same block with other numbers and names of its column."""
+        return replace(self, columns=columns, names=names)
+
+    def _keep(self, array: Float, **others: Any) -> None:
+        """Keep checked parameters, and check what all families have."""
+        names = (self.names,) if isinstance(self.names, str) else self.names
+        columns = tuple(int(j) for j in self.columns)
+        if len(columns) > 1:
+            raise InputError(f"a {self.family} block has one column; got {len(columns)}.")
+        seen = checked_seen(self.seen, len(array))
+        values = {
+            self.parameter: checked_unknown(array, seen, self.parameter),
+            "names": None if names is None else check_feature_names(names, 1),
+            "columns": columns,
+            "seen": seen,
+        }
+        for name, value in {**values, **others}.items():
+            object.__setattr__(self, name, value)
+
+
+# -- components that never see a column -----------------------------------------------------------
+
+
+def checked_seen(seen: Any, n_components: int) -> Float | None:
+    """Probabilities of being seen as an array (r,), or None."""
+    if seen is None:
+        return None
+    array = real_array("seen", seen, 1)
+    if array.shape != (n_components,) or not ((array >= 0) & (array <= 1)).all():
+        raise InputError(
+            f"seen must be {n_components} probabilities from 0 to 1, one for each component; got "
+            f"{array.tolist()}."
+        )
+    if (array < NEVER_SEEN).all():
+        raise InputError(
+            "a column must be seen in a component; seen is 0 in all of them. Leave the column out."
+        )
+    return array
+
+
+def with_unknown(values: Float, seen: Float | None) -> Float:
+    """Parameters (r, …), NaN where a component never sees the column; not to be written to."""
+    if seen is not None and (seen < NEVER_SEEN).any():
+        values = values.copy()
+        values[seen < NEVER_SEEN] = np.nan
+    values.setflags(write=False)
+    return values
+
+
+def unknown_columns(means: Float, covariances: Float, seen: Float) -> tuple[Float, Float]:
+    """Means (r, k) and covariances (r, k, k), NaN in the columns that a component never sees."""
+    unknown = seen < NEVER_SEEN
+    either = unknown[:, :, None] | unknown[:, None, :]
+    tables = np.where(unknown, np.nan, means), np.where(either, np.nan, covariances)
+    for table in tables:
+        table.setflags(write=False)
+    return tables
+
+
+def completed(values: Float, seen: Float | None) -> Float:
+    """Parameters (r, …) with the mean of the components that see the column for NaN."""
+    if seen is None or not np.isnan(values).any():
+        return values
+    unknown = np.isnan(values).reshape(len(values), -1).any(axis=1)
+    shares = seen[~unknown] / seen[~unknown].sum()
+    full = values.copy()
+    full[unknown] = np.tensordot(shares, values[~unknown], 1)
+    return full
+
+
+def checked_unknown(values: Float, seen: Float | None, name: str) -> Float:
+    """Parameters with NaN where a component never sees the column; raise for NaN elsewhere."""
+    values = with_unknown(values, seen)
+    unknown = np.isnan(values).reshape(len(values), -1).any(axis=1)
+    if unknown.any() and (seen is None or (seen[unknown] >= NEVER_SEEN).any()):
+        i = int(np.argmax(unknown if seen is None else unknown & (seen >= NEVER_SEEN)))
+        raise InputError(
+            f"{name} may be NaN only in a component that never sees the column (seen 0); component "
+            f"{i} has NaN."
+        )
+    return values

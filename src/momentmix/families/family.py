@@ -1,0 +1,272 @@
+"""`Family`: all that depends on the family of a column, and the families by name.
+
+| question | answered by |
+|---|---|
+| which cells may a column hold? | `Family.n_levels`, `Family.invalid`, `Family.column` |
+| how are its features distributed within a component? | `Family.law` (`momentmix.families.law`) |
+| what are its parameters, in the units of the column? | `Family.block_of`, `Family.quantities` |
+| how are they named, written and read? | `Family.entries`, `Family.parameters`, `Family.noun` |
+| how is it drawn? | `Family.curve`, `Family.is_whole` |
+| would it describe a column of numbers? | `Family.suits` |
+
+No other module names a family. A new one is a subclass in a module of its own, and
+`register(MyFamily())`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix._typing import Array, Float
+from momentmix.errors import InputError, InputTypeError
+from momentmix.families.law import Law
+from momentmix.families.seen import Seen
+from momentmix.findings.messages import Message, either, keyword
+
+if TYPE_CHECKING:
+    from momentmix.families.block import Block
+    from momentmix.families.column import Column, Level
+
+_AS_NUMBER = Message("as 'gaussian' in ", keyword("families"), ".")
+
+
+class Entry(NamedTuple):
+    """A parameter of a column within a component.
+
+    Attributes
+    ----------
+    parameter : str
+        "mean", "variance", "rate", "probability", …
+    level : str, int, bool or None
+        For a probability.
+    table : {"means", "variances", "levels", "seen"}
+        Where tables of estimates and errors by column have it.
+    place : int or None
+        Place of the level in "levels"; None: the number of the column.
+    """
+
+    parameter: str
+    level: Level | None
+    table: str
+    place: int | None = None
+
+
+class Quantity(NamedTuple):
+    """A number of each component, (r,), its derivatives by (μ, v) of the features, (r, 2k).
+
+    `scale` is that of its interval: "plain", "log" or "logit". `at_zero` and `at_one` mark where
+    none of the `counts` rows of a component shows anything else; None: there is no such bound.
+    """
+
+    values: Float
+    slopes: Float
+    scale: str
+    counts: Float | None = None
+    at_zero: NDArray[np.bool_] | None = None
+    at_one: NDArray[np.bool_] | None = None
+
+
+class Quantities(NamedTuple):
+    """The numbers that describe a column; None where it has no such number."""
+
+    mean: Quantity | None
+    variance: Quantity | None
+    seen: Quantity | None = None
+    levels: tuple[Quantity, ...] = ()
+
+
+class Estimate(NamedTuple):
+    """What a fit knows of the features of one column.
+
+    Attributes
+    ----------
+    law : Law
+    means, variances : arrays of shape (r, k)
+    counts : array of shape (r,)
+        Rows of each component.
+    shift, unit : float
+        The column is shift + unit · z of its first feature.
+    """
+
+    law: Law
+    means: Float
+    variances: Float
+    counts: Float
+    shift: float
+    unit: float
+
+    @property
+    def at_zero(self) -> NDArray[np.bool_]:
+        """Which numbers of `Law.positive` are 0 as far as the rows can tell."""
+        return self.law.at_zero(self.means, self.variances, self.counts)
+
+
+class Family(ABC):
+    """All that depends on the family of a column.
+
+    Attributes
+    ----------
+    name : str
+        As in ``families={"column": name}``.
+    noun : str
+        Name of its values in texts: "numbers", "counts".
+    parameters : mapping of str to int
+        Attributes of its blocks that model files hold, and their number of axes.
+    transform : str
+        What is taken of numbers before they are Gaussian; "" for all other families.
+    n_levels : int or None
+        Levels of a column; None: two or more.
+    is_whole : bool
+        Whether values are whole numbers, which are drawn as bars.
+    joins : bool
+        Whether columns may be correlated within components, and are centered where they have
+        missing cells.
+    least : float
+        Least value.
+    requirement : str
+        Values that are allowed, as the beginning of an error message.
+    """
+
+    name: ClassVar[str]
+    noun: ClassVar[str]
+    parameters: ClassVar[Mapping[str, int]]
+    transform: ClassVar[str] = ""
+    n_levels: ClassVar[int | None] = 0
+    is_whole: ClassVar[bool] = False
+    joins: ClassVar[bool] = False
+    least: ClassVar[float] = -np.inf
+    requirement: ClassVar[str] = ""
+
+    @property
+    def has_levels(self) -> bool:
+        """Whether columns have levels."""
+        return self.n_levels != 0
+
+    @property
+    def second_level_only(self) -> bool:
+        """Whether the probability of the second level says it all."""
+        return self.n_levels == 2
+
+    # -- cells ----------------------------------------------------------------------------------
+
+    def invalid(self, numbers: Array) -> NDArray[np.bool_] | None:
+        """Return which numbers the family does not allow; None where it allows all."""
+        return None
+
+    def check_values(self, numbers: Array, place: Any) -> None:
+        """Raise where a number is not allowed; `place(row)` names its cell."""
+        wrong = self.invalid(numbers)
+        if wrong is not None and wrong.any():
+            row = int(np.argmax(wrong))
+            text = (
+                f"{self.requirement}; {place(row)}, is {numbers[row]:.17g}. Correct the cell, or "
+            )
+            raise InputError(Message(text, "take the column ", _AS_NUMBER))
+
+    def column_of_numbers(
+        self, column: Column, label: str, ends: Float, mean: float, variance: float
+    ) -> Column:
+        """Return the column of this family for a summary of numbers between `ends`."""
+        wrong = self.invalid(ends)
+        if wrong is not None and wrong.any():
+            text = (
+                f"{self.requirement}; {label} lies between {ends[0]:.6g} and {ends[1]:.6g}. Take "
+            )
+            raise InputError(Message(text, "it ", _AS_NUMBER))
+        return type(column)(column.name, self.name)
+
+    # -- features and parameters ------------------------------------------------------------------
+
+    @abstractmethod
+    def value_law(self, feature: int) -> Law:
+        """Return the law of the feature of a column without missing cells."""
+
+    def law(self, column: Column, features: tuple[int, ...]) -> Law | None:
+        """Return the law of the features of a column; None where they are Gaussian."""
+        value = self.value_law(features[0])
+        return Seen(features, value) if column.has_missing else value.alone
+
+    @abstractmethod
+    def block_of(self, column: Column, law: Law, means: Float, variances: Float) -> Block:
+        """Return the parameters of a column from means and variances (r, k) of its features."""
+
+    @abstractmethod
+    def read_block(self, values: Mapping[str, Any], columns: list[Column]) -> Block:
+        """Return the block of `parameters` and ``seen`` of a model file."""
+
+    @abstractmethod
+    def quantities(self, column: Column, e: Estimate) -> Quantities:
+        """Return the numbers that describe a column, with their derivatives."""
+
+    @abstractmethod
+    def entries(self, column: Column) -> Iterator[Entry]:
+        """Yield the parameters of a column, without that of missing cells."""
+
+    # -- pictures and advice ----------------------------------------------------------------------
+
+    @abstractmethod
+    def curve(
+        self, means: Float, deviations: Float, limits: tuple[float, float]
+    ) -> tuple[Float, Float]:
+        """Return points (n,) of an axis, and the density or probability of each component, (r, n).
+
+        `means` and `deviations` have shape (r, 1).
+        """
+
+    def suits(self, values: Float, others: Float, shares: Float) -> bool:
+        """Return whether the family would describe a column that is taken as numbers.
+
+        Parameters
+        ----------
+        values : array of shape (n,)
+        others : array of shape (r, n)
+            Joint log-densities of the components without this column.
+        shares : array of shape (r, n)
+            Posterior probabilities of the components.
+        """
+        return False
+
+
+# -- the families by name -------------------------------------------------------------------------
+
+_FAMILIES: dict[str, Family] = {}
+
+
+def register(family: Family) -> None:
+    """Make ``families={"column": family.name}`` work.
+
+    Parameters
+    ----------
+    family : Family
+        Registered for this process; one of the same name is replaced.
+    """
+    if not isinstance(family, Family):
+        raise InputTypeError(f"register takes a Family; got {type(family).__name__}.")
+    _FAMILIES[family.name] = family
+
+
+def named(name: str) -> Family:
+    """Return the family of this name; KeyError where there is none."""
+    return _FAMILIES[name]
+
+
+def is_family(name: object) -> bool:
+    """Return whether a family has this name."""
+    return isinstance(name, str) and name in _FAMILIES
+
+
+def all_families() -> tuple[Family, ...]:
+    """Return the families in the order in which they were registered."""
+    return tuple(_FAMILIES.values())
+
+
+def unknown_family(family: object, label: str) -> Message:
+    """Return the message for a family that does not exist."""
+    known = f" must be {', '.join(map(repr, _FAMILIES))}"
+    levels = either(", or a list of levels", "")
+    return Message(keyword("families"), known, levels, f"; {label} has {family!a}.")

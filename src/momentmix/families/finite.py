@@ -1,0 +1,259 @@
+"""Features with finitely many values: yes/no answers and categories, missing cells as one more.
+
+| symbol | name here | shape |
+|---|---|---|
+| x_o: the features at outcome o | ``points`` | (k + 1, k) |
+| V = (x, 1) | | (k + 1, k + 1) |
+| P_o, with Σ_o P_o (x_o, 1) = (μ, 1) | ``probabilities`` | (…, k + 1) |
+| log p(z) = (b, a) · (z, 1), with V (b, a) = log P | ``coefficients`` | |
+
+A column of K levels has K − 1 indicators: as many means as free probabilities, so that the two are
+linear functions of each other, in any units. A missing cell is an outcome like the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix._typing import Float, Int
+from momentmix.families.law import PSEUDO_ROWS, Law, Prior, padded
+
+LEAST_PROBABILITY = 1e-9  # of an outcome within a component: its logarithm stays finite
+_MANY = 100  # levels, of which a table of outcomes and features for each component takes memory
+_SAME = 1e-9  # difference of two values of a feature that are the same
+
+
+@dataclass(frozen=True)
+class Finite(Law):
+    """One of k + 1 outcomes.
+
+    Parameters
+    ----------
+    features : tuple of int
+    points : tuple of tuples of float
+        Values of the k features at each outcome.
+    n_seen : int
+        Features that say whether the cell is seen: they may be the same in all components.
+    """
+
+    points: tuple[tuple[float, ...], ...]
+    n_seen: int = 0
+
+    @classmethod
+    def indicators(cls, features: tuple[int, ...], n_seen: int = 0) -> Finite:
+        """Levels 1, 2, … by an indicator each, level 0 by none.
+
+        Where cells may be missing (`n_seen` is 1), that is the first outcome, and the last feature
+        is 1 for all others.
+        """
+        n_levels = len(features) - n_seen
+        points = np.vstack([np.zeros(n_levels), np.eye(n_levels)])
+        if n_seen:
+            seen = np.hstack([points, np.ones((len(points), 1))])
+            points = np.vstack([np.zeros(len(features)), seen])
+        return cls(features, tuple(map(tuple, points.tolist())), n_seen)
+
+    @cached_property
+    def _table(self) -> Float:
+        """The points as an array: of a thousand levels, making one takes longer than its use."""
+        return np.array(self.points)
+
+    @cached_property
+    def inverse(self) -> Float:
+        """V⁻¹."""
+        x = self._table
+        return np.asarray(np.linalg.inv(np.concatenate([x, np.ones_like(x[..., :1])], axis=-1)))
+
+    def __reduce__(self) -> tuple[type[Finite], tuple[object, ...]]:
+        return Finite, (self.features, self.points, self.n_seen)
+
+    @property
+    def n_values(self) -> int:
+        """Features that tell components apart."""
+        return len(self.features) - self.n_seen
+
+    @property
+    def compiled(self) -> tuple[int, tuple[Any, ...]] | None:
+        """Points, V⁻¹ and the probabilities of all rows."""
+        return 0, (self.points, self.inverse, self.overall)
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether missing cells are an outcome."""
+        return self.n_seen > 0
+
+    @classmethod
+    def stacked(cls, laws: Sequence[Finite]) -> Finite:
+        """Several laws as one."""
+        points: Any = np.array([law.points for law in laws])
+        return cls(laws[0].features, points, laws[0].n_seen)
+
+    def rescaled(self, shift: Float, scale: Float) -> Self:
+        """The law of (z − shift) / scale."""
+        points = (self._table - shift) / scale
+        return replace(self, points=tuple(map(tuple, points.tolist())))
+
+    def without(self, place: int, value: float) -> Law | None:
+        """The law where a feature is always `value`: of the outcomes where it is."""
+        k, points = len(self.features), self._table
+        kept = points[np.abs(points[:, place] - value) <= _SAME * (1 + abs(value))]
+        others = np.delete(np.arange(k), place)
+        left = tuple(self.features[j] for j in others)
+        is_seen = place >= k - self.n_seen
+        return Finite(left, tuple(map(tuple, kept[:, others].tolist())), self.n_seen - is_seen)
+
+    def probabilities(self, means: Float) -> Float:
+        """P of means (…, k), of shape (…, k + 1); they may be negative by rounding or noise."""
+        k = len(self.features)
+        return _row_times(means, self.inverse[..., :k, :]) + self.inverse[..., k, :]
+
+    @cached_property
+    def overall(self) -> Float:
+        """Probabilities of standardized features over all rows, whose means are 0."""
+        return self._allowed(self.probabilities(np.zeros(len(self.features))))
+
+    @staticmethod
+    def _allowed(p: Float) -> Float:
+        p = np.maximum(p, LEAST_PROBABILITY)
+        return np.asarray(p / p.sum(axis=-1, keepdims=True))
+
+    def of_probabilities(self, p: Float) -> tuple[Float, Float]:
+        """Means and variances, (…, k) each."""
+        means = _row_times(p, self._table)
+        return means, self._variances(p, means)
+
+    def _variances(self, p: Float, means: Float) -> Float:
+        """About the mean: no difference of close numbers. One by one where levels are many."""
+        x = self._table
+        if p.shape[-1] > _MANY and p.ndim >= x.ndim:
+            return np.array([self._variances(*own) for own in zip(p, means, strict=True)])
+        return np.asarray((p[..., :, None] * (x - means[..., None, :]) ** 2).sum(axis=-2))
+
+    def completed(self, means: Float, variances: Float) -> tuple[Float, Float]:
+        """The nearest means that the law allows, and the variances that belong to them."""
+        return self.of_probabilities(self._allowed(self.probabilities(means)))
+
+    def coefficients(self, means: Float, variances: Float) -> Float:
+        """The log-density as a linear function of (z, z², 1)."""
+        logarithms = np.log(np.maximum(self.probabilities(means), LEAST_PROBABILITY))
+        return padded(_row_times(logarithms, self.inverse.swapaxes(-1, -2)), len(self.features))
+
+    def m_step(
+        self, counts: Float, sums: Float, squares: Float, own: Float, prior: Prior
+    ) -> tuple[Float, Float]:
+        """Most probable means and variances: shares of the outcomes."""
+        k = len(self.features)
+        seen = _row_times(sums, self.inverse[..., :k, :]) + counts * self.inverse[..., k, :]
+        return self.of_probabilities(self._allowed(seen + PSEUDO_ROWS * self.overall))
+
+    def log_prior(self, means: Float, variances: Float, prior: Prior) -> Float:
+        """Dirichlet: as if one row were like all rows together."""
+        p = np.maximum(self.probabilities(means), LEAST_PROBABILITY)
+        return np.asarray(PSEUDO_ROWS * (np.log(p) * self.overall).sum(axis=-1))
+
+    def prior_slopes(self, means: Float, variances: Float, prior: Prior) -> tuple[Float, Float]:
+        """Slope of `log_prior` by (μ, v), and its curvature."""
+        k, p = len(self.features), self._allowed(self.probabilities(means))
+        by_mean = self.inverse[:k]  # ∂P_o / ∂μ_j
+        slope, curvature = np.zeros((len(means), 2 * k)), np.zeros((len(means), 2 * k, 2 * k))
+        slope[:, :k] = PSEUDO_ROWS * (self.overall / p) @ by_mean.T
+        turned = by_mean * (PSEUDO_ROWS * self.overall / p**2)[:, None, :]
+        curvature[:, :k, :k] = turned @ by_mean.T
+        return slope, curvature
+
+    def _powers(self, exponents: Int) -> Float:
+        """x_o^e, of shape (n, k + 1).
+
+        Feature by feature: of many levels, most of n·k exponents are 0, and n·k² numbers too many.
+        """
+        table = np.ones((len(exponents), len(self.points)))
+        for place in np.flatnonzero(exponents.any(axis=0)):
+            own = np.flatnonzero(exponents[:, place])
+            table[own] *= self._table[:, place] ** exponents[own, place, None]
+        return table
+
+    def moments(self, means: Float, variances: Float, exponents: Int) -> Float:
+        """E z^e = Σ_o P_o x_o^e."""
+        return np.asarray(self._powers(exponents) @ self.probabilities(means).T)
+
+    def products(self, means: Float, variances: Float, exponents: Int) -> Float:
+        """E z^e z^f = Σ_o P_o x_o^e x_o^f: no other exponents are needed."""
+        powers = self._powers(exponents)
+        return np.asarray((powers * self.probabilities(means)[:, None, :]) @ powers.T)
+
+    def slopes(self, means: Float, variances: Float, exponents: Int) -> Float:
+        """Derivatives of `moments`: moments are linear in the means."""
+        k = len(self.features)
+        table = np.zeros((len(exponents), 2 * k, len(means)))
+        table[:, :k] = (self._powers(exponents) @ self.inverse[:k].T)[:, :, None]
+        return table
+
+    def scores(self, means: Float, variances: Float) -> Float:
+        """∂ log P_o / ∂ μ_j = (∂P_o / ∂μ_j) / P_o, as a linear function of (z, 1)."""
+        k, p = len(self.features), self._allowed(self.probabilities(means))
+        table = (self.inverse[:k] / p[..., None, :]) @ self.inverse.T  # (…, k, k + 1)
+        return np.concatenate([padded(table, k), np.zeros((*table.shape[:-1], 2 * k + 1))], axis=-2)
+
+    def sample(self, means: Float, variances: Float, n: int, rng: np.random.Generator) -> Float:
+        """Features drawn from the law."""
+        p = self._allowed(self.probabilities(means))
+        return self._table[rng.choice(len(p), size=n, p=p)]
+
+    def positive(self, means: Float, variances: Float) -> tuple[Float, Float]:
+        """The probabilities."""
+        k = len(self.features)
+        slopes = np.zeros((k + 1, 2 * k))
+        slopes[:, :k] = self.inverse[:k].T
+        return self.probabilities(means), np.broadcast_to(slopes, (len(means), *slopes.shape))
+
+    @property
+    def prior_positive(self) -> Float:
+        """The probabilities of all rows."""
+        return PSEUDO_ROWS * self.overall
+
+    def turns(self, means: Float, variances: Float, numbers: Int) -> Float:
+        """∂(μ, v) by some probabilities; the variances, which follow, are left out."""
+        p = self._allowed(self.probabilities(means))[numbers]
+        by_mean = (self._table[numbers] - means) / (1 - p)[:, None]
+        return np.hstack([by_mean, np.zeros_like(by_mean)])
+
+    def with_positive(self, values: Float, means: Float, variances: Float) -> tuple[Float, Float]:
+        """Means and variances of other probabilities, whose sum need not be 1."""
+        return self.of_probabilities(self._allowed(values))
+
+    def quadrature(
+        self, place: int, means: Float, variances: Float, degree: int
+    ) -> tuple[Float, Float]:
+        """The outcomes."""
+        p = self._allowed(self.probabilities(means))
+        return np.broadcast_to(self._table[:, place], p.shape), p
+
+    def probability_seen(self, means: Float, variances: Float) -> Float | None:
+        """That of all outcomes but the first; None where no cell is missing."""
+        return 1.0 - self.probabilities(means)[:, 0] if self.n_seen else None
+
+    def without_seen(
+        self, means: Float, variances: Float, which: NDArray[np.bool_]
+    ) -> tuple[Float, Float]:
+        """Means and variances where some components never see the cell."""
+        p = self._allowed(self.probabilities(means))
+        p[which, 1:] = 0.0
+        p[which, 0] = 1.0
+        return self.of_probabilities(self._allowed(p))
+
+    def is_new(self, exponents: Int) -> NDArray[np.bool_]:
+        """Only the features themselves: every function of the outcome is linear in them."""
+        return np.asarray(exponents.sum(axis=1) <= 1)
+
+
+def _row_times(rows: Float, matrices: Float) -> Float:
+    """Rows (…, a) times one matrix (a, b), or one for each of the last rows but one, (…, b)."""
+    if matrices.ndim == 2:
+        return np.asarray(rows @ matrices)
+    return np.asarray((rows[..., None, :] @ matrices)[..., 0, :])

@@ -1,0 +1,267 @@
+"""Numbers that are Gaussian within components, themselves or their logarithms.
+
+| symbol | name here |
+|---|---|
+| μ, v: mean and variance of z | ``means``, ``variances`` |
+| E z^(e + 1) = μ E z^e + e v E z^(e−1) | ``moments`` |
+| ∂ E z^e / ∂ μ = e E z^(e−1), ∂ E z^e / ∂ v = e (e − 1) / 2 · E z^(e−2) | ``slopes`` |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.polynomial.hermite_e import hermegauss
+from numpy.typing import NDArray
+
+from momentmix._typing import Float, Int
+from momentmix.errors import InputError
+from momentmix.families.block import Block, with_unknown
+from momentmix.families.column import Column
+from momentmix.families.family import Entry, Estimate, Family, Quantities, Quantity
+from momentmix.families.gaussian_block import GaussianBlock
+from momentmix.families.law import LEAST_VARIANCE, Law, Prior, first
+from momentmix.families.seen import Seen
+from momentmix.findings.messages import Message, options
+
+MOST_FLOOR = 0.9  # the largest least variance of rounded values, in the same units
+_NARROWEST = 1e-3  # least deviation that is drawn, of the width of the picture
+_FEWEST_SEEN = 1e-6  # rows; with fewer a component knows nothing of the value
+
+
+@dataclass(frozen=True)
+class GaussianValue(Law):
+    """One Gaussian feature with a variance of its own: the value of `Seen`.
+
+    Parameters
+    ----------
+    features : tuple of one int
+    unit : float
+        Of the feature, in the units of the data, which the density is that of.
+    least : float
+        Least variance within a component, in units of the variance over all rows.
+    """
+
+    unit: float = 1.0
+    least: float = LEAST_VARIANCE
+
+    @property
+    def free(self) -> tuple[bool, ...]:
+        """The variance is a parameter."""
+        return (True,)
+
+    @classmethod
+    def stacked(cls, laws: Sequence[GaussianValue]) -> GaussianValue:
+        """Several laws as one."""
+        units: Any = np.array([(law.unit, law.least) for law in laws])
+        return cls(laws[0].features, *units.T)
+
+    def rescaled(self, shift: Float, scale: Float) -> Self:
+        """The law of (z − shift) / scale."""
+        return replace(self, unit=self.unit * first(scale))
+
+    @property
+    def alone(self) -> Law | None:
+        """Gaussian features have no law of their own."""
+        return None
+
+    @property
+    def compiled_value(self) -> tuple[int, tuple[Any, ...]] | None:
+        """Unit and least variance."""
+        return 2, (self.unit, self.least)
+
+    def with_least(self, part: float) -> Self:
+        """The same where no component varies less than this part of the variance of all rows."""
+        return replace(self, least=float(np.clip(part, LEAST_VARIANCE, MOST_FLOOR)))
+
+    def floored(self, variances: Float, overall: Float) -> Float:
+        """Variances of at least the least one."""
+        return np.maximum(variances, np.asarray(self.least)[..., None] * overall)
+
+    def without(self, place: int, value: float) -> Law | None:
+        """Nothing is left of a constant feature."""
+        return None
+
+    def completed(self, means: Float, variances: Float) -> tuple[Float, Float]:
+        """All are allowed."""
+        return means, variances
+
+    def coefficients(self, means: Float, variances: Float) -> Float:
+        """The log-density as a linear function of (z, z², 1)."""
+        m, v = means[..., 0], variances[..., 0]
+        constant = -0.5 * (m**2 / v + np.log(2 * np.pi * v)) - np.log(self.unit)
+        return np.stack([m / v, -0.5 / v, constant], axis=-1)
+
+    def m_step(
+        self, counts: Float, sums: Float, squares: Float, own: Float, prior: Prior
+    ) -> tuple[Float, Float]:
+        """Most probable mean and variance of standardized values."""
+        divisor = np.maximum(counts, _FEWEST_SEEN)
+        means = sums / divisor
+        least: Any = np.asarray(self.least)[..., None]
+        return means, prior.variances(divisor, squares - divisor * means**2, least)
+
+    def log_prior(self, means: Float, variances: Float, prior: Prior) -> Float:
+        """That of the variances of standardized values."""
+        return prior.log_terms(variances)[..., 0]
+
+    def prior_slopes(self, means: Float, variances: Float, prior: Prior) -> tuple[Float, Float]:
+        """Slope of `log_prior` by (μ, v), and its curvature."""
+        v = variances[:, 0]
+        slope, curvature = np.zeros((len(v), 2)), np.zeros((len(v), 2, 2))
+        slope[:, 1] = prior.slope(v, 1.0) / v
+        curvature[:, 1, 1] = prior.curvature(v, 1.0) / v**2
+        return slope, curvature
+
+    def _powers(self, means: Float, variances: Float, highest: int) -> Float:
+        m, v = means[:, 0], variances[:, 0]
+        table = np.ones((highest + 1, len(m)))
+        for e in range(highest):
+            table[e + 1] = m * table[e] + (e * v * table[e - 1] if e else 0.0)
+        return table
+
+    def moments(self, means: Float, variances: Float, exponents: Int) -> Float:
+        """E z^e."""
+        return self._powers(means, variances, int(exponents.max(initial=0)))[exponents[:, 0]]
+
+    def slopes(self, means: Float, variances: Float, exponents: Int) -> Float:
+        """∂ E z^e / ∂ μ = e E z^(e−1), ∂ E z^e / ∂ v = e (e − 1) / 2 · E z^(e−2)."""
+        e = exponents[:, 0]
+        powers = self._powers(means, variances, int(e.max(initial=0)))
+        table = np.zeros((len(e), 2, len(means)))
+        table[:, 0] = e[:, None] * powers[np.maximum(e - 1, 0)]
+        table[:, 1] = (e * (e - 1) / 2)[:, None] * powers[np.maximum(e - 2, 0)]
+        return table
+
+    def scores(self, means: Float, variances: Float) -> Float:
+        """(z − μ) / v and ((z − μ)² / v − 1) / 2v."""
+        m, v = means[..., 0], variances[..., 0]
+        table = np.zeros((*m.shape, 2, 3))
+        table[..., 0, 0], table[..., 0, 2] = 1 / v, -m / v
+        table[..., 1, 0], table[..., 1, 1] = -m / v**2, 0.5 / v**2
+        table[..., 1, 2] = 0.5 * (m**2 / v - 1) / v
+        return table
+
+    def sample(self, means: Float, variances: Float, n: int, rng: np.random.Generator) -> Float:
+        """Features drawn from the law."""
+        return means + np.sqrt(variances) * rng.standard_normal((n, 1))
+
+    def positive(self, means: Float, variances: Float) -> tuple[Float, Float]:
+        """The variance."""
+        slopes = np.zeros((len(means), 1, 2))
+        slopes[:, 0, 1] = 1.0
+        return variances, slopes
+
+    @property
+    def prior_positive(self) -> Float:
+        """Variances have a floor of their own."""
+        return np.array([np.nan])
+
+    def with_positive(self, values: Float, means: Float, variances: Float) -> tuple[Float, Float]:
+        """The same mean with another variance."""
+        return means, values
+
+    def quadrature(
+        self, place: int, means: Float, variances: Float, degree: int
+    ) -> tuple[Float, Float]:
+        """Gauss's points."""
+        points, weights = hermegauss(degree // 2 + 1)
+        values = means + np.sqrt(variances) * points
+        return values, np.broadcast_to(weights / weights.sum(), values.shape)
+
+    def is_new(self, exponents: Int) -> NDArray[np.bool_]:
+        """Every power says something of the law of the values."""
+        return np.ones(len(exponents), dtype=bool)
+
+
+class Gaussian(Family):
+    """Numbers."""
+
+    name = "gaussian"
+    noun = "numbers"
+    parameters: ClassVar[Mapping[str, int]] = {"means": 2, "covariances": 3}
+    joins = True
+
+    def value_law(self, feature: int) -> Law:
+        """The law of a value that may be missing."""
+        return GaussianValue((feature,))
+
+    def column_of_numbers(
+        self, column: Column, label: str, ends: Float, mean: float, variance: float
+    ) -> Column:
+        """Numbers as they are."""
+        return column
+
+    def block_of(self, column: Column, law: Law, means: Float, variances: Float) -> Block:
+        """Mean and variance where the cell is seen."""
+        found = law.value_of(means, variances)
+        value = with_unknown(found.mean + column.center, found.q)
+        variance = with_unknown(np.maximum(found.variance, 0.0)[:, :, None], found.q)
+        transforms = (column.transform,) if column.transform else ()
+        return GaussianBlock((), None, value, variance, found.q, transforms)
+
+    def read_block(self, values: Mapping[str, Any], columns: list[Column]) -> Block:
+        """The block of means and covariances of a model file; ValueError if they are none."""
+        means, covariances = values["means"], values["covariances"]
+        if means.shape[1] != len(columns):
+            raise ValueError(f"means must have {len(columns)} columns, as blocks.columns")
+        transforms = [column.transform for column in columns]
+        block = GaussianBlock.of(means, covariances, None, values["seen"], transforms)
+        if (~(covariances == covariances.swapaxes(1, 2)) & ~np.isnan(covariances)).any():
+            raise ValueError("covariances must be symmetric")
+        return block
+
+    def quantities(self, column: Column, e: Estimate) -> Quantities:
+        """Mean and variance where the cell is seen, and how often it is."""
+        law, zero = e.law, e.at_zero
+        assert isinstance(law, Seen)
+        found, chain = law.value_of(e.means, e.variances), law.chain(e.means, e.variances)
+        return Quantities(
+            Quantity(e.shift + e.unit * found.mean[:, 0], e.unit * chain[:, 0], "plain"),
+            Quantity(e.unit**2 * found.variance[:, 0], e.unit**2 * chain[:, 1], "log"),
+            Quantity(found.q, chain[:, 2], "logit", e.counts, zero[:, 1], zero[:, 0]),
+        )
+
+    def entries(self, column: Column) -> Iterator[Entry]:
+        """Mean and variance."""
+        yield Entry("mean", None, "means")
+        yield Entry("variance", None, "variances")
+
+    def curve(
+        self, means: Float, deviations: Float, limits: tuple[float, float]
+    ) -> tuple[Float, Float]:
+        """Points of an axis, more of them near the means, and the densities there."""
+        low, high = limits
+        width = np.maximum(deviations, _NARROWEST * (high - low))
+        near = (means + width * np.linspace(-4, 4, 41)).ravel()
+        near = near[(near > low) & (near < high)]
+        grid = np.unique(np.concatenate([np.linspace(low, high, 300), near]))
+        heights = np.exp(-0.5 * ((grid - means) / width) ** 2) / (width * np.sqrt(2 * np.pi))
+        return grid, heights
+
+
+class Log(Gaussian):
+    """Positive numbers whose logarithms are Gaussian; columns are gaussian with a transform."""
+
+    name = "log"
+    transform = "log"
+
+    def column_of_numbers(
+        self, column: Column, label: str, ends: Float, mean: float, variance: float
+    ) -> Column:
+        """None: a summary of numbers has no moments of their logarithms."""
+        text = (
+            f"a summary of numbers has no moments of their logarithms; {label} cannot be "
+            f"{self.name!r}. Summarize the rows again with "
+        )
+        raise InputError(Message(text, options(families=...), "."))
+
+
+class Log1p(Log):
+    """Numbers above −1 whose log(1 + y) is Gaussian."""
+
+    name = "log1p"
+    transform = "log1p"

@@ -1,0 +1,424 @@
+"""Gaussian columns, which may be correlated within components, as a value.
+
+| symbol | name here | shape |
+|---|---|---|
+| μ_i of the block's columns | ``means`` | (r, k) |
+| Σ_i of the block's columns | ``covariances`` | (r, k, k) |
+| Σ_UK Σ_KK⁻¹, for known columns K and the others U | ``Regression.slopes`` | (r, u, k) |
+| Σ_UU − Σ_UK Σ_KK⁻¹ Σ_KU | ``Regression.rest`` | (r, u, u) |
+| y_K, and NaN for the unknown columns U | ``values`` | (n, k) |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from momentmix._typing import Float, Int
+from momentmix.arrays import real_array
+from momentmix.errors import InputError
+from momentmix.families.block import (
+    NEVER_SEEN,
+    Block,
+    checked_seen,
+    checked_unknown,
+    unknown_columns,
+)
+from momentmix.families.column import Column, short_mean
+from momentmix.families.seen import seen_features
+from momentmix.families.transforms import restored_columns, transformed_columns
+from momentmix.findings.messages import WITH_FLOOR, Message
+from momentmix.tables.names import check_feature_names
+from momentmix.wording import short_repr
+
+
+class Regression(NamedTuple):
+    """Columns of a block given others of it: μ_U + slopes · (y_K − μ_K), and covariances `rest`.
+
+    `others` and `known` are numbers of columns of the mixture.
+    """
+
+    others: Int
+    known: Int
+    slopes: Float
+    rest: Float
+
+
+@short_repr
+@dataclass(frozen=True, eq=False)
+class GaussianBlock(Block):
+    """Columns that may be correlated within components; all others are independent of them there.
+
+    Attributes
+    ----------
+    columns : tuple of int
+    names : tuple of str or None
+    means : array of shape (n_components, k)
+    covariances : array of shape (n_components, k, k)
+    seen : array of shape (n_components,) or, of several columns, (n_components, k); or None
+        Probability that the cell is seen; None where no cell is missing. Of several columns, those
+        without missing cells have 1 in all components. A component that never sees a column has
+        NaN for its mean, its variance and its covariances.
+    transforms : tuple of str
+        "", "log" or "log1p" for each column: means and covariances are those of the transformed
+        values. Empty where no column has a transform.
+    family : str
+        "gaussian".
+    """
+
+    columns: tuple[int, ...]
+    names: tuple[str, ...] | None
+    means: Float
+    covariances: Float
+    seen: Float | None = None
+    transforms: tuple[str, ...] = ()
+    family: ClassVar[str] = "gaussian"
+
+    @classmethod
+    def of(
+        cls,
+        means: ArrayLike,
+        covariances: ArrayLike,
+        names: str | Sequence[str] | None = None,
+        seen: ArrayLike | None = None,
+        transforms: str | Sequence[str] = (),
+    ) -> GaussianBlock:
+        """A block to make a mixture of (`Mixture.from_blocks`).
+
+        Parameters
+        ----------
+        means : array of shape (n_components,) or (n_components, k)
+        covariances : array of shape (n_components,) or (n_components, k, k)
+            Of one column its variances.
+        names : str or sequence of str, optional
+        seen : array of shape (n_components,) or (n_components, k), optional
+            Probability that a cell of the column is seen.
+        transforms : str or sequence of str, optional
+            "log", "log1p" or "" for each column. Means and covariances are then those of log(y) or
+            log(1 + y), and rows, densities and draws those of y.
+
+        Examples
+        --------
+        >>> GaussianBlock.of([1.0, 2.0], [1.0, 4.0], "age").covariances.tolist()
+        [[[1.0]], [[4.0]]]
+        """
+        has_missing = seen is not None
+        mean = real_array("means", means, allow_nan=has_missing)
+        matrix = real_array("covariances", covariances, allow_nan=has_missing)
+        mean = mean[:, None] if mean.ndim == 1 else mean
+        matrix = matrix[:, None, None] if matrix.ndim == 1 else matrix
+        if mean.ndim != 2 or matrix.shape != (*mean.shape, mean.shape[1]):
+            raise InputError(
+                "means and covariances of a block must have shapes (r, k) and (r, k, k), or (r,) "
+                f"and (r,) for one column; got {mean.shape} and {matrix.shape}."
+            )
+        own = (names,) if isinstance(names, str) else names
+        if own is not None:
+            own = check_feature_names(own, mean.shape[1])
+        probabilities = None if seen is None else real_array("seen", seen)
+        chosen = (transforms,) if isinstance(transforms, str) else tuple(transforms)
+        if chosen and len(chosen) != mean.shape[1]:
+            raise InputError(
+                f"transforms of a block of {mean.shape[1]} columns must be as many; got "
+                f"{list(chosen)!a}."
+            )
+        for transform in filter(None, chosen):
+            Column(None, transform=transform)  # which raises for other ones
+        return cls((), own, mean, matrix, probabilities, chosen if any(chosen) else ())
+
+    @property
+    def n_components(self) -> int:
+        """Number of components."""
+        return len(self.means)
+
+    @property
+    def known(self) -> GaussianBlock:
+        """The block without NaN: what the other components know, where one never sees a cell."""
+        table = self.seen_table
+        if table is None or not np.isnan(self.means).any():
+            return self
+        means, covariances = self.means.copy(), self.covariances.copy()
+        covariances[np.isnan(covariances)] = 0.0
+        for j in np.flatnonzero(np.isnan(means).any(axis=0)):
+            unknown = np.isnan(means[:, j])
+            shares = table[~unknown, j] / table[~unknown, j].sum()
+            own, spread = means[~unknown, j], covariances[~unknown, j, j]
+            means[unknown, j] = mean = shares @ own
+            covariances[unknown, j, j] = shares @ (spread + (own - mean) ** 2)
+        return replace(self, means=means, covariances=covariances)
+
+    @property
+    def seen_table(self) -> Float | None:
+        """`seen` by columns, of shape (n_components, k); None where no cell is missing."""
+        return None if self.seen is None else self.seen.reshape(self.means.shape)
+
+    @property
+    def has_missing(self) -> NDArray[np.bool_]:
+        """Which columns have missing cells, of shape (k,)."""
+        k = self.means.shape[1]
+        if self.seen is None or k == 1:
+            return np.full(k, self.seen is not None)
+        return np.asarray((self.seen < 1).any(axis=0))
+
+    def chosen(self, components: Any) -> GaussianBlock:
+        """The block of some of the components, in the order given."""
+        return replace(
+            self,
+            means=self.means[components],
+            covariances=self.covariances[components],
+            seen=None if self.seen is None else self.seen[components],
+        )
+
+    def at(self, columns: tuple[int, ...], names: tuple[str, ...] | None) -> GaussianBlock:
+        """The same block with other numbers and names of its columns."""
+        return replace(self, columns=columns, names=names)
+
+    def part(self, places: Sequence[int]) -> GaussianBlock:
+        """The block of some of the columns, by their places in it, in the order given."""
+        own, names, seen = list(places), self.names, self.seen
+        if seen is not None and len(self.columns) > 1:
+            kept = self.has_missing[own]
+            seen = None if not kept.any() else seen[:, own[0]] if len(own) == 1 else seen[:, own]
+        return replace(
+            self,
+            columns=tuple(self.columns[j] for j in own),
+            names=None if names is None else tuple(names[j] for j in own),
+            means=self.means[:, own],
+            covariances=self.covariances[:, own][:, :, own],
+            seen=seen,
+            transforms=self._kept_transforms(own),
+        )
+
+    def _kept_transforms(self, places: Sequence[int]) -> tuple[str, ...]:
+        kept = tuple(self.transforms[j] for j in places) if self.transforms else ()
+        return kept if any(kept) else ()
+
+    @property
+    def correlations(self) -> Float:
+        """Correlations within components, of shape (n_components, k, k); 0 for variance 0."""
+        deviations = np.sqrt(np.diagonal(self.covariances, axis1=1, axis2=2))
+        unit = np.where(deviations > 0, deviations, np.inf)
+        found = self.covariances / unit[:, :, None] / unit[:, None, :]
+        own = np.arange(len(self.columns))
+        found[:, own, own] = 1.0
+        return np.clip(found, -1.0, 1.0)
+
+    @property
+    def schema_columns(self) -> list[Column]:
+        """The columns in a schema."""
+        found = []
+        for place, has_missing in enumerate(self.has_missing):
+            name = None if self.names is None else self.names[place]
+            column = Column(name, transform=self.transforms[place] if self.transforms else "")
+            if has_missing:
+                center = short_mean(self.known.means[:, place])
+                column = replace(column, has_missing=True, center=center)
+            found.append(column)
+        return found
+
+    def features(self, column: Column) -> tuple[Float, Float]:
+        """Means and variances of the features of the only column, (r, 1) or (r, 2)."""
+        known = self.known
+        means, variances = known.means - column.center, known.covariances[:, 0]
+        if not column.has_missing:
+            return means, variances
+        return seen_features(column.model.value_law(0), self.seen, means, variances)
+
+    def checked(self) -> GaussianBlock:
+        """The block with checked numbers."""
+        block = GaussianBlock.of(
+            self.means, self.covariances, self.names, self.seen, self.transforms
+        ).at(self.columns, self.names)
+        r, k = block.means.shape
+        if block.seen is None:
+            return block
+        if k > 1:
+            return block._checked_joined(block.seen)
+        seen = checked_seen(block.seen, r)
+        means = checked_unknown(block.means, seen, "means")
+        covariances = checked_unknown(block.covariances, seen, "covariances")
+        if (covariances < 0).any():
+            raise InputError(f"variances must be non-negative; got {np.nanmin(covariances):.4g}.")
+        return replace(block, means=means, covariances=covariances, seen=seen)
+
+    def _checked_joined(self, seen: Float) -> GaussianBlock:
+        """The block of several columns with missing cells."""
+        r, k = self.means.shape
+        if seen.shape != (r, k):
+            raise InputError(
+                f"seen of a block of {k} columns must have shape ({r}, {k}), a probability for "
+                f"each component and column; got {seen.shape}."
+            )
+        for j in range(k):
+            checked_seen(seen[:, j], r)
+        means, covariances = unknown_columns(self.means, self.covariances, seen)
+        unknown = np.isnan(means)
+        either = unknown[:, :, None] | unknown[:, None, :]
+        if (unknown & (seen >= NEVER_SEEN)).any() or (np.isnan(covariances) != either).any():
+            raise InputError(
+                "means and covariances may be NaN only in the columns that a component never sees "
+                "(seen 0)."
+            )
+        kept = None if (seen == 1).all() else seen
+        return replace(self, means=means, covariances=covariances, seen=kept)
+
+    def with_floor(self, floors: Float) -> GaussianBlock:
+        """No column, and no combination of columns, varies less than these variances, (k,).
+
+        As independent columns of the least variances would.
+        """
+        if len(floors) == 1:
+            return replace(self, covariances=np.maximum(self.covariances, floors[0]))
+        if (floors <= 0).any():
+            raise InputError(
+                "the floor must be positive in joined columns; the least is "
+                f"{floors.min():.4g}. Give a small part of each column's variance."
+            )
+        unit = np.sqrt(floors)
+        values, vectors = np.linalg.eigh(self.known.covariances / np.outer(unit, unit))
+        half = unit[:, None] * vectors * np.sqrt(np.maximum(values, 1.0))[..., None, :]
+        raised = half @ half.swapaxes(-1, -2)
+        is_low = values.min(axis=-1)[:, None, None] < 1.0
+        is_low = is_low & ~np.isnan(self.covariances)
+        symmetric = 0.5 * (raised + raised.swapaxes(-1, -2))
+        return replace(self, covariances=np.where(is_low, symmetric, self.covariances))
+
+    # -- some columns given others ----------------------------------------------------------------
+
+    def regression(self, known: Int) -> Regression | None:
+        """The columns that are not known given those that are; None where there are not both."""
+        columns = np.array(self.columns, dtype=np.int64)
+        is_known = np.isin(columns, known)
+        k = int(is_known.sum())
+        if k in (0, columns.size):
+            return None
+        order = np.argsort(~is_known, kind="stable")  # known columns first
+        deviations = np.sqrt(np.diagonal(self.covariances, axis1=1, axis2=2))[:, order]
+        try:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                ordered = self.covariances[:, order][:, :, order]
+                scaled = ordered / deviations[:, :, None] / deviations[:, None, :]
+            root = np.linalg.cholesky(scaled)
+        except np.linalg.LinAlgError:
+            raise InputError(singular_message(self)) from None
+        # Σ = L Lᵀ: slopes are L_UK L_KK⁻¹, and what is left, L_UU L_UUᵀ, is never negative.
+        slopes = root[:, k:, :k] @ np.linalg.inv(root[:, :k, :k])
+        slopes *= deviations[:, k:, None] / deviations[:, None, :k]
+        half = root[:, k:, k:] * deviations[:, k:, None]
+        rest = half @ half.swapaxes(1, 2)
+        rest = 0.5 * (rest + rest.swapaxes(1, 2))
+        return Regression(columns[order[k:]], columns[order[:k]], np.asarray(slopes), rest)
+
+    def given(self, known: dict[int, Any]) -> GaussianBlock:
+        """The other columns given cells by the numbers of their columns."""
+        block = self.known
+        regression = block.regression(np.array(list(known), dtype=np.int64))
+        if regression is None:
+            return self
+        own = [block.columns.index(j) for j in regression.others]
+        seen = [block.columns.index(j) for j in regression.known]
+        row = np.array([[float(known[int(j)]) for j in regression.known]])
+        row = transformed_columns(row, block.part(seen).transforms)[0]
+        offsets = row - block.means[:, seen]
+        means = block.means[:, own] + (regression.slopes @ offsets[:, :, None])[:, :, 0]
+        return replace(block.part(own), means=means, covariances=regression.rest)
+
+    def filled(self, values: Float, gaps: NDArray[np.bool_], shares: Float) -> Float:
+        """Values with conditional means where cells are missing."""
+        cells = transformed_columns(np.where(gaps, np.nan, values), self.transforms)
+        found = restored_columns(self.expected_cells(cells, shares), self.transforms)
+        return np.where(gaps, found, values)
+
+    def expected_values(self, values: Float, shares: Float) -> Float:
+        """The known values, and conditional means of the others."""
+        cells = self.expected_cells(transformed_columns(values, self.transforms), shares)
+        return restored_columns(cells, self.transforms)
+
+    def drawn_into(
+        self, values: Float, gaps: NDArray[np.bool_], labels: Int, rng: np.random.Generator
+    ) -> Float:
+        """Values with draws where cells are missing."""
+        cells = transformed_columns(np.where(gaps, np.nan, values), self.transforms)
+        for found in self._unknown(cells):
+            own = labels[found.rows]
+            roots = _roots(found.rest)
+            noise = rng.standard_normal((found.rows.size, found.columns.size))
+            drawn = found.means[np.arange(own.size), own]
+            drawn = drawn + np.einsum("muv,mv->mu", roots[own], noise)
+            cells[np.ix_(found.rows, found.columns)] = drawn
+        return np.where(gaps, restored_columns(cells, self.transforms), values)
+
+    def expected_cells(self, values: Float, shares: Float) -> Float:
+        """Transformed values with conditional means for NaN, for shares (n, r) of components."""
+        filled = values.copy()
+        for found in self._unknown(values):
+            means = np.einsum("mr,mru->mu", shares[found.rows], found.means)
+            filled[np.ix_(found.rows, found.columns)] = means
+        return filled
+
+    def _unknown(self, values: Float) -> Iterator[_Unknown]:
+        block, gaps = self.known, np.isnan(values)
+        numbers = np.arange(len(block.columns))
+        block = block.at(tuple(numbers.tolist()), block.names)
+        for pattern, rows in rows_by_pattern(gaps, np.asarray(gaps.any(axis=1))):
+            unknown, known = numbers[pattern], numbers[~pattern]
+            own = np.repeat(block.means[None, :, unknown], rows.size, axis=0)
+            rest = block.covariances[:, unknown][:, :, unknown]
+            regression = block.regression(known)
+            if regression is not None:
+                offsets = values[rows][:, None, known] - block.means[:, known]  # (m, r, k)
+                own += np.einsum("ruk,mrk->mru", regression.slopes, offsets)
+                rest = regression.rest
+            yield _Unknown(rows, unknown, own, rest)
+
+
+class _Unknown(NamedTuple):
+    """Rows (m,) with the same unknown columns (u,), their means (m, r, u) and covariances."""
+
+    rows: Int
+    columns: Int
+    means: Float
+    rest: Float
+
+
+def _roots(covariances: Float) -> Float:
+    """Roots of covariances (r, u, u); the units of columns may differ by any factor."""
+    deviations = np.sqrt(np.diagonal(covariances, axis1=1, axis2=2))
+    inverse = 1.0 / np.where(deviations > 0, deviations, np.inf)
+    roots = semidefinite_roots(covariances * inverse[:, :, None] * inverse[:, None, :])
+    return np.asarray(roots * deviations[:, :, None])
+
+
+def semidefinite_roots(matrices: Float) -> Float:
+    """Symmetric roots of positive semidefinite matrices (…, k, k)."""
+    values, vectors = np.linalg.eigh(matrices)
+    half = vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]
+    return np.asarray(half @ vectors.swapaxes(-1, -2))
+
+
+def singular_message(block: GaussianBlock) -> Message:
+    """That covariances of a block have no inverse, and the cure."""
+    columns = block.columns if block.names is None else tuple(map(ascii, block.names))
+    listed = ", ".join(map(str, columns[:8])) + (", …" if len(columns) > 8 else "")
+    text = f"covariances of the joined columns {listed} are singular in a component, so it has no "
+    return Message(text, "density there; ", WITH_FLOOR)
+
+
+def rows_by_pattern(
+    left_out: NDArray[np.bool_], chosen: NDArray[np.bool_]
+) -> Iterator[tuple[NDArray[np.bool_], Int]]:
+    """Patterns of missing cells (n_columns,), and which of the chosen rows have each."""
+    rows = np.flatnonzero(chosen)
+    if not left_out.shape[1] or not rows.size:
+        if rows.size:
+            yield np.zeros(0, dtype=bool), rows
+        return
+    patterns, group = np.unique(left_out[rows], axis=0, return_inverse=True)
+    group = group.ravel()
+    ends = np.cumsum(np.bincount(group))[:-1]
+    members = np.split(rows[np.argsort(group, kind="stable")], ends)
+    yield from zip(patterns, members, strict=True)

@@ -1,0 +1,351 @@
+"""`Law`: the distribution of the features of one column within a component.
+
+| symbol | name here | shape |
+|---|---|---|
+| μ: means of the block's features within a component | ``means`` | (…, k) |
+| v: their variances; all but the `free` ones follow from the means | ``variances`` | (…, k) |
+| t(z): statistics beside z and z² | `Law.own_statistics` | (m, n) |
+| log p(z) = c · (z, z², t, 1) | `Law.coefficients` | (…, 2k + m + 1) |
+| sums of (z, z², t, 1) → μ, v | `Law.m_step` | |
+| E z^e of exponents e, and its derivatives by μ and v | `Law.moments`, `Law.slopes` | |
+| ∂ log p(z) / ∂ (μ, v) = table · (z, z², t, 1) | `Law.scores` | (…, 2k, 2k + m + 1) |
+
+Log-densities are linear in the statistics (z, z², t, 1), up to a term that is the same in all
+components, so that one matrix product serves all laws. Most laws need no t. A law whose values are
+whole numbers can take the indicators of each of them: the log-density is then any function of the
+value, and the sums are a weighted histogram. A law knows the units of its features: `rescaled`
+gives that of (z − shift) / scale. Densities are those of the features in the units of the data,
+whatever the units of z.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix._typing import Float, Int
+
+LEAST_VARIANCE = 1e-6  # of a value, in units of its variance over all rows
+PSEUDO_ROWS = 1.0  # of the prior of a component: as if one row were like all rows together
+# Rows of a component that show an outcome, beside those of the prior. Of fewer, rows know no more
+# than that the outcome is rare: their scores are the same for all, and look like those of weights.
+_FEWEST_ROWS = 0.5
+_STEP = 1e-6  # of a probability or rate, for a derivative
+
+
+class SeenValue(NamedTuple):
+    """Probability of being seen (…,), and mean and variance of the value, (…, 1) each."""
+
+    q: Float
+    mean: Float
+    variance: Float
+
+
+class Prior(Protocol):
+    """The part of `momentmix.mixture.prior.VariancePrior` that laws use."""
+
+    def variances(self, counts: Float, squares: Float, floor: float) -> Float:
+        """Most probable variances."""
+
+    def log_terms(self, values: Float) -> Float:
+        """Logarithm of the density of each variance."""
+
+    def slope(self, eigenvalues: Float, width: float) -> Float:
+        """Its derivative by log v."""
+
+    def curvature(self, eigenvalues: Float, width: float) -> Float:
+        """Minus its second derivative by log v."""
+
+
+@dataclass(frozen=True)
+class Law(ABC):
+    """The distribution of the features of one column within a component.
+
+    Parameters
+    ----------
+    features : tuple of int
+        Numbers of the features, ascending.
+    """
+
+    features: tuple[int, ...]
+
+    @property
+    def free(self) -> tuple[bool, ...]:
+        """Which variances are parameters of their own; the others follow from the means."""
+        return (False,) * len(self.features)
+
+    @property
+    def n_own(self) -> int:
+        """Number of statistics beside z and z²."""
+        return 0
+
+    def own_statistics(self, values: Any, xp: Any = np) -> Any:
+        """Return t(z) of features (…, k, n), of shape (…, n_own, n), by the library `xp`."""
+        return values[..., :0, :]
+
+    @property
+    def compiled(self) -> tuple[int, tuple[Any, ...]] | None:
+        """Kind of the law in native/laws.h, and its numbers; None where it has no compiled maps."""
+        return None
+
+    @property
+    def compiled_value(self) -> tuple[int, tuple[Any, ...]] | None:
+        """The same of a `Seen` law of which this is the value."""
+        return None
+
+    @property
+    def value_law(self) -> Law:
+        """The law of the value where it is seen."""
+        return self
+
+    @property
+    def alone(self) -> Law | None:
+        """The same law where no cell is missing; None where the feature is then Gaussian."""
+        return self
+
+    @property
+    def value_feature(self) -> int | None:
+        """The feature of a number that may be missing; None for all other laws."""
+        return None
+
+    @property
+    def seen_middle(self) -> float:
+        """The last feature lies above it where a cell is seen, if cells may be missing."""
+        return 0.5
+
+    @property
+    def dispersion(self) -> str:
+        """Words for a value whose variance follows from its mean; empty where none does."""
+        return ""
+
+    def value_of(self, means: Float, variances: Float) -> SeenValue:
+        """Probability of being seen, mean and variance of the value of one feature."""
+        return SeenValue(np.ones(means.shape[:-1]), means, variances)
+
+    def with_floor(self, least: float) -> Law:
+        """The same where no component's value varies less than that, in units of the feature."""
+        return self
+
+    def with_least(self, part: float) -> Law:
+        """The same where no component varies less than this part of the variance of all rows."""
+        return self
+
+    def floored(self, variances: Float, overall: Float) -> Float:
+        """Variances of at least what the law allows, where `overall` is that of all rows."""
+        return variances
+
+    @property
+    def n_values(self) -> int:
+        """Features that tell components apart: all but those that say whether a cell is seen."""
+        return len(self.features)
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether cells may be missing; the last feature then says whether they are seen."""
+        return False
+
+    @property
+    def has_base_measure(self) -> bool:
+        """Whether `base_measure` differs from 0."""
+        return False
+
+    def at(self, features: tuple[int, ...]) -> Self:
+        """The same law of features with other numbers."""
+        return replace(self, features=features)
+
+    @classmethod
+    @abstractmethod
+    def stacked(cls, laws: Sequence[Self]) -> Self:
+        """Several laws of this kind as one, in an axis before that of the features.
+
+        It serves EM: `completed`, `coefficients`, `m_step` and `log_prior` of means (…, n, k).
+        """
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """Laws of the same kind can be stacked."""
+        return type(self), len(self.features), self.n_own
+
+    @abstractmethod
+    def rescaled(self, shift: Float, scale: Float) -> Self:
+        """The law of (z − shift) / scale."""
+
+    @abstractmethod
+    def without(self, place: int, value: float) -> Law | None:
+        """The law where the feature at a place is always `value`, and left out; None: Gaussian."""
+
+    @abstractmethod
+    def completed(self, means: Float, variances: Float) -> tuple[Float, Float]:
+        """The nearest means that the law allows, and the variances that belong to them."""
+
+    @abstractmethod
+    def coefficients(self, means: Float, variances: Float) -> Float:
+        """The log-density as a linear function of (z, z², t, 1), of shape (…, 2k + n_own + 1)."""
+
+    @abstractmethod
+    def m_step(
+        self, counts: Float, sums: Float, squares: Float, own: Float, prior: Prior
+    ) -> tuple[Float, Float]:
+        """Most probable means and variances from sums of 1, (…, 1), z and z², (…, k), and t."""
+
+    @abstractmethod
+    def log_prior(self, means: Float, variances: Float, prior: Prior) -> Float:
+        """Logarithm of the prior density of each component up to a constant, (…,)."""
+
+    @abstractmethod
+    def prior_slopes(self, means: Float, variances: Float, prior: Prior) -> tuple[Float, Float]:
+        """Slope of `log_prior` by (μ, v), (r, 2k), and its curvature, (r, 2k, 2k)."""
+
+    @abstractmethod
+    def moments(self, means: Float, variances: Float, exponents: Int) -> Float:
+        """E z^e of one mixture for exponents (n, k), of shape (n, r)."""
+
+    def products(self, means: Float, variances: Float, exponents: Int) -> Float:
+        """E z^e z^f of all pairs of exponents (n, k), of shape (r, n, n)."""
+        n, k = exponents.shape
+        sums = (exponents[:, None] + exponents).reshape(-1, k)
+        distinct, place = np.unique(sums, axis=0, return_inverse=True)
+        found = self.moments(means, variances, distinct)[place.ravel()]
+        return np.ascontiguousarray(found.T).reshape(-1, n, n)
+
+    @abstractmethod
+    def slopes(self, means: Float, variances: Float, exponents: Int) -> Float:
+        """Derivatives of `moments` by (μ, v), of shape (n, 2k, r)."""
+
+    @abstractmethod
+    def scores(self, means: Float, variances: Float) -> Float:
+        """∂ log p(z) / ∂ (μ, v) as linear functions of (z, z², t, 1), (…, 2k, 2k + n_own + 1)."""
+
+    @abstractmethod
+    def sample(self, means: Float, variances: Float, n: int, rng: np.random.Generator) -> Float:
+        """Features (n, k) drawn from the law with means (k,) and variances (k,)."""
+
+    @abstractmethod
+    def positive(self, means: Float, variances: Float) -> tuple[Float, Float]:
+        """Numbers that are positive in every law of this kind, (r, n), by (μ, v), (r, n, 2k).
+
+        Where cells may be missing, the first is the probability that they are.
+        """
+
+    @abstractmethod
+    def with_positive(self, values: Float, means: Float, variances: Float) -> tuple[Float, Float]:
+        """Means and variances where these numbers are others."""
+
+    @abstractmethod
+    def quadrature(
+        self, place: int, means: Float, variances: Float, degree: int
+    ) -> tuple[Float, Float]:
+        """Values of one feature and weights, (r, n) each, exact for polynomials of this degree."""
+
+    @property
+    @abstractmethod
+    def prior_positive(self) -> Float:
+        """What the row of the prior adds to the sums that `positive` comes from; NaN: no bound."""
+
+    def at_zero(self, means: Float, variances: Float, counts: Float) -> NDArray[np.bool_]:
+        """Which numbers of `positive`, (r, n), are 0 as far as `counts` rows (r,) can tell."""
+        values, prior = self.positive(means, variances)[0], self.prior_positive
+        shown = counts[:, None] * values + PSEUDO_ROWS * values - prior
+        return np.asarray(shown < _FEWEST_ROWS)  # never for NaN
+
+    def turns(self, means: Float, variances: Float, numbers: Int) -> Float:
+        """∂(μ, v) by some numbers of `positive`, (n, 2k), where others keep their proportions."""
+        values, ends = self.positive(means[None], variances[None])[0], []
+        for m in numbers:
+            moved = values.copy()
+            moved[0, m] += _STEP
+            after = self.with_positive(moved, means[None], variances[None])
+            ends.append(np.concatenate([after[0][0] - means, after[1][0] - variances]) / _STEP)
+        return np.array(ends)
+
+    def unseen(
+        self, means: Float, variances: Float, counts: Float
+    ) -> tuple[NDArray[np.bool_], Float, Float]:
+        """Where no cell is seen, (r,): slopes (r, n, 2k) and errors (r, n) of other numbers."""
+        r, k = means.shape
+        return np.zeros(r, dtype=bool), np.zeros((r, 0, 2 * k)), np.zeros((r, 0))
+
+    def probability_seen(self, means: Float, variances: Float) -> Float | None:
+        """Probability of being seen, of shape (r,); None where no cell is missing."""
+        return None
+
+    def without_seen(
+        self, means: Float, variances: Float, which: NDArray[np.bool_]
+    ) -> tuple[Float, Float]:
+        """Means and variances where some components, (r,), never see the cell."""
+        return means, variances
+
+    @abstractmethod
+    def is_new(self, exponents: Int) -> NDArray[np.bool_]:
+        """Which monomials (n, k) are no linear combination of lower ones, of shape (n,)."""
+
+    def base_measure(self, values: Float) -> Float:
+        """What the log-density of features (k, n) has beside its linear function of T; (n,)."""
+        return np.zeros(values.shape[1:])
+
+
+class Stack(NamedTuple):
+    """Laws of one kind as one law, their features, (n, k), and places of t among all t, (n, m)."""
+
+    law: Law
+    features: Int
+    own: Int
+
+
+def stacks_of(laws: Sequence[Law]) -> tuple[Stack, ...]:
+    """Laws by kind: one call for many columns."""
+    kinds: dict[tuple[object, ...], list[tuple[Law, int]]] = {}
+    start = 0
+    for law in laws:
+        kinds.setdefault(law.kind, []).append((law, start))
+        start += law.n_own
+    found = []
+    for pairs in kinds.values():
+        first_law = pairs[0][0]
+        places = np.array([at + np.arange(first_law.n_own) for _, at in pairs], dtype=np.int64)
+        features = np.array([law.features for law, _ in pairs])
+        found.append(Stack(type(first_law).stacked([law for law, _ in pairs]), features, places))
+    return tuple(found)
+
+
+def layout_of(laws: Sequence[Law]) -> tuple[Int, Float] | None:
+    """Laws as compiled code takes them: kind, width and features of each, and their numbers.
+
+    None where it has no maps for one of them.
+    """
+    kinds: list[int] = []
+    numbers: list[Any] = [[]]
+    for law in laws:
+        if law.compiled is None:
+            return None
+        kind, own = law.compiled
+        kinds += [kind, len(law.features), *law.features]
+        numbers += [np.ravel(part) for part in own]
+    return np.array(kinds, dtype=np.int64), np.concatenate(numbers)
+
+
+def with_joined_values(laws: tuple[Law, ...], values: Collection[int]) -> tuple[Law, ...]:
+    """The laws where these features are values of joined columns.
+
+    A joined value is Gaussian, and left out of the density where its cell is missing. The law is
+    that of ``seen`` alone.
+    """
+    found = (law.without(0, 0.0) if law.value_feature in values else law for law in laws)
+    return tuple(law for law in found if law is not None)
+
+
+def first(values: Float) -> Any:
+    """The number of the first feature; one for each law of a stack."""
+    found = values[..., 0]
+    return float(found) if np.ndim(found) == 0 else found
+
+
+def padded(table: Float, k: int) -> Float:
+    """Linear functions of (z, 1), (…, k + 1), as those of (z, z², 1), (…, 2k + 1)."""
+    zeros = np.zeros((*table.shape[:-1], k))
+    return np.concatenate([table[..., :k], zeros, table[..., k:]], axis=-1)

@@ -1,0 +1,181 @@
+"""Counts: a feature z = (y − shift) / scale with y Poisson of mean λ = shift + scale · μ.
+
+| symbol | name here |
+|---|---|
+| log p(y) = y log λ − λ − log y! | ``log_mass``, ``coefficients``, ``base`` |
+| E[(y − t)^(n + 1)] = (λ − t) E[(y − t)^n] + λ Σ_{k<n} C(n, k) E[(y − t)^k] | ``moments`` |
+| ∂ E g(y) / ∂ λ = E[g(y + 1) − g(y)] | ``slopes`` |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import comb
+from typing import Any, ClassVar
+
+import numpy as np
+
+from momentmix._typing import Float, Int
+from momentmix.families.count import DISPERSION_THAT_MATTERS, CountBlock, CountFamily, CountLaw
+from momentmix.families.family import Quantity
+from momentmix.families.law import PSEUDO_ROWS, Prior, padded
+from momentmix.wording import short_repr
+
+_REACH = 9.0  # deviations from the mean beyond which no count has a weight that matters
+_STEPS = 20  # of EM for the rates of a column that may be counts
+_LEAST_RATE = 1e-9  # of counts, for its logarithm
+_LIKELY_DEVIATES = 2.0  # an excess of variance that chance explains
+
+
+@dataclass(frozen=True)
+class PoissonLaw(CountLaw):
+    """One feature, a Poisson count. All maps are closed formulas."""
+
+    noun: ClassVar[str] = "a Poisson count"
+    highest_power: ClassVar[int] = 64  # tails are light
+
+    def log_mass(self, counts: Float, rates: Float) -> Float:
+        """y log λ − λ − log y!."""
+        return np.asarray(counts * np.log(rates) - rates + self.base(counts))
+
+    def variance_of(self, rates: Float) -> Float:
+        """λ."""
+        return rates
+
+    def base(self, counts: Float) -> Float:
+        """−log y!."""
+        from scipy.special import gammaln  # not where rows are only read: it takes long
+
+        return np.asarray(-gammaln(counts + 1.0))
+
+    @property
+    def compiled(self) -> tuple[int, tuple[Any, ...]] | None:
+        """Units of the feature."""
+        return 1, (self.shift, self.scale)
+
+    @property
+    def compiled_value(self) -> tuple[int, tuple[Any, ...]] | None:
+        """Units of the feature."""
+        return 3, (self.shift, self.scale)
+
+    def coefficients(self, means: Float, variances: Float) -> Float:
+        """The log-density as a linear function of (z, z², 1), less log y!."""
+        rates = self.rates(means)
+        logarithms = np.log(rates)
+        table = np.stack([self.scale * logarithms, self.shift * logarithms - rates], axis=-1)
+        return padded(table, 1)
+
+    def log_prior(self, means: Float, variances: Float, prior: Prior) -> Float:
+        """Gamma: as if one row had the mean of all rows."""
+        rates = self.rates(means)
+        return np.asarray(PSEUDO_ROWS * (self.shift * np.log(rates) - rates))
+
+    def prior_slopes(self, means: Float, variances: Float, prior: Prior) -> tuple[Float, Float]:
+        """Slope of `log_prior` by (μ, v), and its curvature."""
+        rates = self.rates(means)
+        slope, curvature = np.zeros((len(means), 2)), np.zeros((len(means), 2, 2))
+        slope[:, 0] = PSEUDO_ROWS * self.scale * (self.shift / rates - 1.0)
+        curvature[:, 0, 0] = PSEUDO_ROWS * self.scale**2 * self.shift / rates**2
+        return slope, curvature
+
+    def _powers(self, means: Float, highest: int) -> Float:
+        """E z^e for e = 0 … highest, of shape (highest + 1, r)."""
+        rates, c = self.rates(means), self.scale
+        table = np.ones((highest + 1, len(means)))
+        for n in range(highest):
+            table[n + 1] = (rates - self.shift) / c * table[n]
+            for k in range(n):
+                table[n + 1] += comb(n, k) * c ** (k - n - 1) * rates * table[k]
+        return table
+
+    def moments(self, means: Float, variances: Float, exponents: Int) -> Float:
+        """E z^e."""
+        return self._powers(means, int(exponents.max(initial=0)))[exponents[:, 0]]
+
+    def slopes(self, means: Float, variances: Float, exponents: Int) -> Float:
+        """Derivatives of `moments` by the mean."""
+        highest = int(exponents.max(initial=0))
+        powers, c = self._powers(means, highest), self.scale
+        by_mean = np.zeros_like(powers)
+        for e in range(1, highest + 1):
+            for k in range(e):
+                by_mean[e] += comb(e, k) * c ** (1 - (e - k)) * powers[k]
+        table = np.zeros((len(exponents), 2, len(means)))
+        table[:, 0] = by_mean[exponents[:, 0]]
+        return table
+
+    def scores(self, means: Float, variances: Float) -> Float:
+        """∂ log p / ∂ μ = scale (y − λ) / λ."""
+        rates = self.rates(means)
+        table = np.zeros((*rates.shape, 2, 3))
+        table[..., 0, 0] = self.scale**2 / rates
+        table[..., 0, 2] = self.scale * (self.shift - rates) / rates
+        return table
+
+    def sample(self, means: Float, variances: Float, n: int, rng: np.random.Generator) -> Float:
+        """Features drawn from the law."""
+        return np.asarray((rng.poisson(self.rates(means), size=(n, 1)) - self.shift) / self.scale)
+
+    def _reach(self, rates: Float) -> Float:
+        """Deviations of the bulk, and more where counts are small."""
+        return np.asarray(_REACH * np.sqrt(rates) + _REACH**2)
+
+
+@short_repr
+@dataclass(frozen=True, eq=False)
+class PoissonBlock(CountBlock):
+    """A column of counts.
+
+    Parameters
+    ----------
+    rates : array of shape (n_components,)
+        Mean counts where the cell is seen; NaN in a component that never sees one.
+    columns, names, seen
+        As in `ColumnBlock`; by keyword.
+
+    Examples
+    --------
+    >>> PoissonBlock([1.5, 4.0], names="visits").means.tolist()
+    [[1.5], [4.0]]
+    """
+
+    family: ClassVar[str] = "poisson"
+
+    def drawn(self, labels: Int, rng: np.random.Generator) -> Float:
+        """Counts drawn, all at once."""
+        return rng.poisson(self.known.rates[labels]).astype(np.float64)[:, None]
+
+
+class Poisson(CountFamily):
+    """Counts that vary as Poisson's law says."""
+
+    name = "poisson"
+    law_type = PoissonLaw
+    block_type = PoissonBlock
+
+    def _variance(self, rate: Quantity) -> Quantity:
+        return rate
+
+    def suits(self, values: Float, others: Float, shares: Float) -> bool:
+        """Whether whole numbers vary within components as Poisson's law says.
+
+        EM for the rates of the column, given the fitted densities of the others, tells how its
+        variance then compares with its mean.
+        """
+        noise = float(((values - values.mean()) ** 2).std() / np.sqrt(len(values)))
+        mean = float(values.mean())
+        least = mean - max(DISPERSION_THAT_MATTERS * mean, _LIKELY_DEVIATES * noise)
+        # The variance of a mixture of counts is its mean at least.
+        wrong = self.invalid(values)
+        if wrong is None or wrong.any() or values.var() < least:
+            return False
+        for _ in range(_STEPS):
+            rates = shares @ values / np.maximum(shares.sum(axis=1), 1e-300)
+            logs = np.log(np.maximum(rates, _LEAST_RATE))[:, None]
+            joint = others + logs * values - rates[:, None]
+            shares = np.exp(joint - joint.max(axis=0))
+            shares /= shares.sum(axis=0)
+        weights = shares.mean(axis=1)
+        within = float(weights @ rates)
+        excess = float(values.var() - within - weights @ (rates - within) ** 2)
+        return abs(excess) < max(DISPERSION_THAT_MATTERS * within, _LIKELY_DEVIATES * noise)

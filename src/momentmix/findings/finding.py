@@ -1,0 +1,172 @@
+"""`Finding`: one thing that the user should know, as data; the sentences are in the catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from momentmix.errors import printable
+from momentmix.findings.catalog import CATALOG
+from momentmix.findings.entry import Entry, Template, Variants
+from momentmix.findings.messages import Message, fill, options
+from momentmix.wording import listed, plural
+
+_MOST_LISTED = 8  # columns or components in a sentence
+_MOST_QUOTED = 6  # columns in the plain words of a report
+_PAIRS_LISTED, _ROWS_LISTED = 3, 5
+_UNKNOWN = Entry("")  # of files of later versions
+
+
+class Severity(Enum):
+    """How much a finding weighs: a fatal one fails the certificate."""
+
+    NOTE = "note"
+    WARNING = "warning"
+    FATAL = "fatal"
+
+
+NOTE, WARNING, FATAL = Severity
+
+
+class _Count(int):
+    """A number that chooses between words: ``{n:it|them}``."""
+
+    def __format__(self, words: str) -> str:
+        return words.split("|")[self != 1] if "|" in words else super().__format__(words)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One finding.
+
+    Attributes
+    ----------
+    kind : str
+        Its name in the catalog, such as "constant-column".
+    severity : Severity
+    columns : tuple of str or int
+        Columns that it is about, by name or by number, the most important first.
+    components : tuple of int
+    numbers : mapping
+        Values that its sentences need: numbers, texts, or lists of them. ``asides`` are printed
+        after the columns or components, one after each.
+    remedy : mapping
+        Keyword arguments of `fit` that help, as ``{"families": {"income": "log"}}``.
+    written : str
+        The sentence, where a file of an earlier version holds nothing else.
+
+    Examples
+    --------
+    >>> finding = found(WARNING, "constant-column", ["age", "zip"])
+    >>> finding.text
+    "columns 'age', 'zip' hold one value only; they take no part in the fit and get the variance \
+floor. Leave them out."
+    >>> finding.in_plain_words(finding.entry.action)
+    'Leave out “age”, “zip”.'
+    """
+
+    kind: str
+    severity: Severity
+    columns: tuple[str | int, ...] = ()
+    components: tuple[int, ...] = ()
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+    remedy: Mapping[str, Any] = field(default_factory=dict)
+    written: str = ""
+
+    @property
+    def entry(self) -> Entry:
+        """The sentences of this kind of finding."""
+        return CATALOG.get(self.kind, _UNKNOWN)
+
+    @property
+    def code(self) -> Message:
+        """The remedy as code: keywords of Python and, in `shell`, options of the command."""
+        return options(**self.remedy)
+
+    @property
+    def text(self) -> Message:
+        """The finding in the words of statistics; `text.shell` is for the command."""
+        if self.written or self.kind not in CATALOG:
+            return Message(self.written)
+        asides = [f" ({x})" for x in self.numbers.get("asides", [])] or [""] * len(
+            self.columns or self.components
+        )
+        names = [f"{x!a}{y}" for x, y in zip(self.columns, asides, strict=False)]
+        components = [f"{x}{y}" for x, y in zip(self.components, asides, strict=False)]
+        words: dict[str, Any] = {
+            "each": names,
+            "names": listed(names, _MOST_LISTED),
+            "columns": f"column{plural(len(names))} {listed(names, _MOST_LISTED)}",
+            "components": _components("component", components),
+            "component": "component",
+        }
+        if "pairs" in self.numbers:
+            words["pairs"] = "; ".join(map(_pair, self.numbers["pairs"][:_PAIRS_LISTED]))
+        if "outliers" in self.numbers:
+            words["outliers"] = _outliers(self.numbers["outliers"])
+        return self._filled(self.entry.text, words)
+
+    def in_plain_words(self, template: Template | Variants) -> str:
+        """Fill a template for everybody, in which components are groups."""
+        logs = self.remedy.get("families", {})
+        words = {
+            "columns": quoted(self.columns) or "the columns named below",
+            "logs": quoted([x for x in self.columns if x in logs]),
+            "others": quoted([x for x in self.columns if x not in logs]),
+            "components": _components("Group", list(map(str, self.components))),
+            "component": "group",
+        }
+        return str(self._filled(template, words))
+
+    def _filled(self, template: Template | Variants, words: Mapping[str, Any]) -> Message:
+        counts = {k: _Count(x) for k, x in self.numbers.items() if type(x) is int}
+        n = _Count(len(self.columns) or len(self.components))
+        chosen = template if isinstance(template, str) else template(self)
+        bare = dict(zip(("column", "other"), map(str, self.columns), strict=False))
+        values = {**self.numbers, **counts, **bare, **words, "code": self.code, "n": n}
+        return fill(chosen, values)
+
+    def __str__(self) -> str:
+        return f"[{self.severity.value}] {self.text}"
+
+
+def found(
+    severity: Severity,
+    kind: str,
+    columns: Sequence[str | int] = (),
+    components: Sequence[int] = (),
+    remedy: Mapping[str, Any] | None = None,
+    **numbers: Any,
+) -> Finding:
+    """Return a finding of a kind in the catalog."""
+    if kind not in CATALOG:
+        raise KeyError(kind)
+    return Finding(kind, severity, tuple(columns), tuple(components), numbers, remedy or {})
+
+
+def sentences(findings: Iterable[Finding], *, for_report: bool = False) -> list[str]:
+    """Return findings in a line each: in the words of statistics, or in those of a report."""
+    texts = (f.in_plain_words(f.entry.action) if for_report else f.text for f in findings)
+    return list(map(printable, texts))
+
+
+def quoted(columns: Sequence[str | int]) -> str:
+    """Return names of columns in quotation marks, the first of them."""
+    return listed([f"“{name}”" for name in columns], _MOST_QUOTED)
+
+
+def _components(noun: str, components: list[str]) -> str:
+    return f"{noun}{plural(len(components))} {listed(components, _MOST_LISTED)}"
+
+
+def _pair(pair: tuple[str, str, float | None]) -> str:
+    first, second, value = pair
+    return f"{first} and {second}" + ("" if value is None else f" (about {value:+.2f})")
+
+
+def _outliers(rows: Sequence[tuple[int, float, str | int]]) -> str:
+    shown = [f"row {row} ({value:.6g} in column {column!a})" for row, value, column in rows]
+    more = len(shown) - _ROWS_LISTED
+    return "; ".join([*shown[:_ROWS_LISTED], *([f"and {more} more"] if more > 0 else [])])

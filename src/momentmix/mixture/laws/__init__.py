@@ -1,1 +1,0 @@
-"""Laws of features that are not Gaussian: yes/no answers, categories, counts, missing cells."""

@@ -1,0 +1,301 @@
+"""Laws of features that are not Gaussian: each map against what it stands for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+
+from momentmix.families.finite import Finite
+from momentmix.families.gaussian import GaussianValue
+from momentmix.families.law import Law
+from momentmix.families.poisson import PoissonLaw
+from momentmix.families.seen import Seen
+from momentmix.mixture.prior import VariancePrior
+
+from .toys import GeometricLaw, ZipfLaw
+
+PRIOR = VariancePrior(1e-6, 0.5, 0.01)
+RAW: dict[str, Law] = {
+    "yes/no": Finite.indicators((0,)),
+    "category": Finite.indicators((0, 1, 2)),
+    "yes/no, missing": Finite.indicators((0, 1), 1),
+    "category, missing": Finite.indicators((0, 1, 2), 1),
+    "count": PoissonLaw((0,)),
+    "number, missing": Seen((0, 1), GaussianValue((0,))),
+    "count, missing": Seen((0, 1), PoissonLaw((0,))),
+    "geometric": GeometricLaw((0,)),
+    "zipf": ZipfLaw((0,)),
+    "zipf, missing": Seen((0, 1), ZipfLaw((0,))),
+}
+UNITS = {  # shift and scale of the features
+    "yes/no": ([0.3], [0.5]),
+    "category": ([0.3, 0.2, 0.1], [0.5, 0.4, 0.3]),
+    "yes/no, missing": ([0.3, 0.8], [0.4, 0.4]),
+    "category, missing": ([0.3, 0.2, 0.9], [0.5, 0.4, 0.3]),
+    "count": ([2.5], [1.7]),
+    "number, missing": ([0.4, 0.7], [1.3, 0.45]),
+    "count, missing": ([1.8, 0.7], [1.6, 0.45]),
+    "geometric": ([2.5], [1.7]),
+    "zipf": ([2.5], [1.7]),
+    "zipf, missing": ([1.8, 0.7], [1.6, 0.45]),
+}
+# Means of raw features and variances of free ones, of three components.
+MEANS = {
+    "yes/no": [[0.2], [0.5], [0.9]],
+    "category": [[0.2, 0.3, 0.1], [0.5, 0.1, 0.05], [0.25, 0.25, 0.25]],
+    "yes/no, missing": [[0.2, 0.7], [0.5, 0.6], [0.1, 0.95]],
+    "category, missing": [[0.2, 0.3, 0.7], [0.5, 0.1, 0.9], [0.25, 0.25, 0.6]],
+    "count": [[0.4], [2.0], [7.0]],
+    "number, missing": [[0.2, 0.5], [0.9, 0.8], [-0.3, 0.3]],
+    "count, missing": [[0.4, 0.5], [2.0, 0.8], [1.0, 0.3]],
+    "geometric": [[0.4], [2.0], [5.0]],
+    "zipf": [[0.4], [2.0], [5.0]],
+    "zipf, missing": [[0.4, 0.5], [2.0, 0.8], [1.0, 0.3]],
+}
+NAMES = list(RAW)
+
+
+def standard(name: str) -> tuple[Law, np.ndarray, np.ndarray]:
+    """A law of standardized features, with means and variances of three components."""
+    shift, scale = (np.array(x) for x in UNITS[name])
+    law = RAW[name].rescaled(shift, scale)
+    means = (np.array(MEANS[name]) - shift) / scale
+    variances = np.full(means.shape, 0.9)
+    return law, *law.completed(means, variances)
+
+
+def t_of(values: np.ndarray, law: Law) -> np.ndarray:
+    """(z, z², t, 1) of rows (n, k), of shape (2k + m + 1, n)."""
+    own = law.own_statistics(values.T)
+    return np.vstack([values.T, values.T**2, own, np.ones(len(values))])
+
+
+PMF = {
+    PoissonLaw: lambda counts, rate: stats.poisson.pmf(counts, rate),
+    GeometricLaw: lambda counts, rate: stats.geom.pmf(counts + 1, 1 / (1 + rate)),
+    ZipfLaw: lambda counts, rate: stats.zipfian.pmf(counts + 1, zipf_power(rate), 12),
+}
+
+
+def zipf_power(rate: float) -> float:
+    """The exponent of Zipf's law on 1 … 12 whose mean is rate + 1."""
+    return optimize.brentq(lambda a: stats.zipfian.mean(a, 12) - 1 - rate, 1e-9, 50, xtol=1e-14)
+
+
+def rows_and_weights(name: str, law: Law, means: np.ndarray, variances: np.ndarray) -> tuple:
+    """Points and weights whose sums are means under one component; None for the density."""
+    if isinstance(law, Finite):
+        points = np.array(law.points)
+        return points, law.probabilities(means)
+    if type(law) in PMF:
+        counts = np.arange(law.n_cells or 400)
+        z = ((counts - law.shift) / law.scale)[:, None]
+        return z, PMF[type(law)](counts, float(law.rates(means)))
+    assert isinstance(law, Seen)
+    found = law.value_of(means, variances)
+    if not law.value.free[0]:
+        inner, weights = rows_and_weights(name, law.value, found.mean, found.variance)
+    else:
+        nodes, weights = np.polynomial.hermite_e.hermegauss(40)
+        weights = weights / weights.sum()
+        inner = found.mean + np.sqrt(found.variance) * nodes[:, None]
+    seen = np.hstack([inner, np.full_like(inner, law.seen)])
+    rows = np.vstack([law.missing, seen])
+    return rows, np.concatenate([[1 - found.q], found.q * weights])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_completed_parameters_are_the_moments_of_the_law(name: str) -> None:
+    law, means, variances = standard(name)
+    for m, v in zip(means, variances, strict=True):
+        rows, weights = rows_and_weights(name, law, m, v)
+        np.testing.assert_allclose(weights.sum(), 1.0, rtol=1e-12)
+        np.testing.assert_allclose(weights @ rows, m, atol=1e-12)
+        np.testing.assert_allclose(weights @ (rows - m) ** 2, v, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_density_is_linear_in_the_statistics(name: str) -> None:
+    law, means, variances = standard(name)
+    table = law.coefficients(means, variances)
+    for i, (m, v) in enumerate(zip(means, variances, strict=True)):
+        if isinstance(law, Seen) and law.value.free[0]:
+            rng = np.random.default_rng(1)
+            rows, found = law.sample(m, v, 50, rng), law.value_of(m, v)
+            seen = rows[:, 1] == law.seen
+            expected = np.full(50, np.log(1 - found.q))
+            inner = stats.norm(found.mean[0], found.variance[0] ** 0.5).logpdf(rows[seen, 0])
+            # The density is that of the raw feature.
+            expected[seen] = np.log(found.q) + inner - np.log(UNITS[name][1][0])
+        else:
+            rows, weights = rows_and_weights(name, law, m, v)
+            rows, weights = rows[weights > 1e-12], weights[weights > 1e-12]
+            expected = np.log(weights)
+        got = table[i] @ t_of(rows, law) + law.base_measure(rows.T)
+        np.testing.assert_allclose(got, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_moments_and_their_derivatives(name: str) -> None:
+    law, means, variances = standard(name)
+    k = means.shape[1]
+    exponents = np.array(np.meshgrid(*[range(4)] * k)).reshape(k, -1).T
+    moments = law.moments(means, variances, exponents)
+    for i, (m, v) in enumerate(zip(means, variances, strict=True)):
+        rows, weights = rows_and_weights(name, law, m, v)
+        expected = (rows[:, None, :] ** exponents).prod(axis=2).T @ weights
+        np.testing.assert_allclose(moments[:, i], expected, rtol=1e-9, atol=1e-9)
+    sums = (exponents[:, None] + exponents).reshape(-1, k)
+    expected = law.moments(means, variances, sums).T.reshape(-1, len(exponents), len(exponents))
+    np.testing.assert_allclose(
+        law.products(means, variances, exponents), expected, rtol=1e-9, atol=1e-9
+    )
+    slopes, step = law.slopes(means, variances, exponents), 1e-6
+    for j in range(2 * k):
+        move = np.zeros((2, *means.shape))
+        move[j // k, :, j % k] = step
+        if j >= k and not law.free[j - k]:
+            np.testing.assert_array_equal(slopes[:, j], 0.0)
+            continue
+        up = law.moments(means + move[0], variances + move[1], exponents)
+        down = law.moments(means - move[0], variances - move[1], exponents)
+        np.testing.assert_allclose(slopes[:, j], (up - down) / (2 * step), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_scores_are_derivatives_of_the_density(name: str) -> None:
+    law, means, variances = standard(name)
+    k, step = means.shape[1], 1e-6
+    rows = np.vstack(
+        [
+            law.sample(m, v, 20, np.random.default_rng(2))
+            for m, v in zip(means, variances, strict=True)
+        ]
+    )
+    scores = law.scores(means, variances) @ t_of(rows, law)
+    for j in range(2 * k):
+        move = np.zeros((2, *means.shape))
+        move[j // k, :, j % k] = step
+        if j >= k and not law.free[j - k]:
+            np.testing.assert_array_equal(scores[:, j], 0.0)
+            continue
+        up, down = (
+            law.coefficients(means + s * move[0], variances + s * move[1]) @ t_of(rows, law)
+            for s in (1, -1)
+        )
+        np.testing.assert_allclose(scores[:, j], (up - down) / (2 * step), rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_prior_slopes_are_derivatives_of_the_prior(name: str) -> None:
+    law, means, variances = standard(name)
+    k, step = means.shape[1], 1e-6
+    slope, curvature = law.prior_slopes(means, variances, PRIOR)
+    assert (np.linalg.eigvalsh(curvature) > -1e-9).all()
+    for j in range(2 * k):
+        move = np.zeros((2, *means.shape))
+        move[j // k, :, j % k] = step
+        if j >= k and not law.free[j - k]:
+            continue
+        up = law.log_prior(means + move[0], variances + move[1], PRIOR)
+        down = law.log_prior(means - move[0], variances - move[1], PRIOR)
+        np.testing.assert_allclose(slope[:, j], (up - down) / (2 * step), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_m_step_maximizes_likelihood_and_prior(name: str) -> None:
+    law, means, variances = standard(name)
+    rng = np.random.default_rng(3)
+    rows = np.vstack([law.sample(m, v, 200, rng) for m, v in zip(means, variances, strict=True)])
+    # The prior knows the distribution of all rows, whose means are 0.
+    shift, scale = rows.mean(axis=0), rows.std(axis=0)
+    law, rows = law.rescaled(shift, scale), (rows - shift) / scale
+    rows = rows[:150]
+    n = np.array([[float(len(rows))]])
+    best = law.m_step(
+        n,
+        rows.sum(axis=0)[None],
+        (rows**2).sum(axis=0)[None],
+        law.own_statistics(rows.T).sum(axis=1)[None],
+        PRIOR,
+    )
+
+    def objective(m: np.ndarray, v: np.ndarray) -> float:
+        likelihood = (law.coefficients(m, v) @ t_of(rows, law)).sum()
+        return float(likelihood + law.log_prior(m, v, PRIOR)[0])
+
+    top, k = objective(*best), best[0].shape[1]
+    for j in range(2 * k):
+        if j >= k and not law.free[j - k]:
+            continue
+        for size in (1e-3, -1e-3):
+            move = np.zeros((2, 1, k))
+            move[j // k, 0, j % k] = size
+            moved = law.completed(best[0] + move[0], best[1] + move[1])
+            # Small steps along q of a Gaussian value change the prior of the variance a little.
+            assert objective(*moved) < top + 1e-6
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_samples_have_the_means_and_variances(name: str) -> None:
+    law, means, variances = standard(name)
+    n = 40_000
+    rows = law.sample(means[1], variances[1], n, np.random.default_rng(4))
+    errors = np.sqrt(variances[1] / n)
+    assert (np.abs(rows.mean(axis=0) - means[1]) < 4.5 * errors).all()
+    assert (np.abs(rows.mean(axis=0) - means[0]) > 4.5 * errors).any()  # another component's
+    np.testing.assert_allclose(rows.var(axis=0), variances[1], rtol=0.1)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_products_that_are_not_new_are_combinations_of_lower_ones(name: str) -> None:
+    law, means, variances = standard(name)
+    rng = np.random.default_rng(5)
+    rows = np.vstack([law.sample(m, v, 300, rng) for m, v in zip(means, variances, strict=True)])
+    k = means.shape[1]
+    exponents = np.array(np.meshgrid(*[range(4)] * k)).reshape(k, -1).T
+    exponents = exponents[exponents.sum(axis=1) <= 3]
+    exponents = exponents[np.argsort(exponents.sum(axis=1), kind="stable")]
+    table = (rows[:, None, :] ** exponents).prod(axis=2)
+    new = law.is_new(exponents)
+    rank = np.linalg.matrix_rank(table, tol=1e-6)
+    assert rank == np.linalg.matrix_rank(table[:, new], tol=1e-6) == new.sum()
+
+
+def test_a_law_without_a_constant_feature() -> None:
+    yes = Finite.indicators((4, 5), 1)
+    assert yes.without(1, 1.0) == Finite((4,), ((0.0,), (1.0,)), 0)
+    assert Seen((0, 1), GaussianValue((0,))).without(1, 1.0) is None
+    assert Seen((0, 1), PoissonLaw((0,))).without(1, 1.0) == PoissonLaw((0,))
+    assert Finite.indicators((0, 1)).without(0, 0.0) == Finite((1,), ((0.0,), (1.0,)), 0)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_stacked_laws_are_the_laws_one_by_one(name: str) -> None:
+    law, means, variances = standard(name)
+    other = law.rescaled(np.full(means.shape[1], 0.1), np.full(means.shape[1], 1.2))
+    both = type(law).stacked([law, other])
+    pair = [law.completed(means, variances), other.completed((means - 0.1) / 1.2, variances)]
+    means, spread = (np.stack(parts, axis=-2) for parts in zip(*pair, strict=True))  # (r, 2, k)
+    rng = np.random.default_rng(6)
+    laws = (law, other)
+    rows = [x.sample(m[0], v[0], 60, rng) for x, (m, v) in zip(laws, pair, strict=True)]
+    sums, squares = (np.array([(r**e).sum(axis=0) for r in rows])[None] for e in (1, 2))
+    cells = np.array([x.own_statistics(r.T).sum(axis=1) for x, r in zip(laws, rows, strict=True)])
+    got = both.m_step(np.full((1, 1, 1), 60.0), sums, squares, cells[None], PRIOR)
+    for place, (single, own) in enumerate(zip(laws, pair, strict=True)):
+        expected = single.coefficients(*own)
+        np.testing.assert_allclose(
+            both.coefficients(means, spread)[:, place], expected, rtol=1e-12, atol=1e-13
+        )
+        np.testing.assert_allclose(
+            both.log_prior(means, spread, PRIOR)[:, place], single.log_prior(*own, PRIOR)
+        )
+        for whole, part in zip(both.completed(means, spread), single.completed(*own), strict=True):
+            np.testing.assert_allclose(whole[:, place], part, rtol=1e-12, atol=1e-13)
+        alone = single.m_step(
+            np.full((1, 1), 60.0), sums[:, place], squares[:, place], cells[None, place], PRIOR
+        )
+        for whole, part in zip(got, alone, strict=True):
+            np.testing.assert_allclose(whole[:, place], part, rtol=1e-12, atol=1e-13)

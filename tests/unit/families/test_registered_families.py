@@ -1,0 +1,145 @@
+"""Families that a user registers: all that a column of the library's own families can do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import momentmix as mm
+from momentmix.displays import ColumnsDisplay, MeansDisplay, PairsDisplay
+from momentmix.families import family as registry
+from momentmix.families import register
+from momentmix.reporting.report import report
+
+from .toys import N_PLACES, Geometric, Zipf, powers_of
+
+
+@pytest.fixture(scope="module", autouse=True)
+def registered():
+    """The two families, for these tests only."""
+    before = dict(registry._FAMILIES)
+    register(Geometric())
+    register(Zipf())
+    yield
+    registry._FAMILIES.clear()
+    registry._FAMILIES.update(before)
+
+
+WEIGHTS = np.array([0.4, 0.6])
+MEANS = np.array([-1.5, 1.5])
+RATES = {"geometric": np.array([1.0, 6.0]), "zipf": np.array([1.0, 4.5])}
+
+
+def drawn(family: str, n: int, seed: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """A table of a number and a column of the family, and the component of each row."""
+    rng = np.random.default_rng(seed)
+    labels = rng.choice(2, size=n, p=WEIGHTS)
+    rates = RATES[family]
+    if family == "geometric":
+        values = rng.geometric(1 / (1 + rates[labels])) - 1
+    else:
+        ranks = np.arange(1, N_PLACES + 1)
+        tables = stats.zipfian.pmf(ranks, powers_of(rates)[:, None], N_PLACES)
+        ends = np.cumsum(tables, axis=1)[labels]
+        values = (rng.random((n, 1)) > ends).sum(axis=1)
+    table = {
+        "x": rng.normal(MEANS[labels], 1.0),
+        "y": rng.normal(-MEANS[labels], 1.0),
+        "k": values.astype(float),
+    }
+    return table, labels
+
+
+def sorted_rates(result) -> tuple[np.ndarray, np.ndarray]:
+    frame = result.to_frame()
+    own = frame[(frame.column == "k") & (frame.parameter == "rate")].sort_values("estimate")
+    return own.estimate.to_numpy(), own.standard_error.to_numpy()
+
+
+@pytest.mark.parametrize("family", ["geometric", "zipf"])
+def test_a_registered_family_is_fitted(family):
+    table, labels = drawn(family, 20_000, 1)
+    result = mm.fit(table, 2, families={"k": family}, random_state=0)
+    rates, errors = sorted_rates(result)
+    assert (np.abs(rates - RATES[family]) < 4 * errors).all()
+    assert (np.abs(rates - RATES[family][::-1]) > 4 * errors).all()
+    assert result.certificate.passed, result.certificate
+    found = result.mixture.predict(table)
+    agree = (found == labels).mean()
+    assert max(agree, 1 - agree) > 0.95
+    # The same rows as another law of counts do not pass.
+    assert not mm.fit(table, 2, families={"k": "poisson"}, random_state=0).certificate.passed
+
+
+@pytest.mark.parametrize("family", ["geometric", "zipf"])
+def test_densities_are_those_of_the_family(family):
+    table, _ = drawn(family, 500, 2)
+    mixture = mm.fit(drawn(family, 5_000, 3)[0], 2, families={"k": family}).mixture
+    means, variances = mixture.means, mixture.variances
+    counts = table["k"][:, None]
+    rates = means[:, 2]
+    if family == "geometric":
+        mass = stats.geom.logpmf(counts + 1, 1 / (1 + rates))
+    else:
+        mass = stats.zipfian.logpmf(counts + 1, powers_of(rates), N_PLACES)
+    numbers = np.stack([table["x"], table["y"]], axis=1)[:, None]
+    normal = stats.norm.logpdf(numbers, means[:, :2], np.sqrt(variances[:, :2])).sum(axis=2)
+    expected = np.log(np.exp(mass + normal) @ mixture.weights)
+    np.testing.assert_allclose(mixture.log_prob(table), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("family", ["geometric", "zipf"])
+def test_missing_cells_draws_and_imputation(family):
+    table, labels = drawn(family, 20_000, 4)
+    rng = np.random.default_rng(5)
+    gaps = rng.random(20_000) < np.where(labels == 0, 0.1, 0.3)
+    seen = {**table, "k": np.where(gaps, np.nan, table["k"])}
+    result = mm.fit(seen, 2, families={"k": family}, missing="model", random_state=0)
+    rates, errors = sorted_rates(result)
+    assert (np.abs(rates - RATES[family]) < 4 * errors).all()
+    filled = result.mixture.impute(seen)["k"]
+    assert np.isfinite(filled).all()
+    np.testing.assert_array_equal(filled[~gaps], table["k"][~gaps])
+    rows, own = result.mixture.sample(40_000, random_state=6)
+    counts = rows["k"][np.isfinite(rows["k"])]
+    np.testing.assert_array_equal(counts, np.floor(counts))
+    assert counts.min() >= 0
+    for i in range(2):
+        mine = rows["k"][(own == i) & np.isfinite(rows["k"])]
+        error = mine.std() / len(mine) ** 0.5
+        assert abs(mine.mean() - result.mixture.means[i, 2]) < 4.5 * error
+
+
+@pytest.mark.parametrize("family", ["geometric", "zipf"])
+def test_files_pictures_and_reports(family, tmp_path):
+    table, _ = drawn(family, 3_000, 7)
+    result = mm.fit(table, 2, families={"k": family}, random_state=0)
+    result.mixture.save(tmp_path / "m.json")
+    again = mm.Mixture.load(tmp_path / "m.json")
+    np.testing.assert_array_equal(again.log_prob(table), result.mixture.log_prob(table))
+    assert again.columns[2].family == family
+    summary = mm.summarize(table, families={"k": family})
+    summary.save(tmp_path / "s.mm")
+    loaded = mm.MomentSummary.load(tmp_path / "s.mm")
+    moment = mm.fit(loaded, 2)
+    np.testing.assert_allclose(np.sort(moment.mixture.means[:, 2]), RATES[family], rtol=0.15)
+    assert "k high" in str(result.profile())
+    pytest.importorskip("matplotlib")
+    report(result, tmp_path / "page.html", data=table)
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert {"geometric": "counts", "zipf": "ranks"}[family] in page
+    for display in (ColumnsDisplay, PairsDisplay):
+        display.from_estimator(result, table).figure_.savefig(tmp_path / f"{display.__name__}.png")
+    MeansDisplay.from_estimator(result).figure_.savefig(tmp_path / "MeansDisplay.png")
+
+
+def test_wrong_values_and_unknown_names():
+    table, _ = drawn("zipf", 300, 8)
+    table["k"][5] = 12.0
+    with pytest.raises(mm.InputError, match="ranks must be integers from 0 to 11; row 5"):
+        mm.fit(table, 2, families={"k": "zipf"})
+    with pytest.raises(mm.InputError, match="'geometric', 'zipf', or a list of levels"):
+        mm.fit(table, 2, families={"k": "zeta"})
+    with pytest.raises(mm.InputTypeError, match="register takes a Family; got str"):
+        register("geometric")

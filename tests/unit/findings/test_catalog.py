@@ -1,0 +1,134 @@
+"""Every kind of finding has its sentences: for Python, for the shell, and for everybody."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import momentmix as mm
+from momentmix.findings.catalog import CATALOG, FITS
+from momentmix.findings.changes import CHANGES
+from momentmix.findings.finding import FATAL, WARNING, Finding, found
+
+SOURCE = Path(mm.__file__).parent
+PAIRS = {"pairs": [["'a'", "the gaps of 'b'", 0.5], ["'a'", "'c'", None]]}
+SIZE = {"order": 3, "n_features": 4, "capacity": 1, "asked": 2}
+LOGS = {"families": {"b": "log"}}
+# Numbers and remedies of each kind that needs some; several where it has variants.
+NUMBERS = {
+    "over-capacity": [{"from_rows": False, **SIZE}, {"from_rows": True, **SIZE}],
+    "capacity-margin": [SIZE],
+    "too-few-rows": [{"n_rows": 9.0, "n_parameters": 8, "least": 16}],
+    "spurious-components": [{"n_features": 3, "asides": ["5 rows", "7 rows"]}],
+    "light-components": [{"asides": ["5 rows", "7 rows"]}],
+    "conditioning": [{"condition_number": 1e5}, {"condition_number": None}],
+    "empty-level": [{"levels": "'a' = x"}],
+    "discrete-column": [
+        {"n_values": 2, "grid": 1.0},
+        {"n_values": 5, "grid": 0.5, "remedy": {"families": {"a": "bernoulli"}}},
+    ],
+    "count-column": [{"remedy": {"families": {"a": "poisson", "b": "poisson"}}}],
+    "repeated-value": [{"value": -9.0, "share": 0.2}],
+    "rounded-column": [{"grid": 0.5, "width": 0.6, "is_whole": whole} for whole in (True, False)],
+    "variance-floor": [{"floor": 1e-6}, {"floor": 1e-6, "count": 3}],
+    "skewed-column": [{"remedy": LOGS}],
+    "column-shape": [{"asides": ["flat", "skewed"]}, {"asides": ["flat", "x"], "remedy": LOGS}],
+    "heavy-tails": [{}, {"n_far": 3, "n_rows": 90}],
+    "independent-column": [{"asides": ["flat", "flat"]}],
+    "dispersion": [{"ratio": ratio, "law": "a count"} for ratio in (0.5, 1.5)],
+    "correlated-columns": [
+        {**PAIRS, "needs_rows": False, "remedy": {"blocks": "auto"}},
+        {**PAIRS, "needs_rows": True, "remedy": {"blocks": [["a", "b"]]}},
+    ],
+    "dependent-columns": [PAIRS],
+    "constraint": [
+        {"constraint": "tied", "gain": 0.1, "price": 0.01, "remedy": {"covariance_type": "full"}}
+    ],
+    "shared-gaps": [{"remedy": {"missing": "drop"}}, {"remedy": {"missing": "drop"}, **PAIRS}],
+    "missing-by-component": [{"worst": "'a'", "low": 0.2, "high": 0.9}],
+    "never-seen": [{"count": 1}],
+    "outlier-influence": [{"deviations": 20.0}, {"deviations": 20.0, "influence": 11.0}],
+    "outlier-rows": [
+        {"n_rows": 40, "outliers": []},
+        {"n_rows": 7, "outliers": [[k, 1e6, "a"] for k in range(7)]},
+    ],
+    "duplicate-rows": [{"copies": 9, "compared": 90, "n_rows": n} for n in (90, 900)],
+    "ordered-rows": [{"worst": "'a'", "correlation": 0.4}],
+    "dropped-rows": [{"count": 1}],
+    "unexpected-missing": [{"count": 12}],
+    "improbable-rows": [{"share": 0.1, "expected": 0.001}],
+    "no-power": [{"statistic": 3.0, "degrees_of_freedom": 90}],
+    "misfit": [{"groups": g, "p_value": "0.001", "effect_size": 0.1} for g in ("", "pairs")],
+    "imprecise": [{"loss": 0.1, "after_rows": rows} for rows in (True, False)],
+    "unsupported": [{"reason": "why", "asked": r, "fewer": r - 1} for r in (1, 2)],
+    "support-unknown": [{"reason": "why"}],
+    "untested": [{"remedy": {"missing": "drop"}}],
+}
+CASES = [
+    pytest.param(found(severity, kind, ["a", "b"], [0, 2], **numbers), id=f"{kind} {k}")
+    for kind in FITS
+    for k, numbers in enumerate(NUMBERS.get(kind, [{}]))
+    for severity in (WARNING, FATAL)
+]
+
+
+@pytest.mark.parametrize("finding", CASES)
+def test_every_kind_has_sentences_for_python_the_shell_and_everybody(finding):
+    entry, code = finding.entry, finding.code
+    everybody = [finding.in_plain_words(x) for x in (entry.action, entry.other_action, entry.why)]
+    for text in (finding.text, finding.text.shell, *everybody):
+        assert "{" not in text.replace(code, "")
+        assert "|" not in text
+        assert "  " not in text
+    assert finding.text.count(code) == (1 if code else finding.text.count(""))
+    assert finding.text.shell.count(code.shell) == (1 if code else finding.text.shell.count(""))
+    assert everybody[0][0].isupper()
+    assert everybody[0].endswith(".")
+    assert "component" not in " ".join(everybody)
+    assert str(finding) == f"[{finding.severity.value}] {finding.text}"
+
+
+def kinds_found():
+    """Kinds that the package finds: the second argument of `found`, where it is a text."""
+    for path in SOURCE.rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for call in ast.walk(tree):
+            if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "found":
+                kind = call.args[1]
+                if isinstance(kind, ast.Constant):
+                    yield kind.value
+
+
+def test_every_kind_that_is_found_is_in_the_catalog():
+    kinds = set(kinds_found())
+    assert len(kinds) > 30
+    assert kinds <= CATALOG.keys()
+    assert not FITS.keys() & CHANGES.keys()
+
+
+def test_a_kind_without_sentences_is_refused():
+    with pytest.raises(KeyError, match="no-such-kind"):
+        found(WARNING, "no-such-kind")
+
+
+@pytest.mark.parametrize("folder", ["findings", "reporting"])
+def test_no_regular_expression_reads_a_sentence(folder):
+    reading = [
+        path.name
+        for path in SOURCE.joinpath(folder).glob("*.py")
+        if "import re\n" in path.read_text(encoding="utf-8")
+    ]
+    assert reading == ["svg.py"] * (folder == "reporting")  # which reads pictures
+
+
+def test_numbers_choose_words():
+    one = found(WARNING, "constant-column", [3]).text
+    assert one.startswith("column 3 holds one value only; it takes no part")
+    many = found(WARNING, "constant-column", list("abcdefghij")).text
+    assert "'h' and 2 more hold one value only; they take" in many
+
+
+def test_a_finding_of_an_old_file_is_its_text():
+    finding = Finding("constant-column", WARNING, written="column 3 is {constant}")
+    assert finding.text == finding.text.shell == "column 3 is {constant}"
+    assert Finding("of a later version", WARNING, written="words").text == "words"
