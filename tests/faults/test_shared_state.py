@@ -177,7 +177,7 @@ def test_a_child_forked_during_an_update_goes_on():
         import os, threading, warnings
         import numpy as np
         from momentmix import MomentGaussianMixture, MomentSummary
-        from momentmix.summary.shard import open_shard as module
+        from momentmix.summary.exact import open_shard as module
 
         rows = np.random.default_rng(0).standard_normal((3000, 4))
         held, done = threading.Event(), threading.Event()

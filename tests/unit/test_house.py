@@ -41,7 +41,7 @@ LAYERS = [
     {"tables.table_rows", "tables.weights"},
     {"tables"},
     {"tensor"},
-    {"mixture", "summary.layout"},
+    {"mixture", "summary.layout", "summary.products"},
     {"summary.kernels"},
     {"summary"},
     {"cube"},

@@ -73,7 +73,7 @@ static int move_feature(uint64_t *sums, isize n_sums, isize n_words, const int64
 
 PyDoc_STRVAR(add_moved_doc,
 "add_moved(sums, n_sums, degrees, lines, ends, bits, deltas, negative, space, out)\n--\n\n"
-"Add sums in finer units about a moved origin, or take them away: see `summary.integers.frames`.");
+"Add sums in finer units about a moved origin, or take them away: see `summary.exact.exact_sums`.");
 
 static PyObject *add_moved(PyObject *module, PyObject *args)
 {
@@ -133,7 +133,7 @@ done:
 
 PyDoc_STRVAR(join_digits_doc,
 "join_digits(digits, places, out)\n--\n\n"
-"Sums of digits of 32 bits as whole numbers: see `summary.fixed_point`.");
+"Sums of digits of 32 bits as whole numbers: see `summary.exact.digit_sums`.");
 
 static PyObject *join_digits(PyObject *module, PyObject *args)
 {
@@ -216,7 +216,7 @@ done:
 
 PyDoc_STRVAR(word_widths_doc,
 "word_widths(words, counts, out)\n--\n\n"
-"Bytes that hold all numbers of each section: see `summary.integers.packed`.");
+"Bytes that hold all numbers of each section: see `summary.exact.exact_sums`.");
 
 static PyObject *word_widths(PyObject *module, PyObject *args)
 {

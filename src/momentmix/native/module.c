@@ -524,7 +524,7 @@ static PyObject *in_range(PyObject *module, PyObject *args)
 
 PyDoc_STRVAR(add_digits_doc,
 "add_digits(values, n_vectors, rounders, digits)\n--\n\n"
-"Split vectors (overwritten) into digits and add these: see `summary.fixed_point`.");
+"Split vectors (overwritten) into digits and add these: see `summary.exact.digit_sums`.");
 
 static PyObject *add_digits(PyObject *module, PyObject *args)
 {

@@ -19,14 +19,14 @@ from momentmix.arrays import physical_memory
 from momentmix.errors import InputError
 from momentmix.summary import readings
 from momentmix.summary.exact.combining import combine
+from momentmix.summary.exact.open_shard import OpenShard
 from momentmix.summary.exact.reduction import rearranged
+from momentmix.summary.exact.state import State
 from momentmix.summary.exact.totals import Totals
 from momentmix.summary.kernels.half_split import table_rows
 from momentmix.summary.kernels.numpy_sums import CHUNK
 from momentmix.summary.layout import NO_HIGH, Layout
 from momentmix.summary.readings import Moments
-from momentmix.summary.shard.accumulator import State
-from momentmix.summary.shard.open_shard import OpenShard
 from momentmix.tables.schema import Schema
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
 from momentmix.wording import size_text
@@ -199,7 +199,7 @@ class SummaryView:
     @property
     def shard_ids(self) -> tuple[str, ...]:
         """Ids of all shards, an open one included, as sorted hexadecimal digits."""
-        return tuple(sorted(shard.hex() for shard in self._state.shards))
+        return tuple(sorted(shard.hex() for shard in self._totals().shards))
 
     @property
     def minimum(self) -> Float:

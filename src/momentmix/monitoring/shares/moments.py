@@ -14,16 +14,16 @@ from momentmix.families.law import Law
 from momentmix.fitting.conditions.conditions import Conditions, build_conditions
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.index_sets import index_sets, sets_without
-from momentmix.summary.exact.common_schema import in_schema
-from momentmix.summary.exact.integers.many_readings import MOST_ENTRIES, readings_of_many
+from momentmix.summary.exact.schemas import in_schema
 from momentmix.summary.exact.totals import Totals
 from momentmix.summary.layout import Kind, Layout
-from momentmix.summary.readings import Moments
+from momentmix.summary.readings import Moments, readings_of_many
 from momentmix.summary.readings import moments as read_moments
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.schema import Schema
 
 MOST_CONDITIONS = 170  # a root of their covariance, taken for each group, costs a millisecond
+_MOST_TOGETHER = 1 << 13  # moments of hundreds of groups: more would fill the memory
 _MOST_LISTED = 300_000  # index sets of order 3, of which some are drawn
 
 
@@ -152,7 +152,7 @@ def read_flat(
     for number, own in enumerate(totals):
         by_layout.setdefault(own.layout, []).append(number)
     for layout, numbers in by_layout.items():
-        if layout.n_entries <= MOST_ENTRIES:
+        if layout.n_entries <= _MOST_TOGETHER:
             values = readings_of_many([totals[number] for number in numbers], shift, scale)
             found[numbers] = values[:, shape.places(layout)]
     for number in np.flatnonzero(np.isnan(found).any(axis=1)).tolist():

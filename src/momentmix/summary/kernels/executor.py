@@ -31,7 +31,7 @@ class Executor(Protocol):
         -------
         array of shape (S, n_entries), of the library of the rows
             For each slab the flat vector of the layout, without Σ w². Powers of wild rows may be
-            infinite or NaN; the caller knows which (`MovingSums.limit_reach`).
+            infinite or NaN; the caller knows which (`ShardSums.limit`).
         """
         ...
 

@@ -30,7 +30,7 @@ import numpy as np
 
 from momentmix._typing import Int
 from momentmix.index_sets import index_sets
-from momentmix.summary.kernels.plan import Direction, Fill, Operand, Plan, ProductPlanner, n_rows_of
+from momentmix.summary.kernels.plan import Fill, Operand, Plan, ProductPlanner, n_rows_of
 from momentmix.summary.layout import COMPLETE, POWER_DEGREES, Layout
 
 TILE = 1200  # entries of a product: up to here OpenBLAS takes its path for small matrices
@@ -195,7 +195,7 @@ class _HalfSplit:
         columns = slice(places["lower", highest].start, places["lower", 0].stop)
         upper = Operand(rows, [self._sets("upper", b) for b in degrees])
         lower = Operand(columns, [self._sets("lower", a) for a in range(highest, -1, -1)])
-        self.products.multiply(upper, lower, tile=TILE, features="falling")
+        self.products.multiply(upper, lower, tile=TILE)
 
     def _plan_top(self, side: str) -> None:
         """Degree m−1 of one half times the features beyond its last ones, and the constant."""
@@ -242,7 +242,7 @@ class _HalfSplit:
                 out = slice(top, top + stop - start)
                 self.products.steps.append(Fill(slice(start, stop), feature, out))
                 part = sets[start - below.start : stop - below.start]
-                self._multiply_top(side, Operand(out, [part]), columns)
+                self.products.multiply(Operand(out, [part]), columns, tile=TILE)
             return
         used = top
         for i in members:
@@ -250,11 +250,7 @@ class _HalfSplit:
             stop = used + below.stop - below.start
             self.products.steps.append(Fill(below, feature, slice(used, stop)))
             used = stop
-        self._multiply_top(side, Operand(slice(top, used), [sets]), columns)
-
-    def _multiply_top(self, side: str, rows: Operand, columns: Operand) -> None:
-        features: Direction = "rising" if side == "lower" else "falling"
-        self.products.multiply(rows, columns, tile=TILE, features=features)
+        self.products.multiply(Operand(slice(top, used), [sets]), columns, tile=TILE)
 
     def _plan_squares(self) -> None:
         """Monomials up to degree q times the squares; entries (I, j) with j ∉ I are moments."""

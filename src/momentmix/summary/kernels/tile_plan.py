@@ -19,10 +19,10 @@ from typing import NamedTuple
 import numpy as np
 
 from momentmix._typing import Int
-from momentmix.index_sets import index_sets, sets_without
 from momentmix.summary.kernels.plan import ProductPlanner, operand
 from momentmix.summary.kernels.whole_tables import pair_sets, suits_pairs
 from momentmix.summary.layout import Layout
+from momentmix.summary.products import products_of
 
 
 class TilePlan(NamedTuple):
@@ -98,17 +98,14 @@ def _triangle(layout: Layout, block: int) -> TilePlan:
 def _halves(layout: Layout) -> tuple[Int, Int]:
     """Smaller and larger half of the indices of every entry, (n_entries, f), d for none."""
     d, f = layout.n_features, n_factors(layout)
-    halves = [np.full((layout.n_entries, f), d) for _ in range(2)]
-    for section in layout.sections:
-        sets = index_sets(d, section.size)
-        if section.kind == "squared":
-            rows = [sets_without(d, section.size, j) for j in range(d)]
-            pairs = [np.full((len(members), 2), j) for j, members in enumerate(rows)]
-            sets = np.sort(np.hstack([np.concatenate(pairs), np.concatenate(rows)]), axis=1)
-        cut = sets.shape[1] // 2
-        halves[0][section.place, :cut] = sets[:, :cut]
-        halves[1][section.place, : sets.shape[1] - cut] = sets[:, cut:]
-    return halves[0], halves[1]
+    factors = np.sort(products_of(layout).factors, axis=1)
+    left, right = (np.full((layout.n_entries, f), d) for _ in range(2))
+    degrees = (factors < d).sum(axis=1)
+    for degree in range(factors.shape[1] + 1):
+        own, cut = degrees == degree, degree // 2
+        left[own, :cut] = factors[own, :cut]
+        right[own, : degree - cut] = factors[own, cut:degree]
+    return left, right
 
 
 def _staircase(layout: Layout, block: int) -> TilePlan:
