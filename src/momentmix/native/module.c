@@ -645,7 +645,7 @@ static PyMethodDef METHODS[] = {
     {"map_rows", map_rows, METH_VARARGS, map_rows_doc},
     {"add_second_moments", add_second_moments, METH_VARARGS, add_second_moments_doc},
     {"fill_column", fill_column, METH_VARARGS, fill_column_doc},
-    {"add_moved", add_moved, METH_VARARGS, add_moved_doc},
+    {"add_moved_sums", add_moved_sums, METH_VARARGS, add_moved_sums_doc},
     {"join_digits", join_digits, METH_VARARGS, join_digits_doc},
     {"spread_words", spread_words, METH_VARARGS, spread_words_doc},
     {"typical", typical, METH_VARARGS, typical_doc},

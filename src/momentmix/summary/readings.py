@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
 from math import inf, ldexp, nan, sqrt
 from typing import NamedTuple
 
@@ -223,11 +224,11 @@ def _quotient(value: int, weight: int) -> float:
 
 def _scales(layout: Layout, factors: Float) -> Float:
     """By what each moment changes where features are multiplied by factors, (d,) or (d, n)."""
-    table = np.append(factors, np.ones_like(factors[:1]), axis=0)
-    scales = np.ones((layout.n_entries, *factors.shape[1:]))
-    for column in products_of(layout).factors.T:
-        scales *= table[column]
-    return scales
+    products, top = products_of(layout), LARGEST_REACH
+    powers = np.ones((top + 1, len(factors) + 1, *factors.shape[1:]))
+    powers[1:, :-1] = [factors**p for p in range(1, top + 1)]
+    columns = zip(products.degrees.T, products.features.T, strict=True)
+    return np.asarray(reduce(np.multiply, (powers[column] for column in columns)))
 
 
 def readings_of_many(totals: Sequence[Totals], shift: Float, scale: Float) -> Float:

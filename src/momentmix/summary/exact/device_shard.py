@@ -8,9 +8,9 @@ block it takes the way of NumPy rows. Sums of a batch are float64 sums of long s
 rows, so their last bits differ from NumPy's; from there on they are exact sums like all others.
 
 An NVIDIA device is kept at work: it is asked for the sums of the next batches before those of the
-present one, or of the first block, are in the exact sums. If another shard opens then, the sums
-are asked for again in its units, so that they are what they would be one batch after the other.
-Batches that lie beyond the shift, so that the mean may drift, are not asked for early.
+present one are in the exact sums. If another shard opens then, the sums are asked for again in its
+units, so that they are what they would be one batch after the other. Batches whose first rows have
+drifted from the shift are not asked for early.
 
 A slab of n rows is wrong by about 2^−53·3^t·sqrt(n) standard errors of its sum at order t (see
 ``open_shard``): about 1e-10 at the largest batches and order 4.
@@ -37,7 +37,7 @@ from momentmix.arrays import (
 )
 from momentmix.summary.exact.open_shard import OpenShard, block_rows
 from momentmix.summary.exact.shard_sums import ShardSums
-from momentmix.summary.exact.units import ShardUnits, block_extremes
+from momentmix.summary.exact.units import ShardUnits
 from momentmix.summary.kernels.array_sums import device_executor
 from momentmix.summary.layout import Layout
 from momentmix.tables.validation import LARGEST_VALUE, check_values
@@ -48,6 +48,7 @@ _LARGEST = {True: 1 << 27, False: 1 << 23}  # rows of a batch, up to order 4 and
 _MOST_SLABS, _SLAB_ENTRIES = 1024, 1 << 24  # so many fill a device; their sums have to fit too
 _SLAB_ROWS = 1024  # fewer are not worth a product
 _STEADY = 2  # batches in a row that fit before a look at those beyond the next
+_GLANCE = 256  # rows that show whether the mean moves
 _WIDE = 1024  # rows side by side whose bounds are taken at once: the full rate of the memory
 
 
@@ -128,7 +129,7 @@ class _Adder:
         self.largest = self._first_length(shard.n_blocks, shard.n_rows)
         self._executor = device_executor(layout, rows)
         self._most_ahead, self._n_fitting = _n_ahead(rows), _STEADY
-        self._looks: dict[_Batch, Callable[[], Float]] = {}  # bounds on their way to the host
+        self._looks: dict[_Batch, Callable[[], Float]] = {}  # see `_look_at`
         self._asked: dict[_Batch, Callable[[], Float]] = {}  # sums on their way to the host
         self._units: ShardUnits | None = None  # of what was asked for
 
@@ -140,13 +141,10 @@ class _Adder:
         """Batches that are asked for early: none while batches have to be halved."""
         return self._most_ahead if self._n_fitting >= _STEADY else 0
 
-    def foreseen(self, n_blocks: int = 0) -> Iterator[_Batch]:
-        """The batches of the rest of the rows, if all of them fit the units.
-
-        `n_blocks` more will be added before.
-        """
+    def foreseen(self) -> Iterator[_Batch]:
+        """The batches of the rest of the rows, if all of them fit the units."""
         layout, start, largest = self.shard.layout, self.start, self.largest
-        n_blocks += self.shard.n_blocks
+        n_blocks = self.shard.n_blocks
         while self.n_rows - start >= block_rows(layout, n_blocks):
             length = min(largest, self.n_rows - start)
             batch = _Batch(start, length, slab_count(layout, length))
@@ -160,14 +158,8 @@ class _Adder:
         """Add rows as NumPy rows until a block is complete."""
         shard, start = self.shard, self.start
         stop = min(self.n_rows, start + shard.block_size - shard.n_waiting)
-        rows = self._checked(start, stop)
-        self.start, self.largest = stop, self._first_length(shard.n_blocks + 1, 0)
-        if self._n_ahead and not shard.n_waiting and stop - start == shard.block_size:
-            batches = list(islice(self.foreseen(1), self._n_ahead + 2))
-            self._look_at(batches)
-            sums = shard.begin(rows, block_extremes(rows[None])[0])  # as `update` would
-            self._ask_ahead(batches[: self._n_ahead + 1], sums)
-        self._update(rows, start)
+        self.start = stop
+        self._update(self._checked(start, stop), start)
         self.largest = self._first_length(shard.n_blocks, shard.n_rows)
 
     def on_host(self, stop: int) -> None:
@@ -196,7 +188,7 @@ class _Adder:
         n_looks = self._n_ahead + 2 if self._n_ahead else 1  # one more than is asked for
         batches = list(islice(self.foreseen(), n_looks))
         self._look_at(batches)
-        ends = self._looks.pop(batch)()
+        ends = self._looks.pop(batch)()[:2]
         self._check_values(batch, ends)
         if not sums.fits(ends):
             self._looks.clear()
@@ -214,11 +206,12 @@ class _Adder:
         return True
 
     def _look_at(self, batches: list[_Batch]) -> None:
-        """Have the device find the bounds of batches."""
+        """Have the device find the bounds of batches, with some of their rows behind these."""
         for batch in batches:
             if batch not in self._looks:
                 ends = _ends(self.rows[batch.start : batch.stop, :], self.xp)
-                self._looks[batch] = to_numpy_later(ends)
+                head = self._part(batch.start, min(batch.stop, batch.start + _GLANCE))
+                self._looks[batch] = to_numpy_later(self.xp.concat([ends, head]))
 
     def _check_values(self, batch: _Batch, ends: Float) -> None:
         """Raise as NumPy rows do where a value is missing, infinite or too large."""
@@ -233,8 +226,8 @@ class _Adder:
         """Have the device sum batches in the present units, but for one that may change them."""
         for batch in batches:
             if batch not in self._asked:
-                ends = self._looks[batch]()
-                if not (_in_range(ends) and sums.fits(ends)) or _lies_beyond(ends, sums):
+                look = self._looks[batch]()
+                if not (_in_range(look[:2]) and sums.fits(look[:2])) or _drifts(look[2:], sums):
                     return
                 self._ask_for(batch, sums)
 
@@ -270,11 +263,12 @@ def _in_range(ends: Float) -> bool:
     return bool((np.abs(ends) <= LARGEST_VALUE).all())
 
 
-def _lies_beyond(ends: Float, sums: ShardSums) -> bool:
-    """Whether all of a batch lies on one side of the shift in a feature, so that the mean moves."""
+def _drifts(head: Float, sums: ShardSums) -> bool:
+    """Whether the mean of some rows has left the shift as far as ends a shard."""
     factor, shift = sums.units.factors
-    low, high = ends * factor - shift
-    return bool(((low > 2) | (high < -2)).any())
+    points = head * factor - shift
+    mean = points.mean(axis=0)
+    return bool(((np.abs(mean) > 2) & (mean * mean > points.var(axis=0))).any())
 
 
 def _ends(rows: Any, xp: Any) -> Any:

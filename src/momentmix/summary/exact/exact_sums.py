@@ -26,7 +26,7 @@ A present sum depends on present ones alone, whatever moves: all its factors hav
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from math import comb
 from sys import byteorder
 from typing import Any, NamedTuple
@@ -43,7 +43,6 @@ Integers = NDArray[np.object_]
 
 LARGEST_REACH = POWER_DEGREES[-1]
 _WORD_BITS = 64
-_MOST_TABLED = 1 << 13  # entries of the tables of compiled code: they take a tenth of a second
 _MOST_WORDS = 64  # as in native/integers.h
 
 
@@ -132,9 +131,9 @@ def absent_places(layout: Layout, reach: Sequence[int]) -> Int:
     if not layout.high or min(reach) == LARGEST_REACH:
         return np.empty(0, dtype=np.int64)
     first = layout.without_high.n_entries
-    factors = products_of(layout).factors[first:]
-    degrees = (factors < layout.n_features).sum(axis=1)
-    return first + np.flatnonzero(np.append(reach, LARGEST_REACH)[factors].min(axis=1) < degrees)
+    products = products_of(layout)
+    least = np.append(reach, LARGEST_REACH)[products.features[first:]].min(axis=1)
+    return first + np.flatnonzero(least < products.degrees[first:].sum(axis=1))
 
 
 # -- words ------------------------------------------------------------------------------------
@@ -215,19 +214,18 @@ def total(parts: Sequence[Reframed]) -> ExactSums:
     n_words = _words_needed(layout, parts)
     if n_words > _MOST_WORDS:
         return _by_python(layout, parts)
-    tables, n = _tables(layout), layout.n_entries
-    out = np.zeros((n, n_words), dtype=np.int64)
-    space = np.empty((n, n_words), dtype=np.int64)
+    lines, ends = products_of(layout).lines
+    out = np.zeros((layout.n_entries, n_words), dtype=np.int64)
+    tables, space = (lines, np.ascontiguousarray(ends[:, -1])), np.empty_like(out)
     for sums, bits, deltas, negative in parts:
-        frame = np.array(bits, dtype=np.int64), np.array(deltas, dtype=np.int64)
-        words = np.ascontiguousarray(sums.words)
-        code.add_moved(words, n, *tables, *frame, negative, space, out)
+        frame = _shifts(layout, bits), *tables, np.array(deltas, dtype=np.int64)
+        code.add_moved_sums(np.ascontiguousarray(sums.words), *frame, negative, space, out)
     return ExactSums(layout, trimmed(out))
 
 
 def _words_needed(layout: Layout, parts: Sequence[Reframed]) -> int:
     """Words that hold the total and all parts; more than there can be where code does not suit."""
-    if code is None or layout.n_entries > _MOST_TABLED:
+    if code is None:
         return _MOST_WORDS + 1
     degree, most = max(layout.order, layout.squared_order + 2, 6), 0
     for sums, bits, deltas, _ in parts:
@@ -254,8 +252,10 @@ def _by_python(layout: Layout, parts: Sequence[Reframed]) -> ExactSums:
 
 def _shifts(layout: Layout, bits: Sequence[int]) -> Int:
     """By how many bits each sum changes in units that change by 2^bits[j]."""
-    factors, table = products_of(layout).factors, np.append(np.array(bits, dtype=np.int64), 0)
-    return np.asarray(table[factors].sum(axis=1))
+    if not any(bits):
+        return np.zeros(layout.n_entries, dtype=np.int64)
+    products, table = products_of(layout), np.array([*bits, 0], dtype=np.int64)
+    return np.asarray(np.vecdot(table[products.features], products.degrees))
 
 
 def coarser(sums: ExactSums, bits: Sequence[int]) -> ExactSums:
@@ -273,14 +273,15 @@ def move(layout: Layout, values: Any, deltas: Sequence[Any]) -> None:
     `values` are of shape (n_entries,), or (n_entries, n) for n deltas of each feature: Python
     integers, exactly, or float64 numbers.
     """
-    products = products_of(layout)
-    for j, delta in enumerate(deltas):
-        for rows in products.lines(j) if np.any(delta) else ():
-            p = rows.shape[1] - 1
-            change = (-delta) ** p * values[rows[:, 0]]
-            for i in range(1, p):
-                change += comb(p, i) * (-delta) ** (p - i) * values[rows[:, i]]
-            values[rows[:, p]] += change
+    for delta, lines in zip(deltas, products_of(layout).lines_of, strict=True):
+        for rows in lines if np.any(delta) else ():
+            p, old = len(rows) - 1, values[rows]
+            terms = [comb(p, a) * (-delta) ** a * old[p - a] for a in range(1, p + 1)]
+            new = old[p] + sum(reversed(terms))
+            if p > 2:  # powers alone: term by term, so that float64 ones are those of old versions
+                alone = np.flatnonzero(rows[0] == 0)
+                new[alone] = sum((term[alone] for term in terms), start=old[p, alone])
+            values[rows[p]] = new
 
 
 def change_center(sums: ExactSums, value: int, seen: int, delta: int) -> ExactSums:
@@ -305,20 +306,6 @@ def change_center(sums: ExactSums, value: int, seen: int, delta: int) -> ExactSu
 
 def of_features(sums: ExactSums, layout: Layout, numbers: Sequence[int]) -> ExactSums:
     """The sums of a layout of some features, by their numbers; n_features for one that is 1."""
-    products, table = products_of(sums.layout), np.append(numbers, sums.layout.n_features)
-    return sums.taken(layout, products.find(products.name(table[products_of(layout).factors])))
-
-
-@lru_cache(maxsize=16)
-def _tables(layout: Layout) -> tuple[Int, Int, Int]:
-    """Degrees, lines of all features, and where the lines of each feature end."""
-    products, lines, ends, length = products_of(layout), list[Int](), list[int](), 0
-    degrees = np.zeros((layout.n_entries, layout.n_features), dtype=np.int64)
-    for j in range(layout.n_features):
-        holders, powers = products.holders(j)
-        degrees[holders, j] = powers
-        for rows in products.lines(j):
-            lines.append(np.insert(rows.astype(np.int64), 0, rows.shape[1] - 1, axis=1).ravel())
-            length += len(lines[-1])
-        ends.append(length)
-    return degrees, np.concatenate(lines), np.array(ends, dtype=np.int64)
+    old, new = products_of(sums.layout), products_of(layout)
+    names = old.of_feature[np.append(numbers, sums.layout.n_features)][new.features]
+    return sums.taken(layout, old.find((names * new.degrees).sum(axis=1)))

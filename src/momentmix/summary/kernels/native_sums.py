@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from itertools import pairwise
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
@@ -151,19 +150,22 @@ def tile_order(n_rows: int, n_columns: int, tile: tuple[int, int]) -> Int:
     >>> tile_order(2, 4, (2, 3)).tolist()
     [[0, 1, 4, 5], [2, 3, 6, 7]]
     """
-    order, place = np.empty((n_rows, n_columns), dtype=np.int64), 0
-    for top, bottom in pairwise(_cuts(n_rows, tile[0])):
-        for left, right in pairwise(_cuts(n_columns, tile[1])):
-            part = order[top:bottom, left:right]
-            part[:] = place + np.arange(part.size).reshape(part.shape)
-            place += part.size
-    return order
+    rows, columns = np.arange(n_rows)[:, None], np.arange(n_columns)
+    tops, lefts = _cuts(n_rows, tile[0]), _cuts(n_columns, tile[1])
+    i, j = (np.repeat(np.arange(len(cuts) - 1), np.diff(cuts)) for cuts in (tops, lefts))
+    top, left, height, width = (
+        tops[:-1][i, None],
+        lefts[:-1][j],
+        np.diff(tops)[i, None],
+        np.diff(lefts)[j],
+    )
+    return np.asarray(top * n_columns + height * left + (rows - top) * width + columns - left)
 
 
-def _cuts(n: int, most: int) -> list[int]:
+def _cuts(n: int, most: int) -> Int:
     """Ends of as few parts of 0 … n as will do, each of at most so many."""
     n_parts = -(-n // most)
-    return [n * i // n_parts for i in range(n_parts + 1)]
+    return n * np.arange(n_parts + 1) // n_parts
 
 
 def host_executor(layout: Layout) -> HostExecutor:

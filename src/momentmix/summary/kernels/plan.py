@@ -165,7 +165,7 @@ class ProductPlanner:
                 self.steps.append(Product(rows, columns, self.n_sums))
                 self.n_sums += part.size
         rows_names, columns_names = (
-            np.concatenate([self._products.name(sets) for sets in side.sets])
+            np.concatenate([self._products.of_feature[sets].sum(axis=1) for sets in side.sets])
             for side in (left, right)
         )
         rising = np.argsort(columns_names)  # rising names are found several times faster

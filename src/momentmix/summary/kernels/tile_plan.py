@@ -98,7 +98,9 @@ def _triangle(layout: Layout, block: int) -> TilePlan:
 def _halves(layout: Layout) -> tuple[Int, Int]:
     """Smaller and larger half of the indices of every entry, (n_entries, f), d for none."""
     d, f = layout.n_features, n_factors(layout)
-    factors = np.sort(products_of(layout).factors, axis=1)
+    products = products_of(layout)
+    squared = np.where(products.degrees == 2, products.features, d)
+    factors = np.sort(np.hstack([products.features, squared]), axis=1)[:, : 2 * f]
     left, right = (np.full((layout.n_entries, f), d) for _ in range(2))
     degrees = (factors < d).sum(axis=1)
     for degree in range(factors.shape[1] + 1):
