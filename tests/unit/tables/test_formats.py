@@ -253,27 +253,6 @@ def test_arrays_of_every_type(tmp_path, dtype, order):
         np.testing.assert_array_equal(column, array[:, i])
 
 
-@pytest.mark.parametrize("columns", [[0, 1, 2], [2, 0], [1, 0, 2]])
-def test_columns_of_a_batch_are_those_of_one_block(tmp_path, rows, columns, monkeypatch):
-    """So that nobody has to put them side by side."""
-    monkeypatch.setattr(binary_files, "_BATCH_BYTES", 3 * 8 * 64)
-    for batch in written(tmp_path, rows, "npy").batches(columns):
-        block = batch.columns[0].base
-        expected = rows[batch.first_row : batch.first_row + batch.n_rows][:, columns]
-        np.testing.assert_array_equal(block[: batch.n_rows], expected)
-        assert block.flags.c_contiguous
-        for j, column in enumerate(batch.columns):
-            assert column.base is block
-            assert column.ctypes.data == block.ctypes.data + 8 * j
-
-
-def test_columns_that_are_stored_one_after_the_other_share_no_block(tmp_path):
-    """A square block would be taken for its transpose."""
-    np.save(tmp_path / "x.npy", np.asfortranarray(np.arange(9.0).reshape(3, 3)))
-    (batch,) = NpyFile(tmp_path / "x.npy").batches(range(3))
-    assert [column.base for column in batch.columns] == [None] * 3
-
-
 def npy_header(text, version=1, length=None):
     data = text.encode()
     size = struct.pack("<H" if version == 1 else "<I", len(data) if length is None else length)
