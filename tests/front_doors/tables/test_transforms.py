@@ -13,7 +13,7 @@ import pytest
 
 import momentmix as mm
 from momentmix import displays
-from momentmix.fitting.inference.logarithms import reaches_far
+from momentmix.fitting.inference.column_shapes import reaches_far
 from momentmix.fitting.record import load_fit
 from momentmix.mixture.profiles.traits import typical_values
 
