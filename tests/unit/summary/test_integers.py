@@ -110,12 +110,13 @@ def test_products_are_found_by_their_factors(shape):
     layout, d = Layout(*shape), shape[0]
     products = products_of(layout)
     written = [s for section in layout.sections for s in monomials(section, d)]
-    assert [tuple(i for i in row if i < d) for row in products.factors.tolist()] == written
+    factors = zip(products.features, products.degrees, strict=True)
+    assert [sorted(np.repeat(*pair).tolist()) for pair in factors] == [*map(sorted, written)]
     assert products.find(products.names[::-1]).tolist() == [*range(layout.n_entries)][::-1]
     for j in range(d):
         held = []
-        for rows in products.lines(j):
-            for line in rows.tolist():
+        for rows in products.lines_of[j]:
+            for line in rows.T.tolist():
                 rests = {tuple(i for i in written[place] if i != j) for place in line}
                 assert len(rests) == 1
                 assert [written[place].count(j) for place in line] == [*range(len(line))]
@@ -272,21 +273,21 @@ def test_a_quick_look_passes_ordinary_sums_and_never_more_than_exact_numbers_do(
 @needs_code
 def test_arguments_that_do_not_fit_are_refused():
     layout = Layout(2, 2, 1)
-    degrees, lines, ends = exact_sums._tables(layout)
-    n, zeros = layout.n_entries, np.zeros(2, dtype=np.int64)
+    (lines, ends), n = products_of(layout).lines, layout.n_entries
+    ends, shifts, ones = ends[:, -1].copy(), np.zeros(n, dtype=np.int64), np.ones(2, dtype=np.int64)
     words, out, space = (np.zeros((n, 2), dtype=np.int64) for _ in range(3))
-    arguments = [words, n, degrees, lines, ends, zeros, zeros + 1, False, space, out]
-    code.add_moved(*arguments)
-    for place, short in ((2, degrees[1:]), (5, zeros[1:]), (6, zeros[1:]), (8, space[1:])):
+    arguments = [words, shifts, lines, ends, ones, False, space, out]
+    code.add_moved_sums(*arguments)
+    for place, short in ((4, ones[1:]), (6, space[1:])):
         with pytest.raises(ValueError, match="needs"):
-            code.add_moved(*arguments[:place], short, *arguments[place + 1 :])
-    wrong = [(5, zeros - 1), (4, ends + 1), (9, out[:, :1].copy()), (5, zeros + 5000)]
-    for place, bad in (*wrong, (2, degrees - 1), (2, degrees + 5000)):
-        with pytest.raises(ValueError, match="bits or ends do not fit"):
-            code.add_moved(*arguments[:place], bad, *arguments[place + 1 :])
+            code.add_moved_sums(*arguments[:place], short, *arguments[place + 1 :])
+    wrong = [(1, shifts - 1), (1, shifts + 5000), (3, ends + 1), (7, out[:, :1].copy())]
+    for place, bad in wrong:
+        with pytest.raises(ValueError, match="shifts or ends do not fit"):
+            code.add_moved_sums(*arguments[:place], bad, *arguments[place + 1 :])
     for change in (1, -lines.max() - 1, n):
         with pytest.raises(ValueError, match="lines do not fit"):
-            code.add_moved(*arguments[:3], lines + change, *arguments[4:])
+            code.add_moved_sums(*arguments[:2], lines + change, *arguments[3:])
     counts = np.array([2, 3])
     with pytest.raises(ValueError, match="data is shorter"):
         code.spread_words(bytes(11), counts, np.array([1, 4]), words)
@@ -300,9 +301,9 @@ def test_arguments_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="out needs"):
         code.join_digits(np.zeros((4, 3)), np.ones(4), np.zeros(8, dtype=np.int64))
     with pytest.raises(ValueError, match="sizes must be positive"):
-        code.typical(np.zeros(4), 0, 2, zeros, np.zeros(2), zeros.copy())
+        code.typical(np.zeros(4), 0, 2, ones, np.zeros(2), ones.copy())
     with pytest.raises(ValueError, match="rows needs"):
-        code.typical(np.zeros(3), 2, 2, zeros, np.zeros(2), zeros.copy())
+        code.typical(np.zeros(3), 2, 2, ones, np.zeros(2), ones.copy())
 
 
 # -- many summaries at once -----------------------------------------------------------------------
