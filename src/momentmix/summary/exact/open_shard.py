@@ -35,8 +35,7 @@ from momentmix.summary.exact.schemas import encoded
 from momentmix.summary.exact.shard_sums import ShardSums
 from momentmix.summary.exact.totals import Totals, empty, recentered
 from momentmix.summary.exact.units import block_extremes, check_outliers, choose_units
-from momentmix.summary.kernels.executor import HostExecutor
-from momentmix.summary.kernels.numpy_sums import weight_squares
+from momentmix.summary.kernels.array_sums import HostExecutor, weight_squares
 from momentmix.summary.layout import Layout
 from momentmix.tables.names import column_label
 from momentmix.tables.schema import Schema

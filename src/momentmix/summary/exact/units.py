@@ -27,7 +27,7 @@ from momentmix._typing import Float, Int
 from momentmix.errors import InputError
 from momentmix.native import code, readable
 from momentmix.summary.exact.exact_sums import LARGEST_REACH
-from momentmix.summary.kernels.executor import Units
+from momentmix.summary.kernels.array_sums import Units
 
 _MANY = 1 << 19  # values whose bounds are worth several threads
 _FLOOR_BITS = 44  # of the 53 of float64: nine are left for deviations below the unit
