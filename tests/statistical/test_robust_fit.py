@@ -38,7 +38,7 @@ def test_moments_alone_classify_unit_scale_mixtures():
     losses = []
     for seed in range(2):
         truth = unit_scale(6, 15, seed)
-        rows, labels = truth.sample(100_000, random_state=seed)
+        rows, labels = truth.sample(50_000, random_state=seed)
         result = mm.fit(mm.summarize(rows, 4), 6, random_state=0)
         losses.append(loss(result.mixture, truth))
         shuffled = np.random.default_rng(0).permutation(labels)
@@ -48,7 +48,7 @@ def test_moments_alone_classify_unit_scale_mixtures():
 
 def test_moments_alone_on_overlapping_components():
     truth = overlapping(4, 15, 0)
-    rows, _ = truth.sample(200_000, random_state=0)
+    rows, _ = truth.sample(100_000, random_state=0)
     result = mm.fit(rows, 4, refine=None, random_state=0)
     assert result.certificate.passed
     assert loss(result.mixture, truth) <= 0.003
@@ -62,7 +62,7 @@ def test_default_fit_reaches_bayes_accuracy_and_few_passes():
     assert loss(result.mixture, truth) <= 0.001
     assert result.certificate.passed
     truth = overlapping(4, 15, 1)
-    rows, _ = truth.sample(100_000, random_state=0)
+    rows, _ = truth.sample(30_000, random_state=0)
     result = mm.fit(rows, 4, random_state=0)
     assert result.n_passes <= 6
     # The maximum of the likelihood lies above the truth's on the fit's own rows.
@@ -72,21 +72,21 @@ def test_default_fit_reaches_bayes_accuracy_and_few_passes():
 def test_correlation_within_components_is_caught_and_named():
     rng = np.random.default_rng(0)
     truth = overlapping(3, 8, 3)
-    labels = rng.choice(3, size=100_000, p=truth.weights)
-    noise = rng.normal(size=(100_000, 8))
+    labels = rng.choice(3, size=40_000, p=truth.weights)
+    noise = rng.normal(size=(40_000, 8))
     noise[:, 5] = 0.3 * noise[:, 2] + np.sqrt(1 - 0.09) * noise[:, 5]
     rows = truth.means[labels] + noise * np.sqrt(truth.variances)[labels]
     result = mm.fit(rows, 3, random_state=0)
     assert not result.certificate.passed
     named = [f.text for f in result.certificate.findings if f.kind == "correlated-columns"]
     assert "2 and 5 (about +0.3" in named[0] or "2 and 5 (about +0.2" in named[0]
-    independent = truth.sample(100_000, random_state=0)[0]
+    independent = truth.sample(40_000, random_state=0)[0]
     assert mm.fit(independent, 3, random_state=0).certificate.passed
 
 
 def test_too_few_components_do_not_pass_and_the_right_number_is_found():
     truth = unit_scale(4, 8, 2)
-    rows, _ = truth.sample(50_000, random_state=0)
+    rows, _ = truth.sample(20_000, random_state=0)
     assert not mm.fit(rows, 3, random_state=0).certificate.passed
     result = mm.fit(rows, "auto", random_state=0)
     assert result.mixture.n_components == 4
@@ -97,37 +97,37 @@ def test_too_few_components_do_not_pass_and_the_right_number_is_found():
 
 
 def test_few_rows_and_many_components_do_not_pass():
-    truth = overlapping(12, 10, 0)
-    rows, _ = truth.sample(4000, random_state=0)
-    result = mm.fit(rows, 12, refine=None, random_state=0)
+    truth = overlapping(8, 8, 0)
+    rows, _ = truth.sample(1000, random_state=0)
+    result = mm.fit(rows, 8, refine=None, random_state=0)
     assert loss(result.mixture, truth) > 0.02
     assert not result.certificate.passed
 
 
 def coverage(truth, n_rows, n_seeds, refine):
-    """Rates of 95 % intervals, and of ones half as long, that hold the truth, by sample."""
-    rates = {(name, half): [] for name in ("weights", "means", "variances") for half in (0, 1)}
+    """Rates of 95 % intervals, and of ones a third as long, that hold the truth, by sample."""
+    rates = {(name, short): [] for name in ("weights", "means", "variances") for short in (0, 1)}
     for seed in range(n_seeds):
         rows, _ = truth.sample(n_rows, random_state=seed)
         result = mm.fit(rows, truth.n_components, refine=refine, random_state=0)
         box = result.intervals()
         gaps = ((truth.means[:, None] - result.mixture.means[None]) ** 2).sum(axis=2)
         k = linear_sum_assignment(gaps)[1]
-        for (name, half), found in rates.items():
+        for (name, short), found in rates.items():
             low, high = (side[k] for side in getattr(box, name))
-            shorter = half * (high - low) / 4
+            cut = short * (high - low) / 3
             true = getattr(truth, name)
-            found.append(((low + shorter <= true) & (true <= high - shorter)).mean())
+            found.append(((low + cut <= true) & (true <= high - cut)).mean())
     return {key: np.array(found) for key, found in rates.items()}
 
 
 @pytest.mark.parametrize("refine", [None, "auto"])
 def test_intervals_cover(refine):
     # Entries of one sample are correlated, so the error of a rate comes from the spread of samples.
-    for (name, half), rates in coverage(overlapping(3, 6, 1), 20_000, 16, refine).items():
+    for (name, short), rates in coverage(overlapping(3, 6, 1), 8_000, 14, refine).items():
         error = max(rates.std(ddof=1), 0.05) / np.sqrt(len(rates))
         covers = rates.mean() > 0.95 - 3 * error
-        assert covers != half, (name, half, rates.mean(), error)
+        assert covers != short, (name, short, rates.mean(), error)
 
 
 @pytest.mark.long
@@ -155,4 +155,5 @@ def test_never_far_below_scikit_learn_on_real_data():
                 r, covariance_type="diag", init_params="k-means++", n_init=10, max_iter=500,
                 reg_covar=1e-3, random_state=0,
             ).fit(rows)  # fmt: skip
-            print(len(data), r, ours.log_likelihood, theirs.score(rows))
+            # A fit maximizes likelihood times prior, which costs it up to 0.05.
+            assert ours.log_likelihood > theirs.score(rows) - 0.05
