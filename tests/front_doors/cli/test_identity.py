@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 
 import numpy as np
+import pyarrow.csv
 import pytest
 
 import momentmix as mm
@@ -183,6 +184,29 @@ def test_forgotten_rows_are_not_subtracted_again(folder, momentmix):
     assert not Path("out.mms").exists()
     done = momentmix("subtract", "all-less.mms", "a-less.mms", "-o", "out.mms", "--json")
     assert json.loads(done.out)["n_rows"] == 300
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["predict", "model.json", "a.csv", "-o", "out.csv"],
+        ["score", "model.json", "a.csv"],
+        ["report", "model.json", "--data", "a.csv", "-o", "out.html"],
+        ["fit", "a.csv", "b.csv", "-r", "2", "-o", "out.json"],
+    ],
+)
+def test_a_file_that_changes_while_it_is_read(folder, momentmix, monkeypatch, arguments):
+    opened = pyarrow.csv.open_csv
+
+    def growing(*rest, **options):
+        with open("a.csv", "a") as file:
+            file.write("7,8\n")
+        return opened(*rest, **options)
+
+    monkeypatch.setattr(pyarrow.csv, "open_csv", growing)
+    done = momentmix(*arguments)
+    assert (done.code, "a.csv changed while it was being read" in done.err) == (65, True), done
+    assert not list(Path().glob("out.*"))
 
 
 # -- checkpoints ------------------------------------------------------------------------------
