@@ -23,7 +23,7 @@ from momentmix.displays.rows import (
 from momentmix.errors import InputError
 from momentmix.findings.finding import WARNING, Finding, found
 from momentmix.fitting.data import moments_of
-from momentmix.fitting.inference.pair_findings import copies_of
+from momentmix.fitting.inference.findings import copies_of
 from momentmix.mixture.density import log_sums, most_probable
 from momentmix.mixture.mixture import Mixture
 from momentmix.summary.column_facts import columns_of
