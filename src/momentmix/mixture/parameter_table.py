@@ -140,10 +140,15 @@ class ParameterTable:
         """Parameters of a column."""
         rows, column = [], self.mixture.columns[j]
         is_answer = column.model.second_level_only and column.levels == (0, 1)
-        for name, level, table, place in column.model.entries(column):
+        places: list[tuple[str, Level | None, str, int]] = [
+            (name, column.levels[1] if column.levels else None, table, j)
+            for name, table in zip(column.model.entries, ("means", "variances"), strict=False)
+        ]
+        places = places or [("probability", x, "levels", k) for k, x in enumerate(column.levels)]
+        for name, level, table, place in places:
             text = "" if level is None or is_answer else str(level)
             label = f"{self.labels[j]}={text}" if text else self.labels[j]
-            row = self._row(name, (j,), label, table, j if place is None else place)
+            row = self._row(name, (j,), label, table, place)
             rows.append(row._replace(level=level, level_text=text))
         if column.has_missing:
             rows.append(self._row("seen", (j,), f"{self.names[j]} seen", "seen", j))

@@ -21,7 +21,6 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from momentmix._typing import Float, Int
-from momentmix.families.law import layout_of
 from momentmix.mixture.blocks import Blocks, matrices_of
 from momentmix.mixture.parameters import HasParameters, Parameters
 
@@ -106,18 +105,22 @@ class Structure:
         """The blocks as compiled code takes them; None where it has no maps for a law.
 
         Widths of the joined blocks, all Gaussian features (those of joined blocks first), R and R⁻¹
-        of each joined block, least relative eigenvalues, and `layout_of` the laws. `blocks` are
-        those of the features.
+        of each joined block, least relative eigenvalues; kind, width and features of each law, and
+        the numbers of the laws. `blocks` are those of the features.
         """
-        laws = layout_of(blocks.laws)
-        if laws is None:
-            return None
+        kinds: list[int] = []
+        numbers: list[Any] = [[]]
+        for law in blocks.laws:
+            if law.compiled is None:
+                return None
+            kinds += [law.compiled[0], len(law.features), *law.features]
+            numbers += [np.ravel(part) for part in law.compiled[1]]
         features = np.concatenate([*(block for block, _ in blocks.places), blocks.single])
         widths = np.array([len(block) for block in blocks.joined], dtype=np.int64)
         pairs = zip(self.roots, self.inverses, strict=True)
         matrices = np.concatenate([[], *(np.ravel(x) for pair in pairs for x in pair)])
         least = np.array([self.least(place) for place in range(widths.size)])
-        return widths, features, matrices, least, *laws
+        return widths, features, matrices, least, np.array(kinds), np.concatenate(numbers)
 
     def least(self, place: int) -> float:
         """Least relative eigenvalue of a joined block."""

@@ -14,7 +14,7 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.families.block import NEVER_SEEN, Block
 from momentmix.families.column import Column
-from momentmix.families.family import all_families, is_family, named
+from momentmix.families.family import FAMILIES, is_family, named
 from momentmix.json_fields import Decoder, Fields, array, integer, list_of, optional, text
 from momentmix.mixture.tables.block_features import placed
 from momentmix.strict_json import plain
@@ -76,7 +76,7 @@ def _seen(value: Any, place: str) -> Float:
 def _block(value: Any, place: str) -> dict[str, Any]:
     family = value.get("family") if isinstance(value, dict) else None
     if not isinstance(family, str) or not is_family(family):
-        listed = ", ".join(repr(known.name) for known in all_families() if not known.transform)
+        listed = ", ".join(repr(name) for name, known in FAMILIES.items() if not known.transform)
         raise ValueError(f"{place} must hold objects whose family is one of {listed}")
     found: dict[str, Any] = _fields_of(family)(value, place)
     return found

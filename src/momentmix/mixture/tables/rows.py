@@ -87,8 +87,8 @@ class TableDensity:
         """What the log-density of rows has beside its linear function of statistics, (n,)."""
         total = np.zeros(len(encoded.features))
         for law in self.parameters.blocks.laws:
-            if law.has_base_measure:
-                own = law.base_measure(encoded.features[:, list(law.features)].T)
+            own = law.base_measure(encoded.features[:, list(law.features)].T)
+            if own is not None:
                 if encoded.left_out is not None:
                     own[encoded.left_out[:, self.schema.column_of[law.features[0]]]] = 0.0
                 total += own
