@@ -11,7 +11,7 @@ from momentmix.findings.finding import FATAL, WARNING, Finding, Severity
 from momentmix.findings.messages import Message
 from momentmix.fitting.inference.certificate import Certificate, rejected_lines
 from momentmix.mixture.mixture import Mixture
-from momentmix.mixture.overall import column_names
+from momentmix.mixture.parameter_table import column_names
 
 _DIFFER = "Averages of the data differ from those of the model by more than chance."
 _SHAPES = frozenset({"column-shape", "skewed-column"})  # their remedy is a logarithm

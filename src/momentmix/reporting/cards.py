@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from momentmix.html.markup import chip, definition_table, escaped, folded
 from momentmix.html.palette import COLORS
-from momentmix.mixture.profiles.profile import ComponentProfile
-from momentmix.mixture.profiles.traits import Trait, typical_values
+from momentmix.mixture.profile import ComponentProfile, Trait, typical_values
 from momentmix.reporting.contents import Contents
 from momentmix.wording import percent, short_number
 

@@ -15,7 +15,7 @@ from momentmix.fitting.inference.certificate import (
 )
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, p_value_text
 from momentmix.html.markup import escaped, folded, items
-from momentmix.mixture.overall import column_names
+from momentmix.mixture.parameter_table import column_names
 from momentmix.reporting.actions import Action, action_of, actions, by_severity
 from momentmix.reporting.contents import Contents, verdict
 

@@ -30,7 +30,7 @@ from momentmix.findings.finding import Finding, Severity
 from momentmix.fitting.inference.certificate import Certificate, Support
 from momentmix.fitting.inference.over_identification import OverIdentification
 from momentmix.fitting.record import load_fit
-from momentmix.mixture.profiles.profile import profile_of
+from momentmix.mixture.profile import profile_of
 from momentmix.reporting.contents import Contents
 from momentmix.reporting.data_facts import gather
 from momentmix.reporting.tables import parameter_tables

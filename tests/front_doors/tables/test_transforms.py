@@ -15,7 +15,7 @@ import momentmix as mm
 from momentmix import displays
 from momentmix.fitting.inference.logarithms import reaches_far
 from momentmix.fitting.record import load_fit
-from momentmix.mixture.profiles.traits import typical_values
+from momentmix.mixture.profile import typical_values
 
 FAMILIES = {"income": "log", "spent": "log1p"}
 OPTION = "income=log,spent=log1p"
