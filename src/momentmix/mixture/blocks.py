@@ -5,7 +5,7 @@
 | blocks of two or more features | ``Blocks.joined`` | |
 | pairs j < k of features of one block | ``Blocks.pairs`` | (n_pairs, 2) |
 | v_j, and Σ_jk of the pairs, side by side | spread | (…, d + n_pairs) |
-| Σ of one block | ``matrices_of(spread, places)`` | (…, k, k) |
+| Σ of one block | ``spread[..., places]`` | (…, k, k) |
 
 Given the component, blocks are independent. Features that are in no block of `joined` are blocks of
 their own: diagonal covariances are the case without any pair. Blocks of `laws` are not Gaussian:
@@ -336,11 +336,6 @@ def one_a_block(sets: Int, blocks: Blocks) -> NDArray[np.bool_]:
     """Which index sets (…, t) hold no two features of one block."""
     numbers = np.sort(blocks.block_of[sets], axis=-1)
     return np.asarray((np.diff(numbers, axis=-1) > 0).all(axis=-1))
-
-
-def matrices_of(spread: Float, places: Int) -> Float:
-    """Matrices of one block from variances and covariances, of shape (…, k, k)."""
-    return np.asarray(spread[..., places])
 
 
 def full_matrices(spread: Float, blocks: Blocks) -> Float:

@@ -34,7 +34,13 @@ from momentmix.html.notebook import Markup, box
 from momentmix.index_sets import sets_without
 from momentmix.mixture.conditional import blocks_given, column_numbers, expected_columns
 from momentmix.mixture.matching import in_same_columns, match_components
-from momentmix.mixture.model_file import model_document, parameters_in, read_model, write_model
+from momentmix.mixture.model_file import (
+    blocks_in,
+    model_document,
+    parameters_in,
+    read_model,
+    write_model,
+)
 from momentmix.mixture.parameter_table import ParameterTable
 from momentmix.mixture.parameters import Parameters, checked_parameters, parameters_of_matrices
 from momentmix.mixture.profile import Profile, profile_of
@@ -50,7 +56,6 @@ from momentmix.mixture.tables.block_features import (
     selected,
     with_floor,
 )
-from momentmix.mixture.tables.file import blocks_in
 from momentmix.tables.names import check_feature_names
 from momentmix.tables.schema import Schema
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor

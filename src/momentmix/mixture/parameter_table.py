@@ -255,7 +255,7 @@ def numeric_columns(mixture: Mixture) -> list[int]:
 def overall_spread(mixture: Mixture) -> tuple[Float, Float]:
     """Mean and standard deviation of each column over all components, where it is seen."""
     if mixture.schema is None:
-        return center_and_scale(mixture)
+        return center_and_scale(mixture.parameters)
     seen = np.nan_to_num(column_seen(mixture.blocks, mixture.n_columns), nan=1.0)
     center, scale = np.empty(mixture.n_columns), np.empty(mixture.n_columns)
     for j in range(mixture.n_columns):

@@ -27,7 +27,7 @@ from momentmix.families.column import Column
 from momentmix.families.finite import LEAST_PROBABILITY
 from momentmix.families.gaussian_block import GaussianBlock
 from momentmix.families.law import Law
-from momentmix.mixture.blocks import Blocks, matrices_of
+from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
 from momentmix.tables.names import check_feature_names
 from momentmix.tables.schema import Schema
@@ -54,7 +54,7 @@ def blocks_of(parameters: Parameters, schema: Schema) -> tuple[Block, ...]:
         own, numbers = [schema.columns[j] for j in columns], list(features)
         if features not in law_at:
             k, transforms = len(numbers), tuple(column.transform for column in own)
-            covariances = matrices_of(p.spread, p.blocks.table(np.array(numbers)))
+            covariances = p.spread[..., p.blocks.table(np.array(numbers))]
             block = GaussianBlock(
                 columns,
                 chosen,
