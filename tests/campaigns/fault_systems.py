@@ -45,15 +45,6 @@ class ShortWrites(System):
         return super().write(descriptor, data[:1])
 
 
-def write_in_place(path, data, system, chunk):
-    """What `atomic_write` must not be: a plain write over the old file."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
-    left = memoryview(data)
-    while left:
-        left = left[system.write(descriptor, left[:chunk]) :]
-    system.close(descriptor)
-
-
 def _counted(name):
     return lambda self, *arguments, **options: self._call(name, *arguments, **options)
 
