@@ -13,7 +13,7 @@ import numpy as np
 from robust_fit import draw
 
 from momentmix import DiagonalMixture
-from momentmix.capacity import choose_order
+from momentmix.capacity.ranks import choose_order
 from momentmix.fitting.conditions.conditions import build_conditions
 from momentmix.fitting.conditions.derivative import derivative
 from momentmix.fitting.context import FitContext

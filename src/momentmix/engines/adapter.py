@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Protocol, TypedDict
 
 from momentmix.arguments import check_count
-from momentmix.capacity import usual_order
+from momentmix.capacity.ranks import usual_order
 from momentmix.cube.cube import SummaryCube
 from momentmix.cube.keys import parse_keys
 from momentmix.engines.tasks import Groups, Task

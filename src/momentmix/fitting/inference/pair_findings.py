@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.capacity import FEWEST_BLOCKS
+from momentmix.capacity.monomials import FEWEST_BLOCKS
 from momentmix.findings.finding import NOTE, WARNING, Finding, found
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, OverIdentification
