@@ -277,7 +277,7 @@ def test_a_bare_mixture_an_estimator_and_a_summary(truth, rows, tmp_path):
     with pytest.raises(InputError, match="the 4 columns of the model; got 3"):
         mm.report(truth, path, rows[:, :3])
     other = mm.MomentSummary(4, 3, list("abcd")).update(rows)
-    with pytest.raises(InputError, match=r"features are 'height'.*the data's 'a', 'b'"):
+    with pytest.raises(InputError, match=r"features of the mixture.*'a', 'b', 'c', 'd' are not"):
         mm.report(truth, path, other)
     with pytest.raises(InputError, match="the summary holds no rows"):
         mm.report(truth, path, mm.MomentSummary(4, 3))

@@ -13,9 +13,9 @@ from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, found
 from momentmix.fitting.inference.certificate import Certificate, Support
 from momentmix.fitting.inference.over_identification import OverIdentification
 from momentmix.html.palette import COLORS, ink_on
-from momentmix.reporting.actions import actions
 from momentmix.reporting.svg import adapted
 from momentmix.reporting.tables import number_cells
+from momentmix.reporting.verdict import actions
 
 PLAIN = mm.DiagonalMixture([0.6, 0.4], [[0.0] * 3] * 2, [[1.0] * 3] * 2, ["a", "b c", "it's"])
 ROUNDED = {"grid": 1.0, "width": 0.7, "is_whole": False}

@@ -25,6 +25,7 @@ from dataclasses import replace
 import numpy as np
 
 from momentmix._typing import Float
+from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import objectives, run_batch, settle
 from momentmix.fitting.em.starts import seeded_starts
 from momentmix.mixture.blocks import Blocks
@@ -44,11 +45,6 @@ _STEPS = 10  # of EM that decide on a swap
 _FRESH = 8  # components made of the rows that the mixture explains worst
 
 
-def pool_components(parts: list[Parameters]) -> Parameters:
-    """All components of several mixtures side by side, weights shared out evenly."""
-    return Parameters.concatenate(parts).normalized()
-
-
 def component_densities(features: Float, parameters: Parameters) -> Float:
     """log p_k(z) of each component, weights left out, of shape (K, n)."""
     unweighted = replace(parameters, weights=np.ones(parameters.n_components))
@@ -57,16 +53,15 @@ def component_densities(features: Float, parameters: Parameters) -> Float:
 
 def _scaled_densities(features: Float, parameters: Parameters) -> tuple[Float, Float]:
     """Densities of each component over the largest of each row, (K, n), and its logarithm, (n,)."""
-    logs = component_densities(features, parameters)
-    top = logs.max(axis=0)
-    return np.exp(logs - top), top
+    densities = component_densities(features, parameters)
+    top = densities.max(axis=0)
+    densities -= top
+    return np.exp(densities, out=densities), top
 
 
 def pool_weights(features: Float, pool: Parameters) -> Parameters:
     """Weights that maximize the likelihood of fixed components; empty ones are dropped."""
-    densities = component_densities(features, pool)
-    densities -= densities.max(axis=0)
-    np.exp(densities, out=densities)
+    densities, _ = _scaled_densities(features, pool)
     n = features.shape[1]
     weights, kept = pool.weights.copy(), np.arange(pool.n_components)
     for step in range(_WEIGHT_STEPS):
@@ -90,20 +85,14 @@ def reduce_pool(
 
 
 def merge_copies(pool: Parameters) -> Parameters:
-    """Merge pairs while Runnalls' bound says that it costs less than `_FREE_COST` nats a row.
-
-    The rows are not needed for that; most of a pool are copies of the same components.
-    """
+    """Merge copies of the same components, by Runnalls' bound, which needs no rows."""
     merging = _Merging(pool)
     merging.merge_copies(1)
-    return merging.result()
+    return merging.current[merging.is_left]
 
 
 def merge_components(features: Float, pool: Parameters, n_components: int) -> Parameters:
-    """Greedy moment-preserving merges, the least loss of likelihood first.
-
-    While many are left, pairs of different components are merged at once.
-    """
+    """Greedy merges, the least loss of likelihood first; several at once while many are left."""
     merging = _Merging(pool)
     merging.merge_copies(n_components)
     merging.compress()
@@ -119,7 +108,7 @@ def merge_components(features: Float, pool: Parameters, n_components: int) -> Pa
                 merging.merge(i, k)
                 merged |= {i, k}
                 n_merges -= 1
-    return merging.result()
+    return merging.current[merging.is_left]
 
 
 def cheapest_merges(features: Float, current: Parameters, n_merges: int) -> list[Parameters]:
@@ -147,7 +136,6 @@ def one_less(
 ) -> Parameters:
     """The best mixture with one component less that EM finds from merged pairs.
 
-    The pair whose merge costs least is among the first few by Runnalls' bound.
     `least_gain` and `target` end the EM steps early, as in `settle`.
     """
     prior = VariancePrior.of_rows(features.shape[1], parameters.n_components - 1, structure)
@@ -182,9 +170,8 @@ def _price(
 class _Merging:
     """A pool whose components are merged pair by pair, and Runnalls' bound of every pair.
 
-    A merged pair stays in the place of the first, with the second's weight set to 0. The nearest
-    partner of each component is kept, so that a merge takes one row of bounds, and the rows of
-    those whose partner it was, instead of the whole table.
+    A merged pair stays in the place of the first. The nearest partner of each component is kept:
+    a merge then takes a few rows of bounds, not the whole table.
     """
 
     def __init__(self, pool: Parameters) -> None:
@@ -203,17 +190,11 @@ class _Merging:
         """Number of components that are left."""
         return int(self.is_left.sum())
 
-    def result(self) -> Parameters:
-        """The components that are left."""
-        return self.current[self.is_left]
-
     def merge_copies(self, n_components: int) -> None:
         """Merge down to `n_components` while a merge costs less than `_FREE_COST`."""
-        while self.n_left > n_components:
-            (i, k), cost = self.cheapest()
-            if cost > _FREE_COST:
-                break
-            self.merge(i, k)
+        while self.n_left > n_components and self.least.min() <= _FREE_COST:
+            i = int(self.least.argmin())
+            self.merge(*sorted((i, int(self.partner[i]))))
 
     def compress(self) -> None:
         """Forget the components that are merged into others."""
@@ -221,12 +202,6 @@ class _Merging:
         self.current, self.is_left = self.current[left], self.is_left[left]
         self.log_volumes, self.bounds = self.log_volumes[left], self.bounds[np.ix_(left, left)]
         self.partner, self.least = self.bounds.argmin(axis=1), self.least[left]
-
-    def cheapest(self) -> tuple[tuple[int, int], float]:
-        """The pair of the least bound, and that bound."""
-        i = int(self.least.argmin())
-        k = int(self.partner[i])
-        return (min(i, k), max(i, k)), float(self.least[i])
 
     def cheapest_pairs(self, n_pairs: int) -> list[tuple[int, int]]:
         """Pairs of the least bounds, cheapest first."""
@@ -298,19 +273,18 @@ def repair(
     current: Parameters,
     pool: Parameters,
     prior: VariancePrior,
-    rng: np.random.Generator,
-    n_threads: int = 1,
+    context: FitContext,
 ) -> tuple[Parameters, int]:
     """Swap components while it pays, at most as many as there are; the number of swaps too."""
     if current.n_components < 2:
         return current, 0
     swaps = 0
-    reference, value = _settled(features, [current], prior, n_threads)
+    reference, value = _settled(features, [current], prior, context.n_threads)
     while swaps < current.n_components:
-        trials = _trials(features, reference, pool, prior, rng)
+        trials = _trials(features, reference, pool, prior, context.rng)
         if not trials:
             break
-        best, new_value = _settled(features, trials, prior, n_threads)
+        best, new_value = _settled(features, trials, prior, context.n_threads)
         if new_value < value + _LEAST_GAIN:
             break
         reference, value = best, new_value
@@ -339,7 +313,7 @@ def _trials(
     densities, top = _scaled_densities(features, current)
     total = np.maximum(current.weights @ densities, _TINY)
     fresh = _of_worst_rows(features, np.log(total) + top, current, prior, rng)
-    pool = pool_components([pool, fresh])
+    pool = Parameters.concatenate([pool, fresh]).normalized()
     gains, shares = _gains_of_adding(features, pool, total, top)
     trials = []
     for k in _distinct(gains, pool, 3):

@@ -239,9 +239,9 @@ def many_rows():
     sample = draw_sample(rows, moments, context.rng)
 
     def answer(r):
-        return answers.answer_from_rows(rows, sample, moments, r, context)
+        return answers.answer_from_rows(sample, r, context)
 
-    return rows, sample, context, answer
+    return sample, context, answer
 
 
 def choice(r):
@@ -250,11 +250,11 @@ def choice(r):
 
 
 def test_a_rejected_answer_gets_more_components(many_rows):
-    rows, sample, context, answer = many_rows
+    sample, context, answer = many_rows
     assert not sample.is_all
     two = answer(2)
     assert two.certificate.p_value < 0.01
-    found, heard = answers.hear_certificate(rows, sample, two, choice(2), context)
+    found, heard = answers.hear_certificate(sample, two, choice(2), context)
     assert found.parameters.n_components == heard.n_components == 3
     assert found.certificate.p_value >= 0.01
     assert heard.note == "n_components=3: least BIC of all rows; the test rejected 2"
@@ -263,7 +263,7 @@ def test_a_rejected_answer_gets_more_components(many_rows):
     assert third.log_likelihood == found.passes.log_likelihood
     assert third.bic == pytest.approx(26 * log(n) - 2 * n * third.log_likelihood)
     # Controls: an answer that is not rejected, and a sample of all rows, are left alone.
-    again = answers.hear_certificate(rows, sample, found, heard, context)
+    again = answers.hear_certificate(sample, found, heard, context)
     assert again == (found, heard)
     whole = sample._replace(is_all=True)
-    assert answers.hear_certificate(rows, whole, two, choice(2), context)[0] is two
+    assert answers.hear_certificate(whole, two, choice(2), context)[0] is two
