@@ -156,12 +156,12 @@ def fit_moments(
     structure = moments.structure(context.variance_floor, blocks)
     if n_components == 1:
         return _closed_form(moments, structure, context)
-    search = _Search(moments, n_components, context, structure, effort)
+    search = _MomentSearch(moments, n_components, context, structure, effort)
     search.run(parent, is_needed)
     return search.result()
 
 
-class _Search:
+class _MomentSearch:
     """Answers that were tried, and what all of them are made with."""
 
     def __init__(
