@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -98,7 +99,8 @@ class CubeJob:
         order = usual_order(n_features) if order is None else order
         names = None if rows.schema else rows.feature_names
         self._empty = MomentSummary(n_features, order, names, schema=rows.schema, **settings)
-        self._index, self._marks = KeyIndex(), np.empty(0, dtype=np.int64)
+        self._index, self._found = KeyIndex(), list[GroupKey]()
+        self._marks = np.empty(0, dtype=np.int64)  # digests of the values of groups
         self._tables, self._shards = set[object](), set[str]()
         for piece in (piece for pieces in start.sums.pieces.values() for piece in pieces):
             self._shards.update(MomentSummary.from_bytes(piece).shard_ids)
@@ -139,40 +141,39 @@ class CubeJob:
     def _grouped(self, table: int, block: Block) -> tuple[GroupedRows, list[Array]]:
         """The rows of a block with their groups, and digests of the values of these."""
         pieces = dict(zip(columns_read(self.keys, table), block.others, strict=True))
-        numbers = [
+        groups = self._index.numbers([
             key.numbers(table, block, pieces[key.columns[table]] if key.columns else ())
             for key in self.keys
+        ])  # fmt: skip
+        self._found += [
+            tuple(key.values[x] for key, x in zip(self.keys, numbers, strict=True))
+            for numbers in islice(self._index.keys, len(self._found), None)
         ]
-        groups = self._index.numbers(np.column_stack(numbers))
-        new = range(len(self._marks), len(self._index.keys))
+        new = range(len(self._marks), len(self._found))
         digests = [hashlib.blake2b(json.dumps(self._texts(i)).encode(), digest_size=8) for i in new]
         marks = np.frombuffer(b"".join(x.digest() for x in digests), dtype="<i8")
         self._marks = np.append(self._marks, marks)
         return GroupedRows(block.features, groups), [self._marks[groups]]
 
     def _texts(self, number: int) -> list[str | None]:
-        return [None if value is None else str(value) for value in self._key(number)]
-
-    def _key(self, number: int) -> GroupKey:
-        pairs = zip(self.keys, self._index.keys[number], strict=True)
-        return tuple(None if x is None else key.value(int(x)) for key, x in pairs)
+        return [None if value is None else str(value) for value in self._found[number]]
 
     def _check_new(self, table: int, contents: tuple[str, bool] | None) -> None:
         """Raise where a table holds what one before it held, for the same keys of folders."""
         if contents is None or not contents[1] or self.rows.by_name:
             return
-        folders = [key.value(table) for key in self.keys if key.columns is None]
+        folders = [key.values[table] for key in self.keys if not key.columns]
         if (contents, *folders) in self._tables:
             raise InputError(counted_twice(self.rows.sources[table].name))
         self._tables.add((contents, *folders))
 
     def close(self, shard: Any, sums: GroupSums, name: str) -> None:
         """Add the groups of a part to all others."""
-        for group in shard.finish():
-            if group.shard_id in self._shards:
+        for number, n_rows, shard_id, data in shard.finish():
+            if shard_id in self._shards:
                 raise InputError(counted_twice(name))
-            self._shards.add(group.shard_id)
-            sums.add(self._key(group.number), group.data, group.n_rows)
+            self._shards.add(shard_id)
+            sums.add(self._found[number], data, n_rows)
 
     def cube(self, state: CubeProgress, min_rows: int = 1) -> SummaryCube:
         """The cube of a pass that is done."""
