@@ -15,8 +15,7 @@ from itertools import chain
 from typing import Any
 
 from momentmix.cube.keys import GroupKey, KeySpec
-from momentmix.cube.passes import CubeProgress, GroupSums
-from momentmix.cube.summarize_by import cube_job
+from momentmix.cube.summarize_by import CubeProgress, GroupSums, cube_job
 from momentmix.errors import InputError, MomentmixError
 from momentmix.parallel import few_threads
 from momentmix.summary.parts import Progress, summarize_parts

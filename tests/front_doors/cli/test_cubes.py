@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import momentmix as mm
-from momentmix.cube import passes
+from momentmix.cube.summarize_by import CubeJob
 
 N = 6000
 
@@ -50,16 +50,16 @@ def stopped(monkeypatch):
     """A function that stops the next pass after so many parts."""
 
     def stop(n_parts):
-        close, left = passes.CubeJob.close, [n_parts]
+        close, left = CubeJob.close, [n_parts]
 
         def stopping(self, *arguments):
             if not left[0]:
-                monkeypatch.setattr(passes.CubeJob, "close", close)
+                monkeypatch.setattr(CubeJob, "close", close)
                 raise KeyboardInterrupt
             left[0] -= 1
             return close(self, *arguments)
 
-        monkeypatch.setattr(passes.CubeJob, "close", stopping)
+        monkeypatch.setattr(CubeJob, "close", stopping)
 
     return stop
 

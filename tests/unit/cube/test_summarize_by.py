@@ -13,8 +13,7 @@ import momentmix as mm
 from momentmix.cube import grouping
 from momentmix.cube.grouping import KeyIndex
 from momentmix.cube.keys import parse_keys
-from momentmix.cube.passes import CubeProgress
-from momentmix.cube.summarize_by import cube_job
+from momentmix.cube.summarize_by import CubeProgress, cube_job
 from momentmix.errors import InputError
 from momentmix.tables.opening import Reading
 from momentmix.tables.source import FileSource

@@ -25,7 +25,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
-from momentmix.families.column import Column
 from momentmix.index_sets import colex_rank, index_sets, sets_without
 from momentmix.summary.readings import Moments
 from momentmix.summary.summary import MomentSummary
@@ -39,26 +38,12 @@ def schema_of(summary: MomentSummary) -> Schema:
     return summary.schema or plain_schema(summary.n_features, summary.feature_names)
 
 
-def is_indicator(column: Column) -> bool:
-    """Whether the values of a column are indicators of levels."""
-    return column.model.has_levels
-
-
 class Side:
     """One summary of a comparison: its k values in the units of the data, then in common ones.
 
-    Attributes
-    ----------
-    schema : Schema
-    column, value, seen : arrays of int of shape (k,)
-        Column of each value, its feature, and the feature whether it is seen; the number of
-        features stands for the constant 1.
-    number : array of bool of shape (k,)
-        Whether a value is a number.
-    share, center, deviation : arrays of shape (k,)
-        Share of the cells that are seen; mean and deviation of the values in them.
-    n : float
-        Independent rows that the summary counts as; `n_seen` (k,) those of each value.
+    Each value has its `column`, the feature `value`, the feature `seen` (the number of features for
+    the constant 1) and whether it is a `number`. `share` of its cells are seen, with mean `center`
+    and `deviation`. The summary counts as `n` independent rows, a value as `n_seen`.
     """
 
     def __init__(self, summary: MomentSummary) -> None:
@@ -68,7 +53,7 @@ class Side:
         self.value: Int = np.array(self.schema.value_features)
         seen = [self.schema.seen_of(i) for i in self.column.tolist()]
         self.seen: Int = np.array([d if s is None else s for s in seen])
-        self.number = np.array([not is_indicator(columns[i]) for i in self.column.tolist()])
+        self.number = np.array([not columns[i].model.has_levels for i in self.column.tolist()])
         means, spreads = np.append(summary.mean, 1.0), summary.deviation[self.value]
         self.share = share = means[self.seen]
         self.center = means[self.value] / share
@@ -141,6 +126,11 @@ class Side:
             sum(comb(t, s) * (-self.mean) ** s * raw[t - s] for s in range(t + 1)) for t in range(7)
         ]
         return np.asarray(np.asarray(parts) / self.share)
+
+    @property
+    def variance(self) -> Float:
+        """Variances of the values, of shape (k,)."""
+        return np.asarray(self.central[2])
 
     @cached_property
     def both_seen(self) -> Float:
