@@ -211,7 +211,7 @@ def test_poisson_is_offered_where_following_it_raises_no_objection():
 
 def test_em_is_advised_only_where_there_was_none(tmp_path):
     law = mm.DiagonalMixture([0.5, 0.5], [[0.0] * 4, [1.5] * 4], np.ones((2, 4)))
-    rows = law.sample(200, random_state=8)[0]
+    rows = law.sample(100, random_state=8)[0]
     for data, advised in ((rows, False), (mm.summarize(rows), True)):
         result = quiet_fit(data, 2)
         (text,) = [r for r in result.certificate.reasons if r.startswith("too imprecise")]
