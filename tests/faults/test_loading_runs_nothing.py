@@ -59,7 +59,11 @@ def files(tmp_path):
     for i in range(60):
         rng = mutated_files.random.Random(i)
         add("summary", f"m{i}.mms", mutated_files.mutated_summary(rng))
-        add("model", f"m{i}.json", mutated_files.mutated_model(rng))
+        add(
+            "model",
+            f"m{i}.json",
+            mutated_files.edited(rng.choice(mutated_files.small_models()), rng),
+        )
     bomb = pickle.dumps(Bomb())
     for kind in ("summary", "model"):
         add(kind, f"bomb-{kind}", bomb)
@@ -71,9 +75,9 @@ def files(tmp_path):
     return tmp_path, jobs
 
 
-def loaded(folder, jobs, script=LOADER):
+def loaded(folder, jobs):
     done = subprocess.run(
-        [sys.executable, "-c", script, json.dumps(jobs)],
+        [sys.executable, "-c", LOADER, json.dumps(jobs)],
         cwd=folder, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
