@@ -19,8 +19,7 @@ from momentmix.arguments import check_count
 from momentmix.capacity import usual_order
 from momentmix.cube.cube import SummaryCube
 from momentmix.cube.keys import GroupKey, KeySpec, parse_keys
-from momentmix.cube.passes import CubeProgress, GroupSums
-from momentmix.cube.summarize_by import cube_job
+from momentmix.cube.summarize_by import CubeProgress, GroupSums, cube_job
 from momentmix.errors import ClusterError, InputError, InputTypeError, MomentmixError
 from momentmix.parallel import few_threads
 from momentmix.summary.parts import Progress, summarize_parts
