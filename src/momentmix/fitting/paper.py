@@ -292,7 +292,7 @@ def fit_as_printed(
 
 
 def _summarize(data: Any, r: int, order: int | Literal["auto"]) -> tuple[MomentSummary, int]:
-    """Summary of the rows, and the order: asked for, or the smallest that identifies r."""
+    """Return the summary of the rows, and the order: given, or the least that identifies r."""
     source = data.copy() if isinstance(data, MomentSummary) else rows_of(data)
     if order == "auto":
         available = source.order if isinstance(source, MomentSummary) else None

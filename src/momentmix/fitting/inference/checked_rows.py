@@ -52,7 +52,7 @@ _FEWEST_FAR = 3  # rows in the tails; one or two are outliers
 
 
 class ColumnKind(Enum):
-    """What a column is, where it is not continuous."""
+    """The kind of a column that is not continuous."""
 
     CONTINUOUS = "continuous"
     FEW_VALUES = "few values"
@@ -63,7 +63,7 @@ class ColumnKind(Enum):
 
 @dataclass(frozen=True)
 class ColumnFacts:
-    """What an excerpt of the rows shows of one column."""
+    """Facts about one column, from an excerpt of the rows."""
 
     kind: ColumnKind
     top_value: float  # the most frequent one
@@ -134,7 +134,7 @@ class CheckedRows:
         return len(self.places) == self.n_rows
 
     def noise(self, moments: StandardMoments) -> MomentSpread | None:
-        """How the moments of weighted rows vary; None where the model knows it."""
+        """The spread of moments of weighted rows; None for rows without weights."""
         if self.weighted is None:
             return None
         values, counts = self.weighted
