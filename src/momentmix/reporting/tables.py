@@ -10,9 +10,14 @@ from momentmix.families.transforms import restored
 from momentmix.fitting.record import versions
 from momentmix.html.markup import Cell, definition_table, escaped, folded, sortable_table
 from momentmix.mixture.mixture import Mixture
-from momentmix.mixture.overall import joined_columns, numeric_columns, value_names
-from momentmix.mixture.parameter_table import Parameter, ParameterTable
-from momentmix.mixture.profiles.traits import NEVER_SEEN
+from momentmix.mixture.parameter_table import (
+    Parameter,
+    ParameterTable,
+    joined_columns,
+    numeric_columns,
+    value_names,
+)
+from momentmix.mixture.profile import NEVER_SEEN
 from momentmix.reporting.contents import Contents
 from momentmix.summary.column_facts import ColumnFacts, column_facts
 from momentmix.summary.summary import MomentSummary
