@@ -1,7 +1,7 @@
 """Rows that can be read more than once: one protocol, whatever holds them.
 
 `Rows` is what the stages of a fit ask for. Arrays in memory and on a device implement it here,
-tables of all kinds in `momentmix.tables.table_rows`, Dask collections in `momentmix.dask.rows`.
+tables of all kinds in `momentmix.tables.table_rows`, Dask collections in `momentmix.engines`.
 """
 
 from __future__ import annotations
@@ -112,12 +112,13 @@ class Rows(ABC):
         return ((block, None) for block in self.blocks())
 
 
-class RowsOf(Rows):
-    """All rows of another object, or some of them, with the same features."""
+class BlockRows(Rows):
+    """Rows of any object with ``n_rows``, ``n_features`` and ``blocks``."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: Any) -> None:
         self.rows = rows
-        self.feature_names, self.schema = rows.feature_names, rows.schema
+        self.feature_names = getattr(rows, "feature_names", None)
+        self.schema = getattr(rows, "schema", None)
 
     @property
     def n_rows(self) -> int:
@@ -129,19 +130,12 @@ class RowsOf(Rows):
         """Number of columns."""
         return int(self.rows.n_features)
 
-
-class BlockRows(RowsOf):
-    """Rows of any object with ``n_rows``, ``n_features`` and ``blocks``."""
-
-    def __init__(self, source: Any) -> None:
-        self.rows, self.feature_names = source, getattr(source, "feature_names", None)
-
     def blocks(self) -> Iterator[Float]:
-        """Blocks of the source."""
+        """Blocks of the object."""
         return iter(self.rows.blocks())
 
 
-class RowsWithout(RowsOf):
+class RowsWithout(BlockRows):
     """Rows of another object, some of them left out."""
 
     def __init__(self, rows: Rows, places: Int) -> None:
@@ -151,12 +145,12 @@ class RowsWithout(RowsOf):
     @property
     def n_rows(self) -> int:
         """Number of rows that are left."""
-        return self.rows.n_rows - len(self.places)
+        return super().n_rows - len(self.places)
 
     def blocks(self) -> Iterator[Float]:
         """Blocks of the rows, without those left out."""
         start = 0
-        for block in self.rows.blocks():
+        for block in super().blocks():
             first, last = np.searchsorted(self.places, [start, start + len(block)])
             kept = block if first == last else np.delete(block, self.places[first:last] - start, 0)
             if len(kept):

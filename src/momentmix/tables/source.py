@@ -84,11 +84,8 @@ class Source(ABC):
 
     def label(self, column: int) -> str:
         """A column as messages print it: its name (escaped), or else its number."""
-        return f"column {self.short_label(column)}"
-
-    def short_label(self, column: int) -> str:
-        """The same without the word."""
-        return str(column) if self.column_names is None else ascii(self.column_names[column])
+        names = self.column_names
+        return f"column {column if names is None else ascii(names[column])}"
 
     def where(self, row: int) -> str:
         """The place of a row in words."""

@@ -24,7 +24,7 @@ import numpy as np
 from momentmix._typing import Float, Int
 from momentmix.errors import InputError
 from momentmix.parallel import few_threads, map_in_order
-from momentmix.tables.rows import ArrayRows, DeviceRows, Rows, RowsOf, Sums, add_sums
+from momentmix.tables.rows import ArrayRows, BlockRows, DeviceRows, Rows, Sums, add_sums
 from momentmix.tables.validation import as_weights
 
 _MOST_REPEATED = 10, 10_000  # times the rows, and rows more: memory stays near that of the rows
@@ -55,9 +55,10 @@ def _are_whole(weights: Float) -> bool:
     return bool((weights == np.floor(weights)).all())
 
 
-class WeightedRows(RowsOf):
+class WeightedRows(BlockRows):
     """Rows of another object, each with a positive weight."""
 
+    rows: Rows
     row_counts: Float
 
     def __init__(self, rows: Rows, weights: Float) -> None:
@@ -67,10 +68,6 @@ class WeightedRows(RowsOf):
         in_rows = relative * ((relative**2).sum() / (relative**3).sum())
         self.row_counts = weights if self.is_frequency else in_rows
         self.expected_rows = self.n_counted
-
-    def blocks(self) -> Iterator[Float]:
-        """Blocks of the rows, without the weights."""
-        return self.rows.blocks()
 
     def take(self, places: Int) -> Float:
         """The rows with these numbers."""
