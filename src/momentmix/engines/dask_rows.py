@@ -183,8 +183,8 @@ def merge_summaries(parts: list[MergedSummary]) -> MergedSummary:
         for summary in summaries[1:]:
             total = total + summary
     notes = dict.fromkeys(note for part in parts for note in part.notes)
-    counts, marks = (sum((part[i] for part in parts), ()) for i in (1, 2))
-    return MergedSummary(total, counts, marks, tuple(notes))
+    counts = sum((part.counts for part in parts), ())
+    return MergedSummary(total, counts, sum((part.marks for part in parts), ()), tuple(notes))
 
 
 @contextmanager

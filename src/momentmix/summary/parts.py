@@ -70,7 +70,7 @@ def place_id(rows: TableRows, table: int, first_row: int, others: Sequence[int] 
     """
     source = rows.sources[table]
     columns = column_keys(source, [*rows.columns[table], *others])
-    text = [source.mark(), columns, rows.policy, first_row]
+    text = [source.mark, columns, rows.policy, first_row]
     return json.dumps([*text, source.name] if rows.by_name else text)
 
 

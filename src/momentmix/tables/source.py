@@ -108,6 +108,7 @@ class Source(ABC):
         """Prepare for reading these columns: in one pass only after the head, where `once`."""
         return  # what can be read again needs no plan
 
+    @property
     @abstractmethod
     def mark(self) -> str:
         """A digest that is known before the rows are read; equal tables have the same one."""
@@ -136,7 +137,11 @@ class FileSource(Source):
         self._opened = self.stamp()
 
     @cached_property
-    def _mark(self) -> str:
+    def mark(self) -> str:  # type: ignore[override]
+        """Digest of the size and of samples of the file, not of its name: a copy is the same file.
+
+        Files with the same mark are told apart by a digest of their rows.
+        """
         size = self.path.stat().st_size
         digest, last = hashlib.sha256(str(size).encode()), max(size - _SAMPLE_BYTES, 0)
         with self.path.open("rb") as file:
@@ -145,18 +150,11 @@ class FileSource(Source):
                 digest.update(file.read(_SAMPLE_BYTES))
         return digest.hexdigest()
 
-    def mark(self) -> str:
-        """Digest of the size and of samples of the file, not of its name: a copy is the same file.
-
-        Files with the same mark are told apart by a digest of their rows.
-        """
-        return self._mark
-
     def contents(self) -> tuple[str, bool] | None:
         """A digest of text, whether it is compressed or not; of other files the mark."""
         if self.is_text:
             return None if self._text is None else (self._text, True)
-        return self.mark(), self.path.stat().st_size <= _SAMPLES * _SAMPLE_BYTES
+        return self.mark, self.path.stat().st_size <= _SAMPLES * _SAMPLE_BYTES
 
     def expect(self, stamp: dict[str, object]) -> None:
         """Raise unless the file is as another process has opened it; so for later checks."""
@@ -205,9 +203,10 @@ class Held(Source):
         for batch in self._batches:
             yield batch._replace(columns=[batch.columns[k] for k in places])
 
+    @property
     def mark(self) -> str:
         """That of the source."""
-        return self.source.mark()
+        return self.source.mark
 
 
 class ArrowSource(Source):

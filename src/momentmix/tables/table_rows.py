@@ -65,19 +65,13 @@ class TableRows(Rows):
 
     Attributes
     ----------
-    columns : list of lists of int
-        Numbers of the columns in each source.
-    learned : Schema
-        By which rows are encoded, also where the features are the columns.
     n_dropped : int
         Rows with missing values that the last complete pass dropped.
-    by_name : bool
-        Whether tables with equal contents are different data; else the second one is an error.
-    chosen : bool
-        Whether the columns were asked for, so that none is left out.
     notes : tuple of str
         Which columns were left out, and why.
     """
+
+    learned: Schema  # by which rows are encoded, also where the features are the columns
 
     def __init__(
         self,
@@ -89,9 +83,11 @@ class TableRows(Rows):
         chosen: bool = True,
         notes: tuple[str, ...] = (),
     ) -> None:
-        self.sources, self.columns = list(sources), columns
-        self.missing, self.block_rows, self.by_name = missing, block_rows, by_name
-        self.chosen, self.notes = chosen, notes
+        self.sources, self.columns = list(sources), columns  # by their numbers in each source
+        self.missing, self.block_rows = missing, block_rows
+        self.by_name = by_name  # whether tables with equal contents are different data
+        self.chosen = chosen  # whether the columns were asked for, so that none is left out
+        self.notes = notes
         self.kinds = [common_kind(sources, numbers) for numbers in zip(*columns, strict=True)]
         self.column_names = feature_names(sources[0], columns[0])
         self.texts: frozenset[int] = frozenset()  # columns of CSV to be read as text, by place
@@ -211,9 +207,9 @@ class TableRows(Rows):
         seen: set[object] = set()
         # Sources that share their mark may be equal; they are compared once, not in every pass.
         compares = len(self.sources) > 1 and not self.by_name and not self._are_compared
-        times = Counter(source.mark() for source in self.sources if compares)
+        times = Counter(source.mark for source in self.sources if compares)
         for i, source in enumerate(self.sources):
-            is_suspect = compares and times[source.mark()] > 1
+            is_suspect = compares and times[source.mark] > 1
             digest = RowDigest() if is_suspect and not source.is_text else None
             more = others[i] if others else ()
             for block in self.source_blocks(i, others=more, unseen=unseen):
@@ -224,7 +220,7 @@ class TableRows(Rows):
                 yield i, block
             contents: object = None if self.by_name or not source.is_text else source.contents()
             if digest is not None:
-                contents = source.mark(), digest.hexdigest()
+                contents = source.mark, digest.hexdigest()
             if contents is not None and contents in seen:
                 raise InputError(counted_twice(source.name))
             seen.add(contents)

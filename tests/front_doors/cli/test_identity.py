@@ -344,10 +344,10 @@ def half_done(request, tmp_path, monkeypatch, momentmix):
 
 def changed_in_secret(name, row):
     """Change a file between its samples, and give it the time that it had."""
-    mark, times = mm.open_rows(name).sources[0].mark(), os.stat(name)
+    mark, times = mm.open_rows(name).sources[0].mark, os.stat(name)
     big_file(name, row)
     os.utime(name, ns=(times.st_atime_ns, times.st_mtime_ns))
-    assert mm.open_rows(name).sources[0].mark() == mark  # or else this test tests nothing
+    assert mm.open_rows(name).sources[0].mark == mark  # or else this test tests nothing
 
 
 def test_a_file_that_was_changed_in_secret_is_not_resumed(half_done, momentmix):
