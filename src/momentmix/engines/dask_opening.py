@@ -26,8 +26,8 @@ from momentmix.engines.dask_schedule import Schedule
 from momentmix.errors import InputError, InputTypeError, without_secrets
 from momentmix.summary.parts import PART_ROWS
 from momentmix.summary.summary import MomentSummary
+from momentmix.tables.formats.memory import MemoryTable, is_frame
 from momentmix.tables.learning import Families
-from momentmix.tables.memory import MemoryTable, is_frame
 from momentmix.tables.opening import Reading, path_list, warn_of_header
 from momentmix.tables.table_rows import Missing
 

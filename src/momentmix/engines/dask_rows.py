@@ -32,8 +32,8 @@ from momentmix.summary.parts import (
 )
 from momentmix.summary.summarize import warn_of_notes
 from momentmix.summary.summary import MomentSummary
+from momentmix.tables.formats.memory import MemoryTable
 from momentmix.tables.learning import Families, learn
-from momentmix.tables.memory import MemoryTable
 from momentmix.tables.opening import Reading
 from momentmix.tables.rows import Rows, Sums, add_sums, rows_at
 from momentmix.tables.selection import match_columns

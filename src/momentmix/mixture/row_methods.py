@@ -21,7 +21,7 @@ from momentmix.mixture.tables.filled_rows import filled_rows
 from momentmix.mixture.tables.imputation import imputed_features
 from momentmix.mixture.tables.rows import TableDensity
 from momentmix.tables.encoding import Encoded, Unseen, check_unseen
-from momentmix.tables.memory import rows_for
+from momentmix.tables.formats.memory import rows_for
 from momentmix.tables.opening import can_open
 from momentmix.tables.schema import Schema
 from momentmix.tables.table_rows import TableRows

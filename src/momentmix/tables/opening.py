@@ -26,8 +26,8 @@ from momentmix.errors import (
 from momentmix.findings.messages import Message
 from momentmix.tables.formats import copies
 from momentmix.tables.formats.dialect import Dialect
+from momentmix.tables.formats.memory import MemoryTable
 from momentmix.tables.formats.queries import query_class
-from momentmix.tables.memory import MemoryTable
 from momentmix.tables.selection import choose_columns, match_columns, usable_columns
 from momentmix.tables.source import FileSource, Source
 from momentmix.tables.table_rows import Missing, TableRows, check_missing

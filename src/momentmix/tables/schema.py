@@ -36,7 +36,7 @@ from momentmix.findings.messages import Message, options
 from momentmix.json_fields import Fields, check_version
 from momentmix.strict_json import format_strict, parse_strict
 from momentmix.tables import encoding
-from momentmix.tables.memory import MemoryTable
+from momentmix.tables.formats.memory import MemoryTable
 from momentmix.tables.names import column_label, match_names, names_for, number_of
 from momentmix.wording import short_repr
 

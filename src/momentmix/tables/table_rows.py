@@ -19,7 +19,6 @@ from momentmix.findings.messages import Message, options
 from momentmix.parallel import read_ahead
 from momentmix.progress import row_counter
 from momentmix.tables.cells import Cells, cells_of, warn_beyond
-from momentmix.tables.digests import RowDigest, counted_twice
 from momentmix.tables.encoding import (
     Encoded,
     Unseen,
@@ -27,6 +26,7 @@ from momentmix.tables.encoding import (
     missing_cell,
     warn_of_unknown,
 )
+from momentmix.tables.formats.digests import RowDigest, counted_twice
 from momentmix.tables.rows import Rows
 from momentmix.tables.schema import Schema, plain_schema
 from momentmix.tables.selection import feature_names

@@ -478,8 +478,6 @@ def test_progress_shows_on_a_terminal_only(there, client, monkeypatch):
         mmd.summarize(ARRAY, 2, progress="bar", **given)
 
 
-
-
 @pytest.mark.parametrize(
     "error",
     [

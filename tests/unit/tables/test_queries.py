@@ -417,8 +417,6 @@ def test_the_bytes_of_a_summary_do_not_depend_on_batches_or_memory(monkeypatch, 
     np.testing.assert_allclose(summary.mean, expected.mean, rtol=1e-14)
 
 
-
-
 def test_what_can_be_opened(tmp_path, rows):
     table = table_of(rows)
     sources = [made(tmp_path, table, kind) for kind in KINDS]
@@ -427,8 +425,6 @@ def test_what_can_be_opened(tmp_path, rows):
     others = [rows, rows.tolist(), iter([rows]), [], None, 3.5, {"a": [1.0]}, mm.open_rows(rows)]
     others += [table.column(0), table.to_pandas()["a"], pl.Series([1.0])]
     assert not any(can_open(data) for data in (*frames, *others))
-
-
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl.gz", "xlsx", "lazy frame", "relation", "dataset"])

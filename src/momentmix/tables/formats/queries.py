@@ -18,7 +18,7 @@ from typing import Any
 from momentmix.errors import InputError
 from momentmix.tables.formats.binary_files import ArrowFile, batch_rows, numbered
 from momentmix.tables.formats.copies import LocalCopy
-from momentmix.tables.memory import is_frame
+from momentmix.tables.formats.memory import is_frame
 from momentmix.tables.source import (
     BATCH_ROWS,
     ArrowSource,
