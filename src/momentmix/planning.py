@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from momentmix.arguments import check_count
 from momentmix.capacity import (
     best_split,
     check_blocks,
@@ -16,7 +15,7 @@ from momentmix.capacity import (
     over_capacity,
     smallest_order,
 )
-from momentmix.errors import CapacityError
+from momentmix.errors import CapacityError, check_count
 from momentmix.index_sets import countable
 from momentmix.mixture.blocks import Blocks
 from momentmix.summary.layout import Layout

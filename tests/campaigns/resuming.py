@@ -14,9 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from campaigns.campaign import Campaign, temporary_folder
-from campaigns.fault_systems import Counted, write_in_place
+from campaigns.fault_systems import Counted, install, write_in_place
 from campaigns.forks import Forks, hold, job
-from momentmix.atomic_file import SYSTEM
 from momentmix.cli import main
 from momentmix.cli.app import _Terminated
 from momentmix.cli.summarizing import checkpoint
@@ -63,8 +62,7 @@ def run_command(command, action=None, call=None, event=None, fault=None):
     if fault is not None:
         FAULTS[fault]()
     if call is not None:
-        SYSTEM.__class__ = Counted
-        SYSTEM.__init__(call, act)
+        install(Counted(call, act, chunk=1 << 10))
     left = math.inf if event is None else event
 
     def count(frame, *_):
@@ -103,7 +101,7 @@ def count_events(command):
 
 def _write_in_place():
     """A fault: checkpoints are written over the old one."""
-    checkpoint.atomic_write = lambda path, data: write_in_place(path, data, SYSTEM, 1 << 10)
+    checkpoint.atomic_write = write_in_place
 
 
 def _lock_nothing():
@@ -169,7 +167,7 @@ class Pass:
 def _interruption(chance, n_events):
     """Where the next pass is interrupted, and by which signal."""
     if chance.random() < 0.4:
-        return {"action": signal.SIGKILL, "call": chance.randrange(80)}
+        return {"action": signal.SIGKILL, "call": chance.randrange(150)}
     action = chance.choice([signal.SIGKILL, *STOPS])
     # A few events more or less, where a thread was waited for, change no later choice.
     return {"action": action, "event": int(chance.random() * 2 * n_events / 5)}
@@ -202,7 +200,7 @@ def second_writer_is_refused(a_pass, number, chance, counts):
     """A second run on the same checkpoint leaves with 73 while the first one is at work."""
     output, state = f"{number}.mms", f"{number}.state"
     first, second = a_pass.forks.run(
-        a_pass.job(output, state, holds=True, action="hold", call=chance.randrange(250)),
+        a_pass.job(output, state, holds=True, action="hold", call=chance.randrange(30, 250)),
         a_pass.job("other.mms", state),
     )
     assert first.held, first

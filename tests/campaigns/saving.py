@@ -6,6 +6,7 @@ import random
 import shutil
 import signal
 from collections import Counter
+from contextlib import suppress
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
@@ -13,13 +14,11 @@ from pathlib import Path
 import numpy as np
 
 from campaigns.campaign import Campaign, temporary_folder
-from campaigns.fault_systems import Counted, Crash, Disk, ShortWrites, write_in_place
+from campaigns.fault_systems import CHUNK, Counted, Crash, Disk, installed, write_in_place
 from campaigns.forks import Forks, job
 from momentmix.atomic_file import atomic_write
 from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.summary.summary import MomentSummary
-
-CHUNK = 64
 
 
 @lru_cache
@@ -55,8 +54,9 @@ WRITERS = {"atomic": atomic_write, "in place": write_in_place}
 
 def save_job(path, data, at, before, writer):
     """A save that kills its process at one of the calls."""
-    system = Counted(at, lambda: os.kill(os.getpid(), signal.SIGKILL), before)
-    WRITERS[writer](path, bytes.fromhex(data), system, CHUNK)
+    system = Counted(at, lambda: os.kill(os.getpid(), signal.SIGKILL), before, chunk=CHUNK)
+    with installed(system):
+        WRITERS[writer](path, bytes.fromhex(data))
 
 
 def kills(start, stop, seed, writer="atomic"):
@@ -97,7 +97,7 @@ class KillCase:
         self.before, litter = bool(number // 2 % 2), bool(number // 4 % 2)
         self.n_calls = _n_calls(self.kind, writer)
         if litter and writer == "atomic":
-            self.n_calls += 4  # open, lock, remove, close
+            self.n_calls += 4  # open, flock, unlink, close
         self.at = number // 8 % self.n_calls
         self.old, self.new = contents(self.kind, 0), contents(self.kind, 1)
         self.path = folder / str(number) / "file"
@@ -129,8 +129,10 @@ class KillCase:
 def _n_calls(kind, writer):
     """Calls of a save that finds nothing to clean up."""
     with temporary_folder() as folder:
-        system = Counted()
-        WRITERS[writer](Path(folder) / "file", contents(kind, 1), system, CHUNK)
+        path, new = Path(folder) / "file", contents(kind, 1)
+        path.write_bytes(contents(kind, 0))
+        with installed(Counted(chunk=CHUNK)) as system:
+            WRITERS[writer](path, new)
         return system.n
 
 
@@ -166,19 +168,20 @@ def _failed_save(path, kind, fault, litter):
     path.write_bytes(old)
     if litter:
         path.with_name(f".{kind}.0123456789abcdef.tmp").write_bytes(b"left by a killed writer")
-    system, error = Counted(at, fail, before, on), None
-    try:
-        atomic_write(path, new, system, CHUNK)
-    except OSError as found:
-        error = found
+    error = None
+    with installed(Counted(at, fail, before, on, CHUNK)) as system:
+        try:
+            atomic_write(path, new)
+        except OSError as found:
+            error = found
     data = check_whole(kind, path, [old, new])
-    renamed = "rename" in system.log and path.stat().st_size == len(new) and data == new
+    renamed = "replace" in system.log and path.stat().st_size == len(new) and data == new
     assert error is not None or data == new, f"{fault}: no error and no new file"
     assert error is None or error.errno == code, f"{fault}: {error!r}"
     assert renamed == (data == new), fault
     assert len(leftovers(path)) <= 1 + (litter and on), f"{fault}: {leftovers(path)}"
-    assert not system.open, f"{fault}: a file stays open"
-    atomic_write(path, old, ShortWrites())
+    assert not system.descriptors, f"{fault}: a file stays open"
+    atomic_write(path, old)
     assert path.read_bytes() == old
     assert not leftovers(path), f"{fault}: the next save left {leftovers(path)}"
     return system.fired
@@ -197,17 +200,17 @@ def power_losses(start, stop, seed, honest=True):
         if number % 5 == 0:
             files[".file.0123456789abcdef.tmp"] = b"left by a killed writer"
         disk = Disk(rng, files, at=rng.randrange(45), honest=honest)
-        try:
-            atomic_write("/disk/file", new, disk, CHUNK)
+        returned = False
+        with installed(disk), suppress(Crash):
+            atomic_write("/disk/file", new)
             returned = True
-        except Crash:
-            returned = False
         found = disk.after_the_crash()
         allowed = [new] if returned else [files.get("file"), new]
         assert found.get("file") in allowed, f"case {number}: {found.get('file')!r}"
         counts["saves that had returned" if returned else "power losses"] += 1
         again = Disk(rng, found)
-        atomic_write("/disk/file", old, again, CHUNK)
+        with installed(again):
+            atomic_write("/disk/file", old)
         after = again.after_the_crash()
         assert after == {"file": old}, f"case {number}: the next save left {sorted(after)}"
     return counts

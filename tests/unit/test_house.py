@@ -17,15 +17,7 @@ SOURCE = Path(momentmix.__file__).parent
 # that begin with it and are named by no longer entry: `summary.layout` lies below `summary`.
 LAYERS = [
     {"errors", "_typing", "_version", "native", "wording"},
-    {
-        "arguments",
-        "atomic_file",
-        "findings",
-        "html",
-        "index_sets",
-        "progress",
-        "strict_json",
-    },
+    {"atomic_file", "findings", "html", "index_sets", "progress"},
     {"parallel", "json_fields"},
     {"arrays", "tables.digests", "tables.names"},
     {"families"},

@@ -31,8 +31,7 @@ from itertools import product
 from math import comb, prod
 from typing import NamedTuple
 
-from momentmix.arguments import check_count
-from momentmix.errors import InputError
+from momentmix.errors import InputError, check_count
 from momentmix.mixture.blocks import Blocks
 
 FEWEST_BLOCKS = 3  # that moments alone can tell components of apart: A, B and C

@@ -9,9 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 from typing import Literal
 
-from momentmix.arguments import check_count
 from momentmix.capacity.paper import Split, check_blocks, count_monomials, robust_rank, splits
-from momentmix.errors import CapacityError, InputError
+from momentmix.errors import CapacityError, InputError, check_count
 from momentmix.index_sets import check_countable, countable
 from momentmix.mixture.blocks import Blocks
 

@@ -20,7 +20,7 @@ from momentmix.atomic_file import atomic_write
 from momentmix.cube.keys import CHECKSUM, RESERVED, GroupKey, Value
 from momentmix.errors import InputError, SummaryFileError
 from momentmix.findings.messages import Message, either
-from momentmix.strict_json import parse_strict
+from momentmix.json_fields import parse_strict
 from momentmix.summary.file import header_of
 from momentmix.tables.source import checked, refuse_damage
 

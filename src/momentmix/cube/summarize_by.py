@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from momentmix.arguments import check_count
 from momentmix.cube.cube import SummaryCube
 from momentmix.cube.keys import KeySpec, columns_read, find_keys, parse_keys
 from momentmix.cube.passes import CubeJob, CubeProgress
-from momentmix.errors import InputError, TableWarning, warn_caller
+from momentmix.errors import InputError, TableWarning, check_count, warn_caller
 from momentmix.progress import check_asked, erase, step
 from momentmix.tables.learning import Families, learn, needs_pass
 from momentmix.tables.opening import Reading, can_open, open_table

@@ -7,12 +7,11 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Protocol, TypedDict
 
-from momentmix.arguments import check_count
 from momentmix.capacity import usual_order
 from momentmix.cube.cube import SummaryCube
 from momentmix.cube.keys import parse_keys
 from momentmix.engines.tasks import Groups, Task
-from momentmix.errors import ClusterError, InputError, InputTypeError
+from momentmix.errors import ClusterError, InputError, InputTypeError, check_count
 from momentmix.summary.summarize import warn_of_notes
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.cells import column_cells

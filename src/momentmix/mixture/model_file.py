@@ -27,13 +27,13 @@ from momentmix.json_fields import (
     integer,
     list_of,
     optional,
+    parse_strict,
     text,
     texts,
 )
 from momentmix.mixture.blocks import blocks_from
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.tables.file import blocks_field, checked_bytes, schema_field, table_document
-from momentmix.strict_json import parse_strict
 
 if TYPE_CHECKING:
     from momentmix.mixture.mixture import Mixture

@@ -10,11 +10,11 @@ from typing import Any
 
 from momentmix.errors import InputError, InputTypeError
 from momentmix.findings.finding import NOTE, Finding, found, sentences
+from momentmix.json_fields import plain
 from momentmix.mixture.parameter_table import need_pandas
 from momentmix.monitoring.compared.changes import SHAPES, Change
 from momentmix.monitoring.compared.significance import JointTest
 from momentmix.monitoring.comparison_text import comparison_html, comparison_lines
-from momentmix.strict_json import plain
 from momentmix.wording import cut_lines
 
 _MOST_SAID = 6

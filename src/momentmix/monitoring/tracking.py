@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from momentmix._typing import Float
 from momentmix.errors import InputError
 from momentmix.findings.finding import Finding, sentences
+from momentmix.json_fields import plain
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameter_table import need_pandas
 from momentmix.monitoring.shares.groups import key_text
@@ -18,7 +19,6 @@ from momentmix.monitoring.shares.moved_columns import Unexplained
 from momentmix.monitoring.shares.shrinkage import Prior
 from momentmix.monitoring.tracking_text import tracking_html, tracking_lines
 from momentmix.monitoring.trends import findings_of, place_of
-from momentmix.strict_json import plain
 from momentmix.wording import cut_lines, plural
 
 

@@ -89,9 +89,9 @@ def test_the_bytes_do_not_depend_on_checkpoints_and_hold_every_row(folder):
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_signals_leave_a_valid_checkpoint(forks, tmp_path, number, code):
-    """A signal from another process, while the thirtieth call of the save path waits for it."""
+    """A signal from another process, while the eightieth call of the save path waits for it."""
     a_pass = resuming.Pass(forks, tmp_path)
-    held = {"holds": True, "action": "hold", "call": 30}
+    held = {"holds": True, "action": "hold", "call": 80}
     (stopped,) = forks.run(a_pass.job("out.mms", "state", **held, signalled=number))
     assert (stopped.held, stopped.code) == (True, code), stopped
     assert "Traceback" not in stopped.text

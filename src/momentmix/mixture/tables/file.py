@@ -15,9 +15,8 @@ from momentmix._typing import Float
 from momentmix.families.block import NEVER_SEEN, Block
 from momentmix.families.column import Column
 from momentmix.families.family import all_families, is_family, named
-from momentmix.json_fields import Decoder, Fields, array, integer, list_of, optional, text
+from momentmix.json_fields import Decoder, Fields, array, integer, list_of, optional, plain, text
 from momentmix.mixture.tables.block_features import placed
-from momentmix.strict_json import plain
 from momentmix.tables.names import check_encodable, check_feature_names
 from momentmix.tables.schema import Schema
 
