@@ -6,7 +6,7 @@ Public names are imported when they are first used, so that the command starts a
 import importlib as _importlib
 import typing as _typing
 
-from momentmix._version import __version__ as __version__
+__version__ = "0.1.0"
 
 if _typing.TYPE_CHECKING:  # "as" makes a name public for type checkers
     # ruff: noqa: I001

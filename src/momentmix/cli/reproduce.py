@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from momentmix._version import __version__
+from momentmix import __version__
 from momentmix.atomic_file import atomic_write
 from momentmix.cli.options import seed_option
 from momentmix.cli.output import check_output, say

@@ -46,13 +46,6 @@ def test_a_copy_is_refused_unless_told_otherwise(folder, momentmix, command):
     assert momentmix(*COUNTING[command], "--by-name").code == 0
 
 
-def test_a_copy_is_refused_where_rows_are_streamed(folder, momentmix, monkeypatch):
-    monkeypatch.setattr("momentmix.fitting.data.SHARE_IN_MEMORY", 0.0)
-    done = momentmix(*COUNTING["fit"])
-    assert (done.code, "holds the same bytes" in done.err) == (65, True), done
-    assert momentmix(*COUNTING["fit"], "--by-name").code == 0
-
-
 def packed(name, ends=b"\n"):
     """A copy of a.csv with other ends of lines, compressed where its name says so."""
     text = Path("a.csv").read_bytes().replace(b"\n", ends)
@@ -291,27 +284,6 @@ def test_a_file_that_changes_between_two_passes_of_a_fit(folder, momentmix, monk
     assert (done.code, "a.csv changed while it was being read" in done.err) == (65, True), done
     assert n_passes == 3
     assert not Path("out.json").exists()
-
-
-def test_rows_in_memory_are_counted_as_they_are_not_as_they_are_compressed(
-    folder, momentmix, monkeypatch
-):
-    from momentmix.arrays import physical_memory
-    from momentmix.tables.table_rows import TableRows
-
-    Path("x.csv.gz").write_bytes(gzip.compress(b"1,2\n3,5\n2,2\n" * 20_000))  # 960,000 in memory
-    compressed, given = os.path.getsize("x.csv.gz"), []
-    assert compressed < 10_000
-
-    def fit(table, *rest, **options):
-        given.append(isinstance(table.data, TableRows))
-        raise mm.errors.InputError("seen")
-
-    monkeypatch.setattr("momentmix.fitting.api.fit_robust", fit)
-    for size in (10_000, 959_999, 960_001):
-        monkeypatch.setattr("momentmix.fitting.data.SHARE_IN_MEMORY", size / physical_memory())
-        assert momentmix("fit", "x.csv.gz", "-r", "1", "-o", "m.json").code == 65
-    assert given == [True, True, False]
 
 
 # -- checkpoints ------------------------------------------------------------------------------

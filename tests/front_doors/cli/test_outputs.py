@@ -118,11 +118,6 @@ def test_standard_streams_may_be_an_input(folder, line):
         (["merge", "one.mms", "two.mms"], "x.mms"),
         (["fit", "rows.npy", "-r", "1"], "x.json"),
         (["predict", "model.json", "rows.npy"], "x.csv"),
-        (["predict", "model.json", "rows.npy"], "x.parquet"),
-        (["predict", "model.json", "rows.npy", "--keep", "0"], "x.csv"),
-        (["score", "model.json", "rows.npy", "--rows"], "x.csv"),
-        (["subtract", "one.mms", "one.mms"], "x.mms"),
-        (["sample", "model.json", "-n", "5"], "x.csv"),
         (["report", "model.json"], "x.html"),
         (["plot", "model.json", "--kind", "means"], "x.png"),
     ],
@@ -167,20 +162,6 @@ def test_a_file_in_the_place_of_the_lock_is_left_alone(folder, momentmix):
 
 
 # -- long names -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("letter", ["a", "ä", "日", "😀"])
-def test_long_names_that_the_system_takes_are_written(folder, momentmix, letter):
-    name = letter * (250 // len(letter.encode()))
-    for arguments in (
-        ["summarize", "data", "-o", "x.mms", "--checkpoint", name, "--every", "0"],
-        ["summarize", "data", "-o", f"{name}.mms"],
-        ["fit", "rows.npy", "-r", "1", "-o", f"{name}.csv"],
-        ["predict", "model.json", "rows.npy", "-o", f"{name}.csv", "--force"],
-    ):
-        done = momentmix(*arguments)
-        assert done.code == 0, done
-    assert mm.MomentSummary.load(f"{name}.mms").n_rows == 120
 
 
 @pytest.mark.parametrize("name", ["a" * 256, "ä" * 128, "日" * 86])

@@ -1,6 +1,5 @@
 """A killed pass goes on to the same bytes; a stopped one says so."""
 
-import hashlib
 import json
 import os
 import signal
@@ -156,22 +155,6 @@ def test_a_damaged_checkpoint_is_refused(half_done, momentmix):
     assert (done.code, "an earlier version of momentmix" in done.err) == (65, True)
 
 
-@pytest.mark.parametrize(
-    "head",
-    [
-        b"{}", b"[]", b"7", b"not JSON", b'{"input": 1}', b"[" * 100_000, b"\xff",
-        b'{"input": {"pieces": [], "columns": [], "missing": "error"}, "settings": {},'
-        b' "piece": -1, "row": 0, "n_dropped": 0, "finished": false}',
-    ],
-)  # fmt: skip
-def test_a_forged_checkpoint_is_refused(half_done, momentmix, head):
-    body = head + b"\n" + b"summary"
-    digest = hashlib.sha256(body).hexdigest().encode()
-    Path("state").write_bytes(b"momentmix checkpoint 2\n" + digest + b"\n" + body)
-    done = momentmix("summarize", "a.npy", "b.npy", *half_done)
-    assert (done.code, "not a checkpoint of this momentmix" in done.err) == (65, True), done.err
-
-
 def test_a_finished_checkpoint_with_its_output_is_done(folder):
     """Killed after the output was written and before the checkpoint was removed."""
     done = subprocess.run(
@@ -185,16 +168,6 @@ def test_a_finished_checkpoint_with_its_output_is_done(folder):
     assert os.path.exists("state")
     subprocess.run(summarize("out.mms", "state"), check=True, capture_output=True, env=ENVIRONMENT)
     assert not os.path.exists("state")
-
-
-def test_equal_files_count_once_unless_told_otherwise(tmp_path, monkeypatch, momentmix):
-    monkeypatch.chdir(tmp_path)
-    for name in ("a.npy", "b.npy"):
-        np.save(name, np.eye(3))
-    done = momentmix("summarize", "a.npy", "b.npy", "-o", "out.mms")
-    assert (done.code, "b.npy holds the same bytes" in done.err) == (65, True)
-    assert momentmix("summarize", "a.npy", "b.npy", "-o", "out.mms", "--by-name").code == 0
-    assert mm.MomentSummary.load("out.mms").n_rows == 6
 
 
 def test_standard_input_that_is_piped_again(folder, momentmix, monkeypatch):

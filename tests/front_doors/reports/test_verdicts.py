@@ -16,7 +16,7 @@ from matplotlib import pyplot
 
 import momentmix as mm
 from momentmix import displays
-from momentmix.cli.fit import _exit_code
+from momentmix.cli.models.fit import _exit_code
 from momentmix.errors import FitWarning, InputError
 from momentmix.fitting.inference.certificate import Certificate, Support
 from momentmix.fitting.inference.over_identification import ConditionGroup

@@ -14,7 +14,7 @@ import pytest
 
 import momentmix as mm
 from momentmix import displays
-from momentmix.cli.fitted_table import fitted_table
+from momentmix.cli.models.fitted_table import fitted_table
 from momentmix.displays.pair_panels import ellipse as ellipse_of
 from momentmix.fitting.inference.uncertainty import Uncertainty
 from momentmix.fitting.record import FitRecord, load_fit
