@@ -20,7 +20,7 @@ from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import summarized
 from momentmix.fitting.em.em import draw_sample, log_likelihoods, run_batch
 from momentmix.fitting.em.passes import full_passes
-from momentmix.fitting.em.pooling import pool_components, pool_weights, reduce_pool
+from momentmix.fitting.em.pooling import pool_weights, reduce_pool
 from momentmix.fitting.em.starts import random_starts, seeded_starts
 from momentmix.fitting.inference.uncertainty import deviations_of
 from momentmix.fitting.moment.candidates import draw_candidates
@@ -84,12 +84,14 @@ def em_steps(rows, moments, r, answer, rng):
             continue
         settled, *_ = run_batch(sample.features, start[None], prior, 20)
         context = FitContext(rng, FLOOR, max_passes=30)
-        done = full_passes(ArrayRows(rows), sample, moments, settled[0], context)
+        done = full_passes(sample, settled[0], context)
         yield name + ", EM", done.parameters
 
 
 def reduced(features, parts, r, prior):
-    return reduce_pool(features, pool_weights(features, pool_components(parts)), r, prior)
+    return reduce_pool(
+        features, pool_weights(features, Parameters.concatenate(parts).normalized()), r, prior
+    )
 
 
 def main():

@@ -40,14 +40,6 @@ def pytest_addoption(parser):
     parser.addoption("--campaign-seed", type=int, default=0, help="seed of the numbered cases")
 
 
-def pytest_configure(config):
-    """Counts are added up where reports arrive: in the one process that is no worker."""
-    if not hasattr(config, "workerinput"):
-        from campaigns.campaign import Counts
-
-        config.pluginmanager.register(Counts())
-
-
 def pytest_collection_modifyitems(items):
     """Tests that take minutes get hours; the limit of all others is in pyproject.toml."""
     for item in items:

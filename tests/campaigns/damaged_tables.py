@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 import momentmix as mm
-from campaigns.campaign import Campaign, temporary_folder
+from campaigns.folders import temporary_folder
 from momentmix.errors import InputError, SummaryFileError
 
 SAVED = Path(__file__).parents[1] / "saved_files"
@@ -206,9 +206,3 @@ def damaged_cubes(start, stop, seed):
 def damaged_arrow_files(start, stop, seed):
     """A case: an Arrow file of rows, changed."""
     return in_child("tables", start, stop, seed)
-
-
-CAMPAIGNS = [
-    Campaign(damaged_cubes, 20_000, 2_000, {"files": 20_000}),
-    Campaign(damaged_arrow_files, 6_000, 300, {"files": 6_000}),
-]

@@ -67,15 +67,6 @@ class Counted:
         self.action()
 
 
-def write_in_place(path, data):
-    """What `atomic_write` must not be: a plain write over the old file."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
-    left = memoryview(data)
-    while left:
-        left = left[atomic_file.os.write(descriptor, left) :]
-    atomic_file.os.close(descriptor)
-
-
 class Crash(BaseException):
     """The power went off."""
 

@@ -4,7 +4,6 @@ from collections import Counter
 
 import numpy as np
 
-from campaigns.campaign import Campaign
 from campaigns.merge_trees import random_tree
 from momentmix.errors import InputError
 from momentmix.summary.summary import MomentSummary
@@ -95,9 +94,3 @@ def check_left(summary, rows, weights, all_rows, place):
     scale = np.maximum(np.sqrt(variance), typical) + 1e-9 * np.abs(mean)
     assert (np.abs(summary.mean - mean) <= 1e-3 * scale).all(), place
     assert (np.abs(summary.variance - variance) <= 1e-3 * scale**2).all(), place
-
-
-CAMPAIGNS = [
-    Campaign(forgetting, 2_000, 100, {"forgettings": 2_000}),
-    Campaign(forgetting_files, 5_000, 250, {"forgettings saved and loaded": 2_500}),
-]

@@ -1,4 +1,4 @@
-"""Up to 1e10 rows: exact counts, and moments that do not drift; and twins of other dtypes."""
+"""Up to 1e10 rows: exact counts, and moments that do not drift."""
 
 import hashlib
 import struct
@@ -7,7 +7,6 @@ from fractions import Fraction
 
 import numpy as np
 
-from campaigns.campaign import Campaign
 from campaigns.mutated_files import Pieces
 from campaigns.strangers_reader import read_summary
 from momentmix.summary.summary import MomentSummary
@@ -90,83 +89,3 @@ def drift(start, stop, seed):
         assert once == total.to_bytes(), f"case {number}: the order shows"
         counts += Counter({"drift tests": 1, "rows of drift tests": total.n_rows})
     return counts
-
-
-def ten_billion(start, stop, seed):
-    """A case: a thousand shards of 1e7 rows with ids of their own, one after the other."""
-    counts = Counter()
-    for number in range(start, stop):
-        rng = np.random.default_rng([seed, 7, number])
-        total, parts = None, []
-        bases = [rng.standard_normal((10, 3)) + rng.uniform(-3, 3, 3) for _ in range(8)]
-        files = [
-            MomentSummary(3, 3, shard_id="x", n_threads=1).update(rows).to_bytes() for rows in bases
-        ]
-        for i in range(1000):
-            data = repeated_shard(files[i % 8], 10**6, f"{number}/{i}")
-            shard = MomentSummary.from_bytes(data)
-            if total is None:
-                total = shard
-            else:
-                total += shard
-        parts = [(rows.tolist(), 125 * 10**6) for rows in bases]
-        check_drift(total, parts)
-        assert total.n_rows == 10**10
-        assert len(total.shard_ids) == 1000
-        counts += Counter({"drift tests": 1, "rows of drift tests": total.n_rows})
-    return counts
-
-
-# -- twins ------------------------------------------------------------------------------------
-
-KINDS = [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.float16]
-KINDS += [np.float32, np.longdouble, ">f8", ">f4", ">i4", "<i2"]
-
-
-def layouts(rows):
-    """The same numbers in other places: Fortran order, strides, read-only, reversed, unaligned."""
-    yield "C", rows
-    yield "Fortran", np.asfortranarray(rows)
-    wide = np.zeros((2 * len(rows), 2 * rows.shape[1]), rows.dtype)
-    wide[::2, ::2] = rows
-    yield "strided", wide[::2, ::2]
-    yield "reversed", np.ascontiguousarray(rows[::-1])[::-1]
-    frozen = rows.copy()
-    frozen.setflags(write=False)
-    yield "read-only", frozen
-    raw = np.zeros(rows.nbytes + 1, np.uint8)
-    odd = raw[1:].view(rows.dtype).reshape(rows.shape)
-    odd[...] = rows
-    yield "unaligned", odd
-
-
-def twins(start, stop, seed):
-    """A case: numbers of one dtype in every layout, against float64 in C order, by their bytes."""
-    counts = Counter()
-    for number in range(start, stop):
-        rng = np.random.default_rng([seed, 8, number])
-        kind = np.dtype(KINDS[number % len(KINDS)])
-        d, n = int(rng.integers(1, 5)), int(10 ** rng.uniform(0, 3.7))
-        if kind.kind == "f":
-            rows = (rng.standard_normal((n, d)) * 10.0 ** rng.uniform(-3, 3)).astype(kind)
-            rows = rows.astype(np.float64).astype(kind)  # what a double holds
-        else:
-            low, high = max(np.iinfo(kind).min, -(2**40)), min(np.iinfo(kind).max, 2**40)
-            rows = rng.integers(low, high, (n, d)).astype(kind)
-        expected = _bytes_of(rows.astype(np.float64))
-        for name, twin in layouts(rows):
-            assert _bytes_of(twin) == expected, f"case {number}: {kind} {name}"
-            counts["twins"] += 1
-    return counts
-
-
-def _bytes_of(rows):
-    summary = MomentSummary(rows.shape[1], min(3, rows.shape[1]), shard_id="a", n_threads=1)
-    return summary.update(rows).to_bytes()
-
-
-CAMPAIGNS = [
-    Campaign(drift, 300, 10, {"drift tests": 300}),
-    Campaign(ten_billion, 1, 1, {"rows of drift tests": 10**10}),
-    Campaign(twins, 1_000, 50, {"twins": 6_000}),
-]

@@ -5,7 +5,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from campaigns.campaign import Campaign
 from momentmix.summary.summary import MomentSummary
 
 KINDS = [(3, 3), (4, 3), (4, 4), (7, 7)]  # n_features, order
@@ -89,6 +88,3 @@ def merge_trees(start, stop, seed):
             assert rest == first, f"case {number}: a shard left traces"
             counts["detours"] += 1
     return counts
-
-
-CAMPAIGNS = [Campaign(merge_trees, 10_000, 100, {"merge trees": 10_000, "detours": 2_000})]

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from campaigns.campaign import Campaign, temporary_folder
+from campaigns.folders import temporary_folder
 from campaigns.strangers_reader import RefusedError, read_model, read_summary
 from momentmix.errors import InputError, ModelFileError, SummaryFileError
 from momentmix.mixture.mixture import DiagonalMixture, Mixture
@@ -566,10 +566,3 @@ def _judged(kind, data, folder, place):
 
 def _values(model):
     return json.dumps(model)
-
-
-CAMPAIGNS = [
-    Campaign(flips, 16, 1, {"flipped bits, refused": 40_000}),
-    Campaign(summary_mutations, 800_000, 5_000, {"mutations": 800_000}),
-    Campaign(model_mutations, 250_000, 5_000, {"mutations": 250_000}),
-]

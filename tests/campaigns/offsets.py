@@ -5,7 +5,6 @@ from functools import cache
 
 import numpy as np
 
-from campaigns.campaign import Campaign
 from momentmix.index_sets import index_sets, sets_without
 from momentmix.summary.summary import MomentSummary
 
@@ -131,9 +130,3 @@ def extremes(start, stop, seed):
             assert np.isfinite(again.mean).all()
         counts["extreme tables saved and loaded"] += 4
     return counts
-
-
-CAMPAIGNS = [
-    Campaign(offsets, 10_000, 100, {"offsets": 10_000}),
-    Campaign(extremes, 5_000, 250, {"extreme tables saved and loaded": 20_000}),
-]

@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 
 import momentmix as mm
-from campaigns.campaign import Campaign
 from momentmix.errors import CapacityError, FitWarning, PrecisionWarning, TableWarning
 
 FEWEST_ROWS, MOST_ROWS = 20, 50_000
@@ -157,6 +156,3 @@ def random_fit(seed, number):
                 return "refused: moments do not identify so many components"
             raise AssertionError(f"{place}: {type(error).__name__}: {error}") from error
     return "summaries fitted" if from_summary else "tables fitted"
-
-
-CAMPAIGNS = [Campaign(random_fits, 400, 10, {"random fits": 400, "tables fitted": 300})]

@@ -4,7 +4,6 @@ from collections import Counter
 
 import numpy as np
 
-from campaigns.campaign import Campaign
 from campaigns.written_out import exact_sums
 from momentmix.summary.exact.fixed_point import coarser, finer, move
 from momentmix.summary.layout import Layout
@@ -72,6 +71,3 @@ def reshifts(start, stop, seed):
             raise AssertionError(f"case {number}: {error}") from error
         counts += Counter({"re-shifts": 1, "hops": hops})
     return counts
-
-
-CAMPAIGNS = [Campaign(reshifts, 10_000, 100, {"re-shifts": 10_000, "hops": 80_000})]

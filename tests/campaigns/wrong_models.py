@@ -5,7 +5,6 @@ from collections import Counter
 
 import numpy as np
 
-from campaigns.campaign import Campaign
 from momentmix.errors import FitWarning, MomentmixError, PrecisionWarning
 from momentmix.fitting.api import fit
 from momentmix.mixture.mixture import DiagonalMixture
@@ -162,6 +161,3 @@ def _outcome(rows, r, must_fail, options, place):
     assert len(text) > 30, f"{place}: {text}"
     assert ". " in text, f"{place}: no cure in {text!r}"
     return "refused"
-
-
-CAMPAIGNS = [Campaign(untrustworthy_fits, 300, 5, {"untrustworthy fits": 300})]

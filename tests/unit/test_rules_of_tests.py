@@ -6,16 +6,13 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from campaigns.campaign import temporary_folder
+from campaigns.folders import temporary_folder
 
 TESTS = Path(__file__).parents[1]
-# A fork takes threads, handlers and the channel to other workers along; Forks has a server for it.
+# A fork takes threads, handlers and the channel to other workers along: fork in a subprocess.
 FORKS = {"fork", "forkpty", "preexec_fn"}
 # A machine may be slow or busy: count calls, bytes or lines instead; wait for an event.
 CLOCKS = {"process_time", "perf_counter", "thread_time", "getrusage", "sleep", "SIGSTOP"}
-ALLOWED = {
-    "campaigns/forks.py": {"fork"},
-}
 
 
 def names_in(path):
@@ -35,7 +32,7 @@ def test_no_test_forks_or_depends_on_a_clock():
     files = {path.relative_to(TESTS).as_posix(): path for path in TESTS.rglob("*.py")}
     assert len(files) > 50
     for name, path in files.items():
-        found = {*names_in(path)} & (FORKS | CLOCKS) - ALLOWED.get(name, set())
+        found = {*names_in(path)} & (FORKS | CLOCKS)
         assert not found, f"{name}: {found}"
 
 

@@ -1,4 +1,4 @@
-"""The number of components: misfits of several fits, and what n_components="auto" tried."""
+"""The number of components: misfits of several fits, and the trials of n_components="auto"."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.displays.style import GRAY, LARGEST_DRAWN, Display, legend_below, need_matplotlib
+from momentmix.displays.style import GRAY, LARGEST_DRAWN, SMALL, Display, need_matplotlib
 from momentmix.errors import CapacityError, InputError
 from momentmix.fitting.api import fit
 from momentmix.fitting.inference.certificate import Verdict
@@ -19,23 +19,32 @@ from momentmix.fitting.result import FitResult
 from momentmix.html.palette import COLORS
 from momentmix.progress import counting
 
-_MARKERS: tuple[tuple[Verdict, str, str], ...] = (
-    ("passed", "o", COLORS[0]),
-    ("not passed", "X", COLORS[1]),
-    ("untested", "d", COLORS[3]),
-)
+_MARKERS: dict[Verdict, tuple[str, str]] = {
+    "passed": ("o", COLORS[0]),
+    "not passed": ("X", COLORS[1]),
+    "untested": ("d", COLORS[3]),
+}
 _LOWEST = -3e-4  # end of the axis of effect sizes, so that a marker at 0 is seen whole
 _LEAST_DRAWN = 1e-16  # p-values below are drawn at it; a logarithmic axis has no 0
 _MORE = 3  # numbers of components beyond the chosen one that are tried by default
 
 
-def _start(display: Display, ax: Any, chosen: Iterable[float]) -> Any:
-    """Axes over the number of components, with a bar at those that were chosen."""
+def _start(display: Display, ax: Any, chosen: Iterable[float], title: str) -> Any:
+    """Return axes over the number of components, with a bar at the chosen numbers."""
     ax = display._on(ax, (6.0, 4.0))
     for number in chosen:
         ax.axvline(number, color=GRAY, alpha=0.35, linewidth=8, zorder=0, label="chosen")
-    ax.set_xlabel("number of components")
+    ax.set(xlabel="number of components", title=title)
     return ax
+
+
+def _finish(ax: Any, lines: Sequence[Any]) -> None:
+    """Put a legend below the axes: of what is drawn on them, and of lines on other axes."""
+    handles = list(dict.fromkeys([*ax.get_legend_handles_labels()[0], *lines]))
+    if handles:
+        columns = len(handles) if len(handles) <= 3 else 2
+        place: Any = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16), "ncols": columns}
+        ax.legend(handles=handles, **place, **SMALL)
 
 
 @dataclass
@@ -114,12 +123,13 @@ class ChoiceDisplay(Display):
 
     def plot(self, ax: Any = None) -> ChoiceDisplay:
         """Draw."""
-        ax = _start(self, ax, [] if self.chosen is None else [self.chosen])
-        numbers, verdicts = np.array(self.n_components), np.array(self.verdicts)
+        chosen = [] if self.chosen is None else [self.chosen]
+        ax = _start(self, ax, chosen, "Misfit by number of components")
+        numbers, lines = np.array(self.n_components), list[Any]()
         ax.plot(numbers, self.effect_sizes, color=GRAY, zorder=1)
         heights = np.nan_to_num(self.effect_sizes, nan=_LOWEST)  # nothing to test: on the axis
-        for verdict, marker, color in _MARKERS:
-            own = verdicts == verdict
+        for verdict, (marker, color) in _MARKERS.items():
+            own = np.array(self.verdicts) == verdict
             if own.any():
                 ax.scatter(
                     numbers[own], heights[own], marker=marker, color=color, s=45,
@@ -128,14 +138,12 @@ class ChoiceDisplay(Display):
         ax.set_yscale("symlog", linthresh=1e-3)  # it is zero where chance explains the misfit
         ax.set_ylim(_LOWEST, max(1e-3, ax.get_ylim()[1]))
         ax.set_xticks(numbers)
-        ax.set(ylabel="misfit of the moments (effect size)", title="Misfit by number of components")
-        handles, labels = ax.get_legend_handles_labels()
+        ax.set_ylabel("misfit of the moments (effect size)")
         if np.isfinite(self.scores).any():
             other, style = ax.twinx(), {"color": COLORS[2], "markersize": 4, "linewidth": 1}
-            handles += other.plot(numbers, self.scores, "s--", **style)
-            labels.append("log-likelihood")
+            lines = other.plot(numbers, self.scores, "s--", label="log-likelihood", **style)
             other.set_ylabel("log-likelihood per row", color=COLORS[2])
-        legend_below(ax, handles, labels)
+        _finish(ax, lines)
         return self
 
 
@@ -150,7 +158,7 @@ class TrialsDisplay(Display):
 
     @classmethod
     def from_estimator(cls, model: Any, *, ax: Any = None) -> TrialsDisplay:
-        """Draw what a fit with n_components="auto" tried.
+        """Draw the trials of a fit with n_components="auto".
 
         Parameters
         ----------
@@ -170,27 +178,27 @@ class TrialsDisplay(Display):
         """Draw."""
         from matplotlib.ticker import MaxNLocator
 
-        ax = _start(self, ax, [float(t.n_components) for t in self.tried if t.chosen])
+        chosen = [float(t.n_components) for t in self.tried if t.chosen]
+        ax = _start(self, ax, chosen, "Numbers of components that were tried")
         numbers = [float(t.n_components) for t in self.tried]
         bic = np.array([t.bic for t in self.tried])
         bic[~(np.abs(bic) <= LARGEST_DRAWN)] = np.nan
-        p_values = np.array([t.p_value for t in self.tried])
-        handles, labels = ax.get_legend_handles_labels()
-        curves = []
-        if np.isfinite(bic).any():
-            curves.append((ax, bic, "s-", COLORS[0], "BIC, lower is better"))
-        if np.isfinite(p_values).any():
-            right = ax.twinx() if curves else ax
-            right.set_yscale("log")
-            right.axhline(LEAST_P_VALUE, color=COLORS[1], linestyle=":", linewidth=1)
-            least = np.maximum(p_values, _LEAST_DRAWN)
-            curves.append((right, least, "o--", COLORS[1], "p-value (dotted: 0.01)"))
-        for axes, values, style, color, label in curves:
-            handles += axes.plot(numbers, values, style, color=color, markersize=5, linewidth=1)
-            labels.append(label)
+        p_values = np.maximum([t.p_value for t in self.tried], _LEAST_DRAWN)
+        axes, lines = ax, list[Any]()
+        for values, style, color, label in (
+            (bic, "s-", COLORS[0], "BIC, lower is better"),
+            (p_values, "o--", COLORS[1], "p-value (dotted: 0.01)"),
+        ):
+            if not np.isfinite(values).any():
+                continue
+            axes = ax.twinx() if lines else ax
+            if values is p_values:
+                axes.set_yscale("log")
+                axes.axhline(LEAST_P_VALUE, color=color, linestyle=":", linewidth=1)
             axes.set_ylabel(label, color=color)
+            lines += axes.plot(
+                numbers, values, style, color=color, markersize=5, linewidth=1, label=label
+            )
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        ax.set_title("Numbers of components that were tried")
-        if handles:
-            legend_below(ax, handles, labels)
+        _finish(ax, lines)
         return self

@@ -6,8 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from momentmix.displays.marginal_panels import draw_marginal, legend_of_marginals
-from momentmix.displays.marginals import Marginal, marginal_of, with_moments
+from momentmix.displays.marginals import (
+    Marginal,
+    draw_marginal,
+    legend_of_marginals,
+    marginal_of,
+    with_moments,
+)
 from momentmix.displays.rows import matching_summary, shown_rows
 from momentmix.displays.separation import best_separating
 from momentmix.displays.style import (
@@ -30,7 +35,7 @@ _PANEL = (3.1, 2.2)  # width and height, in inches
 
 @dataclass
 class ColumnsDisplay(Display):
-    """Each column alone: how the rows are distributed, and the fitted components.
+    """Each column alone: the distribution of the rows, and the fitted components.
 
     Numbers have a histogram and curves, counts bars at the integers, yes/no answers and categories
     one bar for each level. Heights are shares of the rows, where the column is seen. The part of
@@ -69,7 +74,7 @@ class ColumnsDisplay(Display):
     def of_model(
         cls, model: Any, rows: Any = None, columns: Sequence[int | str] | None = None
     ) -> ColumnsDisplay:
-        """The display of a model, not yet drawn; parameters as for `from_estimator`.
+        """Return the display without drawing it; parameters as for `from_estimator`.
 
         `draw_column` draws its columns one by one.
         """
@@ -77,14 +82,15 @@ class ColumnsDisplay(Display):
         chosen = best_separating(mixture, _MOST_COLUMNS)
         if columns is not None:
             chosen = column_numbers(columns, mixture.n_columns, mixture.feature_names).tolist()
-        if rows is None:
-            return cls(mixture, {j: marginal_of(mixture, j) for j in chosen})
+        if rows is None or isinstance(rows, MomentSummary):
+            laws = {j: marginal_of(mixture, j) for j in chosen}
+        else:
+            values = shown_rows(mixture, rows)[0]
+            laws = {j: marginal_of(mixture, j, values[:, j]) for j in chosen}
         if isinstance(rows, MomentSummary):
             facts = column_facts(matching_summary(mixture, rows.copy()))
-            own = {j: with_moments(marginal_of(mixture, j), facts[j]) for j in chosen}
-            return cls(mixture, own)
-        values = shown_rows(mixture, rows).values
-        return cls(mixture, {j: marginal_of(mixture, j, values[:, j]) for j in chosen})
+            laws = {j: with_moments(law, facts[j]) for j, law in laws.items()}
+        return cls(mixture, laws)
 
     def draw_column(self, column: int | str, ax: Any) -> None:
         """Draw one column on given axes, with its name as title and without legend.
@@ -96,14 +102,13 @@ class ColumnsDisplay(Display):
         ax : matplotlib axes
         """
         names = self.mixture.feature_names
-        number = int(column_numbers([column], self.mixture.n_columns, names)[0])
-        if number not in self.marginals:
+        law = self.marginals.get(int(column_numbers([column], self.mixture.n_columns, names)[0]))
+        if law is None:
             shown = ", ".join(marginal.name for marginal in self.marginals.values())
             raise InputError(f"the display has no column {column!a}; it shows {shown}.")
-        marginal = self.marginals[number]
-        draw_marginal(ax, marginal, lying=True)
-        ax.set_title(marginal.name, fontsize="medium", loc="left")
-        note = f"{percent(marginal.missing)} missing" if marginal.missing else ""
+        draw_marginal(ax, law, lying=True)
+        ax.set_title(law.name, fontsize="medium", loc="left")
+        note = f"{percent(law.missing)} missing" if law.missing else ""
         ax.set_title(note, fontsize="small", loc="right")
         ax.spines[["top", "right"]].set_visible(False)
         ax.tick_params(labelsize="small")
@@ -118,7 +123,7 @@ class ColumnsDisplay(Display):
         axes = self._grid(n, across, _PANEL, entries, "component: share of rows")
         for ax, number in zip(axes, self.marginals, strict=True):
             self.draw_column(number, ax)
-        has_rows = any(law.has_rows for law in laws)
+        has_rows = any(law.shares is not None or law.center is not None for law in laws)
         what = "rows and fitted components" if has_rows else "fitted components"
         self.figure_.suptitle(f"Columns: {what}")
         return self

@@ -9,6 +9,7 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.displays.style import (
+    GRAY,
     MOST_LETTERS,
     SMALL,
     TURNED,
@@ -17,23 +18,25 @@ from momentmix.displays.style import (
     component_styles,
     short_name,
 )
+from momentmix.mixture.parameter_table import Parameter
 from momentmix.wording import percent
 
 _MOST_UPRIGHT = 16  # labels beside one another; more of them stand below one another
 _ON_LIGHT, _ON_DARK = "#111111", "#FFFFFF"  # numbers in cells: on their color, not on the page
 _CELL = (0.56, 0.3)  # least width and height of a cell, in inches
 _LEAST_ROOM = (0.4, 0.16)  # width and height of a cell that has room for a number, in inches
+TITLE_OF_LEVELS = "Levels: probabilities within components"
 
 
 def is_tall(n_labels: int) -> bool:
-    """Whether labels stand below one another, and components beside one another."""
+    """Return whether labels stand below one another, and components beside one another."""
     return n_labels > _MOST_UPRIGHT
 
 
 def heat_map_size(
-    labels: Sequence[str], weights: Float, names: Sequence[str] = ()
+    labels: Sequence[str], weights: Float, names: Sequence[str]
 ) -> tuple[float, float]:
-    """Width and height of a heat map of components × labels, in inches."""
+    """Return width and height of a heat map of components × labels, in inches."""
     r, n = len(weights), len(labels)
     longest = min(MOST_LETTERS, max(map(len, labels), default=0))
     if is_tall(n):
@@ -48,7 +51,7 @@ def draw_heat_map(
     values: Float,
     labels: Sequence[str],
     weights: Float,
-    names: Sequence[str] = (),
+    names: Sequence[str],
     *,
     written: Float,
     form: str,
@@ -77,8 +80,7 @@ def draw_heat_map(
     else:
         ax.set_xticks(range(len(labels)), shortened, **TURNED)
         ax.set_yticks(range(r), component_labels(weights, names))
-    for side in ax.spines.values():
-        side.set_visible(False)
+    ax.spines[:].set_visible(False)
     width, height = ax.figure.bbox.size / ax.figure.dpi * ax.get_position().size
     n_rows, n_columns = shown.shape
     if width / n_columns >= _LEAST_ROOM[0] and height / n_rows >= _LEAST_ROOM[1]:
@@ -92,7 +94,7 @@ def draw_heat_map(
 
 
 def _mark_components(ax: Any, r: int, tall: bool) -> None:
-    """A square in the color of each component, between the cells and its label."""
+    """Draw a square in the color of each component, between the cells and its label."""
     from matplotlib.transforms import ScaledTranslation
 
     right, up = (0, 7) if tall else (-7, 0)  # points
@@ -102,3 +104,20 @@ def _mark_components(ax: Any, r: int, tall: bool) -> None:
     colors = [color for color, _ in component_styles(r)]
     ax.scatter(*places, marker="s", s=38, c=colors, clip_on=False, linewidths=0, transform=shifted)
     ax.tick_params(axis="x" if tall else "y", length=0, pad=13)
+
+
+def draw_probabilities(
+    ax: Any, shown: Sequence[Parameter], weights: Float, names: Sequence[str]
+) -> None:
+    """Draw a heat map of probabilities, with lines between columns."""
+    values = np.stack([p.estimate for p in shown], axis=1)
+    draw_heat_map(
+        ax, values, [p.label for p in shown], weights, names, written=values, form=".2f",
+        meaning="probability", cmap="Blues", vmin=0, vmax=1,
+    )  # fmt: skip
+    line = ax.axhline if is_tall(len(shown)) else ax.axvline
+    groups = [p.name if p.name == "seen" else p.columns[0] for p in shown]
+    for end in range(1, len(groups)):
+        if groups[end] != groups[end - 1]:
+            line(end - 0.5, color=GRAY, linewidth=1.5)
+    ax.set_title(TITLE_OF_LEVELS)

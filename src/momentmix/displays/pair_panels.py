@@ -1,4 +1,4 @@
-"""Draws rows and components over two columns: rings, bars or disks, by the families of both."""
+"""The panel of two columns: points of rows, and rings, bars or disks of the components."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float
-from momentmix.displays.marginal_panels import set_axis
-from momentmix.displays.marginals import Marginal
+from momentmix.displays.marginals import Marginal, set_axis
 from momentmix.displays.style import GRAY, component_styles, ink
 from momentmix.mixture.mixture import Mixture
 
@@ -28,16 +27,15 @@ def draw_pair(
     components: NDArray[np.int64] | None = None,
 ) -> None:
     """Draw two columns, the first along x, with the values of rows as points."""
-    x, y = columns
-    if rows is not None and not all(law.levels for law in laws):
-        _draw_points(ax, rows[:, [x, y]], components, laws, mixture.n_components)
-    if laws[0].levels and laws[1].levels:
+    across, up = (bool(law.levels) for law in laws)
+    if rows is not None and not (across and up):
+        _draw_points(ax, rows[:, columns], components, laws, mixture.n_components)
+    if across and up:
         _draw_disks(ax, mixture, *laws)
-    elif laws[0].levels or laws[1].levels:
-        across = bool(laws[0].levels)
-        _draw_strips(ax, mixture, laws[not across], y if across else x, across)
+    elif across or up:
+        _draw_strips(ax, mixture, laws[not across], columns[across], across)
     else:
-        _draw_rings(ax, mixture, x, y)
+        _draw_rings(ax, mixture, columns)
     set_axis(ax.xaxis, laws[0])
     set_axis(ax.yaxis, laws[1])
 
@@ -49,7 +47,7 @@ def _draw_points(
     laws: tuple[Marginal, Marginal],
     n_components: int,
 ) -> None:
-    """Rows as points: large and opaque where they are few, small and pale where they are many.
+    """Draw rows as points: few are large and opaque, many are small and pale.
 
     Counts and levels are moved by a little, so that equal rows do not hide one another.
     """
@@ -74,20 +72,16 @@ def _draw_points(
 
 
 def point_style(n_points: int) -> tuple[float, float]:
-    """Area in points² and opacity of so many points."""
+    """Return area in points² and opacity of so many points."""
     relative = 150 / max(n_points, 1)
     return float(np.clip(17 * relative**0.5, 2.2, 17)), float(np.clip(relative**0.3, 0.3, 0.85))
 
 
-# -- two columns of numbers or counts ----------------------------------------------------------
-
-
-def _draw_rings(ax: Any, mixture: Mixture, x: int, y: int) -> None:
-    """Ellipses at one and two standard deviations, and the number of each component."""
+def _draw_rings(ax: Any, mixture: Mixture, columns: tuple[int, int]) -> None:
+    """Draw ellipses at one and two standard deviations, and the number of each component."""
     from matplotlib.patches import Ellipse
 
-    pair = mixture.select([x, y]).covariances
-    centers = mixture.means[:, [x, y]]
+    pair, centers = mixture.select(columns).covariances, mixture.means[:, columns]
     for k, (color, dash) in enumerate(component_styles(mixture.n_components)):
         if np.isnan(centers[k]).any():  # it never sees one of the columns
             continue
@@ -108,7 +102,7 @@ def _draw_rings(ax: Any, mixture: Mixture, x: int, y: int) -> None:
 
 
 def ellipse(first: float, second: float, covariance: float) -> tuple[float, float, float]:
-    """Half axes of the ellipse of one standard deviation, and the angle of the first, in degrees.
+    """Return half axes of the ellipse of one standard deviation, and its angle in degrees.
 
     In closed form: eigenvalues of columns in very different units would lose the shorter axis.
     """
@@ -121,16 +115,13 @@ def ellipse(first: float, second: float, covariance: float) -> tuple[float, floa
     return float(longest**0.5), shortest**0.5, float(angle)
 
 
-# -- levels ------------------------------------------------------------------------------------
-
-
 def _level_offsets(n_components: int) -> Float:
-    """Where each component has its place beside the others at a level."""
+    """Return the place of each component beside the others at a level."""
     return np.asarray(0.8 * ((np.arange(n_components) + 0.5) / n_components - 0.5))
 
 
 def _draw_strips(ax: Any, mixture: Mixture, levels: Marginal, number: int, across: bool) -> None:
-    """One bar for each component at each level, over a column of numbers or counts.
+    """Draw a bar for each component at each level, over a column of numbers or counts.
 
     The bar spans one standard deviation to each side of the mean, its thin part two; it is the
     thicker, the more rows have the level and the component. `across`: levels are along x.
@@ -153,7 +144,7 @@ def _draw_strips(ax: Any, mixture: Mixture, levels: Marginal, number: int, acros
 
 
 def _draw_disks(ax: Any, mixture: Mixture, x: Marginal, y: Marginal) -> None:
-    """One disk for each component at each pair of levels; its area is the fitted share of rows."""
+    """Draw a disk for each component at each pair of levels, as large as the fitted share."""
     weights = np.maximum(mixture.weights, 1e-300)
     joint = x.heights[:, :, None] * y.heights[:, None, :] / weights[:, None, None]
     largest = max(float(joint.max(initial=0.0)), 1e-300)
@@ -165,7 +156,7 @@ def _draw_disks(ax: Any, mixture: Mixture, x: Marginal, y: Marginal) -> None:
 
 
 def legend_of_pairs(laws: Sequence[Marginal], has_rows: bool) -> list[Any]:
-    """What points, rings, bars and disks are, as entries of a legend."""
+    """Return entries of a legend for points, rings, bars and disks."""
     from matplotlib.lines import Line2D
 
     def entry(label: str, **style: Any) -> Any:
@@ -182,9 +173,8 @@ def legend_of_pairs(laws: Sequence[Marginal], has_rows: bool) -> list[Any]:
         found.append(entry(text, marker="o", fillstyle="none"))
         found.append(entry("number: the mean of a component", marker="$0$", markersize=5))
     if n_levels and n_numbers:
-        text = (
-            "bar: mean ± one standard deviation; thin: two;\nthick where many rows have the level"
-        )
+        text = "bar: mean ± one standard deviation; thin: two;\n"
+        text += "thick where many rows have the level"
         found.append(entry(text, marker="|", markeredgewidth=2.5))
     if n_levels > 1:
         found.append(entry("disk: fitted share of rows with both levels", marker="o", alpha=0.6))

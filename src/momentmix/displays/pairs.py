@@ -10,10 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float
-from momentmix.displays.marginal_panels import draw_marginal, legend_of_marginals
-from momentmix.displays.marginals import Marginal, marginal_of
+from momentmix.displays.marginals import (
+    Marginal,
+    draw_marginal,
+    legend_of_marginals,
+    marginal_of,
+)
 from momentmix.displays.pair_panels import draw_pair, legend_of_pairs
-from momentmix.displays.rows import shown_rows
+from momentmix.displays.rows import labels_of, shown_rows
 from momentmix.displays.separation import best_separating
 from momentmix.displays.style import (
     FEW_COMPONENTS,
@@ -95,11 +99,11 @@ class PairsDisplay(Display):
             chosen = column_numbers(features, mixture.n_columns, mixture.feature_names).tolist()
         if rows is None:
             return cls(mixture, {j: marginal_of(mixture, j) for j in chosen}).plot()
-        shown = shown_rows(mixture, rows)
-        points = shown.thinned(MOST_POINTS)
-        labels = points.components(mixture) if mixture.has_density else None
-        laws = {j: marginal_of(mixture, j, shown.values[:, j]) for j in chosen}
-        return cls(mixture, laws, points.values, labels).plot()
+        values, encoded = shown_rows(mixture, rows)
+        laws = {j: marginal_of(mixture, j, values[:, j]) for j in chosen}
+        step = -(-len(values) // MOST_POINTS)
+        labels = labels_of(mixture, encoded)[::step] if mixture.has_density else None
+        return cls(mixture, laws, values[::step], labels).plot()
 
     def plot(self) -> PairsDisplay:
         """Draw."""
@@ -124,25 +128,22 @@ class PairsDisplay(Display):
         return self
 
     def _label_axes(self) -> None:
-        d = len(self.names)
-        for i in range(d):
-            for j in range(i + 1):
-                ax = self.axes_[i, j]
-                ax.tick_params(labelsize="small")
-                if i == d - 1:
-                    ax.set_xlabel(self.names[j])
-                else:
-                    ax.tick_params(labelbottom=False)
-                if i == j and d > 1:
-                    ax.tick_params(labelleft=False, left=False)
-                    ax.spines[["top", "right", "left"]].set_visible(False)
-                elif j == 0:
-                    ax.set_ylabel(self.names[i] if d > 1 else "share of rows")
-                else:
-                    ax.tick_params(labelleft=False)
+        names, d = self.names, len(self.names)
+        for i, j in zip(*np.tril_indices(d), strict=True):
+            ax = self.axes_[i, j]
+            is_diagonal = i == j and d > 1
+            ax.tick_params(labelsize="small", labelbottom=bool(i == d - 1))
+            if i == d - 1:
+                ax.set_xlabel(names[j])
+            if is_diagonal:
+                ax.tick_params(left=False)
+                ax.spines[["top", "right", "left"]].set_visible(False)
+            elif j == 0:
+                ax.set_ylabel(names[i] if d > 1 else "share of rows")
+            ax.tick_params(labelleft=bool(j == 0 and not is_diagonal))
 
     def _explain(self) -> None:
-        """Title and legend; the legend has the empty corner for itself."""
+        """Add title and legend; the legend has the empty corner for itself."""
         laws, r = list(self.marginals.values()), self.mixture.n_components
         d, has_rows = len(laws), self.rows is not None
         most_named = _MOST_NAMED_OF_THREE if d == 3 else FEW_COMPONENTS

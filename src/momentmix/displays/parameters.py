@@ -9,7 +9,13 @@ from typing import Any
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.displays.heat import draw_heat_map, heat_map_size, is_tall
+from momentmix.displays.heat import (
+    TITLE_OF_LEVELS,
+    draw_heat_map,
+    draw_probabilities,
+    heat_map_size,
+    is_tall,
+)
 from momentmix.displays.style import (
     GRAY,
     SMALL,
@@ -35,6 +41,18 @@ from momentmix.wording import percent
 _MOST_LINES = 3  # lines over all features; more of them cross too often to be followed
 _MOST_BARS = 16  # of a narrow picture
 _MOST_LABELS = 12  # of a panel with bars
+_MEANING = "mean − overall mean,\nin overall standard deviations"
+
+
+def _check_kind(kind: str, kinds: tuple[str, ...]) -> None:
+    if kind not in kinds:
+        listed = ", ".join(f'"{x}"' for x in kinds[:-1])
+        raise InputError(f'kind must be {listed} or "{kinds[-1]}"; got {kind!r}.')
+
+
+def _columns_of(shown: Sequence[Parameter], *names: str) -> list[Float]:
+    """Return attributes of parameters, of shape (n_components, n_parameters) each."""
+    return [np.stack([getattr(p, name) for p in shown], axis=1) for name in names]
 
 
 @dataclass
@@ -61,11 +79,10 @@ class WeightsDisplay(Display):
     def plot(self, ax: Any = None) -> WeightsDisplay:
         """Draw."""
         weights, high = self.weights.estimate, self.weights.high
-        r = len(weights)
+        r, ends = len(weights), np.fmax(weights, high)
         width = 6.0 + 0.05 * max(map(len, self.component_names), default=0)
         ax = self._on(ax, (width, 0.34 * r + 1.4))
         ax.barh(range(r), weights, color=[color for color, _ in component_styles(r)], height=0.66)
-        ends = np.fmax(weights, high)
         for k, weight in enumerate(weights):
             place = (ends[k], k), (5, 0)
             ax.annotate(percent(weight), *place, textcoords="offset points", va="center")
@@ -90,9 +107,9 @@ class LevelsDisplay(Display):
     """Probabilities of levels within components, and of cells being seen.
 
     A heat map with a row for each component and a block of cells for each column, or bars with
-    95 % intervals. Where there are more than 16 probabilities, they are the rows of the heat map
-    and the components its columns. Yes/no columns show the probability of the second level. All
-    probabilities of levels are those where the cell is seen.
+    95 % intervals. More than 16 probabilities are the rows of the heat map, and the components its
+    columns. Yes/no columns show the probability of the second level. All probabilities of levels
+    are given that the cell is seen.
 
     Attributes
     ----------
@@ -125,8 +142,7 @@ class LevelsDisplay(Display):
             For the heat map; bars take a figure of their own.
         """
         table = parameters_of(model)
-        if kind not in ("heat map", "bars"):
-            raise InputError(f'kind must be "heat map" or "bars"; got {kind!r}.')
+        _check_kind(kind, ("heat map", "bars"))
         if kind == "bars" and ax is not None:
             raise InputError('kind="bars" draws several panels; leave ax out.')
         mixture, shown = table.mixture, table.probabilities()
@@ -153,48 +169,25 @@ class LevelsDisplay(Display):
         entries = component_handles(weights, names)
         title = "component: share of rows" + ("; lines: 95 % intervals" if known else "")
         size = (8.6 if n * len(weights) > _MOST_BARS else 4.6), 3.4
-        axes = self._grid(len(panels), 1, size, entries, title)
-        for panel, shown in zip(axes, panels, strict=True):
-            _draw_bars(panel, shown)
-        self.figure_.suptitle(_TITLE_OF_LEVELS)
+        for ax, shown in zip(self._grid(len(panels), 1, size, entries, title), panels, strict=True):
+            _draw_bars(ax, shown)
+        self.figure_.suptitle(TITLE_OF_LEVELS)
         return self
 
     @property
     def values(self) -> Float:
         """All probabilities, of shape (n_components, n_labels)."""
-        return np.stack([p.estimate for p in self.parameters], axis=1)
+        return _columns_of(self.parameters, "estimate")[0]
 
     @property
     def labels(self) -> list[str]:
-        """What the probabilities belong to."""
+        """Labels of the probabilities, as ``plan=gold``."""
         return [p.label for p in self.parameters]
-
-
-_TITLE_OF_LEVELS = "Levels: probabilities within components"
-
-
-def draw_probabilities(
-    ax: Any, shown: Sequence[Parameter], weights: Float, names: Sequence[str]
-) -> None:
-    """Draw a heat map of probabilities, with lines between columns."""
-    values = np.stack([p.estimate for p in shown], axis=1)
-    draw_heat_map(
-        ax, values, [p.label for p in shown], weights, names, written=values, form=".2f",
-        meaning="probability", cmap="Blues", vmin=0, vmax=1,
-    )  # fmt: skip
-    line = ax.axhline if is_tall(len(shown)) else ax.axvline
-    groups = [p.name if p.name == "seen" else p.columns[0] for p in shown]
-    for end in range(1, len(groups)):
-        if groups[end] != groups[end - 1]:
-            line(end - 0.5, color=GRAY, linewidth=1.5)
-    ax.set_title(_TITLE_OF_LEVELS)
 
 
 def _draw_bars(ax: Any, shown: Sequence[Parameter]) -> None:
     """Draw probabilities of the components side by side."""
-    values, low, high = (
-        np.stack([getattr(p, end) for p in shown], axis=1) for end in ("estimate", "low", "high")
-    )
+    values, low, high = _columns_of(shown, "estimate", "low", "high")
     r, n = values.shape
     for k, (color, _) in enumerate(component_styles(r)):
         x = np.arange(n) + 0.8 * ((k + 0.5) / r - 0.5)
@@ -214,14 +207,14 @@ class MeansDisplay(Display):
     are deviations from the overall mean, numbers are means in the units of the data. Means whose
     interval contains the overall mean are crossed out.
 
-    Of a table with families, the means are those of numbers and counts where they are seen; below
+    For a table with families, the means are those of numbers and counts where they are seen; below
     them is a heat map of the probabilities of levels, and of cells being seen.
 
     Attributes
     ----------
     table : ParameterTable
     means, probabilities : list of Parameter
-        Those that are shown.
+        The parameters that are shown.
     """
 
     table: ParameterTable
@@ -240,8 +233,7 @@ class MeansDisplay(Display):
             For the means; the probabilities of a table are then left out.
         """
         table = parameters_of(model)
-        if kind not in ("auto", "lines", "heat map"):
-            raise InputError(f'kind must be "auto", "lines" or "heat map"; got {kind!r}.')
+        _check_kind(kind, ("auto", "lines", "heat map"))
         means = [table.mean(j) for j in numeric_columns(drawable(table.mixture))]
         return cls(table, means, table.probabilities()).plot(kind, ax)
 
@@ -253,62 +245,55 @@ class MeansDisplay(Display):
     def plot(self, kind: str = "auto", ax: Any = None) -> MeansDisplay:
         """Draw; `kind` as for `from_estimator`."""
         weights, names = self.table.mixture.weights, component_names(self.table.mixture)
-        labels = [p.label for p in self.probabilities]
-        size_of_levels = heat_map_size(labels, weights, names)
+        if kind == "auto":
+            kind = "lines" if len(weights) <= _MOST_LINES else "heat map"
+        below = heat_map_size([p.label for p in self.probabilities], weights, names)
+        width, height = heat_map_size(self.names, weights, names)
+        if kind == "lines":
+            longest = max(map(len, component_labels(weights, names)))
+            width, height = max(5.0, 0.55 * len(self.names) + 2 + 0.06 * longest), 4.5
         if not self.means:
             if ax is not None:
                 raise InputError(
                     "the mixture has no columns of numbers or counts, so that there are no means "
                     "to draw. Use LevelsDisplay."
                 )
-            draw_probabilities(self._on(ax, size_of_levels), self.probabilities, weights, names)
+            draw_probabilities(self._on(ax, below), self.probabilities, weights, names)
             return self
-        if kind == "auto":
-            kind = "lines" if len(weights) <= _MOST_LINES else "heat map"
-        width, height = heat_map_size(self.names, weights, names)
-        if kind == "lines":
-            longest = max(map(len, component_labels(weights, names)))
-            width, height = max(5.0, 0.55 * len(self.names) + 2 + 0.06 * longest), 4.5
         if self.probabilities and ax is None:
             from matplotlib import pyplot
 
-            both = max(width, size_of_levels[0]), height + size_of_levels[1]
-            figure = pyplot.figure(figsize=both, layout="constrained")
-            parts: Any = figure.subfigures(2, 1, height_ratios=[height, size_of_levels[1]])
-            top, bottom = (part.subplots() for part in parts)
-            self.ax_, self.axes_, self.figure_ = top, [top, bottom], figure
-            draw_probabilities(bottom, self.probabilities, weights, names)
+            size = max(width, below[0]), height + below[1]
+            self.figure_ = pyplot.figure(figsize=size, layout="constrained")
+            parts = self.figure_.subfigures(2, 1, height_ratios=[height, below[1]])
+            self.axes_ = [part.subplots() for part in parts]
+            self.ax_ = self.axes_[0]
+            draw_probabilities(self.axes_[1], self.probabilities, weights, names)
         else:
             self._on(ax, (width, height))
-        self._draw_means(kind, names)
-        return self
-
-    def _draw_means(self, kind: str, names: Sequence[str]) -> None:
         numbers = [p.columns[0] for p in self.means]
         center, spread = (x[numbers] for x in overall_spread(self.table.mixture))
-        means = np.stack([p.estimate for p in self.means], axis=1)
-        ends = [np.stack([getattr(p, end) for p in self.means], axis=1) for end in ("low", "high")]
-        low, high = ((end - center) / spread for end in ends)
+        means, *ends = _columns_of(self.means, "estimate", "low", "high")
+        relative, low, high = ((x - center) / spread for x in (means, *ends))
         if kind == "lines":
-            self._lines((means - center) / spread, low, high, names)
-            return
-        ax, relative = self.ax_, (means - center) / spread
+            self._draw_lines(relative, low, high, component_labels(weights, names))
+            return self
         largest = float(np.nanmax(np.abs(relative))) or 1.0
         draw_heat_map(
-            ax, relative, self.names, self.table.mixture.weights, names, written=means, form=".3g",
+            self.ax_, relative, self.names, weights, names, written=means, form=".3g",
             meaning=_MEANING, cmap="PuOr_r", vmin=-largest, vmax=largest,
         )  # fmt: skip
         title, contains_zero = "Means of the components", (low < 0) & (high > 0)
         for k, j in np.argwhere(contains_zero):
             x, y = (k, j) if is_tall(len(self.means)) else (j, k)
-            ax.plot([x - 0.45, x + 0.45], [y + 0.45, y - 0.45], color="0.4", linewidth=0.8)
+            self.ax_.plot([x - 0.45, x + 0.45], [y + 0.45, y - 0.45], color="0.4", linewidth=0.8)
         if contains_zero.any():
             title += "\n(crossed out: 95 % interval contains the overall mean)"
-        ax.set_title(title, fontsize="medium")
+        self.ax_.set_title(title, fontsize="medium")
+        return self
 
-    def _lines(self, means: Float, low: Float, high: Float, names: Sequence[str]) -> None:
+    def _draw_lines(self, means: Float, low: Float, high: Float, labels: list[str]) -> None:
         (r, d), ax = means.shape, self.ax_
-        labels = component_labels(self.table.mixture.weights, names)
         for k, (color, dash) in enumerate(component_styles(r)):
             x = np.arange(d) + 0.3 * ((k + 0.5) / r - 0.5)  # side by side, so that bars are visible
             ax.errorbar(
@@ -322,6 +307,3 @@ class MeansDisplay(Display):
         ax.set_title("Means of the components" + (", 95 % intervals" if known else ""))
         place: Any = {"bbox_to_anchor": (1.01, 1), "loc": "upper left", "alignment": "left"}
         ax.legend(title="component: share of rows", **place, **SMALL)
-
-
-_MEANING = "mean − overall mean,\nin overall standard deviations"

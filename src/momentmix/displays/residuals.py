@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
 from momentmix.displays.pair_panels import point_style
@@ -15,7 +14,7 @@ from momentmix.displays.style import GRAY, LARGEST_DRAWN, TURNED, Display, drawa
 from momentmix.errors import InputError, InputTypeError
 from momentmix.findings.messages import FITTED_TO, Message
 from momentmix.fitting.result import FitResult
-from momentmix.html.palette import COLORS
+from momentmix.html.palette import component_color
 from momentmix.index_sets import index_sets, sets_without
 from momentmix.mixture.gaussian import product_moments
 from momentmix.mixture.mixture import Mixture
@@ -26,7 +25,7 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 
 @dataclass
 class MomentResidualsDisplay(Display):
-    """Moments of the rows against those of the mixture, standardized, colored by order.
+    """Moments of the rows against moments of the mixture, standardized, colored by order.
 
     Left: moments on the diagonal agree. Right: the differences, order by order; "squared" marks
     moments in which one feature occurs twice.
@@ -48,7 +47,7 @@ class MomentResidualsDisplay(Display):
             By default the estimator's ``summary_``, or that of the rows of a result.
         rows : array, data frame, path, list of paths, or source; optional
             Rows in place of a summary: a pass over them gives moments up to order 4. Rows with a
-            cell that is missing where the mixture knows of none are left out.
+            missing cell in a column that had none in the fit are left out.
         """
         mixture = drawable(mixture_of(model))
         if rows is not None:
@@ -76,15 +75,10 @@ class MomentResidualsDisplay(Display):
         names = list(self.observed)
         size, alpha = point_style(sum(map(len, self.observed.values())))
         for i, name in enumerate(names):
-            style = {
-                "s": max(8.0, 1.8 * size),
-                "marker": _MARKERS[i % len(_MARKERS)],
-                "color": COLORS[i % len(COLORS)],
-                "alpha": max(0.5, alpha),
-                "linewidths": 0,
-                "rasterized": len(self.fitted[name]) > 2000,
-                "zorder": 2 + len(names) - i,  # the few moments of low orders on top
-            }
+            style: dict[str, Any] = {"s": max(8.0, 1.8 * size), "alpha": max(0.5, alpha)}
+            style |= {"marker": _MARKERS[i % len(_MARKERS)], "color": component_color(i)}
+            style |= {"linewidths": 0, "rasterized": len(self.fitted[name]) > 2000}
+            style["zorder"] = 2 + len(names) - i  # the few moments of low orders on top
             left.scatter(self.fitted[name], self.observed[name], **style)
             difference = self.observed[name] - self.fitted[name]
             right.scatter(i + rng.uniform(-0.3, 0.3, difference.size), difference, **style)
@@ -105,7 +99,7 @@ class MomentResidualsDisplay(Display):
 def _moments_of_both(
     mixture: Mixture, summary: MomentSummary
 ) -> tuple[dict[str, Float], dict[str, Float]]:
-    """Moments of the rows and of the mixture, in features standardized by the rows."""
+    """Return moments of the rows and of the mixture, in features standardized by the rows."""
     shift = summary.mean
     scale = np.where(summary.deviation > 0, summary.deviation, 1.0)
     scaled, d = mixture.parameters.standardized(shift, scale), summary.n_features
@@ -113,10 +107,13 @@ def _moments_of_both(
     observed, fitted = {}, {}
 
     def compare(name: str, values: Float, sets: Int) -> None:
-        kept = _of_different_columns(sets, column_of)
-        if kept.any():
-            observed[name] = values[kept]
-            fitted[name] = product_moments(scaled, sets[kept])
+        if column_of is not None:
+            # Products of levels, and of a value with ``seen``, are known without a mixture.
+            same = column_of[sets][:, :, None] == column_of[sets][:, None, :]
+            known = (same & (sets[:, :, None] != sets[:, None, :])).any(axis=(1, 2))
+            values, sets = values[~known], sets[~known]
+        if len(sets):
+            observed[name], fitted[name] = values, product_moments(scaled, sets)
 
     for order in range(1, summary.order + 1):
         moments = summary.tensor(order, shift, scale).values
@@ -133,16 +130,3 @@ def _moments_of_both(
         )
         raise InputError(Message(text, FITTED_TO))
     return observed, fitted
-
-
-def _of_different_columns(sets: Int, column_of: Int | None) -> NDArray[np.bool_]:
-    """Which sets have no two different features of one column of a table.
-
-    Products of levels, and of a value with ``seen``, are known without a mixture.
-    """
-    if column_of is None:
-        return np.ones(len(sets), dtype=bool)
-    columns = column_of[sets]
-    same = columns[:, :, None] == columns[:, None, :]
-    different = sets[:, :, None] != sets[:, None, :]
-    return np.asarray(~(same & different).any(axis=(1, 2)))

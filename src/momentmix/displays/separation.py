@@ -1,4 +1,4 @@
-"""Which columns, and which pairs of them, tell the components apart best."""
+"""Columns, and pairs of columns, in which the components differ most."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LEAST_RATIO = 0.05  # of the variance between components over that within
 
 
 def separation(mixture: Mixture) -> Float:
-    """How far components differ in each column: variance between over variance within.
+    """Return the variance between components over the variance within, for each column.
 
     Of levels, both are summed over the indicators, so that columns of all families compare.
     """
@@ -39,24 +39,24 @@ def separation(mixture: Mixture) -> Float:
 
 
 def by_separation(mixture: Mixture) -> list[int]:
-    """Numbers of all columns, those that separate the components best first."""
+    """Return the numbers of all columns, the best separation first."""
     if mixture.n_components == 1:
         return list(range(mixture.n_columns))
     return [int(j) for j in np.argsort(-separation(mixture), kind="stable")]
 
 
-def best_separating(mixture: Mixture, most: int, most_levels: int | None = None) -> list[int]:
-    """Numbers of at most `most` columns that separate the components best, in their order.
+def best_separating(mixture: Mixture, most: int, most_levels: float = np.inf) -> list[int]:
+    """Return the numbers of at most `most` columns of the best separation, in their order.
 
     Columns of more than `most_levels` levels are left out, unless there are no others.
     """
     order = by_separation(mixture)
-    few = [j for j in order if most_levels is None or len(mixture.columns[j].levels) <= most_levels]
+    few = [j for j in order if len(mixture.columns[j].levels) <= most_levels]
     return sorted((few or order)[:most])
 
 
 def pairs_by_separation(mixture: Mixture, most: int) -> list[tuple[int, int]]:
-    """Pairs of numeric columns over which the components overlap least, the best first."""
+    """Return pairs of numeric columns over which the components overlap least, the best first."""
     if mixture.n_components == 1:
         return []
     numbers, ratios = set(numeric_columns(mixture)), separation(mixture)
@@ -64,22 +64,20 @@ def pairs_by_separation(mixture: Mixture, most: int) -> list[tuple[int, int]]:
     # Over columns that hardly differ the components lie one above the other.
     best = [j for place, j in enumerate(best) if place < 2 or ratios[j] > _LEAST_RATIO]
     pairs = list(combinations(best, 2))
-    overlap = [_overlap(mixture.select(list(pair))) for pair in pairs]
+    overlap = [_overlap(mixture.select(pair)) for pair in pairs]
     return [pairs[k] for k in np.argsort(overlap, kind="stable")[:most]]
 
 
 def _overlap(mixture: Mixture) -> float:
-    """Sum over pairs of components of √(w v) times their Bhattacharyya coefficient."""
+    """Sum √(w v) times the Bhattacharyya coefficient over pairs of components."""
     means, matrices = np.nan_to_num(mixture.means), np.nan_to_num(mixture.covariances)
     unit = np.sqrt(np.maximum(mixture.weights @ np.diagonal(matrices, axis1=1, axis2=2), 1e-300))
     means = means / unit
     matrices = matrices / unit[:, None] / unit + 1e-9 * np.eye(2)
-    total = 0.0
-    for i, k in combinations(range(mixture.n_components), 2):
-        both = 0.5 * (matrices[i] + matrices[k])
-        gap = means[i] - means[k]
-        distance = gap @ np.linalg.solve(both, gap) / 8
-        logs = [np.linalg.slogdet(m)[1] for m in (both, matrices[i], matrices[k])]
-        distance += 0.5 * (logs[0] - 0.5 * (logs[1] + logs[2]))
-        total += float(np.sqrt(mixture.weights[i] * mixture.weights[k]) * np.exp(-distance))
-    return total
+    i, k = np.triu_indices(mixture.n_components, 1)
+    both, gap = 0.5 * (matrices[i] + matrices[k]), means[i] - means[k]
+    logs = np.linalg.slogdet(matrices)[1]
+    distance = np.sum(gap * np.linalg.solve(both, gap[..., None])[..., 0], axis=1) / 8
+    distance += 0.5 * (np.linalg.slogdet(both)[1] - 0.5 * (logs[i] + logs[k]))
+    shares = np.sqrt(mixture.weights[i] * mixture.weights[k])
+    return float(np.sum(shares * np.exp(-distance)))

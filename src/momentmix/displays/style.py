@@ -1,4 +1,4 @@
-"""Colors, names, axes, legends and checks that all displays use."""
+"""Colors, names, axes and legends of all displays, and the model that they draw."""
 
 from __future__ import annotations
 
@@ -42,20 +42,14 @@ def need_matplotlib() -> Any:
 
 @dataclass
 class Display:
-    """What a display has once it is drawn.
-
-    Attributes
-    ----------
-    ax_, axes_, figure_
-        Axes and figure of matplotlib; ``ax_`` are the first axes of several.
-    """
+    """Base of displays: axes and figure of matplotlib; ``ax_`` are the first axes of several."""
 
     ax_: Any = field(default=None, repr=False, kw_only=True)
     axes_: Any = field(default=None, repr=False, kw_only=True)
     figure_: Any = field(default=None, repr=False, kw_only=True)
 
     def _on(self, ax: Any, size: tuple[float, float]) -> Any:
-        """Keep the given axes, or new ones of this size."""
+        """Keep the given axes, or make new ones of this size."""
         if ax is None:
             from matplotlib import pyplot
 
@@ -66,7 +60,7 @@ class Display:
     def _grid(
         self, n: int, across: int, panel: tuple[float, float], entries: list[Any], title: str
     ) -> list[Any]:
-        """Axes of n panels of this size, so many in a row, with a legend and its title below."""
+        """Make n panels of this size, `across` in a row, and a legend below."""
         from matplotlib import pyplot
 
         down, width = -(-n // across), max(4.6, panel[0] * across)
@@ -88,27 +82,25 @@ class Display:
 
 
 def component_styles(n_components: int) -> list[tuple[str, str]]:
-    """A color and a line style for each component; they repeat after 48."""
+    """Return a color and a line style for each component; they repeat after 48."""
     n = len(COLORS)
     return [(component_color(i), _DASHES[i // n % len(_DASHES)]) for i in range(n_components)]
 
 
 def component_names(mixture: Mixture) -> list[str]:
-    """Names of the components by what makes them different; none where there is one only."""
+    """Return names of the components by their differences; none where there is only one."""
     return list(mixture.profile().names) if mixture.n_components > 1 else []
 
 
 def component_labels(weights: Float, names: Sequence[str] = ()) -> list[str]:
-    """Number, share and name of each component, for legends and axes."""
-    labels = [f"{k}: {percent(weight)}" for k, weight in enumerate(weights)]
-    if not names:
-        return labels
-    most = _MOST_LETTERS_OF_COMPONENT
-    return [f"{x}, {short_name(name, most)}" for x, name in zip(labels, names, strict=True)]
+    """Return number, share and name of each component, for legends and axes."""
+    ends = [f", {short_name(name, _MOST_LETTERS_OF_COMPONENT)}" for name in names]
+    pairs = zip(weights, ends or [""] * len(weights), strict=True)
+    return [f"{k}: {percent(weight)}{end}" for k, (weight, end) in enumerate(pairs)]
 
 
 def component_handles(weights: Float, names: Sequence[str] = ()) -> list[Any]:
-    """Entries of a legend, one for each component."""
+    """Return an entry of a legend for each component."""
     from matplotlib.lines import Line2D
 
     pairs = zip(component_styles(len(weights)), component_labels(weights, names), strict=True)
@@ -122,11 +114,10 @@ def component_handles(weights: Float, names: Sequence[str] = ()) -> list[Any]:
 
 
 def mixture_of(model: Any) -> Mixture:
-    """The mixture of an estimator, a result or a mixture; matplotlib is needed to draw it."""
+    """Return the mixture of an estimator, a result or a mixture; raise without matplotlib."""
     need_matplotlib()
-    if isinstance(model, Mixture):
-        return model
-    mixture = model.mixture if isinstance(model, FitResult) else getattr(model, "mixture_", None)
+    name = "mixture" if isinstance(model, FitResult) else "mixture_"
+    mixture = model if isinstance(model, Mixture) else getattr(model, name, None)
     if not isinstance(mixture, Mixture):
         raise InputTypeError(
             "a display needs a fitted estimator, a FitResult or a Mixture; "
@@ -136,7 +127,7 @@ def mixture_of(model: Any) -> Mixture:
 
 
 def parameters_of(model: Any) -> ParameterTable:
-    """The parameters of a model, with 95 % intervals if it has them."""
+    """Return the parameters of a model, with 95 % intervals if it has them."""
     result = model if isinstance(model, FitResult) else getattr(model, "result_", None)
     ends = None
     if isinstance(result, FitResult) and result.uncertainty is not None:
@@ -145,7 +136,7 @@ def parameters_of(model: Any) -> ParameterTable:
 
 
 def drawable(mixture: Mixture) -> Mixture:
-    """The same mixture; raise if its numbers are too large for the axes of a picture."""
+    """Return the mixture; raise if its numbers are too large for the axes of a picture."""
     extent = np.abs(mixture.means) + np.sqrt(mixture.variances)  # NaN: there is nothing to draw
     if (extent > LARGEST_DRAWN).any():
         i, j = np.argwhere(extent > LARGEST_DRAWN)[0]
@@ -158,13 +149,13 @@ def drawable(mixture: Mixture) -> Mixture:
 
 
 def axis_names_of(mixture: Mixture) -> list[str]:
-    """Names for axes in the units of the data, shortened: ``income, log scale``."""
+    """Return short names for axes in the units of the data: ``income, log scale``."""
     pairs = zip(mixture.columns, column_names(mixture), strict=True)
     return [short_name(name) + (", log scale" if c.transform else "") for c, name in pairs]
 
 
 def short_name(name: str, most: int = MOST_LETTERS) -> str:
-    """A name of at most so many letters, escaped where matplotlib would read it as formulas."""
+    """Return at most `most` letters of a name; dollars, which start formulas, are escaped."""
     return cut(printable(name), most).replace("$", r"\$")
 
 
@@ -172,29 +163,22 @@ def short_name(name: str, most: int = MOST_LETTERS) -> str:
 
 
 def ink() -> Any:
-    """Color of texts and of what belongs to all components."""
+    """Return the color of texts, used for lines that belong to all components."""
     from matplotlib import rcParams
 
     return rcParams["text.color"]
 
 
 def percent_axis(axis: Any, ticks: int) -> None:
-    """At most so many ticks, in percent."""
+    """Set at most so many ticks, in percent."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axis.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 2.5, 5, 10]))
     axis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:.3g} %"))
 
 
-def legend_below(ax: Any, handles: Sequence[Any], labels: Sequence[str]) -> None:
-    """A legend below the axes, clear of the title and of the curves."""
-    place: Any = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16)}
-    columns = len(labels) if len(labels) <= 3 else 2
-    ax.legend(handles, labels, ncols=columns, **place, **SMALL)
-
-
 def error_bars(values: Float, low: Float, high: Float) -> Float | None:
-    """Lengths of error bars below and above the values, of shape (2, n); None without interval."""
+    """Return lengths of error bars, of shape (2, n); None where there are no intervals."""
     if np.isnan(low).all():
         return None
     return np.stack([np.maximum(values - low, 0), np.maximum(high - values, 0)])

@@ -17,7 +17,7 @@ from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.em.starts import Start
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
-from momentmix.mixture.prior import Constraint, Structure
+from momentmix.mixture.prior import Constraint, Structure, VariancePrior
 from momentmix.progress import tell
 
 _LEAST_UNIT = 1e-16  # of a column's variance over their mean: the others leave no digit of it
@@ -48,9 +48,8 @@ class Clock:
 class FitContext:
     """Options of one call of `fit`, and what its stages share.
 
-    All random numbers come from `rng`, stage after stage. `checked` has an excerpt of the rows, and
-    those left out; None without rows. `start` is in standardized features once the moments are
-    known. Other fields are arguments of `fit`.
+    All random numbers come from `rng`, stage after stage. `checked` has an excerpt of the rows;
+    None without rows. `start` is in standardized features once the moments are known.
     """
 
     rng: np.random.Generator
@@ -67,10 +66,8 @@ class FitContext:
     def structure(self, moments: StandardMoments, blocks: Blocks | None) -> Structure:
         """Blocks, floors and constraint of the features."""
         structure = moments.structure(self.variance_floor, blocks)
-        if self.constraint is None:
-            return structure
-        if self.constraint == "tied":
-            return replace(structure, constraint="tied")
+        if self.constraint != "spherical":
+            return replace(structure, constraint=self.constraint)
         units = (moments.scale / moments.scale.max()) ** 2
         units /= units.mean()
         if units.min() < _LEAST_UNIT:
@@ -80,6 +77,12 @@ class FitContext:
                 "Scale the columns, or use diagonal covariances."
             )
         return replace(structure, constraint="spherical", units=units)
+
+    def prior(
+        self, moments: StandardMoments, blocks: Blocks | None, n_rows: int, n_components: int
+    ) -> VariancePrior:
+        """Prior of the variances of so many components, from so many rows."""
+        return VariancePrior.of_rows(n_rows, n_components, self.structure(moments, blocks))
 
     def order_of(self, parameters: Parameters) -> Int:
         """Numbers of the components in the order of the result, of shape (r,).
@@ -92,7 +95,4 @@ class FitContext:
 
     def noise(self, moments: StandardMoments) -> MomentSpread | None:
         """How the moments of weighted rows vary; None where the model knows it."""
-        noise: MomentSpread | None = None
-        if self.checked is not None:
-            noise = self.checked.noise(moments)
-        return noise
+        return None if self.checked is None else self.checked.noise(moments)

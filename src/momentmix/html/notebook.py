@@ -21,78 +21,65 @@ class Markup(str):
     """Text that is HTML already; other text is escaped."""
 
 
-def inner(value: object) -> str:
-    """HTML of a value: escaped unless it is `Markup`."""
-    return value if isinstance(value, Markup) else escaped(value)
+def _element(tag: str, *parts: object, style: str = "", between: str = "") -> Markup:
+    """Return an element; parts are escaped unless they are `Markup`."""
+    inner = between.join(part if isinstance(part, Markup) else escaped(part) for part in parts)
+    start = f'{tag} style="{style}"' if style else tag
+    return Markup(f"<{start}>{inner}</{tag}>")
 
 
 def chip(component: int) -> Markup:
-    """The number of a component in its color."""
+    """Return the number of a component in its color."""
     style = (
         f"display:inline-block;min-width:1.5em;text-align:center;border-radius:.75em;color:#fff;"
         f"background:{component_color(component)};font-weight:600;padding:0 .3em"
     )
-    return Markup(f'<span style="{style}">{component}</span>')
+    return _element("span", component, style=style)
 
 
 def bar(share: float, component: int) -> Markup:
-    """A share in percent, with a bar in the color of the component."""
+    """Return a share in percent, with a bar in the color of the component."""
     width = round(100 * min(max(share, 0.0), 1.0))
     style = (
         f"display:block;height:.35em;width:{width}%;min-width:1px;"
         f"background:{component_color(component)}"
     )
-    return Markup(
-        f'<span style="display:inline-block;min-width:6em">{escaped(percent(share))}'
-        f'<span style="{style}"></span></span>'
-    )
+    own = _element("span", style=style)
+    return _element("span", percent(share), own, style="display:inline-block;min-width:6em")
 
 
 def tag(text: str, tone: str) -> Markup:
-    """A word in a box: `tone` is "good", "bad" or "plain"."""
+    """Return a word in a box: `tone` is "good", "bad" or "plain"."""
     style = f"background:{_TONES[tone]};color:#fff;border-radius:.3em;padding:.1em .5em"
-    return Markup(f'<span style="{style}">{escaped(text)}</span>')
+    return _element("span", text, style=style)
 
 
 def plain_table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> Markup:
-    """A table without a style sheet."""
-    head = "".join(f'<th style="{_CELL}">{escaped(text)}</th>' for text in headings)
-    body = "".join(
-        "<tr>" + "".join(f'<td style="{_CELL}">{inner(cell)}</td>' for cell in row) + "</tr>"
-        for row in rows
-    )
-    return Markup(
-        '<table style="border-collapse:collapse;color:inherit;background:transparent">'
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    )
+    """Return a table without a style sheet."""
+    head = (_element("th", text, style=_CELL) for text in headings)
+    body = (_element("tr", *(_element("td", cell, style=_CELL) for cell in row)) for row in rows)
+    parts = _element("thead", _element("tr", *head)), _element("tbody", *body)
+    style = "border-collapse:collapse;color:inherit;background:transparent"
+    return _element("table", *parts, style=style)
 
 
 def folded(title: str, *parts: object) -> Markup:
-    """Parts that open on a click."""
-    text = "".join(inner(part) for part in parts)
-    return Markup(
-        f'<details><summary style="cursor:pointer">{escaped(title)}</summary>{text}</details>'
-    )
+    """Return parts that open on a click."""
+    return _element("details", _element("summary", title, style="cursor:pointer"), *parts)
 
 
 def paragraph(*parts: object) -> Markup:
-    """Parts in a line of their own."""
-    return Markup(f"<div>{' '.join(inner(part) for part in parts)}</div>")
+    """Return parts in a line of their own."""
+    return _element("div", *parts, between=" ")
 
 
 def bullets(texts: Iterable[object]) -> Markup:
-    """A list."""
-    return Markup(
-        '<ul style="margin:.2em 0 .2em 1.2em">'
-        + "".join(f"<li>{inner(text)}</li>" for text in texts)
-        + "</ul>"
-    )
+    """Return a list."""
+    lines = (_element("li", text) for text in texts)
+    return _element("ul", *lines, style="margin:.2em 0 .2em 1.2em")
 
 
 def box(title: object, *parts: object) -> Markup:
-    """A titled fragment."""
-    text = "".join(inner(part) for part in parts)
-    return Markup(
-        f'<div style="border-left:.25em solid rgba(128,128,128,.4);padding-left:.8em">'
-        f"<div><strong>{inner(title)}</strong></div>{text}</div>"
-    )
+    """Return a titled fragment."""
+    style = "border-left:.25em solid rgba(128,128,128,.4);padding-left:.8em"
+    return _element("div", _element("div", _element("strong", title)), *parts, style=style)

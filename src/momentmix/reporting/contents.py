@@ -1,4 +1,4 @@
-"""What a report shows: the model, facts about the data, pictures, and its title in words."""
+"""The contents of a report: the model, facts about the data, pictures, and its title in words."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LAST_DAY = 253402300799  # of the year 9999, in seconds
 
 @dataclass(frozen=True)
 class Contents:
-    """What a report shows."""
+    """The contents of a report."""
 
     mixture: Mixture
     record: FitRecord | None
@@ -65,7 +65,7 @@ class Contents:
 
     @property
     def title(self) -> str:
-        """What the report is about: ``3 groups in 60,000 rows of customers.csv``."""
+        """The title: ``3 groups in 60,000 rows of customers.csv``."""
         r, d = self.mixture.n_components, self.mixture.n_features
         title = f"{r} group{plural(r)} in "
         title += f"{d} column{plural(d)}" if self.n_rows is None else f"{self.n_rows:,} rows"
@@ -85,18 +85,14 @@ class Contents:
                 f"The largest group, “{heaviest.name}”, has {percent(heaviest.share)} of the rows; "
                 f"the smallest, “{lightest.name}”, has {percent(lightest.share)}."
             )
-        return f"{text} {self._verdict}"
-
-    @property
-    def _verdict(self) -> str:
         if self.record is None:
-            return "Whether they describe the data well was not tested."
+            return f"{text} Whether they describe the data well was not tested."
+        words = {
+            "passed": "The model fits the data.",
+            "untested": "Whether the model fits the data could not be fully tested.",
+        }
         certificate = self.record.certificate
-        if certificate.verdict == "not passed":
-            return verdict(certificate)
-        if certificate.passed:
-            return "The model fits the data."
-        return "Whether the model fits the data could not be fully tested."
+        return f"{text} {words.get(certificate.verdict) or verdict(certificate)}"
 
 
 def verdict(certificate: Certificate) -> str:
@@ -114,7 +110,7 @@ def verdict(certificate: Certificate) -> str:
 
 
 def day_of(given: date | str | None) -> date:
-    """The date of a report: the given one, that of SOURCE_DATE_EPOCH, or today (UTC)."""
+    """Return the date of a report: the given one, that of SOURCE_DATE_EPOCH, or today (UTC)."""
     if isinstance(given, datetime):
         return given.date()
     if isinstance(given, date):

@@ -13,24 +13,21 @@ from numpy.typing import NDArray
 from momentmix._typing import Float
 from momentmix.displays.rows import (
     HIGHEST_ORDER,
-    check_columns,
+    add_rows,
+    empty_summary,
     encoded_rows,
-    in_order_of,
     matching_summary,
     opened,
     thinned,
-    without_left_out,
 )
 from momentmix.errors import InputError
-from momentmix.families.column import Column
 from momentmix.findings.finding import WARNING, Finding, found
 from momentmix.fitting.data import moments_of
-from momentmix.fitting.inference.pair_findings import copies_of
+from momentmix.fitting.inference.findings import copies_of
 from momentmix.mixture.density import log_sums, most_probable
 from momentmix.mixture.mixture import Mixture
+from momentmix.summary.column_facts import columns_of
 from momentmix.summary.summary import MomentSummary
-from momentmix.tables.rows import Features
-from momentmix.tables.schema import Schema
 
 _MOST_SHOWN = 4000  # rows in the pictures; more points hide one another and make the file large
 _MOST_MOMENTS = 10_000  # of one order in the residuals; more take long, and show no more
@@ -47,21 +44,18 @@ class DataFacts:
     summary: MomentSummary  # of orders up to 4
     shown: Any = None  # rows for pictures: an array, or a dict of columns; None of a summary
     n_shown: int = 0
-    counts: NDArray[np.int64] | None = None  # rows in each component
+    counts: NDArray[np.int64] | None = None  # rows in each component; None without a density
     log_likelihood: float | None = None  # mean over the rows
-    rare: float | None = (
-        None  # share of rows less probable than 99.9 % of rows drawn from the model
-    )
+    rare: float = 0.0  # share of rows less probable than 99.9 % of rows drawn from the model
     n_dropped: int = 0  # rows with missing values
-    # Rows with a missing cell where the model knows of none; summary and pictures are without them.
+    # Rows with a missing cell in a column that had none; summary and pictures are without them.
     n_unexpected: int = 0
 
     def findings(self, names: list[str]) -> list[Finding]:
-        """Return findings about unusual columns and rows; `names` are those of the columns."""
-        s, features = self.summary, [Column(None)] * self.summary.n_features
-        if s.schema is not None:  # one name for each feature, that of its column
-            names = [names[j] for j in s.schema.column_of]
-            features = [s.schema.columns[j] for j in s.schema.column_of]
+        """Return findings about unusual columns and rows; `names` are the names of the columns."""
+        s = self.summary
+        column_of = range(s.n_features) if s.schema is None else s.schema.column_of
+        names = [names[j] for j in column_of]
         findings = []
         if self.n_dropped:
             findings.append(found(WARNING, "dropped-rows", count=self.n_dropped))
@@ -78,19 +72,19 @@ class DataFacts:
         findings += [found(WARNING, "duplicate-columns", [names[i], names[k]]) for i, k in copies]
         scale = np.where(s.deviation > 0, s.deviation, np.inf)
         farthest = np.maximum(s.mean - s.minimum, s.maximum - s.mean) / scale
-        is_number = [f.model.joins and not f.has_missing for f in features]
-        far = [j for j in np.flatnonzero(farthest > _FAR) if is_number[j]]
+        columns = [columns_of(s)[j] for j in column_of]
+        is_number = [column.model.joins and not column.has_missing for column in columns]
         findings += [
             found(WARNING, "outlier-influence", [names[j]], deviations=float(farthest[j]))
-            for j in far[:_MOST_LISTED]
+            for j in np.flatnonzero((farthest > _FAR) & is_number)[:_MOST_LISTED]
         ]
-        if self.rare is not None and self.rare > 10 * _RARE:
+        if self.rare > 10 * _RARE:
             findings.append(found(WARNING, "improbable-rows", share=self.rare, expected=_RARE))
         return findings
 
 
 def gather(mixture: Mixture, data: Any) -> DataFacts:
-    """Facts from one pass over rows, or from a summary.
+    """Return facts from one pass over rows, or from a summary.
 
     Parameters
     ----------
@@ -98,78 +92,30 @@ def gather(mixture: Mixture, data: Any) -> DataFacts:
     data : MomentSummary, TableRows, or anything that `open_rows` takes
     """
     if isinstance(data, MomentSummary):
-        if mixture.schema is None and data.schema is None:
-            data = in_order_of(mixture, data)
-            check_columns(mixture, data.n_features, data.feature_names)
         data = matching_summary(mixture, data)
         if not data.n_rows:
             raise InputError("the summary holds no rows; give one that does.")
         order = min(data.order, _order(data.n_features))
         return DataFacts(data.truncate(order, min(data.squared_order, max(order - 2, 0))))
-    if mixture.schema is not None:
-        return _pass_over_table(mixture, mixture.schema, data)
-    source = opened(mixture, data)
-    order = _order(mixture.n_features)
-    return _pass(mixture, source, MomentSummary(mixture.n_features, order))
-
-
-def _order(n_features: int) -> int:
-    """Highest order of the moments of a report: 4, or less where these are very many."""
-    order = min(HIGHEST_ORDER, n_features)
-    while order > 2 and comb(n_features, order) > _MOST_MOMENTS:
-        order -= 1
-    return order
-
-
-def _pass(mixture: Mixture, source: Any, summary: MomentSummary) -> DataFacts:
-    has_density = mixture.has_density
+    source, schema = opened(mixture, data), mixture.schema
+    n_features = mixture.n_features if schema is None else schema.n_features
+    summary = empty_summary(mixture, _order(n_features))
+    density = mixture.table_density() if mixture.has_density else None
+    rare_below = _rare_below(mixture) if density else 0.0
     counts = np.zeros(mixture.n_components, dtype=np.int64)
-    total, n_rare = 0.0, 0
-    rare_below = _rare_below(mixture) if has_density else 0.0
+    total, n_rare, n_rows = 0.0, 0, 0
 
     def blocks() -> Iterator[Float]:
-        nonlocal total, n_rare
-        for block in source.blocks():
-            summary.update(block)
-            if has_density:
-                scores = mixture.log_prob(block)
+        nonlocal total, n_rare, n_rows
+        for encoded in encoded_rows(mixture, source):
+            n_rows += len(encoded.features)
+            if density is not None:
+                scores = density.map_encoded(encoded, log_sums)
                 total += float(scores.sum())
                 n_rare += int((scores < rare_below).sum())
-                counts[:] += np.bincount(mixture.predict(block), minlength=len(counts))
-            yield block
-
-    shown = thinned(blocks(), _MOST_SHOWN)
-    dropped = int(getattr(source, "n_dropped", 0))
-    if not has_density:
-        return DataFacts(summary, shown, len(shown), n_dropped=dropped)
-    n = summary.n_rows
-    return DataFacts(summary, shown, len(shown), counts, total / n, n_rare / n, dropped)
-
-
-# -- tables with families or missing cells ------------------------------------------------------
-
-
-def _pass_over_table(mixture: Mixture, schema: Schema, data: Any) -> DataFacts:
-    """Facts about a table in memory, or rows of files."""
-    order = _order(schema.n_features)
-    summary = MomentSummary(schema.n_features, order, schema=schema)
-    density, rare_below = mixture.table_density(), _rare_below(mixture)
-    counts = np.zeros(mixture.n_components, dtype=np.int64)
-    total, n_rare, n_unexpected = 0.0, 0, 0
-    source = opened(mixture, data)
-
-    def blocks() -> Iterator[Float]:
-        nonlocal total, n_rare, n_unexpected
-        for encoded in encoded_rows(schema, source):
-            scores = density.map_encoded(encoded, log_sums)
-            total += float(scores.sum())
-            n_rare += int((scores < rare_below).sum())
-            labels = density.map_encoded(encoded, most_probable)
-            counts[:] += np.bincount(labels, minlength=len(counts))
-            features = without_left_out(encoded)
-            n_unexpected += len(encoded.features) - len(features)
-            summary.update(Features(schema, features))
-            yield features
+                labels = density.map_encoded(encoded, most_probable)
+                counts[:] += np.bincount(labels, minlength=len(counts))
+            yield add_rows(summary, encoded)
 
     shown = thinned(blocks(), _MOST_SHOWN)
     if not len(shown):
@@ -177,13 +123,27 @@ def _pass_over_table(mixture: Mixture, schema: Schema, data: Any) -> DataFacts:
             "every row has a missing cell in a column that had none when the model was fitted. "
             "Give other rows, or a summary."
         )
-    n = int(counts.sum())
-    dropped = int(getattr(source, "n_dropped", 0))
-    known = (counts, total / n, n_rare / n, dropped, n_unexpected)
-    return DataFacts(summary, schema.decode(shown), len(shown), *known)
+    return DataFacts(
+        summary,
+        shown if schema is None else schema.decode(shown),
+        len(shown),
+        counts if density else None,
+        total / n_rows if density else None,
+        n_rare / n_rows,
+        int(getattr(source, "n_dropped", 0)),
+        n_rows - summary.n_rows,
+    )
+
+
+def _order(n_features: int) -> int:
+    """Return the highest order of the moments of a report: 4, or less where these are many."""
+    order = min(HIGHEST_ORDER, n_features)
+    while order > 2 and comb(n_features, order) > _MOST_MOMENTS:
+        order -= 1
+    return order
 
 
 def _rare_below(mixture: Mixture) -> float:
-    """Log-density that 99.9 % of rows drawn from the model exceed."""
+    """Return the log-density that 99.9 % of rows drawn from the model exceed."""
     drawn = mixture.sample(_N_DRAWN, random_state=0)[0]
     return float(np.quantile(mixture.log_prob(drawn), _RARE))

@@ -1,4 +1,4 @@
-"""What is folded away for experts: the fit, residuals, correlations, trials, data, versions."""
+"""Folded parts for experts: the fit, residuals, correlations, trials, data, versions."""
 
 from __future__ import annotations
 
@@ -13,25 +13,29 @@ from momentmix.reporting.tables import correlation_table, data_tables
 
 
 def expert_section(c: Contents) -> list[str]:
-    """Folded parts."""
+    """Return folded parts."""
+    made = definition_table("made-table", "Versions, commands and seed", _makers(c))
+    note = "The same model, data and date give the same report, byte for byte."
     parts = [
         ("glance", "The fit at a glance", _glance(c)),
-        ("residuals", "Residuals of the moments", _residuals(c)),
+        ("residuals", "Residuals of the moments", _figure(c.pictures.residuals)),
         ("correlations", "Correlations within groups", correlation_table(c)),
         ("tried", "Number of components: what was tried", _tried(c)),
         ("data", "Quality of the data", _data(c)),
-        ("made", "How this was made", _made(c)),
+        ("made", "How this was made", [made, f'<p class="soft">{note}</p>']),
     ]
     return [folded(title, *inner, name=name) for name, title, inner in parts if inner]
 
 
-def figure(picture: Picture) -> str:
-    """A picture of the full width of the page."""
-    return (
+def _figure(picture: Picture | None) -> list[str]:
+    """Return a picture of the full width of the page, where there is one."""
+    if picture is None:
+        return []
+    return [
         f'<figure id="picture-{picture.name}" class="full">'
         f'<img src="{picture.address}" alt="{escaped(picture.alt)}">'
         f"<figcaption>{escaped(picture.caption)}</figcaption></figure>"
-    )
+    ]
 
 
 def _glance(c: Contents) -> list[str]:
@@ -66,10 +70,6 @@ def _glance(c: Contents) -> list[str]:
     return [definition_table("summary-table", "The fit at a glance", entries)]
 
 
-def _residuals(c: Contents) -> list[str]:
-    return [] if c.pictures.residuals is None else [figure(c.pictures.residuals)]
-
-
 def _tried(c: Contents) -> list[str]:
     if c.record is None or not c.record.tried:
         return []
@@ -81,17 +81,13 @@ def _tried(c: Contents) -> list[str]:
     headings = ["Components", "p-value", "Log-likelihood per row", "BIC", "Chosen"]
     rows = []
     for t in c.record.tried:
-        cells = [
-            Cell(str(t.n_components), float(t.n_components)),
-            Cell.number(t.p_value, digits=2),
-            Cell.number(t.log_likelihood, digits=6),
-            Cell.number(t.bic, digits=9),
-        ]
+        numbers = (t.n_components, 20), (t.p_value, 2), (t.log_likelihood, 6), (t.bic, 9)
+        cells = [Cell("" if x != x else f"{x:.{n}g}", float(x)) for x, n in numbers]
         chosen = "yes" if t.chosen else "no"
         rows.append([*cells, Cell(chosen, chosen)])
     caption = "One row for each number of components that was tried"
-    picture = [] if c.pictures.tried is None else [figure(c.pictures.tried)]
-    return [f"<p>{text}</p>", sortable_table("tried-table", caption, headings, rows), *picture]
+    table = sortable_table("tried-table", caption, headings, rows)
+    return [f"<p>{text}</p>", table, *_figure(c.pictures.tried)]
 
 
 def _data(c: Contents) -> list[str]:
@@ -105,11 +101,6 @@ def _data(c: Contents) -> list[str]:
     if not c.facts.findings(c.names):
         text += " Nothing unusual was found."
     return [f'<p class="soft">{text}</p>', *data_tables(c.mixture, s)]
-
-
-def _made(c: Contents) -> list[str]:
-    note = '<p class="soft">The same model, data and date give the same report, byte for byte.</p>'
-    return [definition_table("made-table", "Versions, commands and seed", _makers(c)), note]
 
 
 def _makers(c: Contents) -> Iterator[tuple[str, object]]:

@@ -1,4 +1,4 @@
-"""The HTML page of a report, section by section."""
+"""The HTML page of a report: its sections, cards of the groups, pictures of columns and pairs."""
 
 from __future__ import annotations
 
@@ -7,25 +7,42 @@ import hashlib
 from collections.abc import Collection
 from importlib.resources import files
 
-from momentmix.html.markup import chip, escaped, folded, section
+from momentmix.html.markup import chip, definition_table, escaped, folded
 from momentmix.html.palette import COLORS, ink_on
-from momentmix.reporting.cards import cards
+from momentmix.mixture.profiles.profile import ComponentProfile
+from momentmix.mixture.profiles.traits import Trait, typical_values
 from momentmix.reporting.changes import comparison_section, tracking_section
 from momentmix.reporting.contents import Contents
 from momentmix.reporting.experts import expert_section
 from momentmix.reporting.pictures import MOST_POINTS, Picture
 from momentmix.reporting.tables import parameter_tables
 from momentmix.reporting.verdict import columns_to_see, fit_section, next_section
+from momentmix.wording import percent, short_number
 
 _COLUMNS_SHOWN = 12  # pictures of columns; the others are folded
+_MOST_TRAITS = 6  # shown at once; the others are folded
+_SIGNS = {
+    "high": ("▲", "higher than in the other rows"),
+    "low": ("▼", "lower"),
+    "medium": ("◆", "between groups that are lower and higher"),
+    "level": ("●", "a value that is more or less frequent"),
+    "missing": ("○", "cells are missing more or less often"),
+    "spread": ("↔", "values vary more or less"),
+}
+_ROUNDS = 0.005  # shares are shown in whole percents, most of them
 
 
 def page(c: Contents) -> str:
-    """The HTML file as text."""
-    style = _resource("style.css") + _colors()
-    script = _resource("sort.js")
+    """Return the HTML file as text."""
+    style, script = (
+        files("momentmix.reporting").joinpath(name).read_text(encoding="utf-8")
+        for name in ("style.css", "sort.js")
+    )
+    for i, color in enumerate(COLORS):  # of chips, of edges, and of bars
+        style += f".c{i}{{background:{color};color:{ink_on(color)}}}"
+        style += f".e{i}{{border-top-color:{color}}}.f{i}{{fill:{color}}}\n"
     makers = {
-        ("groups", "What are the groups?"): cards,
+        ("groups", "What are the groups?"): _cards,
         ("columns", "What do the columns look like?"): _columns,
         ("fit", "Does the model fit the data?"): fit_section,
         ("next", "What to do next"): next_section,
@@ -35,11 +52,16 @@ def page(c: Contents) -> str:
         ("parameters", "The numbers of each group"): parameter_tables,
         ("experts", "For experts"): expert_section,
     }
-    made = [(*names, make(c)) for names, make in makers.items()]
-    sections = [(name, heading, parts) for name, heading, parts in made if parts]
-    body = "\n".join(section(name, heading, *parts) for name, heading, parts in sections)
+    made = [(*names, "\n".join(filter(None, make(c)))) for names, make in makers.items()]
+    sections = [(name, heading, inner) for name, heading, inner in made if inner]
+    body = "\n".join(
+        f'<section id="{name}" aria-labelledby="{name}-heading">\n'
+        f'<h2 id="{name}-heading">{heading}</h2>\n{inner}\n</section>'
+        for name, heading, inner in sections
+    )
     links = "".join(f'<li><a href="#{name}">{heading}</a></li>' for name, heading, _ in sections)
     about = f"Report on {c.model_name}" if c.model_name else "Report on a fitted mixture"
+    written = f"{c.day.day} {c.day:%B} {c.day.year}"
     # The browser may run only this script and style, and load nothing.
     policy = (
         f"default-src 'none'; img-src data:; style-src '{_digest(style)}'; "
@@ -58,7 +80,7 @@ def page(c: Contents) -> str:
 <body>
 <a class="skip" href="#main">To the contents</a>
 <header>
-<p class="soft">{escaped(about)}, <time datetime="{c.day.isoformat()}">{_written(c)}</time></p>
+<p class="soft">{escaped(about)}, <time datetime="{c.day.isoformat()}">{written}</time></p>
 <h1>{escaped(c.title)}</h1>
 <p class="lead">{escaped(c.answer)}</p>
 <nav aria-label="Sections"><ul>{links}</ul></nav>
@@ -72,35 +94,113 @@ def page(c: Contents) -> str:
 """
 
 
-def _written(c: Contents) -> str:
-    return f"{c.day.day} {c.day:%B} {c.day.year}"
+def _digest(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
-def _resource(name: str) -> str:
-    return files("momentmix.reporting").joinpath(name).read_text(encoding="utf-8")
+# -- cards ------------------------------------------------------------------------------------
 
 
-def _colors() -> str:
-    """Classes for the colors of components: of chips, of edges, and of bars."""
-    return "".join(
-        f".c{i}{{background:{color};color:{ink_on(color)}}}"
-        f".e{i}{{border-top-color:{color}}}.f{i}{{fill:{color}}}\n"
-        for i, color in enumerate(COLORS)
+def _cards(c: Contents) -> list[str]:
+    """Return a card for each group, and their meaning."""
+    shown = "\n".join(_card(c, component) for component in c.profile)
+    text = (
+        "Groups are the components of the model; a row belongs to the most probable one. Their "
+        "numbers are those that predictions have."
+    )
+    if len(c.profile) > 1:
+        text = f"Each group is compared with all other rows. {text}"
+    if any(_differs(c, component) for component in c.profile):
+        text += (
+            " Shares are the estimate of the model; rows are counted in their most probable group. "
+            "Where groups overlap, the two differ."
+        )
+    if any(column.transform for column in c.mixture.columns):
+        text += (
+            " The typical value of a column with a logarithm is the median, not the mean: half of "
+            "the rows of the group lie below it."
+        )
+    # Two or four cards stand in two columns, others in as many as there is room for.
+    kind = "cards pairs" if len(c.profile) in (2, 4) else "cards"
+    parts = [f'<div class="{kind}">\n{shown}\n</div>']
+    used = {trait.what for component in c.profile for trait in component.traits}
+    signs = [f"{x}&nbsp;{words}" for what, (x, words) in _SIGNS.items() if what in used]
+    if len(c.profile) > 1 and signs:
+        parts.append(f'<p class="soft">{"; ".join(signs)}.</p>')
+    return [*parts, f'<p class="soft">{escaped(text)}</p>']
+
+
+def _card(c: Contents, component: ComponentProfile) -> str:
+    i = component.component
+    shown, more = component.traits[:_MOST_TRAITS], component.traits[_MOST_TRAITS:]
+    alike = "" if len(c.profile) == 1 else "<p>Much like the others.</p>"
+    traits = _traits(shown) if shown else alike
+    others = folded(f"{len(more)} more", _traits(more)) if more else ""
+    what = "Means, medians" if any(x.transform for x in c.mixture.columns) else "Means"
+    caption = f"{what} and most probable values of group {i}"
+    values = definition_table(f"typical-{i}", caption, typical_values(c.mixture, i))
+    typical = folded("Typical values of all columns", values)
+    return (
+        f'<article class="card e{i % len(COLORS)}" aria-labelledby="group-{i}">'
+        f'<h3 id="group-{i}">{chip(i)} {escaped(component.name)}</h3>'
+        f'<p class="share"><strong>{percent(component.share)}</strong> {_rows(c, component)}</p>'
+        f"{_bar(component.share, i)}{traits}{others}{typical}</article>"
     )
 
 
-def _digest(text: str) -> str:
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+def _rows(c: Contents, component: ComponentProfile) -> str:
+    """Return the number of rows of a group, in words."""
+    i = component.component
+    if c.facts is not None and c.facts.counts is not None:
+        count = f"{c.facts.counts[i]:,} of {c.n_rows:,}"
+        if _differs(c, component):
+            return f"of the rows; {count} are most probably in it"
+        return f"of the rows: {count}"
+    if c.n_rows is not None:
+        about = short_number(float(round(c.mixture.weights[i] * c.n_rows)))
+        return f"of the rows: about {about} of {c.n_rows:,}"
+    return "of the rows"
+
+
+def _differs(c: Contents, component: ComponentProfile) -> bool:
+    """Return whether the share of a group and its counted rows differ beyond rounding."""
+    if c.facts is None or c.facts.counts is None or not c.n_rows:
+        return False
+    counted = float(c.facts.counts[component.component]) / c.n_rows
+    return percent(counted) != percent(component.share) and abs(counted - component.share) > _ROUNDS
+
+
+def _bar(share: float, component: int) -> str:
+    """Return a bar as long as the share; the page forbids styles in elements."""
+    width = f"{100 * min(max(share, 0.0), 1.0):.1f}"
+    return (
+        '<svg class="bar" viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true">'
+        f'<rect class="rest" width="100" height="4"/>'
+        f'<rect class="f{component % len(COLORS)}" width="{width}" height="4"/></svg>'
+    )
+
+
+def _traits(traits: tuple[Trait, ...]) -> str:
+    """Return a list of traits, with their numbers in small print."""
+    lines = "".join(
+        f'<li><span class="sign" aria-hidden="true">{_SIGNS[trait.what][0]}</span>'
+        f"<span>{escaped(f'{trait.column} {trait.words}')} "
+        f'<span class="numbers">({escaped(trait.numbers).replace(" %", "&nbsp;%")})</span>'
+        "</span></li>"
+        for trait in traits
+    )
+    return f'<ul class="traits">{lines}</ul>'
 
 
 # -- pictures ---------------------------------------------------------------------------------
 
 
 def _columns(c: Contents) -> list[str]:
-    """Small pictures of the columns, those that separate the groups best first."""
+    """Return small pictures of the columns, the best separation first."""
+    has_rows = c.facts is not None and c.facts.shown is not None
     shown, others = c.pictures.columns[:_COLUMNS_SHOWN], c.pictures.columns[_COLUMNS_SHOWN:]
     text = "Curves and bars are the groups of the model in their colors"
-    if c.facts is not None and c.facts.shown is not None:
+    if has_rows:
         text += (
             "; gray is the data. Where the thin line, their sum, follows the gray, the model fits"
         )
@@ -110,7 +210,7 @@ def _columns(c: Contents) -> list[str]:
     parts = [f'<p class="soft">{text}.</p>', _legend(c), _grid(shown, marked)]
     if others:
         parts.append(folded(f"{len(others)} more columns", _grid(others, marked)))
-    if c.facts is None or c.facts.shown is None:
+    if not has_rows:
         text = "Give the rows (--data) to see them in the pictures."
         parts.append(f'<p class="soft">{text}</p>')
     return parts
@@ -127,7 +227,7 @@ def _pairs(c: Contents) -> list[str]:
 
 
 def _legend(c: Contents) -> str:
-    """The colors of the groups."""
+    """Return the colors of the groups; nothing where there is one."""
     if len(c.profile) == 1:
         return ""
     entries = "".join(f"<li>{chip(p.component)} {escaped(p.name)}</li>" for p in c.profile)
@@ -135,7 +235,7 @@ def _legend(c: Contents) -> str:
 
 
 def _grid(pictures: list[Picture], marked: Collection[str] = ()) -> str:
-    """Pictures beside one another, as many as there is room for; titles in `marked` have a tag."""
+    """Return pictures beside one another; titles in `marked` have a tag."""
     tag = ' <a class="tag warn" href="#next">worth a look</a>'
     figures = "\n".join(
         f'<figure id="picture-{p.name}"><figcaption>{escaped(p.title)}'

@@ -14,7 +14,7 @@ from momentmix.displays import (
 )
 from momentmix.displays.marginals import marginal_of
 from momentmix.displays.pair_panels import draw_pair
-from momentmix.displays.rows import shown_rows
+from momentmix.displays.rows import labels_of, shown_rows
 from momentmix.displays.separation import by_separation, pairs_by_separation
 from momentmix.displays.style import axis_names_of
 from momentmix.fitting.outcome import Trial
@@ -113,10 +113,10 @@ def _pairs(mixture: Mixture, facts: DataFacts | None) -> list[Picture]:
 
     pairs = pairs_by_separation(mixture, _MOST_PAIRS)
     names, labels, found = value_names(mixture), axis_names_of(mixture), []
-    rows = values = components = None
+    values = components = None
     if pairs and facts is not None and facts.counts is not None:
-        rows = shown_rows(mixture, facts.shown, MOST_POINTS)
-        values, components = rows.values, rows.components(mixture)
+        values, encoded = shown_rows(mixture, facts.shown, MOST_POINTS)
+        components = labels_of(mixture, encoded)
     for place, (x, y) in enumerate(pairs):
         figure, ax = pyplot.subplots(figsize=_SQUARE, layout="constrained")
         own = [None if values is None else values[:, j] for j in (x, y)]
@@ -128,7 +128,7 @@ def _pairs(mixture: Mixture, facts: DataFacts | None) -> list[Picture]:
         _plain_ticks(ax.yaxis)
         ax.set(xlabel=labels[x], ylabel=labels[y])
         alt = f"Groups over {names[x]} and {names[y]}"
-        alt += ", with rows as points." if rows is not None else "."
+        alt += ", with rows as points." if values is not None else "."
         title = f"{names[x]} and {names[y]}"
         found.append(Picture(f"pair-{place}", title, alt, "", data_url(figure)))
     return found

@@ -1,11 +1,17 @@
-"""Does the model fit the data, and what to do next: the certificate in plain words."""
+"""Does the model fit the data, and what to do next: the certificate in plain words.
+
+Findings of one kind become one action.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from functools import reduce
 from math import isnan
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from momentmix.findings.finding import FATAL, NOTE, WARNING
+from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, Severity
+from momentmix.findings.messages import Message
 from momentmix.fitting.inference.certificate import (
     LARGEST_LOSS,
     NEGLIGIBLE_EFFECT,
@@ -15,14 +21,16 @@ from momentmix.fitting.inference.certificate import (
 )
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, p_value_text
 from momentmix.html.markup import escaped, folded, items
+from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.overall import column_names
-from momentmix.reporting.actions import Action, action_of, actions, by_severity
 from momentmix.reporting.contents import Contents, verdict
 
 _NO_RECORD = (
     "This model file holds no record of a fit, so there are no certificate and no intervals. "
     "momentmix fit, and FitResult.save in Python, write one."
 )
+_DIFFER = "Averages of the data differ from those of the model by more than chance."
+_SHAPES = frozenset({"column-shape", "skewed-column"})  # their remedy is a logarithm
 _BANNERS = {  # CSS class and words of each verdict
     "passed": ("good", "✓ Yes"),
     "not passed": ("bad", "✗ No"),
@@ -154,17 +162,133 @@ def _precision(c: Certificate) -> Reply:
 # -- what to do ---------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Action:
+    """Something to do, and why, in plain words."""
+
+    text: str
+    why: str
+    severity: Severity  # FATAL: without it the model does not pass
+    code: Message  # keywords of `fit` that do it; may be empty
+    details: str  # the findings in the words of statistics
+    is_logarithm: bool = False  # whether it is to take logarithms, which comes first
+
+
+def actions(certificate: Certificate, mixture: Mixture) -> list[Action]:
+    """Return actions for the findings of a certificate, the most important first.
+
+    Where the moments do not fit, the possible causes are needed as well. Logarithms come before all
+    else, and then no action is about the number of groups, which will change; nor do actions ask
+    for more groups and for fewer at once.
+    """
+    c, number = certificate, _number_asked(certificate)
+    is_misfit = any(f.kind == "misfit" for f in c.tests)
+    alike: dict[tuple[str, Severity], list[Finding]] = {}
+    for finding in sorted(c.findings, key=lambda f: f.severity is not FATAL):
+        is_cause = finding.kind == "skewed-column" or (is_misfit and finding.entry.is_cause)
+        is_needed = is_cause and finding.severity is WARNING and not c.passed
+        severity = FATAL if is_needed else finding.severity
+        alike.setdefault((finding.kind, severity), []).append(finding)
+    todo = [
+        replace(action_of(own, mixture, number), severity=severity)
+        for (_, severity), own in alike.items()
+    ]
+    todo.sort(key=lambda action: not action.is_logarithm)
+    return sorted([*todo, *_of_tests(c, mixture, number)], key=_rank)
+
+
+def _rank(action: Action) -> int:
+    """Return the place of an action: the most severe come first."""
+    return -list(Severity).index(action.severity)
+
+
+def _number_asked(c: Certificate) -> str:
+    """Return which number of groups actions may ask for: "fewer", "more", or "" for none."""
+    findings = [*c.findings, *c.tests]
+    if any(_is_logarithm(f) for f in findings):
+        return ""
+    if any(f.kind in ("spurious-components", "unsupported") for f in findings):
+        return "fewer"
+    if any(f.entry.asks == "more" and f.severity is FATAL for f in findings):
+        return "more"
+    return "fewer" if any(f.entry.asks == "fewer" for f in findings) else "more"
+
+
+def _is_logarithm(finding: Finding) -> bool:
+    return finding.kind in _SHAPES and "families" in finding.remedy
+
+
+def action_of(findings: list[Finding], mixture: Mixture, number: str = "") -> Action:
+    """Return one action for findings of one kind, about one column each or several."""
+    names: dict[Any, Any] = dict(enumerate(column_names(mixture)))
+    finding = reduce(_together, findings)
+    columns = tuple(dict.fromkeys(names.get(x, x) for x in finding.columns))
+    finding, entry = replace(finding, columns=columns), finding.entry
+    template = entry.action if entry.asks in ("", number) else entry.other_action
+    return Action(
+        finding.in_plain_words(template),
+        finding.in_plain_words(entry.why),
+        finding.severity,
+        finding.code,
+        " ".join(f.text for f in findings),
+        _is_logarithm(finding),
+    )
+
+
+def _together(first: Finding, second: Finding) -> Finding:
+    """Return a finding about the columns and components of both."""
+    remedy = {**second.remedy, **first.remedy}
+    if "families" in first.remedy and "families" in second.remedy:
+        remedy["families"] = {**first.remedy["families"], **second.remedy["families"]}
+    columns, components = first.columns + second.columns, first.components + second.components
+    return replace(first, columns=columns, components=components, remedy=remedy)
+
+
+def _of_tests(c: Certificate, mixture: Mixture, number: str) -> list[Action]:
+    """Return actions for the tests of the certificate."""
+    reasons = [_of_test(c, f, mixture, number) for f in c.tests if f.severity is FATAL]
+    if reasons and not number:  # logarithms first: all else may change
+        reasons = [
+            Action(
+                "Then fit again: the number of groups may change.",
+                " ".join(action.why for action in reasons),
+                FATAL,
+                Message(),
+                " ".join(action.details for action in reasons),
+            )
+        ]
+    others = [f for f in c.tests if f.severity is not FATAL]
+    return [*reasons, *(action_of([f], mixture, number) for f in others)]
+
+
+def _of_test(c: Certificate, finding: Finding, mixture: Mixture, number: str) -> Action:
+    action = action_of([finding], mixture, number)
+    if finding.kind != "misfit":
+        return action
+    details = f"{finding.text} {'; '.join(rejected_lines(c.test))}"
+    if not any(f.entry.is_cause for f in c.findings):
+        return replace(action, details=details)
+    again = ", with more groups if it still does not fit" if number == "more" else ""
+    return replace(action, text=f"Then fit again{again}.", why=_DIFFER, details=details)
+
+
 def next_section(c: Contents) -> list[str]:
-    """Return actions, the most important first; those that need nothing are folded."""
+    """Return actions, the most important first; notes are folded."""
     findings = [] if c.record is None else c.record.certificate.findings
     todo = [] if c.record is None else actions(c.record.certificate, c.mixture)
     if c.facts is not None:
         known = {f.kind for f in findings}
         others = [f for f in c.facts.findings(c.names) if f.kind not in known]
-        todo = by_severity([*todo, *(action_of([f], c.mixture) for f in others)])
+        todo = sorted([*todo, *(action_of([f], c.mixture) for f in others)], key=_rank)
     noted = [action for action in todo if action.severity is NOTE]
     todo = todo[: len(todo) - len(noted)]
-    parts = [_listed(todo)] if todo else [f"<p>{_nothing(c)}</p>"]
+    use = "<code>momentmix predict</code> gives the group of every row."
+    nothing = f"Nothing needs to be changed. {use}"
+    if c.record is None:
+        nothing = (
+            f"Fit the model with a record of the fit, to know whether it can be trusted. {use}"
+        )
+    parts = [_listed(todo)] if todo else [f"<p>{nothing}</p>"]
     if noted:
         parts.append(folded(f"Good to know: {len(noted)}", _listed(noted)))
     is_numbered = any(isinstance(column, int) for f in findings for column in f.columns)
@@ -175,18 +299,11 @@ def next_section(c: Contents) -> list[str]:
 
 
 def columns_to_see(c: Contents) -> set[str]:
-    """Return names of the columns that an action is about, as pictures have them."""
+    """Return names of the columns that an action is about, as in the pictures."""
     findings = [] if c.record is None else c.record.certificate.findings
     named = {x for f in findings if f.severity is not NOTE for x in f.columns}
     pairs = enumerate(zip(column_names(c.mixture), c.names, strict=True))
     return {shown for j, (name, shown) in pairs if j in named or name in named}
-
-
-def _nothing(c: Contents) -> str:
-    use = "<code>momentmix predict</code> gives the group of every row."
-    if c.record is None:
-        return f"Fit the model with a record of the fit, to know whether it can be trusted. {use}"
-    return f"Nothing needs to be changed. {use}"
 
 
 def _listed(found: list[Action]) -> str:

@@ -5,14 +5,15 @@ import os
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from campaigns import bad_input
 
 import momentmix as mm
+from momentmix.cli import main
 
 COMMAND = [sys.executable, "-c", "from momentmix.cli import main; main()"]
 
@@ -37,78 +38,129 @@ def text(name, contents):
     return name
 
 
+def csv(contents):
+    return lambda: text("bad.csv", contents)
+
+
+def cell(value):
+    """A CSV file with a wrong cell in its line 7."""
+    lines = [["1", "2", "3.5"] for _ in range(8)]
+    lines[5][1] = value
+    return csv("a,b,c\n" + "".join(",".join(line) + "\n" for line in lines))
+
+
 def parquet(columns):
-    pa.parquet.write_table(pa.table(columns), "bad.parquet")
-    return "bad.parquet"
+    def write():
+        pa.parquet.write_table(pa.table(columns), "bad.parquet")
+        return "bad.parquet"
+
+    return write
 
 
-def npy(array, name="bad.npy"):
-    np.save(name, array)
-    return name
+def npy(array):
+    def write():
+        np.save("bad.npy", array)
+        return "bad.npy"
+
+    return write
 
 
-def truncated(name):
-    with open(name, "rb") as file:
-        data = file.read()
-    return text("cut." + name.rpartition(".")[2], data[: len(data) // 2])
-
-
-def with_value(value):
-    rows = np.random.default_rng(0).standard_normal((400, 3))
+def with_value(value, dtype=float):
+    rows = np.random.default_rng(0).standard_normal((60, 3)).astype(dtype)
     rows[7, 1] = value
     return npy(rows)
 
 
-BAD_DATA = {
-    "NaN": (lambda: with_value(np.nan), "row 7, column 1, is missing or NaN. Pass --missing drop"),
-    "infinite": (lambda: with_value(-np.inf), "row 7, column 1 is -inf"),
-    "1e308": (lambda: with_value(1e308), "column 1 is 1e+308"),
-    "no rows": (lambda: npy(np.zeros((0, 3))), "holds no rows"),
-    "header only": (lambda: text("x.csv", "a,b\n"), "holds no rows"),
-    "no columns": (lambda: npy(np.zeros((3, 0))), "at least one"),
-    "1-D": (lambda: npy(np.zeros(3)), "1 dimension(s)"),
-    "3-D": (lambda: npy(np.zeros((3, 3, 3))), "3 dimension(s)"),
-    "complex": (lambda: npy(np.zeros((3, 3), complex)), "complex128"),
-    "text": (lambda: npy(np.array([["a"]])), "must hold real numbers"),
-    "ragged": (lambda: text("x.csv", "a,b\n1,2\n3\n"), "x.csv, line 3 has 1 field(s)"),
-    "header again": (lambda: text("x.csv", "a,b\n1,2\na,b\n"), "line 3 repeats the header"),
-    "decimal commas": (lambda: text("x.csv", "a;b\n1,5;2,5\n"), "--decimal ,"),
-    "thousands": (lambda: text("x.csv", 'a,b\n"17,405",2\n'), "--thousands ,"),
-    "same names": (lambda: text("x.csv", "a,b,a\n1,2,3\n"), "repeated: 'a' (columns 0, 2)"),
-    "UTF-16": (lambda: text("x.csv", "a,b\n1,2\n".encode("utf-16")), "UTF-16"),
-    "open quote": (lambda: text("x.csv", 'a,b\n1,"2\n3,4\n'), "a quote opens in line 2"),
-    "empty": (lambda: text("x.csv", ""), "is empty"),
-    "nested": (lambda: parquet({"x": [[1.0]], "y": [1.0]}), "'x' (list<"),
-    "decimal": (lambda: parquet({"x": pa.array([1], pa.decimal128(5))}), "'x' (decimal128"),
-    "null column": (lambda: parquet({"x": pa.nulls(2)}), "'x' (null)"),
-    "cut Parquet": (lambda: truncated("good.parquet"), "truncated, damaged"),
-    "empty Parquet": (lambda: text("x.parquet", ""), "is empty"),
-    "cut NPY": (lambda: truncated("good.npy"), "is truncated: shape (400, 3)"),
+def truncated(name):
+    def write():
+        with open(name, "rb") as file:
+            data = file.read()
+        return text("cut." + name.rpartition(".")[2], data[: len(data) // 2])
+
+    return write
+
+
+WORDS = ("x", "1.2.3", "1e", "0x1F", "1_000", "--1", "1 2", "true", "€", "1e400")
+MISSING = ("", "NA", "nan", "NaN", "null", "inf", "-inf", "Infinity")
+BAD_FILES = {
+    "NaN": (with_value(np.nan), "row 7, column 1, is missing or NaN. Pass --missing drop"),
+    "NaN float32": (with_value(np.nan, np.float32), "missing or NaN"),
+    "infinite": (with_value(-np.inf), "row 7, column 1 is -inf"),
+    "inf float16": (with_value(np.inf, np.float16), "is inf"),
+    "1e308": (with_value(1e308), "column 1 is 1e+308"),
+    "no rows": (npy(np.zeros((0, 3))), "no rows"),
+    "no columns": (npy(np.zeros((3, 0))), "at least one"),
+    "1-D": (npy(np.zeros(3)), "1 dimension(s)"),
+    "3-D": (npy(np.zeros((3, 3, 3))), "3 dimension(s)"),
+    "complex": (npy(np.zeros((3, 3), complex)), "complex128"),
+    "text": (npy(np.array([["a"]])), "must hold real numbers"),
+    "times": (npy(np.zeros((3, 3), "M8[D]")), "real numbers"),
+    "records": (npy(np.zeros(3, [("a", float)])), "real numbers"),
+    "objects": (npy(np.array([[{}]], dtype=object)), "never unpickles"),
+    "cut NPY": (truncated("good.npy"), "is truncated: shape (400, 3)"),
     "NPY bomb": (
         lambda: text("x.npy", b"\x93NUMPY\x02\0\xff\xff\xff\xff{}\n"),
         "header, expected 4294967295 bytes",
     ),
+    **{f"CSV {value!r}": (cell(value), "line 7") for value in WORDS + MISSING},
+    "header only": (csv("a,b\n"), "no rows"),
+    "ragged short": (csv("a,b\n1,2\n3\n"), "bad.csv, line 3 has 1 field(s)"),
+    "ragged long": (csv("a,b\n1,2\n3,4,5\n"), "line 3"),
+    "header again": (csv("a,b\n1,2\na,b\n"), "line 3 repeats the header"),
+    "decimal commas": (csv("a;b\n1,5;2,5\n"), "--decimal ,"),
+    "thousands": (csv('a,b\n"17,405",2\n'), "--thousands ,"),
+    "same names": (csv("a,b,a\n1,2,3\n"), "repeated: 'a' (columns 0, 2)"),
+    "UTF-16": (csv("a,b\n1,2\n".encode("utf-16")), "UTF-16"),
+    "bad UTF-8": (csv(b"a,b\n1,\xff\xfe2\n"), "line 2"),
+    "NUL": (csv(b"a,b\n1,\x002\n"), "binary"),
+    "open quote": (csv('a,b\n1,"2\n3,4\n'), "a quote opens in line 2"),
+    "empty": (csv(""), "is empty"),
+    "missing": (parquet({"a": [1.0, 2.0], "b": [None, 1.0]}), "missing"),
+    "Parquet NaN": (parquet({"a": [1.0, 2.0], "b": [float("nan"), 1.0]}), "missing or NaN"),
+    "levels": (
+        parquet({"x": [f"a{i % 60}" for i in range(600)], "y": [1.0, 2.0] * 300}),
+        "text with 60 different levels",
+    ),
+    "nested": (parquet({"x": [[1.0]], "y": [1.0]}), "'x' (list<"),
+    "struct": (parquet({"x": [{"a": 1}], "y": [1.0]}), "'x' (struct<"),
+    "decimal": (parquet({"x": pa.array([1], pa.decimal128(5))}), "'x' (decimal128"),
+    "null column": (parquet({"x": pa.nulls(2)}), "'x' (null)"),
+    "time": (parquet({"x": pa.array([0], pa.timestamp("s"))}), "left out: dates"),
+    "Parquet without rows": (parquet({"x": pa.array([], pa.float64())}), "no rows"),
+    "cut Parquet": (truncated("good.parquet"), "truncated, damaged"),
+    "empty Parquet": (lambda: text("x.parquet", ""), "is empty"),
     "unknown": (lambda: text("x.docx", ""), "it reads .npy"),
     "model": (lambda: "good.json", "it reads .npy"),
 }
+COMMANDS = {
+    "summarize": ["summarize", "{}", "-o", "out.mms"],
+    "fit": ["fit", "{}", "-r", "1", "-o", "out.json"],
+    "predict": ["predict", "good.json", "{}", "-o", "out.csv"],
+    "score": ["score", "good.json", "{}"],
+}
 
 
-@pytest.mark.parametrize("case", BAD_DATA)
-def test_bad_data_is_65_and_leaves_no_output(folder, momentmix, case):
-    make, message = BAD_DATA[case]
-    done = momentmix("summarize", make(), "-o", "out.mms")
-    assert (done.code, message in done.err) == (65, True), done
-    assert "Traceback" not in done.err
-    assert done.err.startswith("momentmix: ")
-    assert not os.path.exists("out.mms")
-    assert not [name for name in os.listdir() if name.endswith(".tmp")]
+def contents():
+    return {p.name: p.read_bytes() for p in Path().iterdir() if p.is_file()}
 
 
-def test_objects_are_never_unpickled(folder, momentmix):
-    np.save("x.npy", np.array([[{}]], dtype=object), allow_pickle=True)
-    done = momentmix("summarize", "x.npy", "-o", "out.mms")
-    assert done.code == 65
-    assert "never unpickles" in done.err
+@pytest.mark.parametrize("command", COMMANDS)
+def test_bad_files_are_65_and_leave_no_output(folder, momentmix, command):
+    uses_model = command in ("predict", "score")
+    for case, (make, message) in BAD_FILES.items():
+        if uses_model and message == "no rows":
+            continue  # no rows, no labels
+        file = make()
+        before = contents()
+        done = momentmix(*[x.format(file) for x in COMMANDS[command]])
+        said = message in done.err or (message == "no rows" and "at least one row" in done.err)
+        # A model of three features may complain of other columns first.
+        other = uses_model and ("must have the 3 columns of" in done.err or "no column" in done.err)
+        assert (done.code, said or other) == (65, True), (case, done)
+        assert "Traceback" not in done.err
+        assert done.err.startswith("momentmix: ")
+        assert len(done.err) < 2000
+        assert contents() == before
 
 
 def test_shards_with_different_columns_are_found_before_any_work(folder, momentmix):
@@ -125,13 +177,11 @@ OTHER = [
     (["summarize", "folder", "-o", "x.mms"], 66, "folder without data files"),
     (["fit", "nowhere.mms", "-r", "2", "-o", "m.json"], 66, "nowhere.mms does not exist"),
     (["merge", "nowhere.mms", "-o", "x.mms"], 66, "nowhere.mms does not exist"),
-    (["predict", "nowhere.json", "good.npy"], 66, "nowhere.json does not exist"),
     (["summarize", "good.npy", "-o", "good.mms"], 73, "good.mms exists; pass --force"),
     (["summarize", "good.npy", "-o", "folder"], 73, "folder is a directory"),
     (["summarize", "good.npy", "-o", "no/such/x.mms"], 73, "is not a directory"),
     (["summarize", "good.npy", "-o", "/proc/x.mms"], 73, "cannot write in /proc"),
     (["summarize", "good.npy", "-o", "x.mms", "--checkpoint", "/proc/c"], 73, "cannot write"),
-    (["summarize", "good.npy", "-o", "x", "--checkpoint", "x"], 73, "or another output"),
     (["fit", "good.npy", "-r", "1", "-o", "good.json"], 73, "good.json exists"),
     (["summarize", "good.npy", "-o", "x.mms", "-m", "4"], 65, "Use at most --order 3"),
     (["summarize", "good.npy"], 2, "Missing option"),
@@ -153,7 +203,6 @@ OTHER = [
     (["summarize", "good.parquet", "-o", "x.mms", "--columns", "z"], 65, "no column 'z'"),
     (["fit", "good.npy", "-r", "0", "-o", "m.json"], 2, "expected at least 1; got 0"),
     (["fit", "good.npy", "-r", "2.5", "-o", "m.json"], 2, "expected a number or 'auto'"),
-    (["fit", "good.npy", "-r", "true", "-o", "m.json"], 2, "expected a number or 'auto'"),
     (["fit", "good.npy", "good.mms", "-r", "1", "-o", "m.json"], 2, "not both"),
     (["fit", "good.npy", "-r", "500", "-o", "m.json"], 65, "500"),
     (["fit", "good.mms", "-r", "9", "-o", "m.json"], 2, "identifies at most"),
@@ -179,14 +228,10 @@ OTHER = [
     (["info", "nowhere.mms"], 66, "nowhere.mms does not exist"),
     (["info", "folder"], 65, "folder is a folder; give one file"),
     (["info", "-"], 2, "standard input has no name"),
-    (["info", "good.npy", "--delimiter", ";;"], 2, "one character"),
-    (["info", "https://x.org/a.csv"], 66, "is an address"),
     (["subtract", "good.mms", "nowhere.mms", "-o", "x.mms"], 66, "nowhere.mms does not exist"),
     (["subtract", "good.mms", "-o", "x.mms"], 2, "Missing argument"),
     (["subtract", "good.mms", "good.npy", "-o", "x.mms"], 65, "not a momentmix summary"),
-    (["subtract", "good.json", "good.mms", "-o", "x.mms"], 65, "perhaps a model"),
     (["forget", "good.mms", "nowhere.csv", "-o", "x.mms"], 66, "nowhere.csv does not exist"),
-    (["forget", "good.json", "good.npy", "-o", "x.mms"], 65, "perhaps a model"),
     (
         ["forget", "good.mms", "good.npy", "--columns", "0", "-o", "x"],
         65,
@@ -200,7 +245,6 @@ OTHER = [
     (["score", "good.json", "good.npy", "--keep", "0"], 2, "--keep goes with --rows"),
     (["score", "good.json", "good.npy", "--rows", "--json"], 2, "give a file to --output"),
     (["score", "good.json", "good.npy", "--quantile", "1"], 2, "1.0 is not in the range"),
-    (["score", "good.json", "good.npy", "--quantile", "0"], 2, "0.0 is not in the range"),
     (["score", "good.json", "good.npy", "--threshold", "nan"], 2, "must be a number; got nan"),
     (
         ["score", "good.json", "good.npy", "--quantile", ".1", "--threshold", "-3"],
@@ -221,35 +265,9 @@ def test_exit_codes_and_messages(folder, momentmix, monkeypatch, arguments, code
     assert {name: os.stat(name).st_mtime_ns for name in os.listdir()} == before
 
 
-def test_every_door_of_python_with_every_defect():
-    """Problem and place or cure in the message, the same state before and after, by its hash."""
-    assert bad_input.python_doors(0, 10_000, seed=0)["bad inputs"] >= 500
-
-
-def test_every_command_with_every_bad_file():
-    assert bad_input.command_doors(0, 10_000, seed=0)["bad inputs"] >= 200
-
-
-def test_negative_control_a_door_that_changes_state_or_takes_anything_is_noticed():
-    summary, counts = bad_input._summary(), bad_input.Counter()
-
-    def careless():
-        summary.update(bad_input.GOOD)
-        raise ValueError("row 7 is NaN")
-
-    with pytest.raises(AssertionError, match="state has changed"):
-        bad_input._refused("here", summary, careless, "NaN", counts)
-    with pytest.raises(AssertionError, match="accepted"):
-        bad_input._refused("here", summary, lambda: None, "NaN", counts)
-    with pytest.raises(AssertionError, match="untyped ZeroDivisionError"):
-        bad_input._refused("here", summary, lambda: 1 // 0, "NaN", counts)
-
-
 def test_a_file_that_grows_while_it_is_read(folder, momentmix, monkeypatch):
-    from momentmix.summary.summary import MomentSummary
-
     text("x.csv", "a,b\n1,2\n3,5\n")
-    update = MomentSummary.update
+    update = mm.MomentSummary.update
 
     def growing(self, *arguments, **options):
         if os.path.getsize("x.csv") < 20:
@@ -257,7 +275,7 @@ def test_a_file_that_grows_while_it_is_read(folder, momentmix, monkeypatch):
                 file.write("7,8\n7,8\n7,8\n")
         return update(self, *arguments, **options)
 
-    monkeypatch.setattr(MomentSummary, "update", growing)
+    monkeypatch.setattr(mm.MomentSummary, "update", growing)
     done = momentmix("summarize", "x.csv", "-o", "out.mms")
     assert (done.code, "x.csv changed while it was being read" in done.err) == (65, True)
     assert not os.path.exists("out.mms")
@@ -290,22 +308,33 @@ def test_a_model_does_not_take_the_first_of_two_columns(folder, momentmix):
     assert momentmix("predict", "m.json", "y.csv", "--columns", "1,3,2").code == 65
 
 
-def test_a_bug_is_70_and_a_traceback_needs_debug(folder, momentmix, monkeypatch):
-    def broken(*arguments, **options):
-        raise ZeroDivisionError("oops")
-
-    monkeypatch.setattr("momentmix.tables.opening.open_table", broken)
-    done = momentmix("summarize", "good.npy", "-o", "x.mms")
-    assert done.code == 70
-    assert "ZeroDivisionError: oops. This is a bug; run again with --debug" in done.err
-    from momentmix.cli import main
-
-    with pytest.raises(ZeroDivisionError):
-        main(["summarize", "good.npy", "-o", "x.mms", "--debug"])
+def test_thousands_are_read(folder, momentmix):
+    text("x.csv", 'a,b\n"17,405",2\n"1,000",4\n')
+    assert momentmix("summarize", "x.csv", "--thousands", ",", "-o", "x.mms").code == 0
+    assert mm.MomentSummary.load("x.mms").mean.tolist() == [9202.5, 3]
 
 
-def too_large():
-    return np.empty((1 << 40, 1 << 10))  # NumPy's own kind of MemoryError
+def test_line_ends_from_standard_input(folder, momentmix):
+    for end in ("\n", "\r\n", "\r"):
+        data = end.join(["a,b", "1,2", "3,4", "5,9"]).encode()
+        done = momentmix("summarize", "-", "-o", "x.mms", "--force", "--json", stdin=data)
+        assert '"n_rows": 3' in done.out, done
+
+
+def test_byte_order_mark_is_read(folder, momentmix):
+    text("x.csv", b"\xef\xbb\xbfa,b\n1,2\n3,5\n")
+    assert momentmix("summarize", "x.csv", "-o", "x.mms").code == 0
+    assert mm.MomentSummary.load("x.mms").feature_names == ("a", "b")
+
+
+def test_control_characters_in_names_are_escaped(folder, momentmix):
+    text("x.csv", b'"a\x1b[31m",b\n1,x\n')
+    done = momentmix("summarize", "x.csv", "-o", "x.mms")
+    assert "\x1b" not in done.err
+    text("y.csv", b'"a\x1b[31m",b\n1,2\n3,4\n4,9\n')
+    done = momentmix("fit", "y.csv", "-r", "1", "-o", "m.json")
+    assert "\x1b" not in done.out
+    assert "\\x1b[31m" in done.out
 
 
 def raising(error):
@@ -315,8 +344,17 @@ def raising(error):
     return fail
 
 
+def test_a_bug_is_70_and_a_traceback_needs_debug(folder, momentmix, monkeypatch):
+    monkeypatch.setattr(mm.MomentSummary, "update", raising(ZeroDivisionError("oops")))
+    done = momentmix("summarize", "good.npy", "-o", "x.mms")
+    assert done.code == 70
+    assert "ZeroDivisionError: oops. This is a bug; run again with --debug" in done.err
+    with pytest.raises(ZeroDivisionError):
+        main(["summarize", "good.npy", "-o", "x.mms", "--debug"])
+
+
 NO_MEMORY = {
-    "array": lambda *arguments, **options: too_large(),
+    "array": lambda *_, **__: np.empty((1 << 40, 1 << 10)),  # NumPy's own kind of MemoryError
     "bare": raising(MemoryError()),
     "Arrow": raising(pa.ArrowMemoryError("malloc of size 64 failed")),
     "mapping": raising(OSError(errno.ENOMEM, "Cannot allocate memory")),
@@ -327,7 +365,7 @@ NO_MEMORY = {
 
 @pytest.mark.parametrize("case", NO_MEMORY)
 def test_a_lack_of_memory_is_no_bug(folder, momentmix, monkeypatch, case):
-    monkeypatch.setattr("momentmix.tables.opening.open_table", NO_MEMORY[case])
+    monkeypatch.setattr(mm.MomentSummary, "update", NO_MEMORY[case])
     done = momentmix("summarize", "good.npy", "-o", "x.mms")
     assert done.code == 74
     assert done.err.startswith("momentmix: not enough memory (")
@@ -339,10 +377,6 @@ def test_a_lack_of_memory_is_no_bug(folder, momentmix, monkeypatch, case):
 def test_a_lack_of_memory_while_a_file_is_read_does_not_accuse_the_file(
     folder, momentmix, monkeypatch
 ):
-    fail = raising(pa.ArrowMemoryError("malloc of size 64 failed"))
-    monkeypatch.setattr("momentmix.tables.formats.binary_files.ParquetFile._open", fail)
-    done = momentmix("summarize", "good.parquet", "-o", "x.mms")
-    assert (done.code, "damaged" in done.err, "malloc" in done.err) == (74, False, True)
     monkeypatch.setattr("numpy.lib.format.read_magic", raising(MemoryError()))
     done = momentmix("summarize", "good.npy", "-o", "x.mms")
     assert (done.code, "header" in done.err) == (74, False)

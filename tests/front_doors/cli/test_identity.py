@@ -215,8 +215,7 @@ def test_labels_and_pictures_of_a_copy_are_given(folder, momentmix):
 def test_parts_on_a_cluster_get_the_same_names(folder, momentmix, monkeypatch):
     pytest.importorskip("dask")
     import momentmix.dask as mmd
-    from momentmix.dask import opening as inputs
-    from momentmix.dask import partitions
+    from momentmix.engines import dask_opening, dask_rows
     from momentmix.summary import parts
 
     rows = np.zeros((100_000, 3))
@@ -224,7 +223,7 @@ def test_parts_on_a_cluster_get_the_same_names(folder, momentmix, monkeypatch):
         rows[3333, 1] = value
         np.save(name, rows)
     files = ["x.npy", "y.npy"]
-    for module in (inputs, partitions):
+    for module in (dask_opening, dask_rows):
         monkeypatch.setattr(module, "PART_ROWS", 40_000)
     smaller = {**parts.read_parts.__kwdefaults__, "part_rows": 40_000}
     monkeypatch.setattr(parts.read_parts, "__kwdefaults__", smaller)

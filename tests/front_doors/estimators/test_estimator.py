@@ -5,8 +5,6 @@ import warnings
 
 import numpy as np
 import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 from scipy import sparse
 from sklearn.base import clone
@@ -19,7 +17,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import momentmix as mm
 from momentmix import MomentGaussianMixture
-from momentmix.errors import CapacityError, FitWarning, InputTypeError
+from momentmix.errors import InputTypeError
 
 NAMES = ["a", "b", "c", "d", "e", "f"]
 
@@ -40,14 +38,25 @@ def model(rows):
     return MomentGaussianMixture(2, random_state=0).fit(rows)
 
 
-@pytest.mark.parametrize("n_components", [1, 2])
-def test_check_estimator_has_no_failures(n_components):
+@pytest.mark.parametrize(
+    ("model", "refused"),
+    [
+        (MomentGaussianMixture(2), {}),
+        (
+            MomentGaussianMixture(1, covariance_type="full"),
+            # 27 rows do not bear a block of 30 columns.
+            {"check_sample_weight_equivalence_on_dense_data": "too few rows"},
+        ),
+        (mm.MomentMixture(2, missing="error"), {}),
+    ],
+)
+def test_check_estimator_has_no_failures(model, refused):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = check_estimator(MomentGaussianMixture(n_components), on_fail=None)
-    assert len(found) > 35
+        found = check_estimator(model, on_fail=None, expected_failed_checks=refused)
+    assert len(found) > 30
     assert [x["check_name"] for x in found if x["status"] == "failed"] == []
-    assert [x["check_name"] for x in found if x["status"] == "xfail"] == []
+    assert {x["check_name"] for x in found if x["status"] == "xfail"} == set(refused)
 
 
 def test_attributes_are_those_of_gaussian_mixture(model, truth, rows):
@@ -103,19 +112,7 @@ def test_partial_fit_adds_up_and_fits_when_used(rows, truth):
     fitted.partial_fit(rows[:500] + 100)
     assert fitted.summary_.n_rows == 3500
     assert not np.array_equal(fitted.fit_summary().weights_, before)
-
-
-def test_a_column_that_is_constant_at_first(rows):
-    first = rows[:1000].copy()
-    first[:, 2] = rows[0, 2]
-    parts = MomentGaussianMixture(2).partial_fit(first).partial_fit(rows[1000:])
-    whole = np.concatenate([first, rows[1000:]])
-    np.testing.assert_allclose(parts.summary_.variance, whole.var(0), rtol=1e-12)
-
-
-def test_fit_after_partial_fit_starts_again(rows):
-    fitted = MomentGaussianMixture(2, random_state=0).partial_fit(rows[:100]).fit(rows[100:1100])
-    assert fitted.summary_.n_rows == 1000
+    assert fitted.fit(rows[:100]).summary_.n_rows == 100  # it starts again
 
 
 def test_fit_summary_and_going_on_from_it(rows, tmp_path):
@@ -132,14 +129,6 @@ def test_fit_summary_and_going_on_from_it(rows, tmp_path):
         fitted.fit_summary(rows)
 
 
-def test_whole_weights_are_repeated_rows(rows):
-    weights = np.random.default_rng(0).integers(0, 3, 1000)
-    a = MomentGaussianMixture(2, random_state=0).fit(rows[:1000], sample_weight=weights)
-    b = MomentGaussianMixture(2, random_state=0).fit(np.repeat(rows[:1000], weights, axis=0))
-    np.testing.assert_array_equal(a.means_, b.means_)
-    assert a.summary_.sum_weights == weights.sum()
-
-
 def test_other_weights_go_into_moments_and_passes(rows):
     weights = np.random.default_rng(0).uniform(0.5, 1.5, len(rows))
     fitted = MomentGaussianMixture(2, refine="em", random_state=0).fit(rows, sample_weight=weights)
@@ -149,17 +138,6 @@ def test_other_weights_go_into_moments_and_passes(rows):
     assert fitted.summary_.sum_weights == pytest.approx(weights.sum())
     moments = MomentGaussianMixture(2, refine=None, random_state=0).fit(rows, sample_weight=weights)
     assert np.isnan(moments.lower_bound_)
-
-
-@pytest.mark.parametrize("library", ["pandas", "polars", "arrow"])
-def test_data_frames_give_feature_names(rows, library):
-    frame = pd.DataFrame(rows, columns=NAMES)
-    frame = {"pandas": frame, "polars": pl.from_pandas(frame),
-             "arrow": pa.Table.from_pandas(frame)}[library]  # fmt: skip
-    fitted = MomentGaussianMixture(2, random_state=0).fit(frame)
-    assert fitted.feature_names_in_.tolist() == NAMES
-    assert fitted.predict(frame).shape == (3000,)
-    assert fitted.to_sklearn().feature_names_in_.tolist() == NAMES
 
 
 def test_pipeline_grid_search_clone_and_params(rows):
@@ -197,50 +175,7 @@ def test_random_states_of_every_kind(rows, state):
     assert MomentGaussianMixture(2, random_state=state).fit(rows[:500]).sample(3)[0].shape == (3, 6)
 
 
-def test_printed_method(truth):
-    rng = np.random.default_rng(2)
-    mixture = mm.DiagonalMixture([0.4, 0.6], 9 * rng.standard_normal((2, 8)), np.ones((2, 8)))
-    rows = mixture.sample(4000, random_state=0)[0]
-    fitted = MomentGaussianMixture(2, method="paper", random_state=0).fit(rows)
-    assert fitted.standard_errors_ is None
-    assert sorted(fitted.weights_.round(1)) == [0.4, 0.6]
-
-
-def test_onnx_through_scikit_learn(model, rows):
-    skl2onnx = pytest.importorskip("skl2onnx")
-    runtime = pytest.importorskip("onnxruntime")
-    graph = skl2onnx.to_onnx(model.to_sklearn(), rows[:1])
-    session = runtime.InferenceSession(graph.SerializeToString())
-    labels = session.run(None, {session.get_inputs()[0].name: rows})[0]
-    assert (labels.ravel() == model.predict(rows)).mean() > 0.999
-
-
 # -- bad rows ---------------------------------------------------------------------------------
-
-
-def with_value(rows, value):
-    rows = rows.copy()
-    rows[7, 1] = value
-    return rows
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda x: with_value(x, np.nan), "row 7, column 1 is NaN. Drop incomplete rows"),
-        (lambda x: with_value(x, np.inf), "row 7, column 1 is inf"),
-        (lambda x: with_value(x, 1e308), "row 7, column 1 is 1e\\+308"),
-        (lambda x: x[:0], "0 sample"),
-        (lambda x: x[:, :0], "0 feature"),
-        (lambda x: x[0], "1D array"),
-        (lambda x: x[None], "dim 3"),
-        (lambda x: x + 1j, "Complex data not supported"),
-        (lambda x: x[:1], "minimum of 2"),
-    ],
-)
-def test_bad_rows(rows, make, message):
-    with pytest.raises(ValueError, match=message):
-        MomentGaussianMixture(2).fit(make(rows))
 
 
 def test_rows_of_another_kind(rows):
@@ -284,26 +219,6 @@ def test_bad_parameters(rows, options, kind, message):
         MomentGaussianMixture(**options).fit(rows)
 
 
-def test_more_components_than_a_summary_identifies(rows):
-    summary = mm.summarize(rows, order=3)
-    with pytest.raises(CapacityError, match="order=3 with 6 features identifies at most"):
-        MomentGaussianMixture(6).fit_summary(summary)
-
-
-@pytest.mark.parametrize(
-    ("weights", "message"),
-    [
-        (-np.ones(3000), "not negative"),
-        (np.full(3000, np.nan), "finite"),
-        (np.zeros(3000), "all zero"),
-        (np.ones(2999), "shape \\(3000,\\)"),
-    ],
-)
-def test_bad_weights(rows, weights, message):
-    with pytest.raises(ValueError, match=message):
-        MomentGaussianMixture(2).fit(rows, sample_weight=weights)
-
-
 def test_partial_fit_refuses_other_columns_and_stays_as_it_was(rows):
     frame = pd.DataFrame(rows, columns=NAMES)
     fitted = MomentGaussianMixture(2).partial_fit(frame[:100])
@@ -319,20 +234,6 @@ def test_predict_before_fit(rows):
         MomentGaussianMixture().predict(rows)
     with pytest.raises(AttributeError, match="no attribute 'weights_'"):
         MomentGaussianMixture().weights_  # noqa: B018
-
-
-def test_columns_that_a_fit_suffers_from_warn(rows):
-    constant = rows.copy()
-    constant[:, 2] = 5.0
-    with pytest.warns(FitWarning, match="column 2 holds one value only"):
-        fitted = MomentGaussianMixture(2, random_state=0).fit(constant)
-    assert (fitted.covariances_ > 0).all()
-    with pytest.warns(FitWarning, match="columns 0 and 5 are copies"):
-        MomentGaussianMixture(2, random_state=0).fit(np.column_stack([rows[:, :5], 3 * rows[:, 0]]))
-    outlier = rows.copy()
-    outlier[0, 3] = 1e6 * rows[:, 3].std()
-    with pytest.warns(FitWarning, match=r"far from all others.*row 0 \(.* in column 3\)"):
-        MomentGaussianMixture(2, random_state=0).fit(outlier)
 
 
 @pytest.mark.parametrize(
@@ -372,11 +273,11 @@ def assert_same_fit(fitted, result):
 @pytest.mark.parametrize(
     ("n_rows", "change"),
     [
-        *((n, np.asarray) for n in (60, 3000, 9_999, 10_001, 21_000)),
-        (3000, np.asfortranarray),
+        (60, np.asarray),
+        (9_999, np.asfortranarray),
         (10_001, lambda x: x.astype(np.float32)),
         (3000, lambda x: np.round(10 * x).astype(np.int64)),
-        *((n, lambda x: pd.DataFrame(x, columns=NAMES)) for n in (60, 10_001)),
+        (10_001, lambda x: pd.DataFrame(x, columns=NAMES)),
     ],
 )
 def test_the_same_bits_as_fit(truth, n_rows, change):
@@ -401,43 +302,17 @@ def test_the_same_bits_as_fit_with_options(rows, options):
     assert_same_fit(fitted, mm.fit(part, **options, random_state=1))
 
 
-@pytest.mark.parametrize("n_rows", [500, 12_000])
-def test_whole_weights_give_the_bits_of_repeated_rows(truth, n_rows):
-    rows = truth.sample(n_rows, random_state=7)[0]
-    weights = np.random.default_rng(1).integers(0, 4, n_rows)
-    fitted = MomentGaussianMixture(2, random_state=0).fit(rows, sample_weight=weights)
+@pytest.mark.parametrize("kind", [MomentGaussianMixture, mm.MomentMixture])
+def test_whole_weights_give_the_bits_of_repeated_rows(rows, kind):
+    rows, weights = rows[:1000], np.random.default_rng(1).integers(0, 4, 1000)
+    fitted = kind(2, random_state=0).fit(rows, sample_weight=weights)
     assert_same_fit(fitted, mm.fit(np.repeat(rows, weights, axis=0), 2, random_state=0))
 
 
-@pytest.mark.parametrize("shuffled", [200, 3000])
-def test_few_rows_may_come_in_any_order(rows, shuffled):
-    part = rows[:shuffled]
+def test_few_rows_may_come_in_any_order(rows):
+    part = rows[:200]
     other = np.random.default_rng(3).permutation(part)
     a, b = (mm.fit(x, 3, random_state=0) for x in (part, other))
     np.testing.assert_allclose(a.mixture.means, b.mixture.means, rtol=1e-9)
     assert a.log_likelihood == pytest.approx(b.log_likelihood, rel=1e-12)
     np.testing.assert_allclose(a.standard_errors.means, b.standard_errors.means, rtol=1e-6)
-
-
-@pytest.mark.parametrize("weights", [None, "whole", "other"])
-@pytest.mark.parametrize("method", ["robust", "paper"])
-def test_rows_are_summed_once(rows, monkeypatch, weights, method):
-    part, rng = rows[:1000] + 20.0, np.random.default_rng(0)
-    given = {"whole": rng.integers(1, 3, 1000), "other": rng.uniform(0.5, 1.5, 1000)}.get(weights)
-    summed, update = [], mm.MomentSummary.update
-
-    def counting(self, rows, *arguments, **options):
-        summed.append(len(rows))
-        return update(self, rows, *arguments, **options)
-
-    monkeypatch.setattr(mm.MomentSummary, "update", counting)
-    MomentGaussianMixture(2, method=method, random_state=0).fit(part, sample_weight=given)
-    assert summed == [int(given.sum()) if weights == "whole" else 1000]
-
-
-def test_the_summary_of_a_fit_has_names_and_goes_on(rows):
-    frame = pd.DataFrame(rows, columns=NAMES)
-    fitted = MomentGaussianMixture(2, random_state=0).fit(frame[:2000])
-    assert fitted.summary_.feature_names == tuple(NAMES)
-    fitted.partial_fit(frame[2000:])
-    assert fitted.summary_.n_rows == 3000

@@ -70,12 +70,6 @@ def test_a_summary_of_numbers_takes_families_at_the_fit(drawn):
             mm.fit(summary, 2, families=family)
 
 
-def test_a_summary_with_families_is_not_given_others(drawn):
-    summary = mm.summarize(drawn[0], 4, families=KINDS)
-    with pytest.raises(mm.InputError, match="already"):
-        mm.fit(summary, 2, families={"visits": "gaussian"})
-
-
 def test_rows_with_missing_cells_may_be_dropped(drawn):
     frame = drawn[0].copy()
     frame.loc[:99, "a"] = np.nan

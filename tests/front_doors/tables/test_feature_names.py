@@ -3,7 +3,6 @@
 import pickle
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,10 +12,7 @@ import pyarrow.parquet
 import pytest
 
 import momentmix as mm
-from momentmix.arrays import plain_array
 from momentmix.errors import FitWarning, InputError, InputTypeError
-from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.data import moments_of
 from momentmix.fitting.record import load_fit
 
 NAMES = ("dose", "age", "rate\n", "flow", "x 1", "depth", "0")
@@ -53,7 +49,6 @@ SOURCES = {
     **KINDS,
     "source": mm.open_rows,
     "summary": lambda frame: mm.summarize(frame, 4),
-    "standard moments": lambda frame: moments_of(mm.summarize(frame, 4)),
 }
 
 
@@ -86,20 +81,6 @@ def test_a_fit_to_files_has_the_names_of_their_columns(ending, method, frame, tm
     assert result.mixture.feature_names == ("0", "rate", "dose", "age", "flow", "x 1", "depth")
 
 
-@pytest.mark.parametrize("options", [{"n_components": "auto"}, {"n_components": 1}])
-def test_every_way_of_fitting_keeps_the_names(options, frame):
-    for data in (frame, mm.summarize(frame, 4)):
-        assert mm.fit(data, random_state=0, **options).mixture.feature_names == NAMES
-    assert mm.fit(frame, refine=None, random_state=0, **options).mixture.feature_names == NAMES
-
-
-def test_names_do_not_change_a_bit_of_the_fit(fitted, rows):
-    plain = mm.fit(rows, 2, random_state=0).mixture
-    assert plain.feature_names is None
-    np.testing.assert_array_equal(fitted.mixture.means, plain.means)
-    np.testing.assert_array_equal(fitted.mixture.variances, plain.variances)
-
-
 def test_estimators_give_the_names_to_their_mixture(frame, rows):
     make = lambda: mm.MomentGaussianMixture(2, random_state=0)  # noqa: E731
     for data in (frame, pl.from_pandas(frame), pa.Table.from_pandas(frame)):
@@ -111,14 +92,6 @@ def test_estimators_give_the_names_to_their_mixture(frame, rows):
     assert estimator.mixture_.feature_names == NAMES
     assert estimator.to_sklearn().feature_names_in_.tolist() == list(NAMES)
     assert estimator.fit(rows).mixture_.feature_names is None
-
-
-@pytest.mark.parametrize("names", [["a"], ["a", "b", "c", "d", "e", "f", "f"], "abcdefg", [1] * 7])
-def test_moments_need_one_name_for_each_feature(names, frame):
-    moments = moments_of(mm.summarize(frame, 2))
-    with pytest.raises((InputError, InputTypeError), match="feature_names must"):
-        replace(moments, feature_names=names)
-    assert isinstance(replace(moments, feature_names=None), StandardMoments)
 
 
 # -- into words, files and pictures -----------------------------------------------------------
@@ -158,17 +131,6 @@ def test_findings_name_the_columns(rows):
     assert all(re.search(text, texts) for text in FINDINGS.values())
     plain = mm.fit(bad.to_numpy(), 2, random_state=0).certificate
     assert "column 1 holds one value" in str(plain)
-
-
-def test_correlated_columns_are_named():
-    rng = np.random.default_rng(3)
-    rows = rng.standard_normal((6000, 6)) + 6 * rng.integers(0, 2, (6000, 1))
-    rows[:, 4] += 0.9 * (rows[:, 2] - 6 * (rows.mean(axis=1) > 3))
-    frame = pd.DataFrame(rows, columns=list("uvwxyz"))
-    certificate = mm.fit(frame, 2, random_state=0).certificate
-    text = next(f.text for f in certificate.findings if f.kind == "correlated-columns")
-    assert "'w' and 'y' (about +" in text
-    assert text.endswith("Join them: blocks=[['w', 'y']]")
 
 
 def test_saved_models_and_their_findings_have_names(rows, frame, fitted, tmp_path):
@@ -333,30 +295,6 @@ def test_pictures_match_frames_and_summaries_by_name(frame, rows, fitted):
         )
 
 
-def test_reports_match_summaries_by_name(frame, fitted, tmp_path):
-    from momentmix.reporting.data_facts import gather
-
-    turned = gather(fitted.mixture, mm.summarize(frame[list(BACK)], 3)).summary
-    assert turned.feature_names == NAMES
-    np.testing.assert_allclose(turned.mean, frame.mean())
-
-
-def test_the_commands_take_columns_by_name(frame, tmp_path, momentmix, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    frame = frame.rename(columns={"rate\n": "rate"}).iloc[:, :4]
-    frame.to_csv("rows.csv", index=False)
-    frame[frame.columns[::-1]].to_csv("back.csv", index=False)
-    assert momentmix("fit", "rows.csv", "-r", "2", "-o", "m.json").code == 0
-    assert mm.DiagonalMixture.load("m.json").feature_names == tuple(frame.columns)
-    for name in ("rows", "back"):
-        done = momentmix("plot", "m.json", f"{name}.csv", "-o", f"{name}.svg", "--kind", "pairs")
-        assert done.code == 0
-    pictures = [Path(f"{name}.svg").read_bytes() for name in ("rows", "back")]
-    shapes = [re.findall(rb'<image [^>]*href="([^"]*)"', picture) for picture in pictures]
-    assert len(shapes[0]) == 6  # the points of each pair of features
-    assert shapes[0] == shapes[1]
-
-
 # -- Dask -------------------------------------------------------------------------------------
 
 
@@ -439,40 +377,6 @@ def test_masked_cells_are_missing_everywhere(rows, tmp_path):
             estimator.fit(np.ma.masked_all((30, 7), dtype=dtype))
     with pytest.raises(InputError, match="row 7, column 1 is NaN"):
         estimator.fit(np.ma.MaskedArray(rows.astype(object), mask=masked.mask))
-
-
-def test_masked_weights_are_missing(rows):
-    weights = hidden(np.ones(2000), 5)
-    for use in (
-        lambda: mm.summarize(rows, 2, weights),
-        lambda: mm.MomentGaussianMixture(2).fit(rows, sample_weight=weights),
-        lambda: mm.MomentGaussianMixture(2).partial_fit(rows, sample_weight=weights),
-    ):
-        with pytest.raises(InputError, match=r"row 5 has nan \(NaN or masked\)"):
-            use()
-    assert mm.summarize(rows, 2, hidden(np.ones(2000))).n_rows == 2000
-
-
-def test_masked_blocks_of_dask_arrays(rows, fitted):
-    da = pytest.importorskip("dask.array")
-    import momentmix.dask as mmd
-
-    lazy = da.from_array(hidden(rows, (1007, 1)), chunks=(1000, 7))
-    with pytest.raises(InputError, match=r"partition 1, row 7, column 1, is missing"):
-        mmd.summarize(lazy, 2)
-    assert mmd.summarize(lazy, 2, missing="drop").n_rows == 1999
-    with pytest.raises(InputError, match=r"partition 1, row 7, column 1, is missing"):
-        mmd.predict(fitted, lazy).compute()
-
-
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int64, np.uint8, bool])
-def test_nan_stands_where_the_mask_is(dtype):
-    masked = np.ma.MaskedArray(np.ones((2, 2), dtype), mask=[[0, 1], [0, 0]])
-    plain = plain_array(masked)
-    assert type(plain) is np.ndarray
-    assert np.isnan(plain).tolist() == [[False, True], [False, False]]
-    assert masked.data.dtype == dtype
-    assert plain_array(masked[1:]).dtype == dtype
 
 
 # -- names that are no text -------------------------------------------------------------------

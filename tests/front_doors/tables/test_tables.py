@@ -68,16 +68,6 @@ def _listed(families):
     return ",".join(f"{name}={family}" for name, family in families.items())
 
 
-def test_labels_of_the_command_are_those_of_python(made, tmp_path, momentmix):
-    frame, _, _, _, result = made
-    result.mixture.save(tmp_path / "m.json")
-    frame.to_csv(tmp_path / "table.csv", index=False)
-    done = momentmix("predict", tmp_path / "m.json", tmp_path / "table.csv")
-    assert done.code == 0, done.err
-    labels = np.array(done.out.split()[1:], dtype=int)
-    assert (labels == result.mixture.predict(frame)).all()
-
-
 def test_summaries_of_shards_by_a_schema_add_up(made, tmp_path, momentmix):
     frame, _, _, families, _ = made
     frame.to_csv(tmp_path / "all.csv", index=False)
@@ -217,14 +207,6 @@ def test_declared_categories_are_levels():
     assert columns_of(frame)["g"] == ("categorical", ("low", "mid", "high"))
 
 
-def test_rare_levels_go_to_other():
-    texts = ["a"] * 500 + ["b"] * 480 + [f"r{i}" for i in range(20)]
-    table = {"t": texts, "x": np.linspace(0, 1, 1000) ** 2}
-    schema = mm.schema_from(table, rare=0.01)
-    assert schema.columns[0] == Column("t", "categorical", ("a", "b", "other"), other="other")
-    assert schema.encode({"t": ["new", "b"], "x": [0.0, 0.0]})[:, :2].tolist() == [[0, 1], [1, 0]]
-
-
 def test_rare_levels_of_files_go_to_other(tmp_path, momentmix):
     texts = ["a"] * 500 + ["b"] * 480 + [f"r{i}" for i in range(20)]
     pd.DataFrame({"t": texts, "x": np.linspace(0, 1, 1000) ** 2}).to_csv(
@@ -251,14 +233,6 @@ def test_the_command_says_which_columns_have_gaps(tmp_path, momentmix):
     for missing in ("error", "drop"):  # nothing was looked for, so that nothing is said
         done = momentmix("schema", tmp_path / "t.csv", "--missing", missing)
         assert done.out.split()[4:] == ["x", "gaussian", "unknown", "y", "gaussian", "unknown"]
-
-
-def test_extra_columns_of_frames_are_no_matter():
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"x": rng.standard_normal(99), "y": rng.standard_normal(99)})
-    mixture = mm.fit(frame, 1, random_state=0).mixture
-    more = frame.assign(note="n", id=range(99))[["note", "y", "id", "x"]]
-    assert (mixture.log_prob(more) == mixture.log_prob(frame)).all()
 
 
 # -- weights and reading ----------------------------------------------------------------------
@@ -340,14 +314,6 @@ def test_paths_of_summaries_are_fitted(tmp_path):
         mm.fit([*paths, tmp_path / "x.npy"], 1)
 
 
-def test_a_summary_of_a_path_is_that_of_the_command(tmp_path, momentmix):
-    rows = np.random.default_rng(0).standard_normal((500, 4))
-    np.save(tmp_path / "x.npy", rows)
-    done = momentmix("summarize", tmp_path / "x.npy", "-o", tmp_path / "x.mms")
-    assert done.code == 0, done.err
-    assert mm.summarize(tmp_path / "x.npy").to_bytes() == (tmp_path / "x.mms").read_bytes()
-
-
 # -- bad input --------------------------------------------------------------------------------
 
 
@@ -374,17 +340,6 @@ def test_a_category_of_thousands_of_levels(tmp_path, kind):
         mm.fit(path, 2, families={"t": "categorical"})
     with pytest.raises(InputError, match=r"'t' has more than 1000 different texts"):
         mm.fit(frame, 2, families={"t": "categorical"})
-
-
-def test_a_table_without_usable_columns(tmp_path):
-    days = pd.date_range("2024-01-01", periods=30)
-    with pytest.raises(InputError, match="no usable column"):
-        mm.fit(pd.DataFrame({"id": range(30), "day": days}), 2)
-    pa.parquet.write_table(pa.table({"day": days}), tmp_path / "d.parquet")
-    with pytest.raises(InputError, match="no usable column: column 'day' left out: dates"):
-        mm.fit(tmp_path / "d.parquet", 2)
-    with pytest.raises(InputError, match="no usable column"):
-        mm.fit(pd.DataFrame({"g": ["a", "b"] * 9}), 2, numeric_only=True)
 
 
 def test_mixed_types_in_a_column(tmp_path, momentmix):
@@ -517,15 +472,6 @@ def test_pictures_of_files_with_text(clients, momentmix, kind):
     assert done.code == 0, done.err
 
 
-def test_missing_cells_of_files_name_both_cures(clients, momentmix):
-    clients.loc[3, "a"] = np.nan
-    clients.to_csv("gaps.csv", index=False)
-    done = momentmix("fit", "gaps.csv", "-r", "2", "-o", "m.json")
-    assert done.code == 65
-    assert "--missing drop to leave" in done.err
-    assert "--missing model, so" in done.err
-
-
 def test_text_of_standard_input(clients, momentmix):
     text = clients.to_csv(index=False).encode()
     mm.schema_from(clients).save("schema.json")
@@ -533,18 +479,6 @@ def test_text_of_standard_input(clients, momentmix):
         done = momentmix("summarize", "-", "-o", "x.mms", "--force", *options, stdin=text)
         assert done.code == 0, done.err
         assert (mm.MomentSummary.load("x.mms").mean == mm.summarize(clients).mean).all()
-
-
-def test_a_first_line_that_is_a_row(tmp_path):
-    path = tmp_path / "t.csv"
-    rows = [f"{i}{end},{'ab'[i % 2]}\n" for end in (".5", "") for i in range(30)]
-    for text in ("".join(rows[:30]), "".join(rows[30:]), "1.5,Ann\n2.5,Eve\n"):
-        path.write_text(text)
-        with pytest.raises(InputError, match=r"look like a row\. Write a line of names before it"):
-            mm.schema_from(path)
-    for names in ("2024,city", "x,a"):  # a year; a column that holds its own name
-        path.write_text(f"{names}\n{''.join(rows)}")
-        assert mm.schema_from(path).column_names == tuple(names.split(","))
 
 
 def test_text_that_comes_late(tmp_path):
@@ -569,8 +503,3 @@ def test_opened_frames_with_missing_text():
     opened = mm.schema_from(mm.open_rows(frame), missing="model")
     assert opened.feature_names == mm.schema_from(frame, missing="model").feature_names
     assert opened.feature_names == ("x", "g=b", "g seen")
-
-
-def test_infinite_numbers_are_refused_by_row():
-    with pytest.raises(InputError, match=r"row 0, column 0 \('x'\) is inf"):
-        mm.fit(pd.DataFrame({"x": [np.inf] * 12, "y": np.arange(12) % 5 / 2}), 1)

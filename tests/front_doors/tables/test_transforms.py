@@ -13,9 +13,7 @@ import pytest
 
 import momentmix as mm
 from momentmix import displays
-from momentmix.fitting.inference.logarithms import reaches_far
 from momentmix.fitting.record import load_fit
-from momentmix.mixture.profiles.traits import typical_values
 
 FAMILIES = {"income": "log", "spent": "log1p"}
 OPTION = "income=log,spent=log1p"
@@ -155,14 +153,6 @@ def test_summaries_hold_the_logarithms(rows, tmp_path):
     assert more.n_rows == total.n_rows + 10
 
 
-def test_a_strangers_reader_takes_the_file(rows, tmp_path):
-    from campaigns.strangers_reader import read_summary
-
-    path = tmp_path / "s.mms"
-    mm.summarize(rows, 3, families=FAMILIES).save(path)
-    assert read_summary(path.read_bytes())
-
-
 def test_other_transforms_are_refused(rows):
     log = mm.summarize(rows, 3, families=FAMILIES)
     plain = mm.summarize(rows, 3)
@@ -180,19 +170,6 @@ def test_other_transforms_are_refused(rows):
         mm.fit(log, 2, families={"income": "log1p"})
     with pytest.raises(mm.InputError, match="other transforms or other missing cells"):
         displays.MomentResidualsDisplay.from_estimator(mm.fit(log, 2, random_state=0), plain)
-
-
-def test_collections_of_dask(rows):
-    dask = pytest.importorskip("dask.dataframe")
-    import momentmix.dask as mmd
-
-    lazy = dask.from_pandas(with_gaps(rows), npartitions=3)
-    found = mmd.summarize(lazy, 4, families=FAMILIES, missing="model")
-    whole = mm.summarize(with_gaps(rows), 4, families=FAMILIES, missing="model")
-    assert found.mean.tolist() == pytest.approx(whole.mean.tolist(), rel=1e-12)
-    mixture = mm.fit(found, 2, random_state=0).mixture
-    scores = mmd.score_samples(mixture, lazy).compute()
-    np.testing.assert_array_equal(scores, mixture.log_prob(with_gaps(rows)))
 
 
 # -- findings -----------------------------------------------------------------------------------
@@ -238,15 +215,13 @@ def test_a_logarithm_is_offered_where_more_components_hide_the_skewness(three_gr
     assert not [f for f in again.certificate.findings if "logarithm" in f.text]
 
 
-@pytest.mark.parametrize("n_components", [5, 6])
-def test_no_logarithm_of_a_skewed_mixture_of_gaussian_laws(three_groups, n_components):
+def test_no_logarithm_of_a_skewed_mixture_of_gaussian_laws(three_groups):
     columns, labels, rng = three_groups
     # Groups that differ in one column only, a few rows far out: skewed as a whole.
     parts = rng.choice(3, len(labels), p=[0.7, 0.2, 0.1])
     spent = rng.normal(np.array([3.0, 9.0, 16.0])[parts], np.array([0.7, 1.5, 2.0])[parts])
     spent = np.abs(spent) + 0.01
-    assert reaches_far(spent)
-    found = mm.fit(np.column_stack([columns, spent]), n_components, random_state=0)
+    found = mm.fit(np.column_stack([columns, spent]), 5, random_state=0)
     assert not [f for f in found.certificate.findings if "logarithms" in f.text]
 
 
@@ -305,7 +280,6 @@ def test_pictures_and_tables_name_the_logarithm(rows, result, tmp_path):
     assert "mean and spread of the logarithm" in text
     assert "Means, medians and most probable values of group 0" in text
     assert "is the median, not the mean" in text
-    assert dict(typical_values(result.mixture, 0))["income"].endswith(" (median)")
 
 
 def test_probabilities_of_being_seen_have_the_columns_name(rows, tmp_path):

@@ -253,10 +253,7 @@ def test_copies_are_left_out_together():
     rows = np.repeat(rows, 2, axis=0)
     moments, _ = summarized(rows, 3, 1)
     rng = np.random.default_rng(0)
-    search = BlockSearch(
-        draw_sample(rows_of(rows), moments, rng), moments,
-        FitContext(rng),
-    )  # fmt: skip
+    search = BlockSearch(draw_sample(rows_of(rows), moments, rng), FitContext(rng))
     scores = search.left_out_scores(search.start(2, Blocks(4)))
     features = search.sample.features
     _, first, copy_of = np.unique(features, axis=1, return_index=True, return_inverse=True)

@@ -1,7 +1,6 @@
 """Expectation–maximization: one pass over all rows, and runs of many mixtures on a sample of them.
 
-The statistics are sums over rows, so passes are divided into blocks and threads. Each block's sums
-are added in the order of the blocks, which makes the bits independent of the number of threads.
+Sums of blocks of rows are added in the order of the blocks: the bits do not depend on threads.
 """
 
 from __future__ import annotations
@@ -66,10 +65,7 @@ def standardized_density(moments: StandardMoments, parameters: Parameters) -> De
 
 
 class Run(NamedTuple):
-    """A batch of k mixtures after some EM steps, objectives before the last step, and gains.
-
-    `gains` are those of the step before the last; infinite where there was one step only.
-    """
+    """A batch of k mixtures after EM steps, objectives before the last step, gains before it."""
 
     batch: Parameters
     values: Float
@@ -79,14 +75,8 @@ class Run(NamedTuple):
 def run_batch(
     features: Float, start: Parameters, prior: VariancePrior, n_steps: int, n_threads: int = 1
 ) -> Run:
-    """EM for a batch of k mixtures on rows in memory, features of shape (n_statistics, n).
-
-    Compiled code shares the rows or the mixtures out over threads; sums of rows are added in the
-    same order however many there are. Otherwise mixtures are run on threads. Without any compiled
-    code small ones share their matrix products, and which of them do does not depend on the number
-    of threads: neither do the bits.
-    """
-    is_free = prior.structure.constraint is None  # compiled code knows of no constraint
+    """Return k mixtures after EM steps on rows in memory, features of shape (n_statistics, n)."""
+    is_free = prior.structure.constraint is None  # compiled code has no constraints
     if code is not None and start.blocks.widest <= MOST_COMPILED and is_free:
         layout = prior.structure.layout(start.blocks)
         if layout is not None:
@@ -94,7 +84,8 @@ def run_batch(
     k, r = start.weights.shape
     n_groups = min(k, n_threads)
     if code is None:
-        # Mixtures share a product until its tile of densities is as wide as the cache allows.
+        # Mixtures share a product until its tile of densities is as wide as the cache allows,
+        # whatever the number of threads.
         n_groups = int(np.clip(k * r * features.shape[1] // TILE_ENTRIES, 1, k))
     edges = np.linspace(0, k, n_groups + 1).astype(int)
 
@@ -150,10 +141,8 @@ def settle(
 ) -> tuple[Parameters, Float]:
     """EM of a batch in rounds of five steps; the parameters and their last objectives, (k,).
 
-    Mixtures that have come to rest take no further part: five steps like the last gain less than
-    `least_gain` nats a row. Nor do those that cannot catch up with the best, or with `target`; −∞
-    keeps them all. No mixture takes less than `least_steps`: from a start at random the first ones
-    gain little.
+    After `least_steps` a mixture stops where a round gains less than `least_gain` nats a row, or
+    where it cannot catch up with the best, or with `target` (−∞: all go on).
     """
     settled = [start[i] for i in range(len(start.weights))]
     active, last = np.arange(len(settled)), np.full(len(settled), -np.inf)
@@ -186,16 +175,20 @@ def log_likelihood(features: Float, parameters: Parameters) -> float:
 
 def objectives(features: Float, batch: Parameters, prior: VariancePrior) -> Float:
     """What EM maximizes: mean log-density of a row plus the log prior over the rows; (k,)."""
-    values = log_likelihoods(features, batch) + prior.log_density(batch) / features.shape[1]
-    return np.asarray(values)
+    return log_likelihoods(features, batch) + prior.log_density(batch) / features.shape[1]
 
 
 # -- rows in memory -------------------------------------------------------------------------------
 
 
 class Sample(NamedTuple):
-    """Features of standardized rows, to work on and to judge by, each (n_statistics, n)."""
+    """Features of standardized rows, to work on and to judge by, each (n_statistics, n).
 
+    `rows` are all rows of the fit, and `moments` those of the columns that vary.
+    """
+
+    rows: Rows
+    moments: StandardMoments
     features: Float
     judges: Float
     is_all: bool
@@ -210,7 +203,8 @@ class Sample(NamedTuple):
             features_of(values_of(x, self.blocks)[:, :most].T, blocks)
             for x in (self.features, self.judges)
         )
-        return Sample(features, features if self.is_all else judges, self.is_all, blocks)
+        judges = features if self.is_all else judges
+        return self._replace(features=features, judges=judges, blocks=blocks)
 
     @property
     def all_features(self) -> Float:
@@ -227,24 +221,20 @@ class Sample(NamedTuple):
 
 
 def draw_sample(rows: Rows, moments: StandardMoments, rng: np.random.Generator) -> Sample:
-    """All rows if they are few; otherwise one sample to work on and one to judge by.
-
-    Few rows are sorted before they are shuffled, so that the order they come in does not matter.
-    Of rows that count differently, each is drawn as often as it counts.
-    """
+    """All rows if they are few; otherwise one sample to work on and one to judge by."""
     n, is_all = rows.n_counted, rows.n_counted <= ALL_ROWS_BELOW
     size = min(n, 2 * ALL_ROWS_BELOW)
     if rows.row_counts is not None:
         values = _drawn_by_counts(rows, rows.row_counts, moments, size, rng)
     else:
         values = _taken(rows, moments, _random_places(n, size, rng))
-    if is_all:
+    if is_all:  # sorted first: the order that rows come in does not matter
         values = values[np.lexsort(values.T)]
     features = _features(values[rng.permutation(size)], moments)
-    if is_all:
-        return Sample(features, features, True, moments.alone)
-    half = size // 2
-    return Sample(features[:, :half], features[:, half:], False, moments.alone)
+    judges, half = features, size // 2
+    if not is_all:
+        features, judges = features[:, :half], features[:, half:]
+    return Sample(rows, moments, features, judges, is_all, moments.alone)
 
 
 def _drawn_by_counts(
@@ -261,17 +251,10 @@ def _drawn_by_counts(
 
 
 def information_rows(
-    rows: Rows,
-    moments: StandardMoments,
-    sample: Sample,
-    n_parameters: int,
-    rng: np.random.Generator,
+    sample: Sample, n_parameters: int, rng: np.random.Generator
 ) -> tuple[Float, Float | None]:
-    """Rows for the outer product of scores, with the features of the sample's blocks.
-
-    All where they are few; otherwise as many as standard errors need. The second part is how many
-    rows each counts as, where they have weights.
-    """
+    """Features of rows for the outer product of scores, and how much each counts, if weighted."""
+    rows, moments = sample.rows, sample.moments
     size = max(_INFORMATION_ROWS, _ROWS_PER_PARAMETER * n_parameters)
     if rows.row_counts is None:
         if sample.is_all:

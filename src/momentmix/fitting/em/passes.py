@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import Pass, Sample, em_pass
 from momentmix.fitting.em.scores import (
@@ -26,7 +26,6 @@ from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VariancePrior
 from momentmix.parallel import few_threads
 from momentmix.progress import detail
-from momentmix.tables.rows import Rows
 
 # Ridge of scoring steps after one that failed, its factor after further ones and after each that
 # did not, and from where on EM goes on alone.
@@ -50,30 +49,17 @@ class Refined(NamedTuple):
 
 
 def full_passes(
-    rows: Rows,
-    sample: Sample,
-    moments: StandardMoments,
-    start: Parameters,
-    context: FitContext,
-    scoring_first: bool = False,
+    sample: Sample, start: Parameters, context: FitContext, scoring_first: bool = False
 ) -> Refined:
     """Passes over all rows until a pass gains less likelihood than the noise of the rows."""
-    structure = context.structure(moments, sample.blocks)
-    prior = VariancePrior.of_rows(rows.n_counted, start.n_components, structure)
-    start = prior.structure.constrained(start)
-    features = None
-    if prior.structure.constraint is None:  # scoring steps know of no constraint
-        features = sample.scoring_features(start.n_free)
-
-    def sums_of(p: Parameters) -> Pass:
-        return em_pass(rows, moments, p, context.n_threads)
-
-    def information_of(p: Parameters) -> Float:
-        assert features is not None
-        return information_matrix(features, p, context.n_threads)
-
-    scoring = None if features is None else information_of
-    return climb(sums_of, scoring, start, prior, rows.n_counted, context, scoring_first)
+    n, n_threads = sample.rows.n_counted, context.n_threads
+    prior = context.prior(sample.moments, sample.blocks, n, start.n_components)
+    start, scoring = prior.structure.constrained(start), None
+    features = sample.scoring_features(start.n_free)
+    if features is not None and context.constraint is None:  # scoring steps have no constraint
+        scoring = partial(information_matrix, features, n_threads=n_threads)
+    sums_of = partial(em_pass, sample.rows, sample.moments, n_threads=n_threads)
+    return climb(sums_of, scoring, start, prior, n, context, scoring_first)
 
 
 def climb(
@@ -85,23 +71,14 @@ def climb(
     context: FitContext,
     scoring_first: bool = False,
 ) -> Refined:
-    """EM and scoring steps, each from a pass of all rows.
-
-    Likelihood here is that of the rows times the density of the `VariancePrior`.
+    """EM and scoring steps, each from a pass of all rows; without any pass the start.
 
     Passes end when less than `context.tol` nats a row are left to gain, by default `_LEFT` nats of
-    all rows: of twice that the square root is the distance from the maximum in standard errors, of
-    whatever parameter. A pass that gains little is no end: from a start that EM has settled every
-    pass gains little, and where components overlap thousands of them are left. What is left comes
-    from the information matrix of a sample, and where there is none from the rate of EM's gains.
-
-    Each pass gives an EM step and, with an information matrix, a scoring step. Where components are
-    apart EM needs two or three passes; where it is slow, and near the end, scoring steps take over
-    (at once with `scoring_first`). Where a step lowered the likelihood, the EM step from the point
-    before it is taken instead, and the next scoring step is shorter; so it is where one gained next
-    to nothing of what was left. After a few failures (at bounds of parameters), or where nothing
-    gives the information matrix, EM goes on alone, with extrapolated steps. Without any pass the
-    start is the answer.
+    all rows: of twice that the square root is the distance from the maximum in standard errors.
+    What is left comes from the information matrix, and where there is none from the rate of EM's
+    gains. Where EM is slow, and near the end, scoring steps take over (at once with
+    `scoring_first`). Where a step lowered the likelihood, the EM step before it is taken instead,
+    and the next scoring step is shorter. After a few failures EM goes on alone, extrapolated.
     """
     least = _LEFT / n_rows if context.tol is None else context.tol
     scoring = None if information_of is None else _Scoring(information_of, prior)
@@ -145,8 +122,7 @@ def climb(
 class _Scoring:
     """Scoring steps, and what is left to gain by them.
 
-    The information matrix takes longer than a pass of few rows. Near the maximum it hardly changes:
-    it is computed again where a step did not do what the last one promised.
+    The information matrix is computed again where a step did not do what the last one promised.
     """
 
     def __init__(self, information_of: Callable[[Parameters], Float], prior: VariancePrior) -> None:
@@ -185,8 +161,7 @@ class _Scoring:
 def _left_to_gain(gains: list[float]) -> tuple[float, float]:
     """What EM steps still gain in all, and how many times the last step they still go.
 
-    Each gains the same part of the one before; of one gain alone that part is not known. Steps that
-    shrink fast, or are not known to shrink evenly, go on as they are: 0 times.
+    Each gains the same part of the one before. Steps that shrink fast go on as they are: 0 times.
     """
     if not gains:
         return np.inf, 0.0

@@ -42,8 +42,7 @@ _MOST_STEPS = 100  # for the total covariance, of which only the units of a prio
 class Layout:
     """Features of standardized rows, some of whose joined values may be missing.
 
-    `blocks` have the joined values and the laws of ``seen``; `seen_of` a value is the feature that
-    says whether it is seen, and the number between its two values.
+    `seen_of` a value is the feature that marks whether it is seen, and the number between its two.
     """
 
     blocks: Blocks
@@ -98,10 +97,7 @@ class Layout:
         return PatternRows(self, features_of(values[:, self.others], part), tuple(groups))
 
     def started(self, p: Parameters) -> Parameters:
-        """Parameters of the same features with `Seen` laws or other blocks, as those of the layout.
-
-        A value's mean and variance are those where it is seen. New pairs have covariance 0.
-        """
+        """Parameters of other laws and blocks as those of the layout; new covariances are 0."""
         means, variances = p.means.copy(), p.variances.copy()
         for law in p.blocks.laws:
             if law.value_feature in self.seen_of:
@@ -135,19 +131,11 @@ def conditional(p: Parameters, known: Int, unknown: Int) -> tuple[Float, Float, 
 
 @dataclass(frozen=True)
 class PatternRows:
-    """Standardized rows by pattern.
-
-    `features` are T(z) outside the blocks with missing cells; `groups` the rows of each such block.
-    """
+    """Standardized rows: T(z) outside the blocks with missing cells, and groups by pattern."""
 
     layout: Layout
     features: Float
     groups: tuple[_Group, ...]
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return int(self.features.shape[1])
 
     def joint(self, p: Parameters) -> Float:
         """Joint log-densities of components and what is seen of rows, of shape (r, n)."""
@@ -180,7 +168,7 @@ class PatternRows:
             upper = np.triu_indices(order.size)
             places = d + blocks.table(order)[upper]
             statistics[:, places] += second[:, upper[0], upper[1]]
-        return statistics, float(logs.sum()), self.n_rows
+        return statistics, float(logs.sum()), logs.size
 
 
 def _expected(p: Parameters, group: _Group, own: Float) -> tuple[Float, Float]:
@@ -195,13 +183,7 @@ def _expected(p: Parameters, group: _Group, own: Float) -> tuple[Float, Float]:
     cross = a[:, :, None] * first[:, None, :] + b @ second  # Σ γ z_U z_Kᵀ
     outer = counts[:, None, None] * rest
     outer = outer + filled[:, :, None] * a[:, None, :] + cross @ b.swapaxes(1, 2)
-    table = np.concatenate(
-        [
-            np.concatenate([second, cross.swapaxes(1, 2)], axis=2),
-            np.concatenate([cross, outer], axis=2),
-        ],
-        axis=1,
-    )
+    table = np.block([[second, cross.swapaxes(1, 2)], [cross, outer]])
     return np.concatenate([first, filled], axis=1), table
 
 
@@ -231,16 +213,13 @@ def run_patterns(
     return p, value
 
 
-def structure_of(rows: PatternRows, floor: float | Float) -> Structure:
-    """The units of the covariances of blocks: those of a single component of all rows."""
-    return Structure.of_total(floor, rows.layout.blocks, single_component(rows, floor).matrices[0])
-
-
 def single_component(rows: PatternRows, floor: float | Float) -> Parameters:
     """One component of all rows."""
     blocks = rows.layout.blocks
     identity = np.eye(blocks.n_features)
-    prior = VariancePrior.of_rows(rows.n_rows, 1, Structure.of_total(floor, blocks, identity))
+    prior = VariancePrior.of_rows(
+        rows.features.shape[1], 1, Structure.of_total(floor, blocks, identity)
+    )
     d = blocks.n_features
     start = Parameters(np.ones(1), np.zeros((1, d)), np.ones((1, d)), None, blocks).completed()
     return run_patterns(rows, start, prior, _MOST_STEPS, 1e-6)[0]
@@ -264,10 +243,7 @@ def drawn_values(
 
 
 def pattern_information(layout: Layout, values: Float, p: Parameters) -> Float:
-    """Mean outer product of the scores of standardized rows (n, d), as `information_matrix`.
-
-    By Fisher's identity the score of what is seen is the expected score of the whole row.
-    """
+    """Mean outer product of the scores of standardized rows (n, d), as `information_matrix`."""
     r, size = p.n_components, p.blocks.n_places
     places = component_places(p)
     total = np.zeros((r * size,) * 2)
@@ -285,7 +261,10 @@ def pattern_information(layout: Layout, values: Float, p: Parameters) -> Float:
 
 
 def _scores(layout: Layout, values: Float, p: Parameters) -> Iterator[Float]:
-    """Expected scores of each component, (n_places, n), times its shares of the rows."""
+    """Expected scores of each component, (n_places, n), times its shares of the rows.
+
+    By Fisher's identity they are the scores of what is seen.
+    """
     rows = layout.rows(values)
     shares, _ = responsibilities(rows.joint(p))
     score_of = Scores(p)

@@ -15,12 +15,12 @@ By Fisher's identity the mean score over all rows follows from the statistics of
 pass serves an EM step and a scoring step alike. Near the maximum the scoring step converges far
 faster than EM where components overlap.
 
-The weights sum to 1, so I has the null direction (1, …, 1, 0, …, 0); it is
-left out of every solution.
+The weights sum to 1: the null direction (1, …, 1, 0, …, 0) of I is left out of every solution.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 
@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from momentmix._typing import Float
+from momentmix._typing import Float, Int
 from momentmix.families.law import Law
 from momentmix.mixture.blocks import Blocks, full_matrices, matrices_of, spread_of
 from momentmix.mixture.density import joint_densities, responsibilities
@@ -56,11 +56,7 @@ FALL = 0.25  # of a probability, rate, weight or variance, that one step leaves 
 def information_matrix(
     features: Float, parameters: Parameters, n_threads: int = 1, weights: Float | None = None
 ) -> Float:
-    """Mean outer product of the scores, weighted where there are weights of rows (n,).
-
-    A row takes part in the blocks of those components that hold a share of it: where components
-    are apart, one block a row instead of r².
-    """
+    """Mean outer product of the scores, weighted where there are weights of rows (n,)."""
     r, size = parameters.n_components, parameters.blocks.n_parameters
     n = features.shape[1]
     # Parts do not depend on the number of threads, so that neither do the bits.
@@ -101,24 +97,14 @@ def settle_floored(
 ) -> None:
     """Put the model's own information in place where a variance is at its floor; in place.
 
-    The floor is that of the variances, or `VariancePrior.floors`, (r, d). There the rows of the
-    component spread less than the model says, perhaps not at all. Their scores then hold no
-    information about the mean, and those of several such variances are the same, although the
-    parameters are known very well. The model's own values are ω/v for the mean and ω/2 for log v,
-    apart from all other parameters; ω Σ⁻¹, ω/2 and ω for a block with an eigenvalue at the floor.
+    There the rows of the component spread less than the model allows: their scores hold no
+    information about the mean, although it is known very well. The model's own values are ω/v for
+    the mean and ω/2 for log v; ω Σ⁻¹, ω/2 and ω for a block with an eigenvalue at the floor.
     """
-    p, places = parameters, component_places(parameters)
-    d, single = p.means.shape[1], p.blocks.single
+    p, places, d = parameters, component_places(parameters), parameters.means.shape[1]
     is_low = structure.eigenvalues(p) <= _AT_FLOOR * floor
-    i, place = np.nonzero(is_low[:, single])
-    j = single[place]
-    means, variances = places[i, 1 + j], places[i, 1 + d + j]
-    floored = np.concatenate([means, variances])
-    information[floored] = 0.0
-    information[:, floored] = 0.0
-    information[means, means] = p.weights[i] / p.variances[i, j]
-    information[variances, variances] = p.weights[i] / 2
-    for features, table in p.blocks.places:
+    blocks = [(np.array([j]), np.array([[j]])) for j in p.blocks.single.tolist()]
+    for features, table in [*blocks, *p.blocks.places]:
         upper = np.triu_indices(features.size)
         own = np.where(upper[0] == upper[1], 0.5, 1.0)
         for c in np.flatnonzero(is_low[:, features].any(axis=1)):
@@ -126,8 +112,10 @@ def settle_floored(
             floored = np.concatenate([means, spread])
             information[floored] = 0.0
             information[:, floored] = 0.0
-            inverse = np.linalg.inv(matrices_of(p.spread[c], table))
-            information[np.ix_(means, means)] = p.weights[c] * inverse
+            by_means = p.weights[c] / p.variances[c, features]
+            if features.size > 1:
+                by_means = p.weights[c] * np.linalg.inv(matrices_of(p.spread[c], table))
+            information[np.ix_(means, means)] = by_means
             information[spread, spread] = p.weights[c] * own
 
 
@@ -155,35 +143,21 @@ def _score_sums(
         scores = [score_of(i, part, shares[i], rows[i]) for i in range(r)]
         if roots is not None:
             scores = [score * roots[mine] for score, mine in zip(scores, rows, strict=True)]
-        _add_by_pairs(scores, rows, has_share, roots, blocks, sums)
+        # Two components over the rows that both share: where they are apart, one block a row.
+        place = np.cumsum(has_share, axis=1) - 1
+        together = has_share.astype(float) @ has_share.T.astype(float)
+        for i in range(r):
+            sums[i] += scores[i].sum(axis=1) if roots is None else scores[i] @ roots[rows[i]]
+            blocks[i, :, i] += scores[i] @ scores[i].T
+            for k in i + 1 + np.flatnonzero(together[i, i + 1 :]):
+                both = rows[i][has_share[k, rows[i]]]
+                first, second = scores[i][:, place[i, both]], scores[k][:, place[k, both]]
+                blocks[i, :, k] += first @ second.T
     return blocks, sums
 
 
-def _add_by_pairs(
-    scores: list[Float],
-    rows: list[NDArray[np.int64]],
-    has_share: NDArray[np.bool_],
-    roots: Float | None,
-    blocks: Float,
-    sums: Float,
-) -> None:
-    """Add products of the scores of two components over the rows that both share."""
-    place = np.cumsum(has_share, axis=1) - 1
-    together = has_share.astype(float) @ has_share.T.astype(float)
-    for i in range(len(scores)):
-        sums[i] += scores[i].sum(axis=1) if roots is None else scores[i] @ roots[rows[i]]
-        blocks[i, :, i] += scores[i] @ scores[i].T
-        for k in i + 1 + np.flatnonzero(together[i, i + 1 :]):
-            both = rows[i][has_share[k, rows[i]]]
-            first, second = scores[i][:, place[i, both]], scores[k][:, place[k, both]]
-            blocks[i, :, k] += first @ second.T
-
-
 class Scores:
-    """Scores of rows by the parameters of one component; variances that follow are left out.
-
-    Those of features with laws of their own are functions of T(z): one matrix for all laws.
-    """
+    """Scores of rows by the parameters of one component; variances that follow are left out."""
 
     def __init__(self, parameters: Parameters) -> None:
         p, blocks, d = parameters, parameters.blocks, parameters.blocks.n_features
@@ -319,35 +293,27 @@ def add_prior(
             own = places[c, table[first, second]]
             score[own] += slope[c, features] @ slopes
             information[np.ix_(own, own)] += (slopes.T * curvature[c, features]) @ slopes
-    for law in p.blocks.laws:
-        _add_prior_of(law, score, information, p, prior, n_rows)
+    for law, means, variances, numbers in laws_with_places(p):
+        slope, curvature = law.prior_slopes(means, variances, prior)
+        units = np.hstack([np.ones_like(means), variances]) / n_rows**0.5  # of (μ, log v)
+        for c, own in enumerate(numbers):
+            score[own] += slope[c] * units[c] / n_rows**0.5
+            information[np.ix_(own, own)] += curvature[c] * np.outer(units[c], units[c])
 
 
-def _add_prior_of(
-    law: Law,
-    score: Float,
-    information: Float,
-    parameters: Parameters,
-    prior: VariancePrior,
-    n_rows: int,
-) -> None:
-    p, d, own = parameters, parameters.means.shape[1], np.array(law.features)
-    slope, curvature = law.prior_slopes(*p.of_law(law), prior)
-    # By logarithms of variances.
-    units = np.hstack([np.ones((p.n_components, own.size)), p.variances[:, own]]) / n_rows**0.5
-    places = component_places(p)[:, np.concatenate([1 + own, 1 + d + own])]
-    for c, numbers in enumerate(places):
-        score[numbers] += slope[c] * units[c] / n_rows**0.5
-        information[np.ix_(numbers, numbers)] += curvature[c] * np.outer(units[c], units[c])
+def laws_with_places(parameters: Parameters) -> Iterator[tuple[Law, Float, Float, Int]]:
+    """Each law with its means and variances, (r, k) each, and their places, (r, 2k)."""
+    d, places = parameters.means.shape[1], component_places(parameters)
+    for law in parameters.blocks.laws:
+        own = np.array(law.features)
+        numbers = places[:, np.concatenate([1 + own, 1 + d + own])]
+        yield law, *parameters.of_law(law), numbers
 
 
 def solve_information(
     information: Float, right: Float, n_components: int, ridge: float = 0.0
 ) -> Float:
-    """I⁻¹ right, the null direction of the weights left out and tiny curvatures bounded below.
-
-    `ridge` is added to the diagonal of the matrix in units in which that is 1.
-    """
+    """I⁻¹ right, the null direction of the weights left out; `ridge` for a diagonal of 1."""
     scale = np.sqrt(np.maximum(np.diagonal(information), 1e-300))
     matrix = information / scale[:, None] / scale
     null = np.zeros(scale.size)
@@ -371,9 +337,8 @@ def scoring_step(
 ) -> tuple[Parameters, float]:
     """Parameters after one step, and the gain of log-likelihood per row that is left in all.
 
-    The step is shortened so that no weight or variance changes by more than a factor e^_LONGEST and
-    no mean by more than _LONGEST standard deviations; a `ridge` shortens it where the information
-    is small. A variance at its floor that is pushed below it takes no part.
+    A `ridge` shortens the step where the information is small. A variance at its floor that is
+    pushed below it takes no part.
     """
     p, (r, d) = parameters, parameters.means.shape
     single = p.blocks.single
@@ -403,11 +368,7 @@ def scoring_step(
 
 
 def kept_positive(moved: Parameters, p: Parameters) -> Parameters:
-    """The parameters `moved`, where probabilities and rates fall by a factor of `FALL` at most.
-
-    Steps that are straight in a probability overshoot its bound at 0, and from there no step comes
-    back: those of EM and of scoring are proportional to the probability.
-    """
+    """The parameters `moved`, where probabilities and rates fall by a factor of `FALL` at most."""
     means, variances = moved.means.copy(), moved.variances.copy()
     for law in p.blocks.laws:
         own = list(law.features)

@@ -10,22 +10,15 @@ ranked by likelihood alone, many starts find components of a few rows that happe
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from enum import Enum
+from typing import NamedTuple
 
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import Sample, log_likelihoods, run_batch, settle
-from momentmix.fitting.em.pooling import (
-    merge_copies,
-    pool_components,
-    pool_weights,
-    reduce_pool,
-    repair,
-)
+from momentmix.fitting.em.pooling import merge_copies, pool_weights, reduce_pool
 from momentmix.fitting.em.starts import Start, random_starts, seeded_starts
 from momentmix.mixture.gaussian import values_of
 from momentmix.mixture.parameters import Parameters
@@ -36,6 +29,8 @@ from momentmix.parallel import few_threads
 _FEWEST_SHORT, _MOST_SHORT, _SHORT_PER_PARAMETER = 3000, 8000, 8
 _SHORT_STEPS, _LEAST_SHORT = 30, 10
 _STEPS_ON_SAMPLE = 40  # a sample need not be fitted to its end
+_STEPS_ON_ALL = 400
+_POOL_DENSITIES = 6_000_000
 _AT_REST = 1e-5  # nats a row in five steps of a short run: it has found its optimum
 FEW_ROWS = 4000  # with fewer, local optima are many, and EM steps cost next to nothing
 _STARTS, _ROUNDS = 4, 3  # starts of each kind in a round, at least, and rounds at most
@@ -62,32 +57,14 @@ class Kind(Enum):
     GIVEN = "given start"
 
 
-@dataclass(frozen=True)
-class Origin:
-    """Where a candidate comes from; `str` gives its name in results and files.
-
-    `number` is that of the start, or how many starts the pool is made of; `n_swapped` components
-    were swapped for others afterwards.
-    """
+class Origin(NamedTuple):
+    """Kind, and number of the start (or of all starts of the pool)."""
 
     kind: Kind
     number: int = 0
-    n_swapped: int = 0
-
-    @property
-    def is_before_em(self) -> bool:
-        """Whether no EM step has been taken: the moment answer as it is."""
-        return self.kind is Kind.MOMENTS_BEFORE_EM and not self.n_swapped
-
-    def __str__(self) -> str:
-        name = self.kind.value.format(self.number)
-        if not self.n_swapped:
-            return name
-        return f"{name}, {self.n_swapped} component{'s' if self.n_swapped > 1 else ''} swapped"
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A start for the full passes, and its log-likelihood per row on the judging rows.
 
     The `objective`, by which candidates are ranked, has the prior of the variances and the price of
@@ -102,26 +79,23 @@ class Candidate:
     @property
     def name(self) -> str:
         """Name in results and files."""
-        return str(self.origin)
+        return self.origin.kind.value.format(self.origin.number)
 
 
 def ranked_candidates(
     sample: Sample,
-    moments: StandardMoments,
     n_components: int,
     context: FitContext,
     moment_answer: Callable[[], Parameters | None] | None = None,
     known: Parameters | None = None,
 ) -> list[Candidate]:
-    """Candidates for the full passes, best first.
+    """Candidates for the full passes, best first; a mixture that is `known` competes.
 
-    Starts come in rounds: when the best is found again by another candidate (or by the moments),
-    further starts would find it once more, and are left out. So are the pool and the repair where a
-    third of the starts, of both kinds, end at the best, unless the context is `thorough`. The
-    moment answer is asked for when the first starts have run: it may be under way beside them. A
-    mixture that is `known` competes.
+    Starts come in rounds until the best is found twice. Where a third of the starts, of both kinds,
+    end at the best, the pool is left out, unless the context is `thorough`. The moment
+    answer is called for after the first starts: it may be under way beside them.
     """
-    search = _Search(sample, moments, n_components, context)
+    search = _Search(sample, n_components, context)
     if known is not None:
         search.candidates[Origin(Kind.JOINED)] = search.converge([known])[0]
     with few_threads(True):
@@ -131,7 +105,11 @@ def ranked_candidates(
         if search.has_few_rows:
             n_starts = max(_LEAST_OF_FEW_ROWS, _SEEDS_OF_FEW_ROWS // n_components)
             n_rounds = _ROUNDS_OF_FEW_ROWS
-        search.begin_starts(n_starts)
+        few = not context.thorough and not search.has_few_rows
+        n_first = min(n_starts, _STARTS) if few else n_starts
+        search.add_starts(n_first)
+        if n_first < n_starts and not search.finds_agree(search.compared_runs()):
+            search.add_starts(n_starts - n_first)
         if moment_answer is not None:
             search.moment_answer = moment_answer()
         for number in range(n_rounds):
@@ -140,17 +118,13 @@ def ranked_candidates(
             search.compete()
             if search.is_settled():
                 break
-        if not search.is_clear:
-            search.repair()
     return search.judged()
 
 
-def given_candidate(
-    sample: Sample, moments: StandardMoments, start: Start, context: FitContext
-) -> Candidate:
+def given_candidate(sample: Sample, start: Start, context: FitContext) -> Candidate:
     """The start that was given; of many rows after EM on the sample, as other candidates."""
-    structure = context.structure(moments, sample.blocks)
-    prior = VariancePrior.of_rows(sample.features.shape[1], len(start.means), structure)
+    n, r = sample.features.shape[1], len(start.means)
+    prior = context.prior(sample.moments, sample.blocks, n, r)
     p = start.parameters(sample.features, prior)
     if not sample.is_all:
         p = settle(sample.features, p[None], prior, _STEPS_ON_SAMPLE, context.n_threads)[0][0]
@@ -162,13 +136,10 @@ def quick_fit(
 ) -> Parameters:
     """The best of a few short EM runs: enough to compare numbers of components."""
     prior = VariancePrior.of_rows(features.shape[1], n_components, structure)
-    starts = Parameters.concatenate(
-        [
-            seeded_starts(features, n_components, _STARTS, prior, context.rng),
-            random_starts(features, n_components, _STARTS // 2, prior, context.rng),
-        ]
-    )
-    batch, values, _ = run_batch(features, starts, prior, _SHORT_STEPS // 2, context.n_threads)
+    seeded = seeded_starts(features, n_components, _STARTS, prior, context.rng)
+    random = random_starts(features, n_components, _STARTS // 2, prior, context.rng)
+    batch, n_steps = Parameters.concatenate([seeded, random]), _SHORT_STEPS // 2
+    batch, values, _ = run_batch(features, batch, prior, n_steps, context.n_threads)
     best = batch[np.argsort(-values, kind="stable")[:2]]
     batch, values, _ = run_batch(features, best, prior, _SHORT_STEPS, context.n_threads)
     return batch[int(values.argmax())]
@@ -177,42 +148,29 @@ def quick_fit(
 class _Search:
     """Short runs so far, and the candidates made of them."""
 
-    def __init__(
-        self, sample: Sample, moments: StandardMoments, n_components: int, context: FitContext
-    ) -> None:
-        self.sample, self.rng, self.n_threads = sample, context.rng, context.n_threads
-        structure = context.structure(moments, sample.blocks)
-        self.prior = VariancePrior.of_rows(sample.features.shape[1], n_components, structure)
-        self.n_components = n_components
+    def __init__(self, sample: Sample, n_components: int, context: FitContext) -> None:
+        self.sample, self.context, self.n_components = sample, context, n_components
+        n = sample.features.shape[1]
+        self.prior = context.prior(sample.moments, sample.blocks, n, n_components)
         self.moment_answer: Parameters | None = None
-        self.thorough, self.is_clear = context.thorough, False
+        self.is_clear, self.has_few_rows = False, n < FEW_ROWS
         n_short = _SHORT_PER_PARAMETER * n_components * sample.blocks.n_parameters
         n_short = min(max(n_short, _FEWEST_SHORT), _MOST_SHORT)
-        self.has_few_rows = sample.features.shape[1] < FEW_ROWS
         # Answers and counts tell starts apart on a part of the rows: few of them lie so close that
         # a component of its own gains much.
         on_all = sample.is_all and (self.has_few_rows or not sample.blocks.laws)
         self.short = sample.features if on_all else sample.features[:, :n_short]
-        self.max_steps = 400 if sample.is_all else _STEPS_ON_SAMPLE
         self.runs: dict[Origin, Parameters] = {}
         self.candidates: dict[Origin, Parameters] = {}
         self.pool: Parameters
 
-    def begin_starts(self, n_starts: int) -> None:
-        """The first runs of both kinds: few where these agree already."""
-        n_first = n_starts if self.thorough or self.has_few_rows else min(n_starts, _STARTS)
-        self.add_starts(n_first)
-        if n_first < n_starts and not self.finds_agree(self.compared_runs()):
-            self.add_starts(n_starts - n_first)
-
     def add_starts(self, n_starts: int) -> None:
         """Short EM runs from both kinds of start."""
-        arguments = (self.short, self.n_components, n_starts, self.prior, self.rng)
+        arguments = (self.short, self.n_components, n_starts, self.prior, self.context.rng)
         for kind, make in ((Kind.SEEDED, seeded_starts), (Kind.RANDOM, random_starts)):
-            start = make(*arguments)
             batch, _ = settle(
-                self.short, start, self.prior, _SHORT_STEPS, self.n_threads, _AT_REST, -np.inf,
-                _LEAST_SHORT,
+                self.short, make(*arguments), self.prior, _SHORT_STEPS, self.context.n_threads,
+                _AT_REST, -np.inf, _LEAST_SHORT,
             )  # fmt: skip
             first = 1 + sum(origin.kind is kind for origin in self.runs)
             self.runs.update({Origin(kind, first + k): batch[k] for k in range(n_starts)})
@@ -230,15 +188,15 @@ class _Search:
             parts = [run.parameters for run in pooled]
             if self.moment_answer is not None:
                 parts.append(self.moment_answer)
-            self.pool = merge_copies(pool_components(parts))
-            weighted = pool_weights(_thin(self.short, self.pool), self.pool)
+            self.pool = merge_copies(Parameters.concatenate(parts).normalized())
+            weighted = pool_weights(self.thinned(), self.pool)
             pool_origin = Origin(Kind.POOL, len(self.runs))
             new[pool_origin] = reduce_pool(self.short, weighted, r, self.prior)
         if self.moment_answer is not None and Origin(Kind.MOMENTS) not in self.candidates:
             new[Origin(Kind.MOMENTS)] = self.moment_answer
         if not new:  # a later round made the best clear, which is a candidate already
             return
-        settled = self.converge([_padded(p, r, features, self.rng) for p in new.values()])
+        settled = self.converge([_padded(p, r, features, self.context.rng) for p in new.values()])
         self.candidates.update({origin: settled[k] for k, origin in enumerate(new)})
 
     def compared_runs(self) -> list[Candidate]:
@@ -248,34 +206,24 @@ class _Search:
 
     def finds_agree(self, runs: list[Candidate]) -> bool:
         """Whether so many starts, of both kinds, end at the best that it is clear; best first."""
-        if self.thorough or self.has_few_rows:
+        if self.context.thorough or self.has_few_rows:
             return False
         found = [run for run in runs if runs[0].objective - run.objective < _SAME]
         n_needed = max(_CLEAR_STARTS, _CLEAR_SHARE * len(runs))
         return len(found) >= n_needed and len({run.origin.kind for run in found}) > 1
 
     def is_settled(self) -> bool:
-        """Whether two candidates agree on the best likelihood.
-
-        With few rows they have to be starts of their own: a pool often agrees with one of the few
-        starts that it is made of.
-        """
+        """Whether two candidates agree on the best likelihood."""
         if self.is_clear:
             return True
         judged = self.judged()
+        # With few rows a pool often agrees with one of the few starts that it is made of.
         others = [c for c in judged[1:] if not (self.has_few_rows and c.origin.kind is Kind.POOL)]
         return any(abs(c.objective - judged[0].objective) < _SAME for c in others)
 
-    def repair(self) -> None:
-        """Swap components of the best candidate for ones of the pool."""
-        leader, pool = self.judged()[0], self.pool
-        features = _thin(self.short, pool)
-        repaired, n_swapped = repair(
-            features, leader.parameters, pool, self.prior, self.rng, self.n_threads
-        )
-        if n_swapped:
-            origin = replace(leader.origin, n_swapped=n_swapped)
-            self.candidates[origin] = self.converge([repaired])[0]
+    def thinned(self) -> Float:
+        """Fewer rows for a large pool: all densities of its components are in memory at once."""
+        return self.short[:, : max(2000, _POOL_DENSITIES // self.pool.n_components)]
 
     def judged(self) -> list[Candidate]:
         """All candidates, best first on the judging rows."""
@@ -287,8 +235,9 @@ class _Search:
 
     def converge(self, options: list[Parameters]) -> Parameters:
         """EM on the sample, of all options at once."""
+        n_steps = _STEPS_ON_ALL if self.sample.is_all else _STEPS_ON_SAMPLE
         features, start = self.sample.features, Parameters.stack(options)
-        return settle(features, start, self.prior, self.max_steps, self.n_threads)[0]
+        return settle(features, start, self.prior, n_steps, self.context.n_threads)[0]
 
 
 def _best_first(
@@ -298,25 +247,18 @@ def _best_first(
 
     A light component, of less than d + 1 rows and less than a quarter of an even share, is mostly
     an outlier. It has to pay for its parameters as BIC has it: log(n)/2 nats each.
-    Objectives are compared by ten digits: of candidates at one optimum the first wins.
     """
     batch, n = Parameters.stack(list(options.values())), features.shape[1]
     r, d = batch.means.shape[-2:]
     scores = log_likelihoods(features, batch)
     n_light = (n * batch.weights < min(d + 1, n / (4 * r))).sum(axis=-1)
     penalties = n_light * (0.5 * batch.blocks.n_parameters) * np.log(n) - prior.log_density(batch)
-    objectives = scores - penalties / n
-    pairs = zip(options, objectives.tolist(), strict=True)
+    pairs = zip(options, scores.tolist(), (scores - penalties / n).tolist(), strict=True)
     candidates = [
-        Candidate(origin, batch[k], float(scores[k]), value)
-        for k, (origin, value) in enumerate(pairs)
+        Candidate(origin, batch[k], score, value) for k, (origin, score, value) in enumerate(pairs)
     ]
+    # Of candidates at one optimum the first wins.
     return sorted(candidates, key=lambda c: -round(c.objective, _OBJECTIVE_DIGITS))
-
-
-def _thin(features: Float, pool: Parameters) -> Float:
-    """Fewer rows for a large pool: all densities of its components are in memory at once."""
-    return features[:, : max(2000, 6_000_000 // pool.n_components)]
 
 
 def _padded(p: Parameters, r: int, features: Float, rng: np.random.Generator) -> Parameters:

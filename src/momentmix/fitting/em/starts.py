@@ -42,11 +42,10 @@ def seeded_starts(
     prior: VariancePrior,
     rng: np.random.Generator,
 ) -> Parameters:
-    """k-means++ seeds, rows assigned to the nearest.
+    """k-means++ seeds, rows assigned to the nearest; every second start has pooled spread.
 
-    Of four starts, two begin with the spread pooled over the clusters, one with each cluster's own,
-    and one finds its seeds in a random few of the features: components that differ in one feature
-    only (a yes/no column, say) are lost among the others.
+    One in four finds its seeds in a random few of the features: components that differ in one
+    feature only (a yes/no column, say) are lost among the others.
     """
     values = values_of(features, prior.blocks_for(len(features)))
     d = values.shape[0]
@@ -86,14 +85,6 @@ def _from_clusters(
     return replace(p, weights=np.maximum(p.weights, LEAST_WEIGHT)).normalized()
 
 
-def start_at(features: Float, means: Float, prior: VariancePrior) -> Parameters:
-    """A mixture with these means (r, d); weights and spread from the rows nearest to each."""
-    values = values_of(features, prior.blocks_for(len(features)))
-    own = np.ones(1, dtype=np.int64)
-    found = _from_clusters(features, [_assign(values, means)], len(means), prior, own)[0]
-    return replace(found, means=means).completed()
-
-
 def _seeds(points: Float, n_components: int, rng: np.random.Generator) -> Float:
     n = points.shape[1]
     chosen = [int(rng.integers(n))]
@@ -131,11 +122,7 @@ def random_starts(
 
 @dataclass(frozen=True)
 class Start:
-    """Means of components (n_components, n_features), in the units of the features.
-
-    Weights, and covariances (n_components, n_features, n_features), come from the rows where they
-    are None.
-    """
+    """Means (r, d), weights and covariances (r, d, d); from the rows where they are None."""
 
     means: Float
     weights: Float | None = None
@@ -189,7 +176,10 @@ class Start:
 
     def parameters(self, features: Float, prior: VariancePrior) -> Parameters:
         """The start as a mixture; the features are those of standardized rows."""
-        p = start_at(features, self.means, prior)
+        values = values_of(features, prior.blocks_for(len(features)))
+        labels, own = [_assign(values, self.means)], np.ones(1, dtype=np.int64)
+        p = _from_clusters(features, labels, len(self.means), prior, own)[0]
+        p = replace(p, means=self.means).completed()
         if self.weights is not None:
             p = replace(p, weights=np.maximum(self.weights, LEAST_WEIGHT)).normalized()
         if self.covariances is not None:

@@ -1,197 +1,61 @@
-"""Findings about continuous columns: rows against the mixture's distribution of each column.
+"""Shapes of columns: which do not follow the mixture, and logarithms that would help.
 
-| symbol | name here |
-|---|---|
-| F_j(y): distribution function of column j under the mixture | `marginal_distribution` |
-| D = max over y of the difference between F_j and that of the rows | ``distance`` |
-| rows with F_j or 1 − F_j below 1e-5 | ``n_far`` |
-
-√n D has Kolmogorov's law if the parameters come from many other rows. If they were fitted to the
-same rows, D is smaller: by a factor of 1.5 to 1.6 for one Gaussian (Lilliefors 1967); of 1,502
-columns of mixtures of one to six components, 1 % were above 0.90 and none above 1.11 (Kolmogorov's
-law: 1 % above 1.63). Values on a grid are compared half-way between neighbors, where rounding
-changes nothing.
+With rows, the skewness within components is computed before and after a logarithm. Moments of the
+numbers say nothing about those of their logarithms: there a column must be positive, reach far, and
+be skewed as a whole. With more components the skewness goes away: some of them are alike in all
+other columns, and their sum describes the skewed one. Then one Gaussian law of the logarithm is
+compared with that sum.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import chdtrc, kolmogorov, ndtr, ndtri, pdtrc
+from scipy.sparse.csgraph import connected_components
+from scipy.special import chdtrc, kolmogorov, ndtr
 
 from momentmix._typing import Float, Int
+from momentmix.families.transforms import LOG, LOG1P, transformed
 from momentmix.findings.finding import FATAL, WARNING, Finding, Severity, found
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.checked_rows import (
+    CHANCE,
+    FITTED,
+    LEAST_DISTANCE,
     CheckedRows,
-    ColumnFacts,
     ColumnKind,
+    ColumnShape,
+    compare_column,
     joint_of,
     standardized,
 )
-from momentmix.fitting.inference.logarithms import (
-    offer_from_alike,
-    offer_from_rows,
-    possible_transforms,
-    reaches_far,
-)
+from momentmix.mixture.density import log_sums, posteriors
 from momentmix.mixture.parameters import Parameters
 
-CHANCE = 1e-4  # that a column of a right mixture is named
-LEAST_DISTANCE = 0.015  # real columns are never exactly Gaussian; less changes little
 FAR_SHARE = 1e-3  # of the rows in the tails, from which heavy tails are fatal
-LEAST_P_VALUE = 0.01  # of columns that are taken to be independent, all others together
-_ENDS, _BETWEEN = 200, 1600  # values that are compared: distances to 1e-3, tails exactly
-_FITTED = 1.4  # times as large is D of rows that the parameters were not fitted to, at least
-_IN_TAIL = 1e-5  # probability beyond, on either side
-_FEWEST_FAR = 3  # rows in the tails; one or two are outliers
+_LEAST_P_VALUE = 0.01  # of columns that are taken to be independent, all others together
 _TWO_PEAKS = -1.4  # excess kurtosis: −1.2 for a uniform law, −1.6 for two peaks 6 deviations apart
 _LEAST_SKEWNESS = 0.2  # below, a fourth moment describes the shape better
 _MEASURED = (ColumnKind.CONTINUOUS, ColumnKind.ROUNDED)
 TO_THE_RIGHT, HEAVY_TAILED = "skewed to the right", "heavy-tailed"
-
-
-def shape_words(skewness_gap: float, kurtosis_gap: float) -> str:
-    """What a column looks like, by third and fourth moments less those of the model.
-
-    Examples
-    --------
-    >>> shape_words(2.0, 6.0), shape_words(0.0, -1.2), shape_words(0.1, 6.0)
-    ('skewed to the right', 'flat', 'heavy-tailed')
-    """
-    # s² against k: 4 and 6 for an exponential column, 0 and 6 for Student's t with 5 degrees.
-    if abs(skewness_gap) > _LEAST_SKEWNESS and skewness_gap**2 > abs(kurtosis_gap) / 6:
-        return TO_THE_RIGHT if skewness_gap > 0 else "skewed to the left"
-    if kurtosis_gap > 0:
-        return HEAVY_TAILED
-    return "two peaks" if kurtosis_gap < _TWO_PEAKS else "flat"
-
-
-@dataclass(frozen=True)
-class ColumnShape:
-    """How a column of the rows differs from the fitted mixture."""
-
-    distance: float  # the largest between the distribution functions of rows and mixture
-    p_value: float  # of that distance, by Kolmogorov's law
-    n_far: int  # rows in tails where the mixture expects one in 50,000
-    far_p_value: float  # of so many rows
-    skewness_gap: float  # of the normal scores, which are standard normal if the model is right
-    kurtosis_gap: float
-
-    @property
-    def is_other(self) -> bool:
-        """Whether the column does not follow the mixture, beyond chance and by an amount."""
-        return self.p_value < CHANCE and self.distance > LEAST_DISTANCE
-
-    @property
-    def is_heavy(self) -> bool:
-        """Whether more rows lie in the tails than chance explains."""
-        return self.n_far >= _FEWEST_FAR and self.far_p_value < CHANCE
-
-
-def marginal_distribution(parameters: Parameters, j: int, values: Float) -> Float:
-    """Distribution function of feature j under the mixture."""
-    deviations = np.sqrt(parameters.variances[:, j])
-    below = np.zeros(len(values))
-    # One component at a time: a table of all of them would not fit the cache.
-    for weight, mean, deviation in zip(
-        parameters.weights, parameters.means[:, j], deviations, strict=True
-    ):
-        below += weight * ndtr((values - mean) / deviation)
-    return below
-
-
-def independent_columns(values: Float) -> list[tuple[int, str]]:
-    """Columns that are not Gaussian and do not depend on any other one, with their shapes.
-
-    Each is cut at its mean, each other one into tenths; χ² tests of these tables.
-    """
-    n, d = values.shape
-    cuts = np.quantile(values, np.arange(1, 10) / 10, axis=0)
-    tenths = [np.searchsorted(cuts[:, j], values[:, j]) for j in range(d)]
-    found = []
-    for j, column in enumerate(values.T):
-        z = (column - column.mean()) / max(float(column.std()), 1e-300)
-        order = np.sort(z)
-        distance = float(np.abs(ndtr(order) - (np.arange(n) + 0.5) / n).max())
-        if distance < LEAST_DISTANCE or kolmogorov(_FITTED * np.sqrt(n) * distance) > CHANCE:
-            continue
-        above = z > 0
-        p_values = [_independence(tenths[k], above) for k in range(d) if k != j]
-        if d > 2 and min(p_values) > LEAST_P_VALUE / (d - 1):
-            found.append((j, shape_words(float((z**3).mean()), float((z**4).mean() - 3))))
-    return found
-
-
-def _independence(tenths: Int, above: NDArray[np.bool_]) -> float:
-    """p-value of the independence of two groupings of the rows."""
-    sizes, high = np.bincount(tenths), np.bincount(tenths, weights=above)
-    share = above.mean()
-    used = sizes > 0
-    parts = (high - share * sizes)[used] ** 2 / (share * (1 - share) * sizes[used])
-    return float(chdtrc(used.sum() - 1, parts.sum()))
-
-
-def _thinned(facts: ColumnFacts) -> tuple[Float, Int]:
-    """Values of a column and their counts; of many values both ends, and some between.
-
-    A value stands for those up to it that are left out.
-    """
-    n = facts.n_values
-    if n <= 2 * _ENDS + _BETWEEN:
-        return facts.values, facts.counts
-    between = np.linspace(_ENDS, n - _ENDS - 1, _BETWEEN).astype(np.int64)
-    chosen = np.concatenate([np.arange(_ENDS), between, np.arange(n - _ENDS, n)])
-    return facts.values[chosen], np.diff(np.cumsum(facts.counts)[chosen], prepend=0)
-
-
-def compare_column(
-    facts: ColumnFacts,
-    shift: float,
-    scale: float,
-    parameters: Parameters,
-    j: int,
-    n: float,
-    fitted_to_these: bool,
-) -> ColumnShape:
-    """A column against feature j of the mixture of standardized features.
-
-    `n` independent rows stand behind it; `fitted_to_these` if they are all rows of the fit.
-    """
-    values, counts = _thinned(facts)
-    z = (values - shift) / scale
-    below = marginal_distribution(parameters, j, z)
-    if facts.grid > 0:
-        between = marginal_distribution(parameters, j, (z[1:] + z[:-1]) / 2)
-    else:
-        between = (below[1:] + below[:-1]) / 2
-    share = np.cumsum(counts)[:-1] / counts.sum()
-    distance = float(np.abs(share - between).max(initial=0.0))
-    n_far = int(counts[np.minimum(below, 1 - below) < _IN_TAIL].sum())
-    scores = ndtri(np.clip(below, 1e-9, 1 - 1e-9))
-    weights = counts / counts.sum()
-    center = weights @ scores
-    spread = max(float(weights @ (scores - center) ** 2), 1e-12)
-    third, fourth = (weights @ (scores - center) ** p / spread ** (p / 2) for p in (3, 4))
-    return ColumnShape(
-        distance,
-        float(kolmogorov(np.sqrt(n) * distance * (_FITTED if fitted_to_these else 1.0))),
-        n_far,
-        float(pdtrc(n_far - 1, 2 * _IN_TAIL * n) if n_far else 1.0),
-        float(third),
-        float(fourth - 3),
-    )
+_FEWEST_ROWS = 20  # of a component, whose skewness has an error of 0.5 then
+_HELPS, _MOST_LEFT = 0.5, 1.0  # times the skewness that there was, and of either sign, at most
+_LOG1P_PAYS = 0.1  # skewness; of large numbers both logarithms are the same
+# Of a column as a whole. Exponential numbers have a skewness of 2, lognormal ones that reach over a
+# factor of 10 one of about 1, and two equal clusters 3 deviations apart at most 0.8.
+_SKEWED, _LEAST_RATIO = 1.0, 5.0
+_ALIKE = 0.2  # Bhattacharyya's distance; two laws 1.3 deviations apart in one feature have it
+_LEAST_VARIANCE = 1e-3  # of standardized features, in distances
+_LEAST_GAIN = 10.0  # of BIC: "very strong" evidence
+_STEPS = 20  # of EM for the laws of a logarithm, from the fitted answer on
 
 
 def column_shapes(
     checked: CheckedRows,
     moments: StandardMoments,
     parameters: Parameters,
-    facts: list[ColumnFacts],
     serial: list[tuple[float, float]],
 ) -> dict[int, ColumnShape]:
     """Continuous columns of an excerpt from all over the rows, against the mixture."""
@@ -200,7 +64,8 @@ def column_shapes(
     n = float((~checked.is_copy).sum())
     shapes = {}
     has_law = set(parameters.blocks.with_law.tolist())
-    for j, f in enumerate(facts):
+    for j, column in enumerate(moments.columns.tolist()):
+        f = checked.columns[column]
         if f.kind not in _MEASURED or j in has_law:
             continue
         # Rows like their neighbors count for fewer; sorted ones are as independent as before.
@@ -216,8 +81,7 @@ def _offers(
 ) -> dict[int, str]:
     """Transforms after which features are less skewed, or need fewer components.
 
-    `skewed` are features that do not follow the mixture. Of the others, those that it follows
-    since some components describe their shape alone.
+    `skewed` are features that do not follow the mixture; some components describe that of others.
     """
     columns = checked.values[:, moments.columns].T
     possible = {
@@ -268,14 +132,37 @@ def about_shapes(
             yield found(severity, "heavy-tails", columns, n_far=shape.n_far, n_rows=n)
 
 
+def independent_columns(values: Float) -> list[tuple[int, str]]:
+    """Columns that are not Gaussian and do not depend on any other one, with their shapes.
+
+    Each is cut at its mean, each other one into tenths; χ² tests of these tables.
+    """
+    n, d = values.shape
+    cuts = np.quantile(values, np.arange(1, 10) / 10, axis=0)
+    tenths = [np.searchsorted(cuts[:, j], values[:, j]) for j in range(d)]
+    found = []
+    for j, column in enumerate(values.T):
+        z = (column - column.mean()) / max(float(column.std()), 1e-300)
+        order = np.sort(z)
+        distance = float(np.abs(ndtr(order) - (np.arange(n) + 0.5) / n).max())
+        if distance < LEAST_DISTANCE or kolmogorov(FITTED * np.sqrt(n) * distance) > CHANCE:
+            continue
+        above, p_values = z > 0, []
+        for k in range(d):
+            sizes, high = np.bincount(tenths[k]), np.bincount(tenths[k], weights=above)
+            share, used = above.mean(), sizes > 0
+            parts = (high - share * sizes)[used] ** 2 / (share * (1 - share) * sizes[used])
+            if k != j:
+                p_values.append(float(chdtrc(used.sum() - 1, parts.sum())))
+        if d > 2 and min(p_values) > _LEAST_P_VALUE / (d - 1):
+            found.append((j, shape_words(float((z**3).mean()), float((z**4).mean() - 3))))
+    return found
+
+
 def about_independent(
     moments: StandardMoments, checked: CheckedRows, shapes: dict[int, ColumnShape]
 ) -> Iterator[Finding]:
-    """Columns that draw components away from the others, so that these do not follow the mixture.
-
-    Clusters along one column are a mixture as good as any: only where it leaves others unexplained
-    does the column need words.
-    """
+    """Columns that draw components away from others, so that these do not follow the mixture."""
     continuous = sorted(shapes)
     values = checked.values[:, moments.columns[continuous]]
     for place, words in independent_columns(values):
@@ -291,10 +178,7 @@ def shape_finding(
     shapes: Mapping[int, str],
     offers: Mapping[int, str | None],
 ) -> Finding:
-    """Return the finding about features that do not follow the mixture, by their `shape_words`.
-
-    `offers` are transforms that would help, by feature.
-    """
+    """Return the finding about features that do not follow the mixture, and what would help."""
     remedy = _families(moments, {j: t for j in shapes if (t := offers.get(j))})
     asides = list(shapes.values())
     return found(severity, "column-shape", moments.columns_of(shapes), (), remedy, asides=asides)
@@ -304,3 +188,157 @@ def _families(moments: StandardMoments, transforms: Mapping[int, str]) -> dict[s
     """Return the remedy that transforms features."""
     families = {moments.part(j).column: transform for j, transform in transforms.items()}
     return {"families": families} if families else {}
+
+
+def shape_words(skewness_gap: float, kurtosis_gap: float) -> str:
+    """What a column looks like, by third and fourth moments less those of the model.
+
+    Examples
+    --------
+    >>> shape_words(2.0, 6.0), shape_words(0.0, -1.2), shape_words(0.1, 6.0)
+    ('skewed to the right', 'flat', 'heavy-tailed')
+    """
+    # s² against k: 4 and 6 for an exponential column, 0 and 6 for Student's t with 5 degrees.
+    if abs(skewness_gap) > _LEAST_SKEWNESS and skewness_gap**2 > abs(kurtosis_gap) / 6:
+        return TO_THE_RIGHT if skewness_gap > 0 else "skewed to the left"
+    if kurtosis_gap > 0:
+        return HEAVY_TAILED
+    return "two peaks" if kurtosis_gap < _TWO_PEAKS else "flat"
+
+
+# -- logarithms ------------------------------------------------------------------------------------
+
+
+def possible_transforms(
+    moments: StandardMoments, feature: int, has_law: Collection[int] = ()
+) -> list[str]:
+    """Transforms that the numbers of a feature allow; none for counts and for logarithms."""
+    least = float(moments.minimum[feature])
+    is_done = int(moments.columns[feature]) in moments.transformed
+    if is_done or feature in has_law or least < 0:
+        return []
+    return [LOG, LOG1P] if least > 0 else [LOG1P]
+
+
+def offer_from_moments(
+    moments: StandardMoments, feature: int, has_law: Collection[int]
+) -> str | None:
+    """The transform of a feature that is skewed to the right and reaches far; else None."""
+    possible = possible_transforms(moments, feature, has_law)
+    if not possible or moments.powers is None or not moments.powers[0, feature] > _SKEWED:
+        return None
+    ends = transformed([moments.minimum[feature], moments.maximum[feature]], possible[0])
+    return possible[0] if np.ptp(ends) > np.log(_LEAST_RATIO) else None
+
+
+def reaches_far(values: Float) -> bool:
+    """Whether numbers are skewed to the right as a whole and reach over a large factor.
+
+    Examples
+    --------
+    >>> reaches_far(np.array([1.0, 1.0, 1.0, 2.0, 9.0])), reaches_far(np.arange(1.0, 9.0))
+    (True, False)
+    """
+    low, high = np.quantile(values, [0.01, 0.99])
+    offsets = values - values.mean()
+    third = float((offsets**3).mean())
+    return bool(high > _LEAST_RATIO * low and third > _SKEWED * float(offsets.var()) ** 1.5)
+
+
+def offer_from_rows(values: Float, labels: Int, transforms: Collection[str]) -> str | None:
+    """The transform after which numbers are least skewed within components (n,), if it helps."""
+    before = skewness_within(values, labels)
+    sizes = {t: abs(skewness_within(transformed(values, t), labels)) for t in transforms}
+    best = min(sizes, key=lambda t: sizes[t] + _LOG1P_PAYS * (t == LOG1P), default=None)
+    return best if best is not None and sizes[best] < min(_HELPS * before, _MOST_LEFT) else None
+
+
+def skewness_within(values: Float, labels: Int) -> float:
+    """Mean of the skewness of groups, by their sizes; 0 where all have few rows.
+
+    Examples
+    --------
+    >>> skewness_within(np.repeat([1.0, 2.0, 6.0, 9.0], 20), np.repeat([0, 0, 1, 1], 20))
+    0.0
+    """
+    total, n = 0.0, 0
+    for label in np.unique(labels):
+        own = values[labels == label]
+        offsets = own - own.mean()
+        spread = float((offsets**2).mean())
+        if len(own) >= _FEWEST_ROWS and spread > 0:
+            total += len(own) * float((offsets**3).mean()) / spread**1.5
+            n += len(own)
+    return total / n if n else 0.0
+
+
+# -- components that describe the shape of one column only ---------------------------------------
+
+
+def offer_from_alike(
+    values: Float,
+    z: Float,
+    joint: Float,
+    parameters: Parameters,
+    feature: int,
+    transforms: Collection[str],
+) -> str | None:
+    """The transform with which components that differ in one feature only become one; else None.
+
+    The transform must win by BIC: it has a mean, a variance and a weight less for each component
+    that it saves. `z` is the standardized feature, `joint` log ω_i p_i of all features.
+    """
+    groups = alike_but_for(parameters, feature)
+    r, m, n = len(groups), int(groups.max()) + 1, len(values)
+    if m == r:
+        return None
+    own = log_normal(z, parameters.means[:, feature], parameters.variances[:, feature])
+    others = joint - own  # without the feature, (r, n)
+    before = log_sums(joint.copy()) - log_sums(others.copy())
+    together = np.stack([log_sums(others[groups == g]) for g in range(m)])
+    shares = posteriors(joint.copy())
+    start = np.stack([shares[groups == g].sum(axis=0) for g in range(m)])
+    labels = groups[joint.argmax(axis=0)]
+    skewed, scale = skewness_within(values, labels), float(values.std() / max(z.std(), 1e-300))
+    best, chosen = _LEAST_GAIN - 3 * (r - m) * np.log(n), None
+    for transform in transforms:
+        t = transformed(values, transform)
+        after = _gaussian_likelihood(t, together, start) - t + np.log(scale)
+        gain = 2 * float((after - before).sum())
+        is_even = abs(skewness_within(t, labels)) < min(_HELPS * skewed, _MOST_LEFT)
+        if is_even and gain > best:
+            best, chosen = gain, transform
+    return chosen
+
+
+def alike_but_for(parameters: Parameters, feature: int) -> Int:
+    """Groups of components that are alike in all features but one, numbered from 0; (r,)."""
+    p = parameters
+    kept = np.arange(p.means.shape[1]) != feature
+    means, variances = p.means[:, kept], np.maximum(p.variances[:, kept], _LEAST_VARIANCE)
+    sums = variances[:, None] + variances[None]
+    # Bhattacharyya's distance of Gaussian laws.
+    apart = ((means[:, None] - means[None]) ** 2 / sums).sum(axis=-1) / 4
+    apart += np.log(sums**2 / (4 * variances[:, None] * variances[None])).sum(axis=-1) / 4
+    _, groups = connected_components(apart < _ALIKE, directed=False)
+    return np.asarray(groups, dtype=np.int64)
+
+
+def _gaussian_likelihood(t: Float, others: Float, start: Float) -> Float:
+    """Log-densities of numbers given the other features, with one Gaussian law a group; (n,)."""
+    weights, joint = start, others
+    least = _LEAST_VARIANCE * max(float(t.var()), 1e-300)
+    for _ in range(_STEPS):
+        sizes = np.maximum(weights.sum(axis=1), 1e-300)
+        means = weights @ t / sizes
+        offsets = t - means[:, None]
+        variances = np.maximum((weights * offsets**2).sum(axis=1) / sizes, least)
+        joint = others + log_normal(t, means, variances)
+        weights = posteriors(joint.copy())
+    return np.asarray(log_sums(joint) - log_sums(others.copy()))
+
+
+def log_normal(values: Float, means: Float, variances: Float) -> Float:
+    """Log-densities of Gaussian laws, of shape (r, n)."""
+    squares = (values - means[:, None]) ** 2 / variances[:, None]
+    return np.asarray(-0.5 * (squares + np.log(2 * np.pi * variances)[:, None]))

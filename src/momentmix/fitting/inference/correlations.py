@@ -27,6 +27,8 @@ from momentmix.fitting.inference.whitening import Whitening
 from momentmix.index_sets import colex_rank, index_sets
 from momentmix.mixture.parameters import Parameters
 
+CORRELATION_THAT_MATTERS = 0.1  # with many rows, smaller ones are significant and change little
+SIGNIFICANT_DEVIATES = 6  # not reached by chance, however many columns or pairs are tested
 _MOST_DIRECTIONS = 2000  # whitened; of more, those of the pairs that look most correlated
 _CLEAR = 4.0  # deviates from which a pair is given to the tests of the others
 _MOST_GIVEN = 12  # such pairs; each costs a small part of the whitening

@@ -1,28 +1,32 @@
-"""All findings about a fit: of its moments and components here, of rows and pairs beside."""
+"""All findings about a fit: of its moments, components and pairs of columns; of rows beside."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from typing import Any
 
 import numpy as np
 from scipy.special import chdtrc
 
 from momentmix._typing import Float
+from momentmix.capacity import FEWEST_BLOCKS
 from momentmix.families.count import DISPERSION_THAT_MATTERS
 from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, found
 from momentmix.fitting.conditions.conditions import feature_powers
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.checked_rows import CheckedRows
-from momentmix.fitting.inference.column_shapes import shape_finding, shape_words
-from momentmix.fitting.inference.logarithms import offer_from_moments
-from momentmix.fitting.inference.over_identification import OverIdentification
-from momentmix.fitting.inference.pair_findings import (
-    SIGNIFICANT_DEVIATES,
-    about_copies,
-    about_correlations,
+from momentmix.fitting.inference.column_shapes import (
+    offer_from_moments,
+    shape_finding,
+    shape_words,
 )
-from momentmix.fitting.inference.row_findings import RowFindings, at_floor, row_findings
+from momentmix.fitting.inference.correlations import CORRELATION_THAT_MATTERS, SIGNIFICANT_DEVIATES
+from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, OverIdentification
+from momentmix.fitting.inference.row_findings import RowFindings, at_floor
+from momentmix.index_sets import index_sets
+from momentmix.mixture.blocks import Blocks, one_a_block
 from momentmix.mixture.parameters import Parameters
+
+Pair = tuple[int, int]
 
 LEAST_ROWS_PER_PARAMETER = 2  # with fewer, neither parameters nor their errors are known
 LARGE_CONDITION_NUMBER = 1e4  # errors grow by it: few moments are known to four digits
@@ -34,6 +38,12 @@ LEAST_ROWS_PER_COMPONENT = 50  # with fewer, a mean is off by 1/√50 = 0.14 dev
 _CHANCE = 1e-4  # that a probability of being seen is said to differ where it does not
 _DIFFERENCE_THAT_MATTERS = 0.02  # between probabilities of being seen
 _NO_INFORMATION = 1e-3  # share of a column's variance that lies between components
+COPY_CORRELATION = 0.999  # two different measurements are rarely so close
+_TAKEN_UP = 0.3  # of a correlation, by components that describe a part of it
+_AT_BOUND = 0.995  # of a correlation: 1 to two digits, which is a bound and no measurement
+_EXPLAINED = 1e-6  # share of a variance that is left where gaps explain it
+_MOST_JOINED = 24  # columns in the code of a remedy
+_DROP_GAPS = {"missing": "drop"}
 
 
 def collect_findings(
@@ -43,29 +53,21 @@ def collect_findings(
     capacity: int,
     variance_floor: float,
     from_rows: bool = False,
-    checked: CheckedRows | None = None,
     shown: RowFindings | None = None,
 ) -> list[Finding]:
     """All findings about a fit of standardized features.
 
-    `from_rows` after EM passes; `checked` holds an excerpt of the rows, where there are rows, and
-    `shown` what `row_findings` found in it, where it is known.
+    `from_rows` after EM passes; `shown` is what `row_findings` found, where there are rows.
     """
-    p = parameters
-    if checked is not None and not len(checked.values):  # remote rows
-        checked = None
-    if checked is None:
-        shown = RowFindings([], set(), set())
-    elif shown is None:
-        shown = row_findings(checked, moments, p, from_rows, variance_floor)
-    influenced = _influenced_feature(moments)
-    compared = checked is not None and from_rows and checked.is_everywhere
+    p, influenced = parameters, _influenced_feature(moments)
+    outliers = list(_about_outliers(moments, influenced, shown is not None))
+    shown = RowFindings([], set(), set(), False) if shown is None else shown
+    compared = from_rows and shown.of_everywhere
     heavy = [] if compared else _heavy_tailed(moments, p, influenced)
-    outliers = list(_about_outliers(moments, influenced, checked is not None))
     findings = [
         *_about_size(moments, p, capacity, from_rows),
         *component_findings(moments, p, variance_floor, shown.coarse),
-        *about_copies(moments),
+        *_about_copies(moments),
         *shown.findings,
         *([] if compared else _about_shapes(moments, p, test)),
         *([found(WARNING, "heavy-tails", moments.columns_of(heavy))] if heavy else []),
@@ -77,7 +79,7 @@ def collect_findings(
     floored = at_floor(p, variance_floor)[:, sorted(shown.coarse)]
     if not floored.any() and all(f.severity is not FATAL for f in outliers):
         explained = {*influenced, *heavy, *shown.explained}
-        findings += about_correlations(moments, p, test, explained, from_rows)
+        findings += _about_correlations(moments, p, test, explained, from_rows)
     return findings
 
 
@@ -126,41 +128,33 @@ def _about_shapes(
         yield shape_finding(WARNING, moments, words, offers)
 
 
-def _influenced_feature(moments: StandardMoments) -> list[int]:
-    """The feature whose farthest row moves third moments most, if it moves them too much."""
-    farthest = np.where(moments.is_number, _farthest(moments), 0.0)
+def _influenced_feature(moments: StandardMoments) -> dict[int, float]:
+    """The feature whose farthest row moves third moments too much, and how far that row is."""
+    low, high = moments.standard_range
+    farthest = np.where(moments.is_number, np.maximum(-low, high), 0.0)
     # One row's share in a third moment against that moment's noise 1/√N.
     influence = farthest**3 / np.sqrt(moments.n_effective)
     j = int(influence.argmax())
     # Normal rows reach 6 deviations, and then by chance: neither alone is an outlier.
-    return [j] if influence[j] > 10 and farthest[j] > 8 else []
-
-
-def _farthest(moments: StandardMoments) -> Float:
-    low, high = moments.standard_range
-    return np.maximum(-low, high)
+    return {j: float(farthest[j])} if influence[j] > 10 and farthest[j] > 8 else {}
 
 
 def _about_outliers(
-    moments: StandardMoments, influenced: list[int], were_rows_checked: bool
+    moments: StandardMoments, influenced: dict[int, float], were_rows_checked: bool
 ) -> Iterator[Finding]:
-    for j in influenced:
-        far, n = float(_farthest(moments)[j]), moments.n_effective
+    for j, far in influenced.items():
+        n = moments.n_effective
         fourth = np.nan if moments.powers is None else float(moments.powers[1, j])
         dominates = far**2 > _SHARE_OF_VARIANCE * n
         if np.isfinite(fourth):
             dominates = far**4 > _SHARE_OF_FOURTH_MOMENT * n * fourth
         if dominates or not were_rows_checked:  # else it is the tail of the column
-            yield found(
-                FATAL if dominates else WARNING,
-                "outlier-influence",
-                moments.columns_of([j]),
-                deviations=far,
-                influence=float(far**3 / np.sqrt(n)),
-            )
+            severity, influence = FATAL if dominates else WARNING, float(far**3 / np.sqrt(n))
+            columns, size = moments.columns_of([j]), {"deviations": far, "influence": influence}
+            yield found(severity, "outlier-influence", columns, **size)
 
 
-def _heavy_tailed(moments: StandardMoments, p: Parameters, others: list[int]) -> list[int]:
+def _heavy_tailed(moments: StandardMoments, p: Parameters, others: Collection[int]) -> list[int]:
     """Features with a larger fourth moment than the mixture's, but for `others`."""
     if moments.powers is None:
         return []
@@ -281,3 +275,135 @@ def _about_information(moments: StandardMoments, p: Parameters) -> Iterator[Find
     ]
     if silent:
         yield found(NOTE, "no-information", moments.columns_of(silent))
+
+
+# -- pairs of columns -----------------------------------------------------------------------------
+
+
+def copies_of(moments: StandardMoments) -> tuple[list[Pair], list[Pair]]:
+    """Pairs of features that are copies of each other: values, and whether cells are seen.
+
+    Values are compared where they are seen: equal gaps alone make the features alike.
+    """
+    if moments.order < 2:
+        return [], []
+    pairs = index_sets(moments.n_features, 2)
+    alike = np.abs(moments.orders[2]) > COPY_CORRELATION
+    copies = [(int(j), int(k)) for j, k in pairs[one_a_block(pairs, moments.alone) & alike]]
+    covariance = moments.total_covariance if copies else np.empty(0)
+    values = [
+        pair
+        for pair in copies
+        if all(_is_whole_column(moments, j) for j in pair)
+        and abs(_correlation_where_seen(moments, covariance, pair)) > COPY_CORRELATION
+    ]
+    return values, [pair for pair in copies if all(moments.part(j).is_seen for j in pair)]
+
+
+def _is_whole_column(moments: StandardMoments, feature: int) -> bool:
+    """Whether a feature is all of a column but its gaps, and not one of several levels."""
+    own = moments.part(feature)
+    levels = [p for p in moments.parts if p.column == own.column and p.level is not None]
+    return not own.is_seen and len(levels) < 2
+
+
+def _correlation_where_seen(moments: StandardMoments, covariance: Float, pair: Pair) -> float:
+    """Correlation of two features given whether their cells are seen; NaN where it is unknown."""
+    columns = {moments.part(j).column for j in pair}
+    parts = ((s, moments.part(s)) for s in range(moments.n_features) if moments.parts)
+    seen = [s for s, p in parts if p.is_seen and p.column in columns and s not in pair]
+    both, given = covariance[np.ix_(pair, pair)], covariance[np.ix_(seen, pair)]
+    left = both - given.T @ np.linalg.pinv(covariance[np.ix_(seen, seen)]) @ given
+    if not (np.diagonal(left) > _EXPLAINED * np.diagonal(both)).all():
+        return np.nan
+    return float(left[0, 1] / np.sqrt(left[0, 0] * left[1, 1]))
+
+
+def _about_copies(moments: StandardMoments) -> Iterator[Finding]:
+    """Columns that hold the same values, or have gaps in the same rows."""
+    values, gaps = copies_of(moments)
+    if values:
+        yield found(WARNING, "duplicate-columns", moments.columns_of(values[0]))
+    if gaps:
+        columns = moments.columns_of(sorted({j for pair in gaps for j in pair}))
+        yield found(NOTE, "shared-gaps", columns, remedy=_DROP_GAPS)
+
+
+def _about_correlations(
+    moments: StandardMoments,
+    p: Parameters,
+    test: OverIdentification,
+    explained: Collection[int],
+    from_rows: bool,
+) -> Iterator[Finding]:
+    """Pairs of columns that the test finds correlated, and the blocks that join them."""
+    if not test.testable or test.p_value >= LEAST_P_VALUE:
+        return
+    strong = _correlated(moments, p, test, explained)
+    others = set(p.blocks.with_law.tolist())
+    joinable = {pair: value for pair, value in strong.items() if not set(pair) & others}
+    if joinable:
+        blocks = p.blocks.joined_by(joinable)
+        remedy = {"blocks": _joined(moments, blocks)}
+        needs_rows = not from_rows and len(blocks.partition) < FEWEST_BLOCKS
+        yield _about_pairs("correlated-columns", moments, joinable, remedy, needs_rows=needs_rows)
+    rest = {pair: value for pair, value in strong.items() if pair not in joinable}
+    gaps = {pair: x for pair, x in rest.items() if any(moments.part(j).is_seen for j in pair)}
+    rest = {pair: value for pair, value in rest.items() if pair not in gaps}
+    if rest:
+        yield _about_pairs("dependent-columns", moments, rest, {})
+    known = set(copies_of(moments)[1])
+    gaps = {pair: value for pair, value in gaps.items() if pair not in known}
+    if gaps:
+        yield _about_pairs("shared-gaps", moments, gaps, _DROP_GAPS)
+
+
+def _correlated(
+    moments: StandardMoments, p: Parameters, test: OverIdentification, explained: Collection[int]
+) -> dict[Pair, float | None]:
+    """Pairs that are correlated within components, and the correlation where it is known.
+
+    The test's estimate is printed where it has the sign of what the components leave of the second
+    moments, and is somewhat larger: the fit has taken up a part. Else what is left is printed. The
+    estimate alone counts where correlations of different signs cancel.
+    """
+    within = moments.total_covariance - (p.weights * (p.means - p.weights @ p.means).T) @ p.means
+    np.fill_diagonal(within, p.weights @ p.variances)
+    places = {column: j for j, column in enumerate(moments.columns.tolist())}
+    block, correlated = p.blocks.block_of, {}
+    for c in test.correlations:
+        pair = places[c.first], places[c.second]
+        if block[pair[0]] == block[pair[1]] or set(pair) & set(explained):
+            continue
+        pooled = _correlation_where_seen(moments, within, pair)
+        is_known = CORRELATION_THAT_MATTERS < abs(pooled) < _AT_BOUND
+        is_estimated = CORRELATION_THAT_MATTERS < abs(c.value) < _AT_BOUND
+        is_estimated &= not any(moments.part(j).is_seen for j in pair)  # gaps depend on gaps
+        if abs(c.deviates) > SIGNIFICANT_DEVIATES and (is_known or is_estimated):
+            is_near = 0.0 <= (c.value - pooled) * np.sign(pooled) < _TAKEN_UP
+            value = c.value if is_estimated and is_near else pooled
+            correlated[pair] = float(value) if is_known else None
+    return correlated
+
+
+def _about_pairs(
+    kind: str,
+    moments: StandardMoments,
+    pairs: dict[Pair, float | None],
+    remedy: dict[str, Any],
+    needs_rows: bool = False,
+) -> Finding:
+    columns = moments.columns_of(j for pair in pairs for j in pair)
+    listed = [
+        [moments.part(j).words, moments.part(k).words, value] for (j, k), value in pairs.items()
+    ]
+    return found(WARNING, kind, columns, remedy=remedy, pairs=listed, needs_rows=needs_rows)
+
+
+def _joined(moments: StandardMoments, blocks: Blocks) -> str | list[list[str | int]]:
+    """Return what joins columns in these blocks, for `fit`."""
+    sizes = [len(block) for block in blocks.joined]
+    # Pairs that link most of the columns are those of a fit that is wrong as a whole.
+    if sum(sizes) > _MOST_JOINED or max(sizes) > max(3, blocks.n_features // 2):
+        return "auto"
+    return [moments.columns_of(block) for block in blocks.joined]

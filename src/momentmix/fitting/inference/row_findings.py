@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,14 +14,17 @@ from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, found
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.checked_rows import (
     CheckedRows,
-    ColumnFacts,
     ColumnKind,
     joint_of,
     standardized,
 )
-from momentmix.fitting.inference.column_shapes import about_independent, about_shapes, column_shapes
-from momentmix.fitting.inference.logarithms import log_normal
-from momentmix.fitting.inference.pair_findings import SIGNIFICANT_DEVIATES
+from momentmix.fitting.inference.column_shapes import (
+    about_independent,
+    about_shapes,
+    column_shapes,
+    log_normal,
+)
+from momentmix.fitting.inference.correlations import SIGNIFICANT_DEVIATES
 from momentmix.mixture.density import posteriors
 from momentmix.mixture.parameters import Parameters
 
@@ -42,6 +45,7 @@ class RowFindings:
     findings: list[Finding]
     explained: set[int]  # features whose joint moments they explain: heavy tails, and `coarse`
     coarse: set[int]  # features with values that repeat
+    of_everywhere: bool  # whether the excerpt reaches from the first row to the last
 
 
 def row_findings(
@@ -53,26 +57,25 @@ def row_findings(
 ) -> RowFindings:
     """Findings from the rows about a fit of the features of `moments`; `from_rows` after EM."""
     if len(checked.values) < _FEWEST_ROWS:
-        return RowFindings([], set(), set())
-    facts = [checked.columns[c] for c in moments.columns.tolist()]
-    has_law = set(parameters.blocks.with_law.tolist())
+        return RowFindings([], set(), set(), checked.is_everywhere)
     serial = _serial_correlations(checked, moments, parameters)
     # Answers from moments alone are less precise than the rows: these would find them wrong.
-    shapes = column_shapes(checked, moments, parameters, facts, serial) if from_rows else {}
+    shapes = column_shapes(checked, moments, parameters, serial) if from_rows else {}
     # A component at the floor is wider than its rows, as the user asked: no matter of shape.
     floored = np.any(at_floor(parameters, variance_floor), axis=0)
     shapes = {j: shape for j, shape in shapes.items() if not floored[j]}
+    widths = _grids_in_deviations(checked, moments, parameters)
+    coarse = {j for j, width in widths.items() if width > _COARSE}
     findings = [
         *_about_copies(checked),
-        *_about_order(moments, facts, serial),
-        *about_kinds(moments, parameters, checked, has_law),
+        *_about_order(checked, moments, serial),
+        *_about_kinds(checked, moments, parameters, widths),
         *about_shapes(moments, parameters, shapes, checked),
     ]
     if any(shape.is_other for shape in shapes.values()):
         findings += about_independent(moments, checked, shapes)
-    coarse = {j for j, f in enumerate(facts) if is_coarse(f, moments, parameters, j)} - has_law
     heavy = {j for j, shape in shapes.items() if shape.is_heavy}
-    return RowFindings(findings, coarse | heavy, coarse)
+    return RowFindings(findings, coarse | heavy, coarse, checked.is_everywhere)
 
 
 def at_floor(parameters: Parameters, floor: float) -> NDArray[np.bool_]:
@@ -107,9 +110,8 @@ def _serial_correlations(
 ) -> list[tuple[float, float]]:
     """For each feature the correlation of neighboring rows within components, and its deviates.
 
-    Residuals from the most probable component: rows that are sorted by component are no matter.
-    Deviates are those of the sum of products by their own squares: two neighbors that share a level
-    of five rows make a correlation of 0.2, and are one product.
+    Residuals are those from the most probable component. Deviates are those of the sum of products
+    by their own squares: two neighbors that share a level of five rows are one product.
     """
     z = standardized(checked, moments)
     labels = joint_of(z, parameters).argmax(axis=0)
@@ -131,16 +133,15 @@ def _serial_correlations(
 
 
 def _about_order(
-    moments: StandardMoments,
-    facts: list[ColumnFacts],
-    serial: list[tuple[float, float]],
+    checked: CheckedRows, moments: StandardMoments, serial: list[tuple[float, float]]
 ) -> Iterator[Finding]:
+    columns = moments.columns.tolist()
     ordered = [
         j
         for j, (value, deviates) in enumerate(serial)
         if abs(value) > _SERIAL_CORRELATION
         and abs(deviates) > SIGNIFICANT_DEVIATES
-        and not facts[j].is_sorted
+        and not checked.columns[columns[j]].is_sorted
     ]
     if ordered:
         worst = max(ordered, key=lambda j: abs(serial[j][0]))
@@ -148,84 +149,55 @@ def _about_order(
         yield found(WARNING, "ordered-rows", columns, worst=name, correlation=serial[worst][0])
 
 
-def is_coarse(facts: ColumnFacts, moments: StandardMoments, parameters: Parameters, j: int) -> bool:
-    """Whether values of a feature repeat so much that a variance is off by 2 % or more."""
-    if facts.kind is ColumnKind.ROUNDED:
-        return grid_in_deviations(facts, moments, parameters, j) > _COARSE
-    return facts.kind is not ColumnKind.CONTINUOUS
+def _grids_in_deviations(
+    checked: CheckedRows, moments: StandardMoments, parameters: Parameters
+) -> dict[int, float]:
+    """Features whose values repeat: the grid in deviations of the narrowest component, or ∞."""
+    widths, has_law = {}, set(parameters.blocks.with_law.tolist())
+    for j, column in enumerate(moments.columns.tolist()):
+        facts = checked.columns[column]
+        if facts.kind is ColumnKind.ROUNDED and j not in has_law:
+            least = float(np.sqrt(parameters.variances[:, j].min()))
+            widths[j] = facts.grid / float(moments.scale[j]) / least
+        elif facts.kind is not ColumnKind.CONTINUOUS and j not in has_law:
+            widths[j] = np.inf
+    return widths
 
 
-def grid_in_deviations(
-    facts: ColumnFacts, moments: StandardMoments, parameters: Parameters, j: int
-) -> float:
-    """Width of the grid in standard deviations of the narrowest component."""
-    least = float(np.sqrt(parameters.variances[:, j].min()))
-    return facts.grid / float(moments.scale[j]) / least
-
-
-def about_kinds(
-    moments: StandardMoments,
-    parameters: Parameters,
-    checked: CheckedRows,
-    has_law: Collection[int] = (),
+def _about_kinds(
+    checked: CheckedRows, moments: StandardMoments, parameters: Parameters, widths: dict[int, float]
 ) -> Iterator[Finding]:
-    """Columns that are not continuous, but for features whose laws say so."""
-    facts = [checked.columns[c] for c in moments.columns.tolist()]
-
-    def of(kind: ColumnKind) -> list[int]:
-        return [j for j, f in enumerate(facts) if f.kind is kind and j not in has_law]
-
-    numbers = of(ColumnKind.ROW_NUMBER)
-    if numbers:
-        yield found(FATAL, "row-number", moments.columns_of(numbers))
-    for j in of(ColumnKind.FEW_VALUES):
-        columns, family = moments.columns_of([j]), _family(checked, moments, parameters, j)
+    """Columns that are not continuous, and rounded ones with a grid wide beside a component."""
+    facts = {j: checked.columns[int(moments.columns[j])] for j in widths}
+    by_kind = {kind: [j for j in facts if facts[j].kind is kind] for kind in ColumnKind}
+    if by_kind[ColumnKind.ROW_NUMBER]:
+        yield found(FATAL, "row-number", moments.columns_of(by_kind[ColumnKind.ROW_NUMBER]))
+    for j in by_kind[ColumnKind.FEW_VALUES]:
+        columns, family = (
+            moments.columns_of([j]),
+            _family_of_counts(checked, moments, parameters, j),
+        )
+        if _are_whole(facts[j].values):
+            two = facts[j].values.tolist() == [0, 1]
+            family = "bernoulli" if two else family or "categorical"
         remedy = {} if family is None else {"families": {columns[0]: family}}
         size = {"n_values": facts[j].n_values, "grid": facts[j].grid}
         yield found(WARNING, "discrete-column", columns, remedy=remedy, **size)
-    for j in of(ColumnKind.REPEATED_VALUE):
+    for j in by_kind[ColumnKind.REPEATED_VALUE]:
         value = {"value": facts[j].top_value, "share": facts[j].top_share}
         yield found(WARNING, "repeated-value", moments.columns_of([j]), **value)
-    yield from _about_grids(moments, parameters, checked, facts, of(ColumnKind.ROUNDED))
-
-
-def _about_grids(
-    moments: StandardMoments,
-    parameters: Parameters,
-    checked: CheckedRows,
-    facts: list[ColumnFacts],
-    rounded: list[int],
-) -> Iterator[Finding]:
-    """Rounded columns whose grid is wide beside a component; whole numbers may be counts."""
-    widths = {j: grid_in_deviations(facts[j], moments, parameters, j) for j in rounded}
-    widths = {j: width for j, width in widths.items() if width > _FINE}
-    known = {j: _family_of_counts(checked, moments, parameters, j) for j in widths}
+    rounded = [j for j in by_kind[ColumnKind.ROUNDED] if widths[j] > _FINE]
+    known = {j: _family_of_counts(checked, moments, parameters, j) for j in rounded}
     counts = {moments.part(j).column: family for j, family in known.items() if family}
-    if counts:
-        is_coarse_one = any(widths[j] > _COARSE for j in widths if known[j])
-        severity = WARNING if is_coarse_one else NOTE
+    if counts:  # whole numbers
+        is_coarse = any(widths[j] > _COARSE for j in rounded if known[j])
+        severity = WARNING if is_coarse else NOTE
         yield found(severity, "count-column", list(counts), remedy={"families": counts})
-    for j in sorted(j for j in widths if known[j] is None):
-        yield found(
-            WARNING if widths[j] > _COARSE else NOTE,
-            "rounded-column",
-            moments.columns_of([j]),
-            grid=facts[j].grid,
-            width=widths[j],
-            is_whole=_are_whole(facts[j].values) and bool(facts[j].values[0] >= 0),
-        )
-
-
-def _family(
-    checked: CheckedRows, moments: StandardMoments, parameters: Parameters, j: int
-) -> str | None:
-    """The family that a column of few values can be taken as; None where its numbers fit none."""
-    values = checked.columns[int(moments.columns[j])].values
-    if not _are_whole(values):
-        return None
-    if values.tolist() == [0, 1]:
-        return "bernoulli"
-    return _family_of_counts(checked, moments, parameters, j) or "categorical"
+    for j in (j for j in rounded if known[j] is None):
+        severity, values = WARNING if widths[j] > _COARSE else NOTE, facts[j].values
+        grid = {"grid": facts[j].grid, "width": widths[j]}
+        is_whole = _are_whole(values) and bool(values[0] >= 0)
+        yield found(severity, "rounded-column", moments.columns_of([j]), **grid, is_whole=is_whole)
 
 
 def _are_whole(values: Float) -> bool:

@@ -31,10 +31,10 @@ from momentmix.progress import detail
 ROWS_PER_PARAMETER = 5  # with fewer, moments are too noisy for an answer that helps
 FIRST_LEVEL = 8  # components of the first quick fit; doubled while BIC falls up to there
 QUICK_ROWS = 8000  # of the quick fits
+_MERGED_STEPS, _MERGES = 10, 3  # of EM after a merge, and pairs that are tried
 MOST_SEARCHED = 12  # with more components full searches take seconds each: quick fits decide
 PATIENCE = 3  # numbers in a row that bring the moments no closer end the search without rows
 LEAST_PROGRESS = 0.98  # of the effect size
-MOST_HEARD = 3  # components beyond those that "auto" chose: each costs a fit of all rows
 
 
 class Choice(NamedTuple):
@@ -59,17 +59,15 @@ def bic(parameters: Parameters, n_rows: int, log_likelihood: float) -> float:
 # -- with rows ----------------------------------------------------------------------------------
 
 
-def choose_by_likelihood(
-    sample: Sample, moments: StandardMoments, context: FitContext, thorough: bool = True
-) -> Choice:
+def choose_by_likelihood(sample: Sample, context: FitContext, thorough: bool = True) -> Choice:
     """The number of least BIC, of mixtures of the sample's blocks.
 
     A quick fit of many components, merged one by one, shows about where the minimum is; if
     `thorough`, the full search decides next to it.
     """
-    d, n_rows = moments.n_features, moments.n_counted
+    d, n_rows = sample.moments.n_features, sample.moments.n_counted
     most = max(1, (n_rows // LEAST_ROWS_PER_PARAMETER + 1) // sample.blocks.n_parameters)
-    number = _Numbers(sample, moments, context)
+    number = _Numbers(sample, context)
     with context.clock.stage("number of components"):
         level, lowest = min(most, FIRST_LEVEL), 1
         while True:
@@ -94,13 +92,13 @@ def choose_by_likelihood(
 class _Numbers:
     """BIC by number of components; that of a full search replaces that of a quick fit."""
 
-    def __init__(self, sample: Sample, moments: StandardMoments, context: FitContext) -> None:
-        self.sample, self.moments, self.context = sample, moments, context
-        self.structure = moments.structure(context.variance_floor, sample.blocks)
+    def __init__(self, sample: Sample, context: FitContext) -> None:
+        self.sample, self.context, floor = sample, context, context.variance_floor
+        self.structure = sample.moments.structure(floor, sample.blocks)
         self.short = sample.features if sample.is_all else sample.features[:, :QUICK_ROWS]
         self.trials: dict[int, Trial] = {}
         self.candidates: dict[int, list[Candidate]] = {1: []}
-        self._add(one_component(moments, context.variance_floor, sample.blocks))
+        self._add(one_component(sample.moments, floor, sample.blocks))
 
     @property
     def best(self) -> int:
@@ -109,29 +107,29 @@ class _Numbers:
 
     def merge_down(self, level: int, lowest: int) -> None:
         """Quick fits of `level` components and, by merging, of less; those known stay."""
-        context = self.context
         if level == 1:
             return
         detail(f"up to {level}")
-        p = quick_fit(self.short, level, self.structure, context)
+        p = quick_fit(self.short, level, self.structure, self.context)
         while True:
             self._add(p)
             if p.n_components <= max(lowest, 2):
                 break
-            p = one_less(self.short, p, self.structure, 10, 3, context.n_threads)
+            n_threads = self.context.n_threads
+            p = one_less(self.short, p, self.structure, _MERGED_STEPS, _MERGES, n_threads)
 
     def search(self, numbers: list[int]) -> None:
         """The full search for each number, once."""
         for r in numbers:
             if r not in self.candidates:
                 detail(f"{r} components")
-                found = ranked_candidates(self.sample, self.moments, r, self.context)
+                found = ranked_candidates(self.sample, r, self.context)
                 self._add(found[0].parameters)
                 self.candidates[r] = found
 
     def _add(self, p: Parameters) -> None:
         score = log_likelihood(self.sample.judges, p)
-        value, r = bic(p, self.moments.n_counted, score), p.n_components
+        value, r = bic(p, self.sample.moments.n_counted, score), p.n_components
         if r not in self.trials or value < self.trials[r].bic:
             self.trials[r] = Trial(r, nan, score, value, False)
 

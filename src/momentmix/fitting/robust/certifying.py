@@ -42,7 +42,6 @@ from momentmix.mixture.density import joint_densities, most_probable
 from momentmix.mixture.gaussian import coefficients, features_of, sample
 from momentmix.mixture.matching import clustering_accuracy
 from momentmix.mixture.parameters import Parameters
-from momentmix.mixture.prior import Structure
 from momentmix.parallel import begin
 
 LARGEST_DISAGREEMENT = 0.02  # share of rows; twice the loss of accuracy that a certificate allows
@@ -58,23 +57,16 @@ def begin_test(
 ) -> Callable[[], OverIdentification]:
     """What gives the over-identification test; with several threads it is under way on one of them.
 
-    It then shares the time of the standard errors and of the support of r. A test that may need a
-    bootstrap waits for its turn to draw. `after_rows`: see `choose_conditions`.
+    It then shares the time of the standard errors and of the support of r.
     """
     if _has_few_rows(moments, parameters):
         return lambda: UNTESTABLE
     noise = context.noise(moments)
-    if moments.n_effective < BOOTSTRAP_BELOW:
-        return lambda: check_conditions(
-            moments, parameters, context.rng, after_rows=after_rows, noise=noise
-        )
-
-    def test() -> OverIdentification:
-        # Where there are too many conditions, some are drawn: the same for every seed.
-        rng = np.random.default_rng(0)
-        return check_conditions(moments, parameters, rng, after_rows=after_rows, noise=noise)
-
-    return begin(test, context.n_threads)
+    test = partial(check_conditions, moments, parameters, after_rows=after_rows, noise=noise)
+    if moments.n_effective < BOOTSTRAP_BELOW:  # a bootstrap draws when it is its turn
+        return lambda: test(context.rng)
+    # Where there are too many conditions, some are drawn: the same for every seed.
+    return begin(lambda: test(np.random.default_rng(0)), context.n_threads)
 
 
 def _has_few_rows(moments: StandardMoments, parameters: Parameters) -> bool:
@@ -91,10 +83,9 @@ def certify(
     context: FitContext,
     usable: Callable[[Parameters], Parameters] | None = None,
 ) -> Certificate:
-    """Test, predicted loss and findings.
+    """Test (as `begin_test` gave it), predicted loss and findings.
 
-    `begun` is what `begin_test` gave. After passes over the rows, parameters drawn from
-    `uncertainty` are a density as they are; `usable` makes one of those of a moment answer.
+    `usable` makes densities of parameters of a moment answer that are drawn from `uncertainty`.
     """
     with context.clock.stage("certificate"):
         loss = 0.0
@@ -104,25 +95,14 @@ def certify(
             loss = nan  # of parameters that are not identified, errors say nothing
         elif parameters.n_components > 1:
             loss = predicted_loss(parameters, uncertainty, context.rng, usable)
-        found, checked = None, context.checked
-        if checked is not None and len(checked.values):  # they are there, and no remote ones
-            found = row_findings(
-                checked, moments, parameters, usable is None, context.variance_floor
-            )
+        p, floor, after_rows, found = parameters, context.variance_floor, usable is None, None
+        if context.checked is not None and len(context.checked.values):  # no remote rows
+            found = row_findings(context.checked, moments, p, after_rows, floor)
         test = begun()  # which other threads may have worked on meanwhile
-        findings = collect_findings(
-            moments,
-            parameters[context.order_of(parameters)],  # findings name components by number
-            test,
-            robust_rank(moments.n_features, moments.order, parameters.blocks),
-            context.variance_floor,
-            from_rows=usable is None,
-            checked=checked,
-            shown=found,
-        )
-        return Certificate(
-            test, loss, findings, parameters.n_components, support, after_rows=usable is None
-        )
+        capacity = robust_rank(moments.n_features, moments.order, p.blocks)
+        ordered = p[context.order_of(p)]  # findings name components by number
+        findings = collect_findings(moments, ordered, test, capacity, floor, after_rows, found)
+        return Certificate(test, loss, findings, p.n_components, support, after_rows)
 
 
 # -- predicted loss -----------------------------------------------------------------------------
@@ -137,23 +117,18 @@ def predicted_loss(
 ) -> float:
     """Loss of accuracy that nine of ten draws of the parameters stay below.
 
-    Not the mean: the covariance is a linear picture of errors that are not, and where components
-    overlap strongly the true loss exceeded the mean in half of the cases.
-
-    `finish` turns drawn parameters into a usable density (floors); by default they are one.
-    `joint_of` makes of rows the joint densities (r, n) of a mixture; by default all values are
-    seen.
+    Not the mean: where components overlap strongly the true loss exceeded it in half of the cases.
+    `finish` makes densities of drawn parameters, and `joint_of` joint densities (r, n) of rows.
     """
     rows, labels = sample(answer, _ROWS, rng)
     joint = (joint_of or partial(_joint_of, blocks=answer.blocks))(rows)
     drawn = uncertainty.draw(rng, _DRAWS)
-    if finish is not None:
-        drawn = Parameters.stack([finish(drawn[k]) for k in range(_DRAWS)])
 
     def accuracy(parameters: Parameters) -> float:
         return float((most_probable(joint(parameters)) == labels).mean())
 
-    losses = [accuracy(answer) - accuracy(drawn[k]) for k in range(_DRAWS)]
+    draws = [drawn[k] if finish is None else finish(drawn[k]) for k in range(_DRAWS)]
+    losses = [accuracy(answer) - accuracy(p) for p in draws]
     return max(0.0, float(np.quantile(losses, 0.9)))
 
 
@@ -173,29 +148,26 @@ def support_from_moments(
     test = check_conditions(moments, smaller.raw, rng, correlations=False)
     fewer = _fewer(r)
     if test.testable and test.p_value >= CLEAR_P_VALUE:
-        return Support(
-            r,
-            False,
+        text = (
             f"{fewer} fit{'s' if r == 2 else ''} the moments too (least p-value "
             f"{p_value_text(test.p_value)}), so that they do not determine {r}. Use fewer "
-            "components, more rows, or the rows themselves.",
+            "components, more rows, or the rows themselves."
         )
+        return Support(r, False, text)
     shares = [disagreement(fit.parameters, rival, rng) for rival in fit.rivals]
     if max(shares, default=0.0) > LARGEST_DISAGREEMENT:
-        return Support(
-            r,
-            False,
+        text = (
             f"another mixture of {r} components fits the moments as well and sorts "
             f"{max(shares):.0%} of the rows otherwise. Use a higher order, more rows, or the rows "
-            "themselves.",
+            "themselves."
         )
+        return Support(r, False, text)
     if not test.testable:
-        return Support(
-            r,
-            None,
+        text = (
             f"the moments cannot tell whether {fewer} would do: there are not more of them than "
-            "parameters. Use more features, a higher order, or the rows themselves.",
+            "parameters. Use more features, a higher order, or the rows themselves."
         )
+        return Support(r, None, text)
     return Support(r, True, f"the moments reject {fewer}")
 
 
@@ -205,64 +177,45 @@ def disagreement(first: Parameters, second: Parameters, rng: np.random.Generator
     return 1.0 - clustering_accuracy(most_probable(joint(first)), most_probable(joint(second)))
 
 
-def support_from_rows(
-    sample: Sample, moments: StandardMoments, parameters: Parameters, context: FitContext
-) -> Support:
-    """Whether the likelihood or the moments reject one component less."""
-    r, n = parameters.n_components, moments.n_counted
-    # Of the last component, in nats a row.
-    structure = context.structure(moments, parameters.blocks)
-    price = 0.5 * structure.n_own(parameters.blocks) * log(n) / n
-    smaller, loss = _best_smaller(sample, structure, parameters, context, price)
+def support_from_rows(sample: Sample, parameters: Parameters, context: FitContext) -> Support:
+    """Whether the likelihood or the moments reject one component less.
+
+    A part of the rows is enough where it loses far more than the price: parameters from n rows cost
+    about n_parameters / 2n nats on others.
+    """
+    p, moments, features = parameters, sample.moments, sample.features
+    n, n_sampled = moments.n_counted, features.shape[1]
+    structure = context.structure(moments, p.blocks)
+    price = 0.5 * structure.n_own(p.blocks) * log(n) / n  # of the last component, in nats a row
+    large = log_likelihood(sample.judges, p)
+    for size in sorted({min(max(_FEW_ROWS, 10 * p.n_free), n_sampled), n_sampled}):
+        few, clear = features[:, :size], price + _CLEAR_LOSS + p.n_free / size
+        # Where every merge stays far below, further steps would not change the answer.
+        smaller = one_less(
+            few, p, structure, _STEPS, n_threads=context.n_threads, least_gain=price / 20,
+            target=log_likelihood(few, p) - clear,
+        )  # fmt: skip
+        loss = large - log_likelihood(sample.judges, smaller)
+        if loss > clear:
+            break
     if loss <= price:
-        test = check_conditions(
-            moments, smaller, context.rng, correlations=False, noise=context.noise(moments)
-        )
+        noise = context.noise(moments)
+        test = check_conditions(moments, smaller, context.rng, correlations=False, noise=noise)
         if test.testable and test.p_value < CLEAR_P_VALUE:
-            return Support(r, True, f"the moments reject {_fewer(r)}")
-    return support_by_bic(r, loss, price)
+            return Support(p.n_components, True, f"the moments reject {_fewer(p.n_components)}")
+    return support_by_bic(p.n_components, loss, price)
 
 
 def support_by_bic(r: int, loss: float, price: float) -> Support:
     """Whether r components are supported, if one less loses so many nats a row, and BIC asks."""
     if loss > price:
         return Support(r, True, f"BIC rejects {_fewer(r)}")
-    return Support(
-        r,
-        False,
+    text = (
         f"{_fewer(r)} explain{'s' if r == 2 else ''} the rows as well: the last one gains "
-        f"{loss:.2g} nats a row, and BIC asks for {price:.2g}. Use fewer components or more rows.",
+        f"{loss:.2g} nats a row, and BIC asks for {price:.2g}. Use fewer components or more rows."
     )
+    return Support(r, False, text)
 
 
 def _fewer(r: int) -> str:
     return f"{r - 1} component{'s' if r > 2 else ''}"
-
-
-def _best_smaller(
-    sample: Sample,
-    structure: Structure,
-    parameters: Parameters,
-    context: FitContext,
-    price: float,
-) -> tuple[Parameters, float]:
-    """One component less, and what it loses on the judging rows, in nats a row.
-
-    A part of the rows is enough where it loses far more than the price: parameters from n rows cost
-    about n_parameters / 2n nats on others.
-    """
-    large = log_likelihood(sample.judges, parameters)
-    few = max(_FEW_ROWS, 10 * parameters.n_free)
-    for n in sorted({min(few, sample.features.shape[1]), sample.features.shape[1]}):
-        features = sample.features[:, :n]
-        clear = price + _CLEAR_LOSS + parameters.n_free / n
-        # Where every merge stays far below, further steps would not change the answer.
-        target = log_likelihood(features, parameters) - clear
-        smaller = one_less(
-            features, parameters, structure, _STEPS, n_threads=context.n_threads,
-            least_gain=price / 20, target=target,
-        )  # fmt: skip
-        loss = large - log_likelihood(sample.judges, smaller)
-        if loss > clear:
-            break
-    return smaller, loss

@@ -20,7 +20,6 @@ predict left-out rows better, beyond chance.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from math import inf, log, nan
 from typing import Literal, NamedTuple
@@ -30,13 +29,9 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.families.law import Law
 from momentmix.findings.messages import Message, options
-from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import Sample, log_likelihood, settle
 from momentmix.fitting.em.search import Candidate, ranked_candidates
-from momentmix.fitting.inference.correlations import Correlation
-from momentmix.fitting.inference.over_identification import OverIdentification
-from momentmix.fitting.inference.pair_findings import CORRELATION_THAT_MATTERS, SIGNIFICANT_DEVIATES
 from momentmix.fitting.moment.moment_fit import one_component
 from momentmix.fitting.outcome import JoinedColumns, JoinReason, Trial
 from momentmix.fitting.robust.automatic import Choice, bic, choose_by_likelihood, chosen
@@ -54,7 +49,6 @@ MOST_FULL_FEATURES = 60  # nor with more columns: their features do not fit the 
 CLEAR_ERRORS = 2.5  # standard errors by which larger blocks have to predict better than BIC's
 MOST_FOLDS, MANY_ROWS = 5, 4000  # folds that are left out; two with many rows
 _LEAST_VARIANCE = 1e-9  # of a standardized feature within a component
-_SHARE_OF_STRONGEST = 0.5  # deviates of correlations that are joined at once
 MOST_MOVES = 6  # of the number of components after the blocks are found
 
 
@@ -69,14 +63,12 @@ class Option(NamedTuple):
 
 
 def choose_blocks(
-    sample: Sample,
-    moments: StandardMoments,
-    n_components: int | Literal["auto"],
-    context: FitContext,
+    sample: Sample, n_components: int | Literal["auto"], context: FitContext
 ) -> Choice:
     """Blocks of least BIC, and the number of components too where it is to be found."""
+    moments = sample.moments
     d, n = moments.n_features, moments.n_counted
-    search = BlockSearch(sample, moments, context)
+    search = BlockSearch(sample, context)
     r = 2 if n_components == "auto" else n_components
     kinds = [moments.alone]
     full = Blocks.full(d, moments.laws)
@@ -96,7 +88,7 @@ def choose_blocks(
         candidates = search.searched(best.n_components, best.blocks)
     return Choice(
         best.n_components,
-        search.note(n_components == "auto", moments),
+        search.note(n_components == "auto"),
         search.tried() if n_components == "auto" else (),
         candidates,
         best.blocks,
@@ -105,10 +97,10 @@ def choose_blocks(
 
 
 class BlockSearch:
-    """Mixtures of different blocks, by BIC; the moments are those of all rows, which it counts."""
+    """Mixtures of different blocks, by BIC of all rows."""
 
-    def __init__(self, sample: Sample, moments: StandardMoments, context: FitContext) -> None:
-        self.sample, self.moments, self.context = sample, moments, context
+    def __init__(self, sample: Sample, context: FitContext) -> None:
+        self.sample, self.moments, self.context = sample, sample.moments, context
         self.options: dict[tuple[int, Blocks], Option] = {}
         self.candidates: dict[tuple[int, Blocks], list[Candidate]] = {}
         self.trials: tuple[Trial, ...] = ()
@@ -138,7 +130,7 @@ class BlockSearch:
 
         def choice(blocks: Blocks, thorough: bool) -> Choice:
             rows = self.sample.of_blocks(blocks)
-            found = choose_by_likelihood(rows, self.moments, self.context, thorough)
+            found = choose_by_likelihood(rows, self.context, thorough)
             self.trials += found.tried
             return found
 
@@ -166,7 +158,7 @@ class BlockSearch:
             known = self.options[key].parameters if key in self.options else None
             sample = self.sample.of_blocks(blocks)
             self.candidates[key] = ranked_candidates(
-                sample, self.moments, n_components, self.context, known=known
+                sample, n_components, self.context, known=known
             )
         return self.candidates[key]
 
@@ -271,9 +263,9 @@ class BlockSearch:
             found.append(JoinedColumns(columns, reason, gain))
         return tuple(found)
 
-    def note(self, with_number: bool, moments: StandardMoments) -> Message:
+    def note(self, with_number: bool) -> Message:
         """What was joined and why."""
-        best = self.best
+        best, moments = self.best, self.moments
         text = Message("no columns joined")
         if best.blocks.joined:
             text = options(blocks=[moments.columns_of(block) for block in best.blocks.joined])
@@ -359,42 +351,3 @@ def _volume(weights: Float, within: Float, group: tuple[int, ...]) -> float:
     """Σ_i ω_i log det of some columns."""
     matrices = within[:, group][:, :, group]
     return float(weights @ np.linalg.slogdet(matrices)[1])
-
-
-# -- from moments alone -------------------------------------------------------------------------
-
-
-def blocks_of_correlations(
-    blocks: Blocks, moments: StandardMoments, test: OverIdentification
-) -> tuple[Blocks | None, list[Correlation]]:
-    """Blocks joined by the strongest correlations that a test names, and these; or None.
-
-    A correlation leaves traces in the pairs that share a column with it: those far below the
-    strongest wait for the next test.
-    """
-    places = {column: j for j, column in enumerate(moments.columns.tolist())}
-    others = set(blocks.with_law.tolist())
-    strong = [
-        c for c in test.correlations
-        if abs(c.value) > CORRELATION_THAT_MATTERS and abs(c.deviates) > SIGNIFICANT_DEVIATES
-        and not {places[c.first], places[c.second]} & others
-    ]  # fmt: skip
-    if not strong:
-        return None, []
-    least = _SHARE_OF_STRONGEST * max(abs(c.deviates) for c in strong)
-    strong = [c for c in strong if abs(c.deviates) >= least]
-    pairs = [(places[c.first], places[c.second]) for c in strong]
-    return blocks.joined_by(pairs), strong
-
-
-def joined_by_correlations(
-    blocks: Blocks, moments: StandardMoments, correlations: Sequence[Correlation]
-) -> tuple[JoinedColumns, ...]:
-    """The blocks, each with the largest of the correlations that joined it."""
-    found = []
-    for group in blocks.joined:
-        columns = tuple(moments.columns[list(group)].tolist())
-        values = [c.value for c in correlations if {c.first, c.second} <= set(columns)]
-        largest = float(np.clip(max(values, key=abs, default=nan), -1.0, 1.0))
-        found.append(JoinedColumns(columns, JoinReason.CORRELATION, correlation=largest))
-    return tuple(found)

@@ -21,20 +21,14 @@ from momentmix.families.law import with_joined_values
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import Table, summarized
-from momentmix.fitting.em.em import Sample, draw_sample, standardized_density
+from momentmix.fitting.em.em import draw_sample, standardized_density
 from momentmix.fitting.em.patterns import Layout, pattern_sums
 from momentmix.fitting.inference.checked_rows import check_rows
 from momentmix.fitting.inference.findings import find_constants
 from momentmix.fitting.inference.over_identification import order_after_rows
 from momentmix.fitting.outcome import JoinedColumns, JoinReason, StandardFit
 from momentmix.fitting.result import FitResult
-from momentmix.fitting.robust.answers import (
-    answer_from_moments,
-    answer_from_rows,
-    hear_certificate,
-    join_by_moments,
-    renumber,
-)
+from momentmix.fitting.robust.answers import answer_from_rows
 from momentmix.fitting.robust.automatic import (
     ROWS_PER_PARAMETER,
     Choice,
@@ -52,9 +46,9 @@ from momentmix.fitting.robust.checks import (
     known_blocks,
     varying_blocks,
 )
+from momentmix.fitting.robust.from_moments import answer_from_moments, join_by_moments, renumber
 from momentmix.fitting.robust.joined_missing import answer_by_patterns
 from momentmix.fitting.robust.joining import choose_blocks
-from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.mixture import Mixture, mixture_from
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.rows import Rows
@@ -89,36 +83,46 @@ def fit_robust(
     if context.constraint is not None:
         check_varying(context.constraint, all_columns)
     sample = None if rows is None else draw_sample(rows, varying, context.rng)
-    choice, joined, sample = _choose(varying, joined, sample, n_components, context)
+    choice: Choice | None = None
+    # Without rows, blocks that are to be found remain None: the test of an answer names them.
+    if sample is not None and joined is None:
+        choice = choose_blocks(sample, n_components, context)
+        joined = choice.blocks
+    elif n_components == "auto" and sample is None:
+        choice = choose_by_moments(varying, context, joined)
+    elif n_components == "auto" and sample is not None:
+        sample = sample.of_blocks(joined or varying.alone)
+        choice = choose_by_likelihood(sample, context)
     r = choice.n_components if choice is not None else check_count("n_components", n_components, 1)
     moments = varying
     if n_components != "auto" and order == "auto":
-        moments = varying.truncated(
-            choose_order(varying.n_features, r, varying.order, blocks=joined)
-        )
+        best = choose_order(varying.n_features, r, varying.order, blocks=joined)
+        moments = varying.truncated(best)
     check_n_rows(moments.n_rows, r)
-    if rows is None or sample is None:
+    if sample is None:
         check_capacity(moments, r, all_columns.n_features, joined or moments.alone)
-        answer, choice = _from_moments(varying, moments.order, r, joined, choice, context)
+        own = joined or moments.alone
+        answer = answer_from_moments(varying, moments.order, r, context, own)
+        if joined is None:
+            answer = join_by_moments(varying, context, answer)
+            if choice is not None:
+                answer, choice = renumber(varying, context, answer, choice)
     else:
         assert joined is not None
         check_widest(joined, moments, r)
-        sample = sample.of_blocks(joined)
+        sample = sample.of_blocks(joined)._replace(moments=moments)
         if with_missing:
             layout = Layout.of(moments, (*joined.joined, *with_missing))
             check_widest(layout.blocks, moments, r)
-            answer = answer_by_patterns(rows, sample, moments, layout, r, context)
+            answer = answer_by_patterns(sample, layout, r, context)
             values = set(varying.columns[list(layout.seen_of)].tolist())
             all_columns = replace(all_columns, laws=with_joined_values(all_columns.laws, values))
         else:
             found = () if choice is None else choice.candidates
-            answer = answer_from_rows(rows, sample, moments, r, context, found)
-        if choice is not None and n_components == "auto":
-            answer, choice = hear_certificate(rows, sample, answer, choice, context)
+            answer = answer_from_rows(sample, r, context, found)
     if choice is not None:
         notes.append(choice.note)
-        joined_by = choice.joined or answer.joined
-        answer = replace(answer, tried=choice.tried, joined=joined_by)
+        answer = replace(answer, tried=choice.tried, joined=choice.joined or answer.joined)
     answer = replace(answer, notes=[*notes, *answer.notes])
     return in_data_units(answer, all_columns, context, rows, summary, table.schema)
 
@@ -176,46 +180,6 @@ def _order_beside_rows(rows: Rows, n_components: Number, blocks: AskedBlocks) ->
         if robust_rank(d, enough, joined) >= n_components:
             return min(order, enough), enough - 2
     return order, 2
-
-
-def _choose(
-    moments: StandardMoments,
-    joined: Blocks | None,
-    sample: Sample | None,
-    n_components: Number,
-    context: FitContext,
-) -> tuple[Choice | None, Blocks | None, Sample | None]:
-    """The number of components and the blocks, where they are to be found, from rows or moments.
-
-    Without rows, blocks that are to be found remain None: the test of an answer names them.
-    """
-    if sample is not None and joined is None:
-        choice = choose_blocks(sample, moments, n_components, context)
-        return choice, choice.blocks, sample
-    if n_components != "auto":
-        return None, joined, sample
-    if sample is None:
-        return choose_by_moments(moments, context, joined), joined, None
-    sample = sample.of_blocks(joined or moments.alone)
-    return choose_by_likelihood(sample, moments, context), joined, sample
-
-
-def _from_moments(
-    moments: StandardMoments,
-    order: int,
-    n_components: int,
-    joined: Blocks | None,
-    choice: Choice | None,
-    context: FitContext,
-) -> tuple[StandardFit, Choice | None]:
-    """The answer without rows; where blocks are to be found, with those that its test names."""
-    if joined is not None:
-        return answer_from_moments(moments, order, n_components, context, joined), choice
-    answer = answer_from_moments(moments, order, n_components, context, moments.alone)
-    answer = join_by_moments(moments, context, answer)
-    if choice is None:
-        return answer, None
-    return renumber(moments, context, answer, choice)
 
 
 # -- back to the units of the data -----------------------------------------------------------------

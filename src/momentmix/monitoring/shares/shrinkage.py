@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import helmert
@@ -35,10 +34,6 @@ from momentmix.monitoring.shares.group_weights import LinearWeights
 _LARGEST = 1.0  # of τ: weights that are 0 or 1
 _LEAST_SHARE = 1e-3  # of a component in the prior: a share of 0 would let no group have it
 _BEYOND, _SURE = 0.5, 8.0  # outside of [0, 1], a share and standard errors that no law has
-
-
-# Weights of a group without bounds, with the covariance of its moments taken at some weights.
-Estimator = Callable[[Float], LinearWeights]
 
 
 @dataclass(frozen=True)
@@ -62,29 +57,24 @@ class Prior:
         return float("inf") if self.spread <= 0 else max(0.0, 1.0 / self.spread - 1.0)
 
 
-class Shrunken(NamedTuple):
-    """Weights of a group given its moments and the prior; arrays of shape (r,) and (r, r)."""
-
-    weights: Float
-    covariance: Float
-
-
 def shrink(
-    estimators: Sequence[Estimator], start: Float
-) -> tuple[Prior | None, list[Shrunken | None]]:
-    """Weights of groups with their common law as prior; `start` are weights of the whole.
+    estimators: Sequence[Callable[[Float], LinearWeights]], start: Float
+) -> tuple[Prior | None, list[tuple[Float, Float] | None]]:
+    """Weights of groups with their common law as prior, and their covariances.
 
-    None stands for groups that are not of this law; there is none of fewer than two groups.
+    Estimators give the weights of a group without bounds, with the covariance of its moments taken
+    at some weights; `start` are those of the whole. None stands for groups that are not of this
+    law; there is none of fewer than two groups.
     """
     first = [estimator(_raised(start)) for estimator in estimators]
     used = [g for g, own in enumerate(first) if _possible(own)]
-    answers: list[Shrunken | None] = [None] * len(first)
+    answers: list[tuple[Float, Float] | None] = [None] * len(first)
     if len(used) < 2:
         return None, answers
     linear = [first[g] for g in used]
     for _ in range(2):
         prior, error = find_prior(linear)
-        near = [shrunken(own, prior, error).weights for own in linear]
+        near = [shrunken(own, prior, error)[0] for own in linear]
         linear = [estimators[g](_raised(w)) for g, w in zip(used, near, strict=True)]
     prior, error = find_prior(linear)
     for g, own in zip(used, linear, strict=True):
@@ -147,8 +137,8 @@ def _spread(values: Float, noise: Float, between: Float) -> float:
     return float(brentq(excess, 0.0, _LARGEST, xtol=1e-9, rtol=1e-6))
 
 
-def shrunken(own: LinearWeights, prior: Prior, error: Float) -> Shrunken:
-    """Weights of one group given the prior; `error` is the covariance of the prior's mean."""
+def shrunken(own: LinearWeights, prior: Prior, error: Float) -> tuple[Float, Float]:
+    """Weights of a group given the prior, and their covariance; `error` is of the prior's mean."""
     r = len(own.weights)
     basis, mu = helmert(r), prior.center
     between = prior.spread * basis @ (np.diag(mu) - np.outer(mu, mu)) @ basis.T
@@ -158,4 +148,4 @@ def shrunken(own: LinearWeights, prior: Prior, error: Float) -> Shrunken:
     weights = mu + basis.T @ (gain @ (basis @ (own.weights - mu)))
     covariance = rest @ between + rest @ error @ rest.T
     weights = np.maximum(weights, 0.0)
-    return Shrunken(weights / weights.sum(), basis.T @ covariance @ basis + own.shared)
+    return weights / weights.sum(), basis.T @ covariance @ basis + own.shared

@@ -10,8 +10,9 @@ from fitting_helpers import exact_moments, random_mixture
 import momentmix as mm
 from momentmix.findings.finding import Severity
 from momentmix.fitting.data import rows_of, summarized
-from momentmix.fitting.inference.checked_rows import _apart, check_rows, find_outliers, robust_scale
+from momentmix.fitting.inference.checked_rows import check_rows
 from momentmix.fitting.inference.findings import collect_findings
+from momentmix.fitting.inference.outliers import _apart, find_outliers, robust_scale
 from momentmix.fitting.inference.over_identification import check_conditions
 from momentmix.mixture.parameters import Parameters
 from momentmix.tables.rows import BlockRows

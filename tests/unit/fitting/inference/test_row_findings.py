@@ -13,9 +13,13 @@ from momentmix.fitting.data import rows_of, summarized
 from momentmix.fitting.em.em import draw_sample
 from momentmix.fitting.em.passes import full_passes
 from momentmix.fitting.inference.checked_rows import ColumnKind, check_column, check_rows
-from momentmix.fitting.inference.column_shapes import shape_finding, shape_words
+from momentmix.fitting.inference.column_shapes import (
+    offer_from_rows,
+    shape_finding,
+    shape_words,
+    skewness_within,
+)
 from momentmix.fitting.inference.findings import collect_findings, component_findings
-from momentmix.fitting.inference.logarithms import offer_from_rows, skewness_within
 from momentmix.fitting.inference.over_identification import Correlation, OverIdentification
 from momentmix.fitting.inference.row_findings import row_findings
 from momentmix.mixture.parameters import Parameters
@@ -40,7 +44,7 @@ def refined(data, start):
     p = Parameters(standard.weights, standard.means, standard.variances)
     sample = draw_sample(rows, moments, np.random.default_rng(0))
     context = FitContext(np.random.default_rng(0), max_passes=60)
-    p = full_passes(rows, sample, moments, p, context).parameters
+    p = full_passes(sample, p, context).parameters
     return rows, moments, p
 
 
@@ -319,8 +323,8 @@ def correlated(value, data=None, columns=(0, 1)):
     test = OverIdentification(
         900.0, 100, 1e-9, 0.1, False, 10.0, [Correlation(*columns, value, 20.0)]
     )
-    checked = check_rows(rows, moments)
-    return [f.kind for f in collect_findings(moments, p, test, 9, 1e-6, True, checked)]
+    shown = row_findings(check_rows(rows, moments), moments, p, True)
+    return [f.kind for f in collect_findings(moments, p, test, 9, 1e-6, True, shown)]
 
 
 def test_correlations_are_correlations():

@@ -5,12 +5,12 @@ import pytest
 
 import momentmix as mm
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.em.patterns import Layout, pattern_information, structure_of
+from momentmix.fitting.em.patterns import Layout, pattern_information, single_component
 from momentmix.fitting.em.scores import mean_score
 from momentmix.mixture.density import log_sums
 from momentmix.mixture.gaussian import m_step
 from momentmix.mixture.parameters import Parameters, dependent_places, moved_spread
-from momentmix.mixture.prior import VariancePrior
+from momentmix.mixture.prior import Structure, VariancePrior
 
 BLOCKS = [["a", "b", "c"], ["d", "e", "f"]]
 
@@ -127,7 +127,9 @@ def small():
     ).with_laws(table.schema.laws())  # fmt: skip
     layout = Layout.of(moments, ((0, 2, 4), (6, 8, 10)))
     pattern_rows = layout.rows(values)
-    prior = VariancePrior.of_rows(len(values), 2, structure_of(pattern_rows, 1e-6))
+    total = single_component(pattern_rows, 1e-6).matrices[0]
+    structure = Structure.of_total(1e-6, layout.blocks, total)
+    prior = VariancePrior.of_rows(len(values), 2, structure)
     rng = np.random.default_rng(4)
     means = 0.5 * rng.standard_normal((2, d))
     start = Parameters(np.array([0.4, 0.6]), means, np.ones((2, d)), None, layout.blocks)

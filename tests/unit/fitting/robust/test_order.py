@@ -30,7 +30,7 @@ def order_of(monkeypatch):
     def answer(moments):
         return StandardFit(moments, None, None, None)
 
-    monkeypatch.setattr(pipeline, "answer_from_rows", lambda rows, sample, m, *_: answer(m))
+    monkeypatch.setattr(pipeline, "answer_from_rows", lambda sample, *_: answer(sample.moments))
     monkeypatch.setattr(pipeline, "answer_from_moments", lambda m, k, *_: answer(m.truncated(k)))
     monkeypatch.setattr(pipeline, "in_data_units", lambda found, *_: found.moments.order)
     return mm.fit

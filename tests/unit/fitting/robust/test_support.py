@@ -117,9 +117,8 @@ def support_of_rows(rows, parameters_in_data_units):
     source = rows_of(rows)
     context = FitContext(rng(), max_passes=10)
     sample = draw_sample(source, moments, rng())
-    return support_from_rows(
-        sample, moments, parameters_of(moments.standardize(parameters_in_data_units)), context
-    )
+    p = parameters_of(moments.standardize(parameters_in_data_units))
+    return support_from_rows(sample, p, context)
 
 
 def test_rows_support_clear_components(clear):
