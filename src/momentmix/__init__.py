@@ -10,7 +10,10 @@ __version__ = "0.1.0"
 
 if _typing.TYPE_CHECKING:  # "as" makes a name public for type checkers
     # ruff: noqa: I001
-    from momentmix.capacity import largest_rank as largest_rank, smallest_order as smallest_order
+    from momentmix.capacity.ranks import (
+        largest_rank as largest_rank,
+        smallest_order as smallest_order,
+    )
     from momentmix.cube.cube import SummaryCube as SummaryCube
     from momentmix.cube.summarize_by import summarize_by as summarize_by
     from momentmix.errors import (
@@ -51,7 +54,7 @@ if _typing.TYPE_CHECKING:  # "as" makes a name public for type checkers
 _HOMES = {
     "cube.cube": ("SummaryCube",),
     "cube.summarize_by": ("summarize_by",),
-    "capacity": ("largest_rank", "smallest_order"),
+    "capacity.ranks": ("largest_rank", "smallest_order"),
     "tensor.incomplete_tensor": ("IncompleteSymmetricTensor",),
     "mixture.mixture": ("DiagonalMixture", "Mixture"),
     "families.gaussian_block": ("GaussianBlock",),

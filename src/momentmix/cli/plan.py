@@ -11,7 +11,7 @@ from momentmix.cli.output import say, say_json
 from momentmix.findings.messages import in_shell
 
 if TYPE_CHECKING:
-    from momentmix.mixture.blocks import Blocks
+    from momentmix.capacity.monomials import BlockSizes
 
 
 @click.command("plan", short_help="Which order of moments is needed, and its cost.")
@@ -88,23 +88,25 @@ def plan(
 
     `blocks` are lists of columns; those not named are blocks of their own.
     """
-    from momentmix import capacity
+    from momentmix.capacity import ranks
+    from momentmix.capacity.monomials import check_blocks
     from momentmix.errors import CapacityError, check_count
     from momentmix.index_sets import countable
 
     d = check_count("n_features", n_features, 1)
     r = check_count("n_components", n_components, 1)
-    known = capacity.check_blocks(d, blocks)
+    known = check_blocks(d, blocks)
     if order is not None:
-        order = capacity.check_order(order, d)
+        order = ranks.check_order(order, d)
     else:
-        capacity.smallest_order(d, r, method, known)  # raises where no order identifies r
-        order = capacity.choose_order(d, r, method=method, blocks=known)
+        ranks.smallest_order(d, r, method, known)  # raises where no order identifies r
+        order = ranks.choose_order(d, r, method=method, blocks=known)
     most = _largest_rank(d, order, method, known)
     if most < r:
-        raise CapacityError(capacity.over_capacity(d, order, r, most, method, known))
+        raise CapacityError(ranks.over_capacity(d, order, r, most, method, known))
     nearby = range(max(3, order - 2), min(d, order + 2) + 1)
-    sizes = [] if known is None else [len(block) for block in known.partition]
+    pairs = () if known is None else zip(*known, strict=True)
+    sizes = [size for size, count in pairs for _ in range(count)]
     return {
         "n_features": d,
         "n_components": r,
@@ -114,9 +116,9 @@ def plan(
     }
 
 
-def _order_plan(d: int, order: int, blocks: Blocks | None) -> dict[str, Any]:
+def _order_plan(d: int, order: int, blocks: BlockSizes | None) -> dict[str, Any]:
     """Return how many components an order identifies, and what its summary costs in bytes."""
-    from momentmix.capacity import best_split
+    from momentmix.capacity.ranks import best_split
     from momentmix.summary.layout import Layout
     from momentmix.summary.view import estimate
 
@@ -134,9 +136,9 @@ def _order_plan(d: int, order: int, blocks: Blocks | None) -> dict[str, Any]:
     }
 
 
-def _largest_rank(d: int, order: int, method: Any, blocks: Blocks | None) -> int:
+def _largest_rank(d: int, order: int, method: Any, blocks: BlockSizes | None) -> int:
     """Return the largest rank; 1 for an order below 3, used where there are fewer features."""
-    from momentmix.capacity import largest_rank
+    from momentmix.capacity.ranks import largest_rank
 
     return largest_rank(d, order, method, blocks) if order >= 3 else 1
 

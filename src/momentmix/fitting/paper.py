@@ -33,7 +33,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from momentmix._typing import Array
-from momentmix.capacity import best_split, check_order, choose_order, largest_rank
+from momentmix.capacity.ranks import best_split, check_order, choose_order, largest_rank
 from momentmix.errors import InputError, InputTypeError, PrecisionWarning, check_count, warn_caller
 from momentmix.findings.messages import PAPER, ROBUST, Message, options
 from momentmix.fitting.conditions.standard_moments import StandardMoments

@@ -19,7 +19,7 @@ from dataclasses import replace
 import numpy as np
 
 from momentmix._typing import Array, Int
-from momentmix.capacity import Split, best_split
+from momentmix.capacity.ranks import Split, best_split
 from momentmix.errors import (
     CapacityError,
     DecompositionError,

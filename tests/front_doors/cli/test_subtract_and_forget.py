@@ -64,11 +64,10 @@ def assert_close(found, expected):
             np.testing.assert_allclose(left[order], right[order], rtol=1e-9, atol=1e-11)
 
 
-def test_forgetting_rows_block_by_block(folder, momentmix, monkeypatch):
+def test_forgetting_rows_block_by_block(folder, momentmix):
     """As if the rows had never been seen, up to rounding."""
-    monkeypatch.setattr("momentmix.tables.opening._MOST_ROWS", 64)
     frame = pd.DataFrame(folder[100:350], columns=NAMES)[NAMES[::-1]].assign(name="x")
-    frame.to_parquet("gone.parquet")
+    frame.to_parquet("gone.parquet", row_group_size=64)
     done = momentmix("forget", "all.mms", "gone.parquet", "-o", "rest.mms", "--json")
     assert done.code == 0, done.err
     assert json.loads(done.out)["n_forgotten"] == 250
