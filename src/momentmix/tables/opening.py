@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from momentmix.arguments import check_count
 from momentmix.errors import (
     InputError,
     InputTypeError,
     NoInputError,
     TableWarning,
+    check_count,
     warn_caller,
     without_secrets,
 )
