@@ -31,8 +31,7 @@ from momentmix.fitting.inference.outliers import NONE, Outliers, find_outliers
 from momentmix.mixture.density import joint_densities
 from momentmix.mixture.gaussian import coefficients, features_of
 from momentmix.mixture.parameters import Parameters
-from momentmix.tables.rows import Rows
-from momentmix.tables.weights import proportional_places
+from momentmix.tables.rows import Rows, proportional_places
 
 EXCERPT = 20_000  # rows: enough for shapes and shares, and a small part of a fit's time
 _FEW_VALUES = 20  # different values of a column that counts or codes something
