@@ -16,29 +16,19 @@ SOURCE = Path(momentmix.__file__).parent
 # A module may import from its own entry and from every line before it. An entry holds the modules
 # that begin with it and are named by no longer entry: `summary.layout` lies below `summary`.
 LAYERS = [
-    {"errors", "_typing", "_version", "native", "wording"},
-    {
-        "arguments",
-        "atomic_file",
-        "findings",
-        "html",
-        "index_sets",
-        "progress",
-        "strict_json",
-    },
+    {"errors", "_typing", "native", "wording"},
+    {"atomic_file", "findings", "html", "index_sets", "progress"},
     {"parallel", "json_fields"},
-    {"arrays", "tables.digests", "tables.names"},
-    {"families"},
-    {"mixture.blocks"},
-    {"capacity"},
+    {"arrays", "tables.formats.digests", "tables.names"},
+    {"families", "capacity"},
     {"tables.source"},
     {"tables.formats.dialect", "tables.selection"},
     {"tables.cells"},
     {"tables.guessing", "tables.validation"},
-    {"tables.encoding", "tables.memory"},
+    {"tables.encoding", "tables.formats.memory"},
     {"tables.formats", "tables.schema"},
     {"tables.rows"},
-    {"tables.table_rows", "tables.weights"},
+    {"tables.table_rows"},
     {"tables"},
     {"tensor"},
     {"mixture", "summary.layout", "summary.products"},
@@ -51,7 +41,7 @@ LAYERS = [
     {"fitting.moment"},
     {"fitting.data", "fitting.outcome", "fitting.record", "fitting.result"},
     {"fitting.paper", "fitting.robust"},
-    {"fitting", "planning"},
+    {"fitting"},
     {"engines"},
     {"estimators", "dask", "ray", "spark"},
     {"monitoring"},
@@ -249,7 +239,7 @@ NO_STEP_OF_THE_PAPER = {"tensor", "tensor.results"}
 def test_modules_of_the_paper_open_with_a_notation_table():
     inside = [m for m in MODULES if m.startswith(("tensor", "fitting.paper"))]
     assert len(inside) > 8
-    for module in {"capacity.paper", "index_sets", *inside} - NO_STEP_OF_THE_PAPER:
+    for module in {"capacity.ranks", "index_sets", *inside} - NO_STEP_OF_THE_PAPER:
         text = ast.get_docstring(ast.parse(MODULES[module].read_text(encoding="utf-8")))
         assert "| paper symbol | name here" in text, module
         assert "Differs from the paper" in text, module

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_array, validate_data
 
 from momentmix.arrays import is_foreign
-from momentmix.capacity import choose_order
+from momentmix.capacity.ranks import choose_order
 from momentmix.errors import InputError
 from momentmix.estimators.covariance_types import (
     CovarianceType,
@@ -29,10 +29,9 @@ from momentmix.fitting.api import fit
 from momentmix.fitting.robust.checks import known_blocks
 from momentmix.mixture.mixture import Mixture
 from momentmix.summary.summary import MomentSummary
-from momentmix.tables.memory import as_device_rows, for_sklearn
-from momentmix.tables.rows import ArrayRows, DeviceRows, HeldRows
+from momentmix.tables.formats.memory import as_device_rows, for_sklearn
+from momentmix.tables.rows import ArrayRows, DeviceRows, HeldRows, with_weights
 from momentmix.tables.validation import LARGEST_TO_FIT, LARGEST_VALUE, check_values
-from momentmix.tables.weights import with_weights
 
 _SHARED = (  # with scikit-learn's, beside the covariances
     "weights_", "means_", "converged_", "n_iter_", "lower_bound_", "n_features_in_",

@@ -1,9 +1,6 @@
 """`track`: the shares of a model's components in each group of a cube, from moments alone.
 
-Data flow: model and cube → `Groups` → `weigh` (moments, weights, tests) → `Tracking`. The
-mathematics is in ``group_weights.py`` (weights, intervals, test), ``components.py`` (what the
-components say of moments), ``shared_errors.py`` (what groups together say of the components),
-``moved_columns.py`` (what does not fit) and ``shrinkage.py`` (the whole as prior).
+Model and cube → `Groups` → `weigh` (moments, weights, intervals, tests: ``shares/``) → `Tracking`.
 """
 
 from __future__ import annotations

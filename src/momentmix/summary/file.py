@@ -28,7 +28,7 @@ import numpy as np
 from momentmix._typing import Int
 from momentmix.errors import InputError, SummaryFileError
 from momentmix.index_sets import countable
-from momentmix.strict_json import parse_strict
+from momentmix.json_fields import parse_strict
 from momentmix.summary.exact.digit_sums import QUANTUM_BITS
 from momentmix.summary.exact.exact_sums import LARGEST_REACH, ExactSums, python_integers, spread
 from momentmix.summary.exact.exact_sums import widths as widths_of

@@ -55,7 +55,7 @@ def track_command(
     """
     from momentmix.cli.cubes import load_groups
     from momentmix.monitoring.track import track
-    from momentmix.monitoring.tracking_text import tracking_lines
+    from momentmix.monitoring.tracking import tracking_lines
     from momentmix.tables.opening import missing_input
 
     if target.path is not None:
@@ -82,7 +82,7 @@ def _write(found: Tracking, target: Target) -> None:
     import io
 
     from momentmix.cli.tables import guarded
-    from momentmix.strict_json import format_strict
+    from momentmix.json_fields import format_strict
 
     if target.ending == "json":
         text = format_strict(found.to_dict(), indent=1) + "\n"

@@ -12,8 +12,8 @@ means. Within a block, Stein's identity takes one feature off at a time:
 E[z_j u] = μ_j E[u] + Σ_k Σ_jk E[∂u/∂z_k]. So the monomials are closed under division.
 ``monomial_covariance.py`` has the moments of products of two.
 
-Blocks that are not Gaussian have laws that know the moments of their monomials, and derivatives of
-these, which stand behind the moments of all monomials in one table.
+Laws of other blocks give the moments of their monomials and the derivatives of these, which follow
+the moments of all monomials in one table.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class LawMonomials(NamedTuple):
         return table.reshape(-1, parameters.n_components)
 
 
-class _Step(NamedTuple):
-    """Monomials of one degree, m of them, from those of lower degrees."""
+class _SteinStep(NamedTuple):
+    """m monomials of one degree, made from monomials of lower degrees."""
 
     monomials: Int
     features: Int
@@ -159,7 +159,7 @@ class BlockMonomials:
                 exponents[row, place[j]] = e
         return LawMonomials(law, numbers, exponents)
 
-    def _find_steps(self) -> list[_Step]:
+    def _find_steps(self) -> list[_SteinStep]:
         by_degree = defaultdict[int, list[int]](list)
         for number, u in enumerate(self.monomials[1:], 1):
             if not self._has_law[number]:
@@ -172,7 +172,9 @@ class BlockMonomials:
             table = np.array(padded, dtype=float).reshape(len(numbers), width, 3)
             places, lower = (table[:, :, t].astype(np.int64) for t in (0, 2))
             features, before = np.array([t[:2] for t in terms], dtype=np.int64).T
-            steps.append(_Step(np.array(numbers), features, before, places, table[:, :, 1], lower))
+            steps.append(
+                _SteinStep(np.array(numbers), features, before, places, table[:, :, 1], lower)
+            )
         return steps
 
     def _stein_terms(self, u: Monomial) -> tuple[int, int, list[tuple[int, float, int]]]:
@@ -225,7 +227,7 @@ class BlockMonomials:
         return self._slopes(self._by_mean)
 
     def _slopes(self, terms_of: Callable[[Monomial], list[tuple[int, float, int]]]) -> Slopes:
-        """Derivatives of conditions from those of monomials: column, factor, number of u'."""
+        """Return derivatives of conditions: column, factor, number of u'."""
         terms = [terms_of(u) if u else [] for u in self.monomials]
         lengths = np.array([len(t) for t in terms])
         starts = np.cumsum(lengths) - lengths

@@ -19,15 +19,13 @@ from momentmix.mixture.gaussian import (
     coefficients,
     features_of,
     m_step,
-    standardized_features,
     values_of,
 )
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VariancePrior
 from momentmix.native import code
 from momentmix.parallel import map_in_order
-from momentmix.tables.rows import Rows
-from momentmix.tables.weights import proportional_places
+from momentmix.tables.rows import Rows, proportional_places
 
 MOST_COMPILED = 32  # features of a block: the rotations of wider matrices take longer than LAPACK
 _ROUND = 5  # EM steps between looks at the gains
@@ -283,7 +281,4 @@ def _taken(rows: Rows, moments: StandardMoments, places: NDArray[np.int64]) -> F
 
 def _features(values: Float, moments: StandardMoments, blocks: Blocks | None = None) -> Float:
     """T(z) of standardized rows z, written where it stays."""
-    blocks = blocks or moments.alone
-    features = np.empty((blocks.n_statistics, len(values)))
-    standardized_features(values, moments.shift, 1.0 / moments.scale, blocks, features)
-    return features
+    return features_of(values, blocks or moments.alone, moments.shift, 1.0 / moments.scale)

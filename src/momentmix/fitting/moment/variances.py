@@ -26,7 +26,7 @@ from momentmix._typing import Float, Int
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.uncertainty import Uncertainty
 from momentmix.index_sets import colex_rank, index_sets, sets_without
-from momentmix.mixture.blocks import Blocks, matrices_of, one_a_block, spread_of
+from momentmix.mixture.blocks import Blocks, one_a_block, spread_of
 from momentmix.mixture.parameters import Parameters, parameters_from
 from momentmix.mixture.prior import Structure, from_eigenvalues
 
@@ -36,10 +36,10 @@ _PENALTY = 1e-3  # far below the noise of the conditions
 def fit_variances(
     moments: StandardMoments, weights: Float, means: Float, floor: float | Float
 ) -> Float:
-    """Variances of standardized features, at least `floor`, of shape (r, d).
+    """Return variances of standardized features, at least `floor`, of shape (r, d).
 
-    A penalty towards the average within-component variance determines the components that the
-    conditions say nothing about. Its factor keeps it far below the noise of the conditions.
+    A penalty towards the average within-component variance determines components that have no
+    condition. Its factor keeps it far below the noise of the conditions.
     """
     r, d = means.shape
     variances, least = np.empty((r, d)), np.broadcast_to(floor, d)
@@ -59,10 +59,10 @@ def fit_variances(
 def fit_spread(
     moments: StandardMoments, weights: Float, means: Float, structure: Structure
 ) -> Parameters:
-    """The mixture with variances, and covariances of joined features, that fit the moments best.
+    """Return the mixture with the variances and covariances that fit the moments best.
 
-    Second moments within a block are linear in the moments, once weights and means are known.
-    Blocks are taken one by one, and their covariances raised to what `structure` allows.
+    Given weights and means, second moments within a block are linear in the moments. Blocks are
+    fitted one by one, and their covariances raised to the floors of `structure`.
     """
     blocks = structure.blocks
     if blocks is None or blocks.is_diagonal:
@@ -128,7 +128,7 @@ def resolvable(
     rows = parameters_from(np.arange(len(errors.factor)), p.n_components, p.blocks)
     factor_of_spread, factor_of_means = errors.factor[rows.spread], errors.factor[rows.means]
     for place, (features, places) in enumerate(p.blocks.places):
-        values, vectors = np.linalg.eigh(structure.relative(matrices_of(p.spread, places), place))
+        values, vectors = np.linalg.eigh(structure.relative(p.spread[..., places], place))
         directions = structure.inverses[place].T @ vectors  # λ = xᵀ Σ x for each column x
         change = np.einsum("ijkq,ijl,ikl->ilq", factor_of_spread[:, places], directions, directions)
         shift = np.einsum("ijq,ijl->ilq", factor_of_means[:, features], directions)

@@ -1,9 +1,8 @@
 """Answers from rows: candidates, passes from the best, standard errors and certificate.
 
-The search is repeated where the test rejects the answer, and with `n_components="auto"` the number
-is raised while all rows support more. The M-step of `VariancePrior` obeys a constraint, so that
-search and passes are those of every fit; which parameters are then free, and whether the rows speak
-against it, is found here.
+The search is repeated where the test rejects the answer. The M-step of `VariancePrior` obeys a
+constraint, so that search and passes are those of every fit; which parameters are then free, and
+whether the rows reject it, is found here.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from math import log
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.capacity import robust_rank
+from momentmix.capacity.monomials import robust_rank
 from momentmix.errors import DecompositionError
 from momentmix.findings.finding import FATAL, Finding, found
 from momentmix.fitting.conditions.standard_moments import StandardMoments
@@ -36,8 +35,8 @@ from momentmix.fitting.inference.over_identification import LEAST_P_VALUE
 from momentmix.fitting.inference.uncertainty import Uncertainty, uncertainty_after_em
 from momentmix.fitting.inference.whitening import gaps_together
 from momentmix.fitting.moment.moment_fit import START, fit_moments, one_component
-from momentmix.fitting.outcome import StandardFit, Trial
-from momentmix.fitting.robust.automatic import MOST_HEARD, ROWS_PER_PARAMETER, Choice, bic, chosen
+from momentmix.fitting.outcome import StandardFit
+from momentmix.fitting.robust.automatic import ROWS_PER_PARAMETER
 from momentmix.fitting.robust.certifying import begin_test, certify, support_from_rows
 from momentmix.mixture.parameters import Parameters, component_places
 from momentmix.mixture.prior import Structure, VariancePrior
@@ -134,37 +133,6 @@ def _constraint_findings(sample: Sample, p: Parameters, context: FitContext) -> 
         remedy = {"covariance_type": "full" if p.blocks.joined else "diag"}
         numbers = {"constraint": context.constraint, "gain": float(gain), "price": price}
         yield found(FATAL, "constraint", remedy=remedy, **numbers)
-
-
-def hear_certificate(
-    sample: Sample, answer: StandardFit, choice: Choice, context: FitContext
-) -> tuple[StandardFit, Choice]:
-    """More components while the test rejects the answer and BIC of all rows gets better.
-
-    The number was chosen on a sample; with many rows the others may support more.
-    """
-    if sample.is_all:
-        return answer, choice
-    trials = {trial.n_components: trial for trial in choice.tried}
-
-    def trial_of(fit: StandardFit) -> Trial:
-        assert fit.passes is not None
-        p, score = fit.parameters, fit.passes.log_likelihood
-        value = bic(p, sample.moments.n_counted, score)
-        return Trial(p.n_components, fit.certificate.p_value, score, value, True)
-
-    for _ in range(MOST_HEARD):
-        if not answer.certificate.test.p_value < LEAST_P_VALUE:
-            break
-        r = answer.parameters.n_components + 1
-        larger = answer_from_rows(sample, r, context)
-        trial = trial_of(larger)
-        if trial.bic >= trial_of(answer).bic:
-            break
-        answer, trials[r] = larger, trial
-        note = f"n_components={r}: least BIC of all rows; the test rejected {r - 1}"
-        choice = Choice(r, note, chosen(trials, r), joined=choice.joined)
-    return answer, choice
 
 
 def find_candidates(sample: Sample, n_components: int, context: FitContext) -> list[Candidate]:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Array, Float
 from momentmix.tables.encoding import decode_columns
-from momentmix.tables.memory import frame_labels, frame_names
+from momentmix.tables.formats.memory import frame_labels, frame_names
 from momentmix.tables.names import numbers_as_names
 from momentmix.tables.schema import Schema
 

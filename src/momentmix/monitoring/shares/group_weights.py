@@ -8,25 +8,18 @@
 | u_c = a_c m + b_c; a_c M + b_c is 1 for c and 0 for the others | ``influence`` | (r, q) |
 | J = n (m − M w)ᵀ V⁻¹ (m − M w) ~ χ² | ``statistic`` | |
 
-*Intervals* hold the shares x that a test does not reject: |u_c − x| ≤ z · √(v_c(x) / n + e_c). The
-variance v_c(x) is that of a group with share x and the other components in proportion. It is a
-quadratic function of x, so that the ends are roots of a quadratic equation. Where components can be
-told apart row by row this is Wilson's interval of a binomial share. Near 0 and 1 it does not have
-the width 0, and it is cut at 0 and 1. An estimate below −√(v_c(0) / n) counts as that, so that the
-interval never is empty.
+*Intervals* hold the shares x that a test does not reject: |u_c − x| ≤ z · √(v_c(x) / n + e_c).
+v_c(x), quadratic in x, is the variance of a group with share x and the other components in
+proportion: for components that rows show, Wilson's interval. An estimate below −√(v_c(0) / n)
+counts as that, so that no interval is empty.
 
-*Errors of the components.* Of a model that was fitted to N rows, moments have the error Σ_c w_c D_c
-ξ, ξ standard normal (`FixedComponents.shared_error`). u with weights V⁻¹ is then uncorrelated with
-the error of the components, whether the group is a part of these N rows or not: e_c = |a_c D|² adds
-to its variance. Where the groups together know these errors better than the model does, the
-components are corrected first (``shared_errors.py``). In the test the covariance of the moments is
-V / n + D Dᵀ. For a group that is a part of the N rows this is too large, by a share of about n / N,
-and the test rejects less often.
+*Errors of the components*, Σ_c w_c D_c ξ with ξ standard normal, are uncorrelated with u, whether
+the group is a part of the N rows of the fit or not: e_c = |a_c D|² adds to its variance. In the
+test the covariance of the moments is V / n + D Dᵀ, too large by about n / N for a part of the rows.
 
-*Test.* Of a constrained estimate with k components at 0, J is χ² with rank V − (r − 1) + k degrees
-of freedom, given which they are. With few rows the means of squares and cubes are not normal: the
-variance of J exceeds 2·dof by (E‖x‖⁴ − q² − 2q) / n, x the whitened moments of a row, and a gamma
-law of that variance takes the place of χ².
+*Test.* With k components at 0, J is χ² with rank V − (r − 1) + k degrees of freedom. With few rows
+moments are not normal: the variance of J exceeds 2·dof by (E‖x‖⁴ − q² − 2q) / n, x the whitened
+moments of a row, and a gamma law of that variance takes the place of χ².
 """
 
 from __future__ import annotations

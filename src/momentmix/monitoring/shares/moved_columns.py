@@ -7,15 +7,10 @@
 | directions u, whitened in the same way | ``directions`` | (q, k) |
 | (uᵀ x)² / uᵀ u: the part of the statistic that a move along u explains | ``gains`` | (k,) |
 
-A mean moves the moments along their slopes in it, of one component or of all together. Some rows
-far away in one column move them toward the moments of such rows; their share is positive. A spread
-moves them along its slopes. That of a count has none of its own: a column of C stands for it, whose
-gain is the square of the standardized residual of this moment. A correlation moves the product
-alone, since features are centered. The direction of the largest gain is named and projected out, as
-long as the next one explains enough.
-
-With one or two columns, a spread that grew and a component that moved look much alike: the column
-is right then, but "higher" may stand for "varies more".
+A mean or a spread moves the moments along their slopes in it, rows far away in one column toward
+the moments of such rows, a correlation its product alone. For the spread of a count a column of C
+stands. The direction of the largest gain is named and projected out, as long as the next one
+explains enough. With one or two columns "higher" may stand for "varies more".
 """
 
 from __future__ import annotations
@@ -34,7 +29,7 @@ from momentmix.findings.finding import WARNING, Finding, found
 from momentmix.fitting.conditions.derivative import derivative
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE
 from momentmix.mixture.mixture import Mixture
-from momentmix.mixture.overall import column_names
+from momentmix.mixture.parameter_table import column_names
 from momentmix.monitoring.shares.components import FixedComponents, moments_of
 from momentmix.monitoring.shares.group_weights import FitTest, bounded, group_root
 from momentmix.tables.schema import Schema

@@ -8,18 +8,12 @@
 | H = Σ_g D_gᵀ P_g D_g, h = Σ_g D_gᵀ P_g m_g | ``information``, ``score`` | (k, k), (k,) |
 | ξ: H⁻¹ h, covariance H⁻¹, where H is large; else 0, covariance I | ``center``, ``factor`` | (k,) |
 
-One model serves all groups, so that its errors put all intervals wrong in the same direction: with
-a small model and large groups, those of a whole cube may cover in 80 %, or in 99 %. The residuals
-of many groups show these errors. They are independent of the estimates of the shares, so that
-nothing is used twice.
+The errors of one model put all intervals wrong in the same direction: those of a whole cube may
+cover in 80 %, or in 99 %. The residuals of many groups, independent of their shares, show them.
 
-In the basis where H is diagonal the model knows each direction of ξ with variance 1, the groups
-know it with variance 1 / H_ii. The better one of both is taken, not their mean: the rows of the
-model may be among those of the groups, and then the better one has all that both know. Of rows that
-are not, at most a factor √2 of the shared error is given away.
-
-Components that have moved are no error of the model: groups that do not fit take no part, and
-where all of ξ is larger than the model's errors allow, nothing is corrected.
+Where H is diagonal, the model gives a direction of ξ the variance 1, the groups 1 / H_ii. The
+better one is taken, not their mean: the rows of the model may be among those of the groups. Groups
+that do not fit take no part, and a ξ larger than the model's errors allow is no error of it.
 """
 
 from __future__ import annotations

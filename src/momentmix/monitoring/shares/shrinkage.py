@@ -7,16 +7,12 @@
 | Σ_g (u_g − μ)ᵀ (τ B + C_g)⁻¹ (u_g − μ) = dof − √(2 dof), dof = (G − 1)(r − 1) | τ | |
 | w_g | u: μ + K (u − μ), K = τ B (τ B + C)⁻¹ | ``shrunken`` | |
 
-τ B is the covariance of a Dirichlet law of concentration 1/τ − 1, in rows: so many rows of the
-whole are added to each group, as it were. Its estimate (that of Paule and Mandel, one standard
-deviation larger, so that groups are rather shrunken too little) and μ come from the groups alone. A
-group with many rows keeps its own weights.
+τ B is the covariance of a Dirichlet law of concentration 1/τ − 1 rows. The estimate of τ is that of
+Paule and Mandel, one standard deviation larger, so that groups are rather shrunken too little.
 
 The covariance C_g is taken near the whole first and then near the answer: at the group's own
-estimate it would depend on its noise, and groups without a component would seem too sure of it.
-
-Groups with values in other units, or with one wild row, have u far outside of [0, 1]. They are none
-of this law: one of them would draw all others to itself.
+estimate it would depend on its noise. Groups with u far outside of [0, 1], as of values in other
+units, are none of this law: one of them would draw all others to itself.
 """
 
 from __future__ import annotations
@@ -38,15 +34,7 @@ _BEYOND, _SURE = 0.5, 8.0  # outside of [0, 1], a share and standard errors that
 
 @dataclass(frozen=True)
 class Prior:
-    """The law of the weights of groups.
-
-    Attributes
-    ----------
-    center : array of shape (r,)
-        Common mean of the groups.
-    spread : float
-        τ: the variance of a share between groups is τ μ (1 − μ).
-    """
+    """The law of the weights of groups: their mean (r,), and τ."""
 
     center: Float
     spread: float

@@ -55,16 +55,8 @@ class StandardComponents:
 class TrackedModel:
     """A mixture, and what is known of the errors of its components.
 
-    Attributes
-    ----------
-    whole : Mixture
-        With all columns.
-    result : FitResult or None
-        Where its covariance of the parameters can be used.
-    n_rows : float or None
-        Rows that the mixture was fitted to; None where it counts as known.
-    errors : ColumnValues or None
-        Standard errors of a fit to moments alone, which the information does not know.
+    `whole` has all columns. `result` is there where its covariance of the parameters can be used,
+    `n_rows` where components are not known exactly, `errors` for a fit to moments alone.
     """
 
     whole: Mixture

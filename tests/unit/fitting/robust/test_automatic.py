@@ -9,13 +9,10 @@ from fitting_helpers import random_mixture
 
 import momentmix as mm
 from momentmix.fitting.context import FitContext
-from momentmix.fitting.data import rows_of, summarized
-from momentmix.fitting.em.em import draw_sample, log_likelihoods
-from momentmix.fitting.em.pooling import merges_by_bound, one_less
+from momentmix.fitting.em.em import log_likelihoods
+from momentmix.fitting.em.pooling import one_less
 from momentmix.fitting.em.search import quick_fit
-from momentmix.fitting.outcome import Trial
-from momentmix.fitting.robust import answers
-from momentmix.fitting.robust.automatic import LEAST_ROWS_PER_PARAMETER, ROWS_PER_PARAMETER, Choice
+from momentmix.fitting.robust.automatic import LEAST_ROWS_PER_PARAMETER, ROWS_PER_PARAMETER
 from momentmix.mixture.gaussian import features_of
 from momentmix.mixture.parameters import Parameters
 
@@ -159,38 +156,6 @@ def test_a_handful_of_rows_is_one_component(n):
 # -- pieces -----------------------------------------------------------------------------------
 
 
-def batch_moments(p):
-    mean = p.weights @ p.means
-    return mean, p.weights @ (p.variances + (p.means - mean) ** 2)
-
-
-def test_merges_keep_mean_and_variance():
-    p = Parameters(*(getattr(random_mixture(5, 3, seed=2), x)
-                     for x in ("weights", "means", "variances")))  # fmt: skip
-    merged = merges_by_bound(p, 100)
-    assert len(merged) == 10
-    assert len(merges_by_bound(p, 4)) == 4
-    for one in merged:
-        assert one.n_components == 4
-        assert one.weights.sum() == pytest.approx(1.0)
-        for found, wanted in zip(batch_moments(one), batch_moments(p), strict=True):
-            np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
-        kept = [(p.means[c] == one.means).all(axis=1).any() for c in range(5)]
-        assert sum(kept) == 3
-
-
-def test_copies_are_merged_first():
-    p = Parameters(
-        np.array([0.2, 0.3, 0.3, 0.2]),
-        np.array([[0.0, 0.0], [4.0, 1.0], [4.0, 1.0], [-3.0, 2.0]]),
-        np.ones((4, 2)),
-    )
-    first = merges_by_bound(p, 1)[0]
-    np.testing.assert_allclose(first.means[-1], [4.0, 1.0])
-    assert first.weights[-1] == pytest.approx(0.6)
-    np.testing.assert_allclose(first.variances[-1], 1.0)
-
-
 @pytest.fixture(scope="module")
 def clusters():
     truth = random_mixture(4, 3, seed=1, spread=4.0)
@@ -222,48 +187,3 @@ def test_one_component_less_is_the_best_of_merges(clusters):
     assert back.n_components == 4
     assert score(features, back) > score(features, p) - 1e-3
     assert score(features, one_less(features, back, floor, 20)) < score(features, p) - 0.05
-
-
-# -- the certificate is heard -----------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def many_rows():
-    """Three components in more rows than the sample holds, and fits of any number."""
-    truth = mm.DiagonalMixture(
-        [0.4, 0.3, 0.3], [[0, 0, 0, 0], [3, 0, 2, 0], [0, 3, -2, 1]], np.ones((3, 4))
-    )
-    rows = rows_of(truth.sample(21_000, random_state=0)[0])
-    moments, _ = summarized(rows, 4, 1)
-    context = FitContext(np.random.default_rng(0), max_passes=30)
-    sample = draw_sample(rows, moments, context.rng)
-
-    def answer(r):
-        return answers.answer_from_rows(sample, r, context)
-
-    return sample, context, answer
-
-
-def choice(r):
-    tried = tuple(Trial(k, NAN, -6.0 - 0.1 * (k != r), 1e5 + (k != r), k == r) for k in (1, 2))
-    return Choice(r, f"n_components={r}: least BIC of 1 to 2", tried)
-
-
-def test_a_rejected_answer_gets_more_components(many_rows):
-    sample, context, answer = many_rows
-    assert not sample.is_all
-    two = answer(2)
-    assert two.certificate.p_value < 0.01
-    found, heard = answers.hear_certificate(sample, two, choice(2), context)
-    assert found.parameters.n_components == heard.n_components == 3
-    assert found.certificate.p_value >= 0.01
-    assert heard.note == "n_components=3: least BIC of all rows; the test rejected 2"
-    assert [(t.n_components, t.chosen) for t in heard.tried] == [(1, False), (2, False), (3, True)]
-    third, n = heard.tried[2], 21_000
-    assert third.log_likelihood == found.passes.log_likelihood
-    assert third.bic == pytest.approx(26 * log(n) - 2 * n * third.log_likelihood)
-    # Controls: an answer that is not rejected, and a sample of all rows, are left alone.
-    again = answers.hear_certificate(sample, found, heard, context)
-    assert again == (found, heard)
-    whole = sample._replace(is_all=True)
-    assert answers.hear_certificate(whole, two, choice(2), context)[0] is two

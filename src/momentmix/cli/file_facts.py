@@ -18,8 +18,8 @@ from momentmix.families.column import Column
 from momentmix.findings.messages import in_shell
 from momentmix.fitting.record import load_fit
 from momentmix.mixture.model_file import read_model
-from momentmix.mixture.overall import joined_columns
-from momentmix.mixture.profiles.profile import profile_of
+from momentmix.mixture.parameter_table import joined_columns
+from momentmix.mixture.profile import profile_of
 from momentmix.summary.column_facts import column_facts
 from momentmix.summary.file import MAGIC
 from momentmix.summary.summary import MomentSummary
@@ -63,7 +63,7 @@ def facts_of(file: str, delimiter: str | None = None, header: bool | None = None
 def _data_facts(path: Path, delimiter: str | None, header: bool | None) -> dict[str, Any]:
     """Facts of a data file; of CSV the first lines are read."""
     try:
-        dialect = Dialect("\t" if delimiter in ("\\t", "tab") else delimiter, header=header)
+        dialect = Dialect(delimiter, header=header)
     except InputError as error:
         raise click.UsageError(in_shell(error)) from None
     source = open_file(path, dialect)
