@@ -18,7 +18,7 @@ import numpy as np
 
 from momentmix._typing import Array
 from momentmix.arguments import check_count
-from momentmix.capacity import usual_order
+from momentmix.capacity.ranks import usual_order
 from momentmix.cube.cube import SummaryCube
 from momentmix.cube.file import rows_of
 from momentmix.cube.grouping import GroupedRows, GroupedShard, KeyIndex

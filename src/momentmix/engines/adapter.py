@@ -16,7 +16,7 @@ from itertools import chain
 from typing import Any, Protocol, TypedDict
 
 from momentmix.arguments import check_count
-from momentmix.capacity import usual_order
+from momentmix.capacity.ranks import usual_order
 from momentmix.cube.cube import SummaryCube
 from momentmix.cube.keys import GroupKey, KeySpec, parse_keys
 from momentmix.cube.summarize_by import CubeProgress, GroupSums, cube_job

@@ -25,7 +25,7 @@ from momentmix.findings.finding import Finding, Severity
 from momentmix.fitting.inference.certificate import Certificate, Support
 from momentmix.fitting.inference.over_identification import OverIdentification
 from momentmix.fitting.record import load_fit
-from momentmix.mixture.profiles.profile import profile_of
+from momentmix.mixture.profile import profile_of
 from momentmix.reporting.verdict import answers
 from momentmix.wording import percent, short_number
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.fitting.em.em import run_batch, settle
-from momentmix.mixture.blocks import Blocks, matrices_of
+from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.density import joint_densities
 from momentmix.mixture.gaussian import coefficients
 from momentmix.mixture.parameters import Parameters
@@ -242,5 +242,5 @@ def log_volumes(spread: Float, blocks: Blocks) -> Float:
     """Log-determinants of covariances, of shape (…,)."""
     logs = np.log(spread[..., blocks.single_or_law]).sum(axis=-1)
     for _, places in blocks.places:
-        logs = logs + np.linalg.slogdet(matrices_of(spread, places))[1]
+        logs = logs + np.linalg.slogdet(spread[..., places])[1]
     return np.asarray(logs)

@@ -15,7 +15,7 @@ from math import log
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.capacity import robust_rank
+from momentmix.capacity.monomials import robust_rank
 from momentmix.errors import DecompositionError
 from momentmix.findings.finding import FATAL, Finding, found
 from momentmix.fitting.conditions.standard_moments import StandardMoments

@@ -19,7 +19,7 @@ from math import log, nan
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.capacity import robust_rank
+from momentmix.capacity.monomials import robust_rank
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import Sample, log_likelihood

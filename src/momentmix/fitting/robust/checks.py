@@ -8,7 +8,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from momentmix.arrays import physical_memory
-from momentmix.capacity import FEWEST_BLOCKS, robust_rank, usable_orders
+from momentmix.capacity.monomials import FEWEST_BLOCKS, robust_rank
+from momentmix.capacity.ranks import usable_orders
 from momentmix.errors import CapacityError, InputError
 from momentmix.findings.messages import NEED_ROWS, Message
 from momentmix.fitting.conditions.standard_moments import StandardMoments

@@ -12,7 +12,7 @@ from math import nan
 
 import numpy as np
 
-from momentmix.capacity import robust_rank
+from momentmix.capacity.monomials import robust_rank
 from momentmix.findings.messages import Message, options
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext

@@ -29,7 +29,7 @@ from momentmix.findings.finding import WARNING, Finding, found
 from momentmix.fitting.conditions.derivative import derivative
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE
 from momentmix.mixture.mixture import Mixture
-from momentmix.mixture.overall import column_names
+from momentmix.mixture.parameter_table import column_names
 from momentmix.monitoring.shares.components import FixedComponents, moments_of
 from momentmix.monitoring.shares.group_weights import FitTest, bounded, group_root
 from momentmix.tables.schema import Schema
