@@ -13,8 +13,9 @@ import momentmix as mm
 from momentmix.cube import grouping
 from momentmix.cube.grouping import KeyIndex
 from momentmix.cube.keys import parse_keys
-from momentmix.cube.summarize_by import CubeProgress, cube_job
+from momentmix.cube.summarize_by import GroupSums, cube_job
 from momentmix.errors import InputError
+from momentmix.summary.parts import Progress
 from momentmix.tables.opening import Reading
 from momentmix.tables.source import FileSource
 
@@ -410,11 +411,11 @@ def test_a_pass_goes_on_only_with_the_keys_that_it_has_read(tmp_path, monkeypatc
         return cube_job(path, parse_keys("k"), **options).run(start, 1, {}, part_rows=3)
 
     path.write_text(text)
-    whole = list(states(CubeProgress()))[-1].sums.groups()
-    before = next(states(CubeProgress()))
+    whole = list(states(Progress(GroupSums())))[-1].summary.groups()
+    before = next(states(Progress(GroupSums())))
     assert (before.row, before.n_rows) == (3, 3)
     path.write_text(text.replace(old, new))
     with pytest.raises(InputError, match="not those that were summed before the interruption"):
         list(states(before))
     path.write_text(text)
-    assert list(states(next(states(CubeProgress()))))[-1].sums.groups() == whole
+    assert list(states(next(states(Progress(GroupSums())))))[-1].summary.groups() == whole
