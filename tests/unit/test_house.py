@@ -16,16 +16,8 @@ SOURCE = Path(momentmix.__file__).parent
 # A module may import from its own entry and from every line before it. An entry holds the modules
 # that begin with it and are named by no longer entry: `summary.layout` lies below `summary`.
 LAYERS = [
-    {"errors", "_typing", "_version", "native", "wording"},
-    {
-        "arguments",
-        "atomic_file",
-        "findings",
-        "html",
-        "index_sets",
-        "progress",
-        "strict_json",
-    },
+    {"errors", "_typing", "native", "wording"},
+    {"atomic_file", "findings", "html", "index_sets", "progress"},
     {"parallel", "json_fields"},
     {"arrays", "tables.digests", "tables.names"},
     {"families", "capacity"},
@@ -49,7 +41,7 @@ LAYERS = [
     {"fitting.moment"},
     {"fitting.data", "fitting.outcome", "fitting.record", "fitting.result"},
     {"fitting.paper", "fitting.robust"},
-    {"fitting", "planning"},
+    {"fitting"},
     {"engines"},
     {"estimators", "dask", "ray", "spark"},
     {"monitoring"},

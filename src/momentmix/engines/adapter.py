@@ -15,12 +15,11 @@ from functools import partial
 from itertools import chain
 from typing import Any, Protocol, TypedDict
 
-from momentmix.arguments import check_count
 from momentmix.capacity.ranks import usual_order
 from momentmix.cube.cube import SummaryCube
 from momentmix.cube.keys import GroupKey, KeySpec, parse_keys
 from momentmix.cube.summarize_by import GroupSums, cube_job
-from momentmix.errors import ClusterError, InputError, InputTypeError, MomentmixError
+from momentmix.errors import ClusterError, InputError, InputTypeError, MomentmixError, check_count
 from momentmix.parallel import few_threads
 from momentmix.summary.parts import Progress, summarize_parts
 from momentmix.summary.summarize import warn_of_notes

@@ -12,12 +12,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from momentmix.arguments import check_count
 from momentmix.errors import (
     InputError,
     InputTypeError,
     NoInputError,
     TableWarning,
+    check_count,
     warn_caller,
     without_secrets,
 )

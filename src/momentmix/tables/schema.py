@@ -33,8 +33,7 @@ from momentmix.families.column import Column, FeaturePart, is_text, is_whole
 from momentmix.families.family import FAMILIES, is_family, named
 from momentmix.families.law import Law, with_joined_values
 from momentmix.findings.messages import Message, options
-from momentmix.json_fields import Fields, check_version
-from momentmix.strict_json import format_strict, parse_strict
+from momentmix.json_fields import Fields, check_version, format_strict, parse_strict
 from momentmix.tables import encoding
 from momentmix.tables.memory import MemoryTable
 from momentmix.tables.names import column_label, match_names, names_for, number_of

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from momentmix.arguments import check_count
-from momentmix.errors import InputError, InputTypeError
+from momentmix.errors import InputError, InputTypeError, check_count
 from momentmix.findings.messages import Message, options
 from momentmix.tables.names import check_encodable, place_of
 from momentmix.tables.source import NUMERIC, Source
