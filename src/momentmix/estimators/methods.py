@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from momentmix.arguments import check_count
 from momentmix.arrays import namespace
 from momentmix.errors import CertificateWarning, FitWarning, InputError, InputTypeError, warn_caller
-from momentmix.estimators.sklearn_names import progress_of, threads_of
+from momentmix.estimators.options import progress_of, threads_of
 from momentmix.fitting.result import FitResult
 from momentmix.mixture.mixture import Mixture
 from momentmix.parallel import ForkSafeLock, one_at_a_time
@@ -93,11 +93,6 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
         """Whether there is a fit, or rows that methods can make one of."""
         return "mixture_" in self.__dict__ or bool(self.__dict__.get("_pending"))
 
-    @keeps_state
-    def _fit_summary(self) -> None:
-        self._fit_to(self.summary_)
-        self._pending = False
-
     # -- fitting ------------------------------------------------------------------------------
 
     def _set_from(self, result: FitResult) -> None:
@@ -132,7 +127,8 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
                     "fit_summary() without a summary fits the rows that partial_fit added, and "
                     "there are none. Call partial_fit first, or give a MomentSummary."
                 )
-            self._fit_summary()
+            self._fit_to(self.summary_)
+            self._pending = False
             return self
         if not isinstance(summary, MomentSummary):
             raise InputTypeError(
@@ -200,7 +196,7 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
         if self.__dict__.get("_pending"):
             with self._lock.held():
                 if self.__dict__.get("_pending"):  # no other thread has made the fit meanwhile
-                    self._fit_summary()
+                    self.fit_summary()
         mixture: Mixture = self.mixture_
         return mixture
 
