@@ -259,21 +259,19 @@ class MomentGaussianMixture(MixtureMethods):
         """Return an empty summary of the orders that a fit needs, if moments allow for one."""
         asked = asked_blocks(self.covariance_type, self.blocks, n_features)
         blocks = known_blocks(asked, n_features, self._names())
-        what, constraint = (
-            "partial_fit keeps moments, not rows",
-            constraint_of(self.covariance_type),
-        )
+        constraint, r = constraint_of(self.covariance_type), self.n_components
         if constraint is not None:
             raise CapacityError(
-                f"{what}, and {constraint} covariances are fitted by passes over the rows. Use "
-                'fit() with all rows, or covariance_type="diag".'
+                f"partial_fit keeps moments, not rows, and {constraint} covariances are fitted by "
+                'passes over the rows. Use fit() with all rows, or covariance_type="diag".'
             )
-        n_blocks = FEWEST_BLOCKS if blocks is None else len(blocks.partition)
+        n_blocks = n_features if blocks is None else len(blocks.partition)
         # One component is known from the moments, whatever its blocks.
-        if n_blocks < FEWEST_BLOCKS and not blocks.is_diagonal and self.n_components != 1:
+        if r != 1 and blocks is not None and not blocks.is_diagonal and n_blocks < FEWEST_BLOCKS:
             raise CapacityError(
-                f"{what}, and moments alone need at least three blocks to tell components apart; "
-                f"these are {n_blocks}. Use smaller blocks, or fit() with rows."
+                "partial_fit keeps moments, not rows, and moments alone need at least three blocks "
+                f"to tell components apart; these are {n_blocks}. Use smaller blocks, or fit() "
+                "with rows."
             )
         order = self.order
         if order == "auto":

@@ -116,7 +116,7 @@ class Family(ABC):
 
     name: ClassVar[str]
     noun: ClassVar[str]
-    block_type: ClassVar[type[Block]]
+    block_type: ClassVar[type[Any]]
     parameters: ClassVar[Mapping[str, int]]
     entries: ClassVar[tuple[str, ...]] = ()
     transform: ClassVar[str] = ""
@@ -203,7 +203,8 @@ class Family(ABC):
         own = {key: values[key] for key in (*self.parameters, "seen")}
         if self.has_levels:
             own["levels"] = columns[0].levels
-        return self.block_type(**own)
+        block: Block = self.block_type(**own)
+        return block
 
     @abstractmethod
     def quantities(self, column: Column, e: Estimate) -> Quantities:

@@ -288,7 +288,7 @@ class GaussianBlock(Block):
         slopes *= deviations[:, k:, None] / deviations[:, None, :k]
         half = root[:, k:, k:] * deviations[:, k:, None]
         rest = half @ half.swapaxes(1, 2)
-        return slopes, 0.5 * (rest + rest.swapaxes(1, 2))
+        return np.asarray(slopes), 0.5 * (rest + rest.swapaxes(1, 2))
 
     def given(self, known: dict[int, Any]) -> GaussianBlock:
         row = [float(known[j]) if j in known else np.nan for j in self.columns]
