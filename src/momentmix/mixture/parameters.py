@@ -110,19 +110,20 @@ class Parameters:
 
     def __getitem__(self, index: Any) -> Parameters:
         """One or some mixtures of a batch, or some components of one mixture."""
-        return Parameters(*(part[index] for part in self._arrays), blocks=self.blocks)
+        w, m, v, c = (part[index] for part in self._arrays)
+        return Parameters(w, m, v, c, self.blocks)
 
     @classmethod
     def stack(cls, mixtures: Sequence[Parameters]) -> Parameters:
         """A batch of mixtures."""
-        parts = zip(*(p._arrays for p in mixtures), strict=True)
-        return cls(*map(np.stack, parts), blocks=mixtures[0].blocks)
+        w, m, v, c = map(np.stack, zip(*(p._arrays for p in mixtures), strict=True))
+        return cls(w, m, v, c, mixtures[0].blocks)
 
     @classmethod
     def concatenate(cls, parts: Sequence[Parameters]) -> Parameters:
         """Components of several mixtures, or mixtures of several batches, one after the other."""
-        arrays = zip(*(p._arrays for p in parts), strict=True)
-        return cls(*map(np.concatenate, arrays), blocks=parts[0].blocks)
+        w, m, v, c = map(np.concatenate, zip(*(p._arrays for p in parts), strict=True))
+        return cls(w, m, v, c, parts[0].blocks)
 
     def flat(self) -> Float:
         """All parameters of one mixture in one vector of length r (1 + 2d + n_pairs)."""
