@@ -63,22 +63,12 @@ class Quantities(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """What a fit knows of the features of one column.
-
-    Attributes
-    ----------
-    law : Law
-    means, variances : arrays of shape (r, k)
-    counts : array of shape (r,)
-        Rows of each component.
-    shift, unit : float
-        The column is shift + unit · z of its first feature.
-    """
+    """The estimate of the features of one column, which is shift + unit · z of the first."""
 
     law: Law
-    means: Float
-    variances: Float
-    counts: Float
+    means: Float  # (r, k)
+    variances: Float  # (r, k)
+    counts: Float  # (r,), rows of each component
     shift: float
     unit: float
 

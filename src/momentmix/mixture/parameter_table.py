@@ -62,28 +62,13 @@ class Intervals:
 
 
 class Parameter(NamedTuple):
-    """One parameter, in all components.
+    """One parameter: its numbers in all components, (r,), NaN where they are not known."""
 
-    Attributes
-    ----------
-    name : str
-        "weight", "mean", "variance", "deviation", "rate", "probability", "seen" or "covariance".
-    columns : tuple of int
-        None for a weight, two for a covariance, else one.
-    level : str, int, bool or None
-    level_text : str
-        The level for people; empty where 1 stands for yes.
-    label : str
-        For people: ``plan=gold``, ``age seen``, ``log income``.
-    estimate, standard_error, low, high : arrays of shape (n_components,)
-        NaN where they are not known, and where a component never sees the column.
-    """
-
-    name: str
-    columns: tuple[int, ...]
+    name: str  # "weight", "mean", "variance", "deviation", "rate", "probability", "seen", …
+    columns: tuple[int, ...]  # none for a weight, two for a covariance, else one
     level: Level | None
-    level_text: str
-    label: str
+    level_text: str  # for people; empty where 1 stands for yes
+    label: str  # for people: ``plan=gold``, ``age seen``, ``log income``
     estimate: Float
     standard_error: Float
     low: Float

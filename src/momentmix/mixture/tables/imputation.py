@@ -43,18 +43,7 @@ Gaps = NDArray[np.bool_]
 def complete_tables(
     mixture: RowMethods, rows: Any, n_draws: int | None, rng: np.random.Generator, unseen: Unseen
 ) -> list[Any]:
-    """One table of means and most probable levels, or several of draws.
-
-    Parameters
-    ----------
-    mixture : Mixture
-    rows : table
-    n_draws : int, optional
-        Number of tables to draw.
-    rng : Generator
-    unseen : {"error", "missing"}
-        What levels get that no training row had: an error, or they are filled as well.
-    """
+    """One table of means and most probable levels, or `n_draws` tables of draws."""
     density, blocks = mixture.table_density(), mixture.blocks
     complete = complete_schema(mixture.columns)  # its features are the values themselves
     tables: list[list[Float]] = [[] for _ in range(n_draws or 1)]
