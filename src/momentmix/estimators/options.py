@@ -28,9 +28,8 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.arguments import check_count
 from momentmix.arrays import real_array
-from momentmix.errors import InputError, warn_caller
+from momentmix.errors import InputError, check_count, warn_caller
 from momentmix.fitting.em.starts import Start
 from momentmix.fitting.robust.checks import AskedBlocks
 from momentmix.mixture.mixture import Mixture

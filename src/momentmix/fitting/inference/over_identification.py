@@ -19,8 +19,7 @@ other under the model. The p-value of the whole is the least one by Holm's rule.
 
 Effect size: √(max(S − dof, 0) / (dof·N)) of the group with the least p-value, the root mean square
 misfit of a condition in units of one row's standard deviation, free of N. Real data is never
-exactly a product mixture, so with many rows every test rejects; the effect size says whether that
-matters.
+exactly a product mixture, so with many rows every test rejects; the effect size is free of that.
 
 With few rows the means of cubes are far from normal; the mean and variance of each statistic then
 come from a parametric bootstrap.
@@ -67,7 +66,7 @@ _SPANNED = 1e-6  # share of a direction's length that is left where the paramete
 
 
 def p_value_text(p_value: float) -> str:
-    """A p-value in texts; far out no law of a statistic is known.
+    """Return a p-value as text; the law of a statistic is not known far out.
 
     Examples
     --------
@@ -94,14 +93,14 @@ class ConditionGroup(NamedTuple):
 
 @dataclass(frozen=True)
 class OverIdentification:
-    """Result of the test; a saved one has no correlations, findings name those that matter.
+    """Result of the test; a saved one has no correlations, which are in the findings.
 
     Attributes
     ----------
     statistic, degrees_of_freedom : float, int
         Of all conditions together.
     p_value : float
-        Least p-value of the groups: what the first step of Holm's rule compares with the level.
+        Least p-value of the groups, as in the first step of Holm's rule.
     effect_size : float
         Of the group with the least p-value.
     bootstrapped : bool
@@ -174,10 +173,9 @@ def check_conditions(
     """Test a mixture of standardized features against the moments.
 
     `bootstrap` allows the parametric bootstrap where rows are few; without it the χ² law is used.
-    `correlations` says whether correlations within components are looked for where it rejects.
-    `conditions` are those of `choose_conditions`, which takes `after_rows` too, and `whitening` is
-    theirs at the parameters, where they are known. `noise` is that of weighted rows, whose law
-    takes the place of χ².
+    With `correlations`, a test that rejects looks for correlations within components. `conditions`,
+    by `choose_conditions`, and their `whitening` are made unless they are given. `noise` is the
+    spread of moments of weighted rows, whose law takes the place of χ².
     """
     is_whole = True
     if conditions is None:
@@ -248,10 +246,9 @@ def _corrected(statistics: Float, centers: Float, variances: Float, n_tests: Flo
 class _GroupTest:
     """Statistics of the groups of conditions, as functions of whitened residuals.
 
-    `groups` are without statistics and p-values. Of each, `n_tests` is what its p-value is
-    multiplied by for Holm's rule: the number of kinds, and for a single column also that of
-    columns; `fourth_cumulants` is what the variance of its statistic exceeds that of χ² by, times
-    the number of rows.
+    `groups` are without statistics and p-values. `n_tests` is the factor of each p-value in Holm's
+    rule: the number of kinds, for a single column times the number of columns. `fourth_cumulants`
+    is the variance of each statistic beyond that of χ², times the number of rows.
     """
 
     def __init__(
@@ -379,9 +376,9 @@ def choose_conditions(
 ) -> Conditions:
     """Orders up to 3; a part of order 4 too where rows are many or little would be left to test.
 
-    `after_rows` says that the mixture comes from passes over the rows: fewer are taken then where
-    features are joined. Order 4 is what tells a pair of components from a correlation within one:
-    both give the same moments up to order 3. With fewer rows its means are too far from normal.
+    `after_rows`: the mixture comes from passes over the rows; then fewer are taken where features
+    are joined. A pair of components and a correlation within one differ in order 4 alone. With few
+    rows its means are too far from normal.
     """
     # The covariance costs about n³·r operations: stay within a second of arithmetic. And not more
     # conditions than rows: the last ones would tell nothing new.

@@ -79,7 +79,7 @@ def row_findings(
 
 
 def at_floor(parameters: Parameters, floor: float) -> NDArray[np.bool_]:
-    """Which variances are at the floor, of shape (r, d); those of Gaussian features."""
+    """Return which variances of Gaussian features are at the floor, of shape (r, d)."""
     floored = parameters.variances <= 1.01 * floor
     floored[:, parameters.blocks.with_law] = False
     return np.asarray(floored)
@@ -108,10 +108,10 @@ def _about_copies(checked: CheckedRows) -> Iterator[Finding]:
 def _serial_correlations(
     checked: CheckedRows, moments: StandardMoments, parameters: Parameters
 ) -> list[tuple[float, float]]:
-    """For each feature the correlation of neighboring rows within components, and its deviates.
+    """Return the correlation of neighboring rows within components, and deviates, by feature.
 
-    Residuals are those from the most probable component. Deviates are those of the sum of products
-    by their own squares: two neighbors that share a level of five rows are one product.
+    Residuals are from the most probable component. Deviates are the sum of products divided by the
+    root of the sum of their squares.
     """
     z = standardized(checked, moments)
     labels = joint_of(z, parameters).argmax(axis=0)

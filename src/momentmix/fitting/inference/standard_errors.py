@@ -6,11 +6,11 @@
 | ∂g / ∂ (μ, v) of the column's features | ``Quantity.slopes`` | (r, 2k) |
 | ‖∂g · factor‖, the delta method | ``_deviations`` | (r,) |
 
-A mixture is fitted in features; a category is told by the probabilities of its levels given that
-the cell is seen, a number with missing cells by its mean where it is seen. Intervals of
-probabilities are symmetric in log-odds, those of rates and variances in logarithms; those of a
-probability that is 0 or 1 in all rows of a component, or of a rate that is 0, are one-sided: up to
-−log(1 − level) errors, which for 95 % is 3/n of n rows whose component is certain.
+A mixture is fitted in features. A category has the probabilities of its levels given that the cell
+is seen, a number with missing cells its mean where it is seen. Intervals of probabilities are
+symmetric in log-odds, intervals of rates and variances in logarithms. Where a probability is 0 or 1
+in all rows of a component, or a rate is 0, they are one-sided: up to −log(1 − level) errors, which
+for 95 % is 3/n of n rows whose component is certain.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class StandardErrors(ColumnValues):
     """Standard errors in the units of the data; shapes (r,), (r, d), (r, d).
 
     Where columns are joined, `covariances` has shape (r, d, d): 0 between blocks, and the variances
-    on the diagonal. Otherwise it is None. Of tables with families, `means` and `variances` are
-    those of the columns, NaN for categories: `levels` has (r, n_levels) for each of them by name,
-    and `seen` (r, n_columns) the probabilities of being seen, NaN where no cell is missing.
+    on the diagonal. Otherwise it is None. For tables with families, `means` and `variances` are by
+    column, NaN for categories: `levels` has (r, n_levels) for each of them by name, and `seen`
+    (r, n_columns) the probabilities of being seen, NaN where no cell is missing.
     """
 
 
@@ -74,10 +74,10 @@ def standard_errors(uncertainty: Uncertainty, moments: StandardMoments) -> Stand
 
 
 def intervals(uncertainty: Uncertainty, moments: StandardMoments, level: float = 0.95) -> Intervals:
-    """Intervals in the units of the data, of this level.
+    """Return intervals of this level in the units of the data.
 
-    After EM those of weights and variances are symmetric on the log-odds and log scale; those of a
-    moment fit are symmetric and cut at 0. Those of covariances are symmetric.
+    After EM, intervals of weights and variances are symmetric on the log-odds and log scale; after
+    a moment fit they are symmetric and cut at 0. Intervals of covariances are symmetric.
     """
     e = uncertainty.estimate
     widths = normal_quantile(level) * uncertainty.deviations().flat()
@@ -181,7 +181,7 @@ def _pair(ends: Any) -> tuple[Float, Float]:
 
 
 def _of_columns(matrices: Float | None, schema: Schema, uncertainty: Uncertainty) -> Float | None:
-    """Matrices of features (r, d, d) as those of columns; NaN where a column has no one feature."""
+    """Return matrices of features (r, d, d) by column; NaN where a column has several features."""
     if matrices is None:
         return None
     first = [schema.features_of(number)[0] for number in range(schema.n_columns)]
@@ -260,8 +260,7 @@ def _deviations(quantity: Quantity, factor: Float) -> Float:
 def _interval(quantity: Quantity, factor: Float, level: float) -> Float:
     """Lower and upper ends, (2, r).
 
-    Near the bounds of a scale its widths say nothing: there the interval is symmetric and cut, and
-    at a bound one-sided.
+    Near the bounds of a scale the interval is symmetric and cut, and at a bound one-sided.
     """
     x, half = quantity.values, normal_quantile(level) * _deviations(quantity, factor)
     ends = np.stack([x - half, x + half])

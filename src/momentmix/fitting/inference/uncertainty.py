@@ -16,12 +16,11 @@ conditions by their own noise and not by their covariance, so that H⁻¹ alone 
 After EM the moment formula would be wrong (the estimate no longer minimizes these conditions); the
 information of the scores is used instead.
 
-Probabilities and rates that are 0 in a component take no part in other parameters' errors.
-Where no row of a component shows an outcome, all its rows have the same score for the outcome, as
-they have for the component's weight: the two cannot be told apart, and the information matrix is
-singular. Where a few rows may or may not show it, the estimate is 0 in about half of all samples,
-and errors that take it for a free parameter are too large: of weights by a factor of up to 2, with
-a category that is equal to the group. With it fixed they are those by simulation but for 10 to 20 %
+Probabilities and rates that are 0 in a component are fixed in the errors of other parameters. If no
+row of a component has an outcome, the scores of the outcome and of the component's weight are the
+same, and the information matrix is singular. If a few rows may or may not have it, the estimate is
+0 in about half of all samples, and errors with a free parameter are too large: for weights by a
+factor of up to 2. With it fixed they agree with simulations up to 10 to 20 %
 (``python benchmarks/families.py bounds``).
 """
 
@@ -77,7 +76,7 @@ _DEPENDENT = 1e-8  # of eigenvalues of a correlation matrix: probabilities that 
 class Uncertainty:
     """Estimate and covariance, factor factorᵀ of `Parameters.flat`, in standardized features.
 
-    `on_log_scale` says whether weights and variances vary by factors rather than by differences.
+    `on_log_scale`: weights and variances vary by factors rather than by differences.
     """
 
     estimate: Parameters
@@ -102,7 +101,7 @@ class Uncertainty:
         variance: float,
         laws: tuple[Law, ...] = (),
     ) -> Uncertainty:
-        """The same features among others, known without error, as `Parameters.embedded`."""
+        """Return the same among other features without error, as `Parameters.embedded`."""
         if columns.size == n_features:
             return self  # the factor may be large: no copy
         estimate = self.estimate.embedded(columns, n_features, variance, laws)
@@ -269,8 +268,8 @@ def _inverse_root(matrix: Float) -> Float:
     """A root of the inverse of a positive semidefinite matrix of diagonal 1.
 
     Directions without information are bounded, not dropped: the common factor of the weights, and
-    components without rows. 1e-8 is far above rounding, so that mostly there is a triangle; where
-    some entries are those of the model (`settle_floored`), eigenvalues may be negative.
+    components without rows. 1e-8 is far above rounding, so that Cholesky mostly succeeds; where
+    some entries are by the model (`settle_floored`), eigenvalues may be negative.
     """
     raised = matrix.copy()
     raised[np.diag_indices_from(raised)] += 1e-8
@@ -303,11 +302,11 @@ def _laws(parameters: Parameters) -> Iterator[tuple[Law, Float, Float, Int]]:
 def settle_bounded(
     information: Float, parameters: Parameters, n_rows: float, together: Collection[Law] = ()
 ) -> None:
-    """Fix numbers that no row of a component tells from 0; in place.
+    """Fix numbers that the rows of a component do not distinguish from 0; in place.
 
-    They keep an error of their own. `information` is that of (μ, log v), of one row. Cells of laws
-    `together` are missing in the same rows: how often is fixed too, where the scores of two columns
-    are the same.
+    They keep an error of their own. `information` is about (μ, log v), of one row. Cells of laws
+    `together` are missing in the same rows: where the scores of two columns are the same, the
+    probability of being seen is fixed too.
     """
     counts = np.maximum(n_rows * parameters.weights, 1e-12)
     for law, means, variances, places in _laws(parameters):
@@ -335,16 +334,16 @@ def settle_bounded(
 
 
 def _error_at_zero(slope: Float, known: Float) -> Float:
-    """A third of the x at which the log-likelihood −slope · x − known · x² / 2 is −3.
+    """Return a third of the x at which the log-likelihood −slope · x − known · x² / 2 is −3.
 
-    With labels that are certain the slope is the number of rows n, and x = 3/n, the rule of three;
-    where the rows that show the outcome may belong to the component too, the slope is smaller.
+    With certain labels the slope is the number of rows n, and x = 3/n, the rule of three; where
+    rows with the outcome may belong to the component too, the slope is smaller.
     """
     return np.asarray(2.0 / (slope + np.sqrt(slope**2 + 6.0 * np.maximum(known, 0.0))))
 
 
 def _fix(information: Float, places: Int, slopes: Float, known: Float) -> None:
-    """Take numbers out of the information, and put in what is known of each by itself."""
+    """Take numbers out of the information; each keeps information of its own."""
     along = np.linalg.qr(slopes.T)[0]
     information[places] -= along @ (along.T @ information[places])
     information[:, places] -= (information[:, places] @ along) @ along.T
@@ -354,9 +353,9 @@ def _fix(information: Float, places: Int, slopes: Float, known: Float) -> None:
 def settle_two_valued(matrices: list[Float], parameters: Parameters) -> None:
     """Fix variances of numbers that have two values within a component; in place.
 
-    Such rows tell one number of the column, and mean and variance are two: the scores of the
-    variance follow from those of the mean, of the number and of its gaps. It keeps the information
-    ω/2 about log v. The first matrix is the information, which decides.
+    Such rows determine one number, and mean and variance are two: the scores of the variance follow
+    from the scores of the mean, of the number and of its gaps. It keeps the information ω/2 about
+    log v. The first matrix is the information, which decides.
     """
     p, d, places = parameters, parameters.means.shape[1], component_places(parameters)
     columns = [[j] for j in p.blocks.single.tolist()]
@@ -377,9 +376,9 @@ def settle_two_valued(matrices: list[Float], parameters: Parameters) -> None:
 
 
 def apart_from_bounded(factor: Float, parameters: Parameters, n_rows: float) -> Float:
-    """The factor of the covariance of (μ, v) given the numbers that may be 0.
+    """Return the factor of the covariance of (μ, v) given the numbers that may be 0.
 
-    These are less than their own standard error, which they keep, independent of all others.
+    These are below their own standard error, which they keep, independent of all others.
     """
     counts = n_rows * parameters.weights
     given, own_errors = [], []

@@ -14,10 +14,10 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from momentmix._typing import Float
-from momentmix.arguments import check_count
 from momentmix.arrays import namespace, on_device_of
 from momentmix.capacity.monomials import robust_rank
 from momentmix.capacity.ranks import affordable_order, check_order, choose_order
+from momentmix.errors import check_count
 from momentmix.families.law import with_joined_values
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
