@@ -15,7 +15,7 @@ from momentmix.fitting.data import summarized
 from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.findings import collect_findings
 from momentmix.fitting.inference.over_identification import check_conditions
-from momentmix.fitting.inference.standard_errors import intervals, standard_errors
+from momentmix.fitting.inference.standard_errors import column_errors, column_intervals
 from momentmix.fitting.inference.uncertainty import uncertainty_after_em
 from momentmix.fitting.robust import checks
 from momentmix.mixture.parameters import Parameters
@@ -258,10 +258,10 @@ def test_standard_errors_of_one_gaussian_are_the_textbook_ones():
     p = Parameters(np.ones(1), np.zeros((1, 3)), np.ones((1, 3)))
     information = np.diag([0.0] + [1.0] * 3 + [0.5] * 3)
     uncertainty = uncertainty_after_em(p, information, 4000.0)
-    errors = standard_errors(uncertainty, moments)
+    errors = column_errors(uncertainty, moments)
     np.testing.assert_allclose(errors.means[0], rows.std(axis=0) / np.sqrt(4000))
     np.testing.assert_allclose(errors.variances[0], rows.var(axis=0) * np.sqrt(2 / 4000))
-    low, high = intervals(uncertainty, moments).variances
+    low, high = column_intervals(uncertainty, moments).variances
     assert (low[0] < rows.var(axis=0)).all()
     assert (rows.var(axis=0) < high[0]).all()
 

@@ -111,13 +111,6 @@ def merge_components(features: Float, pool: Parameters, n_components: int) -> Pa
     return merging.current[merging.is_left]
 
 
-def cheapest_merges(features: Float, current: Parameters, n_merges: int) -> list[Parameters]:
-    """The mixtures with one component less that lose the least likelihood, best first."""
-    densities, top = _scaled_densities(features, current)
-    pairs, gains, _ = _price(features, _Merging(current), densities, top)
-    return [_with_pair_merged(current, *pairs[int(a)]) for a in np.argsort(-gains)[:n_merges]]
-
-
 def merges_by_bound(current: Parameters, n_merges: int) -> list[Parameters]:
     """The mixtures with one component less whose Runnalls bound is least, best first."""
     pairs = _Merging(current).cheapest_pairs(n_merges)
@@ -134,10 +127,7 @@ def one_less(
     least_gain: float = 0.0,
     target: float | None = None,
 ) -> Parameters:
-    """The best mixture with one component less that EM finds from merged pairs.
-
-    `least_gain` and `target` end the EM steps early, as in `settle`.
-    """
+    """The best mixture with one component less that EM finds from merged pairs."""
     prior = VariancePrior.of_rows(features.shape[1], parameters.n_components - 1, structure)
     start = Parameters.stack(merges_by_bound(parameters, n_merges)).normalized()
     settled, values = settle(features, start, prior, n_steps, n_threads, least_gain, target)
@@ -168,11 +158,7 @@ def _price(
 
 
 class _Merging:
-    """A pool whose components are merged pair by pair, and Runnalls' bound of every pair.
-
-    A merged pair stays in the place of the first. The nearest partner of each component is kept:
-    a merge then takes a few rows of bounds, not the whole table.
-    """
+    """A pool whose components are merged pair by pair, and Runnalls' bound of every pair."""
 
     def __init__(self, pool: Parameters) -> None:
         self.current = replace(
@@ -309,8 +295,9 @@ def _trials(
     prior: VariancePrior,
     rng: np.random.Generator,
 ) -> list[Parameters]:
-    merged = cheapest_merges(features, current, 3)
     densities, top = _scaled_densities(features, current)
+    pairs, costs, _ = _price(features, _Merging(current), densities, top)
+    merged = [_with_pair_merged(current, *pairs[int(a)]) for a in np.argsort(-costs)[:3]]
     total = np.maximum(current.weights @ densities, _TINY)
     fresh = _of_worst_rows(features, np.log(total) + top, current, prior, rng)
     pool = Parameters.concatenate([pool, fresh]).normalized()

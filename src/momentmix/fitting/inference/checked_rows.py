@@ -245,10 +245,7 @@ def compare_column(
     n: float,
     fitted_to_these: bool,
 ) -> ColumnShape:
-    """A column against feature j of the mixture of standardized features.
-
-    `n` independent rows stand behind it; `fitted_to_these` if they are all rows of the fit.
-    """
+    """A column against feature j of the mixture of standardized features."""
     values, counts, n_values = facts.values, facts.counts, facts.n_values
     if n_values > 2 * _ENDS + _BETWEEN:  # both ends; a value between stands for others up to it
         between = np.linspace(_ENDS, n_values - _ENDS - 1, _BETWEEN).astype(np.int64)

@@ -79,10 +79,7 @@ def column_shapes(
 def _offers(
     checked: CheckedRows, moments: StandardMoments, parameters: Parameters, skewed: Collection[int]
 ) -> dict[int, str]:
-    """Transforms after which features are less skewed, or need fewer components.
-
-    `skewed` are features that do not follow the mixture; some components describe that of others.
-    """
+    """Transforms after which features are less skewed, or need fewer components."""
     columns = checked.values[:, moments.columns].T
     possible = {
         j: possible_transforms(moments, j)
@@ -133,10 +130,7 @@ def about_shapes(
 
 
 def independent_columns(values: Float) -> list[tuple[int, str]]:
-    """Columns that are not Gaussian and do not depend on any other one, with their shapes.
-
-    Each is cut at its mean, each other one into tenths; χ² tests of these tables.
-    """
+    """Columns that are not Gaussian and do not depend on any other one, with their shapes."""
     n, d = values.shape
     cuts = np.quantile(values, np.arange(1, 10) / 10, axis=0)
     tenths = [np.searchsorted(cuts[:, j], values[:, j]) for j in range(d)]
@@ -283,11 +277,7 @@ def offer_from_alike(
     feature: int,
     transforms: Collection[str],
 ) -> str | None:
-    """The transform with which components that differ in one feature only become one; else None.
-
-    The transform must win by BIC: it has a mean, a variance and a weight less for each component
-    that it saves. `z` is the standardized feature, `joint` log ω_i p_i of all features.
-    """
+    """The transform with which components that differ in one feature only become one; else None."""
     groups = alike_but_for(parameters, feature)
     r, m, n = len(groups), int(groups.max()) + 1, len(values)
     if m == r:

@@ -56,11 +56,7 @@ def find_correlations(
     remainder: Float,
     n: float,
 ) -> list[Correlation]:
-    """Score tests of the correlation of each pair of features, most significant first.
-
-    Pairs that are clearly correlated are found one by one, and the others are tested given these:
-    by itself, the direction of one pair is close to that of others that share a feature with it.
-    """
+    """Score tests of the correlation of each pair of features, most significant first."""
     directions = _Directions(conditions, parameters)
     if not directions.pairs.size:
         return []

@@ -55,10 +55,7 @@ def collect_findings(
     from_rows: bool = False,
     shown: RowFindings | None = None,
 ) -> list[Finding]:
-    """All findings about a fit of standardized features.
-
-    `from_rows` after EM passes; `shown` is what `row_findings` found, where there are rows.
-    """
+    """All findings about a fit of standardized features."""
     p, influenced = parameters, _influenced_feature(moments)
     outliers = list(_about_outliers(moments, influenced, shown is not None))
     shown = RowFindings([], set(), set(), False) if shown is None else shown
@@ -182,11 +179,7 @@ def _about_test(test: OverIdentification) -> Iterator[Finding]:
 def component_findings(
     moments: StandardMoments, p: Parameters, floor: float, coarse: Collection[int] = ()
 ) -> Iterator[Finding]:
-    """Findings about the components and their laws; `coarse` are features whose values repeat.
-
-    A likelihood without bound draws components to a few rows: such a maximum says nothing about
-    the rows to come, and a certificate must not pass it.
-    """
+    """Findings about the components and their laws; `coarse` are features whose values repeat."""
     d, rows = moments.n_features, moments.n_effective * p.weights
     floored = at_floor(p, floor)
     repeating = np.isin(np.arange(d), list(coarse))
@@ -281,10 +274,7 @@ def _about_information(moments: StandardMoments, p: Parameters) -> Iterator[Find
 
 
 def copies_of(moments: StandardMoments) -> tuple[list[Pair], list[Pair]]:
-    """Pairs of features that are copies of each other: values, and whether cells are seen.
-
-    Values are compared where they are seen: equal gaps alone make the features alike.
-    """
+    """Pairs of features that are copies of each other: values, and whether cells are seen."""
     if moments.order < 2:
         return [], []
     pairs = index_sets(moments.n_features, 2)

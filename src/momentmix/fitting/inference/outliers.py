@@ -172,8 +172,6 @@ def _alone(distances: Float, column: Float, scale: float, n_rows: int, n_tail: i
 def _apart(distances: Float) -> Float:
     """Sorted distances above 0 as before rounding: equal ones spread over a cell of the grid.
 
-    Between the rows of two counts there is otherwise a gap, after many spacings of 0.
-
     Examples
     --------
     >>> _apart(np.array([3.0, 2.0, 2.0, 2.0, 1.0])).tolist()

@@ -316,10 +316,7 @@ class _GroupTest:
         return directions
 
     def statistics(self, white: Float) -> Float:
-        """Statistics per row of all groups, of shape (n_groups,) or (n_groups, k).
-
-        `white` is `Whitening.residual` of the observed means.
-        """
+        """Statistics per row of all groups, of shape (n_groups,) or (n_groups, k)."""
         results = []
         for projection, before in self._steps:
             statistic = _squared_length(projection, white)
@@ -377,12 +374,7 @@ def choose_conditions(
     blocks: Blocks | None = None,
     after_rows: bool = False,
 ) -> Conditions:
-    """Orders up to 3; a part of order 4 too where rows are many or little would be left to test.
-
-    `after_rows` says that the mixture comes from passes over the rows: fewer are taken then where
-    features are joined. Order 4 is what tells a pair of components from a correlation within one:
-    both give the same moments up to order 3. With fewer rows its means are too far from normal.
-    """
+    """Orders up to 3; a part of order 4 too where rows are many or little would be left to test."""
     # The covariance costs about n³·r operations: stay within a second of arithmetic. And not more
     # conditions than rows: the last ones would tell nothing new.
     n, d = moments.n_effective, moments.n_features
@@ -413,8 +405,6 @@ def _enough_after_rows(n_parameters: int) -> int:
 
 def order_after_rows(n_components: int, blocks: Blocks) -> int:
     """The order of moments that `choose_conditions` takes from after passes over the rows: 3 or 4.
-
-    Orders up to 3, squares included, have d (d² + 6d + 5) / 6 conditions.
 
     Examples
     --------

@@ -108,11 +108,7 @@ def _about_copies(checked: CheckedRows) -> Iterator[Finding]:
 def _serial_correlations(
     checked: CheckedRows, moments: StandardMoments, parameters: Parameters
 ) -> list[tuple[float, float]]:
-    """For each feature the correlation of neighboring rows within components, and its deviates.
-
-    Residuals are those from the most probable component. Deviates are those of the sum of products
-    by their own squares: two neighbors that share a level of five rows are one product.
-    """
+    """For each feature the correlation of neighboring rows within components, and its deviates."""
     z = standardized(checked, moments)
     labels = joint_of(z, parameters).argmax(axis=0)
     neighbors = np.diff(checked.places) == 1

@@ -94,10 +94,7 @@ class Whitening:
         return np.asarray(white)
 
     def whiten_last(self, n: int) -> Float:
-        """The last n conditions, in units of their deviations, whitened; (size, n).
-
-        A whitened condition holds itself and those after it, so that a small system is enough.
-        """
+        """The last n conditions, in units of their deviations, whitened; (size, n)."""
         size = self.scale.size
         white = np.zeros((size, n))
         own = self.triangle[size - n :, size - n :]
@@ -146,11 +143,7 @@ class Projection:
 
 
 def _factored(correlation: Float) -> Float:
-    """Cholesky factor of a correlation with the least ridge that makes it positive definite.
-
-    Probabilities near 0, of rare levels and few rows, have moments that differ by factors of 1e9:
-    the rounding of products of several is then more than the usual ridge.
-    """
+    """Cholesky factor of a correlation with the least ridge that makes it positive definite."""
     diagonal, ridge = np.diagonal(correlation).copy(), _RIDGE
     while ridge < 1.0:
         np.fill_diagonal(correlation, diagonal + ridge)
@@ -164,10 +157,7 @@ def _factored(correlation: Float) -> Float:
 
 
 def _tangent(table: Float, parameters: Parameters) -> Float:
-    """Derivatives with the weights moving within Σ ω = 1: one column less.
-
-    Those by variances that follow from the means are left out.
-    """
+    """Derivatives with the weights moving within Σ ω = 1: one column less."""
     r = parameters.n_components
     if parameters.blocks.laws:
         is_own = np.isin(by_feature(parameters), dependent_places(parameters), invert=True)

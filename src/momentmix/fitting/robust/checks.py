@@ -68,11 +68,7 @@ def joined_with_missing(
 
 
 def check_memory(table: Table, n_components: int | Literal["auto"]) -> None:
-    """Raise, before any work, where a fit takes more than half of the memory.
-
-    That is the covariance of the parameters, with what it is computed from, and the rows as
-    features, their squares and a sample of both. Of "auto", one component counts.
-    """
+    """Raise, before any work, where a fit takes more than half of the memory."""
     d, r = table.data.n_features, 1 if n_components == "auto" else n_components
     known = 0 if isinstance(table.data, StandardMoments) else table.data.expected_rows or 0
 

@@ -137,10 +137,7 @@ def _used(
     context: FitContext,
     blocks: AskedBlocks,
 ) -> tuple[Rows | StandardMoments, StandardMoments, MomentSummary | None, FitContext, list[str]]:
-    """The data that are used, moments of all columns, summary, context with checks, and notes.
-
-    Where rows are left out, the data are the others.
-    """
+    """The data that are used, moments of all columns, summary, context with checks, and notes."""
     data, notes = table.data, list(table.notes)
     wanted = None if order == "auto" else check_order(order, data.n_features)
     if isinstance(data, StandardMoments):
@@ -195,11 +192,7 @@ def in_data_units(
     summary: MomentSummary | None = None,
     schema: Schema | None = None,
 ) -> FitResult:
-    """The result: all columns, in the units of the data.
-
-    The heaviest component comes first, or components come in the order of a start that was given.
-    `rows` are those that were used, where the log-likelihood is that of rows.
-    """
+    """The result: all columns, in the units of the data."""
     moments, floor = all_columns.truncated(answer.moments.order), context.variance_floor
     place = (answer.moments.columns, moments.n_features, floor, moments.laws)
     parameters = answer.parameters.embedded(*place)
@@ -251,12 +244,7 @@ def in_data_units(
 def _log_likelihoods(
     rows: Rows, mixture: Mixture, answer: StandardFit, context: FitContext
 ) -> tuple[float, float]:
-    """Mean log-density of the rows: of the mixture, and of standardized features that vary.
-
-    Both by one pass over the rows that a fit uses, which count as their weights say. What an EM
-    pass computes has other units, and lacks constant columns, the derivatives of transforms and the
-    like; their difference is the same for all mixtures of the same rows.
-    """
+    """Mean log-density of the rows: of the mixture, and of standardized features that vary."""
     log_prob, layout = mixture.log_prob_of_features(), answer.layout
     moments, p = answer.moments, answer.parameters
 
