@@ -28,8 +28,8 @@ from momentmix.dask.prediction import predict, predict_proba, score_samples
 from momentmix.dask.rows import DaskRows
 from momentmix.dask.schedule import Schedule
 from momentmix.fitting import api as local
+from momentmix.fitting.data import AskedBlocks
 from momentmix.fitting.result import FitResult
-from momentmix.fitting.robust.checks import AskedBlocks
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.learning import Families
 from momentmix.tables.table_rows import Missing

@@ -19,7 +19,7 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.capacity import FEWEST_BLOCKS
 from momentmix.errors import CapacityError, InputError
-from momentmix.fitting.robust.checks import AskedBlocks
+from momentmix.fitting.data import AskedBlocks
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.prior import Constraint

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from momentmix.arguments import check_count
 from momentmix.errors import InputError, InputTypeError
-from momentmix.findings.messages import PAPER, ROBUST, Message, options
+from momentmix.findings.messages import NEED_ROWS, PAPER, ROBUST, Message, options
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import Clock, FitContext
-from momentmix.fitting.data import feature_blocks, is_summary_path, load_summaries, table_of
+from momentmix.fitting.data import (
+    AskedBlocks,
+    Table,
+    feature_blocks,
+    is_summary_path,
+    load_summaries,
+    table_of,
+)
 from momentmix.fitting.em.starts import Start
 from momentmix.fitting.paper import fit_as_printed
 from momentmix.fitting.result import FitResult
-from momentmix.fitting.robust.checks import AskedBlocks, check_constraint
 from momentmix.fitting.robust.pipeline import fit_robust
 from momentmix.mixture.prior import Constraint
 from momentmix.parallel import few_threads, usable_cores
@@ -189,7 +195,7 @@ def fit(
             auto = Message(options(refine="auto"), " (no passes for a summary).")
             raise InputError(Message(options(refine="em"), text, auto))
         if constraint is not None:
-            check_constraint(constraint, table, n_components, blocks, refine)
+            _check_constraint(constraint, table, n_components, blocks, refine)
         context = FitContext(
             np.random.default_rng(random_state),
             variance_floor,
@@ -217,3 +223,33 @@ def fit(
                     "other or a component holds hardly any rows. Use fewer components, a larger "
                     "variance_floor, or leave such columns out."
                 ) from error
+
+
+def _check_constraint(
+    constraint: Any, table: Table, n_components: Any, blocks: Any, refine: str | None
+) -> None:
+    """Raise where the constraint does not go with the data or the other options."""
+    if constraint not in get_args(Constraint):
+        raise InputError(f'constraint must be "tied" or "spherical"; got {constraint!r}.')
+    if isinstance(table.data, StandardMoments) or refine is None:
+        text = (
+            f"{constraint} covariances are fitted by passes over the rows; there are none from a "
+            "summary, and with refine=None. Use diagonal covariances, or "
+        )
+        raise InputError(Message(text, NEED_ROWS, "."))
+    if table.schema is not None:
+        raise InputError(
+            f"{constraint} covariances are for numbers without missing cells; these columns have "
+            "families or missing cells. Leave the constraint out, or the rows with such cells: "
+            'missing="drop".'
+        )
+    if n_components == "auto":
+        raise InputError(
+            f'n_components="auto" does not go with {constraint} covariances. Give a number, and '
+            "compare those of several fits by BIC."
+        )
+    if isinstance(blocks, str) or (constraint == "spherical" and blocks is not None):
+        raise InputError(
+            f"{constraint} covariances do not go with blocks={blocks!r}. Give the blocks of tied "
+            "covariances as lists, and none for spherical ones."
+        )

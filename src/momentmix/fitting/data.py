@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from momentmix.families.column import Column
 from momentmix.families.family import is_family, named, unknown_family
 from momentmix.findings.messages import NEED_ROWS, Message, keyword, options
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.mixture.blocks import blocks_from
+from momentmix.mixture.blocks import Blocks, blocks_from
 from momentmix.summary.file import is_summary_file
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.learning import Families, learn, needs_pass, open_data
@@ -27,6 +27,8 @@ from momentmix.tables.table_rows import Missing, TableRows, check_missing
 from momentmix.tables.validation import LARGEST_TO_FIT, as_weights, check_sizes, check_values
 from momentmix.tables.weights import with_weights
 from momentmix.wording import plural
+
+AskedBlocks = Sequence[Sequence[int | str]] | Literal["auto", "full"] | None
 
 SHARE_IN_MEMORY = 0.125  # of the memory: rows of files that take more are read for each pass
 _SMALLEST_DEVIATION = 1e-151  # its square, times the usual variance floor, is a float64 number
@@ -227,6 +229,13 @@ def _check_spread(moments: StandardMoments, feature_names: Sequence[str] | None)
             f"{column_label(column, feature_names)} has {spread[column]:.3g}, and values up to "
             f"{size:.3g}. Rescale the column: multiply it by a constant such as {unit:g}."
         )
+
+
+def known_blocks(asked: AskedBlocks, n_features: int, names: Sequence[str] | None) -> Blocks | None:
+    """Blocks of all columns; None where the fit is to find them."""
+    if asked == "auto":
+        return None
+    return blocks_from(() if asked is None else asked, n_features, names)
 
 
 def feature_blocks(blocks: Any, schema: Schema | None, has_rows: bool = True) -> Any:

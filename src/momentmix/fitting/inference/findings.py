@@ -206,8 +206,13 @@ def component_findings(
     yield from _about_dispersion(moments, p)
     if p.n_components > 1:
         yield from _about_missing(moments, p)
-        yield from _about_never_seen(moments, p)
-        yield from _about_information(moments, p)
+        between = p.weights @ (p.means - p.weights @ p.means) ** 2  # of features of variance 1
+        own = [law.features for law in p.blocks.laws]
+        silent = [
+            features[0] for features in own if between[list(features)].max() < _NO_INFORMATION
+        ]
+        if silent:
+            yield found(NOTE, "no-information", moments.columns_of(silent))
 
 
 def _about_dispersion(moments: StandardMoments, p: Parameters) -> Iterator[Finding]:
@@ -229,7 +234,7 @@ def _about_dispersion(moments: StandardMoments, p: Parameters) -> Iterator[Findi
 
 
 def _about_missing(moments: StandardMoments, p: Parameters) -> Iterator[Finding]:
-    """Columns whose cells are missing more often in some components than in others."""
+    """Columns whose cells are missing more often in some components, or never seen in one."""
     gaps = []
     for law in p.blocks.laws:
         own = list(law.features)
@@ -248,26 +253,10 @@ def _about_missing(moments: StandardMoments, p: Parameters) -> Iterator[Finding]
         columns = moments.columns_of(j for _, j, _, _ in gaps)
         name = moments.column_name(worst)
         yield found(NOTE, "missing-by-component", columns, worst=name, low=low, high=high)
-
-
-def _about_never_seen(moments: StandardMoments, p: Parameters) -> Iterator[Finding]:
-    """Columns of which a component has no cell."""
     for law, which in zip(p.blocks.laws, p.never_seen(moments.n_effective), strict=True):
         if which.any():
             columns = moments.columns_of(law.features[:1])
             yield found(WARNING, "never-seen", columns, count=int(which.sum()))
-
-
-def _about_information(moments: StandardMoments, p: Parameters) -> Iterator[Finding]:
-    """Columns whose features are nearly the same in all components."""
-    between = p.weights @ (p.means - p.weights @ p.means) ** 2  # of features of variance 1
-    silent = [
-        law.features[0]
-        for law in p.blocks.laws
-        if between[list(law.features)].max() < _NO_INFORMATION
-    ]
-    if silent:
-        yield found(NOTE, "no-information", moments.columns_of(silent))
 
 
 # -- pairs of columns -----------------------------------------------------------------------------

@@ -8,11 +8,9 @@
 | n (E m²)² / E m⁴ of a product m with an indicator: rows that carry it | `carrying_rows` | (n,) |
 | correlation within components of being seen | `pairs_together` | |
 
-A product of indicators of probability π is 1 in nπ rows. With fewer than about five expected, one
-row that has two rare levels is 30 standard errors: χ² laws do not hold, as in any sparse table of
-counts. Cells of two columns that are missing in the same rows contradict the model, which has gaps
-that are independent within components, but say nothing against its values: products with such a
-gap are left out, those of the two values stay.
+A product of indicators of probability π is 1 in nπ rows. With fewer than about five expected, χ²
+laws do not hold, as in any sparse table of counts. Cells of two columns that are missing in the
+same rows contradict the model, but not its values: products with such a gap are left out.
 """
 
 from __future__ import annotations
@@ -46,9 +44,8 @@ _TOGETHER = 0.5  # correlation within components of two columns' being seen
 class Whitening:
     """Whitening and projection for one set of conditions and parameters.
 
-    `often` says that many tables are whitened: products with the inverse of the triangle take a
-    third of the time of a solution, and the inverse that of a few solutions. `independent` are the
-    conditions that are no function of those before them, as far as noise goes.
+    `often`: products with the inverse of the triangle take a third of the time of a solution.
+    `independent` are the conditions that are no function of those before them.
     """
 
     def __init__(self, conditions: Conditions, parameters: Parameters, often: bool = False) -> None:
@@ -133,8 +130,15 @@ class Projection:
 
     @cached_property
     def condition_number(self) -> float:
-        """That of the slopes; infinite where some are left out."""
-        return _condition(self._normal, self._root) if self._is_whole else np.inf
+        """That of the slopes, by power and inverse iteration; infinite where some are left out."""
+        if not self._is_whole:
+            return np.inf
+        largest = smallest = np.random.default_rng(0).standard_normal((len(self._normal),))
+        for _ in range(_ITERATIONS):
+            largest = self._normal @ (largest / np.linalg.norm(largest))
+            unit: Float = smallest / np.linalg.norm(smallest)
+            smallest = np.asarray(cho_solve((self._root, True), unit, check_finite=False))
+        return float(np.sqrt(np.linalg.norm(largest) * np.linalg.norm(smallest)))
 
     def project(self, whitened: Float) -> Float:
         """What is left of whitened columns beside the span of the slopes."""
@@ -143,7 +147,10 @@ class Projection:
 
 
 def _factored(correlation: Float) -> Float:
-    """Cholesky factor of a correlation with the least ridge that makes it positive definite."""
+    """Cholesky factor of a correlation with the least ridge that makes it positive definite.
+
+    Rounding of products of rare levels can be more than the usual ridge.
+    """
     diagonal, ridge = np.diagonal(correlation).copy(), _RIDGE
     while ridge < 1.0:
         np.fill_diagonal(correlation, diagonal + ridge)
@@ -165,17 +172,6 @@ def _tangent(table: Float, parameters: Parameters) -> Float:
     if r == 1:
         return table[:, 1:]
     return np.concatenate([table[:, :r] @ helmert(r).T, table[:, r:]], axis=1)
-
-
-def _condition(normal: Float, root: Float) -> float:
-    """√ of the condition number of a positive definite matrix, by power and inverse iteration."""
-    start = np.random.default_rng(0).standard_normal((normal.shape[0],))
-    largest, smallest = start, start
-    for _ in range(_ITERATIONS):
-        largest = normal @ (largest / np.linalg.norm(largest))
-        unit: Float = smallest / np.linalg.norm(smallest)
-        smallest = np.asarray(cho_solve((root, True), unit, check_finite=False))
-    return float(np.sqrt(np.linalg.norm(largest) * np.linalg.norm(smallest)))
 
 
 # -- conditions that a test can use ----------------------------------------------------------------
