@@ -212,8 +212,8 @@ def fit(
             has_rows = refine is not None and not isinstance(table.data, StandardMoments)
             if isinstance(blocks, str) and blocks == "full":
                 columns = () if table.schema is None else table.schema.columns
-                numbers = [i for i, column in enumerate(columns) if column.model.joins]
-                blocks = [numbers if columns else list(range(table.data.n_features))]
+                joinable = [i for i, column in enumerate(columns) if column.model.joins]
+                blocks = [joinable if columns else list(range(table.data.n_features))]
             asked = feature_blocks(blocks, table.schema, has_rows)
             try:
                 return fit_robust(table, n_components, order, refine is not None, context, asked)

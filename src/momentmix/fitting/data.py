@@ -158,7 +158,8 @@ def _schema_of_summary(
             f"family}}; got {type(families).__name__}."
         )
     names = moments.feature_names
-    columns = [Column(None if names is None else names[j]) for j in range(moments.n_features)]
+    plain = [Column(None if names is None else names[j]) for j in range(moments.n_features)]
+    columns = list(plain)
     for key, family in families.items():
         number = Schema(tuple(columns)).number_of(key)
         label = column_label(number, names)
@@ -168,7 +169,7 @@ def _schema_of_summary(
         mean, variance = float(moments.shift[number]), float(moments.scale[number]) ** 2
         family = named(str(family))
         columns[number] = family.column_of_numbers(columns[number], label, ends, mean, variance)
-    return Schema(tuple(columns))
+    return None if columns == plain else Schema(tuple(columns))
 
 
 def is_summary_path(data: Any) -> bool:

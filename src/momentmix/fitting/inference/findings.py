@@ -14,11 +14,7 @@ from momentmix.families.count import DISPERSION_THAT_MATTERS
 from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, found
 from momentmix.fitting.conditions.conditions import feature_powers
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.column_shapes import (
-    offer_from_moments,
-    shape_finding,
-    shape_words,
-)
+from momentmix.fitting.inference.column_shapes import offer_from_moments, shape_finding, shape_words
 from momentmix.fitting.inference.correlations import CORRELATION_THAT_MATTERS, SIGNIFICANT_DEVIATES
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, OverIdentification
 from momentmix.fitting.inference.row_findings import RowFindings, at_floor
@@ -146,9 +142,9 @@ def _about_outliers(
         if np.isfinite(fourth):
             dominates = far**4 > _SHARE_OF_FOURTH_MOMENT * n * fourth
         if dominates or not were_rows_checked:  # else it is the tail of the column
-            severity, influence = FATAL if dominates else WARNING, float(far**3 / np.sqrt(n))
-            columns, size = moments.columns_of([j]), {"deviations": far, "influence": influence}
-            yield found(severity, "outlier-influence", columns, **size)
+            severity, columns = FATAL if dominates else WARNING, moments.columns_of([j])
+            share = float(far**3 / np.sqrt(n))
+            yield found(severity, "outlier-influence", columns, deviations=far, influence=share)
 
 
 def _heavy_tailed(moments: StandardMoments, p: Parameters, others: Collection[int]) -> list[int]:

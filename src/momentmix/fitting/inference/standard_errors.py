@@ -109,7 +109,7 @@ def column_errors(
     by_column = _by_column(uncertainty, moments, schema)
     both = np.stack([s.means, s.variances])
     (means, variances, seen), levels = _tables(by_column, schema, both, _deviations)
-    covariances = _of_columns(matrices, schema, uncertainty)
+    covariances = None if matrices is None else _of_columns(matrices, schema, uncertainty)
     return StandardErrors(s.weights, means, variances, covariances, levels, seen)
 
 
@@ -197,10 +197,8 @@ def _tables(
     return tables, levels
 
 
-def _of_columns(matrices: Float | None, schema: Schema, uncertainty: Uncertainty) -> Float | None:
+def _of_columns(matrices: Float, schema: Schema, uncertainty: Uncertainty) -> Float:
     """Matrices of features (r, d, d) as those of columns; NaN where a column has no one feature."""
-    if matrices is None:
-        return None
     first = [schema.features_of(number)[0] for number in range(schema.n_columns)]
     found = matrices[:, first][:, :, first]
     joined = {j for block in uncertainty.estimate.blocks.joined for j in block}
