@@ -9,7 +9,7 @@ import typing as _typing
 from momentmix._version import __version__
 
 if _typing.TYPE_CHECKING:
-    from momentmix.capacity import largest_rank, smallest_order
+    from momentmix.capacity.ranks import largest_rank, smallest_order
     from momentmix.cube.cube import SummaryCube
     from momentmix.cube.summarize_by import summarize_by
     from momentmix.errors import (
@@ -82,7 +82,7 @@ __all__ = [
 _HOMES = {
     "cube.cube": ("SummaryCube",),
     "cube.summarize_by": ("summarize_by",),
-    "capacity": ("largest_rank", "smallest_order"),
+    "capacity.ranks": ("largest_rank", "smallest_order"),
     "tensor.incomplete_tensor": ("IncompleteSymmetricTensor",),
     "mixture.mixture": ("DiagonalMixture", "Mixture"),
     "families.gaussian_block": ("GaussianBlock",),

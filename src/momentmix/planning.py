@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
 
 from momentmix.arguments import check_count
-from momentmix.capacity import (
+from momentmix.capacity.monomials import BlockSizes, Groups, check_blocks
+from momentmix.capacity.ranks import (
     best_split,
-    check_blocks,
     check_order,
     choose_order,
     largest_rank,
@@ -18,7 +17,6 @@ from momentmix.capacity import (
 )
 from momentmix.errors import CapacityError
 from momentmix.index_sets import countable
-from momentmix.mixture.blocks import Blocks
 from momentmix.summary.layout import Layout
 from momentmix.summary.view import estimate
 
@@ -73,12 +71,12 @@ class Plan:
         return asdict(self)
 
 
-def _capacity(d: int, order: int, method: Literal["robust", "paper"], blocks: Blocks | None) -> int:
+def _capacity(d: int, order: int, method: Literal["robust", "paper"], blocks: Groups) -> int:
     """Return the largest rank; 1 for an order below 3, used where there are fewer features."""
     return largest_rank(d, order, method, blocks) if order >= 3 else 1
 
 
-def _order_plan(d: int, order: int, blocks: Blocks | None) -> OrderPlan:
+def _order_plan(d: int, order: int, blocks: BlockSizes | None) -> OrderPlan:
     printed = None if blocks is not None else _capacity(d, order, "paper", None)
     split = best_split(d, order) if d > order >= 3 and blocks is None else None
     lower, degree = (None, None) if split is None else (split.n_lower, split.degree)
@@ -92,7 +90,7 @@ def plan(
     n_components: int,
     order: int | None = None,
     method: Literal["robust", "paper"] = "robust",
-    blocks: Blocks | Iterable[Sequence[int]] | None = None,
+    blocks: Groups = None,
 ) -> Plan:
     """Choose the order for a number of components, and compare it with the orders next to it.
 
@@ -132,6 +130,7 @@ def plan(
         raise CapacityError(over_capacity(d, order, r, most, method, known))
     nearby = range(max(3, order - 2), min(d, order + 2) + 1)
     others = [m for m in nearby if m != order and countable(d, m)]
-    sizes = () if known is None else tuple(len(block) for block in known.partition)
+    pairs = () if known is None else zip(*known, strict=True)
+    sizes = [size for size, count in pairs for _ in range(count)]
     plans = [_order_plan(d, m, known) for m in (order, *others)]
     return Plan(d, r, plans[0], tuple(plans[1:]), tuple(sorted(sizes, reverse=True)))

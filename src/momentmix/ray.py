@@ -17,8 +17,6 @@ from typing import Any, Unpack, overload
 
 from momentmix.cube.cube import SummaryCube
 from momentmix.engines import adapter
-from momentmix.engines.adapter import Options, check_rows, running
-from momentmix.engines.tasks import RESULT, Groups, Task, added, result_rows
 from momentmix.errors import needed
 from momentmix.summary.summary import MomentSummary, copied_shards
 from momentmix.tables.learning import LOOKED_AT
@@ -28,13 +26,17 @@ __all__ = ["summarize"]
 
 @overload
 def summarize(
-    dataset: Any, order: int | None = None, *, by: None = None, **options: Unpack[Options]
+    dataset: Any, order: int | None = None, *, by: None = None, **options: Unpack[adapter.Options]
 ) -> MomentSummary: ...
 
 
 @overload
 def summarize(
-    dataset: Any, order: int | None = None, *, by: str | Sequence[str], **options: Unpack[Options]
+    dataset: Any,
+    order: int | None = None,
+    *,
+    by: str | Sequence[str],
+    **options: Unpack[adapter.Options],
 ) -> SummaryCube: ...
 
 
@@ -43,7 +45,7 @@ def summarize(
     order: int | None = None,
     *,
     by: str | Sequence[str] | None = None,
-    **options: Unpack[Options],
+    **options: Unpack[adapter.Options],
 ) -> MomentSummary | SummaryCube:
     """Moments of a Ray dataset, or of each group of its rows, in one pass.
 
@@ -55,20 +57,12 @@ def summarize(
     ----------
     dataset : ray.data.Dataset
         Only the columns that are needed are read.
-    order, squared_order : int, optional
-        As for `momentmix.summarize`.
-    by : str or sequence of str, optional
-        Keys of groups, as for `momentmix.summarize_by`.
-    min_rows : int, default=1
-        With `by`, groups of fewer rows are left out.
-    columns, exclude : sequence of str, optional
-        Columns to take in this order, by default all that can be features; columns to leave out.
-    families : dict or Schema, optional
-        As for `momentmix.summarize`. What is not given is guessed from the first rows. Levels of
-        text, and with missing="model" columns with missing cells, are found in a pass before,
-        which a `Schema` saves.
-    missing : {"error", "drop", "model"}, default="error"
-        As for `momentmix.summarize`.
+    by, min_rows
+        Keys of groups, and the fewest rows of a group to keep, as for `momentmix.summarize_by`.
+    order, squared_order, columns, exclude, families, missing
+        As for `momentmix.summarize`. Families are guessed from the first rows. Levels of text, and
+        with missing="model" columns with missing cells, are found in a pass before, which a
+        `Schema` saves.
     shard_id : str, optional
         Name of the data, which becomes part of the ids of shards. By default equal blocks of two
         datasets are the same shard, which counts once only; those of one dataset all count.
@@ -76,13 +70,9 @@ def summarize(
     Returns
     -------
     MomentSummary, or SummaryCube with `by`
-
-    See Also
-    --------
-    momentmix.summarize, momentmix.summarize_by : The same in one process.
     """
     needed("ray", "momentmix.ray", "ray")
-    check_rows(dataset, "Ray dataset", "map_batches", "select_columns", "iter_rows")
+    adapter.check_rows(dataset, "Ray dataset", "map_batches", "select_columns", "iter_rows")
     return adapter.summarize(_RayRows(dataset), order, by, **options)
 
 
@@ -121,11 +111,11 @@ class _RayRows:
                 levels[j].update(found)
         return list(zip(are_missing, map(list, levels), strict=True))
 
-    def groups(self, task: Task) -> Groups:
+    def groups(self, task: adapter.Task) -> adapter.Groups:
         """The sum of each group, as results of blocks come."""
         results = self._made(task.sent, lambda block: _of_block(task, block))
         with closing(results):  # where rows are refused, the run ends at once
-            return added(_told_apart(results))
+            return adapter.added(_told_apart(results))
 
     def _made(
         self, names: Sequence[str], work: Callable[[Any], Any]
@@ -147,7 +137,7 @@ def _job(dataset: Any) -> Iterator[None]:
     options = dataset.context.execution_options
     before, options.preserve_order = options.preserve_order, True
     try:
-        with running("Ray", (RayError,), "worker needs momentmix"):
+        with adapter.running("Ray", (RayError,), "worker needs momentmix"):
             yield
     finally:
         options.preserve_order = before
@@ -169,13 +159,13 @@ def _told_apart(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 # -- what runs on a block ---------------------------------------------------------------------
 
 
-def _of_block(task: Task, block: Any) -> Any:
+def _of_block(task: adapter.Task, block: Any) -> Any:
     """A table of results."""
     import pyarrow as pa
 
     part = f"block {block_digest(block)}"
-    rows = result_rows(part, lambda: task.groups(block.to_batches(), part))
-    return pa.Table.from_pylist(list(rows), pa.schema(RESULT.items()))
+    rows = adapter.result_rows(part, lambda: task.groups(block.to_batches(), part))
+    return pa.Table.from_pylist(list(rows), pa.schema(adapter.RESULT.items()))
 
 
 def _met_in(block: Any, listed: Sequence[str]) -> Any:

@@ -12,8 +12,6 @@ from typing import Any, Unpack, overload
 
 from momentmix.cube.cube import SummaryCube
 from momentmix.engines import adapter
-from momentmix.engines.adapter import Options, check_rows, running
-from momentmix.engines.tasks import RESULT, Groups, Task, added, result_rows
 from momentmix.errors import needed
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.learning import LOOKED_AT
@@ -25,13 +23,17 @@ _SUMS = 8  # tasks that add summaries, at most; the driver adds what they give
 
 @overload
 def summarize(
-    df: Any, order: int | None = None, *, by: None = None, **options: Unpack[Options]
+    df: Any, order: int | None = None, *, by: None = None, **options: Unpack[adapter.Options]
 ) -> MomentSummary: ...
 
 
 @overload
 def summarize(
-    df: Any, order: int | None = None, *, by: str | Sequence[str], **options: Unpack[Options]
+    df: Any,
+    order: int | None = None,
+    *,
+    by: str | Sequence[str],
+    **options: Unpack[adapter.Options],
 ) -> SummaryCube: ...
 
 
@@ -40,7 +42,7 @@ def summarize(
     order: int | None = None,
     *,
     by: str | Sequence[str] | None = None,
-    **options: Unpack[Options],
+    **options: Unpack[adapter.Options],
 ) -> MomentSummary | SummaryCube:
     """Moments of a Spark data frame, or of each group of its rows, in one pass.
 
@@ -52,20 +54,12 @@ def summarize(
     ----------
     df : pyspark.sql.DataFrame
         Only the columns that are needed are read.
-    order, squared_order : int, optional
-        As for `momentmix.summarize`.
-    by : str or sequence of str, optional
-        Keys of groups, as for `momentmix.summarize_by`.
-    min_rows : int, default=1
-        With `by`, groups of fewer rows are left out.
-    columns, exclude : sequence of str, optional
-        Columns to take in this order, by default all that can be features; columns to leave out.
-    families : dict or Schema, optional
-        As for `momentmix.summarize`. What is not given is guessed from the first rows. Levels of
-        text, and with missing="model" columns with missing cells, are found by an aggregation
-        before the pass, which a `Schema` saves.
-    missing : {"error", "drop", "model"}, default="error"
-        As for `momentmix.summarize`.
+    by, min_rows
+        Keys of groups, and the fewest rows of a group to keep, as for `momentmix.summarize_by`.
+    order, squared_order, columns, exclude, families, missing
+        As for `momentmix.summarize`. Families are guessed from the first rows. Levels of text, and
+        with missing="model" columns with missing cells, are found by an aggregation before, which
+        a `Schema` saves.
     shard_id : str, optional
         Name of the data, which becomes part of the ids of shards. By default equal partitions with
         the same number, of whatever data frames, are the same shard, which counts once only.
@@ -73,13 +67,9 @@ def summarize(
     Returns
     -------
     MomentSummary, or SummaryCube with `by`
-
-    See Also
-    --------
-    momentmix.summarize, momentmix.summarize_by : The same in one process.
     """
     needed("pyspark", "momentmix.spark", "spark")
-    check_rows(df, "Spark data frame", "mapInArrow", "limit", "agg")
+    adapter.check_rows(df, "Spark data frame", "mapInArrow", "limit", "agg")
     return adapter.summarize(_SparkRows(df), order, by, **options)
 
 
@@ -129,38 +119,38 @@ class _SparkRows:
             (met,) = self.df.agg(*aliased).collect()
         return list(zip(map(bool, met[::2]), met[1::2], strict=True))
 
-    def groups(self, task: Task) -> Groups:
+    def groups(self, task: adapter.Task) -> adapter.Groups:
         """The sum of each group: executors add the results of partitions, the driver theirs."""
         chosen = self.df.select(*map(_quoted, task.sent))
         numbered = chosen.toDF(*(f"column{i}" for i in range(len(task.sent))))
-        types = ", ".join(map(" ".join, RESULT.items()))
+        types = ", ".join(map(" ".join, adapter.RESULT.items()))
         results = numbered.mapInArrow(lambda batches: _of_partition(task, batches), types)
         context = getattr(results, "_sc", None)  # of Spark Connect there is none
         n_sums = _SUMS if context is None else min(_SUMS, context.defaultParallelism)
         placed = results.repartition(n_sums, "key" if task.keys else "part")
         with _job():
-            return added(placed.mapInArrow(_of_results, types).collect())
+            return adapter.added(placed.mapInArrow(_of_results, types).collect())
 
 
-def _of_partition(task: Task, batches: Iterable[Any]) -> Iterator[Any]:
+def _of_partition(task: adapter.Task, batches: Iterable[Any]) -> Iterator[Any]:
     """Record batches of a partition → its results."""
     from pyspark import TaskContext
 
     part = f"partition {TaskContext.get().partitionId()}"
-    return _sent(result_rows(part, lambda: task.groups(batches, part)))
+    return _sent(adapter.result_rows(part, lambda: task.groups(batches, part)))
 
 
 def _of_results(batches: Iterable[Any]) -> Iterator[Any]:
     """Results of partitions → one for each group."""
     rows = (row for batch in batches for row in batch.to_pylist())
-    return _sent(result_rows("sum", lambda: added(rows)))
+    return _sent(adapter.result_rows("sum", lambda: adapter.added(rows)))
 
 
 def _sent(rows: Iterable[Any]) -> Iterator[Any]:
     """Results in batches of their own: together they may be larger than a batch can be."""
     import pyarrow as pa
 
-    return (pa.RecordBatch.from_pylist([row], pa.schema(RESULT.items())) for row in rows)
+    return (pa.RecordBatch.from_pylist([row], pa.schema(adapter.RESULT.items())) for row in rows)
 
 
 def _quoted(name: str) -> str:
@@ -173,4 +163,4 @@ def _job() -> AbstractContextManager[None]:
     from pyspark.errors import PySparkException
 
     needs = "executor needs momentmix (PYSPARK_PYTHON names its Python)"
-    return running("Spark", (PySparkException, Py4JError), needs)
+    return adapter.running("Spark", (PySparkException, Py4JError), needs)

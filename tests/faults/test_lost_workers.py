@@ -21,7 +21,7 @@ from distributed.utils import get_mp_context
 
 import momentmix as mm
 from momentmix import dask as mmd
-from momentmix.dask.schedule import Schedule
+from momentmix.engines.dask_schedule import Schedule
 from momentmix.errors import ClusterError
 
 N_PARTITIONS, N_ROWS, ORDER = 20, 1500, 3

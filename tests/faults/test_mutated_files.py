@@ -19,29 +19,11 @@ def test_every_flip_and_truncation_of_small_files():
 
 
 def test_structured_mutations():
-    counts = mutated_files.summary_mutations(0, 1500, seed=0)
-    counts += mutated_files.model_mutations(0, 3000, seed=0)
-    assert counts["mutations"] == 4500
-    assert counts["accepted"] > 800
-    assert counts["refused"] > 2000
-
-
-CHECKS = ["_impossible_weights", "_impossible_bounds", "_features", "_impossible_marks"]
-CHECKS += ["_impossible_powers", "_impossible_absent"]
-
-
-@pytest.mark.parametrize("check", CHECKS)
-def test_negative_control_a_check_that_is_missing_is_noticed(monkeypatch, check):
-    monkeypatch.setattr(f"momentmix.summary.exact.plausibility.{check}", lambda *_: None)
-    with pytest.raises(AssertionError, match=r"accepted but invalid|untyped"):
-        mutated_files.summary_mutations(0, 5000, seed=0)
-
-
-def test_negative_control_a_model_reader_without_checksum_is_noticed(monkeypatch):
-    monkeypatch.setattr("momentmix.mixture.model_file._checksum", lambda _: None)
-    first = len(mutated_files.small_summaries())
-    with pytest.raises(AssertionError, match=r"valid but refused|accepted but invalid"):
-        mutated_files.flips(first, first + 1, seed=0)
+    counts = mutated_files.summary_mutations(0, 1000, seed=0)
+    counts += mutated_files.model_mutations(0, 1500, seed=0)
+    assert counts["mutations"] == 2500
+    assert counts["accepted"] > 400
+    assert counts["refused"] > 1000
 
 
 def test_refusing_takes_memory_in_proportion_to_the_file():

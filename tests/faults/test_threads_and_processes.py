@@ -1,7 +1,8 @@
-"""Threads and processes: different summaries, one model, fork and spawn."""
+"""Threads and processes: summaries, models and estimators of their own or shared; fork, spawn."""
 
 import multiprocessing
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -9,9 +10,38 @@ import threading
 import numpy as np
 import pytest
 
-from momentmix import DiagonalMixture, MomentSummary
+from momentmix import DiagonalMixture, MomentGaussianMixture, MomentSummary
+from momentmix.errors import InputError
 
-ROWS = np.random.default_rng(0).standard_normal((12_000, 4))
+ROWS = np.random.default_rng(0).standard_normal((4000, 4))
+
+
+@pytest.fixture(autouse=True)
+def _threads_change_often():
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+def run_all(*work):
+    """Results of the functions, run at the same time in a thread each; errors are raised."""
+    results, errors, barrier = [None] * len(work), [], threading.Barrier(len(work))
+
+    def run(place):
+        try:
+            barrier.wait()
+            results[place] = work[place]()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(i,), daemon=True) for i in range(len(work))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors, errors
+    return results
 
 
 def filled(seed):
@@ -23,64 +53,134 @@ def filled(seed):
     return summary.to_bytes()
 
 
-def in_threads(work, arguments):
-    """Results of work(argument) by argument, all at the same time; errors are raised."""
-    results, errors, barrier = {}, [], threading.Barrier(len(arguments))
-
-    def run(argument):
-        try:
-            barrier.wait()
-            results[argument] = work(argument)
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(argument,)) for argument in arguments]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors, errors
-    return results
-
-
-def test_different_summaries_are_filled_at_the_same_time():
-    alone = {seed: filled(seed) for seed in range(6)}
-    for _ in range(3):
-        assert in_threads(filled, list(range(6))) == alone
+def test_different_summaries_are_filled_at_the_same_time(tmp_path):
+    alone, path = [filled(seed) for seed in range(6)], tmp_path / "s.mms"
+    assert run_all(*[lambda seed=seed: filled(seed) for seed in range(6)]) == alone
+    run_all(*[lambda data=data: MomentSummary.from_bytes(data).save(path) for data in alone])
+    assert path.read_bytes() in alone
+    assert os.listdir(tmp_path) == ["s.mms"]
 
 
 def test_one_model_predicts_in_many_threads():
     rng = np.random.default_rng(1)
     model = DiagonalMixture([0.3, 0.7], 2 * rng.standard_normal((2, 4)), 0.5 + rng.random((2, 4)))
-    parts = np.array_split(ROWS, 8)
-    work = [model.predict, model.log_prob, model.responsibilities]
-    alone = {(i, j): work[j](parts[i]).tobytes() for i in range(8) for j in range(3)}
-    for _ in range(3):
-        found = in_threads(lambda key: work[key[1]](parts[key[0]]).tobytes(), list(alone))
-        assert found == alone
+    work = [
+        lambda part=part, method=method: method(part).tobytes()
+        for part in np.array_split(ROWS, 8)
+        for method in (model.predict, model.log_prob, model.responsibilities)
+    ]
+    assert run_all(*work) == [one() for one in work]
 
 
-def test_one_summary_is_read_in_many_threads():
-    summary = MomentSummary(4, 3, shard_id="a", n_threads=1).update(ROWS)
-    expected = MomentSummary(4, 3, shard_id="a", n_threads=1).update(ROWS).moments()
-    found = in_threads(lambda _: summary.moments().distinct[3].tobytes(), list(range(8)))
-    assert set(found.values()) == {expected.distinct[3].tobytes()}
+# -- one summary ------------------------------------------------------------------------------
 
 
-def test_saving_one_file_from_many_threads_leaves_one_of_them(tmp_path):
-    path = tmp_path / "s.mms"
-    data = {seed: filled(seed) for seed in range(4)}
-    in_threads(lambda seed: MomentSummary.from_bytes(data[seed]).save(path), list(range(4)))
-    assert path.read_bytes() in data.values()
-    assert os.listdir(tmp_path) == ["s.mms"]
+def updates(summary, rows, size, times=1):
+    for _ in range(times):
+        for start in range(0, len(rows), size):
+            summary.update(rows[start : start + size])
 
+
+@pytest.mark.parametrize("size", [40, 1500])
+def test_threads_that_fill_one_summary_lose_no_rows(size):
+    summary = MomentSummary(4, 3, n_threads=1)
+    run_all(*[lambda: updates(summary, ROWS, size)] * 10)
+    assert summary.n_rows == summary.sum_weights == 40_000
+    assert len(summary.shard_ids) == 1
+    assert summary.mean == pytest.approx(ROWS.mean(axis=0), abs=1e-12)
+    assert summary.moments(0, 1).squared[0][:, 0] == pytest.approx((ROWS**2).mean(axis=0))
+
+
+def test_readers_see_whole_updates():
+    """Every update brings 40 rows of two values whose mean is 7."""
+    rows = np.repeat([[6.0], [8.0]], 20, axis=0) * np.ones(4)
+    summary, done = MomentSummary(4, 3, n_threads=1).update(rows), threading.Event()
+    seen = []
+
+    def fill():
+        updates(summary, rows, 40, times=150)
+        done.set()
+
+    def read():
+        while not done.is_set():
+            for value in (summary, summary.copy(), pickle.loads(pickle.dumps(summary))):
+                moments = value.moments(0, 1)
+                seen.append((moments.n_rows % 40, *moments.distinct[1].tolist()))
+            seen.append((summary.n_rows % 40, *[7.0] * 4))
+
+    run_all(fill, read, read)
+    assert set(seen) == {(0, *[7.0] * 4)}
+    assert summary.n_rows == 40 * 151
+
+
+def test_filling_forgetting_and_adding_at_the_same_time():
+    summary, n = MomentSummary(4, 3, n_threads=1).update(ROWS), 60
+    parts = [MomentSummary(4, 3, shard_id=str(i)).update(ROWS[:50]) for i in range(n)]
+
+    def add():
+        shared = summary
+        for part in parts:
+            shared += part
+
+    def forget():
+        for i in range(n):
+            summary.forget(ROWS[10 * i : 10 * i + 10])
+
+    run_all(lambda: updates(summary, ROWS[:1000], 10), add, forget)
+    assert summary.n_rows == 4000 + 1000 + 50 * n - 10 * n
+    assert summary.n_forgotten == 10 * n
+    assert {shard for part in parts for shard in part.shard_ids} < set(summary.shard_ids)
+
+
+def test_two_summaries_that_are_added_to_each_other():
+    a, b = (MomentSummary(4, 3, shard_id=s, n_threads=1).update(ROWS[:9]) for s in "ab")
+    refused = []
+
+    def add(left, right):
+        try:
+            left += right
+        except InputError:
+            refused.append(left)
+
+    run_all(lambda: add(a, b), lambda: add(b, a))
+    assert a.n_rows + b.n_rows + 9 * len(refused) == 36
+
+
+# -- one estimator ----------------------------------------------------------------------------
+
+
+def test_threads_that_fill_one_estimator_lose_no_rows():
+    model = MomentGaussianMixture(1, n_threads=1)
+
+    def fill():
+        for start in range(0, 4000, 100):
+            model.partial_fit(ROWS[start : start + 100])
+
+    run_all(*[fill] * 4)
+    assert model.summary_.n_rows == 16_000
+    assert model.fit_summary().means_[0] == pytest.approx(ROWS.mean(axis=0), abs=1e-12)
+
+
+def test_a_failing_thread_takes_nothing_back_from_another():
+    model = MomentGaussianMixture(1, n_threads=1).partial_fit(ROWS[:100])
+
+    def fail():
+        for _ in range(100):
+            with pytest.raises(ValueError, match="NaN"):
+                model.partial_fit(np.full((1, 4), np.nan))
+
+    run_all(lambda: [model.partial_fit(ROWS[:10]) for _ in range(100)], fail)
+    assert model.summary_.n_rows == 1100
+
+
+# -- processes --------------------------------------------------------------------------------
 
 FORK = """
 import os, sys, traceback
 import numpy as np
 from momentmix import MomentSummary
 
-rows = np.random.default_rng(0).standard_normal((12_000, 4))
+rows = np.random.default_rng(0).standard_normal((4000, 4))
 parts = np.array_split(rows, 7)
 summary = MomentSummary(4, 3, shard_id="0", n_threads=2)
 for part in parts[:4]:
@@ -102,27 +202,14 @@ sys.exit(status or os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
-def run_fork(folder, script=FORK):
-    command = [sys.executable, "-W", "ignore", "-c", script]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-
-
 def test_a_fork_goes_on_by_itself(tmp_path):
     """A child finds a half-filled summary, with no threads of its parent's, and fills it up."""
-    done = run_fork(tmp_path)
+    command = [sys.executable, "-W", "ignore", "-c", FORK]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     expected = MomentSummary(4, 3, shard_id="0", n_threads=2).update(ROWS).to_bytes()
     assert (tmp_path / "child").read_bytes() == expected
     assert (tmp_path / "parent").read_bytes() == expected
-
-
-@pytest.mark.parametrize("end", ["raise ValueError('broken')", "os.kill(os.getpid(), 9)"])
-def test_negative_control_a_child_that_fails_is_noticed(tmp_path, end):
-    spoilt = f"    if not child: {end}\n    for part in parts[4:]:"
-    done = run_fork(tmp_path, FORK.replace("    for part in parts[4:]:", spoilt))
-    assert done.returncode != 0
-    assert not (tmp_path / "child").exists()
-    assert (tmp_path / "parent").exists()
 
 
 def send_twins(connection, files):

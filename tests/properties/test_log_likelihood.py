@@ -16,7 +16,7 @@ pytestmark = [
 DROPPED = "rows were used"  # in the note of a fit that left far rows out
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     seed=st.integers(0, 2**32),
     way=st.sampled_from(["model", "drop", "whole weights", "weights", "one pass"]),

@@ -6,7 +6,6 @@ shards can be compared with one pass over all rows bit by bit.
 
 import itertools
 import pickle
-from dataclasses import replace
 from fractions import Fraction
 from math import prod
 
@@ -16,9 +15,8 @@ from hypothesis import strategies as st
 
 from momentmix import MomentSummary, summarize
 from momentmix.index_sets import index_sets
-from momentmix.summary.exact.combining import same
 
-laws = settings(max_examples=30, deadline=None)
+laws = settings(max_examples=20, deadline=None)
 FAMILIES = {1: "poisson", 2: [0, 1, 2]}
 halves = st.integers(-8, 8).map(lambda k: k / 2)
 offsets = st.sampled_from([0.0, 3.0, -16.0])
@@ -41,9 +39,11 @@ def summary(rows, name, order=3, **options):
     return summarize(rows, order, **options)
 
 
-def has_same_sums(a, b):
-    """Whether all sums agree exactly, whatever the shards."""
-    return same(*(replace(s._totals(), shards=frozenset(), marks={}) for s in (a, b)))
+def sums_of(one):
+    """All moments about 0, which are quotients of exact sums; the rows, and the names."""
+    m = one.moments(0, 1)
+    parts = (*m.distinct, *m.squared, m.powers, m.cubed, m.two_squares)
+    return one.n_rows, one.feature_names, [part.tolist() for part in parts]
 
 
 @laws
@@ -66,14 +66,10 @@ def test_a_sum_is_the_summary_of_all_rows(parts):
     rows = np.concatenate(parts)
     once = summary(rows, "all", 4, families=both.schema)
     assert once.schema == both.schema
-    assert has_same_sums(both, once)
-    own = summary(rows, "all", 4)  # about centers of its own
-    assert has_same_sums(both, own)
+    assert sums_of(both) == sums_of(once)
     other = rows.copy()
     other[0, 1] = 9 if np.isnan(other[0, 1]) else other[0, 1] + 1
-    assert not has_same_sums(both, summary(other, "all", 4))
-    np.testing.assert_array_equal(both.mean, once.mean)
-    assert both.feature_names == once.feature_names
+    assert sums_of(both) != sums_of(summary(other, "all", 4, families=both.schema))
 
 
 @laws

@@ -12,10 +12,9 @@ from pyarrow import feather, parquet
 
 import momentmix as mm
 from momentmix.errors import MomentmixError
-from momentmix.summary.exact.combining import same
 from momentmix.tables.formats.dialect import NULLS
 
-laws = settings(max_examples=40, deadline=None)
+laws = settings(max_examples=20, deadline=None)
 
 TEXTS = [
     "a", "b b", " lead", "trail ", " ", "", "NA", "None", "true", "False", "1", "3.5", "1e3", "x,y",
@@ -60,15 +59,13 @@ def outcome(table):
         summary = mm.summarize(table, 2, missing="model")
     except MomentmixError:
         return None
-    totals = replace(summary._totals(), shards=frozenset(), marks={})
-    return [replace(column, center=0.0) for column in schema.columns], totals
+    moments = summary.moments(0, 1)
+    sums = [x.tolist() for x in (*moments.distinct, *moments.squared, moments.powers)]
+    return [replace(column, center=0.0) for column in schema.columns], summary.n_rows, sums
 
 
 def agree(table, other):
-    a, b = outcome(table), outcome(other)
-    if a is None or b is None:
-        return a is b
-    return a[0] == b[0] and same(a[1], b[1])
+    return outcome(table) == outcome(other)
 
 
 @laws

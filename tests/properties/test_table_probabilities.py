@@ -29,14 +29,14 @@ def discrete_mixtures(draw):
     return mixture, np.array(list(product(*cells)), dtype=float)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(discrete_mixtures())
 def test_all_rows_together_have_probability_1(case):
     mixture, rows = case
     assert abs(np.exp(mixture.log_prob(rows)).sum() - 1) < 1e-12
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(discrete_mixtures(), st.data())
 def test_marginals_are_sums(case, data):
     mixture, rows = case
@@ -57,7 +57,7 @@ def test_marginals_are_sums(case, data):
     np.testing.assert_allclose(mixture.log_prob(row[None])[0], expected, rtol=1e-9, atol=1e-12)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 4))
 def test_order_of_components_and_columns_does_not_matter(seed, r):
     rng = np.random.default_rng(seed)

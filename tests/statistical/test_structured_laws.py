@@ -70,9 +70,8 @@ def is_wrong(mixture, truth):
 
 
 @pytest.mark.parametrize("make", LAWS)
-@pytest.mark.parametrize("seed", [0, 1])
-def test_no_wrong_fit_passes(make, seed):
-    truth, result = fitted(make, seed)
+def test_no_wrong_fit_passes(make):
+    truth, result = fitted(make, 0)
     assert not (is_wrong(result.mixture, truth) and result.certificate.passed)
 
 

@@ -1,14 +1,11 @@
 """Data that no diagonal mixture describes: the certificate must say so."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from campaigns import wrong_models
 
 import momentmix as mm
-from momentmix.errors import CapacityError, DecompositionError, InputError
-from momentmix.fitting.data import summarized
+from momentmix.errors import CapacityError, InputError
 
 
 def equicorrelated(rho, d, n, seed):
@@ -20,32 +17,23 @@ def equicorrelated(rho, d, n, seed):
 @pytest.mark.parametrize("refine", ["auto", None])
 def test_one_correlated_gaussian_is_not_two_components(rho, refine):
     """Two components on the diagonal match it up to order 3; order 4 tells them apart."""
-    result = mm.fit(equicorrelated(rho, 5, 100_000, 0), 2, refine=refine, random_state=0)
+    result = mm.fit(equicorrelated(rho, 5, 50_000, 0), 2, refine=refine, random_state=0)
     assert not result.certificate.passed
     assert result.certificate.p_value < 1e-6
 
 
 def test_independent_columns_are_no_such_case():
     """Negative control: without correlation nothing is rejected."""
-    rows = equicorrelated(0.0, 5, 100_000, 0)
+    rows = equicorrelated(0.0, 5, 50_000, 0)
     assert mm.fit(rows, 1, random_state=0).certificate.passed
 
 
 def test_heavy_tails_leave_nothing_to_believe():
-    rows = np.random.default_rng(0).standard_cauchy((20_000, 6))
+    rows = np.random.default_rng(0).standard_cauchy((4_000, 6))
     certificate = mm.fit(rows, 3, random_state=0).certificate
     assert not certificate.passed
     (reason,) = [text for text in certificate.reasons if "do not follow the fitted" in text]
     assert all(f"{j} (heavy-tailed)" in reason for j in range(6))
-
-
-def test_heavy_tails_without_powers_leave_a_test_that_says_nothing():
-    """Moments of a file of version 1."""
-    moments, _ = summarized(np.random.default_rng(0).standard_cauchy((20_000, 6)), 4, 1)
-    moments = replace(moments, powers=None, cubed=None, two_squares=None)
-    certificate = mm.fit(moments, 3, random_state=0).certificate
-    assert not certificate.passed
-    assert any("far below chance" in reason for reason in certificate.reasons)
 
 
 def test_three_components_on_a_line_are_counted():
@@ -57,13 +45,13 @@ def test_three_components_on_a_line_are_counted():
 
 def test_p_values_of_true_models_are_uniform():
     """Calibration with a part of order 4: rejections at 5 % within their standard error."""
-    rejected, count = 0, 60
+    rejected, count = 0, 40
     for seed in range(count):
         rng = np.random.default_rng(seed)
         truth = mm.DiagonalMixture(
             [0.4, 0.6], 0.8 * rng.standard_normal((2, 5)), 0.5 + rng.random((2, 5))
         )
-        rows, _ = truth.sample(20_000, random_state=seed)
+        rows, _ = truth.sample(8_000, random_state=seed)
         result = mm.fit(rows, 2, refine=None, order=4, random_state=0)
         rejected += result.certificate.p_value < 0.05
     spread = np.sqrt(count * 0.05 * 0.95)
@@ -91,10 +79,9 @@ def test_negative_control_a_broken_number_is_noticed(change):
 
 @pytest.mark.parametrize("n_components", [1, 2, "auto"])
 @pytest.mark.parametrize("refine", [None, "auto"])
-@pytest.mark.parametrize("value", [0.0, 0.1])
-def test_nothing_but_constants_is_an_error(n_components, refine, value):
+def test_nothing_but_constants_is_an_error(n_components, refine):
     """SciPy's nnls brings the process down when it is handed an empty matrix."""
-    rows = np.full((300, 3), value)
+    rows = np.full((300, 3), 0.1)
     with pytest.raises(InputError, match="all 3 columns are constant over the 300 rows"):
         mm.fit(rows, n_components, refine=refine, random_state=0)
 
@@ -105,27 +92,6 @@ def test_constant_columns_do_not_count_for_capacity():
     with pytest.raises(CapacityError, match="order=2 with 2 features that vary identifies at most"):
         mm.fit(rows, 2, refine=None, random_state=0)
     assert mm.fit(rows, 2, random_state=0).mixture.n_components == 2
-
-
-def test_no_candidates_is_an_error(monkeypatch):
-    monkeypatch.setattr(
-        "momentmix.fitting.moment.pool.select_means",
-        lambda *_: (np.zeros(0), np.zeros((0, 4))),
-    )
-    rows = equicorrelated(0.0, 4, 500, 0)
-    with pytest.raises(DecompositionError, match=r"500 rows gave no candidate.*Use more rows"):
-        mm.fit(rows, 2, refine=None, random_state=0)
-    assert mm.fit(rows, 2, random_state=0).mixture.n_components == 2  # rows give other starts
-
-
-def test_weights_that_are_not_found_are_an_error(monkeypatch):
-    def endless(*_, **__):
-        raise RuntimeError("Maximum number of iterations reached.")
-
-    monkeypatch.setattr("momentmix.fitting.moment.pool.nnls", endless)
-    rows = equicorrelated(0.0, 4, 500, 0)
-    with pytest.raises(DecompositionError, match=r"weights of \d+ candidates were not found.*Use"):
-        mm.fit(rows, 2, refine=None, random_state=0)
 
 
 def test_one_printed_component_is_tested_too():

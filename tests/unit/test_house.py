@@ -28,9 +28,7 @@ LAYERS = [
     },
     {"parallel", "json_fields"},
     {"arrays", "tables.digests", "tables.names"},
-    {"families"},
-    {"mixture.blocks"},
-    {"capacity"},
+    {"families", "capacity"},
     {"tables.source"},
     {"tables.formats.dialect", "tables.selection"},
     {"tables.cells"},
@@ -249,7 +247,7 @@ NO_STEP_OF_THE_PAPER = {"tensor", "tensor.results"}
 def test_modules_of_the_paper_open_with_a_notation_table():
     inside = [m for m in MODULES if m.startswith(("tensor", "fitting.paper"))]
     assert len(inside) > 8
-    for module in {"capacity.paper", "index_sets", *inside} - NO_STEP_OF_THE_PAPER:
+    for module in {"capacity.ranks", "index_sets", *inside} - NO_STEP_OF_THE_PAPER:
         text = ast.get_docstring(ast.parse(MODULES[module].read_text(encoding="utf-8")))
         assert "| paper symbol | name here" in text, module
         assert "Differs from the paper" in text, module

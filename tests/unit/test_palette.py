@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from momentmix.displays.style import component_styles
-from momentmix.html.palette import COLORS, component_color
+from momentmix.html.palette import COLORS, component_color, ink_on
 
 # Linear sRGB to XYZ, white point D65.
 TO_XYZ = np.array(
@@ -79,6 +79,7 @@ def test_colors_of_evenly_spaced_hues_would_not_do(vision):
 def test_colors_are_visible_on_white_and_on_dark_pages(page):
     assert min(contrast(color, page) for color in COLORS) >= 2.5
     assert contrast("#F0E442" if page == WHITE else "#000080", page) < 2.5  # yellow, navy
+    assert min(contrast(color, ink_on(color)) for color in COLORS) >= 4.5  # numbers on them
 
 
 def test_from_the_thirteenth_component_on_the_line_style_changes():

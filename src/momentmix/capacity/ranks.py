@@ -1,19 +1,40 @@
-"""How many components an order identifies, and the order where the user gives none.
+"""How many components the moments of a given order identify, and which order to take.
 
-`choose_order` is the rule of every interface.
+| paper symbol | name here |
+|---|---|
+| d = n + 1, m, r | ``n_features``, ``order``, ``n_components`` |
+| k, p | ``Split.n_lower``, ``Split.degree`` |
+| min{C(k,p), C(n−k−1, m−p−1)} | ``Split.rank`` |
+| r_max (max-r) | ``largest_rank`` |
+
+The paper (Lemma 3.6, Theorem 3.7, Table 1) splits the coordinates 1…n into k lower and n−k upper
+ones; the decomposition works with products of p lower and m−p−1 upper coordinates and needs at
+least r of each. The robust method has a constant coordinate too, and all orders up to one.
+
+Differs from the paper: (max-r) is evaluated directly, as a maximum over every admissible (k, p).
+The closed form (rmax) and Table 1 hold only for n ≥ max(2m−1, m²/4−1); below that they are too
+small (d=11, m=7: 4 printed, 5 true), and the largest rank is not monotone in m. The range of k is
+p ≤ k ≤ n−m+p; the paper prints n−m−p in one place. One component needs no decomposition. The paper
+leaves the choice of the order to the user; here `choose_order` is the rule of every interface.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from itertools import takewhile
-from typing import Literal
+from math import comb
+from typing import Literal, NamedTuple
 
 from momentmix.arguments import check_count
-from momentmix.capacity.paper import Split, check_blocks, count_monomials, robust_rank, splits
+from momentmix.capacity.monomials import (
+    Groups,
+    check_blocks,
+    count_monomials,
+    largest_minimum,
+    robust_rank,
+)
 from momentmix.errors import CapacityError, InputError
 from momentmix.index_sets import check_countable, countable
-from momentmix.mixture.blocks import Blocks
 
 _USUAL_ORDER = 4  # orders up to 4 cost about one EM pass, and the polish uses them all
 _HIGHEST_ORDER = 7  # moments of higher orders are noisy, and their number grows like d^m / m!
@@ -25,11 +46,34 @@ _CHEAP_SUMS = 10_000  # of a row: fewer than the products of one search for star
 _AUTO_COMPONENTS = 8  # components that the order allows for where their number is not known yet
 
 
+class Split(NamedTuple):
+    """One way to split the coordinates, and the rank that it reaches."""
+
+    n_lower: int
+    degree: int
+    rank: int
+
+
+def splits(n_features: int, order: int) -> list[Split]:
+    """The best admissible k for each degree p, largest rank first (paper: eq:max r, max-r)."""
+    n = n_features - 1
+    best = []
+    for p in range(1, order - 1) if order <= n else ():
+        k, rank = largest_minimum(
+            range(p, n - order + p + 1),
+            lambda k, p=p: comb(k, p),
+            lambda k, p=p: comb(n - k - 1, order - p - 1),
+        )
+        best.append(Split(k, p, rank))
+    # At equal rank prefer the split whose linear systems (solve-G) have the most rows.
+    return sorted(best, key=lambda s: (-s.rank, -comb(n - s.n_lower - 1, order - s.degree - 1)))
+
+
 def largest_rank(
     n_features: int,
     order: int,
     method: Literal["paper", "robust"] = "paper",
-    blocks: Blocks | Iterable[Sequence[int]] | None = None,
+    blocks: Groups = None,
 ) -> int:
     """Largest number of components that moments identify.
 
@@ -111,7 +155,7 @@ def smallest_order(
     n_features: int,
     n_components: int,
     method: Literal["paper", "robust"] = "paper",
-    blocks: Blocks | Iterable[Sequence[int]] | None = None,
+    blocks: Groups = None,
 ) -> int:
     """Smallest order m ≥ 3 whose moments identify `n_components` components, as `largest_rank`.
 
@@ -143,7 +187,8 @@ def smallest_order(
         most = max(most, rank)
     kind, cure = "", f"Ask for at most {most}, or add features."
     if known is not None:
-        kind = f" in {len(known.partition)} block{'s' if len(known.partition) > 1 else ''}"
+        n_blocks = sum(known.counts)
+        kind = f" in {n_blocks} block{'s' if n_blocks > 1 else ''}"
         cure = f"Ask for at most {most}, use smaller blocks, or fit to the rows."
     raise CapacityError(
         f"no order identifies n_components={n_components} with {n_features} features{kind}; the "
@@ -157,7 +202,7 @@ def over_capacity(
     n_components: int,
     most: int,
     method: Literal["paper", "robust"] = "paper",
-    blocks: Blocks | None = None,
+    blocks: Groups = None,
 ) -> str:
     """Message for an order that identifies fewer components than were asked for, with a remedy."""
     message = (
@@ -193,7 +238,7 @@ def choose_order(
     n_components: int | Literal["auto"],
     available: int | None = None,
     method: Literal["paper", "robust"] = "robust",
-    blocks: Blocks | Iterable[Sequence[int]] | None = None,
+    blocks: Groups = None,
 ) -> int:
     """The order for a number of components, where the user gave none.
 
@@ -210,7 +255,7 @@ def choose_order(
     available : int, optional
         Highest order that a summary holds; no higher one is chosen.
     method : {"robust", "paper"}
-    blocks : Blocks or list of lists of int, optional
+    blocks : blocks or list of lists of int, optional
         Features that may be correlated within components, for method="robust".
 
     Examples
@@ -240,7 +285,6 @@ def affordable_order(
     n_components: int | Literal["auto"],
     n_rows: int | None,
     rows_per_parameter: int,
-    blocks: Blocks | None = None,
 ) -> int:
     """The order of `choose_order`, or a lower one where rows are at hand and moments cost too much.
 
@@ -255,13 +299,12 @@ def affordable_order(
     >>> affordable_order(300, 5, 10**5, 5)
     2
     """
-    order = choose_order(n_features, n_components, blocks=blocks)
+    order = choose_order(n_features, n_components)
     if n_features <= _FEW_FEATURES:
         return order
     r = 2 if n_components == "auto" else n_components
     most = max(_MOST_SUMS, _SUMS_PER_PARAMETER * r * n_features)
-    n_pairs = 0 if blocks is None else blocks.n_pairs
-    if n_rows is not None and n_rows < rows_per_parameter * r * (2 * n_features + n_pairs + 1):
+    if n_rows is not None and n_rows < rows_per_parameter * r * (2 * n_features + 1):
         most = _CHEAP_SUMS
     while order > 2 and count_monomials(n_features, order) > most:
         order -= 1

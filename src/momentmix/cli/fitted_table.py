@@ -24,8 +24,7 @@ def fitted_table(mixture: Mixture, result: FitResult | None = None) -> list[str]
     columns have their strongest correlations as well. With a result that has standard
     errors, each number is followed by ± half the width of its 95 % interval.
     """
-    from momentmix.mixture.overall import numeric_columns
-    from momentmix.mixture.parameter_table import ParameterTable
+    from momentmix.mixture.parameter_table import ParameterTable, numeric_columns
 
     table = ParameterTable(mixture)
     if result is not None and result.uncertainty is not None:

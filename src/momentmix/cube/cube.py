@@ -6,13 +6,15 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from numbers import Number
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from momentmix.cube import file as cube_file
+from momentmix.atomic_file import atomic_write
+from momentmix.cube.file import ENDINGS, packed, rows_of, unpacked
 from momentmix.cube.keys import GroupKey
-from momentmix.errors import InputError, InputTypeError
+from momentmix.errors import InputError, InputTypeError, SummaryFileError
 from momentmix.findings.messages import Message, either
 from momentmix.html.notebook import box, plain_table
 from momentmix.mixture.parameter_table import need_pandas
@@ -95,7 +97,7 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
     def group_rows(self) -> dict[GroupKey, int]:
         """Number of rows of each group."""
         return {
-            key: cube_file.rows_of(group) if isinstance(group, bytes) else group.n_rows
+            key: rows_of(group) if isinstance(group, bytes) else group.n_rows
             for key, group in self._groups.items()
         }
 
@@ -252,11 +254,14 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
         The columns are the keys, n_rows, summary and checksum; other programs can filter it by the
         keys. See docs/file-format.md.
         """
+        ending = Path(path).suffix.lower()
+        if ending not in ENDINGS:
+            raise InputError(f"a cube is a file {', '.join(ENDINGS)}; got {os.fspath(path)!a}.")
         groups = {
             key: group if isinstance(group, bytes) else group.to_bytes()
             for key, group in self._groups.items()
         }
-        cube_file.write(path, self.key_names, groups, self.left_out)
+        atomic_write(path, packed(self.key_names, groups, self.left_out, ending == ".parquet"))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> SummaryCube:
@@ -267,7 +272,12 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
         SummaryFileError
             Where the file is damaged, or no cube.
         """
-        return cls(*cube_file.read(path))
+        name = os.fspath(path)
+        if not os.path.exists(path):
+            raise SummaryFileError(f"{name} does not exist.")
+        if not os.path.isfile(path):
+            raise SummaryFileError(f"{name} is not a regular file; give the path of a saved cube.")
+        return cls(*unpacked(Path(path).read_bytes(), name))
 
     def to_frame(self) -> Any:
         """Keys, numbers of rows, and what the columns hold, as a pandas frame.

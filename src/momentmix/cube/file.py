@@ -16,7 +16,6 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-from momentmix.atomic_file import atomic_write
 from momentmix.cube.keys import CHECKSUM, RESERVED, GroupKey, Value
 from momentmix.errors import InputError, SummaryFileError
 from momentmix.findings.messages import Message, either
@@ -33,19 +32,6 @@ ENDINGS = (".parquet", ".arrow", ".feather")
 _MARK = b"\x89momentmix seal\n"
 _SEAL_BYTES = 2 * (len(_MARK) + 32)
 _LAST_BYTES = 1 << 16  # of a file, among which the seal is, for a first look
-
-
-def write(
-    path: str | os.PathLike[str],
-    names: tuple[str, ...],
-    groups: Mapping[GroupKey, bytes],
-    left_out: tuple[int, int],
-) -> None:
-    """Write a cube, whole or not at all."""
-    ending = Path(path).suffix.lower()
-    if ending not in ENDINGS:
-        raise InputError(f"a cube is a file {', '.join(ENDINGS)}; got {os.fspath(path)!a}.")
-    atomic_write(path, packed(names, groups, left_out, ending == ".parquet"))
 
 
 def packed(
@@ -144,16 +130,6 @@ def _plain(value: Value) -> object:
 # -- reading ----------------------------------------------------------------------------------
 
 Contents = tuple[tuple[str, ...], dict[GroupKey, bytes], tuple[int, int]]
-
-
-def read(path: str | os.PathLike[str]) -> Contents:
-    """Names of the keys, summaries as bytes, and what was left out."""
-    name = os.fspath(path)
-    if not os.path.exists(path):
-        raise SummaryFileError(f"{name} does not exist.")
-    if not os.path.isfile(path):
-        raise SummaryFileError(f"{name} is not a regular file; give the path of a saved cube.")
-    return unpacked(Path(path).read_bytes(), name)
 
 
 def unpacked(data: bytes, name: str) -> Contents:

@@ -10,7 +10,7 @@ the disk changes them.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 from typing import IO, NamedTuple
 
@@ -29,37 +29,27 @@ _SHARD_BYTES = 1 << 16  # of an open shard, beside its moments and its rows that
 _ENTRY_BYTES, _WAITING_ROWS = 160, 1024
 _FILES = 64  # on disk; each is read into memory as a whole
 
-Key = tuple[float | None, ...]
-
 
 class KeyIndex:
-    """Groups are numbered as their keys are met."""
+    """Groups are numbered as their keys, tuples of numbers, are met."""
 
     def __init__(self) -> None:
-        self.keys: list[Key] = []
-        self._numbers: dict[Key, int] = {}
+        self.keys: dict[tuple[int, ...], int] = {}
 
-    def numbers(self, keys: Float) -> Int:
-        """Number of the group of each row, from keys of shape (n, n_keys); NaN is a key."""
-        codes = np.zeros(len(keys), dtype=np.int64)
-        for column in keys.T:
-            places = _codes(column)
-            codes = _codes(codes * (places.max(initial=0) + 1) + places)
+    def numbers(self, columns: Sequence[Int]) -> Int:
+        """Number of the group of each row, from a column of numbers for each key."""
+        codes = np.zeros(len(columns[0]), dtype=np.int64)
+        for column in columns:
+            codes = _codes(codes * (column.max(initial=0) + 1) + column)
         rows = np.empty(codes.max(initial=-1) + 1, dtype=np.int64)
-        rows[codes] = np.arange(len(keys))  # a row of each group
-        groups = [self._number(tuple(key)) for key in keys[rows].tolist()]
+        rows[codes] = np.arange(len(codes))  # a row of each group
+        keys = zip(*(column[rows].tolist() for column in columns), strict=True)
+        groups = [self.keys.setdefault(key, len(self.keys)) for key in keys]
         return np.asarray(np.array(groups, dtype=np.int64)[codes])
 
-    def _number(self, numbers: tuple[float, ...]) -> int:
-        key = tuple(None if x != x else x for x in numbers)
-        number = self._numbers.setdefault(key, len(self.keys))
-        if number == len(self.keys):
-            self.keys.append(key)
-        return number
 
-
-def _codes(values: Float | Int) -> Int:
-    """Different values numbered as they are met; NaN is a value."""
+def _codes(values: Int) -> Int:
+    """Different values numbered as they are met."""
     import pyarrow as pa
 
     return np.asarray(pa.array(values).dictionary_encode().indices, dtype=np.int64)
@@ -80,15 +70,6 @@ class GroupedRows(NamedTuple):
 
     features: Float
     groups: Int
-
-
-class PackedGroup(NamedTuple):
-    """The summary of one group: bytes of `MomentSummary.to_bytes` with one shard."""
-
-    number: int
-    n_rows: int
-    shard_id: str
-    data: bytes
 
 
 class GroupedShard:
@@ -154,8 +135,8 @@ class GroupedShard:
         file.write(np.array([group, len(rows)], dtype=np.int64).tobytes())
         file.write(np.ascontiguousarray(rows).data)
 
-    def finish(self) -> Iterator[PackedGroup]:
-        """The summaries of all groups; after that there are no rows."""
+    def finish(self) -> Iterator[tuple[int, int, str, bytes]]:
+        """Number, rows, shard id and summary as bytes of all groups; then there are no rows."""
         self._sort()
         self._wait()
         for number in list(self.open):
@@ -205,8 +186,8 @@ class _Group:
             self.digest = digest
         self.shard.update(features)
 
-    def packed(self, origin: Origin | None) -> PackedGroup:
-        """The summary; its shard is named by place, key and rows."""
+    def packed(self, origin: Origin | None) -> tuple[int, int, str, bytes]:
+        """The summary with its numbers; its shard is named by place, key and rows."""
         name = f"{self.name} {self.digest.hexdigest()}"
         data, shard_id = self.shard.close(name, origin and origin.of(self.name, name))
-        return PackedGroup(self.number, self.n_rows, shard_id, data)
+        return self.number, self.n_rows, shard_id, data

@@ -2,27 +2,28 @@
 
 | asked for | key | values |
 |---|---|---|
-| ``region`` | region | text, whole numbers, true and false, days; CSV: see `_CsvKey` |
+| ``region`` | region | text, whole numbers, true and false, days; CSV: see `CsvKey` |
 | ``week(ts)``, also year, quarter, month, day, hour | week | first day of the period, or the hour |
 | ``region`` in folders ``region=EU/`` | region | text; whole numbers where all are |
 
-The cells of a key become float64 numbers: codes of texts, numbers of periods, or the numbers
-themselves. `Key.value` gives what a number stands for. A missing cell is a key, None.
+Each different cell becomes a value; rows have the numbers of their values in `Key.values`. A
+missing cell is a key, None.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
 
-from momentmix._typing import Array, Float
+from momentmix._typing import Array, Float, Int
 from momentmix.cube.periods import NO_DATE, Periods, no_date
 from momentmix.errors import InputError, InputTypeError, TableWarning, warn_caller
 from momentmix.tables.cells import Cells, cells_of, is_missing
@@ -102,7 +103,7 @@ def find_keys(sources: Sequence[Source], specs: Sequence[KeySpec]) -> list[Key]:
 
 def columns_read(keys: Sequence[Key], table: int) -> list[int]:
     """Numbers of the columns of a source that hold keys, each once."""
-    return list(dict.fromkeys(key.columns[table] for key in keys if key.columns is not None))
+    return list(dict.fromkeys(key.columns[table] for key in keys if key.columns))
 
 
 def _found(sources: Sequence[Source], spec: KeySpec) -> Key:
@@ -120,7 +121,9 @@ def _found(sources: Sequence[Source], spec: KeySpec) -> Key:
             f"{', '.join(map(ascii, names[0][:20]))}. All inputs need the key in the same place."
             f"{did_you_mean(spec.column, names[0])}"
         )
-    return _FolderKey(spec, texts)
+    whole = all(x == _NO_VALUE or re.fullmatch(r"0|-?[1-9]\d*", x) for x in texts)
+    read: Any = partial(_period, spec) if spec.unit else int if whole else str
+    return Key(spec, sources, [], values=[None if x == _NO_VALUE else read(x) for x in texts])
 
 
 def _in_path(path: Path) -> dict[str, str]:
@@ -135,6 +138,15 @@ def _in_path(path: Path) -> dict[str, str]:
     return {unquote(match[1]): unquote(match[2]) for match in matches if match is not None}
 
 
+def _period(spec: KeySpec, text: str) -> Value:
+    """The period of a date in the name of a folder."""
+    periods = Periods(spec.unit)
+    number = float(periods.of_texts([text])[0])
+    if number == NO_DATE:
+        raise no_date(f"folder {spec.column}={text}", text)
+    return periods.start(int(number))
+
+
 def _of_column(sources: Sequence[Source], spec: KeySpec, columns: list[int]) -> Key:
     """The key of a column, by what it holds."""
     kind, source = common_kind(sources, columns), sources[0]
@@ -144,14 +156,11 @@ def _of_column(sources: Sequence[Source], spec: KeySpec, columns: list[int]) -> 
     if kind.type == "date and time" and not spec.unit:
         raise _times(spec, source, kind.type)
     if spec.unit or kind.kind == "date":
-        return _DateKey(spec, sources, columns)
-    is_number = kind.kind == "number"
-    if all(isinstance(each, CsvFile) for each in sources) and (is_number or kind.kind == "text"):
-        return _CsvKey(spec, sources, columns, is_number)
-    if kind.kind == "text":
-        return _TextKey(spec, sources, columns)
-    if is_number or kind.kind == "bool":
-        return _NumberKey(spec, sources, columns, not is_number)
+        return Key(spec, sources, columns, "date")
+    if kind.kind in ("number", "text") and all(isinstance(each, CsvFile) for each in sources):
+        return CsvKey(spec, sources, columns, kind.kind)
+    if kind.kind in ("text", "number", "bool"):
+        return Key(spec, sources, columns, kind.kind)
     raise source.problem(columns[0]) or InputError(
         f"{source.name}: a key must hold text, whole numbers, true and false, or dates; "
         f"{spec.column!a} holds {kind.type}."
@@ -188,125 +197,137 @@ def _times(spec: KeySpec, source: Source, type_: str) -> InputError:
 
 
 class Key:
-    """A key that is a column: where it is read, and what its numbers stand for.
+    """A key: where it is read, and the values that its numbers stand for.
 
-    `columns` has the number of its column in each source; it is None where folders have the key.
+    Attributes
+    ----------
+    columns : list of int
+        The number of its column in each source; empty where folders have the key, a value each.
+    values : list
+        What its numbers stand for, as they are met.
     """
 
-    columns: list[int] | None
+    def __init__(
+        self,
+        spec: KeySpec,
+        sources: Sequence[Source],
+        columns: list[int],
+        kind: str = "text",
+        values: Sequence[Value] = (),
+    ) -> None:
+        self.spec, self.sources, self.columns, self._kind = spec, sources, columns, kind
+        self.values: list[Any] = [*values]
+        self._known: dict[Any, int] = {}
+        self._last: tuple[Any, Int] = (None, np.empty(0, dtype=np.int64))  # labels, their numbers
+        self._periods = Periods(spec.unit or "day")
+        self._may_be_times = True  # texts, until some were looked at
 
-    def __init__(self, spec: KeySpec, sources: Sequence[Source], columns: list[int]) -> None:
-        self.spec, self.sources, self.columns = spec, sources, columns
-
-    def numbers(self, table: int, block: Block, pieces: Sequence[Any]) -> Float:
-        """Numbers of the rows that a block of a source has kept, NaN where a cell is missing.
+    def numbers(self, table: int, block: Block, pieces: Iterable[Any]) -> Int:
+        """Numbers of the values of the rows that a block of a source has kept.
 
         `pieces` are the cells of all its rows, as `Block.others` has them.
         """
+        if not self.columns:
+            return np.full(len(block.features), table)
         found, first_row = [], block.first_row
         for piece in pieces:
-            found.append(self._numbers(piece, table, first_row))
+            found.append(self._numbers_of(piece, table, first_row))
             first_row += len(found[-1])
         numbers = np.concatenate(found)
         return numbers if block.kept is None else numbers[block.kept]
 
-    def _numbers(self, piece: Any, table: int, first_row: int) -> Float:
+    def _numbers_of(self, piece: Any, table: int, first_row: int) -> Int:
         """Numbers of consecutive cells, the first of which is in this row."""
-        raise NotImplementedError
+        import pyarrow as pa
 
-    def value(self, number: int) -> Value:
-        """Return the value that a number stands for."""
+        labels = None
+        if self._kind == "date":
+            cells = self._dates(piece, table, first_row)
+        else:
+            found = self._cells(piece, table)
+            cells, labels = found.values, found.labels
+        if labels is None:
+            encoded = pa.array(cells.astype(np.float64)).dictionary_encode()
+            codes = encoded.indices.to_numpy()
+            different = [None if x != x else x for x in encoded.dictionary.to_pylist()]
+        else:
+            codes, different = cells, [*labels, None]  # a missing cell has the code −1
+        if labels is None or labels is not self._last[0]:
+            self._check_times(different, table)
+
+            def place(code: int) -> str:
+                return self._place(table, first_row + int((codes == code).argmax()))
+
+            own = [
+                self._number(None if x is None else self._value(x, table, partial(place, code)))
+                for code, x in enumerate(different)
+            ]
+            self._last = labels, np.array(own)
+        return self._last[1][codes]
+
+    def _number(self, value: Any) -> int:
+        """The number of a value, a new one where it is met first."""
+        number = self._known.setdefault(value, len(self.values))
+        if number == len(self.values):
+            self.values.append(value)
+            if number >= _MOST_LABELS and isinstance(value, str):
+                raise InputError(
+                    f"{self.sources[0].name}: a key must have at most {_MOST_LABELS:,} values; "
+                    f"{self.spec.column!a} has more. It names rows: group by another column."
+                )
         return number
+
+    def _value(self, cell: Any, table: int, place: Callable[[], str]) -> Value:
+        """The value of a cell: a label, or a number."""
+        if self._kind == "date":
+            return self._periods.start(int(cell))
+        if self._kind == "text":
+            if not isinstance(cell, str | int):  # labels of a type of categories may be numbers
+                raise _no_key(self.spec, cell)
+            return cell
+        number = cell
+        if isinstance(cell, str):  # of CSV, beside files of other formats
+            source: Any = self.sources[table]
+            number = _BOOLS.get(cell) if self._kind == "bool" else source.dialect.number(cell)
+            if number is None:
+                held = "neither true nor false" if self._kind == "bool" else "not a number"
+                raise InputError(
+                    f"{place()}: {cell[:60]!a} is {held}, as other cells of the key are. Correct "
+                    "the cell, or convert the column."
+                )
+        if number != number:
+            return None
+        if number % 1 or abs(number) >= _LARGEST:
+            raise _no_key(self.spec, number)
+        return bool(number) if self._kind == "bool" else int(number)
+
+    def _check_times(self, labels: Sequence[Any], table: int) -> None:
+        """Raise where the first texts are times of the day, as for columns of dates."""
+        if self._kind != "text" or not self._may_be_times:
+            return
+        source = self.sources[table]
+        texts = [x.strip() for x in labels if isinstance(x, str) and x.strip() not in source.nulls]
+        self._may_be_times = not texts
+        first = texts[:_LOOKED_AT]
+        if texts and are_dates(first) and all(":" in x for x in first):
+            raise _times(self.spec, source, "text")
 
     def meanings(self, values: Collection[Value]) -> Mapping[Any, Value]:
         """Map values of a complete pass to other ones that they stand for."""
         return {}
 
-    def _label(self, table: int) -> str:
-        assert self.columns is not None
-        return self.sources[table].label(self.columns[table])
-
     def _cells(self, piece: Any, table: int) -> Cells:
         """Cells of a piece; those of CSV without spaces, and missing where they stand for that."""
         source = self.sources[table]
-        return cells_of(piece, f"{source.name}, {self._label(table)} holds", source.nulls)
+        label = source.label(self.columns[table])
+        return cells_of(piece, f"{source.name}, {label} holds", source.nulls)
 
     def _place(self, table: int, row: int) -> str:
         source = self.sources[table]
-        return f"{source.name}, {source.where(row)}, {self._label(table)}"
+        return f"{source.name}, {source.where(row)}, {source.label(self.columns[table])}"
 
-
-class _FolderKey(Key):
-    """A key that the names of folders have; its numbers are those of the sources."""
-
-    columns = None
-
-    def __init__(self, spec: KeySpec, texts: Sequence[str]) -> None:
-        self.spec = spec
-        whole = all(x == _NO_VALUE or re.fullmatch(r"0|-?[1-9]\d*", x) for x in texts)
-        read: Any = self._period if spec.unit else int if whole else str
-        self.values: list[Value] = [None if x == _NO_VALUE else read(x) for x in texts]
-
-    def _period(self, text: str) -> Value:
-        """The period of a date in the name of a folder."""
-        periods = Periods(self.spec.unit)
-        number = float(periods.of_texts([text])[0])
-        if number == NO_DATE:
-            raise no_date(f"folder {self.spec.column}={text}", text)
-        return periods.start(int(number))
-
-    def numbers(self, table: int, block: Block, pieces: Sequence[Any]) -> Float:
-        return np.full(len(block.features), float(table))
-
-    def value(self, number: int) -> Value:
-        return self.values[number]
-
-
-class _NumberKey(Key):
-    """Whole numbers, or true and false."""
-
-    def __init__(
-        self, spec: KeySpec, sources: Sequence[Source], columns: list[int], are_bools: bool
-    ) -> None:
-        super().__init__(spec, sources, columns)
-        self._are_bools = are_bools
-
-    def numbers(self, table: int, block: Block, pieces: Sequence[Any]) -> Float:
-        numbers = super().numbers(table, block, pieces)
-        bad = numbers[(numbers != np.floor(numbers)) | (np.abs(numbers) >= _LARGEST)]
-        if not np.isnan(bad).all():
-            raise _no_key(self.spec, bad[~np.isnan(bad)][0])
-        return numbers
-
-    def _numbers(self, piece: Any, table: int, first_row: int) -> Float:
-        cells, source = self._cells(piece, table), self.sources[table]
-        if cells.labels is None:
-            return cells.values.astype(np.float64)
-        assert isinstance(source, CsvFile)
-        read: Any = _BOOLS.get if self._are_bools else source.dialect.number
-        known = [read(text) for text in cells.labels]
-        if None in known:
-            code = known.index(None)
-            row = first_row + int((cells.values == code).argmax())
-            raise InputError(
-                f"{self._place(table, row)}: {cells.labels[code][:60]!a} is "
-                f"{'neither true nor false' if self._are_bools else 'not a number'}, as other "
-                "cells of the key are. Correct the cell, or convert the column."
-            )
-        return np.array([*known, np.nan])[cells.values]
-
-    def value(self, number: int) -> Value:
-        return bool(number) if self._are_bools else number
-
-
-class _DateKey(Key):
-    """Days, or periods of dates and times."""
-
-    def __init__(self, spec: KeySpec, sources: Sequence[Source], columns: list[int]) -> None:
-        super().__init__(spec, sources, columns)
-        self._periods = Periods(spec.unit or "day")
-
-    def _numbers(self, piece: Any, table: int, first_row: int) -> Float:
+    def _dates(self, piece: Any, table: int, first_row: int) -> Float:
+        """Numbers of periods of dates and times, or of texts."""
         times = _times_of(piece)
         if times is None:
             cells = self._cells(piece, table)
@@ -324,9 +345,6 @@ class _DateKey(Key):
         if len(bad):
             raise no_date(self._place(table, first_row + int(bad[0])), str(times[bad[0]]))
         return numbers
-
-    def value(self, number: int) -> Value:
-        return self._periods.start(number)
 
 
 def _times_of(piece: Any) -> Array | None:
@@ -350,57 +368,7 @@ def _have_hours(piece: Any) -> bool:
     return isinstance(next((x for x in piece if not is_missing(x)), None), datetime)
 
 
-class _TextKey(Key):
-    """Texts; times of the day are refused as in columns of dates.
-
-    Labels of a type of categories may be numbers.
-    """
-
-    def __init__(self, spec: KeySpec, sources: Sequence[Source], columns: list[int]) -> None:
-        super().__init__(spec, sources, columns)
-        self._codes: dict[Any, int] = {}
-        self._names: list[Any] = []
-        self._last: tuple[Any, Float] = (None, np.empty(0))  # labels, and their codes
-        self._is_checked = False
-
-    def _numbers(self, piece: Any, table: int, first_row: int) -> Float:
-        cells = self._cells(piece, table)
-        if cells.labels is not self._last[0]:
-            labels = cells.labels or ()
-            self._check(labels, table)
-            codes = [self._code(label, table) for label in labels]
-            self._last = cells.labels, np.array([*codes, np.nan])
-        return self._last[1][cells.values]
-
-    def _check(self, labels: Sequence[Any], table: int) -> None:
-        """Raise where the first texts are times."""
-        source = self.sources[table]
-        texts = [x.strip() for x in labels if isinstance(x, str) and x.strip() not in source.nulls]
-        if texts and not self._is_checked:
-            self._is_checked = True
-            if are_dates(texts[:_LOOKED_AT]) and all(":" in x for x in texts[:_LOOKED_AT]):
-                raise _times(self.spec, source, "text")
-
-    def _code(self, label: Any, table: int) -> float:
-        code = self._codes.get(label)
-        if code is None:
-            if not isinstance(label, str | int):
-                raise _no_key(self.spec, label)
-            code = self._codes[label] = len(self._names)
-            self._names.append(label)
-            if code >= _MOST_LABELS:
-                raise InputError(
-                    f"{self.sources[table].name}: a key must have at most {_MOST_LABELS:,} values; "
-                    f"{self.spec.column!a} has more. It names rows: group by another column."
-                )
-        return code
-
-    def value(self, number: int) -> Value:
-        value: Value = self._names[number]
-        return value
-
-
-class _CsvKey(_TextKey):
+class CsvKey(Key):
     """Fields of CSV that are keys, as they are written; all of them tell what they stand for.
 
     They are whole numbers if all are written as such, without zeros before them or spaces after
@@ -408,36 +376,33 @@ class _CsvKey(_TextKey):
     """
 
     def __init__(
-        self, spec: KeySpec, sources: Sequence[Source], columns: list[int], are_numbers: bool
+        self, spec: KeySpec, sources: Sequence[Source], columns: list[int], kind: str
     ) -> None:
         super().__init__(spec, sources, columns)
         assert isinstance(sources[0], CsvFile)
-        self._dialect, self._are_numbers = sources[0].dialect, are_numbers
+        self._dialect, self._are_numbers = sources[0].dialect, kind == "number"
 
     def _cells(self, piece: Any, table: int) -> Cells:
         """The fields as they are."""
         return cells_of(piece, "")
 
-    def _code(self, label: Any, table: int) -> float:
-        """The code of a text; a number that cannot be a key is an error."""
-        if label.strip() in self._dialect.nulls:
-            return np.nan
-        if self._are_numbers and label not in self._codes:
-            number = self._dialect.number(label)
-            is_large = number is not None and abs(number) >= _LARGEST
-            if number is not None and not (is_large and self._digits(label)):
-                if number != number:
-                    return np.nan
-                if number % 1 or is_large:
-                    raise _no_key(self.spec, number)
-        return super()._code(label, table)
+    def _value(self, cell: Any, table: int, place: Callable[[], str]) -> Value:
+        """The text of a field; a number that cannot be a key is an error."""
+        number = self._dialect.number(cell) if self._are_numbers else None
+        if cell.strip() in self._dialect.nulls or number != number:
+            return None
+        if number is not None:
+            is_large = abs(number) >= _LARGEST
+            if number % 1 or (is_large and not self._digits(cell)):
+                raise _no_key(self.spec, number)
+        return str(cell)
 
     def _digits(self, text: str) -> str:
         """The digits and sign of a text, where there is nothing else but spaces."""
         plain = self._dialect.plain(text.strip())
         return plain if re.fullmatch(r"[+-]?\d+", plain, re.ASCII) else ""
 
-    def _number(self, text: str) -> int | None:
+    def _whole(self, text: str) -> int | None:
         """The whole number that a text is; None for one that must stay text."""
         number, digits = self._dialect.number(text), self._digits(text)
         if number is None or text != text.rstrip() or re.match(r"\s*[+-]?0\d", text):
@@ -448,7 +413,7 @@ class _CsvKey(_TextKey):
     def meanings(self, values: Collection[Value]) -> Mapping[Any, Value]:
         """Map the texts of all rows to their values; warn where several are one number."""
         texts = [value for value in values if isinstance(value, str)]
-        numbers = {text: self._number(text) for text in sorted(texts)}
+        numbers = {text: self._whole(text) for text in sorted(texts)}
         if not self._are_numbers or None in numbers.values():
             bare = {text: text.lstrip() for text in texts}
             return bare if len({*bare.values()}) == len(bare) else {}

@@ -1,22 +1,41 @@
-"""`summarize_by`: rows → one summary for each group, in one pass."""
+"""`summarize_by`: rows → one summary for each group, in one pass from part to part.
+
+As `summary.parts`, with larger parts, since each has a shard for each group. The state between two
+parts is all that a pass needs to go on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import islice
 from typing import Any
 
+import numpy as np
+
+from momentmix._typing import Array
 from momentmix.arguments import check_count
+from momentmix.capacity.ranks import usual_order
 from momentmix.cube.cube import SummaryCube
-from momentmix.cube.keys import KeySpec, columns_read, find_keys, parse_keys
-from momentmix.cube.passes import CubeJob, CubeProgress
+from momentmix.cube.file import rows_of
+from momentmix.cube.grouping import GroupedRows, GroupedShard, KeyIndex
+from momentmix.cube.keys import GroupKey, Key, KeySpec, columns_read, find_keys, parse_keys
 from momentmix.errors import InputError, TableWarning, warn_caller
 from momentmix.progress import check_asked, erase, step
+from momentmix.summary.parts import ResumeCheck, digest_of, origin_of, read_parts
+from momentmix.summary.summary import MomentSummary, union
+from momentmix.tables.digests import counted_twice
 from momentmix.tables.learning import Families, learn, needs_pass
 from momentmix.tables.opening import Reading, can_open, open_table
 from momentmix.tables.selection import choose_columns
 from momentmix.tables.source import Source
-from momentmix.tables.table_rows import Missing, TableRows
+from momentmix.tables.table_rows import Block, Missing, TableRows
+
+PART_ROWS = 1 << 24  # of a part: small shards cost more than their rows
+_MOST_PIECES = 8  # summaries of a group that wait to be added
 
 
 def summarize_by(
@@ -118,3 +137,166 @@ def cube_job(
     once = not isinstance(data, TableRows) and not needs_pass(rows, families, missing)
     rows.plan(once, [columns_read(keys, table) for table in range(len(rows.sources))])
     return CubeJob(learn(rows, families, missing), keys)
+
+
+@dataclass
+class GroupSums:
+    """Summaries of groups as bytes, by key; several for a group until they are added."""
+
+    pieces: dict[GroupKey, list[bytes]] = field(default_factory=dict)
+    n_rows: int = 0
+
+    @classmethod
+    def of(cls, groups: Mapping[GroupKey, bytes]) -> GroupSums:
+        """Groups that were summed before."""
+        n_rows = sum(rows_of(group) for group in groups.values())
+        return cls({key: [group] for key, group in groups.items()}, n_rows)
+
+    def add(self, key: GroupKey, summary: bytes, n_rows: int | None = None) -> None:
+        """Add the bytes of a summary to a group; the number of its rows is known or read."""
+        pieces = self.pieces.setdefault(key, [])
+        pieces.append(summary)
+        self.n_rows += rows_of(summary) if n_rows is None else n_rows
+        if len(pieces) > _MOST_PIECES:
+            pieces[:] = [_sum_of(pieces)]
+
+    def groups(self) -> dict[GroupKey, bytes]:
+        """The summary of each group."""
+        return {key: _sum_of(pieces) for key, pieces in self.pieces.items()}
+
+
+def _sum_of(pieces: list[bytes]) -> bytes:
+    if len(pieces) == 1:
+        return pieces[0]
+    return union([MomentSummary.from_bytes(piece) for piece in pieces]).to_bytes()
+
+
+@dataclass(frozen=True)
+class CubeProgress:
+    """The state between two parts; see `summary.parts.Progress`."""
+
+    sums: GroupSums = field(default_factory=GroupSums)
+    table: int = 0
+    row: int = 0
+    n_dropped: int = 0
+    read: str = ""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows that are summed."""
+        return self.sums.n_rows
+
+
+class CubeJob:
+    """A pass over rows as features, with their keys."""
+
+    def __init__(self, rows: TableRows, keys: list[Key]) -> None:
+        self.rows, self.keys = rows, keys
+        self.names = tuple(key.spec.name for key in keys)
+
+    def run(
+        self,
+        start: CubeProgress,
+        order: int | None,
+        settings: dict[str, Any],
+        part_rows: int = PART_ROWS,
+    ) -> Iterator[CubeProgress]:
+        """Go on from `start`, whose sums are changed, and give the state after every part."""
+        rows, n_features = self.rows, self.rows.n_features
+        order = usual_order(n_features) if order is None else order
+        names = None if rows.schema else rows.feature_names
+        self._empty = MomentSummary(n_features, order, names, schema=rows.schema, **settings)
+        self._index, self._found = KeyIndex(), list[GroupKey]()
+        self._marks = np.empty(0, dtype=np.int64)  # digests of the values of groups
+        self._tables, self._shards = set[object](), set[str]()
+        for piece in (piece for pieces in start.sums.pieces.values() for piece in pieces):
+            self._shards.update(MomentSummary.from_bytes(piece).shard_ids)
+        check = ResumeCheck(start, rows)
+        state = replace(start, table=0, row=0, read="")
+        for table, source in enumerate(rows.sources):
+            own = columns_read(self.keys, table)
+            for part in read_parts(
+                rows, table, 0, self._open,  # type: ignore[arg-type]
+                summed_to=check.summed_to(table), part_rows=part_rows,
+                others=own, added=partial(self._grouped, table),
+            ):  # fmt: skip
+                if part.shard is None:
+                    check.count(part)
+                else:
+                    # Text is known at its end only. Groups of complete parts do without: those of
+                    # the last part tell where a cube comes from.
+                    if not (part.complete and source.is_text):
+                        way = "groups", part_rows, [str(key.spec) for key in self.keys]
+                        shard: Any = part.shard
+                        shard.origin = origin_of(rows, table, *way, others=own)
+                    self.close(part.shard, state.sums, source.name)
+                    state = replace(state, n_dropped=state.n_dropped + part.n_dropped)
+                state = replace(state, table=table, row=part.stop)
+                state = replace(state, read=digest_of([state.read, *part.mark().texts]))
+                if part.complete and check.passed((table, part.stop), state.read):
+                    yield state
+            self._check_new(table, source.contents())
+            state = replace(state, table=table + 1, row=0)
+            if check.passed((table + 1, 0), state.read):
+                yield state
+        check.finish()
+
+    def _open(self, *, shard_id: str) -> GroupedShard:
+        """An empty shard for each group of a part."""
+        return GroupedShard(self._empty, lambda number: json.dumps([shard_id, self._texts(number)]))
+
+    def _grouped(self, table: int, block: Block) -> tuple[GroupedRows, list[Array]]:
+        """The rows of a block with their groups, and digests of the values of these."""
+        pieces = dict(zip(columns_read(self.keys, table), block.others, strict=True))
+        groups = self._index.numbers([
+            key.numbers(table, block, pieces[key.columns[table]] if key.columns else ())
+            for key in self.keys
+        ])  # fmt: skip
+        self._found += [
+            tuple(key.values[x] for key, x in zip(self.keys, numbers, strict=True))
+            for numbers in islice(self._index.keys, len(self._found), None)
+        ]
+        new = range(len(self._marks), len(self._found))
+        digests = [hashlib.blake2b(json.dumps(self._texts(i)).encode(), digest_size=8) for i in new]
+        marks = np.frombuffer(b"".join(x.digest() for x in digests), dtype="<i8")
+        self._marks = np.append(self._marks, marks)
+        return GroupedRows(block.features, groups), [self._marks[groups]]
+
+    def _texts(self, number: int) -> list[str | None]:
+        return [None if value is None else str(value) for value in self._found[number]]
+
+    def _check_new(self, table: int, contents: tuple[str, bool] | None) -> None:
+        """Raise where a table holds what one before it held, for the same keys of folders."""
+        if contents is None or not contents[1] or self.rows.by_name:
+            return
+        folders = [key.values[table] for key in self.keys if not key.columns]
+        if (contents, *folders) in self._tables:
+            raise InputError(counted_twice(self.rows.sources[table].name))
+        self._tables.add((contents, *folders))
+
+    def close(self, shard: Any, sums: GroupSums, name: str) -> None:
+        """Add the groups of a part to all others."""
+        for number, n_rows, shard_id, data in shard.finish():
+            if shard_id in self._shards:
+                raise InputError(counted_twice(name))
+            self._shards.add(shard_id)
+            sums.add(self._found[number], data, n_rows)
+
+    def cube(self, state: CubeProgress, min_rows: int = 1) -> SummaryCube:
+        """The cube of a pass that is done."""
+        if not state.n_rows:
+            name, n_dropped = self.rows.sources[0].name, state.n_dropped
+            dropped = f" besides the {n_dropped} dropped" if n_dropped else ""
+            raise InputError(f"{name} holds no rows{dropped}.")
+        cube = self.cube_of(state.sums.groups())
+        return cube.at_least(min_rows) if min_rows > 1 else cube
+
+    def cube_of(self, groups: Mapping[GroupKey, bytes]) -> SummaryCube:
+        """The cube of all groups of a pass, by what their keys stand for."""
+        columns = zip(self.keys, zip(*groups, strict=True), strict=True)
+        meanings = [key.meanings(set(column)) for key, column in columns]
+        sums = GroupSums()
+        for key, group in groups.items():
+            named = (known.get(x, x) for known, x in zip(meanings, key, strict=True))
+            sums.add(tuple(named), group)
+        return SummaryCube(self.names, sums.groups())

@@ -8,7 +8,7 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.mixture.mixture import Mixture
-from momentmix.mixture.overall import numeric_columns
+from momentmix.mixture.parameter_table import numeric_columns
 
 _MOST_COMPARED = 8  # columns whose pairs are compared, the best ones
 _LEAST_RATIO = 0.05  # of the variance between components over that within

@@ -13,8 +13,7 @@ from momentmix.errors import InputError, InputTypeError, MissingDependencyError,
 from momentmix.fitting.result import FitResult
 from momentmix.html.palette import COLORS, component_color
 from momentmix.mixture.mixture import Mixture
-from momentmix.mixture.overall import column_names
-from momentmix.mixture.parameter_table import ParameterTable
+from momentmix.mixture.parameter_table import ParameterTable, column_names
 from momentmix.wording import cut, percent
 
 LARGEST_DRAWN = 1e150  # squares of larger numbers overflow, in matplotlib as well

@@ -1,27 +1,41 @@
-"""`summarize` of an engine: find the columns, run a task on each partition, add the results."""
+"""`summarize` of an engine: find the columns, run a task on each partition, add the results.
+
+Tasks are pure: record batches of a partition → bytes of summaries. The ids of shards follow from
+the name of the partition and its rows, so that a task that runs twice gives the same bytes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date, datetime
 from functools import partial
+from itertools import chain
 from typing import Any, Protocol, TypedDict
 
 from momentmix.arguments import check_count
-from momentmix.capacity import usual_order
+from momentmix.capacity.ranks import usual_order
 from momentmix.cube.cube import SummaryCube
-from momentmix.cube.keys import parse_keys
-from momentmix.engines.tasks import Groups, Task
-from momentmix.errors import ClusterError, InputError, InputTypeError
+from momentmix.cube.keys import GroupKey, KeySpec, parse_keys
+from momentmix.cube.summarize_by import CubeProgress, GroupSums, cube_job
+from momentmix.errors import ClusterError, InputError, InputTypeError, MomentmixError
+from momentmix.parallel import few_threads
+from momentmix.summary.parts import Progress, summarize_parts
 from momentmix.summary.summarize import warn_of_notes
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.cells import column_cells
-from momentmix.tables.learning import Families, Found, has_levels, learn
+from momentmix.tables.learning import Families, Found, has_levels, learn, rows_with
 from momentmix.tables.memory import MemoryTable
 from momentmix.tables.names import match_names
-from momentmix.tables.opening import Reading
+from momentmix.tables.opening import Reading, open_table
 from momentmix.tables.schema import Schema
+from momentmix.tables.source import Source
 from momentmix.tables.table_rows import Missing, TableRows, check_missing
+
+Groups = dict[GroupKey, bytes]
+RESULT = {"part": "string", "key": "string", "summary": "binary", "error": "string"}
 
 
 class Engine(Protocol):
@@ -72,8 +86,7 @@ def summarize(
     check_missing(missing)
     check_count("min_rows", min_rows, 1)
     keys = [] if by is None else parse_keys(by)
-    key_columns = list(dict.fromkeys(key.column for key in keys))
-    schema, names = _schema(rows, key_columns, columns, exclude, families, missing)
+    schema, names = _schema(rows, [key.column for key in keys], columns, exclude, families, missing)
     task = Task(
         schema,
         usual_order(schema.n_features) if order is None else order,
@@ -105,7 +118,7 @@ def check_rows(rows: Any, kind: str, *methods: str) -> None:
 
 @contextmanager
 def running(engine: str, failures: tuple[type[Exception], ...], needs: str) -> Iterator[None]:
-    """Turn `failures` of a job of an engine into a `ClusterError` that says what workers need."""
+    """Turn `failures` of a job of an engine into a `ClusterError` with what workers need."""
     try:
         yield
     except failures as error:
@@ -172,16 +185,123 @@ def _found(
     """Find levels and missing cells of all rows by an aggregation, numbers of the first rows."""
     names, head = opened.column_names or (), opened.head()
     assert head is not None
-    found = [Found(kind, families.get(j)) for j, kind in enumerate(opened.kinds)]
-    with_levels = [
-        has_levels(families.get(j)) and kind.kind != "bool" for j, kind in enumerate(opened.kinds)
-    ]
+    kinds = opened.kinds
+    with_levels = [has_levels(families.get(j)) and k.kind != "bool" for j, k in enumerate(kinds)]
     listed = [name for name, is_listed in zip(names, with_levels, strict=True) if is_listed]
-    met = (
-        [(False, ())] * len(names) if not listed and missing != "model" else rows.met(names, listed)
-    )
-    for j, (own, (is_missing, levels)) in enumerate(zip(found, met, strict=True)):
-        label = f"{rows.name}, column {names[j]!a}"
+    met: list[tuple[bool, Sequence[Any]]] = [(False, ())] * len(names)
+    if listed or missing == "model":
+        met = rows.met(names, listed)
+    found = []
+    for j, (is_missing, levels) in enumerate(met):
+        own, label = Found(kinds[j], families.get(j)), f"{rows.name}, column {names[j]!a}"
         own.add(column_cells(sorted(levels), label) if with_levels[j] else head[j], label)
         own.has_missing = is_missing
+        found.append(own)
     return found
+
+
+# -- what runs on a partition ------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Task:
+    """How every partition is summarized: by `keys`, or with [] as one summary of all rows."""
+
+    schema: Schema
+    order: int
+    columns: tuple[str, ...]
+    keys: list[KeySpec]
+    missing: Missing
+    shard_id: str | None
+    options: dict[str, Any]
+
+    @property
+    def sent(self) -> list[str]:
+        """Names of the columns that come, in this order: an engine may call them otherwise."""
+        return list(dict.fromkeys([*self.columns, *(key.column for key in self.keys)]))
+
+    @property
+    def new_shard(self) -> Any:
+        """Makes an empty summary."""
+        plain = self.schema.is_plain
+        return partial(
+            MomentSummary, self.schema.n_features, self.order,
+            self.schema.column_names if plain else None,
+            schema=None if plain else self.schema, **self.options,
+        )  # fmt: skip
+
+    def groups(self, batches: Iterable[Any], name: str) -> Groups:
+        """Summaries of the partition of this name as bytes, by their keys."""
+        from pyarrow import RecordBatch, RecordBatchReader
+
+        failures: list[Exception] = []
+
+        def named() -> Iterator[Any]:
+            try:
+                for batch in batches:
+                    yield RecordBatch.from_arrays(batch.columns, names=self.sent)
+            except Exception as error:  # Arrow would turn it into one of its own
+                failures.append(error)
+                raise
+
+        given = named()
+        try:
+            first = next(given, None)
+            if first is None:
+                return {}
+            reader = RecordBatchReader.from_batches(first.schema, chain([first], given))
+            (source,) = open_table(reader)
+            source.name = name if self.shard_id is None else f"{name} of {self.shard_id}"
+            with few_threads(True):
+                return self._summarized(source)
+        except MomentmixError as error:
+            if failures:
+                raise failures[0] from error  # not by the rows: the engine tries again
+            raise
+
+    def _summarized(self, source: Source) -> Groups:
+        reading = Reading(columns=self.columns, by_name=True)
+        if self.keys:
+            job = cube_job([source], self.keys, self.schema, self.missing, reading)
+            cubes = CubeProgress()
+            *_, cubes = cubes, *job.run(cubes, self.order, self.options)
+            return cubes.sums.groups()
+        opened = reading.open([source], self.missing)
+        opened.plan(once=True)
+        rows = rows_with(self.schema, opened, drops=self.missing == "drop")
+        state = Progress(self.new_shard(), 0, 0, 0)
+        *_, state = state, *summarize_parts(rows, state, self.new_shard)
+        return {(): state.summary.to_bytes()} if state.n_rows else {}
+
+
+# -- results as rows of an engine --------------------------------------------------------------
+
+
+def result_rows(part: str, work: Callable[[], Groups]) -> Iterator[dict[str, str | bytes]]:
+    """What a task gives for the part of this name: a row for each group.
+
+    What rows are refused for is a row as well: an engine would try a task again that raises.
+    """
+    try:
+        groups = work()
+    except MomentmixError as error:
+        yield {"part": part, "error": str(error)}
+        return
+    for key, summary in groups.items():
+        text = json.dumps(key, default=lambda day: {type(day).__name__: day.isoformat()})
+        yield {"part": part, "key": text, "summary": summary}
+
+
+def added(rows: Iterable[Any]) -> Groups:
+    """The sum of each group of results; the first refusal is raised."""
+    sums = GroupSums()
+    for row in rows:
+        if row["error"] is not None:
+            raise InputError(row["error"])
+        sums.add(tuple(json.loads(row["key"], object_hook=_day)), bytes(row["summary"]))
+    return sums.groups()
+
+
+def _day(written: dict[str, str]) -> date:
+    ((kind, day),) = written.items()
+    return {"date": date, "datetime": datetime}[kind].fromisoformat(day)

@@ -17,7 +17,7 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.capacity import FEWEST_BLOCKS
+from momentmix.capacity.monomials import FEWEST_BLOCKS
 from momentmix.errors import CapacityError, InputError
 from momentmix.fitting.data import AskedBlocks
 from momentmix.mixture.blocks import Blocks

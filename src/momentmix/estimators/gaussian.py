@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_array, validate_data
 
 from momentmix.arrays import is_foreign
-from momentmix.capacity import choose_order
+from momentmix.capacity.ranks import choose_order
 from momentmix.errors import InputError
 from momentmix.estimators.covariance_types import (
     CovarianceType,

@@ -6,8 +6,8 @@
 | parameters of the value where it is seen, NaN where it never is | ``values`` | (r, …) |
 
 Given the component, blocks are independent of each other. A component that never sees a column
-knows nothing of its values: they are NaN. Its densities there are those of the other components
-together (`completed`), so that every row has one.
+has NaN for its values. Its densities there are those of the other components together (`known`), so
+that every row has one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,9 +97,10 @@ class Block(ABC):
     def chosen(self, components: Any) -> Self:
         """The block of some of the components, in the order given."""
 
-    @abstractmethod
     def at(self, columns: tuple[int, ...], names: tuple[str, ...] | None) -> Self:
         """The same block with other numbers and names of its columns."""
+        own: Any = self  # all blocks are dataclasses
+        return cast(Self, replace(own, columns=columns, names=names))
 
     def part(self, places: Sequence[int]) -> Self:
         """The block of some of the columns, by their places in it, in the order given."""
@@ -118,21 +119,16 @@ class Block(ABC):
         return self
 
     def expected_values(self, values: Float, shares: Float) -> Float:
-        """Means (n, k) of the columns for shares (n, r); known values (NaN: unknown) may change."""
+        """Means (n, k) of the columns for shares (n, r), given values (n, k), NaN where unknown."""
         return np.asarray(shares @ self.known.means)
 
-    @abstractmethod
-    def filled(self, values: Float, gaps: NDArray[np.bool_], shares: Float) -> Float:
-        """Features (n, …) with what is expected where cells (n, k) are missing.
-
-        `shares`, of shape (n, r), are those of the components.
-        """
+    def expected(self, values: Float, shares: Float) -> Float:
+        """Features (n, …) of means, or of the most probable levels; as `expected_values`."""
+        return self.expected_values(values, shares)
 
     @abstractmethod
-    def drawn_into(
-        self, values: Float, gaps: NDArray[np.bool_], labels: Int, rng: np.random.Generator
-    ) -> Float:
-        """Features (n, …) with draws of components `labels` (n,) where cells (n, k) are missing."""
+    def drawn(self, values: Float, labels: Int, rng: np.random.Generator) -> Float:
+        """Features (n, …) of draws from components `labels` (n,), given values with NaN."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -155,57 +151,34 @@ class ColumnBlock(Block):
 
     @property
     def n_components(self) -> int:
-        """Number of components."""
         return len(getattr(self, self.parameter))
 
     @property
     def known(self) -> Self:
-        """The block without NaN: what the other components know, where one never sees a cell."""
         values = getattr(self, self.parameter)
-        if not np.isnan(values).any():
+        if self.seen is None or not np.isnan(values).any():
             return self
+        unknown = np.isnan(values).reshape(len(values), -1).any(axis=1)
+        shares = self.seen[~unknown] / self.seen[~unknown].sum()
+        full = values.copy()
+        full[unknown] = np.tensordot(shares, values[~unknown], 1)
         twin = copy(self)
-        object.__setattr__(twin, self.parameter, completed(values, self.seen))
+        object.__setattr__(twin, self.parameter, full)
         return twin
 
     @property
     def has_missing(self) -> NDArray[np.bool_]:
-        """Whether the column has missing cells, of shape (1,)."""
         return np.array([self.seen is not None])
 
     @property
     def schema_columns(self) -> list[Column]:
-        """The column in a schema."""
         name = None if self.names is None else self.names[0]
         levels = getattr(self, "levels", ())
         return [Column(name, self.family, levels, self.seen is not None)]
 
-    @abstractmethod
-    def expected(self, shares: Float) -> Float:
-        """Features of the most probable level, or the mean, for shares (n, r) of components."""
-
-    @abstractmethod
-    def drawn(self, labels: Int, rng: np.random.Generator) -> Float:
-        """Features of values drawn from components (n,)."""
-
-    def filled(self, values: Float, gaps: NDArray[np.bool_], shares: Float) -> Float:
-        """What is expected, where the cell is missing."""
-        return np.where(gaps, self.expected(shares), values)
-
-    def drawn_into(
-        self, values: Float, gaps: NDArray[np.bool_], labels: Int, rng: np.random.Generator
-    ) -> Float:
-        """Draws, where the cell is missing."""
-        return np.where(gaps, self.drawn(labels, rng), values)
-
     def chosen(self, components: Any) -> Self:
-        """The block of some of the components, in the order given."""
         own = {self.parameter: getattr(self, self.parameter)[components]}
         return replace(self, seen=None if self.seen is None else self.seen[components], **own)
-
-    def at(self, columns: tuple[int, ...], names: tuple[str, ...] | None) -> Self:
-        """The same block with other numbers and names of its column."""
-        return replace(self, columns=columns, names=names)
 
     def _keep(self, array: Float, **others: Any) -> None:
         """Keep checked parameters, and check what all families have."""
@@ -261,17 +234,6 @@ def unknown_columns(means: Float, covariances: Float, seen: Float) -> tuple[Floa
     for table in tables:
         table.setflags(write=False)
     return tables
-
-
-def completed(values: Float, seen: Float | None) -> Float:
-    """Parameters (r, …) with the mean of the components that see the column for NaN."""
-    if seen is None or not np.isnan(values).any():
-        return values
-    unknown = np.isnan(values).reshape(len(values), -1).any(axis=1)
-    shares = seen[~unknown] / seen[~unknown].sum()
-    full = values.copy()
-    full[unknown] = np.tensordot(shares, values[~unknown], 1)
-    return full
 
 
 def checked_unknown(values: Float, seen: Float | None, name: str) -> Float:

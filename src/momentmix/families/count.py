@@ -13,7 +13,7 @@ A family of counts gives `CountLaw.log_mass` and `CountLaw.variance_of`; all els
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -25,7 +25,7 @@ from momentmix.arrays import real_array
 from momentmix.errors import InputError
 from momentmix.families.block import Block, ColumnBlock, with_unknown
 from momentmix.families.column import Column
-from momentmix.families.family import Entry, Estimate, Family, Quantities, Quantity
+from momentmix.families.family import Estimate, Family, Quantities, Quantity
 from momentmix.families.law import PSEUDO_ROWS, Law, Prior, first
 from momentmix.families.seen import Seen, seen_features
 
@@ -35,8 +35,7 @@ _LEAST_MEAN = 1e-6  # counts; its logarithm stays finite
 _REACH = 40.0  # deviations from the mean: e^-40 is beyond what double precision adds to a sum
 _MOST_COUNTS = 2000  # in a sum over counts
 _STEP = 1e-5  # of a rate beside itself, for a derivative: its error is about 1e-10
-_STEPS = 40  # of a search for the best rate, each of which leaves 0.62 of an interval
-_GOLDEN = (5**0.5 - 1) / 2
+_STEPS = 50  # of a search for the best rate, each of which leaves 2/3 of an interval: 2e-9 of it
 
 
 @dataclass(frozen=True)
@@ -59,8 +58,6 @@ class CountLaw(Law):
     highest_power : int
         Of the counts, in moments that a certificate tests: with skewed counts, means of higher
         powers are far from normal even for 20,000 rows.
-    noun : str
-        A count of this law, in findings: "a count of its family".
     """
 
     shift: float = 0.0
@@ -69,6 +66,7 @@ class CountLaw(Law):
     n_cells: ClassVar[int] = 0
     highest_power: ClassVar[int] = 4
     noun: ClassVar[str] = "a count of its family"
+    by_law: ClassVar[tuple[str, ...]] = ("shift", "scale")
 
     @abstractmethod
     def log_mass(self, counts: Float, rates: Float) -> Float:
@@ -86,46 +84,21 @@ class CountLaw(Law):
 
     @property
     def n_own(self) -> int:
-        """The cells of the histogram."""
         return self.n_cells
 
     @property
     def most(self) -> float:
-        """Largest count."""
         return self.n_cells - 1.0 if self.n_cells else np.inf
 
     def own_statistics(self, values: Any, xp: Any = np) -> Any:
-        """Indicators of the counts."""
         counts = self.shift + self.scale * values
         one, zero = xp.ones_like(values), xp.zeros_like(values)
         cells = [xp.where(xp.abs(counts - cell) < 0.5, one, zero) for cell in range(self.n_cells)]
         return xp.concat(cells, axis=-2) if cells else values[..., :0, :]
 
-    @property
-    def has_base_measure(self) -> bool:
-        """Histograms hold all of log p(y)."""
-        return not self.n_cells
-
-    @property
-    def dispersion(self) -> str:
-        """The variance follows from the mean."""
-        return self.noun
-
-    @classmethod
-    def stacked(cls, laws: Sequence[Self]) -> Self:
-        """Several laws as one."""
-        shift: Any = np.array([law.shift for law in laws])
-        scale: Any = np.array([law.scale for law in laws])
-        return cls(laws[0].features, shift, scale)
-
     def rescaled(self, shift: Float, scale: Float) -> Self:
-        """The law of (z − shift) / scale."""
         moved = self.shift + self.scale * first(shift)
         return replace(self, shift=moved, scale=self.scale * first(scale))
-
-    def without(self, place: int, value: float) -> Law | None:
-        """Nothing is left of a constant count."""
-        return None
 
     def rates(self, means: Float) -> Float:
         """λ of means (…, 1), of shape (…)."""
@@ -133,7 +106,6 @@ class CountLaw(Law):
         return np.clip(self.shift + self.scale * means[..., 0], least, most)
 
     def completed(self, means: Float, variances: Float) -> tuple[Float, Float]:
-        """The nearest mean that the law allows, and the variance that belongs to it."""
         rates = self.rates(means)
         moved = (rates - self.shift) / self.scale
         return moved[..., None], (self.variance_of(rates) / self.scale**2)[..., None]
@@ -179,21 +151,12 @@ class CountLaw(Law):
             return np.asarray((histograms * self.log_mass(cells, rates[..., None])).sum(axis=-1))
 
         low = np.full(histograms.shape[:-1], self.least + _LEAST_MEAN)
-        width = self.most - self.least - 2 * _LEAST_MEAN
-        left, right = low + (1 - _GOLDEN) * width, low + _GOLDEN * width
-        at_left, at_right = value(left), value(right)
+        high = np.full_like(low, self.most - _LEAST_MEAN)
         for _ in range(_STEPS):
-            width *= _GOLDEN
-            is_left = at_left > at_right
-            low = np.where(is_left, low, left)
-            new = np.where(is_left, low + (1 - _GOLDEN) * width, low + _GOLDEN * width)
-            at_new = value(new)
-            left, right = np.where(is_left, new, right), np.where(is_left, left, new)
-            at_left, at_right = (
-                np.where(is_left, at_new, at_right),
-                np.where(is_left, at_left, at_new),
-            )
-        return np.asarray(low + 0.5 * width)
+            left, right = low + (high - low) / 3, high - (high - low) / 3
+            is_left = value(left) > value(right)
+            low, high = np.where(is_left, low, left), np.where(is_left, right, high)
+        return np.asarray(0.5 * (low + high))
 
     def log_prior(self, means: Float, variances: Float, prior: Prior) -> Float:
         """As if one row were like all rows together."""
@@ -217,7 +180,6 @@ class CountLaw(Law):
         return np.asarray(self.scale * change / (2 * step).reshape(*rates.shape, *extra))
 
     def prior_slopes(self, means: Float, variances: Float, prior: Prior) -> tuple[Float, Float]:
-        """Slope of `log_prior` by (μ, v), and its curvature."""
         rates = self.rates(means)
         slope, curvature = np.zeros((len(means), 2)), np.zeros((len(means), 2, 2))
         slope[:, 0] = self._slope(self._log_prior, rates)
@@ -243,28 +205,23 @@ class CountLaw(Law):
         return table
 
     def scores(self, means: Float, variances: Float) -> Float:
-        """∂ log p / ∂ μ."""
         by_mean = self._slope(self._coefficients, self.rates(means))
         return np.stack([by_mean, np.zeros_like(by_mean)], axis=-2)
 
     def sample(self, means: Float, variances: Float, n: int, rng: np.random.Generator) -> Float:
-        """Features drawn from the law."""
         points, weights = self.quadrature(0, means[None], variances[None], 0)
         return rng.choice(points[0], size=(n, 1), p=weights[0])
 
     def positive(self, means: Float, variances: Float) -> tuple[Float, Float]:
-        """The mean count."""
         slopes = np.zeros((len(means), 1, 2))
         slopes[:, 0, 0] = self.scale
         return self.rates(means)[:, None], slopes
 
     @property
     def prior_positive(self) -> Float:
-        """The rate of all rows."""
         return np.array([PSEUDO_ROWS * self.shift])
 
     def with_positive(self, values: Float, means: Float, variances: Float) -> tuple[Float, Float]:
-        """Mean and variance of another mean count."""
         return self.completed((values - self.shift) / self.scale, variances)
 
     def _reach(self, rates: Float) -> Float:
@@ -291,9 +248,9 @@ class CountLaw(Law):
         """Powers up to `highest_power`: the certificate tests those."""
         return np.asarray(exponents[:, 0] <= self.highest_power)
 
-    def base_measure(self, values: Float) -> Float:
-        """h(y)."""
-        return self.base(np.rint(self.shift + self.scale * values[0]))
+    def base_measure(self, values: Float) -> Float | None:
+        """h(y); histograms hold all of log p(y)."""
+        return None if self.n_cells else self.base(np.rint(self.shift + self.scale * values[0]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -325,61 +282,44 @@ class CountBlock(ColumnBlock):
 
     @property
     def means(self) -> Float:
-        """The rates, of shape (n_components, 1)."""
         return self.rates[:, None]
 
     @property
     def covariances(self) -> Float:
-        """Variances, of shape (n_components, 1, 1)."""
         return self._law.variance_of(self.rates)[:, None, None]
 
     def features(self, column: Column) -> tuple[Float, Float]:
-        """Means and variances of the features."""
         rates = self.known.rates[:, None]
         found = self._law.completed(rates, rates)
         return seen_features(self._law, self.seen, *found) if column.has_missing else found
 
-    def expected(self, shares: Float) -> Float:
-        """The mean count."""
-        return np.asarray(shares @ self.known.rates)[:, None]
-
-    def drawn(self, labels: Int, rng: np.random.Generator) -> Float:
-        """Counts drawn."""
-        values, rates = np.empty((len(labels), 1)), self.known.rates
+    def drawn(self, values: Float, labels: Int, rng: np.random.Generator) -> Float:
+        drawn, rates = np.empty((len(labels), 1)), self.known.rates
         for i in np.unique(labels):
             own = np.flatnonzero(labels == i)
-            values[own] = self._law.sample(rates[[i]], rates[[i]], own.size, rng)
-        return values
+            drawn[own] = self._law.sample(rates[[i]], rates[[i]], own.size, rng)
+        return drawn
 
 
 class CountFamily(Family):
-    """Counts whose distribution follows from their mean.
-
-    Attributes
-    ----------
-    law_type : type of CountLaw
-    block_type : type of CountBlock
-    """
+    """Counts whose distribution follows from their mean, by `law_type` and `block_type`."""
 
     noun = "counts"
     parameters: ClassVar[Mapping[str, int]] = {"rates": 1}
+    entries = ("rate",)
     is_whole = True
     law_type: ClassVar[type[CountLaw]]
-    block_type: ClassVar[type[CountBlock]]
 
     @property
     def least(self) -> float:
-        """Least count."""
         return self.law_type.least
 
     @property
     def most(self) -> float:
-        """Largest count."""
         return self.law_type((0,)).most
 
     @property
     def requirement(self) -> str:
-        """The range of the counts."""
         most = "2^53" if self.most == np.inf else f"{self.most:.0f}"
         return f"{self.noun} must be integers from {self.law_type.least} to {most}"
 
@@ -402,7 +342,7 @@ class CountFamily(Family):
         few = counts[:8]
         z = np.stack([few, few**2, *law.own_statistics(few[None]), np.ones_like(few)])
         logs = law.coefficients(rates[:, None], rates[:, None]) @ z
-        if law.has_base_measure:
+        if not law.n_cells:
             logs = logs + law.base(few)
         if not np.allclose(logs, law.log_mass(few, rates[:, None]), rtol=1e-5, atol=1e-8):
             raise InputError(
@@ -419,50 +359,35 @@ class CountFamily(Family):
         return np.asarray(wrong)
 
     def value_law(self, feature: int) -> Law:
-        """The law of one count."""
         return self.law_type((feature,))
 
     def block_of(self, column: Column, law: Law, means: Float, variances: Float) -> Block:
-        """The rates where the cell is seen."""
         value = law.value_law
         assert isinstance(value, CountLaw)
         found = law.value_of(means, variances)
         seen = found.q if column.has_missing else None
-        return self.block_type(with_unknown(value.rates(found.mean), seen), seen=seen)
-
-    def read_block(self, values: Mapping[str, Any], columns: list[Column]) -> Block:
-        """The block of the rates of a model file."""
-        return self.block_type(values["rates"], seen=values["seen"])
+        return self.block_type(rates=with_unknown(value.rates(found.mean), seen), seen=seen)
 
     def quantities(self, column: Column, e: Estimate) -> Quantities:
-        """The rate, which is mean and variance."""
-        law, zero, counts = e.law, e.at_zero, e.counts
-        if not isinstance(law, Seen):
-            values, slopes = law.positive(e.means, e.variances)
-            rate = Quantity(values[:, 0], slopes[:, 0], "log", counts, zero[:, 0])
-            return Quantities(self._within(rate), self._variance(rate))
-        found, chain = law.value_of(e.means, e.variances), law.chain(e.means, e.variances)
-        seen = Quantity(found.q, chain[:, 2], "logit", counts, zero[:, 1], zero[:, 0])
-        values, slopes = law.value.positive(found.mean, found.variance)
-        slopes, counts = slopes @ chain[:, :2], counts * found.q
-        rate = Quantity(values[:, 0], slopes[:, 0], "log", counts, zero[:, 2] | zero[:, 1])
-        return Quantities(self._within(rate), self._variance(rate), seen)
-
-    def _within(self, rate: Quantity) -> Quantity:
-        """The rate, whose interval stays in the range of the counts."""
-        return rate._replace(least=self.least, most=self.most)
+        """The rate, of which the variance is a function."""
+        law, zero, seen = e.law, e.at_zero, None
+        found = law.value_of(e.means, e.variances)
+        values, slopes = law.value_law.positive(found.mean, found.variance)
+        at_zero = zero[:, -1]
+        if isinstance(law, Seen):
+            chain = law.chain(found, e.means)
+            seen = Quantity(found.q, chain[:, 2], "logit", e.counts, zero[:, 1], zero[:, 0])
+            slopes, at_zero = slopes @ chain[:, :2], at_zero | zero[:, 1]
+        rate = Quantity(values[:, 0], slopes[:, 0], "log", e.counts * found.q, at_zero)
+        within = rate._replace(least=self.least, most=self.most)
+        return Quantities(within, self._variance(rate), seen)
 
     def _variance(self, rate: Quantity) -> Quantity:
-        """The variance as a function of the rate."""
-        variance_of = self.law_type((0,)).variance_of
-        step = self.law_type((0,))._step(rate.values, _STEP)
-        slope = (variance_of(rate.values + step) - variance_of(rate.values - step)) / (2 * step)
-        values = variance_of(rate.values)
-        return rate._replace(values=values, slopes=slope[:, None] * rate.slopes)
-
-    def entries(self, column: Column) -> Iterator[Entry]:
-        """The rate."""
-        yield Entry("rate", None, "means")
+        law = self.law_type((0,))
+        step = law._step(rate.values, _STEP)
+        ends = law.variance_of(rate.values + step) - law.variance_of(rate.values - step)
+        slopes = (ends / (2 * step))[:, None] * rate.slopes
+        return rate._replace(values=law.variance_of(rate.values), slopes=slopes)
 
     def curve(
         self, means: Float, deviations: Float, limits: tuple[float, float]

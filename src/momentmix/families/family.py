@@ -16,7 +16,7 @@ No other module names a family. A new one is a subclass in a module of its own, 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -30,30 +30,9 @@ from momentmix.findings.messages import Message, either, keyword
 
 if TYPE_CHECKING:
     from momentmix.families.block import Block
-    from momentmix.families.column import Column, Level
+    from momentmix.families.column import Column
 
 _AS_NUMBER = Message("as 'gaussian' in ", keyword("families"), ".")
-
-
-class Entry(NamedTuple):
-    """A parameter of a column within a component.
-
-    Attributes
-    ----------
-    parameter : str
-        "mean", "variance", "rate", "probability", …
-    level : str, int, bool or None
-        For a probability.
-    table : {"means", "variances", "levels", "seen"}
-        Where tables of estimates and errors by column have it.
-    place : int or None
-        Place of the level in "levels"; None: the number of the column.
-    """
-
-    parameter: str
-    level: Level | None
-    table: str
-    place: int | None = None
 
 
 class Quantity(NamedTuple):
@@ -118,8 +97,12 @@ class Family(ABC):
         As in ``families={"column": name}``.
     noun : str
         Name of its values in texts: "numbers", "counts".
+    block_type : type of Block
     parameters : mapping of str to int
         Attributes of its blocks that model files hold, and their number of axes.
+    entries : tuple of str
+        Names of the mean and the variance of a column in tables of parameters: "mean", "rate", …;
+        without any, the probabilities of all levels are its parameters.
     transform : str
         What is taken of numbers before they are Gaussian; "" for all other families.
     n_levels : int or None
@@ -133,7 +116,9 @@ class Family(ABC):
 
     name: ClassVar[str]
     noun: ClassVar[str]
+    block_type: ClassVar[type[Block]]
     parameters: ClassVar[Mapping[str, int]]
+    entries: ClassVar[tuple[str, ...]] = ()
     transform: ClassVar[str] = ""
     n_levels: ClassVar[int | None] = 0
     is_whole: ClassVar[bool] = False
@@ -205,34 +190,35 @@ class Family(ABC):
     def law(self, column: Column, features: tuple[int, ...]) -> Law | None:
         """Return the law of the features of a column; None where they are Gaussian."""
         value = self.value_law(features[0])
-        return Seen(features, value) if column.has_missing else value.alone
+        if column.has_missing:
+            return Seen(features, value)
+        return None if value.is_gaussian else value
 
     @abstractmethod
     def block_of(self, column: Column, law: Law, means: Float, variances: Float) -> Block:
         """Return the parameters of a column from means and variances (r, k) of its features."""
 
-    @abstractmethod
     def read_block(self, values: Mapping[str, Any], columns: list[Column]) -> Block:
-        """Return the block of `parameters` and ``seen`` of a model file."""
+        """Return the block of `parameters` and ``seen`` of a model file; ValueError if none."""
+        own = {key: values[key] for key in (*self.parameters, "seen")}
+        if self.has_levels:
+            own["levels"] = columns[0].levels
+        return self.block_type(**own)
 
     @abstractmethod
     def quantities(self, column: Column, e: Estimate) -> Quantities:
         """Return the numbers that describe a column, with their derivatives."""
 
-    @abstractmethod
-    def entries(self, column: Column) -> Iterator[Entry]:
-        """Yield the parameters of a column, without that of missing cells."""
-
     # -- pictures and advice ----------------------------------------------------------------------
 
-    @abstractmethod
     def curve(
         self, means: Float, deviations: Float, limits: tuple[float, float]
     ) -> tuple[Float, Float]:
         """Return points (n,) of an axis, and the density or probability of each component, (r, n).
 
-        `means` and `deviations` have shape (r, 1).
+        `means` and `deviations` have shape (r, 1). Levels have no curve.
         """
+        raise NotImplementedError
 
     def suits(self, values: Float, components: Callable[[], tuple[Float, Float]]) -> bool:
         """Return whether the family would describe a column that is taken as numbers.
@@ -249,7 +235,7 @@ class Family(ABC):
 
 # -- the families by name -------------------------------------------------------------------------
 
-_FAMILIES: dict[str, Family] = {}
+FAMILIES: dict[str, Family] = {}
 
 
 def register(family: Family) -> None:
@@ -266,31 +252,21 @@ def register(family: Family) -> None:
         family.check()
     except AttributeError as error:
         raise InputTypeError(f"{type(family).__name__} is not complete: {error}.") from None
-    add(family)
-
-
-def add(family: Family) -> None:
-    """Add a family of the library, whose parts the tests check."""
-    _FAMILIES[family.name] = family
+    FAMILIES[family.name] = family
 
 
 def named(name: str) -> Family:
     """Return the family of this name; KeyError where there is none."""
-    return _FAMILIES[name]
+    return FAMILIES[name]
 
 
 def is_family(name: object) -> bool:
     """Return whether a family has this name."""
-    return isinstance(name, str) and name in _FAMILIES
-
-
-def all_families() -> tuple[Family, ...]:
-    """Return the families in the order in which they were registered."""
-    return tuple(_FAMILIES.values())
+    return isinstance(name, str) and name in FAMILIES
 
 
 def unknown_family(family: object, label: str) -> Message:
     """Return the message for a family that does not exist."""
-    known = f" must be {', '.join(map(repr, _FAMILIES))}"
+    known = f" must be {', '.join(map(repr, FAMILIES))}"
     levels = either(", or a list of levels", "")
     return Message(keyword("families"), known, levels, f"; {label} has {family!a}.")

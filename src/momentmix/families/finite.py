@@ -13,10 +13,9 @@ linear functions of each other, in any units. A missing cell is an outcome like 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,26 +37,27 @@ class Finite(Law):
     features : tuple of int
     points : tuple of tuples of float
         Values of the k features at each outcome.
-    n_seen : int
-        Features that say whether the cell is seen: they may be the same in all components.
+    has_gaps : bool
+        Whether the first outcome is a missing cell.
     """
 
     points: tuple[tuple[float, ...], ...]
-    n_seen: int = 0
+    has_gaps: bool = False
+    by_law: ClassVar[tuple[str, ...]] = ("points",)
 
     @classmethod
-    def indicators(cls, features: tuple[int, ...], n_seen: int = 0) -> Finite:
+    def indicators(cls, features: tuple[int, ...], has_gaps: bool = False) -> Finite:
         """Levels 1, 2, … by an indicator each, level 0 by none.
 
-        Where cells may be missing (`n_seen` is 1), that is the first outcome, and the last feature
-        is 1 for all others.
+        Where cells may be missing, that is the first outcome, and the last feature is 1 for all
+        others.
         """
-        n_levels = len(features) - n_seen
+        n_levels = len(features) - has_gaps
         points = np.vstack([np.zeros(n_levels), np.eye(n_levels)])
-        if n_seen:
+        if has_gaps:
             seen = np.hstack([points, np.ones((len(points), 1))])
             points = np.vstack([np.zeros(len(features)), seen])
-        return cls(features, tuple(map(tuple, points.tolist())), n_seen)
+        return cls(features, _tuples(points), has_gaps)
 
     @cached_property
     def _table(self) -> Float:
@@ -71,42 +71,23 @@ class Finite(Law):
         return np.asarray(np.linalg.inv(np.concatenate([x, np.ones_like(x[..., :1])], axis=-1)))
 
     def __reduce__(self) -> tuple[type[Finite], tuple[object, ...]]:
-        return Finite, (self.features, self.points, self.n_seen)
-
-    @property
-    def n_values(self) -> int:
-        """Features that tell components apart."""
-        return len(self.features) - self.n_seen
+        return Finite, (self.features, self.points, self.has_gaps)
 
     @property
     def compiled(self) -> tuple[int, tuple[Any, ...]] | None:
         """Points, V⁻¹ and the probabilities of all rows."""
         return 0, (self.points, self.inverse, self.overall)
 
-    @property
-    def has_gaps(self) -> bool:
-        """Whether missing cells are an outcome."""
-        return self.n_seen > 0
-
-    @classmethod
-    def stacked(cls, laws: Sequence[Finite]) -> Finite:
-        """Several laws as one."""
-        points: Any = np.array([law.points for law in laws])
-        return cls(laws[0].features, points, laws[0].n_seen)
-
     def rescaled(self, shift: Float, scale: Float) -> Self:
-        """The law of (z − shift) / scale."""
-        points = (self._table - shift) / scale
-        return replace(self, points=tuple(map(tuple, points.tolist())))
+        return replace(self, points=_tuples((self._table - shift) / scale))
 
     def without(self, place: int, value: float) -> Law | None:
-        """The law where a feature is always `value`: of the outcomes where it is."""
+        """Keep the outcomes where the feature has the value."""
         k, points = len(self.features), self._table
         kept = points[np.abs(points[:, place] - value) <= _SAME * (1 + abs(value))]
         others = np.delete(np.arange(k), place)
         left = tuple(self.features[j] for j in others)
-        is_seen = place >= k - self.n_seen
-        return Finite(left, tuple(map(tuple, kept[:, others].tolist())), self.n_seen - is_seen)
+        return Finite(left, _tuples(kept[:, others]), self.has_gaps and place < k - 1)
 
     def probabilities(self, means: Float) -> Float:
         """P of means (…, k), of shape (…, k + 1); they may be negative by rounding or noise."""
@@ -136,11 +117,9 @@ class Finite(Law):
         return np.asarray((p[..., :, None] * (x - means[..., None, :]) ** 2).sum(axis=-2))
 
     def completed(self, means: Float, variances: Float) -> tuple[Float, Float]:
-        """The nearest means that the law allows, and the variances that belong to them."""
         return self.of_probabilities(self._allowed(self.probabilities(means)))
 
     def coefficients(self, means: Float, variances: Float) -> Float:
-        """The log-density as a linear function of (z, z², 1)."""
         logarithms = np.log(np.maximum(self.probabilities(means), LEAST_PROBABILITY))
         return padded(_row_times(logarithms, self.inverse.swapaxes(-1, -2)), len(self.features))
 
@@ -158,7 +137,6 @@ class Finite(Law):
         return np.asarray(PSEUDO_ROWS * (np.log(p) * self.overall).sum(axis=-1))
 
     def prior_slopes(self, means: Float, variances: Float, prior: Prior) -> tuple[Float, Float]:
-        """Slope of `log_prior` by (μ, v), and its curvature."""
         k, p = len(self.features), self._allowed(self.probabilities(means))
         by_mean = self.inverse[:k]  # ∂P_o / ∂μ_j
         slope, curvature = np.zeros((len(means), 2 * k)), np.zeros((len(means), 2 * k, 2 * k))
@@ -201,12 +179,10 @@ class Finite(Law):
         return np.concatenate([padded(table, k), np.zeros((*table.shape[:-1], 2 * k + 1))], axis=-2)
 
     def sample(self, means: Float, variances: Float, n: int, rng: np.random.Generator) -> Float:
-        """Features drawn from the law."""
         p = self._allowed(self.probabilities(means))
         return self._table[rng.choice(len(p), size=n, p=p)]
 
     def positive(self, means: Float, variances: Float) -> tuple[Float, Float]:
-        """The probabilities."""
         k = len(self.features)
         slopes = np.zeros((k + 1, 2 * k))
         slopes[:, :k] = self.inverse[:k].T
@@ -214,7 +190,6 @@ class Finite(Law):
 
     @property
     def prior_positive(self) -> Float:
-        """The probabilities of all rows."""
         return PSEUDO_ROWS * self.overall
 
     def turns(self, means: Float, variances: Float, numbers: Int) -> Float:
@@ -224,24 +199,21 @@ class Finite(Law):
         return np.hstack([by_mean, np.zeros_like(by_mean)])
 
     def with_positive(self, values: Float, means: Float, variances: Float) -> tuple[Float, Float]:
-        """Means and variances of other probabilities, whose sum need not be 1."""
         return self.of_probabilities(self._allowed(values))
 
     def quadrature(
         self, place: int, means: Float, variances: Float, degree: int
     ) -> tuple[Float, Float]:
-        """The outcomes."""
         p = self._allowed(self.probabilities(means))
         return np.broadcast_to(self._table[:, place], p.shape), p
 
     def probability_seen(self, means: Float, variances: Float) -> Float | None:
         """That of all outcomes but the first; None where no cell is missing."""
-        return 1.0 - self.probabilities(means)[:, 0] if self.n_seen else None
+        return 1.0 - self.probabilities(means)[:, 0] if self.has_gaps else None
 
     def without_seen(
         self, means: Float, variances: Float, which: NDArray[np.bool_]
     ) -> tuple[Float, Float]:
-        """Means and variances where some components never see the cell."""
         p = self._allowed(self.probabilities(means))
         p[which, 1:] = 0.0
         p[which, 0] = 1.0
@@ -250,6 +222,10 @@ class Finite(Law):
     def is_new(self, exponents: Int) -> NDArray[np.bool_]:
         """Only the features themselves: every function of the outcome is linear in them."""
         return np.asarray(exponents.sum(axis=1) <= 1)
+
+
+def _tuples(points: Float) -> tuple[tuple[float, ...], ...]:
+    return tuple(map(tuple, points.tolist()))
 
 
 def _row_times(rows: Float, matrices: Float) -> Float:

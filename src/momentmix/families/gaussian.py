@@ -9,18 +9,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
 from momentmix.errors import InputError
 from momentmix.families.block import Block, with_unknown
 from momentmix.families.column import Column
-from momentmix.families.family import Entry, Estimate, Family, Quantities, Quantity
+from momentmix.families.family import Estimate, Family, Quantities, Quantity
 from momentmix.families.gaussian_block import GaussianBlock
 from momentmix.families.law import LEAST_VARIANCE, Law, Prior, first
 from momentmix.families.seen import Seen
@@ -46,50 +45,27 @@ class GaussianValue(Law):
 
     unit: float = 1.0
     least: float = LEAST_VARIANCE
+    is_gaussian: ClassVar[bool] = True
+    by_law: ClassVar[tuple[str, ...]] = ("unit", "least")
 
     @property
     def free(self) -> tuple[bool, ...]:
-        """The variance is a parameter."""
         return (True,)
 
-    @classmethod
-    def stacked(cls, laws: Sequence[GaussianValue]) -> GaussianValue:
-        """Several laws as one."""
-        units: Any = np.array([(law.unit, law.least) for law in laws])
-        return cls(laws[0].features, *units.T)
-
     def rescaled(self, shift: Float, scale: Float) -> Self:
-        """The law of (z − shift) / scale."""
         return replace(self, unit=self.unit * first(scale))
 
     @property
-    def alone(self) -> Law | None:
-        """Gaussian features have no law of their own."""
-        return None
+    def compiled(self) -> tuple[int, tuple[Any, ...]] | None:
+        return 0, (self.unit, self.least)
 
-    @property
-    def compiled_value(self) -> tuple[int, tuple[Any, ...]] | None:
-        """Unit and least variance."""
-        return 2, (self.unit, self.least)
-
-    def with_least(self, part: float) -> Self:
-        """The same where no component varies less than this part of the variance of all rows."""
-        return replace(self, least=float(np.clip(part, LEAST_VARIANCE, MOST_FLOOR)))
+    def with_floor(self, least: float) -> Self:
+        return replace(self, least=float(np.clip(least, LEAST_VARIANCE, MOST_FLOOR)))
 
     def floored(self, variances: Float, overall: Float) -> Float:
-        """Variances of at least the least one."""
         return np.maximum(variances, np.asarray(self.least)[..., None] * overall)
 
-    def without(self, place: int, value: float) -> Law | None:
-        """Nothing is left of a constant feature."""
-        return None
-
-    def completed(self, means: Float, variances: Float) -> tuple[Float, Float]:
-        """All are allowed."""
-        return means, variances
-
     def coefficients(self, means: Float, variances: Float) -> Float:
-        """The log-density as a linear function of (z, z², 1)."""
         m, v = means[..., 0], variances[..., 0]
         constant = -0.5 * (m**2 / v + np.log(2 * np.pi * v)) - np.log(self.unit)
         return np.stack([m / v, -0.5 / v, constant], axis=-1)
@@ -104,11 +80,9 @@ class GaussianValue(Law):
         return means, prior.variances(divisor, squares - divisor * means**2, least)
 
     def log_prior(self, means: Float, variances: Float, prior: Prior) -> Float:
-        """That of the variances of standardized values."""
         return prior.log_terms(variances)[..., 0]
 
     def prior_slopes(self, means: Float, variances: Float, prior: Prior) -> tuple[Float, Float]:
-        """Slope of `log_prior` by (μ, v), and its curvature."""
         v = variances[:, 0]
         slope, curvature = np.zeros((len(v), 2)), np.zeros((len(v), 2, 2))
         slope[:, 1] = prior.slope(v, 1.0) / v
@@ -123,11 +97,9 @@ class GaussianValue(Law):
         return table
 
     def moments(self, means: Float, variances: Float, exponents: Int) -> Float:
-        """E z^e."""
         return self._powers(means, variances, int(exponents.max(initial=0)))[exponents[:, 0]]
 
     def slopes(self, means: Float, variances: Float, exponents: Int) -> Float:
-        """∂ E z^e / ∂ μ = e E z^(e−1), ∂ E z^e / ∂ v = e (e − 1) / 2 · E z^(e−2)."""
         e = exponents[:, 0]
         powers = self._powers(means, variances, int(e.max(initial=0)))
         table = np.zeros((len(e), 2, len(means)))
@@ -145,37 +117,28 @@ class GaussianValue(Law):
         return table
 
     def sample(self, means: Float, variances: Float, n: int, rng: np.random.Generator) -> Float:
-        """Features drawn from the law."""
         return means + np.sqrt(variances) * rng.standard_normal((n, 1))
 
     def positive(self, means: Float, variances: Float) -> tuple[Float, Float]:
-        """The variance."""
         slopes = np.zeros((len(means), 1, 2))
         slopes[:, 0, 1] = 1.0
         return variances, slopes
 
     @property
     def prior_positive(self) -> Float:
-        """Variances have a floor of their own."""
-        return np.array([np.nan])
+        return np.array([np.nan])  # variances have a floor of their own
 
     def with_positive(self, values: Float, means: Float, variances: Float) -> tuple[Float, Float]:
-        """The same mean with another variance."""
         return means, values
 
     def quadrature(
         self, place: int, means: Float, variances: Float, degree: int
     ) -> tuple[Float, Float]:
-        """Gauss's points."""
         from numpy.polynomial.hermite_e import hermegauss  # not where rows are only read
 
         points, weights = hermegauss(degree // 2 + 1)
         values = means + np.sqrt(variances) * points
         return values, np.broadcast_to(weights / weights.sum(), values.shape)
-
-    def is_new(self, exponents: Int) -> NDArray[np.bool_]:
-        """Every power says something of the law of the values."""
-        return np.ones(len(exponents), dtype=bool)
 
 
 class Gaussian(Family):
@@ -184,20 +147,18 @@ class Gaussian(Family):
     name = "gaussian"
     noun = "numbers"
     parameters: ClassVar[Mapping[str, int]] = {"means": 2, "covariances": 3}
+    entries = ("mean", "variance")
     joins = True
 
     def value_law(self, feature: int) -> Law:
-        """The law of a value that may be missing."""
         return GaussianValue((feature,))
 
     def column_of_numbers(
         self, column: Column, label: str, ends: Float, mean: float, variance: float
     ) -> Column:
-        """Numbers as they are."""
         return column
 
     def block_of(self, column: Column, law: Law, means: Float, variances: Float) -> Block:
-        """Mean and variance where the cell is seen."""
         found = law.value_of(means, variances)
         value = with_unknown(found.mean + column.center, found.q)
         variance = with_unknown(np.maximum(found.variance, 0.0)[:, :, None], found.q)
@@ -205,7 +166,6 @@ class Gaussian(Family):
         return GaussianBlock((), None, value, variance, found.q, transforms)
 
     def read_block(self, values: Mapping[str, Any], columns: list[Column]) -> Block:
-        """The block of means and covariances of a model file; ValueError if they are none."""
         means, covariances = values["means"], values["covariances"]
         if means.shape[1] != len(columns):
             raise ValueError(f"means must have {len(columns)} columns, as blocks.columns")
@@ -219,17 +179,13 @@ class Gaussian(Family):
         """Mean and variance where the cell is seen, and how often it is."""
         law, zero = e.law, e.at_zero
         assert isinstance(law, Seen)
-        found, chain = law.value_of(e.means, e.variances), law.chain(e.means, e.variances)
+        found = law.value_of(e.means, e.variances)
+        chain = law.chain(found, e.means)
         return Quantities(
             Quantity(e.shift + e.unit * found.mean[:, 0], e.unit * chain[:, 0], "plain"),
             Quantity(e.unit**2 * found.variance[:, 0], e.unit**2 * chain[:, 1], "log"),
             Quantity(found.q, chain[:, 2], "logit", e.counts, zero[:, 1], zero[:, 0]),
         )
-
-    def entries(self, column: Column) -> Iterator[Entry]:
-        """Mean and variance."""
-        yield Entry("mean", None, "means")
-        yield Entry("variance", None, "variances")
 
     def curve(
         self, means: Float, deviations: Float, limits: tuple[float, float]

@@ -4,8 +4,8 @@
 |---|---|---|
 | μ_i of the block's columns | ``means`` | (r, k) |
 | Σ_i of the block's columns | ``covariances`` | (r, k, k) |
-| Σ_UK Σ_KK⁻¹, for known columns K and the others U | ``Regression.slopes`` | (r, u, k) |
-| Σ_UU − Σ_UK Σ_KK⁻¹ Σ_KU | ``Regression.rest`` | (r, u, u) |
+| Σ_UK Σ_KK⁻¹, for known columns K and the others U | ``slopes`` | (r, u, k) |
+| Σ_UU − Σ_UK Σ_KK⁻¹ Σ_KU | ``rest`` | (r, u, u) |
 | y_K, and NaN for the unknown columns U | ``values`` | (n, k) |
 """
 
@@ -34,18 +34,6 @@ from momentmix.families.transforms import restored_columns, transformed_columns
 from momentmix.findings.messages import WITH_FLOOR, Message
 from momentmix.tables.names import check_feature_names
 from momentmix.wording import short_repr
-
-
-class Regression(NamedTuple):
-    """Columns of a block given others of it: μ_U + slopes · (y_K − μ_K), and covariances `rest`.
-
-    `others` and `known` are numbers of columns of the mixture.
-    """
-
-    others: Int
-    known: Int
-    slopes: Float
-    rest: Float
 
 
 @short_repr
@@ -132,15 +120,13 @@ class GaussianBlock(Block):
 
     @property
     def n_components(self) -> int:
-        """Number of components."""
         return len(self.means)
 
     @property
     def known(self) -> GaussianBlock:
-        """The block without NaN: what the other components know, where one never sees a cell."""
-        table = self.seen_table
-        if table is None or not np.isnan(self.means).any():
+        if self.seen is None or not np.isnan(self.means).any():
             return self
+        table = self.seen.reshape(self.means.shape)
         means, covariances = self.means.copy(), self.covariances.copy()
         covariances[np.isnan(covariances)] = 0.0
         for j in np.flatnonzero(np.isnan(means).any(axis=0)):
@@ -152,20 +138,13 @@ class GaussianBlock(Block):
         return replace(self, means=means, covariances=covariances)
 
     @property
-    def seen_table(self) -> Float | None:
-        """`seen` by columns, of shape (n_components, k); None where no cell is missing."""
-        return None if self.seen is None else self.seen.reshape(self.means.shape)
-
-    @property
     def has_missing(self) -> NDArray[np.bool_]:
-        """Which columns have missing cells, of shape (k,)."""
         k = self.means.shape[1]
         if self.seen is None or k == 1:
             return np.full(k, self.seen is not None)
         return np.asarray((self.seen < 1).any(axis=0))
 
     def chosen(self, components: Any) -> GaussianBlock:
-        """The block of some of the components, in the order given."""
         return replace(
             self,
             means=self.means[components],
@@ -173,13 +152,9 @@ class GaussianBlock(Block):
             seen=None if self.seen is None else self.seen[components],
         )
 
-    def at(self, columns: tuple[int, ...], names: tuple[str, ...] | None) -> GaussianBlock:
-        """The same block with other numbers and names of its columns."""
-        return replace(self, columns=columns, names=names)
-
     def part(self, places: Sequence[int]) -> GaussianBlock:
-        """The block of some of the columns, by their places in it, in the order given."""
         own, names, seen = list(places), self.names, self.seen
+        transforms = [self.transforms[j] for j in own] if self.transforms else []
         if seen is not None and len(self.columns) > 1:
             kept = self.has_missing[own]
             seen = None if not kept.any() else seen[:, own[0]] if len(own) == 1 else seen[:, own]
@@ -190,12 +165,8 @@ class GaussianBlock(Block):
             means=self.means[:, own],
             covariances=self.covariances[:, own][:, :, own],
             seen=seen,
-            transforms=self._kept_transforms(own),
+            transforms=tuple(transforms) if any(transforms) else (),
         )
-
-    def _kept_transforms(self, places: Sequence[int]) -> tuple[str, ...]:
-        kept = tuple(self.transforms[j] for j in places) if self.transforms else ()
-        return kept if any(kept) else ()
 
     @property
     def correlations(self) -> Float:
@@ -209,7 +180,6 @@ class GaussianBlock(Block):
 
     @property
     def schema_columns(self) -> list[Column]:
-        """The columns in a schema."""
         found = []
         for place, has_missing in enumerate(self.has_missing):
             name = None if self.names is None else self.names[place]
@@ -221,7 +191,6 @@ class GaussianBlock(Block):
         return found
 
     def features(self, column: Column) -> tuple[Float, Float]:
-        """Means and variances of the features of the only column, (r, 1) or (r, 2)."""
         known = self.known
         means, variances = known.means - column.center, known.covariances[:, 0]
         if not column.has_missing:
@@ -229,7 +198,6 @@ class GaussianBlock(Block):
         return seen_features(column.model.value_law(0), self.seen, means, variances)
 
     def checked(self) -> GaussianBlock:
-        """The block with checked numbers."""
         block = GaussianBlock.of(
             self.means, self.covariances, self.names, self.seen, self.transforms
         ).at(self.columns, self.names)
@@ -289,14 +257,21 @@ class GaussianBlock(Block):
 
     # -- some columns given others ----------------------------------------------------------------
 
-    def regression(self, known: Int) -> Regression | None:
-        """The columns that are not known given those that are; None where there are not both."""
-        columns = np.array(self.columns, dtype=np.int64)
-        is_known = np.isin(columns, known)
-        k = int(is_known.sum())
-        if k in (0, columns.size):
-            return None
-        order = np.argsort(~is_known, kind="stable")  # known columns first
+    def _unknown(self, values: Float) -> Iterator[_Unknown]:
+        """The unknown columns of rows of transformed values given the others, by patterns."""
+        block, gaps = self.known, np.isnan(values)
+        for unknown, rows in rows_by_pattern(gaps, np.asarray(gaps.any(axis=1))):
+            means = np.repeat(block.means[None, :, unknown], rows.size, axis=0)
+            rest = block.covariances[:, unknown][:, :, unknown]
+            if not unknown.all():
+                slopes, rest = block._regression(unknown)
+                offsets = values[rows][:, None, ~unknown] - block.means[:, ~unknown]  # (m, r, k)
+                means += np.einsum("ruk,mrk->mru", slopes, offsets)
+            yield _Unknown(rows, np.flatnonzero(unknown), means, rest)
+
+    def _regression(self, unknown: NDArray[np.bool_]) -> tuple[Float, Float]:
+        """Σ_UK Σ_KK⁻¹, (r, u, k), and Σ_UU − Σ_UK Σ_KK⁻¹ Σ_KU, (r, u, u)."""
+        order, k = np.argsort(unknown, kind="stable"), int((~unknown).sum())  # known columns first
         deviations = np.sqrt(np.diagonal(self.covariances, axis1=1, axis2=2))[:, order]
         try:
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -304,76 +279,47 @@ class GaussianBlock(Block):
                 scaled = ordered / deviations[:, :, None] / deviations[:, None, :]
             root = np.linalg.cholesky(scaled)
         except np.linalg.LinAlgError:
-            raise InputError(singular_message(self)) from None
+            columns = self.columns if self.names is None else tuple(map(ascii, self.names))
+            listed = ", ".join(map(str, columns[:8])) + (", …" if len(columns) > 8 else "")
+            text = f"covariances of the joined columns {listed} are singular in a component, so it "
+            raise InputError(Message(text, "has no density there; ", WITH_FLOOR)) from None
         # Σ = L Lᵀ: slopes are L_UK L_KK⁻¹, and what is left, L_UU L_UUᵀ, is never negative.
         slopes = root[:, k:, :k] @ np.linalg.inv(root[:, :k, :k])
         slopes *= deviations[:, k:, None] / deviations[:, None, :k]
         half = root[:, k:, k:] * deviations[:, k:, None]
         rest = half @ half.swapaxes(1, 2)
-        rest = 0.5 * (rest + rest.swapaxes(1, 2))
-        return Regression(columns[order[k:]], columns[order[:k]], np.asarray(slopes), rest)
+        return slopes, 0.5 * (rest + rest.swapaxes(1, 2))
 
     def given(self, known: dict[int, Any]) -> GaussianBlock:
-        """The other columns given cells by the numbers of their columns."""
-        block = self.known
-        regression = block.regression(np.array(list(known), dtype=np.int64))
-        if regression is None:
+        row = [float(known[j]) if j in known else np.nan for j in self.columns]
+        cells = transformed_columns(np.array([row]), self.transforms)
+        if np.isnan(cells).all() or not np.isnan(cells).any():
             return self
-        own = [block.columns.index(j) for j in regression.others]
-        seen = [block.columns.index(j) for j in regression.known]
-        row = np.array([[float(known[int(j)]) for j in regression.known]])
-        row = transformed_columns(row, block.part(seen).transforms)[0]
-        offsets = row - block.means[:, seen]
-        means = block.means[:, own] + (regression.slopes @ offsets[:, :, None])[:, :, 0]
-        return replace(block.part(own), means=means, covariances=regression.rest)
-
-    def filled(self, values: Float, gaps: NDArray[np.bool_], shares: Float) -> Float:
-        """Values with conditional means where cells are missing."""
-        cells = transformed_columns(np.where(gaps, np.nan, values), self.transforms)
-        found = restored_columns(self.expected_cells(cells, shares), self.transforms)
-        return np.where(gaps, found, values)
+        (found,) = self._unknown(cells)
+        part = self.known.part(found.columns.tolist())
+        return replace(part, means=found.means[0], covariances=found.rest)
 
     def expected_values(self, values: Float, shares: Float) -> Float:
-        """The known values, and conditional means of the others."""
-        cells = self.expected_cells(transformed_columns(values, self.transforms), shares)
+        cells = transformed_columns(values, self.transforms).copy()
+        for found in self._unknown(cells):
+            means = np.einsum("mr,mru->mu", shares[found.rows], found.means)
+            cells[np.ix_(found.rows, found.columns)] = means
         return restored_columns(cells, self.transforms)
 
-    def drawn_into(
-        self, values: Float, gaps: NDArray[np.bool_], labels: Int, rng: np.random.Generator
-    ) -> Float:
-        """Values with draws where cells are missing."""
-        cells = transformed_columns(np.where(gaps, np.nan, values), self.transforms)
+    def drawn(self, values: Float, labels: Int, rng: np.random.Generator) -> Float:
+        cells = transformed_columns(values, self.transforms).copy()
         for found in self._unknown(cells):
             own = labels[found.rows]
-            roots = _roots(found.rest)
+            # Roots of the correlations: the units of columns may differ by any factor.
+            deviations = np.sqrt(np.diagonal(found.rest, axis1=1, axis2=2))
+            inverse = 1.0 / np.where(deviations > 0, deviations, np.inf)
+            roots = semidefinite_roots(found.rest * inverse[:, :, None] * inverse[:, None, :])
+            roots = roots * deviations[:, :, None]
             noise = rng.standard_normal((found.rows.size, found.columns.size))
             drawn = found.means[np.arange(own.size), own]
             drawn = drawn + np.einsum("muv,mv->mu", roots[own], noise)
             cells[np.ix_(found.rows, found.columns)] = drawn
-        return np.where(gaps, restored_columns(cells, self.transforms), values)
-
-    def expected_cells(self, values: Float, shares: Float) -> Float:
-        """Transformed values with conditional means for NaN, for shares (n, r) of components."""
-        filled = values.copy()
-        for found in self._unknown(values):
-            means = np.einsum("mr,mru->mu", shares[found.rows], found.means)
-            filled[np.ix_(found.rows, found.columns)] = means
-        return filled
-
-    def _unknown(self, values: Float) -> Iterator[_Unknown]:
-        block, gaps = self.known, np.isnan(values)
-        numbers = np.arange(len(block.columns))
-        block = block.at(tuple(numbers.tolist()), block.names)
-        for pattern, rows in rows_by_pattern(gaps, np.asarray(gaps.any(axis=1))):
-            unknown, known = numbers[pattern], numbers[~pattern]
-            own = np.repeat(block.means[None, :, unknown], rows.size, axis=0)
-            rest = block.covariances[:, unknown][:, :, unknown]
-            regression = block.regression(known)
-            if regression is not None:
-                offsets = values[rows][:, None, known] - block.means[:, known]  # (m, r, k)
-                own += np.einsum("ruk,mrk->mru", regression.slopes, offsets)
-                rest = regression.rest
-            yield _Unknown(rows, unknown, own, rest)
+        return restored_columns(cells, self.transforms)
 
 
 class _Unknown(NamedTuple):
@@ -385,27 +331,11 @@ class _Unknown(NamedTuple):
     rest: Float
 
 
-def _roots(covariances: Float) -> Float:
-    """Roots of covariances (r, u, u); the units of columns may differ by any factor."""
-    deviations = np.sqrt(np.diagonal(covariances, axis1=1, axis2=2))
-    inverse = 1.0 / np.where(deviations > 0, deviations, np.inf)
-    roots = semidefinite_roots(covariances * inverse[:, :, None] * inverse[:, None, :])
-    return np.asarray(roots * deviations[:, :, None])
-
-
 def semidefinite_roots(matrices: Float) -> Float:
     """Symmetric roots of positive semidefinite matrices (…, k, k)."""
     values, vectors = np.linalg.eigh(matrices)
     half = vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]
     return np.asarray(half @ vectors.swapaxes(-1, -2))
-
-
-def singular_message(block: GaussianBlock) -> Message:
-    """That covariances of a block have no inverse, and the cure."""
-    columns = block.columns if block.names is None else tuple(map(ascii, block.names))
-    listed = ", ".join(map(str, columns[:8])) + (", …" if len(columns) > 8 else "")
-    text = f"covariances of the joined columns {listed} are singular in a component, so it has no "
-    return Message(text, "density there; ", WITH_FLOOR)
 
 
 def rows_by_pattern(

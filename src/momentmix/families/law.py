@@ -13,9 +13,8 @@
 Log-densities are linear in the statistics (z, z², t, 1), up to a term that is the same in all
 components, so that one matrix product serves all laws. Most laws need no t. A law whose values are
 whole numbers can take the indicators of each of them: the log-density is then any function of the
-value, and the sums are a weighted histogram. A law knows the units of its features: `rescaled`
-gives that of (z − shift) / scale. Densities are those of the features in the units of the data,
-whatever the units of z.
+value, and the sums are a weighted histogram. `Law.rescaled` is the law of (z − shift) / scale.
+Densities are those of the features in the units of the data, whatever the units of z.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +34,7 @@ PSEUDO_ROWS = 1.0  # of the prior of a component: as if one row were like all ro
 # Rows of a component that show an outcome, beside those of the prior. Of fewer, rows know no more
 # than that the outcome is rare: their scores are the same for all, and look like those of weights.
 _FEWEST_ROWS = 0.5
-_STEP = 1e-6  # of a probability or rate, for a derivative
+_STEP = 1e-6  # of a probability or rate, for a derivative: its error is about as large
 
 
 class SeenValue(NamedTuple):
@@ -49,17 +48,10 @@ class SeenValue(NamedTuple):
 class Prior(Protocol):
     """The part of `momentmix.mixture.prior.VariancePrior` that laws use."""
 
-    def variances(self, counts: Float, squares: Float, floor: float) -> Float:
-        """Most probable variances."""
-
-    def log_terms(self, values: Float) -> Float:
-        """Logarithm of the density of each variance."""
-
-    def slope(self, eigenvalues: Float, width: float) -> Float:
-        """Its derivative by log v."""
-
-    def curvature(self, eigenvalues: Float, width: float) -> Float:
-        """Minus its second derivative by log v."""
+    def variances(self, counts: Float, squares: Float, floor: float) -> Float: ...
+    def log_terms(self, values: Float) -> Float: ...
+    def slope(self, eigenvalues: Float, width: float) -> Float: ...
+    def curvature(self, eigenvalues: Float, width: float) -> Float: ...
 
 
 @dataclass(frozen=True)
@@ -70,9 +62,21 @@ class Law(ABC):
     ----------
     features : tuple of int
         Numbers of the features, ascending.
+
+    Attributes
+    ----------
+    noun : str
+        A value of the law, in findings, where its variance follows from its mean.
+    is_gaussian : bool
+        Whether features without missing cells need no law.
+    by_law : tuple of str
+        Parameters that are arrays, with an entry for each law, in a law that is several.
     """
 
     features: tuple[int, ...]
+    noun: ClassVar[str] = ""
+    is_gaussian: ClassVar[bool] = False
+    by_law: ClassVar[tuple[str, ...]] = ()
 
     @property
     def free(self) -> tuple[bool, ...]:
@@ -94,18 +98,8 @@ class Law(ABC):
         return None
 
     @property
-    def compiled_value(self) -> tuple[int, tuple[Any, ...]] | None:
-        """The same of a `Seen` law of which this is the value."""
-        return None
-
-    @property
     def value_law(self) -> Law:
         """The law of the value where it is seen."""
-        return self
-
-    @property
-    def alone(self) -> Law | None:
-        """The same law where no cell is missing; None where the feature is then Gaussian."""
         return self
 
     @property
@@ -119,69 +113,59 @@ class Law(ABC):
         return 0.5
 
     @property
-    def dispersion(self) -> str:
-        """Words for a value whose variance follows from its mean; empty where none does."""
-        return ""
+    def has_gaps(self) -> bool:
+        """Whether cells may be missing; the last feature is then 1 where they are seen."""
+        return False
+
+    @property
+    def n_values(self) -> int:
+        """Features that tell components apart: all but that of whether a cell is seen."""
+        return len(self.features) - self.has_gaps
 
     def value_of(self, means: Float, variances: Float) -> SeenValue:
         """Probability of being seen, mean and variance of the value of one feature."""
         return SeenValue(np.ones(means.shape[:-1]), means, variances)
 
     def with_floor(self, least: float) -> Law:
-        """The same where no component's value varies less than that, in units of the feature."""
-        return self
+        """The same where no component's value varies less than that.
 
-    def with_least(self, part: float) -> Law:
-        """The same where no component varies less than this part of the variance of all rows."""
+        In units of the feature; of a value that may be missing, of its variance over all rows.
+        """
         return self
 
     def floored(self, variances: Float, overall: Float) -> Float:
         """Variances of at least what the law allows, where `overall` is that of all rows."""
         return variances
 
-    @property
-    def n_values(self) -> int:
-        """Features that tell components apart: all but those that say whether a cell is seen."""
-        return len(self.features)
-
-    @property
-    def has_gaps(self) -> bool:
-        """Whether cells may be missing; the last feature then says whether they are seen."""
-        return False
-
-    @property
-    def has_base_measure(self) -> bool:
-        """Whether `base_measure` differs from 0."""
-        return False
-
     def at(self, features: tuple[int, ...]) -> Self:
         """The same law of features with other numbers."""
         return replace(self, features=features)
-
-    @classmethod
-    @abstractmethod
-    def stacked(cls, laws: Sequence[Self]) -> Self:
-        """Several laws of this kind as one, in an axis before that of the features.
-
-        It serves EM: `completed`, `coefficients`, `m_step` and `log_prior` of means (…, n, k).
-        """
 
     @property
     def kind(self) -> tuple[object, ...]:
         """Laws of the same kind can be stacked."""
         return type(self), len(self.features), self.n_own
 
+    @classmethod
+    def stacked(cls, laws: Sequence[Self]) -> Self:
+        """Several laws of this kind as one, in an axis before that of the features.
+
+        It serves EM: `completed`, `coefficients`, `m_step` and `log_prior` of means (…, n, k).
+        """
+        own = {name: np.array([getattr(law, name) for law in laws]) for name in cls.by_law}
+        return replace(laws[0], **own)
+
     @abstractmethod
     def rescaled(self, shift: Float, scale: Float) -> Self:
         """The law of (z − shift) / scale."""
 
-    @abstractmethod
     def without(self, place: int, value: float) -> Law | None:
         """The law where the feature at a place is always `value`, and left out; None: Gaussian."""
+        return None
 
-    @abstractmethod
     def completed(self, means: Float, variances: Float) -> tuple[Float, Float]:
         """The nearest means that the law allows, and the variances that belong to them."""
+        return means, variances
 
     @abstractmethod
     def coefficients(self, means: Float, variances: Float) -> Float:
@@ -226,6 +210,12 @@ class Law(ABC):
         """Features (n, k) drawn from the law with means (k,) and variances (k,)."""
 
     @abstractmethod
+    def quadrature(
+        self, place: int, means: Float, variances: Float, degree: int
+    ) -> tuple[Float, Float]:
+        """Values of one feature and weights, (r, n) each, exact for polynomials of this degree."""
+
+    @abstractmethod
     def positive(self, means: Float, variances: Float) -> tuple[Float, Float]:
         """Numbers that are positive in every law of this kind, (r, n), by (μ, v), (r, n, 2k).
 
@@ -235,12 +225,6 @@ class Law(ABC):
     @abstractmethod
     def with_positive(self, values: Float, means: Float, variances: Float) -> tuple[Float, Float]:
         """Means and variances where these numbers are others."""
-
-    @abstractmethod
-    def quadrature(
-        self, place: int, means: Float, variances: Float, degree: int
-    ) -> tuple[Float, Float]:
-        """Values of one feature and weights, (r, n) each, exact for polynomials of this degree."""
 
     @property
     @abstractmethod
@@ -280,53 +264,16 @@ class Law(ABC):
         """Means and variances where some components, (r,), never see the cell."""
         return means, variances
 
-    @abstractmethod
     def is_new(self, exponents: Int) -> NDArray[np.bool_]:
         """Which monomials (n, k) are no linear combination of lower ones, of shape (n,)."""
+        return np.ones(len(exponents), dtype=bool)
 
-    def base_measure(self, values: Float) -> Float:
-        """What the log-density of features (k, n) has beside its linear function of T; (n,)."""
-        return np.zeros(values.shape[1:])
+    def base_measure(self, values: Float) -> Float | None:
+        """What the log-density of features (k, n) has beside its linear function of T; (n,).
 
-
-class Stack(NamedTuple):
-    """Laws of one kind as one law, their features, (n, k), and places of t among all t, (n, m)."""
-
-    law: Law
-    features: Int
-    own: Int
-
-
-def stacks_of(laws: Sequence[Law]) -> tuple[Stack, ...]:
-    """Laws by kind: one call for many columns."""
-    kinds: dict[tuple[object, ...], list[tuple[Law, int]]] = {}
-    start = 0
-    for law in laws:
-        kinds.setdefault(law.kind, []).append((law, start))
-        start += law.n_own
-    found = []
-    for pairs in kinds.values():
-        first_law = pairs[0][0]
-        places = np.array([at + np.arange(first_law.n_own) for _, at in pairs], dtype=np.int64)
-        features = np.array([law.features for law, _ in pairs])
-        found.append(Stack(type(first_law).stacked([law for law, _ in pairs]), features, places))
-    return tuple(found)
-
-
-def layout_of(laws: Sequence[Law]) -> tuple[Int, Float] | None:
-    """Laws as compiled code takes them: kind, width and features of each, and their numbers.
-
-    None where it has no maps for one of them.
-    """
-    kinds: list[int] = []
-    numbers: list[Any] = [[]]
-    for law in laws:
-        if law.compiled is None:
-            return None
-        kind, own = law.compiled
-        kinds += [kind, len(law.features), *law.features]
-        numbers += [np.ravel(part) for part in own]
-    return np.array(kinds, dtype=np.int64), np.concatenate(numbers)
+        None where it has nothing.
+        """
+        return None
 
 
 def with_joined_values(laws: tuple[Law, ...], values: Collection[int]) -> tuple[Law, ...]:

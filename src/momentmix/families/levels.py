@@ -9,9 +9,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from momentmix.arrays import real_array
 from momentmix.errors import InputError
 from momentmix.families.block import Block, ColumnBlock, with_unknown
 from momentmix.families.column import Column, Level, plain_level
-from momentmix.families.family import Entry, Estimate, Family, Quantities, Quantity
+from momentmix.families.family import Estimate, Family, Quantities, Quantity
 from momentmix.families.finite import LEAST_PROBABILITY, Finite
 from momentmix.families.law import Law
 from momentmix.findings.messages import Message, options
@@ -51,24 +51,20 @@ class LevelsBlock(ColumnBlock):
 
     @property
     def by_level(self) -> dict[Level, Float]:
-        """Probabilities (n_components,) by level."""
         return dict(zip(self.levels, self.level_table.T, strict=True))
 
     def features(self, column: Column) -> tuple[Float, Float]:
-        """Means and variances of the indicators."""
         table = self.known.level_table
-        law = Finite.indicators(tuple(range(column.n_features)), int(column.has_missing))
+        law = Finite.indicators(tuple(range(column.n_features)), column.has_missing)
         if column.has_missing:
             seen = np.ones(len(table)) if self.seen is None else self.seen
             table = np.hstack([1 - seen[:, None], seen[:, None] * table])
         return law.with_positive(table, table, table)
 
-    def expected(self, shares: Float) -> Float:
-        """Indicators of the most probable level."""
+    def expected(self, values: Float, shares: Float) -> Float:
         return self._indicators((shares @ self.known.level_table).argmax(axis=1))
 
-    def drawn(self, labels: Int, rng: np.random.Generator) -> Float:
-        """Indicators of levels drawn."""
+    def drawn(self, values: Float, labels: Int, rng: np.random.Generator) -> Float:
         ends = np.cumsum(self.known.level_table, axis=1)[labels]
         ends /= ends[:, -1:]
         codes = (rng.random((len(labels), 1)) >= ends).sum(axis=1)
@@ -115,7 +111,6 @@ class BernoulliBlock(LevelsBlock):
 
     @property
     def level_table(self) -> Float:
-        """Probability of both levels, of shape (n_components, 2)."""
         return np.stack([1 - self.probabilities, self.probabilities], axis=1)
 
     @property
@@ -170,7 +165,6 @@ class CategoricalBlock(LevelsBlock):
 
     @property
     def level_table(self) -> Float:
-        """The probabilities."""
         return self.probabilities
 
     @property
@@ -196,20 +190,11 @@ class _Levels(Family):
         return 0.0
 
     def value_law(self, feature: int) -> Law:
-        """The law of one indicator."""
         return Finite.indicators((feature,))
 
     def law(self, column: Column, features: tuple[int, ...]) -> Law | None:
         """The levels, a missing cell as one more outcome."""
-        return Finite.indicators(features, int(column.has_missing))
-
-    def column_of_numbers(
-        self, column: Column, label: str, ends: Float, mean: float, variance: float
-    ) -> Column:
-        """None: moments of numbers do not tell levels apart."""
-        text = f"a summary of numbers does not tell levels apart; {label} cannot be {self.name!r}. "
-        again = Message("Summarize the rows again with ", options(families=...), ".")
-        raise InputError(Message(text, again))
+        return Finite.indicators(features, column.has_missing)
 
     def block_of(self, column: Column, law: Law, means: Float, variances: Float) -> Block:
         """Probabilities of levels where the cell is seen."""
@@ -219,11 +204,9 @@ class _Levels(Family):
         if column.has_missing:
             seen = table[:, 1:].sum(axis=1)
             table = table[:, 1:] / seen[:, None]
-        return self._block(with_unknown(table, seen), column.levels, seen)
-
-    @abstractmethod
-    def _block(self, table: Float, levels: tuple[Level, ...], seen: Float | None) -> Block:
-        """The block of a table of probabilities (r, K)."""
+        table = with_unknown(table, seen)
+        own = table[:, 1] if self.second_level_only else table
+        return self.block_type(probabilities=own, levels=column.levels, seen=seen)
 
     def quantities(self, column: Column, e: Estimate) -> Quantities:
         """Probabilities of levels given that the cell is seen."""
@@ -242,16 +225,11 @@ class _Levels(Family):
             Quantity(p[:, k], slopes[:, k], "logit", counts, zero[:, k], one[:, k] & ~zero[:, k])
             for k in range(p.shape[1])
         )
-        return self._of_levels(levels, seen)
-
-    def _of_levels(self, levels: tuple[Quantity, ...], seen: Quantity | None) -> Quantities:
-        return Quantities(None, None, seen, levels)
-
-    def curve(
-        self, means: Float, deviations: Float, limits: tuple[float, float]
-    ) -> tuple[Float, Float]:
-        """Both ends of an indicator."""
-        return np.array([0.0, 1.0]), np.hstack([1.0 - means, means])
+        if not self.second_level_only:
+            return Quantities(None, None, seen, levels)
+        yes = levels[1]
+        by_yes = (1 - 2 * yes.values)[:, None] * yes.slopes
+        return Quantities(yes, Quantity(yes.values * (1 - yes.values), by_yes, "log"), seen)
 
 
 class Bernoulli(_Levels):
@@ -259,7 +237,9 @@ class Bernoulli(_Levels):
 
     name = "bernoulli"
     noun = "yes/no"
+    block_type = BernoulliBlock
     parameters: ClassVar[Mapping[str, int]] = {"probabilities": 1}
+    entries = ("probability",)
     n_levels = 2
 
     def column_of_numbers(
@@ -275,41 +255,20 @@ class Bernoulli(_Levels):
             raise InputError(Message(text, options(families=...), "."))
         return Column(column.name, self.name, (0, 1))
 
-    def _block(self, table: Float, levels: tuple[Level, ...], seen: Float | None) -> Block:
-        return BernoulliBlock(table[:, 1], levels, seen=seen)
-
-    def read_block(self, values: Mapping[str, Any], columns: list[Column]) -> Block:
-        """The block of the probabilities of a model file."""
-        return BernoulliBlock(values["probabilities"], columns[0].levels, seen=values["seen"])
-
-    def _of_levels(self, levels: tuple[Quantity, ...], seen: Quantity | None) -> Quantities:
-        yes = levels[1]
-        spread = Quantity(
-            yes.values * (1 - yes.values), (1 - 2 * yes.values)[:, None] * yes.slopes, "log"
-        )
-        return Quantities(yes, spread, seen)
-
-    def entries(self, column: Column) -> Iterator[Entry]:
-        """The probability of the second level."""
-        yield Entry("probability", column.levels[1], "means")
-
 
 class Categorical(_Levels):
     """A column of categories."""
 
     name = "categorical"
     noun = "categories"
+    block_type = CategoricalBlock
     parameters: ClassVar[Mapping[str, int]] = {"probabilities": 2}
     n_levels = None
 
-    def _block(self, table: Float, levels: tuple[Level, ...], seen: Float | None) -> Block:
-        return CategoricalBlock(table, levels, seen=seen)
-
-    def read_block(self, values: Mapping[str, Any], columns: list[Column]) -> Block:
-        """The block of the probabilities of a model file."""
-        return CategoricalBlock(values["probabilities"], columns[0].levels, seen=values["seen"])
-
-    def entries(self, column: Column) -> Iterator[Entry]:
-        """The probability of each level."""
-        for place, level in enumerate(column.levels):
-            yield Entry("probability", level, "levels", place)
+    def column_of_numbers(
+        self, column: Column, label: str, ends: Float, mean: float, variance: float
+    ) -> Column:
+        """None: moments of numbers do not tell levels apart."""
+        text = f"a summary of numbers does not tell levels apart; {label} cannot be {self.name!r}. "
+        again = Message("Summarize the rows again with ", options(families=...), ".")
+        raise InputError(Message(text, again))

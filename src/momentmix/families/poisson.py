@@ -36,31 +36,21 @@ class PoissonLaw(CountLaw):
     highest_power: ClassVar[int] = 64  # tails are light
 
     def log_mass(self, counts: Float, rates: Float) -> Float:
-        """y log λ − λ − log y!."""
         return np.asarray(counts * np.log(rates) - rates + self.base(counts))
 
     def variance_of(self, rates: Float) -> Float:
-        """λ."""
         return rates
 
     def base(self, counts: Float) -> Float:
-        """−log y!."""
         from scipy.special import gammaln  # not where rows are only read: it takes long
 
         return np.asarray(-gammaln(counts + 1.0))
 
     @property
     def compiled(self) -> tuple[int, tuple[Any, ...]] | None:
-        """Units of the feature."""
         return 1, (self.shift, self.scale)
 
-    @property
-    def compiled_value(self) -> tuple[int, tuple[Any, ...]] | None:
-        """Units of the feature."""
-        return 3, (self.shift, self.scale)
-
     def coefficients(self, means: Float, variances: Float) -> Float:
-        """The log-density as a linear function of (z, z², 1), less log y!."""
         rates = self.rates(means)
         logarithms = np.log(rates)
         table = np.stack([self.scale * logarithms, self.shift * logarithms - rates], axis=-1)
@@ -72,7 +62,6 @@ class PoissonLaw(CountLaw):
         return np.asarray(PSEUDO_ROWS * (self.shift * np.log(rates) - rates))
 
     def prior_slopes(self, means: Float, variances: Float, prior: Prior) -> tuple[Float, Float]:
-        """Slope of `log_prior` by (μ, v), and its curvature."""
         rates = self.rates(means)
         slope, curvature = np.zeros((len(means), 2)), np.zeros((len(means), 2, 2))
         slope[:, 0] = PSEUDO_ROWS * self.scale * (self.shift / rates - 1.0)
@@ -90,11 +79,9 @@ class PoissonLaw(CountLaw):
         return table
 
     def moments(self, means: Float, variances: Float, exponents: Int) -> Float:
-        """E z^e."""
         return self._powers(means, int(exponents.max(initial=0)))[exponents[:, 0]]
 
     def slopes(self, means: Float, variances: Float, exponents: Int) -> Float:
-        """Derivatives of `moments` by the mean."""
         highest = int(exponents.max(initial=0))
         powers, c = self._powers(means, highest), self.scale
         by_mean = np.zeros_like(powers)
@@ -114,7 +101,6 @@ class PoissonLaw(CountLaw):
         return table
 
     def sample(self, means: Float, variances: Float, n: int, rng: np.random.Generator) -> Float:
-        """Features drawn from the law."""
         return np.asarray((rng.poisson(self.rates(means), size=(n, 1)) - self.shift) / self.scale)
 
     def _reach(self, rates: Float) -> Float:
@@ -142,8 +128,7 @@ class PoissonBlock(CountBlock):
 
     family: ClassVar[str] = "poisson"
 
-    def drawn(self, labels: Int, rng: np.random.Generator) -> Float:
-        """Counts drawn, all at once."""
+    def drawn(self, values: Float, labels: Int, rng: np.random.Generator) -> Float:
         return rng.poisson(self.known.rates[labels]).astype(np.float64)[:, None]
 
 

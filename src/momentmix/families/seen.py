@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,29 +48,26 @@ class Seen(Law):
     missing: tuple[float, float] = (0.0, 0.0)
     seen: float = 1.0
 
+    by_law: ClassVar[tuple[str, ...]] = ("seen",)
+
+    @property
+    def has_gaps(self) -> bool:
+        return True
+
     @property
     def value_law(self) -> Law:
-        """The law of the value where it is seen."""
         return self.value
 
     @property
     def value_feature(self) -> int | None:
-        """The first feature."""
         return self.features[0]
 
     @property
     def seen_middle(self) -> float:
-        """The second feature lies above it where the cell is seen."""
         return 0.5 * (self.missing[1] + self.seen)
 
     @property
-    def dispersion(self) -> str:
-        """As the value."""
-        return self.value.dispersion
-
-    @property
     def n_own(self) -> int:
-        """As many as the value has."""
         return self.value.n_own
 
     def own_statistics(self, values: Any, xp: Any = np) -> Any:
@@ -81,11 +78,10 @@ class Seen(Law):
     @property
     def compiled(self) -> tuple[int, tuple[Any, ...]] | None:
         """Both features where the cell is missing or seen, the value over all rows, its numbers."""
-        found = self.value.compiled_value
-        if found is None:
+        if self.value.compiled is None:
             return None
-        kind, numbers = found
-        return kind, (*self.missing, self.seen, *self.overall, *numbers)
+        kind, numbers = self.value.compiled
+        return kind + 2, (*self.missing, self.seen, *self.overall, *numbers)
 
     @property
     def free(self) -> tuple[bool, ...]:
@@ -93,43 +89,22 @@ class Seen(Law):
         return (*self.value.free, False)
 
     @property
-    def n_values(self) -> int:
-        """The second feature may be the same in all components."""
-        return 1
-
-    @property
-    def has_gaps(self) -> bool:
-        """Always."""
-        return True
-
-    @property
-    def has_base_measure(self) -> bool:
-        """As the value has."""
-        return self.value.has_base_measure
-
-    @property
     def kind(self) -> tuple[object, ...]:
-        """With the same kind of value."""
         return type(self), *self.value.kind
 
     @classmethod
-    def stacked(cls, laws: Sequence[Seen]) -> Seen:
-        """Several laws as one."""
+    def stacked(cls, laws: Sequence[Self]) -> Self:
         missing: Any = tuple(np.array([law.missing for law in laws]).T)
-        seen: Any = np.array([law.seen for law in laws])
         value = type(laws[0].value).stacked([law.value for law in laws])
-        return cls(laws[0].features, value, missing, seen)
+        return replace(super().stacked(laws), missing=missing, value=value)
 
     def at(self, features: tuple[int, ...]) -> Self:
-        """The same law of features with other numbers."""
         return replace(self, features=features, value=self.value.at(features[:1]))
 
     def with_floor(self, least: float) -> Self:
-        """The same where no component's value varies less than that, in units of the feature."""
-        return replace(self, value=self.value.with_least(least / self.overall.variance[0]))
+        return replace(self, value=self.value.with_floor(least / self.overall.variance[0]))
 
     def rescaled(self, shift: Float, scale: Float) -> Self:
-        """The law of (z − shift) / scale."""
         both = (np.append(self.missing, self.seen) - shift[[0, 1, 1]]) / scale[[0, 1, 1]]
         value, (u, s, seen) = self.value.rescaled(shift[:1], scale[:1]), both.tolist()
         return replace(self, value=value, missing=(u, s), seen=seen)
@@ -137,8 +112,8 @@ class Seen(Law):
     def without(self, place: int, value: float) -> Law | None:
         """The value alone where it is always seen; `seen` alone where the value is constant."""
         if place == 1:
-            return self.value.alone
-        return Finite(self.features[1:], ((self.missing[1],), (self.seen,)), 1)
+            return None if self.value.is_gaussian else self.value
+        return Finite(self.features[1:], ((self.missing[1],), (self.seen,)), True)
 
     # -- parameters -----------------------------------------------------------------------------
 
@@ -166,7 +141,6 @@ class Seen(Law):
         return found._replace(variance=np.maximum(found.variance, LEAST_VARIANCE))
 
     def completed(self, means: Float, variances: Float) -> tuple[Float, Float]:
-        """The nearest means that the law allows, and the variances that belong to them."""
         found = self.value_of(means, variances)
         # Where a cell is hardly ever seen, its mean is a ratio of two small numbers.
         overall = self.overall
@@ -176,11 +150,7 @@ class Seen(Law):
         variance = self.value.floored(variance, overall.variance)
         return self.features_of(SeenValue(found.q, mean, variance))
 
-    def chain(self, means: Float, variances: Float) -> Float:
-        """∂ (mean, variance, q) of the value / ∂ (μ, v), of shape (…, 3, 4)."""
-        return self._chain(self.value_of(means, variances), means)
-
-    def _chain(self, found: SeenValue, means: Float) -> Float:
+    def chain(self, found: SeenValue, means: Float) -> Float:
         """∂ (mean, variance, q) of the value / ∂ (μ, v), of shape (…, 3, 4)."""
         u0, s0 = self.missing
         q, m, v = found.q, found.mean[..., 0], found.variance[..., 0]
@@ -213,7 +183,6 @@ class Seen(Law):
         return result
 
     def coefficients(self, means: Float, variances: Float) -> Float:
-        """The log-density as a linear function of (z, z², t, 1)."""
         found = self.value_of(means, variances)
         gap = found.mean - np.asarray(self.missing[0])[..., None]
         variance = np.maximum(found.variance, _ROUNDING * gap**2 + 1e-300)
@@ -259,7 +228,6 @@ class Seen(Law):
         return np.asarray(PSEUDO_ROWS * own + law.log_prior(mean, variance, prior))
 
     def prior_slopes(self, means: Float, variances: Float, prior: Prior) -> tuple[Float, Float]:
-        """Slope of `log_prior` by (μ, v), and its curvature."""
         found, q = self.value_of(means, variances), float(self.overall.q)
         law, mean, variance = self._standard(found)
         own, own_curvature = law.prior_slopes(mean, variance, prior)
@@ -269,7 +237,7 @@ class Seen(Law):
         slope[:, :2], curvature[:, :2, :2] = own * units, own_curvature * np.outer(units, units)
         slope[:, 2] = PSEUDO_ROWS * (q / found.q - (1 - q) / (1 - found.q))
         curvature[:, 2, 2] = PSEUDO_ROWS * (q / found.q**2 + (1 - q) / (1 - found.q) ** 2)
-        chain = self._chain(found, means)
+        chain = self.chain(found, means)
         turned = chain.swapaxes(-1, -2)
         return (turned @ slope[..., None])[..., 0], turned @ curvature @ chain
 
@@ -284,7 +252,6 @@ class Seen(Law):
         return np.asarray((1 - found.q) * missing + found.q * seen * own)
 
     def slopes(self, means: Float, variances: Float, exponents: Int) -> Float:
-        """Derivatives of `moments` by (μ, v)."""
         found = self.value_of(means, variances)
         own = self.value.moments(found.mean, found.variance, exponents[:, :1])
         seen = self.seen ** exponents[:, 1:]
@@ -293,10 +260,9 @@ class Seen(Law):
         slopes = self.value.slopes(found.mean, found.variance, exponents[:, :1])
         table[:, :2] = found.q * seen[:, None] * slopes
         table[:, 2] = seen * own - missing
-        return np.asarray(np.einsum("nti,itp->npi", table, self._chain(found, means)))
+        return np.asarray(np.einsum("nti,itp->npi", table, self.chain(found, means)))
 
     def scores(self, means: Float, variances: Float) -> Float:
-        """∂ log p / ∂ (μ, v) as linear functions of (z, z², t, 1)."""
         found = self.value_of(means, variances)
         own = self._where_seen(self.value.scores(found.mean, found.variance))  # (…, 2, 5 + m)
         q = found.q
@@ -305,10 +271,9 @@ class Seen(Law):
         by_seen = self._where_seen(constant)
         by_seen[..., 0, -1] -= 1 / (1 - q)
         table = np.concatenate([own, by_seen], axis=-2)
-        return np.asarray(self._chain(found, means).swapaxes(-1, -2) @ table)
+        return np.asarray(self.chain(found, means).swapaxes(-1, -2) @ table)
 
     def sample(self, means: Float, variances: Float, n: int, rng: np.random.Generator) -> Float:
-        """Features drawn from the law."""
         found = self.value_of(means, variances)
         is_seen = rng.random(n) < found.q
         rows = np.tile(np.array(self.missing), (n, 1))
@@ -320,7 +285,7 @@ class Seen(Law):
     def positive(self, means: Float, variances: Float) -> tuple[Float, Float]:
         """Probabilities of being missing and of being seen, and what is positive in the value."""
         found = self.value_of(means, variances)
-        chain = self._chain(found, means)
+        chain = self.chain(found, means)
         own, slopes = self.value.positive(found.mean, found.variance)
         q = found.q[:, None]
         by_seen = chain[:, 2:]
@@ -351,10 +316,9 @@ class Seen(Law):
         errors = np.stack([np.sqrt(v / n), v * np.sqrt(2.0 / n)], axis=1)
         n_own = 1 + self.value.free[0]
         never = self.at_zero(means, variances, counts)[:, 1]
-        return never, self._chain(found, means)[:, :n_own], errors[:, :n_own]
+        return never, self.chain(found, means)[:, :n_own], errors[:, :n_own]
 
     def with_positive(self, values: Float, means: Float, variances: Float) -> tuple[Float, Float]:
-        """Means and variances where these numbers are others."""
         found = self.value_of(means, variances)
         mean, variance = self.value.with_positive(values[:, 2:], found.mean, found.variance)
         q = np.maximum(values[:, :2], LEAST_PROBABILITY)
@@ -372,13 +336,11 @@ class Seen(Law):
         return np.hstack([missing, points]), np.hstack([1 - q, q * weights])
 
     def probability_seen(self, means: Float, variances: Float) -> Float | None:
-        """Probability of being seen."""
         return self.value_of(means, variances).q
 
     def without_seen(
         self, means: Float, variances: Float, which: NDArray[np.bool_]
     ) -> tuple[Float, Float]:
-        """Means and variances where some components never see the cell."""
         found = self.value_of(means, variances)
         return self.features_of(found._replace(q=np.where(which, LEAST_PROBABILITY, found.q)))
 
@@ -388,10 +350,10 @@ class Seen(Law):
         of_value = (by_seen == 0) & self.value.is_new(exponents[:, :1])
         return np.asarray(of_value | ((by_value == 0) & (by_seen == 1)))
 
-    def base_measure(self, values: Float) -> Float:
-        """That of the value where it is seen."""
+    def base_measure(self, values: Float) -> Float | None:
+        own = self.value.base_measure(values[:1])
         is_seen = np.abs(values[1] - self.seen) < np.abs(values[1] - self.missing[1])
-        return np.where(is_seen, self.value.base_measure(values[:1]), 0.0)
+        return None if own is None else np.where(is_seen, own, 0.0)
 
 
 def seen_features(

@@ -34,7 +34,7 @@ from scipy.optimize import nnls
 
 from momentmix._typing import Array
 from momentmix.arguments import check_count
-from momentmix.capacity import best_split, check_order, choose_order, largest_rank
+from momentmix.capacity.ranks import best_split, check_order, choose_order, largest_rank
 from momentmix.errors import InputError, InputTypeError, PrecisionWarning, warn_caller
 from momentmix.findings.messages import PAPER, ROBUST, Message, options
 from momentmix.fitting.conditions.standard_moments import StandardMoments

@@ -23,7 +23,7 @@ from momentmix.fitting.record import FitRecord, save_fit
 from momentmix.html.notebook import Markup, box, bullets, folded
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameter_table import ParameterTable
-from momentmix.mixture.profiles.profile import Profile, profile_of
+from momentmix.mixture.profile import Profile, profile_of
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.schema import Schema
 from momentmix.wording import cut_lines, listed, plural

@@ -5,7 +5,7 @@
 | blocks of two or more features | ``Blocks.joined`` | |
 | pairs j < k of features of one block | ``Blocks.pairs`` | (n_pairs, 2) |
 | v_j, and Σ_jk of the pairs, side by side | spread | (…, d + n_pairs) |
-| Σ of one block | ``matrices_of(spread, places)`` | (…, k, k) |
+| Σ of one block | ``spread[..., places]`` | (…, k, k) |
 
 Given the component, blocks are independent. Features that are in no block of `joined` are blocks of
 their own: diagonal covariances are the case without any pair. Blocks of `laws` are not Gaussian:
@@ -18,14 +18,23 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
 from momentmix.errors import InputError, InputTypeError
-from momentmix.families.law import Law, Stack, stacks_of
+from momentmix.families.law import Law
 from momentmix.tables.names import column_label, feature_number
+
+
+class Stack(NamedTuple):
+    """Laws of one kind as one law, their features, (n, k), and places of t among all t, (n, m)."""
+
+    law: Law
+    features: Int
+    own: Int
 
 
 @dataclass(frozen=True)
@@ -108,8 +117,19 @@ class Blocks:
 
     @cached_property
     def stacks(self) -> tuple[Stack, ...]:
-        """The laws by kind, for what is done with all of them at once."""
-        return stacks_of(self.laws)
+        """The laws by kind: one call for many columns."""
+        kinds: dict[tuple[object, ...], list[tuple[Law, int]]] = {}
+        start = 0
+        for law in self.laws:
+            kinds.setdefault(law.kind, []).append((law, start))
+            start += law.n_own
+        found = []
+        for pairs in kinds.values():
+            laws = [law for law, _ in pairs]
+            own = np.array([at + np.arange(laws[0].n_own) for _, at in pairs], dtype=np.int64)
+            features = np.array([law.features for law in laws])
+            found.append(Stack(type(laws[0]).stacked(laws), features, own))
+        return tuple(found)
 
     @cached_property
     def own_places(self) -> tuple[Int, ...]:
@@ -316,11 +336,6 @@ def one_a_block(sets: Int, blocks: Blocks) -> NDArray[np.bool_]:
     """Which index sets (…, t) hold no two features of one block."""
     numbers = np.sort(blocks.block_of[sets], axis=-1)
     return np.asarray((np.diff(numbers, axis=-1) > 0).all(axis=-1))
-
-
-def matrices_of(spread: Float, places: Int) -> Float:
-    """Matrices of one block from variances and covariances, of shape (…, k, k)."""
-    return np.asarray(spread[..., places])
 
 
 def full_matrices(spread: Float, blocks: Blocks) -> Float:

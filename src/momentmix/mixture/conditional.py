@@ -12,7 +12,7 @@ block (`Block.given`); those of other blocks change by the weights of the compon
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -43,20 +43,6 @@ def column_numbers(
     return found
 
 
-def known_columns(rows: Any, known: Sequence[int | str] | None) -> Sequence[int | str]:
-    """Columns that rows hold: those given, or the names of a data frame or dict."""
-    if known is None and isinstance(rows, Mapping):
-        return [str(name) for name in rows]
-    if known is None:
-        known = frame_names(rows) if is_frame(rows) else None
-    if known is None:
-        raise InputError(
-            "which columns the rows hold is not known; pass known=[…], numbers or names of the "
-            "mixture's columns, or a data frame with names."
-        )
-    return known
-
-
 def some_component_is_probable(shares: Float) -> None:
     """Raise where shares of components given known values are NaN."""
     if not np.isfinite(shares).all():
@@ -77,16 +63,10 @@ def other_columns(known: Int, n_features: int) -> Int:
     return others
 
 
-class Given(NamedTuple):
-    """Weights and blocks of the columns `others`, given the others of them."""
-
-    weights: Float
-    blocks: tuple[Block, ...]
-    others: Int
-
-
-def blocks_given(mixture: Mixture, values: Mapping[int | str, Any]) -> Given:
-    """The mixture of the other columns of a row with these values; missing ones are not known."""
+def blocks_given(
+    mixture: Mixture, values: Mapping[int | str, Any]
+) -> tuple[Float, tuple[Block, ...], Int]:
+    """Weights and blocks of the columns of a row that these values leave unknown, and which."""
     try:
         row = {column: value for column, value in dict(values).items() if not is_missing(value)}
     except (TypeError, ValueError):
@@ -95,20 +75,29 @@ def blocks_given(mixture: Mixture, values: Mapping[int | str, Any]) -> Given:
         ) from None
     d, names = mixture.n_columns, mixture.feature_names
     if not row:
-        return Given(mixture.weights, mixture.blocks, np.arange(d))
+        return mixture.weights, mixture.blocks, np.arange(d)
     known = column_numbers(list(row), d, names)
     others, cells = other_columns(known, d), list(row.values())
     shares = mixture.select(known.tolist()).responsibilities([cells])[0]
     some_component_is_probable(shares)
     by_number = dict(zip(known.tolist(), cells, strict=True))
     found = [block.given(by_number) for block in mixture.blocks]
-    return Given(shares / shares.sum(), selected(found, others), others)
+    return shares / shares.sum(), selected(found, others), others
 
 
 def expected_columns(mixture: Mixture, rows: Any, known: Sequence[int | str] | None) -> Float:
     """Means of the other columns given the known cells of each row, of shape (n, u)."""
     rows = to_numpy(rows) if is_foreign(rows) else rows
-    numbers = column_numbers(known_columns(rows, known), mixture.n_columns, mixture.feature_names)
+    if known is None and isinstance(rows, Mapping):
+        known = [str(name) for name in rows]
+    elif known is None:
+        known = frame_names(rows) if is_frame(rows) else None
+    if known is None:
+        raise InputError(
+            "which columns the rows hold is not known; pass known=[…], numbers or names of the "
+            "mixture's columns, or a data frame with names."
+        )
+    numbers = column_numbers(known, mixture.n_columns, mixture.feature_names)
     others, part = other_columns(numbers, mixture.n_columns), mixture.select(numbers.tolist())
     complete = complete_schema(part.columns)
     encoded = complete.encode_for_prediction(rows)

@@ -10,9 +10,8 @@
 
 The model enters by its coefficients and features only (`momentmix.mixture.gaussian`). Coefficients
 of a batch of k mixtures, (k, r, n_statistics), give (k, r, n) instead of (r, n) in one matrix
-product. NumPy rows are worked on by compiled code, where the module is there, and otherwise in
-tiles that stay in the cache of a processor; rows on a device in slabs, where they lie. All else is
-the same code.
+product. NumPy rows are worked on by compiled code where the module is there; otherwise, as rows on
+a device, in slabs where they lie.
 """
 
 from __future__ import annotations
@@ -27,11 +26,7 @@ from numpy.typing import NDArray
 from momentmix._typing import Float
 from momentmix.arrays import as_float64, free_bytes, namespace, on_device_of, to_numpy
 from momentmix.mixture.blocks import Blocks
-from momentmix.mixture.gaussian import (
-    feature_parts,
-    standardized_coefficients,
-    standardized_features,
-)
+from momentmix.mixture.gaussian import feature_parts, standardized_coefficients
 from momentmix.mixture.parameters import Parameters
 from momentmix.native import code, readable
 from momentmix.parallel import few_threads, map_in_order, usable_cores
@@ -55,7 +50,7 @@ _LOWEST = np.finfo(np.float64).min
 # -- arithmetic over components -----------------------------------------------------------------
 
 
-def joint_densities(coefficients: Any, features: Any, xp: Any = np, out: Any = None) -> Any:
+def joint_densities(coefficients: Any, features: Any, xp: Any = np) -> Any:
     """Log-densities of the components, weights included, of shape (…, r, n) or (…, k, r, n).
 
     Parameters
@@ -64,36 +59,22 @@ def joint_densities(coefficients: Any, features: Any, xp: Any = np, out: Any = N
     features : array of shape (…, n_statistics, n), or a tuple of parts of it
         Parts follow one another along the axis of the statistics, without the constant.
     xp : array API namespace of both
-    out : array of shape (r, n) or (k·r, n), optional
-        Memory for the result; NumPy only.
     """
     table, batch = coefficients, coefficients.ndim > 2
     if batch:
-        table = _reshaped(table, (-1, table.shape[-1]), xp)
+        table = xp.reshape(table, (-1, table.shape[-1]))
     if isinstance(features, tuple):
-        joint = _product_with_parts(table, features, xp)
+        joint, start = None, 0
+        for part in features:
+            product = xp.matmul(table[:, start : start + part.shape[-2]], part)
+            joint = joint + product if start else product
+            start += part.shape[-2]
+        joint = joint + table[:, -1:]
     else:
-        joint = xp.matmul(table, features) if out is None else np.matmul(table, features, out=out)
+        joint = xp.matmul(table, features)
     if batch:
-        shape = (*joint.shape[:-2], *coefficients.shape[:-1], joint.shape[-1])
-        joint = _reshaped(joint, shape, xp)
+        joint = xp.reshape(joint, (*joint.shape[:-2], *coefficients.shape[:-1], joint.shape[-1]))
     return joint
-
-
-def _product_with_parts(table: Any, parts: tuple[Any, ...], xp: Any) -> Any:
-    """table · T(z) for T(z) in parts: products with each, and the coefficient of the constant."""
-    joint, start = None, 0
-    for part in parts:
-        stop = start + part.shape[-2]
-        product = xp.matmul(table[:, start:stop], part)
-        joint = product if joint is None else joint + product
-        start = stop
-    return joint + table[:, -1:]
-
-
-def _reshaped(array: Any, shape: tuple[int, ...], xp: Any) -> Any:
-    """xp.reshape; by NumPy's method, since np.reshape takes 2 % of the time of a tile."""
-    return array.reshape(shape) if xp is np else xp.reshape(array, shape)
 
 
 def _exponentials(joint: Any, xp: Any, least: float) -> tuple[Any, Any, Any]:
@@ -138,7 +119,7 @@ def posteriors(joint: Any, xp: Any = np) -> Any:
     shares, logs = responsibilities(joint, xp, _LEAST)
     if xp is np:
         shares *= shares > _NOTHING
-        shares[:, logs == -np.inf] = np.nan
+        shares += np.where(logs == -np.inf, np.nan, 0.0)[..., None, :]
     return shares
 
 
@@ -148,25 +129,23 @@ def most_probable(joint: Any, xp: Any = np) -> Any:
     return xp.where(xp.isnan(top) | (top == -xp.inf), xp.full_like(places, -1), places)
 
 
-def _sums(
-    coefficients: Any, features: Any, xp: Any = np, out: Any = None, counts: Any = None
-) -> tuple[Any, Any]:
+def _sums(coefficients: Any, features: Any, xp: Any = np, counts: Any = None) -> tuple[Any, Any]:
     """Statistics in the shape of `coefficients`, and log-densities (…, n), as `joint_densities`.
 
     Where there are counts (…, n), rows and their log-densities are multiplied by them.
     """
-    shares, logs = responsibilities(joint_densities(coefficients, features, xp, out), xp)
+    shares, logs = responsibilities(joint_densities(coefficients, features, xp), xp)
     if counts is not None:
         shares, logs = shares * counts[..., None, :], logs * counts
     if coefficients.ndim > 2:  # all components of a batch in one product
-        shares = _reshaped(shares, (*shares.shape[:-3], -1, shares.shape[-1]), xp)
+        shares = xp.reshape(shares, (*shares.shape[:-3], -1, shares.shape[-1]))
     if isinstance(features, tuple):
         parts = [xp.sum(xp.matmul(shares, xp.matrix_transpose(part)), axis=0) for part in features]
         counts = xp.sum(shares, axis=(0, -1))[:, None]
         statistics = xp.concat([*parts, counts], axis=-1)
     else:
         statistics = xp.matmul(shares, features.mT)
-    return _reshaped(statistics, coefficients.shape, xp), logs
+    return xp.reshape(statistics, coefficients.shape), logs
 
 
 # What compiled code can make of each row.
@@ -175,21 +154,6 @@ _KINDS: dict[Reduction, int] = {log_sums: 0, posteriors: 1, most_probable: _LABE
 
 
 # -- features in memory -------------------------------------------------------------------------
-
-
-def _tile_width(n_densities: int) -> int:
-    """Rows of a tile that holds so many log-densities of each."""
-    return max(128, min(2048, TILE_ENTRIES // n_densities))
-
-
-def _feature_tiles(coefficients: Float, features: Float) -> Iterator[tuple[Float, Float]]:
-    """Features of some rows, and memory for their joint densities, which is used again."""
-    n_densities = coefficients[..., 0].size
-    width = _tile_width(n_densities)
-    buffer = np.empty(n_densities * width)
-    for start in range(0, features.shape[1], width):
-        tile = features[:, start : start + width]
-        yield tile, buffer[: n_densities * tile.shape[1]].reshape(n_densities, -1)
 
 
 def statistics_of(
@@ -204,26 +168,38 @@ def statistics_of(
     blocks : Blocks, optional
         Where they have pairs, the features hold products of them too.
     """
-    statistics, total = np.zeros_like(coefficients), np.zeros(coefficients.shape[:-2])
-    if _is_compiled(blocks):
-        _add_compiled(coefficients, features, None, None, blocks, None, statistics, total)
-        return statistics, total / features.shape[1]
-    for tile, out in _feature_tiles(coefficients, features):
-        tile_statistics, logs = _sums(coefficients, tile, out=out)
-        statistics += tile_statistics
-        total += logs.sum(axis=-1)
-    return statistics, total / features.shape[1]
+    statistics = np.zeros_like(coefficients)
+    return statistics, _add_rows(coefficients, features, blocks, statistics)
 
 
 def mean_log_densities(coefficients: Float, features: Float, blocks: Blocks | None = None) -> Float:
     """Mean log-density of NumPy rows in memory under each mixture of a batch, of shape (k,)."""
-    total = np.zeros(coefficients.shape[:-2])
+    return _add_rows(coefficients, features, blocks, None)
+
+
+def _add_rows(
+    coefficients: Float, features: Float, blocks: Blocks | None, statistics: Float | None
+) -> Float:
+    """Mean log-densities; adds to `statistics`, unless it is None."""
+    total, n_rows = np.zeros(coefficients.shape[:-2]), features.shape[1]
     if _is_compiled(blocks):
-        _add_compiled(coefficients, features, None, None, blocks, None, None, total)
-        return np.asarray(total / features.shape[1])
-    for tile, out in _feature_tiles(coefficients, features):
-        total += log_sums(joint_densities(coefficients, tile, out=out)).sum(axis=-1)
-    return np.asarray(total / features.shape[1])
+        _add_compiled(coefficients, features, None, None, blocks, None, statistics, total)
+        return np.asarray(total / n_rows)
+    width = _tile_width(coefficients[..., 0].size)
+    for start in range(0, n_rows, width):
+        tile = features[:, start : start + width]
+        if statistics is None:
+            logs = log_sums(joint_densities(coefficients, tile))
+        else:
+            own, logs = _sums(coefficients, tile)
+            statistics += own
+        total += logs.sum(axis=-1)
+    return np.asarray(total / n_rows)
+
+
+def _tile_width(n_densities: int) -> int:
+    """Rows of a tile that holds so many log-densities of each."""
+    return max(128, min(2048, TILE_ENTRIES // n_densities))
 
 
 def _add_compiled(
@@ -296,37 +272,25 @@ class Density:
         `counts` (n_rows,) says, once by default.
         """
         xp = namespace(rows)
-        statistics, total = np.zeros_like(self.coefficients), 0.0
+        statistics, totals, start = np.zeros_like(self.coefficients), np.zeros(1), 0
         if xp is np and _is_compiled(self.blocks) and rows.dtype == np.float64:
-            totals = np.zeros(1)
             _add_compiled(
                 self.coefficients, readable(rows), self.columns, self._units, self.blocks,
                 counts, statistics, totals,
             )  # fmt: skip
-            total = float(totals[0])
-        elif xp is np:
-            start = 0
-            for features, out in self._tiles(rows):
-                stop = start + features.shape[1]
-                mine = None if counts is None else counts[start:stop]
-                part, logs = _sums(self.coefficients, features, np, out, mine)
-                start = stop
-                statistics += part
-                total += float(logs.sum())
         else:
             table = on_device_of(self.coefficients, rows, xp)
-            start = 0
             for parts in self._slabs(rows, xp):
                 shape = parts[0].shape[0], parts[0].shape[2]
                 stop, mine = start + shape[0] * shape[1], None
                 if counts is not None:
                     mine = on_device_of(counts[start:stop].reshape(shape), rows, xp)
-                part, logs = _sums(table, parts, xp, counts=mine)
+                part, logs = _sums(table, parts, xp, mine)
                 start = stop
                 statistics += to_numpy(part)
-                total += float(xp.sum(logs))
+                totals += float(xp.sum(logs))
         n_rows = int(rows.shape[0]) if counts is None else float(counts.sum())
-        return statistics, total, n_rows
+        return statistics, float(totals[0]), n_rows
 
     @property
     def _units(self) -> Float:
@@ -342,7 +306,7 @@ class Density:
         reduce : `log_sums`, `posteriors` or `most_probable`
         """
         xp = namespace(rows)
-        return self._map_host(rows, reduce) if xp is np else self._map_device(rows, reduce, xp)
+        return self._map_host(rows, reduce) if xp is np else self._map_slabs(rows, reduce, xp)
 
     def _map_host(self, rows: NDArray[Any], reduce: Reduction) -> NDArray[Any]:
         """`map_rows` on threads; nothing as long as the rows is made but the result."""
@@ -362,9 +326,9 @@ class Density:
                 if n_left:  # rows without a density
                     none = block_result < 0 if kind == _LABELS else np.isnan(block_result)
                     left = np.flatnonzero(none.reshape(len(block), -1).any(axis=1))
-                    block_result[left] = self._map_by_numpy(block[left], reduce)
+                    block_result[left] = self._map_slabs(block[left], reduce, np)
                 return
-            block_result[:] = self._map_by_numpy(block, reduce)
+            block_result[:] = self._map_slabs(block, reduce, np)
 
         n_threads = min(usable_cores(), -(-n_rows // _BLOCK))
         with few_threads(n_threads > 1):
@@ -372,20 +336,11 @@ class Density:
                 pass
         return result
 
-    def _map_by_numpy(self, rows: NDArray[Any], reduce: Reduction) -> NDArray[Any]:
-        """`map_rows` of a block by NumPy."""
-        parts = []
-        with np.errstate(invalid="ignore", over="ignore"):  # NaN and infinity give NaN
-            for features, out in self._tiles(rows):
-                joint = joint_densities(self.coefficients, features, out=out)
-                parts.append(reduce(joint, np).T.copy())
-        return np.concatenate(parts)
-
-    def _map_device(self, rows: Any, reduce: Reduction, xp: Any) -> Any:
-        """`map_rows` where the rows lie."""
+    def _map_slabs(self, rows: Any, reduce: Reduction, xp: Any) -> Any:
+        """`map_rows` where the rows lie, without compiled code."""
         table = on_device_of(self.coefficients, rows, xp)
         parts = []
-        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # libraries on NumPy
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # NaN gives NaN
             for features in self._slabs(rows, xp):
                 values = reduce(joint_densities(table, features, xp), xp)
                 if values.ndim == 3:  # (slabs, r, n)
@@ -394,31 +349,18 @@ class Density:
                 parts.append(xp.reshape(values, (n_values, *values.shape[2:])))
         return parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
 
-    def _tiles(self, rows: NDArray[Any]) -> Iterator[tuple[Float, Float]]:
-        """Features and memory for the joint densities of NumPy rows, tile by tile.
-
-        The memory is used again in the next tile.
-        """
-        (r, size), d = self.coefficients.shape, self.columns.size
-        width = _tile_width(r)
-        features_buffer, joint_buffer = np.empty(size * width), np.empty(r * width)
-        for start in range(0, rows.shape[0], width):
-            tile = rows[start : start + width]
-            if d < rows.shape[1]:
-                tile = tile[:, self.columns]
-            n = tile.shape[0]
-            features = features_buffer[: size * n].reshape(size, n)
-            standardized_features(tile, self.shift, self.inverse, self.blocks, features)
-            yield features, joint_buffer[: r * n].reshape(r, n)
-
     def _slabs(self, rows: Any, xp: Any) -> Iterator[tuple[Any, ...]]:
-        """Parts of the features, (n_slabs, m, n), of rows on a device, as its memory allows."""
+        """Parts of the features, (n_slabs, m, n), of rows: as the memory of the device allows.
+
+        On a host, as its cache allows.
+        """
         (r, size), d, n_rows = self.coefficients.shape, self.columns.size, int(rows.shape[0])
         shift, inverse = (on_device_of(x, rows, xp) for x in (self.shift, self.inverse))
         step = max(1, free_bytes(rows) // (8 * _COPIES * (r + size)))
-        step = step // _SLAB * _SLAB or step
+        step = _tile_width(r) if xp is np else step // _SLAB * _SLAB or step
         for start in range(0, max(n_rows, 1), step):
-            block = as_float64(rows[start : min(start + step, n_rows), :], xp)
+            block = rows[start : min(start + step, n_rows), :]
+            block = np.asarray(block, np.float64) if xp is np else as_float64(block, xp)
             if d < rows.shape[1]:
                 block = xp.take(block, on_device_of(self.columns, rows, xp), axis=1)
             n = int(block.shape[0])

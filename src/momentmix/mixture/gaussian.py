@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,42 +26,39 @@ from momentmix._typing import Float, Int
 from momentmix.arrays import on_device_of
 from momentmix.errors import InputError
 from momentmix.families.gaussian_block import semidefinite_roots
-from momentmix.mixture.blocks import Blocks, matrices_of
-from momentmix.mixture.parameters import HasParameters, Parameters
+from momentmix.mixture.blocks import Blocks
+from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import FEWEST_ROWS, VariancePrior
 
 # -- features -----------------------------------------------------------------------------------
 
 
-def fill_features(features: Float, blocks: Blocks) -> None:
-    """Complete T(z) in place, where the values z are in the first d of its rows."""
-    d = blocks.n_features
-    np.multiply(features[:d], features[:d], out=features[d : 2 * d])
+def features_of(
+    values: NDArray[Any],
+    blocks: Blocks | None = None,
+    shift: Float | None = None,
+    inverse: Float | None = None,
+) -> Float:
+    """T(z) of NumPy values (n, d), of shape (n_statistics, n), each statistic contiguous.
+
+    z are the values, or (values − shift)·inverse.
+    """
+    n, d = values.shape
+    blocks = blocks or Blocks(d)
+    features = np.empty((blocks.n_statistics, n))
+    z = features[:d]
+    if shift is None or inverse is None:
+        z[:] = values.T
+    else:
+        np.subtract(values.T, shift[:, None], out=z)
+        z *= inverse[:, None]
+    np.multiply(z, z, out=features[d : 2 * d])
     for place, (j, k) in enumerate(blocks.pairs.tolist(), 2 * d):
-        np.multiply(features[j], features[k], out=features[place])
+        np.multiply(z[j], z[k], out=features[place])
     if blocks.n_own:
         for law, places in zip(blocks.laws, blocks.own_places, strict=True):
             features[places] = law.own_statistics(features[list(law.features)])
     features[-1] = 1.0
-
-
-def standardized_features(
-    values: NDArray[Any], shift: Float, inverse: Float, blocks: Blocks, out: Float
-) -> None:
-    """T(z) of rows (n, d), z = (y − shift)·inverse, into `out` of shape (n_statistics, n)."""
-    z = out[: blocks.n_features]
-    np.subtract(values.T, shift[:, None], out=z)
-    z *= inverse[:, None]
-    fill_features(out, blocks)
-
-
-def features_of(values: Float, blocks: Blocks | None = None) -> Float:
-    """T(z) of NumPy values (n, d), of shape (n_statistics, n), each statistic contiguous."""
-    n, d = values.shape
-    blocks = blocks or Blocks(d)
-    features = np.empty((blocks.n_statistics, n))
-    features[:d] = values.T
-    fill_features(features, blocks)
     return features
 
 
@@ -107,7 +104,7 @@ def coefficients(parameters: Parameters) -> Float:
     spread = p.spread
     quadratic = np.concatenate([-0.5 * precisions, np.zeros_like(p.covariances)], axis=-1)
     for features, places in blocks.places:
-        matrices, means = matrices_of(spread, places), p.means[..., features]
+        matrices, means = spread[..., places], p.means[..., features]
         roots = np.linalg.cholesky(matrices)
         inverse = np.linalg.inv(roots)
         inverse = inverse.swapaxes(-1, -2) @ inverse
@@ -170,7 +167,7 @@ def sample(
         # Roots of the correlations: the units of columns may differ by any factor.
         deviations = np.sqrt(p.variances[:, features])
         inverse = 1.0 / np.where(deviations > 0, deviations, np.inf)
-        matrices = matrices_of(p.spread, places) * inverse[:, :, None] * inverse[:, None, :]
+        matrices = p.spread[..., places] * inverse[:, :, None] * inverse[:, None, :]
         roots = semidefinite_roots(matrices)
         for i in range(r):
             rows = np.flatnonzero(labels == i)
@@ -215,30 +212,22 @@ def product_moments(parameters: Parameters, sets: Int) -> Float:
 # -- mixtures in the units of the data ----------------------------------------------------------
 
 
-class Standardized(NamedTuple):
-    """A mixture in the units of the data: z = (y − center) / scale, and coefficients for T(z)."""
-
-    center: Float
-    scale: Float
-    coefficients: Float
-
-
-def center_and_scale(mixture: HasParameters) -> tuple[Float, Float]:
+def center_and_scale(parameters: Parameters) -> tuple[Float, Float]:
     """Mean and standard deviation of each feature over all components; 1 for deviation 0.
 
     Squares are taken in units of a power of two, so that none overflows and no bit changes.
     """
-    weights, variances = mixture.weights, mixture.variances
-    center = weights @ mixture.means
-    offsets = mixture.means - center
+    weights, variances = parameters.weights, parameters.variances
+    center = weights @ parameters.means
+    offsets = parameters.means - center
     unit = np.frexp(np.maximum(np.abs(offsets), np.sqrt(variances)).max(axis=0))[1]
     spread = weights @ (np.ldexp(variances, -2 * unit) + np.ldexp(offsets, -unit) ** 2)
     return center, np.ldexp(np.sqrt(np.where(spread > 0, spread, 1.0)), unit)
 
 
 @np.errstate(divide="ignore", over="ignore", invalid="ignore")
-def standardized_coefficients(parameters: Parameters) -> Standardized:
-    """Coefficients of the density of rows y in the units of the data.
+def standardized_coefficients(parameters: Parameters) -> tuple[Float, Float, Float]:
+    """Center, scale and coefficients for T(z), z = (y − center) / scale: the density of rows y.
 
     The squares are expanded about the mixture's mean in units of its deviation: less cancellation,
     and no overflow whatever the units of the data.
@@ -248,7 +237,7 @@ def standardized_coefficients(parameters: Parameters) -> Standardized:
     table = coefficients(standard)
     table[:, -1] -= np.log(scale[p.blocks.gaussian]).sum()  # density of y, not of z
     table[p.weights == 0, -1] = -np.inf  # never the most probable
-    return Standardized(center, scale, table)
+    return center, scale, table
 
 
 @np.errstate(divide="ignore", over="ignore", invalid="ignore")

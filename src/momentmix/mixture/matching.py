@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from momentmix.mixture.mixture import Mixture
 
 
+_COMPARED = "weights", "means", "variances"
+
+
 def largest_factor_error(truth: Array, estimate: Array, order: int) -> float:
     """Largest relative error of a factor, matched and turned by `order`-th roots of unity."""
     cosine = np.abs(truth.conj() @ estimate.T)
@@ -47,7 +50,7 @@ def match_components(truth: Mixture, estimate: Mixture) -> NDArray[np.int64]:
     """
     both = _in_same_features(truth, estimate)
     units = np.sqrt(both[0].variances.mean(axis=0) + both[0].means.var(axis=0))
-    if _are_diagonal(*both):
+    if all(p.blocks.is_diagonal for p in both):
         roots = [np.sqrt(p.variances) / units for p in both]
     else:
         pair = units[:, None] * units
@@ -58,10 +61,6 @@ def match_components(truth: Mixture, estimate: Mixture) -> NDArray[np.int64]:
     ]
     gaps = tables[0][:, None, :] - tables[1]
     return np.asarray(linear_sum_assignment((gaps**2).sum(axis=2))[1])
-
-
-def _are_diagonal(*parameters: Parameters) -> bool:
-    return all(p.blocks.is_diagonal for p in parameters)
 
 
 def _in_same_features(*mixtures: Mixture) -> list[Parameters]:
@@ -110,15 +109,12 @@ def parameter_errors(truth: Mixture, estimate: Mixture) -> dict[str, float]:
     """
     order = match_components(truth, estimate)
     true, found = _in_same_features(truth, estimate)
-    names = {"weights": "weights", "means": "means", "variances": "variances"}
-    if not _are_diagonal(true, found):
-        names["covariances"] = "matrices"
+    tables = {name: [getattr(p, name) for p in (true, found)] for name in _COMPARED}
+    if not (true.blocks.is_diagonal and found.blocks.is_diagonal):
+        tables["covariances"] = [true.matrices, found.matrices]
     return {
-        name: float(
-            np.linalg.norm(getattr(found, attribute)[order] - getattr(true, attribute))
-            / np.linalg.norm(getattr(true, attribute))
-        )
-        for name, attribute in names.items()
+        name: float(np.linalg.norm(other[order] - own) / np.linalg.norm(own))
+        for name, (own, other) in tables.items()
     }
 
 

@@ -34,25 +34,28 @@ from momentmix.html.notebook import Markup, box
 from momentmix.index_sets import sets_without
 from momentmix.mixture.conditional import blocks_given, column_numbers, expected_columns
 from momentmix.mixture.matching import in_same_columns, match_components
-from momentmix.mixture.model_file import model_document, parameters_in, read_model, write_model
+from momentmix.mixture.model_file import (
+    blocks_in,
+    model_document,
+    parameters_in,
+    read_model,
+    write_model,
+)
 from momentmix.mixture.parameter_table import ParameterTable
 from momentmix.mixture.parameters import Parameters, checked_parameters, parameters_of_matrices
-from momentmix.mixture.profiles.profile import Profile, profile_of
+from momentmix.mixture.profile import Profile, profile_of
 from momentmix.mixture.row_methods import RowMethods
 from momentmix.mixture.tables.block_features import (
     blocks_of,
     column_covariances,
     column_means,
-    gaussian_blocks,
     parameters_of,
     placed,
     renamed,
     schema_of,
     selected,
     with_floor,
-    with_names,
 )
-from momentmix.mixture.tables.file import blocks_in
 from momentmix.tables.names import check_feature_names
 from momentmix.tables.schema import Schema
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
@@ -126,9 +129,10 @@ class Mixture(RowMethods):
         p, names = parameters, feature_names
         if names is not None:
             names = check_feature_names(names, p.blocks.n_features)
-        values = {"weights": p.weights, "means": p.means, "variances": p.variances}
-        for name, value in {**values, "feature_names": names, "parameters": p}.items():
-            object.__setattr__(self, name, value)
+        self.__dict__.update(
+            weights=p.weights, means=p.means, variances=p.variances, feature_names=names,
+            parameters=p,
+        )  # fmt: skip
 
     @classmethod
     def from_blocks(cls, weights: ArrayLike, blocks: Iterable[Block]) -> Mixture:
@@ -164,10 +168,10 @@ class Mixture(RowMethods):
             p.weights, p.means, p.variances, p.covariances, p.blocks, schema.feature_names
         )
         means, variances = column_means(blocks, schema.n_columns)
-        values = {"weights": p.weights, "means": means, "variances": variances, "parameters": p}
-        names = {"feature_names": schema.column_names, "schema": schema, "_blocks": blocks}
-        for name, value in {**values, **names}.items():
-            object.__setattr__(self, name, value)
+        self.__dict__.update(
+            weights=p.weights, means=means, variances=variances, parameters=p,
+            feature_names=schema.column_names, schema=schema, _blocks=blocks,
+        )  # fmt: skip
 
     def __setattr__(self, name: str, value: Any) -> NoReturn:
         raise AttributeError(f"a mixture does not change: {name} cannot be set. Make a new one.")
@@ -208,7 +212,7 @@ class Mixture(RowMethods):
         """
         if self.schema is not None:
             return self._blocks
-        return gaussian_blocks(self.parameters, self.feature_names)
+        return blocks_of(self.parameters, Schema(self.columns))
 
     def level_probabilities(self, column: int | str) -> dict[Level, Float]:
         """Probability of each level of a yes/no column or of categories, where it is seen.
@@ -300,8 +304,8 @@ class Mixture(RowMethods):
             Value by number or name of the known column; levels too, where the mixture has a
             `schema`. A column with a missing value (None, NaN) is not known.
         """
-        given = blocks_given(self, values)
-        return _of_blocks(given.weights, given.blocks, self._part(given.others))
+        weights, blocks, others = blocks_given(self, values)
+        return _of_blocks(weights, blocks, self._part(others))
 
     def predict_columns(self, rows: Any, known: Sequence[int | str] | None = None) -> Float:
         """Mean of the other columns given some, for each row: a regression.
@@ -350,10 +354,13 @@ class Mixture(RowMethods):
         if names is not None:
             names = check_feature_names(names, self.n_features)
         twin = copy(self)
+        twin.__dict__["feature_names"] = names
         if self.schema is not None:
-            object.__setattr__(twin, "schema", renamed(self.schema, names))
-            object.__setattr__(twin, "_blocks", with_names(self._blocks, names))
-        object.__setattr__(twin, "feature_names", names)
+            blocks = tuple(
+                block.at(block.columns, names and tuple(names[j] for j in block.columns))
+                for block in self._blocks
+            )
+            twin.__dict__.update(schema=renamed(self.schema, names), _blocks=blocks)
         return twin
 
     def _numbers(self, columns: Sequence[int | str]) -> Int:
@@ -384,7 +391,11 @@ class Mixture(RowMethods):
         """
         contents = read_model(path)
         try:
-            mixture = _loaded(contents)
+            if "schema" in contents:
+                blocks, schema = blocks_in(contents), contents["schema"]
+                mixture = _of_blocks(contents["weights"], blocks, schema)
+            else:
+                mixture = mixture_from(parameters_in(contents), contents.get("feature_names"))
         except (TypeError, ValueError) as error:
             raise ModelFileError(f"{path} does not hold a mixture: {str(error)[:400]}") from error
         if not isinstance(mixture, cls):
@@ -479,7 +490,7 @@ def mixture_from(
     p = parameters
     if schema is not None:
         if feature_names is not None:
-            schema = renamed(schema, feature_names)
+            schema = renamed(schema, check_feature_names(feature_names, schema.n_columns))
         return _of_blocks(p.weights, blocks_of(p, schema), schema)
     if p.blocks.is_diagonal:
         names = None if feature_names is None else tuple(feature_names)
@@ -490,13 +501,6 @@ def mixture_from(
     mixture = Mixture.__new__(Mixture)
     mixture._set(checked, feature_names)
     return mixture
-
-
-def _loaded(contents: dict[str, Any]) -> Mixture:
-    """The mixture in the contents of a model file."""
-    if "schema" in contents:
-        return _of_blocks(contents["weights"], blocks_in(contents), contents["schema"])
-    return mixture_from(parameters_in(contents), contents.get("feature_names"))
 
 
 def _of_blocks(weights: Float, blocks: tuple[Block, ...], schema: Schema) -> Mixture:

@@ -1,7 +1,8 @@
 """The file of a model: readable JSON, checked in full before any of it is used.
 
-``docs/model-file.md`` describes it. The checksum is over the numbers, not their text, so that a
-file may be formatted anew; it may be absent, and must be removed after editing by hand.
+``docs/model-file.md`` describes it. Versions 1 and 2 hold numbers without missing cells, version 3
+a schema and blocks by family. The checksum is over the numbers, not their text, so that a file may
+be formatted anew; it may be absent, and must be removed after editing by hand.
 """
 
 from __future__ import annotations
@@ -16,8 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from momentmix._typing import Float
 from momentmix.atomic_file import atomic_write
 from momentmix.errors import ModelFileError
+from momentmix.families.block import NEVER_SEEN, Block
+from momentmix.families.family import FAMILIES, named
 from momentmix.findings.messages import Message, either
 from momentmix.json_fields import (
     Decoder,
@@ -32,8 +36,10 @@ from momentmix.json_fields import (
 )
 from momentmix.mixture.blocks import blocks_from
 from momentmix.mixture.parameters import Parameters
-from momentmix.mixture.tables.file import blocks_field, checked_bytes, schema_field, table_document
-from momentmix.strict_json import parse_strict
+from momentmix.mixture.tables.block_features import placed
+from momentmix.strict_json import parse_strict, plain
+from momentmix.tables.names import check_encodable, check_feature_names
+from momentmix.tables.schema import Schema
 
 if TYPE_CHECKING:
     from momentmix.mixture.mixture import Mixture
@@ -41,61 +47,30 @@ if TYPE_CHECKING:
 # The name is that of what version 1 holds: releases that read no other then say so.
 _FORMAT, _DIAGONAL, _JOINED, _TABLE = "momentmix.DiagonalMixture", 1, 2, 3
 _LARGEST = 1 << 30  # bytes; more than any model that was fitted has, and still fits in memory
+_LARGEST_LEVEL = 2**53  # float64, in which cells come, holds all integers up to it
+_HEAD: dict[str, Decoder] = {"columns": list_of(integer(0)), "family": text}
 
 
-def _anything(value: Any, place: str) -> Any:
-    return value
-
-
-def _record(value: Any, place: str) -> Any:
-    if not isinstance(value, dict):
-        raise ValueError(f"{place}, the record of the fit, must be an object")
-    return value
-
-
-def _block(values: dict[str, Any]) -> dict[str, Any]:
-    columns = values["columns"]
-    if len(columns) < 2 or sorted(set(columns)) != columns:
-        raise ValueError("blocks.columns must be two or more different numbers, ascending")
-    if values["family"] != "gaussian":
-        raise ValueError("blocks.family must be 'gaussian'")
-    return values
-
-
-_BLOCK = Fields(
-    _block,
-    {"columns": list_of(integer(0)), "family": text, "covariances": array(None, None, None)},
-)
-
-
-def _blocks(value: Any, place: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = list_of(_BLOCK)(value, place)
-    if not found:
-        raise ValueError(f"{place} must hold a block; without one, the version is {_DIAGONAL}")
-    return found
-
-
-def _contents(version: int) -> Fields:
-    head = {"format": _anything, "version": _anything, "weights": array(None)}
-    tail = {"fit": _record, "sha256": _anything}
-    if version == _TABLE:
-        own: dict[str, Decoder] = {"schema": schema_field, "blocks": blocks_field}
-        return Fields(dict, {**head, **own, **tail}, may_lack=tail)
-    joined = {"blocks": _blocks} if version == _JOINED else {}
-    own = {"means": array(None, None), "variances": array(None, None), **joined}
-    names = {"feature_names": optional(texts)}
-    return Fields(dict, {**head, **own, **names, **tail}, may_lack={**names, **tail})
+# -- writing ------------------------------------------------------------------------------------
 
 
 def model_document(mixture: Mixture) -> dict[str, Any]:
-    """A mixture as plain values; ``blocks`` and ``feature_names`` only where there are any."""
+    """A mixture as plain values; ``blocks`` and ``feature_names`` only where there are any.
+
+    Of a table null stands for what a component never sees.
+    """
+    document: dict[str, Any] = {"weights": mixture.weights.tolist()}
     if mixture.schema is not None:
-        return table_document(mixture.weights, mixture.blocks, mixture.schema)
-    document: dict[str, Any] = {
-        "weights": mixture.weights.tolist(),
-        "means": mixture.means.tolist(),
-        "variances": mixture.variances.tolist(),
-    }
+        blocks = [
+            {
+                "columns": list(block.columns),
+                "family": block.family,
+                **{key: plain(getattr(block, key)) for key in (*block.model.parameters, "seen")},
+            }
+            for block in mixture.blocks
+        ]
+        return {**document, "schema": mixture.schema.to_dict(), "blocks": blocks}
+    document |= {"means": mixture.means.tolist(), "variances": mixture.variances.tolist()}
     if not mixture.parameters.blocks.is_diagonal:
         document["blocks"] = [
             {
@@ -123,9 +98,57 @@ def write_model(path: str | os.PathLike[str], contents: dict[str, Any]) -> None:
     atomic_write(path, text.encode("ascii"))
 
 
+def _checksum(contents: dict[str, Any]) -> str:
+    """SHA-256 of the numbers as doubles, row by row, then names and record of the fit as JSON."""
+    digest = hashlib.sha256()
+    for part in _table_parts(contents) if "schema" in contents else _number_parts(contents):
+        if isinstance(part, bytes):
+            digest.update(part)
+            continue
+        table = np.atleast_2d(np.asarray(part, dtype="<f8"))
+        digest.update(struct.pack("<QQ", *table.shape))
+        digest.update(table.tobytes())
+    if "fit" in contents:
+        digest.update(_compact(contents["fit"]))
+    return digest.hexdigest()
+
+
+def _number_parts(contents: dict[str, Any]) -> Iterator[Any]:
+    """What the checksum is over in versions 1 and 2: texts as bytes, and tables of numbers."""
+    for key in ("weights", "means", "variances"):
+        yield contents[key]
+    for block in contents.get("blocks", []):
+        yield _compact([block["columns"], block["family"]])
+        yield np.reshape(block["covariances"], (len(block["covariances"]), -1))
+    yield _compact(contents.get("feature_names"))
+
+
+def _table_parts(contents: dict[str, Any]) -> Iterator[Any]:
+    """The same in version 3."""
+    schema = contents["schema"]
+    columns = (schema.to_dict() if isinstance(schema, Schema) else schema)["columns"]
+    yield contents["weights"]
+    yield _compact([{key: x for key, x in own.items() if key != "center"} for own in columns])
+    yield [column["center"] for column in columns]
+    for block in contents["blocks"]:
+        yield _compact([block["columns"], block["family"]])
+        for key in (*named(block["family"]).parameters, "seen"):
+            if block[key] is not None:
+                numbers = np.array(block[key], dtype=np.float64)  # null is NaN
+                numbers[np.isnan(numbers)] = np.nan  # one NaN of the many
+                yield numbers.reshape(len(numbers), -1) if numbers.ndim > 1 else numbers
+
+
+def _compact(value: Any) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+
+
+# -- reading ------------------------------------------------------------------------------------
+
+
 def read_model(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The contents of a model file of the right format, version and types; numbers as arrays."""
-    document = _parsed(path, _bytes(path))
+    document = _parsed(path)
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
         raise ModelFileError(f'{path} is not a momentmix model: no "format": "{_FORMAT}" in it.')
     try:
@@ -147,66 +170,8 @@ def read_model(path: str | os.PathLike[str]) -> dict[str, Any]:
     return contents
 
 
-def parameters_in(contents: dict[str, Any]) -> Parameters:
-    """The parameters in the contents of a model file; ValueError where blocks do not fit them."""
-    weights, means, variances = (contents[key] for key in ("weights", "means", "variances"))
-    joined = contents.get("blocks", [])
-    (r, d), groups = means.shape, [block["columns"] for block in joined]
-    blocks = blocks_from(groups, d, None)
-    covariances = np.zeros((r, blocks.n_pairs))
-    if joined and variances.shape == means.shape:  # others are refused with the mixture
-        spread = np.hstack([variances, covariances])
-        for columns, block in zip(groups, joined, strict=True):
-            matrices, k = block["covariances"], len(columns)
-            if matrices.shape != (r, k, k):
-                raise ValueError(
-                    f"the covariances of columns {columns[:8]} must be {r} matrices of {k} rows "
-                    f"and {k} columns"
-                )
-            if (matrices != matrices.swapaxes(1, 2)).any():
-                raise ValueError(f"the covariances of columns {columns[:8]} must be symmetric")
-            if (np.diagonal(matrices, axis1=1, axis2=2) != variances[:, columns]).any():
-                raise ValueError(
-                    f"the covariances of columns {columns[:8]} must have the variances on their "
-                    "diagonals"
-                )
-            spread[:, blocks.table(np.array(columns))] = matrices
-        covariances = spread[:, d:]
-    return Parameters(weights, means, variances, covariances, blocks)
-
-
-def _checksum(contents: dict[str, Any]) -> str:
-    """SHA-256 of the numbers as doubles, row by row, then names and record of the fit as JSON."""
-    digest = hashlib.sha256()
-    for part in _table_parts(contents) if "schema" in contents else _number_parts(contents):
-        if isinstance(part, bytes):
-            digest.update(part)
-            continue
-        table = np.atleast_2d(np.asarray(part, dtype="<f8"))
-        digest.update(struct.pack("<QQ", *table.shape))
-        digest.update(table.tobytes())
-    if "fit" in contents:
-        record = json.dumps(contents["fit"], sort_keys=True, separators=(",", ":"))
-        digest.update(record.encode())
-    return digest.hexdigest()
-
-
-def _number_parts(contents: dict[str, Any]) -> Iterator[Any]:
-    """What the checksum is over in versions 1 and 2: texts as bytes, and tables of numbers."""
-    for key in ("weights", "means", "variances"):
-        yield contents[key]
-    for block in contents.get("blocks", []):
-        yield json.dumps([block["columns"], block["family"]], separators=(",", ":")).encode()
-        yield np.reshape(block["covariances"], (len(block["covariances"]), -1))
-    yield json.dumps(contents.get("feature_names"), separators=(",", ":")).encode()
-
-
-def _table_parts(contents: dict[str, Any]) -> list[Any]:
-    """The same in version 3."""
-    return [contents["weights"], *checked_bytes(contents)]
-
-
-def _bytes(path: str | os.PathLike[str]) -> bytes:
+def _parsed(path: str | os.PathLike[str]) -> Any:
+    """The JSON of a file that may be a model."""
     try:
         status = os.stat(path)
     except FileNotFoundError:
@@ -218,10 +183,7 @@ def _bytes(path: str | os.PathLike[str]) -> bytes:
             f"{path} has {status.st_size} bytes; a model has at most {_LARGEST}. Is it data?"
         )
     with open(path, "rb") as file:
-        return file.read()
-
-
-def _parsed(path: str | os.PathLike[str], data: bytes) -> Any:
+        data = file.read()
     if data[:4] == b"\x89MMS":
         load = "use MomentSummary.load, or fit it first"
         text = f"{path} is not a momentmix model but a moment summary: "
@@ -237,3 +199,152 @@ def _parsed(path: str | os.PathLike[str], data: bytes) -> Any:
         return parse_strict(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise ModelFileError(f"{path} is not a momentmix model: {str(error)[:200]}.") from None
+
+
+def _contents(version: int) -> Fields:
+    head = {"format": _anything, "version": _anything, "weights": array(None)}
+    tail = {"fit": _record, "sha256": _anything}
+    if version == _TABLE:
+        own: dict[str, Decoder] = {"schema": _schema, "blocks": list_of(_family_block)}
+        return Fields(dict, {**head, **own, **tail}, may_lack=tail)
+    joined = {"blocks": _joined_blocks} if version == _JOINED else {}
+    own = {"means": array(None, None), "variances": array(None, None), **joined}
+    names = {"feature_names": optional(texts)}
+    return Fields(dict, {**head, **own, **names, **tail}, may_lack={**names, **tail})
+
+
+def _anything(value: Any, place: str) -> Any:
+    return value
+
+
+def _record(value: Any, place: str) -> Any:
+    if not isinstance(value, dict):
+        raise ValueError(f"{place}, the record of the fit, must be an object")
+    return value
+
+
+# -- numbers without missing cells --------------------------------------------------------------
+
+
+def _joined_blocks(value: Any, place: str) -> list[dict[str, Any]]:
+    numbers = {"covariances": array(None, None, None)}
+    found: list[dict[str, Any]] = list_of(Fields(dict, {**_HEAD, **numbers}))(value, place)
+    if not found:
+        raise ValueError(f"{place} must hold a block; without one, the version is {_DIAGONAL}")
+    for block in found:
+        columns = block["columns"]
+        if len(columns) < 2 or sorted(set(columns)) != columns:
+            raise ValueError("blocks.columns must be two or more different numbers, ascending")
+        if block["family"] != "gaussian":
+            raise ValueError("blocks.family must be 'gaussian'")
+    return found
+
+
+def parameters_in(contents: dict[str, Any]) -> Parameters:
+    """The parameters in the contents of a model file; ValueError where blocks do not fit them."""
+    weights, means, variances = (contents[key] for key in ("weights", "means", "variances"))
+    joined = contents.get("blocks", [])
+    (r, d), groups = means.shape, [block["columns"] for block in joined]
+    blocks = blocks_from(groups, d, None)
+    covariances = np.zeros((r, blocks.n_pairs))
+    if joined and variances.shape == means.shape:  # others are refused with the mixture
+        spread = np.hstack([variances, covariances])
+        for columns, block in zip(groups, joined, strict=True):
+            matrices, k = block["covariances"], len(columns)
+            what = f"the covariances of columns {columns[:8]} must"
+            if matrices.shape != (r, k, k):
+                raise ValueError(f"{what} be {r} matrices of {k} rows and {k} columns")
+            if (matrices != matrices.swapaxes(1, 2)).any():
+                raise ValueError(f"{what} be symmetric")
+            if (np.diagonal(matrices, axis1=1, axis2=2) != variances[:, columns]).any():
+                raise ValueError(f"{what} have the variances on their diagonals")
+            spread[:, blocks.table(np.array(columns))] = matrices
+        covariances = spread[:, d:]
+    return Parameters(weights, means, variances, covariances, blocks)
+
+
+# -- tables -------------------------------------------------------------------------------------
+
+
+def _schema(value: Any, place: str) -> Schema:
+    schema = Schema.from_dict(value, place)
+    if schema.is_plain:
+        raise ValueError(f"{place} has numbers without missing cells only: the version is 1 or 2")
+    if schema.column_names is not None:
+        check_feature_names(schema.column_names)
+    for level in (level for column in schema.columns for level in column.levels):
+        if isinstance(level, str):
+            check_encodable([level])
+        elif abs(level) > _LARGEST_LEVEL:
+            raise ValueError(f"{place}.columns.levels must be integers from −2^53 to 2^53")
+    return schema
+
+
+def _family_block(value: Any, place: str) -> dict[str, Any]:
+    family = value.get("family") if isinstance(value, dict) else None
+    if not isinstance(family, str) or family not in FAMILIES:
+        known = ", ".join(repr(name) for name, own in FAMILIES.items() if not own.transform)
+        raise ValueError(f"{place} must hold objects whose family is one of {known}")
+    numbers: dict[str, Decoder] = {
+        key: array(*(None,) * n_axes, nulls=True)
+        for key, n_axes in FAMILIES[family].parameters.items()
+    }
+    found: dict[str, Any] = Fields(dict, {**_HEAD, **numbers, "seen": optional(_seen)})(
+        value, place
+    )
+    return found
+
+
+def _seen(value: Any, place: str) -> Float:
+    """Probabilities of being seen: a list, or of joined columns a list of lists."""
+    is_wide = isinstance(value, list) and bool(value) and isinstance(value[0], list)
+    found: Float = array(*(None,) * (1 + is_wide))(value, place)
+    return found
+
+
+def blocks_in(contents: dict[str, Any]) -> tuple[Block, ...]:
+    """The blocks of a table's mixture, checked against its schema; ValueError if they are none."""
+    schema: Schema = contents["schema"]
+    listed = [block["columns"] for block in contents["blocks"]]
+    numbers = [j for columns in listed for j in columns]
+    if sorted(numbers) != list(range(schema.n_columns)):
+        raise ValueError(f"blocks.columns must be 0 … {schema.n_columns - 1}, each in one block")
+    if listed != sorted(sorted(columns) for columns in listed):
+        raise ValueError("blocks and their columns must be in ascending order")
+    r = len(contents["weights"])
+    return placed([_checked_block(block, schema, r) for block in contents["blocks"]], r)
+
+
+def _checked_block(values: dict[str, Any], schema: Schema, r: int) -> Block:
+    columns, model, seen = tuple(values["columns"]), named(values["family"]), values["seen"]
+    own, label = [schema.columns[j] for j in columns], f"columns {list(columns)[:8]}"
+    if {column.family for column in own} != {model.name}:
+        raise ValueError(f"{label} are not all {model.name} in the schema")
+    if seen is None:
+        has_seen = np.zeros(len(own), dtype=bool)
+    elif len(own) == 1:
+        has_seen = np.array([seen.ndim == 1])
+    else:
+        has_seen = (seen < 1).any(axis=0)
+    if has_seen.tolist() != [column.has_missing for column in own]:
+        raise ValueError(f"{label} must have seen as the schema has missing cells")
+    for key in (*model.parameters, "seen"):
+        if values[key] is not None and len(values[key]) != r:
+            raise ValueError(f"{key} of {label} must have {r} entries")
+    unseen = np.zeros(r, dtype=bool) if seen is None else seen < NEVER_SEEN
+    for key in model.parameters:
+        unknown = unseen
+        if unseen.ndim == 1:
+            unknown = unseen.reshape(r, *(1,) * (values[key].ndim - 1))
+        elif key == "covariances":
+            unknown = unseen[:, :, None] | unseen[:, None, :]
+        if unseen.ndim == 2 and values[key].shape != unknown.shape:
+            raise ValueError(f"{key} of {label} must be as wide as seen")
+        if (np.isnan(values[key]) != unknown).any():
+            raise ValueError(
+                f"{key} of {label} must be null where a component never sees the column, and "
+                "nowhere else"
+            )
+    names = schema.column_names
+    chosen = None if names is None else tuple(names[j] for j in columns)
+    return model.read_block(values, own).at(columns, chosen)

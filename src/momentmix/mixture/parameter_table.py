@@ -18,7 +18,8 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.errors import MissingDependencyError
 from momentmix.families.column import Level
-from momentmix.mixture.overall import column_names, value_names
+from momentmix.mixture.gaussian import center_and_scale
+from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.tables.block_features import column_seen
 from momentmix.wording import short_repr
 
@@ -140,10 +141,15 @@ class ParameterTable:
         """Parameters of a column."""
         rows, column = [], self.mixture.columns[j]
         is_answer = column.model.second_level_only and column.levels == (0, 1)
-        for name, level, table, place in column.model.entries(column):
+        places: list[tuple[str, Level | None, str, int]] = [
+            (name, column.levels[1] if column.levels else None, table, j)
+            for name, table in zip(column.model.entries, ("means", "variances"), strict=False)
+        ]
+        places = places or [("probability", x, "levels", k) for k, x in enumerate(column.levels)]
+        for name, level, table, place in places:
             text = "" if level is None or is_answer else str(level)
             label = f"{self.labels[j]}={text}" if text else self.labels[j]
-            row = self._row(name, (j,), label, table, j if place is None else place)
+            row = self._row(name, (j,), label, table, place)
             rows.append(row._replace(level=level, level_text=text))
         if column.has_missing:
             rows.append(self._row("seen", (j,), f"{self.names[j]} seen", "seen", j))
@@ -217,3 +223,48 @@ def need_pandas() -> Any:
             "to_frame needs pandas, which is not installed: pip install pandas"
         ) from None
     return pd
+
+
+# -- columns of a mixture -----------------------------------------------------------------------
+
+
+def column_names(mixture: Mixture) -> list[str]:
+    """Names of the features, or columns of a table; their numbers if they have none."""
+    noun = "feature" if mixture.schema is None else "column"
+    return list(mixture.feature_names or (f"{noun} {j}" for j in range(mixture.n_columns)))
+
+
+def value_names(mixture: Mixture) -> list[str]:
+    """Names of what means and spreads are of: ``log income`` where a column has a transform."""
+    pairs = zip(mixture.columns, column_names(mixture), strict=True)
+    return [column.value_name(name) for column, name in pairs]
+
+
+def joined_columns(mixture: Mixture) -> list[str]:
+    """Names of the columns of each block of several, in one text each."""
+    names = value_names(mixture)
+    joined = [block.columns for block in mixture.blocks if len(block.columns) > 1]
+    return [", ".join(names[j] for j in columns) for columns in joined]
+
+
+def numeric_columns(mixture: Mixture) -> list[int]:
+    """Numbers of the columns that are numbers or counts."""
+    return [j for j, column in enumerate(mixture.columns) if not column.levels]
+
+
+def overall_spread(mixture: Mixture) -> tuple[Float, Float]:
+    """Mean and standard deviation of each column over all components, where it is seen."""
+    if mixture.schema is None:
+        return center_and_scale(mixture.parameters)
+    seen = np.nan_to_num(column_seen(mixture.blocks, mixture.n_columns), nan=1.0)
+    center, scale = np.empty(mixture.n_columns), np.empty(mixture.n_columns)
+    for j in range(mixture.n_columns):
+        shares = mixture.weights * seen[:, j] * ~np.isnan(mixture.means[:, j])
+        total = shares.sum()
+        part = Parameters(
+            shares / total if total > 0 else shares,
+            np.nan_to_num(mixture.means[:, [j]]),
+            np.nan_to_num(mixture.variances[:, [j]]),
+        )
+        (center[j],), (scale[j],) = center_and_scale(part)
+    return center, scale

@@ -4,8 +4,7 @@ Changes of covariances relative to themselves keep them positive definite:
 
 | symbol | name here | shape |
 |---|---|---|
-| Σ_i = A_i A_iᵀ, A_i lower triangular within blocks | `roots` | (r, d, d) |
-| A_i⁻¹ | `inverse_roots` | (r, d, d) |
+| A_i⁻¹, Σ_i = A_i A_iᵀ, A_i lower triangular within blocks | `inverse_roots` | (r, d, d) |
 | A_i exp(E_i) A_iᵀ; E is a change of log v in a block of one | `moved_spread` | (r, d + n_pairs) |
 | dΣ_i = A_i E_i A_iᵀ | `relative_changes`, `spread_changes` | |
 """
@@ -14,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +22,7 @@ from momentmix._typing import Float, Int
 from momentmix.arrays import real_array
 from momentmix.errors import InputError
 from momentmix.families.law import Law
-from momentmix.mixture.blocks import Blocks, blocks_from, full_matrices, matrices_of, spread_of
+from momentmix.mixture.blocks import Blocks, blocks_from, full_matrices, spread_of
 from momentmix.tables.names import column_label
 from momentmix.wording import short_repr
 
@@ -34,22 +33,6 @@ _LARGEST = 4.0
 _ROUNDED = 1e-9
 
 Names = Sequence[str] | None
-
-
-class HasParameters(Protocol):
-    """What has the parameters of a mixture: `Parameters`, and the mixtures."""
-
-    @property
-    def weights(self) -> Float:
-        """Weights of the components."""
-
-    @property
-    def means(self) -> Float:
-        """Means of the components."""
-
-    @property
-    def variances(self) -> Float:
-        """Variances of the components."""
 
 
 @short_repr
@@ -121,37 +104,29 @@ class Parameters:
         d = self.blocks.n_features
         return replace(self, variances=spread[..., :d], covariances=spread[..., d:])
 
+    @property
+    def _arrays(self) -> tuple[Float, Float, Float, Float]:
+        return self.weights, self.means, self.variances, self.covariances
+
     def __getitem__(self, index: Any) -> Parameters:
         """One or some mixtures of a batch, or some components of one mixture."""
-        return Parameters(
-            self.weights[index], self.means[index], self.variances[index],
-            self.covariances[index], self.blocks,
-        )  # fmt: skip
+        return Parameters(*(part[index] for part in self._arrays), self.blocks)
 
     @classmethod
     def stack(cls, mixtures: Sequence[Parameters]) -> Parameters:
         """A batch of mixtures."""
-        return cls._combined(np.stack, mixtures)
+        parts = zip(*(p._arrays for p in mixtures), strict=True)
+        return cls(*map(np.stack, parts), mixtures[0].blocks)
 
     @classmethod
     def concatenate(cls, parts: Sequence[Parameters]) -> Parameters:
         """Components of several mixtures, or mixtures of several batches, one after the other."""
-        return cls._combined(np.concatenate, parts)
-
-    @classmethod
-    def _combined(cls, combine: Any, parts: Sequence[Parameters]) -> Parameters:
-        return cls(
-            combine([p.weights for p in parts]),
-            combine([p.means for p in parts]),
-            combine([p.variances for p in parts]),
-            combine([p.covariances for p in parts]),
-            parts[0].blocks,
-        )
+        arrays = zip(*(p._arrays for p in parts), strict=True)
+        return cls(*map(np.concatenate, arrays), parts[0].blocks)
 
     def flat(self) -> Float:
         """All parameters of one mixture in one vector of length r (1 + 2d + n_pairs)."""
-        parts = [self.weights, self.means.ravel(), self.variances.ravel(), self.covariances.ravel()]
-        return np.concatenate(parts)
+        return np.concatenate([part.ravel() for part in self._arrays])
 
     def embedded(
         self, columns: Int, n_features: int, variance: float, laws: tuple[Law, ...] = ()
@@ -218,21 +193,16 @@ class Parameters:
         """For each law, which components see its cell in less than one of so many rows, (r,)."""
         found = []
         for law in self.blocks.laws:
-            own = list(law.features)
-            q = law.probability_seen(self.means[:, own], self.variances[:, own])
-            none = np.zeros(self.n_components, dtype=bool)
+            q, none = law.probability_seen(*self.of_law(law)), np.zeros(self.n_components, bool)
             found.append(none if q is None else np.asarray(n_rows * self.weights * q < 1.0))
         return found
 
     def without_seen(self, n_rows: float) -> Parameters:
-        """The same where such components never see the cell: the prior alone knows of it."""
-        never = self.never_seen(n_rows)
-        if not any(which.any() for which in never):
-            return self
+        """The same where such components never see the cell: only the prior has seen it."""
         means, variances = self.means.copy(), self.variances.copy()
-        for law, which in zip(self.blocks.laws, never, strict=True):
-            own = list(law.features)
+        for law, which in zip(self.blocks.laws, self.never_seen(n_rows), strict=True):
             if which.any():
+                own = list(law.features)
                 moved = law.without_seen(means[:, own], variances[:, own], which)
                 means[:, own], variances[:, own] = moved
         return replace(self, means=means, variances=variances)
@@ -269,16 +239,11 @@ def dependent_places(parameters: Parameters) -> Int:
     return component_places(parameters)[:, 1 + d + dependent].ravel()
 
 
-def roots(parameters: Parameters) -> Float:
-    """Lower triangles A_i of one mixture, of shape (r, d, d)."""
-    return np.asarray(np.linalg.cholesky(full_matrices(parameters.spread, parameters.blocks)))
-
-
 def inverse_roots(parameters: Parameters) -> Float | None:
     """A_i⁻¹ of one mixture, of shape (r, d, d); None where all blocks are of one feature."""
     if parameters.blocks.is_diagonal:
         return None
-    return np.asarray(np.linalg.inv(roots(parameters)))
+    return np.asarray(np.linalg.inv(np.linalg.cholesky(parameters.matrices)))
 
 
 def moved_spread(parameters: Parameters, change: Float) -> Parameters:
@@ -287,8 +252,8 @@ def moved_spread(parameters: Parameters, change: Float) -> Parameters:
     spread = np.empty(change.shape)
     spread[..., :d] = p.variances * np.exp(change[..., :d])
     for _, places in p.blocks.places:
-        root = np.linalg.cholesky(matrices_of(p.spread, places))
-        values, vectors = np.linalg.eigh(matrices_of(change, places))
+        root = np.linalg.cholesky(p.spread[..., places])
+        values, vectors = np.linalg.eigh(change[..., places])
         values = np.clip(values, -_LARGEST, _LARGEST)
         half = root @ (vectors * np.exp(0.5 * values)[..., None, :])
         spread[..., places] = half @ half.swapaxes(-1, -2)
@@ -301,8 +266,8 @@ def relative_changes(parameters: Parameters, change: Float) -> Float:
     relative = change.copy()
     relative[..., :d] = change[..., :d] / p.variances
     for _, places in p.blocks.places:
-        inverse = np.linalg.inv(np.linalg.cholesky(matrices_of(p.spread, places)))
-        relative[..., places] = inverse @ matrices_of(change, places) @ inverse.swapaxes(-1, -2)
+        inverse = np.linalg.inv(np.linalg.cholesky(p.spread[..., places]))
+        relative[..., places] = inverse @ change[..., places] @ inverse.swapaxes(-1, -2)
     return relative
 
 
@@ -313,7 +278,7 @@ def spread_changes(parameters: Parameters) -> list[tuple[Int, Float]]:
     """
     found = []
     for features, places in parameters.blocks.places:
-        root = np.linalg.cholesky(matrices_of(parameters.spread, places))
+        root = np.linalg.cholesky(parameters.spread[..., places])
         j, k = np.triu_indices(features.size)
         # E_ab stands in two places of the matrix: A_ja A_kb + A_jb A_ka, halved for a = b.
         table = root[:, j[:, None], j] * root[:, k[:, None], k]
@@ -403,20 +368,16 @@ def _check_symmetric(matrices: Float) -> None:
 
 def _shown_by_zeros(matrices: Float) -> Blocks:
     """Columns that covariances other than 0 connect, directly or by others, as blocks."""
-    d = matrices.shape[1]
-    touching = (matrices != 0).any(axis=0) | np.eye(d, dtype=bool)
-    least = np.arange(d)  # the first column that each one is known to be connected to
-    while True:
-        spread_on = np.where(touching, least, d).min(axis=1)
-        if (spread_on == least).all():
-            return Blocks.of(d, [np.flatnonzero(least == j).tolist() for j in range(d)])
-        least = spread_on
+    from scipy.sparse.csgraph import connected_components  # it takes long to import
+
+    n, labels = connected_components((matrices != 0).any(axis=0))
+    return Blocks.of(matrices.shape[1], [np.flatnonzero(labels == j).tolist() for j in range(n)])
 
 
 def _check_semidefinite(p: Parameters, names: Names) -> None:
     """Raise where the correlations of a block have a negative eigenvalue."""
     for features, places in p.blocks.places:
-        matrices = matrices_of(p.spread, places)
+        matrices = p.spread[..., places]
         unit = np.sqrt(p.variances[:, features])
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             correlations = matrices / unit[:, :, None] / unit[:, None, :]

@@ -21,9 +21,8 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from momentmix._typing import Float, Int
-from momentmix.families.law import layout_of
-from momentmix.mixture.blocks import Blocks, matrices_of
-from momentmix.mixture.parameters import HasParameters, Parameters
+from momentmix.mixture.blocks import Blocks
+from momentmix.mixture.parameters import Parameters
 
 FEWEST_ROWS = 1e-10  # a component with a smaller count is empty: it keeps mean 0 and variance 1
 _LEAST_TOTAL = 1e-4  # eigenvalue of a total correlation: columns closer than that are copies
@@ -106,18 +105,22 @@ class Structure:
         """The blocks as compiled code takes them; None where it has no maps for a law.
 
         Widths of the joined blocks, all Gaussian features (those of joined blocks first), R and R⁻¹
-        of each joined block, least relative eigenvalues, and `layout_of` the laws. `blocks` are
-        those of the features.
+        of each joined block, least relative eigenvalues; kind, width and features of each law, and
+        the numbers of the laws. `blocks` are those of the features.
         """
-        laws = layout_of(blocks.laws)
-        if laws is None:
-            return None
+        kinds: list[int] = []
+        numbers: list[Any] = [[]]
+        for law in blocks.laws:
+            if law.compiled is None:
+                return None
+            kinds += [law.compiled[0], len(law.features), *law.features]
+            numbers += [np.ravel(part) for part in law.compiled[1]]
         features = np.concatenate([*(block for block, _ in blocks.places), blocks.single])
         widths = np.array([len(block) for block in blocks.joined], dtype=np.int64)
         pairs = zip(self.roots, self.inverses, strict=True)
         matrices = np.concatenate([[], *(np.ravel(x) for pair in pairs for x in pair)])
         least = np.array([self.least(place) for place in range(widths.size)])
-        return widths, features, matrices, least, *laws
+        return widths, features, matrices, least, np.array(kinds), np.concatenate(numbers)
 
     def least(self, place: int) -> float:
         """Least relative eigenvalue of a joined block."""
@@ -131,7 +134,7 @@ class Structure:
         if not self.is_diagonal:
             values, spread = values.copy(), p.spread
             for place, (features, places) in enumerate(p.blocks.places):
-                matrices = self.relative(matrices_of(spread, places), place)
+                matrices = self.relative(spread[..., places], place)
                 values[..., features] = np.linalg.eigvalsh(matrices)
         return values
 
@@ -146,7 +149,7 @@ class Structure:
         spread = np.concatenate([np.maximum(p.variances, self.floor), p.covariances], axis=-1)
         for place, (features, places) in enumerate(p.blocks.places):
             spread[..., features] = p.variances[..., features]
-            matrices = self.relative(matrices_of(spread, places), place)
+            matrices = self.relative(spread[..., places], place)
             values, vectors = np.linalg.eigh(matrices)
             if (values < self.least(place)).any():
                 values = np.maximum(values, self.least(place))
@@ -276,20 +279,20 @@ class VariancePrior:
         floor = np.broadcast_to(self.floor, d)[single]
         spread[..., single] = self.variances(counts, squares[..., single], floor)
         for place, (features, places) in enumerate(structure.blocks.places):
-            matrices = structure.relative(matrices_of(squares, places), place)
+            matrices = structure.relative(squares[..., places], place)
             values, vectors = np.linalg.eigh(matrices)
             values = self.variances(counts, values, structure.least(place), features.size)
             spread[..., places] = from_eigenvalues(structure.roots[place], values, vectors)
         return spread
 
-    def floors(self, mixture: HasParameters, n_rows: int) -> Float:
+    def floors(self, parameters: Parameters, n_rows: int) -> Float:
         """Variances that say nothing of the rows' own spread, of shape (…, r, d).
 
         The floor, or where the added squares are half of all.
         """
-        counts = np.maximum(n_rows * mixture.weights, FEWEST_ROWS)[..., None]
+        counts = np.maximum(n_rows * parameters.weights, FEWEST_ROWS)[..., None]
         lowest = np.maximum(2.0 * self.added_squares / counts, self.floor)
-        return np.asarray(np.broadcast_to(lowest, mixture.variances.shape))
+        return np.asarray(np.broadcast_to(lowest, parameters.variances.shape))
 
     def _widths(self) -> float | Float:
         """Features k of the block of each feature."""

@@ -17,8 +17,7 @@ from momentmix.mixture.density import Density, Reduction, log_sums, most_probabl
 from momentmix.mixture.gaussian import sample
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.tables.block_features import complete_schema
-from momentmix.mixture.tables.filled_rows import filled_rows
-from momentmix.mixture.tables.imputation import imputed_features
+from momentmix.mixture.tables.imputation import complete_tables
 from momentmix.mixture.tables.rows import TableDensity
 from momentmix.tables.encoding import Encoded, Unseen, check_unseen
 from momentmix.tables.memory import rows_for
@@ -250,11 +249,6 @@ class RowMethods:
                 "example with pandas."
             )
         rows = to_numpy(rows) if is_foreign(rows) else rows
-        complete, density = complete_schema(self.columns), self.table_density()
-        chance = None if draws is None else (draws, np.random.default_rng(random_state))
-        found = imputed_features(density, self.blocks, complete, rows, chance, unseen)
-        tables = [
-            filled_rows(rows, table, found.gaps, complete, self.schema is not None)
-            for table in found.tables
-        ]
+        rng = np.random.default_rng(random_state)
+        tables = complete_tables(self, rows, draws, rng, unseen)
         return tables[0] if draws is None else tables

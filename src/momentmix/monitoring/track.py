@@ -1,9 +1,6 @@
 """`track`: the shares of a model's components in each group of a cube, from moments alone.
 
-Data flow: model and cube → `Groups` → `WeighedGroups` (moments, weights, tests) → `Tracking`. The
-mathematics is in ``group_weights.py`` (weights, intervals, test), ``components.py`` (what the
-components say of moments), ``shared_errors.py`` (what groups together say of the components),
-``moved_columns.py`` (what does not fit) and ``shrinkage.py`` (the whole as prior).
+Model and cube → `Groups` → `weigh` (moments, weights, intervals, tests: ``shares/``) → `Tracking`.
 """
 
 from __future__ import annotations
@@ -23,7 +20,8 @@ from momentmix.fitting.inference.over_identification import LEAST_P_VALUE
 from momentmix.fitting.inference.standard_errors import normal_quantile
 from momentmix.mixture.mixture import Mixture
 from momentmix.monitoring.compared.significance import holm
-from momentmix.monitoring.shares.groups import Group, Groups, WeighedGroups
+from momentmix.monitoring.shares.group_weights import GroupWeights, linear_weights
+from momentmix.monitoring.shares.groups import Group, Groups, weigh
 from momentmix.monitoring.shares.moved_columns import MovedColumns, Unexplained
 from momentmix.monitoring.shares.shrinkage import Prior, shrink
 from momentmix.monitoring.shares.tracked_model import TrackedModel
@@ -112,25 +110,21 @@ def track(
         raise InputError("no group of the cube holds rows; summarize some first.")
     if tracked.n_rows is None or model_rows is not None:
         tracked = _with_rows(tracked, model_rows, int(n_rows.sum()))
-    with few_threads(_SMALL), step("Tracking groups", progress):
-        weighed = WeighedGroups(tracked, groups, z)
-    law = _shrink(weighed, z) if prior == "whole" else None
     found, keys = groups.groups, [own.key for own in groups.groups]
+    with few_threads(_SMALL), step("Tracking groups", progress):
+        weigh(groups, tracked, z)
+        law = _shrink(found, z) if prior == "whole" else None
     p_values = np.array([own.test.p_value for own in found])
     fits = ~(holm(p_values) < LEAST_P_VALUE)
-    unknown = np.full(tracked.whole.n_components, np.nan)
-    rows = [
-        (unknown,) * 4 if w is None
-        else (w.weights, w.low, w.high, np.sqrt(np.maximum(np.diagonal(w.noise), 0)))
-        for w in (own.weights for own in found)
-    ]  # fmt: skip
-    weights, low, high, errors = (np.array(column) for column in zip(*rows, strict=True))
+    unknown = (np.full(tracked.whole.n_components, np.nan),) * 4
+    shares = (own.weights or unknown for own in found)
+    weights, low, high, errors = map(np.array, zip(*shares, strict=True))
     is_ordered = looks_ordered([key[-1] for key in keys]) if ordered is None else ordered
     return Tracking(
         groups.key_names, keys, n_rows, weights, low, high, p_values, fits,
         np.array([own.test.effect_size for own in found]),
         tuple(tracked.mixture.profile(names).names), float(level), bool(is_ordered), errors,
-        _notes(found, tracked), _explained(weighed, tracked.mixture, fits), law, tracked.mixture,
+        _notes(found, tracked), _explained(groups, tracked.mixture, fits), law, tracked.mixture,
     )  # fmt: skip
 
 
@@ -144,39 +138,35 @@ def _with_rows(tracked: TrackedModel, model_rows: float | None, n_cube: int) -> 
     return replace(tracked, result=None, n_rows=None if known == inf else float(known))
 
 
-@few_threads(_SMALL)
-def _shrink(weighed: WeighedGroups, z: float) -> Prior | None:
+def _shrink(groups: list[Group], z: float) -> Prior | None:
     """Put weights with the whole as prior in place of those of each group alone."""
-    known = [(own, own.weights) for own in weighed.groups if own.weights is not None]
+    known = [(own, own.weights) for own in groups if own.weights is not None]
     if len(known) < 2 or len(known[0][1].weights) == 1:
         return None
     total = sum(own.n for own, _ in known)
     start = sum(own.n / total * weights.weights for own, weights in known)
-    estimators = [partial(weighed.linear_weights, own) for own, _ in known]
+    estimators = [partial(linear_weights, own.components, own.moments, own.n) for own, _ in known]
     law, answers = shrink(estimators, np.asarray(start))
     for (own, weights), answer in zip(known, answers, strict=True):
         if answer is not None:
-            half = z * np.sqrt(np.maximum(np.diagonal(answer.covariance), 0.0))
-            low, high = answer.weights - half, answer.weights + half
-            bounds = {"low": np.maximum(low, 0.0), "high": np.minimum(high, 1.0)}
-            own.weights = weights._replace(weights=answer.weights, **bounds)
+            share, half = answer[0], z * np.sqrt(np.maximum(np.diagonal(answer[1]), 0.0))
+            ends = np.maximum(share - half, 0.0), np.minimum(share + half, 1.0)
+            own.weights = GroupWeights(share, *ends, weights.errors)
     return law
 
 
 @few_threads(_SMALL)
-def _explained(
-    weighed: WeighedGroups, mixture: Mixture, fits: Any
-) -> dict[tuple[Any, ...], Unexplained]:
+def _explained(groups: Groups, mixture: Mixture, fits: Any) -> dict[tuple[Any, ...], Unexplained]:
     """Return the moves that the components do not explain, by groups that they do not fit."""
-    answers, moved = dict[tuple[Any, ...], Unexplained](), None
-    for own, is_fit in zip(weighed.groups, fits, strict=True):
-        if is_fit or own.weights is None or len(answers) >= _MOST_EXPLAINED:
-            continue
-        moved = moved or MovedColumns(mixture, weighed.schema)
-        assert own.moments is not None
-        components, w = weighed.components(own), own.weights.weights
-        answers[own.key] = moved.find(components, own.moments, own.n, w, own.test)
-    return answers
+    bad = [own for own, is_fit in zip(groups.groups, fits, strict=True) if not is_fit]
+    if not bad:
+        return {}
+    moved = MovedColumns(mixture, groups.schema)
+    return {
+        own.key: moved.find(own.components, own.moments, own.n, own.weights.weights, own.test)
+        for own in bad[:_MOST_EXPLAINED]
+        if own.weights is not None
+    }
 
 
 def _notes(groups: list[Group], tracked: TrackedModel) -> dict[tuple[Any, ...], str]:
@@ -187,5 +177,6 @@ def _notes(groups: list[Group], tracked: TrackedModel) -> dict[tuple[Any, ...], 
     if left_out:
         text = f"without the joined column{plural(len(left_out))} {', '.join(left_out)}, which "
         text += "have missing cells"
-    notes = {own.key: "; ".join(filter(None, [own.note, text])) for own in groups}
-    return {key: note for key, note in notes.items() if note}
+    notes = ((own.key, own.note if own.n_rows else "no rows") for own in groups)
+    both = {key: "; ".join(filter(None, [note, text])) for key, note in notes}
+    return {key: note for key, note in both.items() if note}

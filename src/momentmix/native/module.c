@@ -555,7 +555,6 @@ done:
 
 #include "mixtures.h"
 #include "conditions.h"
-#include "encoding.h"
 #include "integers.h"
 #include "units.h"
 
@@ -644,7 +643,6 @@ static PyMethodDef METHODS[] = {
     {"em_steps", em_steps, METH_VARARGS, em_steps_doc},
     {"map_rows", map_rows, METH_VARARGS, map_rows_doc},
     {"add_second_moments", add_second_moments, METH_VARARGS, add_second_moments_doc},
-    {"fill_column", fill_column, METH_VARARGS, fill_column_doc},
     {"add_moved", add_moved, METH_VARARGS, add_moved_doc},
     {"join_digits", join_digits, METH_VARARGS, join_digits_doc},
     {"spread_words", spread_words, METH_VARARGS, spread_words_doc},

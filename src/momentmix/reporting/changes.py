@@ -6,8 +6,7 @@ from momentmix.displays.monitoring.comparison import ComparisonDisplay
 from momentmix.displays.monitoring.shares_over_time import SharesDisplay
 from momentmix.findings.finding import sentences
 from momentmix.html.markup import Cell, escaped, folded, items, sortable_table
-from momentmix.monitoring.comparison import Comparison
-from momentmix.monitoring.comparison_text import verdict
+from momentmix.monitoring.comparison import Comparison, verdict
 from momentmix.monitoring.tracking import Tracking
 from momentmix.reporting.contents import Contents
 from momentmix.reporting.svg import SETTINGS, data_url

@@ -12,8 +12,8 @@ from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.standard_errors import Intervals
 from momentmix.fitting.record import FitRecord
 from momentmix.mixture.mixture import Mixture
-from momentmix.mixture.overall import value_names
-from momentmix.mixture.profiles.profile import Profile
+from momentmix.mixture.parameter_table import value_names
+from momentmix.mixture.profile import Profile
 from momentmix.monitoring.comparison import Comparison
 from momentmix.monitoring.tracking import Tracking
 from momentmix.reporting.data_facts import DataFacts

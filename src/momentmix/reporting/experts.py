@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from momentmix.fitting.record import versions
 from momentmix.html.markup import Cell, definition_table, escaped, folded, sortable_table
-from momentmix.mixture.overall import joined_columns
+from momentmix.mixture.parameter_table import joined_columns
 from momentmix.reporting.contents import Contents
 from momentmix.reporting.pictures import Picture
 from momentmix.reporting.tables import correlation_table, data_tables

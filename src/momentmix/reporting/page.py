@@ -9,8 +9,7 @@ from importlib.resources import files
 
 from momentmix.html.markup import chip, definition_table, escaped, folded
 from momentmix.html.palette import COLORS, ink_on
-from momentmix.mixture.profiles.profile import ComponentProfile
-from momentmix.mixture.profiles.traits import Trait, typical_values
+from momentmix.mixture.profile import ComponentProfile, Trait, typical_values
 from momentmix.reporting.changes import comparison_section, tracking_section
 from momentmix.reporting.contents import Contents
 from momentmix.reporting.experts import expert_section

@@ -19,7 +19,7 @@ from momentmix.displays.separation import by_separation, pairs_by_separation
 from momentmix.displays.style import axis_names_of
 from momentmix.fitting.outcome import Trial
 from momentmix.mixture.mixture import Mixture
-from momentmix.mixture.overall import value_names
+from momentmix.mixture.parameter_table import value_names
 from momentmix.reporting.data_facts import DataFacts
 from momentmix.reporting.svg import SETTINGS, data_url
 

@@ -14,7 +14,7 @@ from momentmix.estimators.mixed import MomentMixture
 from momentmix.fitting.record import FitRecord, load_fit
 from momentmix.fitting.result import FitResult
 from momentmix.mixture.mixture import Mixture
-from momentmix.mixture.profiles.profile import profile_of
+from momentmix.mixture.profile import profile_of
 from momentmix.monitoring.comparison import Comparison
 from momentmix.monitoring.tracking import Tracking
 from momentmix.progress import step, tell

@@ -9,9 +9,13 @@ from momentmix._typing import Float
 from momentmix.families.transforms import restored
 from momentmix.html.markup import Cell, escaped, folded, sortable_table
 from momentmix.mixture.mixture import Mixture
-from momentmix.mixture.overall import numeric_columns, value_names
-from momentmix.mixture.parameter_table import Parameter, ParameterTable
-from momentmix.mixture.profiles.traits import NEVER_SEEN
+from momentmix.mixture.parameter_table import (
+    Parameter,
+    ParameterTable,
+    numeric_columns,
+    value_names,
+)
+from momentmix.mixture.profile import NEVER_SEEN
 from momentmix.reporting.contents import Contents
 from momentmix.summary.column_facts import ColumnFacts, column_facts
 from momentmix.summary.summary import MomentSummary

@@ -22,7 +22,7 @@ from momentmix.fitting.inference.certificate import (
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, p_value_text
 from momentmix.html.markup import escaped, folded, items
 from momentmix.mixture.mixture import Mixture
-from momentmix.mixture.overall import column_names
+from momentmix.mixture.parameter_table import column_names
 from momentmix.reporting.contents import Contents, verdict
 
 _NO_RECORD = (

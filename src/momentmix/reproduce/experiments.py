@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix.capacity import largest_rank
+from momentmix.capacity.ranks import largest_rank
 from momentmix.errors import MomentmixError
 from momentmix.fitting.api import fit
 from momentmix.fitting.paper import learn_mixture

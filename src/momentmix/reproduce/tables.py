@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from momentmix.capacity import largest_rank
+from momentmix.capacity.ranks import largest_rank
 from momentmix.parallel import few_threads
 from momentmix.progress import counting
 from momentmix.reproduce import experiments as ex

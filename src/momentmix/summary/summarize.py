@@ -11,7 +11,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from momentmix.arrays import is_plain_array
-from momentmix.capacity import usual_order
+from momentmix.capacity.ranks import usual_order
 from momentmix.errors import InputError, TableWarning, warn_caller
 from momentmix.progress import check_asked, erase, row_counter, step
 from momentmix.summary.parts import Progress, shards_of, summarize_parts

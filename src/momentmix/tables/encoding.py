@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -13,7 +14,6 @@ from momentmix.errors import InputError, InputTypeError, TableWarning, warn_call
 from momentmix.families.column import Column
 from momentmix.families.transforms import check_range, restored
 from momentmix.findings.messages import Message, either, options
-from momentmix.native import code, readable
 from momentmix.parallel import map_in_order, usable_cores
 from momentmix.tables.cells import Cells
 from momentmix.tables.formats.dialect import FALSE, TRUE
@@ -22,7 +22,6 @@ from momentmix.tables.validation import in_range, out_of_range
 
 _BLOCK = 8192  # rows at a time: they and their features stay in the processor's cache
 _SHARE = 1 << 16  # rows that are worth a thread
-_HAS_SEEN, _HAS_LEVELS = 1, 2  # the same in native/encoding.h
 _UNKNOWN = -2  # the code of a label that is no level
 _BOOLS = {**dict.fromkeys(FALSE, 0), **dict.fromkeys(TRUE, 1)}
 _LEFT_OUT = -3  # that of one which is left out of the density, whatever the column's model
@@ -61,67 +60,30 @@ def encode_cells(
 
     With unseen="missing", cells that hold no level of their column are left out.
     """
-    starts = np.cumsum([0] + [column.n_features for column in columns]).tolist()
-    features = np.empty((len(cells[0].values), starts[-1])) if out is None else out
-    parts = list(zip(columns, map(slice, starts[:-1], starts[1:]), strict=True))
-    pairs = list(zip(columns, cells, strict=True))
-    if code is not None:
-        quick = [_numbers_or_codes(column, own) for column, own in pairs]
-        sources = [source for source in quick if source is not None]
-        if len(sources) == len(columns) and _fill_all(_compiled_fill, parts, sources, features):
-            return Encoded(features, None)
+    ends = np.cumsum([column.n_features for column in columns])
+    n_rows = len(cells[0].values)
+    features = np.empty((n_rows, ends[-1])) if out is None else out
     sources = [
         _checked(column, own, lambda row, j=j: where(row, j), unseen)  # type: ignore[misc]
-        for j, (column, own) in enumerate(pairs)
+        for j, (column, own) in enumerate(zip(columns, cells, strict=True))
     ]
-    if _fill_all(_fill, parts, sources, features):
-        return Encoded(features, None)
-    left_out = np.isnan(features[:, starts[:-1]])
-    features[np.isnan(features)] = 0.0
-    if not in_range(features):
-        column_of = np.repeat(np.arange(len(columns)), [c.n_features for c in columns])
-        raise out_of_range(features, lambda row, feature: where(row, int(column_of[feature])))
-    return Encoded(features, left_out if left_out.any() else None)
+    parts = list(zip(columns, sources, np.split(features, ends[:-1], axis=1), strict=True))
 
-
-def _fill_all(
-    fill: Callable[[Column, Array, Float], bool],
-    parts: Sequence[tuple[Column, slice]],
-    sources: Sequence[Array],
-    features: Float,
-) -> bool:
-    """Fill the features of all rows; whether all of them are numbers in range."""
-    n_rows = len(features)
-
-    def fill_rows(start: int) -> bool:
-        is_whole = True
+    def fill(start: int) -> None:
         for first in range(start, min(start + _SHARE, n_rows), _BLOCK):
             rows = slice(first, first + _BLOCK)
-            for (column, own), source in zip(parts, sources, strict=True):
-                is_whole &= fill(column, source[rows], features[rows, own])
-        return is_whole
+            for column, source, target in parts:
+                _fill(column, source[rows], target[rows])
 
     n_threads = min(usable_cores(), -(-n_rows // _SHARE))
-    are_whole = list(map_in_order(fill_rows, range(0, n_rows, _SHARE), n_threads))
-    return all(are_whole) and in_range(features)
-
-
-def _numbers_or_codes(column: Column, cells: Cells) -> Float | None:
-    """Numbers, or float64 codes with NaN and −2, for compiled code; None where it has no way."""
-    if column.transform or (not column.levels and cells.labels is not None):
-        return None
-    if not column.levels:
-        numbers = cells.values.astype(np.float64, copy=False)
-        wrong = column.model.invalid(numbers)
-        return None if wrong is not None and wrong.any() else numbers
-    if cells.labels is not None:
-        known = _places(column.levels, cells.labels)
-        if column.other is not None:
-            known[known == _UNKNOWN] = column.levels.index(column.other)
-        return np.append(known, np.nan)[cells.values]
-    if column.levels != tuple(range(len(column.levels))) or column.other is not None:
-        return None
-    return cells.values.astype(np.float64, copy=False)
+    deque(map_in_order(fill, range(0, n_rows, _SHARE), n_threads), maxlen=0)
+    if in_range(features):
+        return Encoded(features, None)
+    left_out = np.isnan(np.column_stack([target[:, 0] for *_, target in parts]))
+    features[np.isnan(features)] = 0.0
+    if not in_range(features):
+        raise out_of_range(features, lambda row, feature: where(row, int((ends <= feature).sum())))
+    return Encoded(features, left_out if left_out.any() else None)
 
 
 def _places(levels: tuple[Any, ...], labels: Sequence[Any]) -> NDArray[np.int64]:
@@ -132,32 +94,21 @@ def _places(levels: tuple[Any, ...], labels: Sequence[Any]) -> NDArray[np.int64]
     return np.array([places.get(label, _UNKNOWN) for label in labels], dtype=np.int64)
 
 
-def _compiled_fill(column: Column, source: Array, target: Float) -> bool:
-    """As `_fill`, by compiled code; False where a cell has to be looked at."""
-    kind = _HAS_SEEN * column.has_missing + _HAS_LEVELS * bool(column.levels)
-    n_levels = len(column.levels)
-    return not code.fill_column(readable(source), target, kind, n_levels, column.center)
-
-
-def _fill(column: Column, source: Array, target: Float) -> bool:
-    """Features of some rows; NaN in the first one where a cell is to be left out."""
+def _fill(column: Column, source: Array, target: Float) -> None:
+    """Fill the features of some rows; NaN in the first one where a cell is to be left out."""
     if column.levels:
         for k in range(1, len(column.levels)):
             target[:, k - 1] = source == k
         seen = source >= 0
+        left_out = source == _LEFT_OUT if column.has_missing else ~seen
+        np.copyto(target[:, 0], np.nan, where=left_out)
     else:
         np.subtract(source, column.center, out=target[:, 0], dtype=np.float64)
-        if not column.has_missing:
-            return True
-        seen = np.equal(source, source)
+        if column.has_missing:
+            seen = np.equal(source, source)
+            np.copyto(target[:, 0], 0.0, where=~seen)
     if column.has_missing:
-        np.copyto(target[:, 0], 0.0, where=~seen)
         target[:, -1] = seen
-        if column.levels and not seen.all():
-            np.copyto(target[:, 0], np.nan, where=source == _LEFT_OUT)
-    elif not seen.all():
-        np.copyto(target[:, 0], np.nan, where=~seen)
-    return True
 
 
 def _checked(column: Column, cells: Cells, where: Callable[[int], str], unseen: Unseen) -> Array:

@@ -30,7 +30,7 @@ from momentmix._typing import Float
 from momentmix.atomic_file import atomic_write
 from momentmix.errors import InputError, NoInputError
 from momentmix.families.column import Column, FeaturePart, is_text, is_whole
-from momentmix.families.family import all_families, is_family, named
+from momentmix.families.family import FAMILIES, is_family, named
 from momentmix.families.law import Law, with_joined_values
 from momentmix.findings.messages import Message, options
 from momentmix.json_fields import Fields, check_version
@@ -148,8 +148,8 @@ class Schema:
         labels = [str(i) if c.name is None else c.name for i, c in enumerate(self.columns)]
         pairs = list(zip(self.columns, labels, strict=True))
         found = [
-            (model.name, [label for c, label in pairs if model.name in (c.family, c.transform)])
-            for model in all_families()
+            (name, [label for c, label in pairs if name in (c.family, c.transform)])
+            for name in FAMILIES
         ]
         found.append(("missing cells", [label for c, label in pairs if c.has_missing]))
         return [(family, names) for family, names in found if names]

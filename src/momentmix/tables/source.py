@@ -7,15 +7,11 @@ import math
 import os
 import re
 from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
 
 from momentmix.errors import InputError, printable
 
@@ -23,7 +19,6 @@ BATCH_ROWS = 1 << 17  # a quarter of them takes pyarrow a third longer, though t
 # 16 windows of 64 KiB, read in milliseconds: other files show early. The digest of the rows that
 # are read finds the rest.
 _SAMPLES, _SAMPLE_BYTES = 16, 1 << 16
-_SPARE = 4  # blocks: those that are read ahead, summed and hashed at a time
 _MOST_PACKED = 1000  # bytes that a byte of a file holds: lengths beyond are damaged
 _DAMAGE = (UnicodeError, SystemError, OverflowError)  # what pyarrow raises besides its own errors
 
@@ -53,36 +48,6 @@ class Batch(NamedTuple):
     first_row: int  # its number in the table
     n_rows: int
     columns: list[Any]
-
-
-class BlockMemory:
-    """Memory of blocks of one shape, used again when no array shows it any more.
-
-    The system clears the pages of new memory, which takes as long as reading a file from its cache.
-    """
-
-    def __init__(self, shape: tuple[int, int], dtype: Any) -> None:
-        self._shape, self._dtype = shape, dtype
-        self._free: deque[NDArray[Any]] = deque(maxlen=_SPARE)
-
-    def block(self) -> NDArray[Any]:
-        """A block whose values are arbitrary."""
-        try:
-            memory = self._free.pop()
-        except IndexError:
-            memory = np.empty(self._shape, self._dtype)
-        return np.asarray(_Lent(memory, self._free))
-
-
-class _Lent:
-    """What arrays that show the memory keep alive; the last of them gives it back."""
-
-    def __init__(self, memory: NDArray[Any], free: deque[NDArray[Any]]) -> None:
-        self._memory, self._free = memory, free
-        self.__array_interface__ = memory.__array_interface__
-
-    def __del__(self) -> None:
-        self._free.append(self._memory)
 
 
 class Source(ABC):

@@ -30,7 +30,7 @@ from momentmix.tables.encoding import (
 from momentmix.tables.rows import Rows
 from momentmix.tables.schema import Schema, plain_schema
 from momentmix.tables.selection import feature_names
-from momentmix.tables.source import NO_CELL, Batch, BlockMemory, Held, Kind, Source
+from momentmix.tables.source import NO_CELL, Batch, Held, Kind, Source
 from momentmix.tables.validation import in_range
 
 Missing = Literal["error", "drop", "model"]
@@ -361,7 +361,6 @@ class _Reader:
         self.refuses = rows.missing == "error"
         if unseen is None:
             self.refuses = rows.is_learned or rows.missing != "model"
-        self.memory = BlockMemory((self.block_rows, self.schema.n_features), np.float64)
         self.examined: set[int] = set()  # columns of CSV whose first large number was examined
         self._begin(0)
 
@@ -408,7 +407,7 @@ class _Reader:
                 self.target, self.n_read = whole, size
                 return
         if self.target is None:
-            self.target = self.memory.block()
+            self.target = np.empty((self.block_rows, self.schema.n_features))
         first, target = self.first_row + self.n_read, self.target[self.n_read : self.n_read + size]
 
         def where(row: int, column: int) -> str:

@@ -28,7 +28,7 @@ import numpy as np
 from scipy import linalg
 
 from momentmix._typing import Array
-from momentmix.capacity import Split
+from momentmix.capacity.ranks import Split
 from momentmix.index_sets import monomials
 from momentmix.tensor.generating import SubTensors, coordinate_ratios, scaled_least_squares
 from momentmix.tensor.incomplete_tensor import (

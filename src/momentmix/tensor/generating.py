@@ -33,7 +33,7 @@ from scipy import linalg
 from scipy.linalg import lapack
 
 from momentmix._typing import Array, Int
-from momentmix.capacity import Split
+from momentmix.capacity.ranks import Split
 from momentmix.index_sets import binomials, colex_rank, index_sets
 from momentmix.parallel import map_in_order
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from momentmix._typing import Array
-from momentmix.capacity import Split
+from momentmix.capacity.ranks import Split
 from momentmix.errors import DecompositionError
 from momentmix.tensor.generating import sub_tensors
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor

@@ -11,10 +11,10 @@ import os
 from pathlib import Path
 
 import numpy as np
+import pyarrow.csv
 import pytest
 
 import momentmix as mm
-from momentmix.cli.summarizing.checkpoint import Checkpoint
 
 
 @pytest.fixture
@@ -46,29 +46,13 @@ def test_a_copy_is_refused_unless_told_otherwise(folder, momentmix, command):
     assert momentmix(*COUNTING[command], "--by-name").code == 0
 
 
-def test_a_copy_is_refused_where_rows_are_streamed(folder, momentmix, monkeypatch):
-    monkeypatch.setattr("momentmix.fitting.data.SHARE_IN_MEMORY", 0.0)
-    done = momentmix(*COUNTING["fit"])
-    assert (done.code, "holds the same bytes" in done.err) == (65, True), done
-    assert momentmix(*COUNTING["fit"], "--by-name").code == 0
-
-
-def packed(name, ends=b"\n"):
-    """A copy of a.csv with other ends of lines, compressed where its name says so."""
+@pytest.mark.parametrize("name", ["copy.csv.gz", "crlf.csv", "cr.csv"])
+def test_another_packing_is_a_copy(folder, momentmix, name):
+    ends = {"crlf.csv": b"\r\n", "cr.csv": b"\r"}.get(name, b"\n")
     text = Path("a.csv").read_bytes().replace(b"\n", ends)
     Path(name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
-
-
-@pytest.mark.parametrize("command", COUNTING)
-@pytest.mark.parametrize("name", ["copy.csv.gz", "crlf.csv", "cr.csv"])
-def test_another_packing_is_a_copy(folder, momentmix, command, name):
-    Path("copy-of-a.csv").unlink()
-    packed(name, {"crlf.csv": b"\r\n", "cr.csv": b"\r"}.get(name, b"\n"))
-    names = [name if x == "copy-of-a.csv" else x for x in COUNTING[command]]
-    names = ["*.csv*" if x == "*.csv" else x for x in names]
-    done = momentmix(*names)
+    done = momentmix("summarize", "a.csv", name, "-o", "out.mms")
     assert (done.code, f"{name} holds the same bytes" in done.err) == (65, True), done
-    assert momentmix(*names, "--by-name").code == 0
 
 
 # -- one file by several routes ---------------------------------------------------------------
@@ -140,14 +124,6 @@ def test_rows_of_one_file_count_once_by_whatever_routes(routes):
                     left + right
 
 
-def test_other_files_with_the_same_features_count(routes):
-    columns = ["x", "y"]
-    whole = mm.summarize(routes / "a.csv", columns=columns)
-    same = mm.summarize_by(routes / "same-features.csv", "g", columns=columns)
-    assert (whole + same.total()).n_rows == 600
-    assert whole.mean == pytest.approx(same.total().mean)
-
-
 def test_groups_of_one_cube_are_different_rows(routes):
     cube = mm.summarize_by(routes / "a.csv", "g,h", columns=["x", "y"])
     assert sum(cube.values()).n_rows == cube.rollup("h").total().n_rows == 300
@@ -210,108 +186,27 @@ def test_forgotten_rows_are_not_subtracted_again(folder, momentmix):
     assert json.loads(done.out)["n_rows"] == 300
 
 
-def test_labels_and_pictures_of_a_copy_are_given(folder, momentmix):
-    """Each file gets its own labels; nothing is counted."""
-    assert (
-        momentmix("predict", "model.json", "a.csv", "copy-of-a.csv", "-o", "labels.csv").code == 0
-    )
-    assert len(Path("labels.csv").read_text().splitlines()) == 601
-    assert momentmix("plot", "model.json", "a.csv", "copy-of-a.csv", "-o", "x.png").code == 0
-
-
-def test_parts_on_a_cluster_get_the_same_names(folder, momentmix, monkeypatch):
-    pytest.importorskip("dask")
-    import momentmix.dask as mmd
-    from momentmix.dask import opening as inputs
-    from momentmix.dask import partitions
-    from momentmix.summary import parts
-
-    rows = np.zeros((100_000, 3))
-    for name, value in (("x.npy", 0.0), ("y.npy", 1.0)):
-        rows[3333, 1] = value
-        np.save(name, rows)
-    files = ["x.npy", "y.npy"]
-    for module in (inputs, partitions):
-        monkeypatch.setattr(module, "PART_ROWS", 40_000)
-    smaller = {**parts.read_parts.__kwdefaults__, "part_rows": 40_000}
-    monkeypatch.setattr(parts.read_parts, "__kwdefaults__", smaller)
-    found = mmd.summarize(files, 2)
-    assert (found.n_rows, len(found.shard_ids)) == (200_000, 6)
-    options = ["-m", "2", "--part-rows", "40000"]
-    assert momentmix("summarize", *files, "-o", "out.mms", *options).code == 0
-    assert found.to_bytes() == Path("out.mms").read_bytes()
-    np.save("copy.npy", rows)
-    with pytest.raises(mm.errors.InputError, match="the same rows are given twice"):
-        mmd.summarize([*files, "copy.npy"], 2)
-
-
-# -- files that change ------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
         ["predict", "model.json", "a.csv", "-o", "out.csv"],
-        ["predict", "model.json", "a.csv", "-o", "out.csv", "-p"],
         ["score", "model.json", "a.csv"],
         ["report", "model.json", "--data", "a.csv", "-o", "out.html"],
+        ["fit", "a.csv", "b.csv", "-r", "2", "-o", "out.json"],
     ],
 )
-def test_a_file_that_grows_while_it_is_read(folder, momentmix, monkeypatch, arguments):
-    from momentmix.mixture.density import Density
+def test_a_file_that_changes_while_it_is_read(folder, momentmix, monkeypatch, arguments):
+    opened = pyarrow.csv.open_csv
 
-    method = Density.map_rows
-
-    def growing(self, *rest, **options):
+    def growing(*rest, **options):
         with open("a.csv", "a") as file:
             file.write("7,8\n")
-        return method(self, *rest, **options)
+        return opened(*rest, **options)
 
-    monkeypatch.setattr(Density, "map_rows", growing)
+    monkeypatch.setattr(pyarrow.csv, "open_csv", growing)
     done = momentmix(*arguments)
     assert (done.code, "a.csv changed while it was being read" in done.err) == (65, True), done
     assert not list(Path().glob("out.*"))
-
-
-def test_a_file_that_changes_between_two_passes_of_a_fit(folder, momentmix, monkeypatch):
-    from momentmix.tables.table_rows import TableRows
-
-    blocks, n_passes = TableRows.blocks, 0
-
-    def changing(self):
-        nonlocal n_passes
-        n_passes += 1
-        if n_passes == 3:
-            np.savetxt("a.csv", np.ones((300, 2)), delimiter=",")
-        return blocks(self)
-
-    monkeypatch.setattr("momentmix.fitting.data.SHARE_IN_MEMORY", 0.0)
-    monkeypatch.setattr(TableRows, "blocks", changing)
-    done = momentmix("fit", "a.csv", "b.csv", "-r", "2", "-o", "out.json")
-    assert (done.code, "a.csv changed while it was being read" in done.err) == (65, True), done
-    assert n_passes == 3
-    assert not Path("out.json").exists()
-
-
-def test_rows_in_memory_are_counted_as_they_are_not_as_they_are_compressed(
-    folder, momentmix, monkeypatch
-):
-    from momentmix.arrays import physical_memory
-    from momentmix.tables.table_rows import TableRows
-
-    Path("x.csv.gz").write_bytes(gzip.compress(b"1,2\n3,5\n2,2\n" * 20_000))  # 960,000 in memory
-    compressed, given = os.path.getsize("x.csv.gz"), []
-    assert compressed < 10_000
-
-    def fit(table, *rest, **options):
-        given.append(isinstance(table.data, TableRows))
-        raise mm.errors.InputError("seen")
-
-    monkeypatch.setattr("momentmix.fitting.api.fit_robust", fit)
-    for size in (10_000, 959_999, 960_001):
-        monkeypatch.setattr("momentmix.fitting.data.SHARE_IN_MEMORY", size / physical_memory())
-        assert momentmix("fit", "x.csv.gz", "-r", "1", "-o", "m.json").code == 65
-    assert given == [True, True, False]
 
 
 # -- checkpoints ------------------------------------------------------------------------------
@@ -330,89 +225,61 @@ def big_file(name, change=None):
         Path(name).write_text("".join("{:.6f},{:.6f},{:.6f}\n".format(*row) for row in rows))
 
 
-@pytest.fixture(params=["a.npy", "a.csv"])
-def half_done(request, tmp_path, monkeypatch, momentmix):
-    """A checkpoint after the first file and the place of it, and the name of that file."""
-    monkeypatch.chdir(tmp_path)
-    name = request.param
-    big_file(name)
-    Path("z.csv").write_text("1,2,3\n1,2,nan\n")
-    assert momentmix("summarize", name, "z.csv", "-o", "out.mms", *PARTS).code == 65
-    found = Checkpoint.load(Path("state"))
-    assert (found.piece, found.row) == (1, 0)
-    return name
-
-
 def changed_in_secret(name, row):
     """Change a file between its samples, and give it the time that it had."""
-    mark, times = mm.open_rows(name).sources[0].mark(), os.stat(name)
+    times = os.stat(name)
     big_file(name, row)
     os.utime(name, ns=(times.st_atime_ns, times.st_mtime_ns))
-    assert mm.open_rows(name).sources[0].mark() == mark  # or else this test tests nothing
 
 
-def test_a_file_that_was_changed_in_secret_is_not_resumed(half_done, momentmix):
-    changed_in_secret(half_done, 4_000)
-    before = Path("state").read_bytes()
-    done = momentmix("summarize", half_done, "z.csv", "-o", "out.mms", *PARTS)
-    message = "are not those that were summed before the interruption"
-    assert (done.code, message in done.err) == (65, True), done
-    assert Path("state").read_bytes() == before
-    assert not Path("out.mms").exists()
+@pytest.fixture(params=["a.npy", "a.csv"])
+def interrupted(request, tmp_path, monkeypatch, momentmix):
+    """A file, of which a pass was interrupted after two of its four parts; and its own summary."""
+    monkeypatch.chdir(tmp_path)
+    name, replace, n_saves = request.param, os.replace, 0
+    big_file(name)
+    assert momentmix("summarize", name, "-o", "whole.mms", *PARTS).code == 0
 
-
-def _interrupted_in(name, momentmix, monkeypatch, n_parts):
-    """A checkpoint in the midst of a file."""
-    save, n_saved = Checkpoint.save, 0
-
-    def interrupted(self, path):
-        nonlocal n_saved
-        save(self, path)
-        n_saved += 1
-        if n_saved == n_parts:
+    def interrupt(*arguments, **options):
+        nonlocal n_saves
+        replace(*arguments, **options)
+        n_saves += 1
+        if n_saves == 2:
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Checkpoint, "save", interrupted)
+        patch.setattr(os, "replace", interrupt)
         assert momentmix("summarize", name, "-o", "out.mms", *PARTS).code == 130
-    found = Checkpoint.load(Path("state"))
-    assert (found.piece, found.row) == (0, 30_000 * n_parts)
+    return name
 
 
-@pytest.mark.parametrize("n_parts", [1, 2, 3])
-def test_a_checkpoint_in_the_midst_of_a_file(tmp_path, monkeypatch, momentmix, n_parts):
-    monkeypatch.chdir(tmp_path)
-    big_file("a.npy")
-    assert momentmix("summarize", "a.npy", "-o", "whole.mms", *PARTS).code == 0
-    _interrupted_in("a.npy", momentmix, monkeypatch, n_parts)
-    state = Path("state").read_bytes()
+def test_a_checkpoint_in_the_midst_of_a_file(interrupted, momentmix, monkeypatch):
     summed, update = [], mm.MomentSummary.update
 
     def counted(self, rows, *rest, **options):
         summed.append(len(rows))
         return update(self, rows, *rest, **options)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(mm.MomentSummary, "update", counted)
-        done = momentmix("summarize", "a.npy", "-o", "out.mms", *PARTS, "--json")
-    assert json.loads(done.out)["resumed_at_row"] == 30_000 * n_parts
-    assert sum(summed) == 100_000 - 30_000 * n_parts
+    monkeypatch.setattr(mm.MomentSummary, "update", counted)
+    done = momentmix("summarize", interrupted, "-o", "out.mms", *PARTS, "--json")
+    assert json.loads(done.out)["resumed_at_row"] == 60_000
+    assert sum(summed) == 40_000
     assert Path("out.mms").read_bytes() == Path("whole.mms").read_bytes()
 
-    Path("state").write_bytes(state)
-    changed_in_secret("a.npy", 4_000)  # in the first part
-    done = momentmix("summarize", "a.npy", "-o", "other.mms", *PARTS)
-    assert (done.code, "are not those that were summed" in done.err) == (65, True), done
 
-    big_file("a.npy")
-    Path("state").unlink()
-    Path("out.mms").unlink()
-    _interrupted_in("a.npy", momentmix, monkeypatch, 1)
-    changed_in_secret("a.npy", 90_000)  # not read so far: what counts is what will be read
-    assert momentmix("summarize", "a.npy", "-o", "other.mms", *PARTS).code == 0
-    assert momentmix("summarize", "a.npy", "-o", "fresh.mms", *PARTS).code == 0
-    assert Path("other.mms").read_bytes() == Path("fresh.mms").read_bytes()
-    assert Path("other.mms").read_bytes() != Path("whole.mms").read_bytes()
+def test_rows_that_were_changed_in_secret_are_not_resumed(interrupted, momentmix):
+    changed_in_secret(interrupted, 4_000)  # in the first part
+    before = Path("state").read_bytes()
+    done = momentmix("summarize", interrupted, "-o", "out.mms", *PARTS)
+    message = "are not those that were summed before the interruption"
+    assert (done.code, message in done.err) == (65, True), done
+    assert Path("state").read_bytes() == before
+    assert not Path("out.mms").exists()
+    changed_in_secret(interrupted, 90_000)  # not read so far: what counts is what will be read
+    assert momentmix("summarize", interrupted, "-o", "out.mms", *PARTS).code == 0
+    assert momentmix("summarize", interrupted, "-o", "fresh.mms", *PARTS).code == 0
+    assert Path("out.mms").read_bytes() == Path("fresh.mms").read_bytes()
+    assert Path("out.mms").read_bytes() != Path("whole.mms").read_bytes()
 
 
 # -- forged checkpoints -----------------------------------------------------------------------

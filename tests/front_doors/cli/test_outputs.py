@@ -5,7 +5,7 @@ import stat
 import subprocess
 import sys
 import textwrap
-from itertools import product
+from itertools import cycle, islice
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,6 @@ import pytest
 
 import momentmix as mm
 from momentmix.cli.summarizing.checkpoint import lock_path
-from momentmix.cli.tables import table_writer
 
 COMMAND = f"'{sys.executable}' -c 'from momentmix.cli import main; main()'"
 
@@ -54,20 +53,19 @@ READERS = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize(
-    ("command", "output"),
-    [
-        *product(sorted(set(READERS) - {"plot"}), ["data/io.csv", "hardlink.csv", "symlink.csv"]),
-        ("plot", "hardlink.png"),
-    ],
-)
-def test_no_output_replaces_an_input(folder, momentmix, command, way, output):
+OUTPUTS = ["data/io.csv", "hardlink.csv", "symlink.csv"]
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_no_output_replaces_an_input(folder, momentmix, command):
     force = [] if command == "checkpoint" else ["--force"]
     before = contents()
-    done = momentmix(*[x.format(way) for x in READERS[command]], output, *force)
-    assert (done.code, f"{output} is an input as well" in done.err) == (73, True), done
-    assert contents() == before
+    first = list(READERS).index(command)
+    for way, output in zip(WAYS, islice(cycle(OUTPUTS), first, first + len(WAYS)), strict=True):
+        output = "hardlink.png" if command == "plot" else output
+        done = momentmix(*[x.format(way) for x in READERS[command]], output, *force)
+        assert (done.code, f"{output} is an input as well" in done.err) == (73, True), done
+        assert contents() == before
 
 
 @pytest.mark.parametrize(
@@ -93,10 +91,8 @@ def test_summaries_and_models_are_inputs_too(folder, momentmix, arguments, outpu
 @pytest.mark.parametrize(
     "line",
     [
-        "predict model.json - -o data/io.csv --force < data/io.csv",
         "summarize - -o data/io.csv --force < data/io.csv",
         "predict model.json data >> data/io.csv",
-        "sample model.json -n 5 >> model.json",
     ],
 )
 def test_standard_streams_may_be_an_input(folder, line):
@@ -119,22 +115,17 @@ def test_standard_streams_may_be_an_input(folder, line):
         (["fit", "rows.npy", "-r", "1"], "x.json"),
         (["predict", "model.json", "rows.npy"], "x.csv"),
         (["predict", "model.json", "rows.npy"], "x.parquet"),
-        (["predict", "model.json", "rows.npy", "--keep", "0"], "x.csv"),
-        (["score", "model.json", "rows.npy", "--rows"], "x.csv"),
-        (["subtract", "one.mms", "one.mms"], "x.mms"),
-        (["sample", "model.json", "-n", "5"], "x.csv"),
         (["report", "model.json"], "x.html"),
         (["plot", "model.json", "--kind", "means"], "x.png"),
     ],
 )
 def test_a_replaced_file_keeps_its_permissions(folder, momentmix, arguments, output):
     Path(output).write_bytes(b"old")
-    for mode in (0o600, 0o640, 0o666):
-        os.chmod(output, mode)
-        done = momentmix(*arguments, "-o", output, "--force")
-        assert done.code == 0, done
-        assert Path(output).read_bytes() != b"old"
-        assert stat.S_IMODE(os.stat(output).st_mode) == mode
+    os.chmod(output, 0o640)
+    done = momentmix(*arguments, "-o", output, "--force")
+    assert done.code == 0, done
+    assert Path(output).read_bytes() != b"old"
+    assert stat.S_IMODE(os.stat(output).st_mode) == 0o640
 
 
 # -- the lock of a checkpoint -----------------------------------------------------------------
@@ -169,7 +160,7 @@ def test_a_file_in_the_place_of_the_lock_is_left_alone(folder, momentmix):
 # -- long names -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("letter", ["a", "ä", "日", "😀"])
+@pytest.mark.parametrize("letter", ["a", "😀"])
 def test_long_names_that_the_system_takes_are_written(folder, momentmix, letter):
     name = letter * (250 // len(letter.encode()))
     for arguments in (
@@ -183,17 +174,11 @@ def test_long_names_that_the_system_takes_are_written(folder, momentmix, letter)
     assert mm.MomentSummary.load(f"{name}.mms").n_rows == 120
 
 
-@pytest.mark.parametrize("name", ["a" * 256, "ä" * 128, "日" * 86])
 @pytest.mark.parametrize("option", ["-o", "--checkpoint"])
-def test_names_that_are_too_long_are_found_before_any_work(
-    folder, momentmix, monkeypatch, name, option
-):
-    def refuse(*arguments, **options):
-        raise AssertionError("rows were opened")
-
-    monkeypatch.setattr("momentmix.tables.opening.open_rows", refuse)
+def test_names_that_are_too_long_are_found_before_any_work(folder, momentmix, option):
+    Path("bad.csv").write_text("a,b\n1,text\n")  # which would be another error
     more = [] if option == "-o" else ["-o", "x.mms"]
-    done = momentmix("summarize", "data", option, name, *more)
+    done = momentmix("summarize", "bad.csv", option, "ä" * 128, *more)
     assert (done.code, "File name too long" in done.err) == (73, True), done
 
 
@@ -204,11 +189,7 @@ def test_names_that_are_too_long_are_found_before_any_work(
     ("line", "code", "message"),
     [
         ("summarize - -o x.mms <&-", 66, "standard input is closed; give a file"),
-        ("predict model.json - <&-", 66, "standard input is closed; give a file"),
-        ("summarize data -o x.mms >&-", 73, "standard output is closed; send it to a file"),
         ("predict model.json data >&-", 73, "standard output is closed; send it to a file"),
-        ("plan -d 5 -r 2 >&-", 73, "standard output is closed; send it to a file"),
-        ("summarize data -o x.mms <&-", 0, ""),
         ("summarize data -o x.mms <&- 2>&-", 0, ""),
         ("summarize nowhere -o x.mms 2>&-", 66, ""),
     ],
@@ -223,8 +204,9 @@ def test_closed_standard_streams(folder, line, code, message):
         assert mm.MomentSummary.load("x.mms").n_rows == 120
 
 
-@pytest.mark.parametrize("again", [False, True])
-@pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGINT", 130)])
+@pytest.mark.parametrize(
+    ("name", "code", "again"), [("SIGTERM", 143, True), ("SIGINT", 130, False)]
+)
 def test_a_signal_while_an_object_is_finalized_is_not_lost(name, code, again):
     """Python ignores what is raised there; the command must stop all the same.
 
@@ -263,19 +245,6 @@ def test_a_signal_while_an_object_is_finalized_is_not_lost(name, code, again):
     )  # fmt: skip
     assert done.returncode == code, done
     assert done.stderr in ("momentmix: terminated\n", "momentmix: interrupted\n")
-
-
-@pytest.mark.parametrize("n_labels", [1, 7, 10, 11, 250])
-def test_labels_as_text(tmp_path, n_labels):
-    """Short and long numbers and missing ones, against Python's own text."""
-    labels = np.random.default_rng(0).integers(0, n_labels, 3000).astype(float)
-    labels[::7] = np.nan
-    path = tmp_path / "labels.csv"
-    with table_writer(str(path), ["label"], ["label"]) as write:
-        for part in np.split(labels, [0, 1, 1500]):
-            write([part])
-    wanted = ['""' if np.isnan(x) else str(int(x)) for x in labels]
-    assert path.read_text() == "\n".join(["label", *wanted, ""])
 
 
 def test_secrets_of_addresses_are_in_no_output(tmp_path, monkeypatch, momentmix):

@@ -155,35 +155,3 @@ def test_separation_compares_numbers_and_levels():
     same = mm.BernoulliBlock([0.5, 0.5], (0, 1))
     mixture = mm.Mixture.from_blocks([0.5, 0.5], [number, answer, same])
     np.testing.assert_allclose(separation(mixture), [1.0, 1.0, 0.0], atol=1e-12)
-
-
-def test_plot_command_names_levels_of_text(momentmix, tmp_path, monkeypatch, truth, rows):
-    import csv
-
-    monkeypatch.chdir(tmp_path)
-    truth.save("model.json")
-    with open("rows.csv", "w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(rows)
-        for row in zip(*rows.values(), strict=True):
-            writer.writerow(["" if x is None or x != x else x for x in row])
-    drawn = []
-    from momentmix.displays import PairsDisplay
-
-    for kind in (ColumnsDisplay, PairsDisplay):
-        plot = kind.plot
-        monkeypatch.setattr(
-            kind, "plot", lambda self, *a, plot=plot: drawn.append(self) or plot(self, *a)
-        )
-    for kind in ("columns", "pairs"):
-        done = momentmix(
-            "plot", "model.json", "rows.csv", "--kind", kind, "--features", "plan,age",
-            "-o", f"{kind}.svg",
-        )  # fmt: skip
-        assert done.code == 0, done.err
-    columns, pairs = drawn
-    assert columns.marginals[4].levels == ["basic", "gold", "silver"]
-    np.testing.assert_allclose(
-        columns.marginals[4].shares, ColumnsDisplay.of_model(truth, rows).marginals[4].shares
-    )
-    assert pairs.names == ["plan", "age"]

@@ -5,13 +5,12 @@ mpl.use("Agg")
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib import pyplot
 
 import momentmix as mm
 from momentmix import displays
-from momentmix.displays.pair_panels import point_style
-from momentmix.displays.pairs import MOST_POINTS
 from momentmix.displays.rows import thinned
 from momentmix.errors import InputError, InputTypeError, MissingDependencyError
 from momentmix.html.palette import COLORS
@@ -62,16 +61,20 @@ def test_rings_hold_the_shares_of_rows_that_the_legend_says(rows):
         assert abs(inside.mean() - share) < bound
 
 
-def test_points_are_large_where_rows_are_few():
-    sizes, alphas = zip(*(point_style(n) for n in (10, 150, 1000, 5000, 10**6)), strict=True)
-    assert list(sizes) == sorted(sizes, reverse=True)
-    assert list(alphas) == sorted(alphas, reverse=True)
+def test_points_are_large_where_rows_are_few_and_spread_evenly_where_they_are_many():
+    sizes, alphas = [], []
+    for n in (10, 150, 1000, 20_001):
+        rows = drawn(3, 4).sample(n, random_state=0)[0]
+        display = displays.PairsDisplay.from_estimator(drawn(3, 4), rows, features=[0, 1])
+        points = display.axes_[1, 0].collections[0]
+        step = -(-n // 5000)
+        np.testing.assert_array_equal(display.rows, rows[::step])
+        assert len(points.get_offsets()) == len(display.rows) <= 5000
+        sizes.append(float(points.get_sizes()[0]))
+        alphas.append(points.get_alpha())
+    assert sizes == sorted(sizes, reverse=True)
+    assert alphas == sorted(alphas, reverse=True)
     assert sizes[1] > 4 * sizes[3]
-    rows = drawn(3, 4).sample(20_001, random_state=0)[0]
-    display = displays.PairsDisplay.from_estimator(drawn(3, 4), rows)
-    points = display.axes_[1, 0].collections[0]
-    assert len(points.get_offsets()) <= MOST_POINTS
-    assert points.get_sizes() == point_style(len(points.get_offsets()))[0]
 
 
 def test_every_picture_has_a_title_and_explains_its_colors(model, rows):
@@ -161,26 +164,37 @@ def test_weights(model):
 
 
 def test_residuals_are_small_for_the_right_mixture(model, rows):
-    display = displays.MomentResidualsDisplay.from_estimator(model)
+    show, mixture = displays.MomentResidualsDisplay.from_estimator, model.mixture_
+    display, summary = show(model), mm.summarize(rows, order=4)
     assert (
         set(display.observed) == set(display.fitted) >= {"order 1", "order 4", "order 2, squared"}
     )
     for name, values in display.observed.items():
         assert np.abs(values - display.fitted[name]).max() < 0.3
-    other = displays.MomentResidualsDisplay.from_estimator(drawn(3, 5), mm.summarize(rows, 3))
-    assert np.abs(other.observed["order 2"] - other.fitted["order 2"]).max() < 0.3
-    with pytest.raises(InputTypeError, match="pass summary="):
-        displays.MomentResidualsDisplay.from_estimator(drawn(3, 5))
-    with pytest.raises(InputError, match="4 features, the summary 5"):
-        displays.MomentResidualsDisplay.from_estimator(drawn(3, 4), mm.summarize(rows, 3))
+    by_rows, by_summary = show(mixture, rows=rows), show(mixture, summary)
+    assert list(by_rows.observed) == list(by_summary.observed)
+    for name, values in by_summary.observed.items():
+        np.testing.assert_allclose(by_rows.observed[name], values, atol=1e-12)
+    for arguments, keywords, error, message in [
+        ((mixture,), {}, InputTypeError, "pass summary="),
+        ((drawn(3, 4), summary), {}, InputError, "4 features, the summary 5"),
+        ((mixture, summary), {"rows": rows}, InputError, "of a summary or of rows; pass one"),
+        ((mixture,), {"rows": rows[:, :4]}, InputError, "the 5 columns of the model; got 4"),
+        ((mixture,), {"rows": rows[:0]}, InputError, "rows must hold at least one row"),
+    ]:
+        with pytest.raises(error, match=message):
+            show(*arguments, **keywords)
 
 
 def test_choice_of_the_number_of_components(rows):
-    display = displays.ChoiceDisplay.from_data(rows, range(1, 5), random_state=0)
+    display = displays.ChoiceDisplay.from_data(rows, range(1, 5), chosen=3, random_state=0)
     assert display.n_components == [1, 2, 3, 4]
     assert display.passed[:3] == [False, False, True]
-    from_summary = displays.ChoiceDisplay.from_data(mm.summarize(rows, 4), [2], random_state=0)
-    assert np.isnan(from_summary.scores).all()
+    assert display.ax_.lines[0].get_xdata() == [3, 3]
+    assert "chosen" in [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    plain = displays.ChoiceDisplay.from_data(mm.summarize(rows, 4), [2], random_state=0)
+    assert np.isnan(plain.scores).all()
+    assert "chosen" not in [text.get_text() for text in plain.ax_.get_legend().get_texts()]
     with pytest.raises(InputError, match="at least one fit"):
         displays.ChoiceDisplay.from_results([])
 
@@ -197,7 +211,7 @@ def test_without_matplotlib_the_message_says_what_to_install(monkeypatch, model)
 
 
 @pytest.mark.parametrize("n_rows", [1, 99, 100, 101, 5000])
-def test_thinned_rows_are_spread_evenly(n_rows):
+def test_thinned_rows_of_a_stream_are_spread_evenly(n_rows):
     rows = np.arange(float(n_rows))[:, None]
     found = thinned(iter(np.array_split(rows, min(n_rows, 13))), 100)[:, 0]
     assert min(n_rows, 50) <= len(found) <= 100
@@ -205,21 +219,6 @@ def test_thinned_rows_are_spread_evenly(n_rows):
     assert len(set(np.diff(found))) <= 1
     with pytest.raises(InputError, match="no rows"):
         thinned(iter([]), 5)
-
-
-def test_residuals_of_rows_are_those_of_their_summary(model, rows):
-    by_rows = displays.MomentResidualsDisplay.from_estimator(model.mixture_, rows=rows)
-    summary = mm.summarize(rows, order=4)
-    by_summary = displays.MomentResidualsDisplay.from_estimator(model.mixture_, summary)
-    assert list(by_rows.observed) == list(by_summary.observed)
-    for name, values in by_summary.observed.items():
-        np.testing.assert_allclose(by_rows.observed[name], values, atol=1e-12)
-    with pytest.raises(InputError, match="of a summary or of rows; pass one of them"):
-        displays.MomentResidualsDisplay.from_estimator(model.mixture_, summary, rows=rows)
-    with pytest.raises(InputError, match="the 5 columns of the model; got 4"):
-        displays.MomentResidualsDisplay.from_estimator(model.mixture_, rows=rows[:, :4])
-    with pytest.raises(InputError, match="rows must hold at least one row"):
-        displays.MomentResidualsDisplay.from_estimator(model.mixture_, rows=rows[:0])
 
 
 def test_residuals_of_a_table_leave_out_cells_that_are_missing_for_the_first_time():
@@ -238,66 +237,47 @@ def test_residuals_of_a_table_leave_out_cells_that_are_missing_for_the_first_tim
         displays.MomentResidualsDisplay.from_estimator(mixture, rows=table)
 
 
-def test_choice_marks_the_number_that_was_chosen(rows):
-    results = [mm.fit(rows, r, random_state=0) for r in (1, 3)]
-    display = displays.ChoiceDisplay.from_results(results, chosen=3)
-    assert display.ax_.lines[0].get_xdata() == [3, 3]
-    assert "chosen" in [text.get_text() for text in display.ax_.get_legend().get_texts()]
-    plain = displays.ChoiceDisplay.from_results(results)
-    assert "chosen" not in [text.get_text() for text in plain.ax_.get_legend().get_texts()]
+@pytest.fixture
+def drawn_choices(monkeypatch, tmp_path):
+    """Pictures of the choice that commands draw, in a folder of their own."""
+    monkeypatch.chdir(tmp_path)
+    found, plot = [], displays.ChoiceDisplay.from_results.__func__
 
+    def kept(cls, results, **keywords):
+        found.append(results)
+        return plot(cls, results, **keywords)
 
-def fits_of_choice(monkeypatch):
-    """Numbers of components and options of the fits that `plot --kind choice` makes."""
-    from momentmix.displays import choice
-
-    made, fit = [], choice.fit
-
-    def recorded(data, number, **options):
-        made.append((number, options))
-        return fit(data, number, **options)
-
-    monkeypatch.setattr(choice, "fit", recorded)
-    return made
+    monkeypatch.setattr(displays.ChoiceDisplay, "from_results", classmethod(kept))
+    return found
 
 
 def test_choice_tries_numbers_up_to_what_the_data_can_tell_apart(
-    momentmix, tmp_path, monkeypatch, model, rows
+    momentmix, drawn_choices, model, rows
 ):
-    monkeypatch.chdir(tmp_path)
-    made = fits_of_choice(monkeypatch)
     model.mixture_.save("model.json")
     np.save("rows.npy", rows)
     mm.summarize(rows, order=3).save("rows.mms")
     choice = ("plot", "model.json", "--kind", "choice", "-o", "x.png", "--force")
-    assert momentmix(*choice, "rows.npy").code == 0
-    assert [number for number, _ in made] == [1, 2, 3, 4, 5, 6]
-    made.clear()
-    assert momentmix(*choice, "rows.npy", "-r", "2").code == 0
-    assert [number for number, _ in made] == [1, 2]
     most = mm.largest_rank(5, 3, "robust")
-    made.clear()
-    assert momentmix(*choice, "rows.mms").code == 0
-    assert [number for number, _ in made] == list(range(1, most + 2))  # the last one is refused
+    for inputs in (["rows.npy"], ["rows.npy", "-r", "2"], ["rows.mms"]):
+        assert momentmix(*choice, *inputs).code == 0
+    tried = [[result.mixture.n_components for result in results] for results in drawn_choices]
+    assert tried == [[1, 2, 3, 4, 5, 6], [1, 2], list(range(1, most + 1))]
     done = momentmix(*choice, "rows.mms", "-r", most + 1)
     assert (done.code, "identifies at most" in done.err) == (2, True), done
 
 
-def test_choice_takes_families_and_blocks_of_the_model(momentmix, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_choice_takes_families_and_blocks_of_the_model(momentmix, drawn_choices):
     rng = np.random.default_rng(0)
     table = {name: rng.standard_normal(200) for name in "xyz"} | {"n": rng.poisson(2.0, 200)}
-    options = {"families": {"n": "poisson"}, "blocks": [["x", "y"]]}
-    result = mm.fit(table, 1, random_state=0, **options)
+    result = mm.fit(table, 1, random_state=0, families={"n": "poisson"}, blocks=[["x", "y"]])
     result.save("model.json")
-    np.savetxt("rows.csv", np.column_stack(list(table.values())), delimiter=",", header="x,y,z,n",
-               comments="")  # fmt: skip
-    made = fits_of_choice(monkeypatch)
+    pd.DataFrame(table).to_csv("rows.csv", index=False)
     done = momentmix("plot", "model.json", "rows.csv", "--kind", "choice", "-r", "1", "-o", "x.svg")
     assert done.code == 0, done.err
-    ((_, options),) = made
-    assert options["families"] == result.mixture.schema
-    assert options["blocks"] == [[0, 1]]
+    ((found,),) = drawn_choices
+    assert found.mixture.schema == result.mixture.schema
+    assert [block.columns for block in found.mixture.blocks] == [(0, 1), (2,), (3,)]
 
 
 @pytest.mark.parametrize("kind", ["pairs", "columns", "means", "weights", "residuals"])

@@ -148,15 +148,6 @@ def test_html_of_a_summary_shows_its_columns(table):
     assert "and 28 more columns" in many._repr_html_()
 
 
-def test_html_of_a_certificate_says_why(result):
-    rng = np.random.default_rng(0)
-    bad = mm.fit(rng.exponential(size=(2000, 4)), 2, random_state=0).certificate
-    assert bad.verdict == "not passed"
-    text = Fragment(bad._repr_html_()).text
-    assert "not passed" in text
-    assert bad.reasons[0] in text
-
-
 @pytest.mark.parametrize("kind", [mm.MomentGaussianMixture, mm.MomentMixture])
 def test_estimators_show_their_diagram_and_the_result(kind):
     rows = np.random.default_rng(0).normal(size=(200, 3))

@@ -18,8 +18,8 @@ from distributed import Client
 
 import momentmix as mm
 from momentmix import dask as mmd
-from momentmix.dask.opening import open_collection
-from momentmix.dask.schedule import Schedule
+from momentmix.engines.dask_opening import open_collection
+from momentmix.engines.dask_schedule import Schedule
 from momentmix.errors import (
     ClusterError,
     DecompositionError,
@@ -127,7 +127,7 @@ def test_the_default_shard_ids_are_the_same_for_the_same_data():
 def test_the_tree_changes_no_byte(monkeypatch):
     wanted = mmd.summarize(ARRAY, 3, shard_id="x").to_bytes()
     for fan_in in (2, 100):
-        monkeypatch.setattr("momentmix.dask.schedule.FAN_IN", fan_in)
+        monkeypatch.setattr("momentmix.engines.dask_schedule.FAN_IN", fan_in)
         assert mmd.summarize(ARRAY, 3, shard_id="x").to_bytes() == wanted
 
 

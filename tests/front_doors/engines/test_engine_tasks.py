@@ -7,8 +7,7 @@ import pyarrow as pa
 import pytest
 
 import momentmix as mm
-from momentmix.engines.adapter import summarize
-from momentmix.engines.tasks import added, result_rows
+from momentmix.engines.adapter import added, result_rows, summarize
 from momentmix.errors import InputError
 
 OPTIONS = {

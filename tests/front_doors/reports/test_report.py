@@ -6,7 +6,6 @@ import hashlib
 import html
 import json
 import re
-import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -18,22 +17,15 @@ mpl.use("Agg")
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib import pyplot
 
 import momentmix as mm
-from momentmix.errors import (
-    InputError,
-    InputTypeError,
-    MissingDependencyError,
-    ModelFileError,
-)
+from momentmix.errors import InputError, InputTypeError, ModelFileError
 from momentmix.findings.finding import Finding, Severity
 from momentmix.fitting.inference.certificate import Certificate, Support
 from momentmix.fitting.inference.over_identification import OverIdentification
 from momentmix.fitting.record import load_fit
-from momentmix.mixture.profiles.profile import profile_of
-from momentmix.reporting.contents import Contents
-from momentmix.reporting.data_facts import gather
-from momentmix.reporting.tables import parameter_tables
+from momentmix.mixture.profile import profile_of
 from momentmix.reporting.verdict import answers
 from momentmix.wording import percent, short_number
 
@@ -103,6 +95,17 @@ def model(result, tmp_path):
     return path
 
 
+@pytest.fixture
+def report(tmp_path):
+    """Make a report and parse it."""
+
+    def make(model, *data, **keywords):
+        mm.report(model, tmp_path / "r.html", *data, **keywords)
+        return parsed(tmp_path / "r.html")
+
+    return make
+
+
 @pytest.fixture(scope="module")
 def page(result, rows, tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
@@ -162,28 +165,19 @@ def test_each_card_says_share_rows_and_what_is_different(page, result, rows):
     assert [float(w) for w in widths] == pytest.approx(100 * result.mixture.weights, abs=0.06)
 
 
-def test_shares_of_groups_that_overlap_are_explained(page, tmp_path):
+def test_shares_of_groups_that_overlap_are_explained(page, report):
     counted = "rows are counted in their most probable group"
     assert counted not in page.rawdata_
     means = [[0.0, 0.0], [1.0, 1.0], [9.0, 0.0], [0.0, 9.0]]
     m = mm.DiagonalMixture([0.4, 0.2, 0.2, 0.2], means, np.ones((4, 2)))
     data, _ = m.sample(1000, random_state=0)
-    mm.report(m, tmp_path / "r.html", data)
-    found = parsed(tmp_path / "r.html")
-    counts = np.bincount(m.predict(data), minlength=4)
-    assert abs(counts[1] / 1000 - 0.2) > 0.01
+    count = np.bincount(m.predict(data), minlength=4)[1]
+    assert abs(count / 1000 - 0.2) > 0.01
+    found = report(m, data)
     card = found.all("article")[1]["text"]
-    assert f"20 % of the rows; {counts[1]} of 1,000 are most probably in it" in card
-    assert counted in found.rawdata_
-    assert '<div class="cards pairs">' in found.rawdata_  # four cards, two by two
-    assert "▲&nbsp;higher than in the other rows; ▼" in found.rawdata_
-
-
-def test_long_tables_are_folded(tmp_path):
-    for d, is_folded in ((30, False), (31, True)):
-        m = mm.DiagonalMixture([0.5, 0.5], [[0.0] * d, [1.0] * d], np.ones((2, d)))
-        tables = parameter_tables(Contents(m, None, profile_of(m)))
-        assert any(f"{2 * d} rows</summary>" in table for table in tables) == is_folded
+    assert f"20 % of the rows; {count} of 1,000 are most probably in it" in card
+    for words in (counted, '<div class="cards pairs">', "▲&nbsp;higher than in the other rows; ▼"):
+        assert words in found.rawdata_
 
 
 def test_headings_pictures_and_tables_are_accessible(page):
@@ -226,28 +220,19 @@ def test_names_are_shown_as_they_are_and_do_nothing(page):
     assert [html.unescape(name) for name in shown] == ["height", NAMES[1], r'a"b\x1b', "$x_1$"]
 
 
-def test_the_same_inputs_give_the_same_bytes(rows, tmp_path):
-    small = mm.fit(rows[:, :2], 2, random_state=0)
-    for name in ("a.html", "b.html"):
-        mm.report(small, tmp_path / name, rows[:, :2], date="2025-01-31")
-    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
-
-
-def test_pictures_of_others_stay_open(result, tmp_path):
-    from matplotlib import pyplot
-
+def test_the_same_inputs_give_the_same_bytes_and_open_pictures_stay(truth, rows, tmp_path):
     figure = pyplot.figure()
     before = pyplot.get_fignums()  # other tests may have left some
-    mm.report(result, tmp_path / "r.html")
+    for name in ("a.html", "b.html"):
+        mm.report(truth.select([0, 1]), tmp_path / name, rows[:, :2], date="2025-01-31")
+    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
     assert pyplot.get_fignums() == before
     pyplot.close(figure)
 
 
-def test_a_fit_that_failed_says_why(rows, tmp_path):
+def test_a_fit_that_failed_says_why(rows, report):
     wrong = mm.fit(rows, 1, random_state=0)
-    mm.report(wrong, tmp_path / "r.html")
-    page = parsed(tmp_path / "r.html")
-    assert "<strong>✗ No</strong>" in page.rawdata_
+    page = report(wrong)
     items = [e["text"] for e in page.all("li")]
     assert all(reason in items for reason in wrong.certificate.reasons)
     assert any(item.startswith("Needed") for item in items)
@@ -255,106 +240,91 @@ def test_a_fit_that_failed_says_why(rows, tmp_path):
     assert len(page.all("img")) == 4
 
 
-def test_a_bare_mixture_an_estimator_and_a_summary(truth, rows, tmp_path):
-    path = tmp_path / "r.html"
-    mm.report(truth, path)
-    assert "holds no record of a fit" in path.read_text()
+def test_a_bare_mixture_and_an_estimator(truth, rows, report):
+    assert "holds no record of a fit" in report(truth).rawdata_
     frame = pd.DataFrame(rows, columns=list("abcd"))
-    estimator = mm.MomentGaussianMixture(2, random_state=7).fit(frame)
-    mm.report(estimator, path)
-    page = parsed(path)
-    assert [row[0] for row in page.table("data-table")] == list("abcd")
-    assert "Rows</th>" not in page.rawdata_
-    assert re.search(r"Seed</th><td[^>]*>7<", page.rawdata_)
-    mixed = mm.MomentMixture(2, random_state=7).fit(frame)
-    mm.report(mixed, path)
-    assert len(parsed(path).table("data-table")) == 4
-    for unfitted in (mm.MomentGaussianMixture(2), mm.MomentMixture(2)):
-        with pytest.raises(InputTypeError, match=f"{type(unfitted).__name__} is not fitted yet"):
-            mm.report(unfitted, path)
-    with pytest.raises(InputTypeError, match=r"needs the path of a model.*got ndarray"):
-        mm.report(rows, path)
-    with pytest.raises(InputError, match="the 4 columns of the model; got 3"):
-        mm.report(truth, path, rows[:, :3])
+    for kind in (mm.MomentGaussianMixture, mm.MomentMixture):
+        page = report(kind(2, random_state=7).fit(frame))
+        assert [row[0] for row in page.table("data-table")] == list("abcd")
+        assert "Rows</th>" not in page.rawdata_
+        assert re.search(r"Seed</th><td[^>]*>7<", page.rawdata_)
+        with pytest.raises(InputTypeError, match=f"{kind.__name__} is not fitted yet"):
+            report(kind(2))
+
+
+def test_what_cannot_be_reported_is_refused(truth, rows, report, monkeypatch):
     other = mm.MomentSummary(4, 3, list("abcd")).update(rows)
-    with pytest.raises(InputError, match=r"features of the mixture.*'a', 'b', 'c', 'd' are not"):
-        mm.report(truth, path, other)
-    with pytest.raises(InputError, match="the summary holds no rows"):
-        mm.report(truth, path, mm.MomentSummary(4, 3))
+    for arguments, keywords, error, message in [
+        ((rows,), {}, InputTypeError, r"needs the path of a model.*got ndarray"),
+        ((truth, rows[:, :3]), {}, InputError, "the 4 columns of the model; got 3"),
+        ((truth, other), {}, InputError, r"features of the mixture.*'a', 'b', 'c', 'd' are not"),
+        ((truth, mm.MomentSummary(4, 3)), {}, InputError, "the summary holds no rows"),
+        ((truth,), {"names": ["calm"]}, InputError, "must be 2, one for each; got 1"),
+        ((truth,), {"date": "31.1."}, InputError, r"as '2025-01-31'; got '31\.1\.'"),
+        ((truth,), {"date": 2024}, InputTypeError, "must be a date or a str; got int"),
+        ((truth,), {"tracking": 3}, InputTypeError, r"must be what mm\.track gives; got int"),
+        ((truth,), {"comparison": "a"}, InputTypeError, r"must be what mm\.compare gives; got"),
+    ]:
+        with pytest.raises(error, match=message):
+            report(*arguments, **keywords)
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "soon")
+    with pytest.raises(InputError, match="SOURCE_DATE_EPOCH must be seconds since 1970"):
+        report(truth)
 
 
-def test_what_is_wrong_with_the_data_is_said(truth, rows):
+def test_what_is_wrong_with_the_data_is_said(truth, rows, report):
     bad = rows.copy()
     bad[:, 1] = 5.0
     bad[:, 3] = 2 * bad[:, 0] + 1
     bad[7, 2] = 1e6
     source = mm.open_rows(np.vstack([bad, np.full((2, 4), np.nan)]), missing="drop")
-    text = " ".join(finding.text for finding in gather(truth, source).findings(NAMES))
-    assert "2 rows with missing or infinite values" in text
-    assert "column '<script>alert(1)</script>' holds one value only" in text
-    assert "columns 'height' and '$x_1$' are copies" in text
-    assert "standard deviations from its mean" in text
+    text = html.unescape(report(truth, source).rawdata_)
+    for words in (
+        "2 rows with missing or infinite values",
+        "column '<script>alert(1)</script>' holds one value only",
+        "columns 'height' and '$x_1$' are copies",
+        "standard deviations from its mean",
+    ):
+        assert words in text
     assert re.search(r"\d% of the rows are less probable", text)
-    assert gather(truth, rows).findings(NAMES) == []
+    assert "Nothing unusual was found" not in text
+    assert "Nothing unusual was found" in report(truth, rows).rawdata_
 
 
-def test_one_feature_many_components_and_no_density(tmp_path):
-    one = mm.DiagonalMixture([1.0], [[0.0]], [[1.0]])
-    rng = np.random.default_rng(0)
-    mm.report(one, tmp_path / "r.html", rng.standard_normal((50, 1)))
-    many = mm.DiagonalMixture(np.full(20, 0.05), rng.standard_normal((20, 3)), np.ones((20, 3)))
-    mm.report(many, tmp_path / "r.html")
-    assert len(parsed(tmp_path / "r.html").table("parameter-table")) == 60
+def test_one_feature_many_components_and_no_density(report):
+    one, rng = mm.DiagonalMixture([1.0], [[0.0]], [[1.0]]), np.random.default_rng(0)
+    assert "Rows</th>" in report(one, rng.standard_normal((50, 1))).rawdata_
+    for r in (20, 21):  # more than 60 rows are folded
+        means = rng.standard_normal((r, 3))
+        page = report(mm.DiagonalMixture(np.full(r, 1 / r), means, np.ones((r, 3))))
+        assert len(page.table("parameter-table")) == 3 * r
+        assert ("63 rows</summary>" in page.rawdata_) == (r == 21)
     flat = mm.DiagonalMixture([1.0], [[0.0, 1.0]], [[1.0, 0.0]])
-    mm.report(flat, tmp_path / "r.html", rng.standard_normal((50, 2)))
-    assert "Rows</th>" not in (tmp_path / "r.html").read_text()
+    assert "Rows</th>" not in report(flat, rng.standard_normal((50, 2))).rawdata_
 
 
-def test_names_of_components_are_shown_with_their_numbers(truth, tmp_path):
-    mm.report(truth, tmp_path / "r.html", names=["calm", "<b>wild</b>"])
-    page = parsed(tmp_path / "r.html")
+def test_names_of_components_are_shown_with_their_numbers(truth, report):
+    page = report(truth, names=["calm", "<b>wild</b>"])
     assert [e["text"] for e in page.all("h3")] == ["0 calm", "1 <b>wild</b>"]
     assert "“calm”, has 70 %" in page.rawdata_
-    with pytest.raises(InputError, match="names of components must be 2, one for each; got 1"):
-        mm.report(truth, tmp_path / "r.html", names=["calm"])
 
 
-def test_the_date_of_a_report(truth, tmp_path, monkeypatch):
-    path = tmp_path / "r.html"
-
+def test_the_date_of_a_report(truth, report, monkeypatch):
     def shown(**keywords):
-        mm.report(truth.select([0]), path, **keywords)
-        return re.search(r'<time datetime="([^"]*)">', path.read_text())[1]
+        return report(truth.select([0]), **keywords).all("time")[0]["datetime"]
 
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
     assert shown() == "2023-11-14"
     assert shown(date=datetime.date(2024, 2, 29)) == "2024-02-29"
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "soon")
-    with pytest.raises(InputError, match="SOURCE_DATE_EPOCH must be seconds since 1970"):
-        shown()
     monkeypatch.delenv("SOURCE_DATE_EPOCH")
     today = datetime.datetime.now(datetime.UTC).date()
     assert 0 <= (datetime.date.fromisoformat(shown()) - today).days <= 1
-    with pytest.raises(
-        InputError, match=r"date must be a date such as '2025-01-31'; got '31\.1\.'"
-    ):
-        shown(date="31.1.")
-    with pytest.raises(InputTypeError, match="date must be a date or a str; got int"):
-        shown(date=2024)
 
 
-def test_a_file_names_the_data(truth, rows, tmp_path):
+def test_a_file_names_the_data(truth, rows, report, tmp_path):
     pd.DataFrame(rows, columns=NAMES).to_csv(tmp_path / "rows.csv", index=False)
-    mm.report(truth, tmp_path / "r.html", tmp_path / "rows.csv")
-    title = parsed(tmp_path / "r.html").all("title")[0]["text"]
+    title = report(truth, tmp_path / "rows.csv").all("title")[0]["text"]
     assert title == "2 groups in 3,000 rows of rows.csv – momentmix report"
-
-
-def test_without_matplotlib_the_message_says_what_to_install(truth, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(MissingDependencyError, match=r"pip install momentmix\[plot\]"):
-        mm.report(truth, tmp_path / "r.html")
-    assert not (tmp_path / "r.html").exists()
 
 
 # -- the certificate in words -----------------------------------------------------------------
@@ -385,21 +355,16 @@ def test_the_certificate_in_words(changes, shorts, words):
     assert words in " ".join(answer.text for answer in found)
 
 
-@pytest.mark.parametrize("supported", [True, False, None])
-def test_the_precision_of_parameters_that_are_not_determined_is_unknown(supported):
-    loss = np.nan if supported is False else 0.001
-    found = answers(replace(certificate(loss=loss), support=Support(2, supported, "why")))[1]
-    is_unknown = supported is False
-    assert found.short == ("Unknown" if is_unknown else "Yes")
-    assert ("do not determine that many groups" in found.text) is is_unknown
-
-
-def test_the_precision_with_too_few_rows_is_unknown():
+def test_the_precision_of_parameters_that_are_not_determined_is_unknown():
+    fewer = replace(certificate(loss=np.nan), support=Support(2, False, "why"))
+    assert "do not determine that many groups" in answers(fewer)[1].text
     few = Finding("too-few-rows", Severity.FATAL, written="too few rows")
-    c = certificate(dof=0, p=np.nan, loss=np.nan, findings=[few])
-    assert (answers(c)[1].short, "too few rows" in answers(c)[1].text) == ("Unknown", True)
+    assert "too few rows" in answers(certificate(loss=np.nan, findings=[few]))[1].text
+    for c in (fewer, certificate(loss=np.nan, findings=[few])):
+        assert answers(c)[1].short == "Unknown"
     light = Finding("light-components", Severity.WARNING, written="few")
-    assert answers(certificate(findings=[light]))[1].short == "Yes"
+    for support in (None, Support(2, True, "why"), Support(2, None, "why")):
+        assert answers(replace(certificate(findings=[light]), support=support))[1].short == "Yes"
 
 
 # -- the record in the file -------------------------------------------------------------------
@@ -414,14 +379,15 @@ def test_the_record_comes_back_as_it_was(model, result):
     assert again.feature_names == tuple(NAMES)
 
 
-def test_the_printed_method_has_no_intervals(rows, tmp_path):
-    result = mm.fit(rows, 1, method="paper", random_state=0)
-    result.save(tmp_path / "m.json")
+def test_the_printed_method_has_no_intervals(rows, report, tmp_path):
+    mm.fit(rows, 1, method="paper", random_state=0).save(tmp_path / "m.json")
     record = load_fit(tmp_path / "m.json")[1]
     assert record.intervals is None
     assert np.isnan(record.certificate.predicted_loss)
-    mm.report(tmp_path / "m.json", tmp_path / "r.html")
-    assert "No intervals are recorded" in (tmp_path / "r.html").read_text()
+    assert "No intervals are recorded" in report(tmp_path / "m.json").rawdata_
+
+
+ODD = {"name": "x", "severity": "y", "text": "z"}
 
 
 def damage(*path, value):
@@ -457,6 +423,7 @@ def damage(*path, value):
         (damage("certificate", "statistic", value=1.5), None),
         (damage("certificate", "passed", value=False), "passed=False, its numbers say True"),
         (damage("certificate", "findings", value=[{}]), "findings lacks name, severity, text"),
+        (damage("certificate", "findings", value=[ODD]), "severity must be one of 'note'"),
         (damage("intervals", "means", value=[[1.0]]), "must be numbers or null in lists"),
         (damage("standard_errors", "weights", value=[-1.0, 1.0]), "must not be negative"),
         (damage("intervals", "weights", value=[[0.9, 0.9], [0.1, 0.1]]), "lower ends first"),
@@ -474,20 +441,8 @@ def test_a_damaged_record_is_refused_and_the_mixture_is_not(model, change, messa
     if message is None:  # a number that changes no verdict is as good as another
         assert load_fit(model)[1].certificate.statistic == 1.5
         return
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=f"record of the fit is damaged.*{message}"):
         load_fit(model)
-
-
-def test_severity_of_a_finding_is_checked(model):
-    document = json.loads(model.read_text())
-    document["fit"]["certificate"]["findings"] = [{"name": "x", "severity": "y", "text": "z"}]
-    del document["sha256"]
-    model.write_text(json.dumps(document))
-    with pytest.raises(
-        InputError, match=r"record of the fit is damaged.*severity must be one of 'note'"
-    ):
-        load_fit(model)
-    assert str(Finding("x", Severity.NOTE, written="z")) == "[note] z"
 
 
 # -- the command ------------------------------------------------------------------------------
@@ -500,12 +455,9 @@ def test_report_command(momentmix, rows, tmp_path, monkeypatch):
     assert momentmix("summarize", "rows.csv", "-o", "rows.mms").code == 0
     done = momentmix("report", "m.json", "--data", "rows.csv", "-o", "r.html")
     assert (done.code, done.out) == (0, "report written to r.html (certificate: passed)\n")
-    page = parsed(tmp_path / "r.html")
-    for words in (
-        "momentmix fit rows.csv -r 2 -o m.json",
-        "momentmix report m.json --data rows.csv",
-    ):
-        assert words in page.rawdata_
+    text = (tmp_path / "r.html").read_text()
+    assert "momentmix fit rows.csv -r 2 -o m.json" in text
+    assert "momentmix report m.json --data rows.csv" in text
     done = momentmix("report", "m.json", "--data", "rows.mms", "-o", "s.html", "--json")
     expected = {"output": "s.html", "model": "m.json", "data": ["rows.mms"], "verdict": "passed"}
     assert json.loads(done.out) == expected
@@ -513,17 +465,14 @@ def test_report_command(momentmix, rows, tmp_path, monkeypatch):
     done = momentmix("report", "m.json", "-o", "n.html", "--names", "calm, wild")
     assert done.code == 0
     assert [e["text"] for e in parsed(tmp_path / "n.html").all("h3")] == ["0 calm", "1 wild"]
-    done = momentmix("report", "m.json", "-o", "n.html", "--names", "calm", "--force")
-    assert done.code == 65
-    assert "names of components must be 2, one for each; got 1" in done.err
-    done = momentmix("report", "m.json", "-o", "r.html")
-    assert done.code == 73
-    assert "exists; pass --force" in done.err
-    done = momentmix("report", "m.json", "-o", "-")
-    assert done.code == 2
-    assert "give a file to --output" in done.err
-    assert momentmix("report", "none.json", "-o", "x.html").code == 66
-    done = momentmix("report", "m.json", "--data", "rows.csv", "--columns", "a", "-o", "x.html")
-    assert done.code == 65
-    assert "'b', 'c' are missing" in done.err
+    for options, code, message in [
+        (["m.json", "-o", "n.html", "--names", "calm", "--force"], 65, "one for each; got 1"),
+        (["m.json", "-o", "r.html"], 73, "exists; pass --force"),
+        (["m.json", "-o", "-"], 2, "give a file to --output"),
+        (["none.json", "-o", "x.html"], 66, "none.json"),
+        (["m.json", "--data", "rows.csv", "--columns", "a", "-o", "x.html"], 65,
+         "'b', 'c' are missing"),
+    ]:  # fmt: skip
+        done = momentmix("report", *options)
+        assert (done.code, message in done.err) == (code, True), done
     assert not (tmp_path / "x.html").exists()

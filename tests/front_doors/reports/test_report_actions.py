@@ -12,7 +12,6 @@ from momentmix.findings.catalog import CATALOG
 from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, found
 from momentmix.fitting.inference.certificate import Certificate, Support
 from momentmix.fitting.inference.over_identification import OverIdentification
-from momentmix.html.palette import COLORS, ink_on
 from momentmix.reporting.svg import adapted
 from momentmix.reporting.tables import number_cells
 from momentmix.reporting.verdict import actions
@@ -108,14 +107,11 @@ def test_actions_never_ask_for_more_groups_and_for_fewer(kind, support, loss):
         assert not ("more groups" in texts and "fewer" in texts), texts
 
 
-def test_findings_of_old_files_have_actions():
+def test_actions_of_old_files_and_of_the_other_tests():
     old = Finding("constant-column", WARNING, written="column 'a' holds one value only")
     (action,) = actions(certificate(old), PLAIN)
     assert action.text == "Leave out the columns named below."
     assert action.details == "column 'a' holds one value only"
-
-
-def test_actions_of_the_other_tests():
     few = certificate(loss=0.05, support=Support(2, False, "one would do"))
     texts = [action.text for action in actions(few, PLAIN)]
     assert "Ask for fewer groups: 1 in place of 2." in texts
@@ -135,21 +131,6 @@ def test_decimal_points_are_aligned():
     assert [cell.text for cell in cells] == ["1.50", "never seen", "100", "2.00e+12"]
     assert [cell.digits_after for cell in cells] == [0, 0, 2, 0]
     assert [cell.aside for cell in cells][:3] == ["1.00 … 2.00", "", "99.0 … 101"]
-
-
-def contrast(first, second):
-    def luminance(color):
-        parts = [int(color[k : k + 2], 16) / 255 for k in (1, 3, 5)]
-        linear = [x / 12.92 if x <= 0.03928 else ((x + 0.055) / 1.055) ** 2.4 for x in parts]
-        return np.dot([0.2126, 0.7152, 0.0722], linear)
-
-    low, high = sorted([luminance(first), luminance(second)])
-    return (high + 0.05) / (low + 0.05)
-
-
-def test_numbers_on_every_color_can_be_read():
-    for color in COLORS:
-        assert contrast(color, ink_on(color)) >= 4.5, color
 
 
 def test_grays_of_a_picture_follow_the_scheme_and_colors_stay():

@@ -81,13 +81,6 @@ def test_the_command_makes_them(momentmix, made, tmp_path):
     assert not (tmp_path / "x.html").exists()
 
 
-def test_other_things_are_refused(tmp_path):
-    with pytest.raises(mm.InputTypeError, match=r"tracking must be what mm\.track gives; got int"):
-        mm.report(LAW, tmp_path / "x.html", tracking=3)
-    with pytest.raises(mm.InputTypeError, match=r"comparison must be what mm\.compare gives"):
-        mm.report(LAW, tmp_path / "x.html", comparison="a")
-
-
 def test_sentences_have_the_words_of_the_page():
     findings = [
         found(WARNING, "more-groups-misfit", more=4),

@@ -42,29 +42,21 @@ def test_times_of_the_day_are_no_keys_in_any_format(tmp_path, kind, types):
     assert list(days) == [(dt.date(2026, 1, day),) for day in range(1, 6)]
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet", "frame"])
-def test_a_cell_that_is_no_date_is_named(tmp_path, kind):
-    rows = written(table([*DAYS[:7], "soon", *DAYS[8:]]), kind, tmp_path)
-    place = {"csv": "rows.csv, line 9, ", "parquet": "rows.parquet, row 7, ", "frame": "row 7, "}
-    text = rf"{place[kind]}column 'ts': 'soon' is no date; .*ISO 8601.*Correct the cell"
-    with pytest.raises(InputError, match=text):
-        mm.summarize_by(rows, by="week(ts)")
-
-
 TEXTS = ["0001-01-01T00:00+05:00", "9999-12-31T23:00-05:00", "infinity", "0044-03-15 BC"]
-TEXTS += ["12000-01-01", "-0044-03-15"]
+TEXTS += ["12000-01-01", "-0044-03-15", "soon"]
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "frame"])
 @pytest.mark.parametrize("text", TEXTS)
 def test_a_text_beyond_the_calendar_is_named(tmp_path, kind, text):
     rows = written(table([*DAYS[:7], text, *DAYS[8:]]), kind, tmp_path)
-    place = {"csv": "line 9", "parquet": "row 7", "frame": "row 7"}[kind]
-    with pytest.raises(InputError, match=rf"{place}, column 'ts': .* years 1 to 9999 in UTC"):
+    place = {"csv": "rows.csv, line 9", "parquet": "rows.parquet, row 7", "frame": "row 7"}[kind]
+    message = rf"{place}, column 'ts': .* is no date; .* years 1 to 9999 in UTC. Correct the cell"
+    with pytest.raises(InputError, match=message):
         mm.summarize_by(rows, by="day(ts)")
 
 
-@pytest.mark.parametrize("unit", Periods.UNITS)
+@pytest.mark.parametrize("unit", ["year", "week", "hour"])
 @pytest.mark.parametrize(
     ("type_", "number"),
     [
@@ -121,16 +113,6 @@ def test_a_folder_that_is_no_date_is_named(tmp_path):
         table(DAYS)[["a", "b"]].to_csv(tmp_path / f"day={name}" / "x.csv", index=False)
     with pytest.raises(InputError, match="folder day=soon: 'soon' is no date"):
         mm.summarize_by(tmp_path, by="week(day)", by_name=True)
-
-
-def test_the_last_day_of_1969_is_a_day(tmp_path):
-    assert Periods("day").of_texts(["1969-12-31"]).tolist() == [-1.0]
-    rows = written(table(["1969-12-31", "1970-01-01"] * 10), "csv", tmp_path)
-    days = mm.summarize_by(rows, by="day(ts)")
-    assert {key[0].isoformat(): s.n_rows for key, s in days.items()} == {
-        "1969-12-31": 10,
-        "1970-01-01": 10,
-    }
 
 
 def test_cubes_with_dates_and_with_texts_do_not_mix():

@@ -6,7 +6,6 @@ from tests.unit.fitting.family_laws import mixed_law
 
 from momentmix.families.finite import Finite
 from momentmix.families.gaussian import GaussianValue
-from momentmix.families.law import layout_of
 from momentmix.families.poisson import PoissonLaw
 from momentmix.families.seen import Seen
 from momentmix.fitting.em import em
@@ -16,6 +15,8 @@ from momentmix.mixture.gaussian import coefficients, features_of, sample
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure, VariancePrior
 from momentmix.native import code
+
+from .toys import GeometricLaw
 
 pytestmark = pytest.mark.skipif(code is None, reason="the compiled code is not built")
 
@@ -126,4 +127,5 @@ def test_densities_without_the_squares_that_have_no_part(name):
 
 
 def test_a_law_without_compiled_maps_has_no_layout():
-    assert layout_of([GaussianValue((0,))]) is None
+    blocks = Blocks(1, (), (GeometricLaw((0,)),))
+    assert Structure.of_total(1e-6, blocks, np.eye(1)).layout(blocks) is None

@@ -22,12 +22,12 @@ from .toys import N_PLACES, Geometric, GeometricLaw, Trials, Zipf, ZipfLaw, powe
 @pytest.fixture(scope="module", autouse=True)
 def registered():
     """The two families, for these tests only."""
-    before = dict(registry._FAMILIES)
+    before = dict(registry.FAMILIES)
     register(Geometric())
     register(Zipf())
     yield
-    registry._FAMILIES.clear()
-    registry._FAMILIES.update(before)
+    registry.FAMILIES.clear()
+    registry.FAMILIES.update(before)
 
 
 WEIGHTS = np.array([0.4, 0.6])
@@ -213,5 +213,5 @@ def test_the_family_of_the_page_works(tmp_path, monkeypatch):
 
 
 def test_the_parts_of_the_families_of_the_library_belong_together():
-    for own in registry.all_families():
+    for own in registry.FAMILIES.values():
         own.check()

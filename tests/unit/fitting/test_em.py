@@ -1,4 +1,4 @@
-"""EM passes, starts, pooling, repair and scores against naive versions of themselves."""
+"""EM passes, starts, pooling and scores against naive versions of themselves."""
 
 from dataclasses import replace
 
@@ -19,7 +19,6 @@ from momentmix.fitting.em.pooling import (
     merge_components,
     merges_by_bound,
     pool_weights,
-    repair,
 )
 from momentmix.fitting.em.scores import information_matrix, mean_score, scoring_step
 from momentmix.fitting.em.search import Candidate, Kind, Origin, ranked_candidates
@@ -163,22 +162,6 @@ def test_merges_keep_the_first_two_moments(case):
         np.testing.assert_allclose(total, second[1])
 
 
-def test_repair_finds_a_doubled_and_a_missed_component(case):
-    rows, moments, p = case
-    features = features_of((rows - moments.shift) / moments.scale)
-    # Component 1 stands for 1 and 2; component 0 is there twice.
-    poor = Parameters(
-        np.array([p.weights[0] / 2, p.weights[0] / 2, p.weights[1] + p.weights[2]]),
-        np.array([p.means[0] - 0.05, p.means[0] + 0.05, p.means[1]]),
-        np.array([p.variances[0], p.variances[0], p.variances[1] + 1.0]),
-    )
-    rng = np.random.default_rng(0)
-    fixed, swaps = repair(features, poor, p, NO_PRIOR, FitContext(rng))
-    assert swaps >= 1
-    gaps = ((p.means[:, None] - fixed.means[None]) ** 2).sum(axis=2)
-    assert gaps.min(axis=1).max() < 0.01
-
-
 def score_table(features, p):
     """Scores of each row by (log ω, μ, log v), the slow way; (n, r + 2rd)."""
     d = p.means.shape[1]
@@ -278,8 +261,6 @@ def test_candidates_have_the_names_that_results_and_files_show():
         Origin(Kind.SEEDED, 3): "k-means++ start 3",
         Origin(Kind.RANDOM, 1): "random start 1",
         Origin(Kind.POOL, 8): "pool of 8 starts",
-        Origin(Kind.POOL, 8, 2): "pool of 8 starts, 2 components swapped",
-        Origin(Kind.MOMENTS, n_swapped=1): "moments, 1 component swapped",
         Origin(Kind.MOMENTS_BEFORE_EM): "moments, before EM",
         Origin(Kind.CLOSED_FORM): "closed form",
     }

@@ -3,14 +3,13 @@
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from scipy.stats import multivariate_normal
 from tests.unit.mixture.test_blocks import BLOCKS, parameters
 
 from momentmix.fitting.em.em import log_likelihood, run_batch
 from momentmix.fitting.em.scores import add_prior, information_matrix, mean_score, scoring_step
 from momentmix.mixture import density, gaussian
 from momentmix.mixture.blocks import Blocks, spread_of
-from momentmix.mixture.density import Density, joint_densities, log_sums, statistics_of
+from momentmix.mixture.density import Density, statistics_of
 from momentmix.mixture.gaussian import coefficients, features_of, m_step
 from momentmix.mixture.parameters import (
     Parameters,
@@ -31,29 +30,6 @@ def case():
     z, _ = gaussian.sample(p, N, rng)
     structure = Structure.of_total(1e-6, BLOCKS, np.cov(z.T))
     return p, z, features_of(z, BLOCKS), VariancePrior.of_rows(N, 3, structure)
-
-
-def test_densities_are_those_of_scipy(case):
-    p, z, features, _ = case
-    joint = joint_densities(coefficients(p), features)
-    for i in range(3):
-        law = multivariate_normal(p.means[i], p.matrices[i])
-        np.testing.assert_allclose(joint[i], np.log(p.weights[i]) + law.logpdf(z), rtol=1e-10)
-
-
-def test_densities_in_the_units_of_the_data(case, monkeypatch):
-    p, z, features, _ = case
-    shift, scale = np.arange(6.0) * 100, 10.0 ** np.arange(-3, 3)
-    raw = p.restored(shift, scale)
-    rows = z * scale + shift
-    expected = log_sums(joint_densities(coefficients(p), features)) - np.log(scale).sum()
-    found = Density.of_mixture(raw).map_rows(rows, log_sums)
-    np.testing.assert_allclose(found, expected, rtol=1e-8)
-    with monkeypatch.context() as patch:
-        patch.setattr(density, "code", None)
-        np.testing.assert_allclose(
-            Density.of_mixture(raw).map_rows(rows, log_sums), expected, rtol=1e-8
-        )
 
 
 def test_compiled_sums_are_those_of_numpy(case, monkeypatch):
@@ -168,15 +144,3 @@ def test_floors_are_least_eigenvalues(case):
     assert structure.eigenvalues(p).min() < 0.3  # control
     again = structure.raised(raised)
     np.testing.assert_allclose(again.spread, raised.spread, rtol=1e-9)
-
-
-def test_samples_have_the_covariances(case):
-    p = case[0]
-    n = 40_000
-    rows, labels = gaussian.sample(p, n, np.random.default_rng(7))
-    for i in range(3):
-        mine = rows[labels == i] - p.means[i]
-        products = mine[:, :, None] * mine[:, None, :]
-        error = products.std(axis=0) / np.sqrt(len(mine))
-        gaps = np.abs(products.mean(axis=0) - p.matrices[i]) / error
-        assert gaps.max() < 5

@@ -12,11 +12,9 @@ from scipy import stats
 
 import momentmix as mm
 from momentmix.errors import InputError, InputTypeError
-from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.gaussian import product_moments
 from momentmix.mixture.matching import match_components, parameter_errors
 from momentmix.mixture.mixture import mixture_from
-from momentmix.mixture.parameters import Parameters
 
 NAMES = ("a", "b", "c", "d", "e", "f")
 
@@ -103,19 +101,6 @@ def test_mixtures_do_not_change(mixture):
     assert diagonal.blocks[0].covariances.tolist() == [[[2.0]]]
 
 
-def test_names_can_be_given_and_taken(mixture):
-    assert mixture.with_feature_names(None).feature_names is None
-    assert mixture.with_feature_names(list("uvwxyz")).feature_names == tuple("uvwxyz")
-    assert mixture.feature_names == NAMES
-    with pytest.raises(InputError, match="6 different strings"):
-        mixture.with_feature_names(["u"])
-
-
-def test_components_keep_their_order():
-    mixture = mm.Mixture([0.2, 0.8], [[0.0], [1.0]], [[[1.0]], [[2.0]]])
-    assert mixture.weights.tolist() == [0.2, 0.8]
-
-
 ONE = ([1.0], [[0.0, 0.0]])
 
 
@@ -168,16 +153,6 @@ def test_densities_agree_with_scipy(mixture):
     np.testing.assert_array_equal(mixture.predict(rows), joint.argmax(1))
     frame = pd.DataFrame(rows, columns=list(NAMES))[list(reversed(NAMES))]
     np.testing.assert_array_equal(mixture.log_prob(frame), mixture.log_prob(rows))
-
-
-def test_a_mixture_without_joined_columns_has_the_densities_of_the_diagonal_one():
-    rng = np.random.default_rng(2)
-    variances = 0.1 + rng.random((2, 4))
-    parts = [0.3, 0.7], rng.standard_normal((2, 4))
-    diagonal = mm.DiagonalMixture(*parts, variances)
-    full = mm.Mixture(*parts, [np.diag(v) for v in variances], [[0, 1, 2, 3]])
-    rows, _ = diagonal.sample(500, random_state=0)
-    np.testing.assert_allclose(full.log_prob(rows), diagonal.log_prob(rows), rtol=1e-10)
 
 
 def test_draws_have_the_means_and_covariances_of_the_components(mixture):
@@ -282,17 +257,6 @@ def test_predicted_columns_are_the_means_of_the_conditions(mixture):
     expected = given_row.weights @ given_row.means
     np.testing.assert_allclose(gap[2], expected[1:], rtol=1e-9)
     assert given_row.feature_names == ("a", "b", "c", "f")
-
-
-def test_predicted_columns_have_the_least_error_of_linear_rules_and_more(mixture):
-    """E[y | known] beats the best linear rule on fresh rows: the oracle is least squares."""
-    rows, _ = mixture.sample(20_000, random_state=6)
-    design = np.column_stack([np.ones(len(rows)), rows[:, :3]])
-    linear = design @ np.linalg.lstsq(design, rows[:, 3:], rcond=None)[0]
-    found = mixture.predict_columns(rows[:, :3], [0, 1, 2])
-    gain = (rows[:, 3:] - linear) ** 2 - (rows[:, 3:] - found) ** 2
-    assert (gain.mean(0) > -4 * gain.std(0) / np.sqrt(len(rows))).all()
-    assert gain.sum(1).mean() > 4 * gain.sum(1).std() / np.sqrt(len(rows))
 
 
 def test_marginals_are_those_of_the_joint_law(mixture):
@@ -405,13 +369,3 @@ def test_exact_moments_of_products_agree_with_draws(mixture):
     np.testing.assert_allclose(
         product_moments(diagonal.parameters, squared), diagonal.squared_moments(3, 1)[:2]
     )
-
-
-def test_parameters_of_any_blocks_make_a_mixture():
-    weights, means, variances = np.ones(1), np.zeros((1, 3)), np.ones((1, 3))
-    joined = mixture_from(
-        Parameters(weights, means, variances, np.array([[0.5]]), Blocks.of(3, [[0, 2]]))
-    )
-    assert joined.covariances[0].tolist() == [[1.0, 0.0, 0.5], [0.0, 1.0, 0.0], [0.5, 0.0, 1.0]]
-    assert type(joined) is mm.Mixture
-    assert type(mixture_from(Parameters(weights, means, variances))) is mm.DiagonalMixture

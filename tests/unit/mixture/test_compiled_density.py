@@ -135,58 +135,6 @@ def test_exponentials_are_exact_to_the_last_digits(instructions):
     )  # a unit for e^x, halves for three more
 
 
-def test_rows_without_a_density_are_left_to_numpy(instructions, monkeypatch):
-    mixture = DiagonalMixture([0.7, 0.3, 0.0], [[0.0], [5.0], [1.0]], np.ones((3, 1)))
-    rows = np.array([[0.0], [np.nan], [5.0], [np.inf], [-1e200], [1.0]])
-    for reduce in (density.log_sums, density.posteriors, density.most_probable):
-        found = Density.of_mixture(mixture.parameters).map_rows(rows, reduce)
-        expected = without_code(
-            lambda reduce=reduce: Density.of_mixture(mixture.parameters).map_rows(rows, reduce),
-            monkeypatch,
-        )
-        np.testing.assert_allclose(found, expected, rtol=1e-13)
-    assert np.isnan(found).sum() == 0  # labels are −1 there
-
-
-def test_sizes_that_do_not_fit_are_refused(instructions):
-    table, features, rows = np.zeros((2, 5)), np.zeros((5, 9)), np.zeros((9, 2))
-    columns, units, out = np.arange(2), np.ones((2, 2)), np.zeros(9)
-    statistics, totals = np.zeros((2, 5)), np.zeros(1)
-    blocks = columns[:0], columns, out[:0], out[:0], columns[:0], out[:0]
-    cases = [
-        (lambda: code.em_sums(table[:1].copy(), 1, 2, features, None, None, None, None, statistics,
-                              totals),
-         "coefficients needs 80 bytes"),
-        (lambda: code.em_sums(table, 1, 2, features, None, None, None, None, statistics[:1].copy(),
-                              totals),
-         "statistics needs 80 bytes"),
-        (lambda: code.em_sums(table, 1, 0, features, None, None, None, None, statistics, totals),
-         "sizes must be positive"),
-        (lambda: code.em_sums(table, 1, 2, features.T, None, None, None, None, statistics, totals),
-         "each statistic must be contiguous"),
-        (lambda: code.em_sums(table, 1, 2, out, None, None, None, None, statistics, totals),
-         "must be a table"),
-        (lambda: code.em_sums(table, 1, 2, rows, columns + 1, units, None, None, statistics,
-                              totals),
-         "columns, units or pairs do not fit"),
-        (lambda: code.em_sums(table, 1, 2, rows, columns, units, None, np.ones(8), statistics,
-                              totals),
-         "counts needs 72 bytes"),
-        (lambda: code.map_rows(0, table, 2, rows, columns, units, None, out[:3].copy()),
-         "out needs 72 bytes"),
-        (lambda: code.map_rows(3, table, 2, rows, columns, units, None, out), "the kind 0, 1 or 2"),
-        (lambda: code.em_steps(features, 1, 2, 1, (0.0, 0.0, np.ones(2)), None, blocks, np.ones(1),
-                               rows, rows, out),
-         "sizes must be positive"),
-        (lambda: code.em_steps(features, 1, 2, 1, (0.0, 0.0, np.ones(2)), None, blocks, np.ones(2),
-                               out[:3], rows, out),
-         "means needs 32 bytes"),
-    ]  # fmt: skip
-    for call, message in cases:
-        with pytest.raises(ValueError, match=message):
-            call()
-
-
 def test_a_row_without_a_density_changes_no_other(instructions, monkeypatch):
     rng = np.random.default_rng(5)
     rows = rng.normal(size=(700, 4))

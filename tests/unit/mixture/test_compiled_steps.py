@@ -6,7 +6,6 @@ from tests.unit.fitting.block_laws import block_law
 
 from momentmix.fitting.em import em
 from momentmix.mixture import density, gaussian
-from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.gaussian import features_of
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure, VariancePrior
@@ -105,36 +104,3 @@ def test_a_covariance_without_a_root_is_an_error():
     start.covariances[0, 0] = 2.0 * start.variances[0, 0].max()
     with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
         em.run_batch(features, start, VariancePrior.of_rows(100, 3, structure), 2)
-
-
-def test_blocks_that_do_not_fit_are_refused():
-    features = features_of(np.zeros((8, 3)), Blocks.of(3, [[0, 1]]))
-    pairs, members = np.array([[0, 1]]), np.arange(3)
-    matrices, least, ones = np.tile(np.eye(2), (2, 1, 1)), np.ones(1), np.ones(3)
-
-    def call(pairs=pairs, widths=(2,), members=members, matrices=matrices, least=least, laws=(),
-             numbers=ones[:0]):  # fmt: skip
-        kinds = np.array(laws, dtype=np.int64)
-        blocks = np.array(widths), members, matrices, least, kinds, numbers
-        code.em_steps(features, 1, 1, 1, (0.0, 0.0, ones), pairs, blocks, np.ones(1), np.zeros(3),
-                      np.ones(4), np.zeros(2))  # fmt: skip
-
-    call()
-    cases = [
-        ({"widths": (3,)}, "blocks do not fit"),
-        ({"widths": (2, 2)}, "blocks do not fit"),
-        ({"members": np.array([0, 1, 3])}, "blocks do not fit"),
-        ({"members": members[:2]}, "members needs 24 bytes"),
-        ({"matrices": matrices[:1]}, "matrices needs 64 bytes"),
-        ({"least": least[:0]}, "least needs 8 bytes"),
-        ({"pairs": np.array([[0, 3]])}, "pairs are features"),
-        ({"laws": (4, 1, 2)}, "laws do not fit"),
-        ({"laws": (0, 2, 2)}, "laws do not fit"),
-        ({"laws": (1, 2, 1, 2)}, "laws do not fit"),
-        ({"laws": (0, 1, 3)}, "laws do not fit"),
-        ({"laws": (1, 1, 2)}, "numbers of laws needs 16 bytes"),
-        ({"laws": (0, 2, 1, 2), "numbers": np.ones(18)}, "blocks do not fit"),
-    ]
-    for changed, message in cases:
-        with pytest.raises(ValueError, match=message):
-            call(**changed)

@@ -6,9 +6,7 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import norm
 
-from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.density import (
-    Density,
     joint_densities,
     log_sums,
     mean_log_densities,
@@ -22,9 +20,8 @@ from momentmix.mixture.gaussian import (
     feature_parts,
     features_of,
     m_step,
-    values_of,
 )
-from momentmix.mixture.parameters import Parameters, parameters_from
+from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VariancePrior
 
 
@@ -43,13 +40,6 @@ def values():
 def naive_joint(p, values):
     parts = zip(p.weights, p.means, p.variances, strict=True)
     return np.array([np.log(w) + norm.logpdf(values, m, np.sqrt(v)).sum(1) for w, m, v in parts])
-
-
-def test_features_hold_their_values(values):
-    features = features_of(values)
-    assert features.shape == (Blocks(5).n_statistics, 5000)
-    np.testing.assert_array_equal(values_of(features, Blocks(5)), values.T)
-    np.testing.assert_array_equal(features[-1], 1.0)
 
 
 def test_joint_densities_are_the_models_alone_and_in_a_batch(batch, values):
@@ -116,25 +106,3 @@ def test_the_m_step_gives_back_the_moments_of_a_partition(values):
         np.testing.assert_allclose(found.variances[i], np.maximum(spread, 0.9))
     assert found[3].weights == 0
     assert (found[3].variances == 1).all()
-
-
-def test_densities_of_raw_rows_take_the_columns_of_the_features(batch, values):
-    shift, scale = np.arange(5.0), np.array([1.0, 2.0, 0.5, 10.0, 3.0])
-    wide = np.insert(values * scale + shift, [0, 3], [7.0, -1.0], axis=1)
-    columns = np.array([1, 2, 3, 5, 6])
-    density = Density(coefficients(batch[1]), shift, 1.0 / scale, columns, batch.blocks)
-    statistics, total, n_rows = density.em_sums(wide)
-    expected, mean_log = statistics_of(coefficients(batch[1]), features_of(values))
-    np.testing.assert_allclose(statistics, expected, rtol=1e-9, atol=1e-9)
-    assert total == pytest.approx(5000 * mean_log)
-    assert n_rows == 5000
-
-
-def test_parameters_go_into_a_vector_and_back(batch):
-    again = parameters_from(batch[2].flat(), 3)
-    np.testing.assert_array_equal(again.means, batch[2].means)
-    assert batch.n_free == again.n_free == batch[2].flat().size - 1
-    joined = Parameters.concatenate([batch[0], batch[1]]).normalized()
-    assert joined.n_components == 6
-    assert joined.weights.sum() == pytest.approx(1)
-    np.testing.assert_array_equal(Parameters.stack([batch[0], batch[1]]).means, batch[:2].means)

@@ -37,16 +37,6 @@ def test_levels_have_their_probabilities_by_name():
     np.testing.assert_allclose(sum(members.values()), 1, rtol=1e-15)
 
 
-def test_the_probabilities_are_those_of_draws():
-    mixture = all_families()
-    rows, labels = mixture.sample(40_000, random_state=0)
-    for level, p in mixture.level_probabilities("plan").items():
-        for i in range(3):
-            cells = np.array([x for x in rows["plan"][labels == i] if x is not None])
-            error = np.sqrt(p[i] * (1 - p[i]) / len(cells))
-            assert abs((cells == level).mean() - p[i]) < 4 * error
-
-
 def test_columns_without_levels():
     mixture = all_families()
     with pytest.raises(

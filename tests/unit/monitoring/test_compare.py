@@ -71,17 +71,17 @@ def test_another_spread_is_no_other_correlation():
     assert named(compare(x, y)) == [("spread", "0")]
 
 
-def test_the_same_summary_does_not_differ():
+def test_the_same_rows_are_recognized(tmp_path):
     summary = mm.summarize(rows_of(5))
-    found = mm.compare(summary, summary)
-    assert found.p_value == 1
-    assert "in both summaries" in found.notes[0]
-
-
-def test_the_same_rows_are_recognized():
-    found = compare(rows_of(5), rows_of(5))
-    assert found.p_value == 1
-    assert "have the same moments, as if they were of the same rows" in found.notes[0]
+    summary.save(tmp_path / "a.mms")
+    cases = {
+        "in both summaries": tmp_path / "a.mms",
+        "have the same moments, as if they were of the same rows": mm.summarize(rows_of(5)),
+    }
+    for note, other in cases.items():
+        found = mm.compare(summary, other)
+        assert (found.p_value, found.n_rows) == (1, (N, N))
+        assert note in found.notes[0]
 
 
 def test_two_values_at_another_distance():
@@ -199,14 +199,6 @@ def test_means_that_differ_by_rounding_are_shown_as_equal():
     assert len(first) < 9
 
 
-def test_ranges_far_from_0_are_told_apart():
-    x, y = rows_of(1) + 1e8, rows_of(2) + 1e8
-    y[7, 1] += 1e5
-    note = compare(x, y).notes[0]
-    assert "to 100,000,003" in note
-    assert "to 100,100,000" in note
-
-
 def test_gaps_and_weights_beside_a_row_that_dominates():
     tables = [{"a": 100 + rows_of(s)[:, 0], "b": rows_of(s)[:, 1]} for s in (1, 2)]
     for table in tables:
@@ -269,12 +261,6 @@ def test_copies_and_sums_of_columns():
     moved = wide(y)
     moved[:, 5] += 0.1
     assert compare(wide(x), moved).p_value == 0
-
-
-def test_far_origins_change_nothing():
-    x, y = rows_of(5), rows_of(6)
-    found, plain = compare(1e8 + x, 1e8 + y), compare(x, y)
-    assert found.p_value == pytest.approx(plain.p_value, rel=1e-4)
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
@@ -352,7 +338,7 @@ def test_other_columns_are_refused(second, message):
     [
         (lambda: mm.summarize_by(pd.DataFrame(frame(a=1)).assign(g=1), by=["g"]),
          r"got SummaryCube\. Take all its groups, cube\.total\(\)"),
-        (lambda: mm.GaussianBlock, r"got \w+\. Make one of rows with summarize\(\)"),
+        (lambda: rows_of(1), r"b must be a MomentSummary or the path of one; got ndarray\. Make one"),
         (lambda: mm.fit(rows_of(1, 200, 2), 1), r"got FitResult\. .* track\(model, cube\)"),
         (lambda: mm.fit(rows_of(1, 200, 2), 1).mixture, r"Mixture\. .* track\(model, cube\)"),
     ],
@@ -373,27 +359,16 @@ def test_files_that_are_no_summaries_have_their_cure(tmp_path):
         assert "Of a data file" not in str(caught.value)
 
 
-def test_what_is_no_summary_is_refused(tmp_path):
-    with pytest.raises(mm.InputTypeError, match="a must be a MomentSummary or the path of one"):
-        mm.compare(rows_of(1), mm.summarize(rows_of(1)))
-    mm.summarize(rows_of(1)).save(tmp_path / "a.mms")
-    assert mm.compare(tmp_path / "a.mms", mm.summarize(rows_of(2))).n_rows == (N, N)
-
-
-@pytest.mark.parametrize(("level", "effect"), [(0, 0), (1.5, 0), (0.05, -1), (np.nan, 0)])
-def test_levels_and_effects_are_checked(level, effect):
+@pytest.mark.parametrize(
+    ("level", "effect", "kind"),
+    [(0, 0, mm.InputError), (1.5, 0, mm.InputError), (np.nan, 0, mm.InputError),
+     (0.05, -1, mm.InputError), ("0.1", 0, mm.InputTypeError), (0.05, None, mm.InputTypeError)],
+)  # fmt: skip
+def test_levels_and_effects_are_checked(level, effect, kind):
     found = compare(rows_of(1), rows_of(2))
-    with pytest.raises(mm.InputError, match="must be"):
-        found.differs(level, effect)
-
-
-@pytest.mark.parametrize("given", ["0.1", None, [0.1]])
-def test_levels_are_numbers(given):
-    found = compare(rows_of(1), rows_of(2))
-    with pytest.raises(mm.InputTypeError, match="level must be a number"):
-        found.named(given)
-    with pytest.raises(mm.InputTypeError, match="least_effect must be a number"):
-        found.differs(0.05, given)
+    for check in (found.differs, found.named):
+        with pytest.raises(kind, match="must be"):
+            check(level, effect)
 
 
 # -- texts --------------------------------------------------------------------------------------
@@ -423,7 +398,7 @@ def test_a_comparison_is_shown():
 
 
 def test_verdicts_name_what_is_neglected():
-    from momentmix.monitoring.comparison_text import verdict
+    from momentmix.monitoring.comparison import verdict
 
     x, y = rows_of(1, 20_000), rows_of(2, 20_000)
     assert verdict(compare(x, y)).startswith("No difference shows between 20,000 and 20,000 rows")

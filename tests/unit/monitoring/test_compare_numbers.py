@@ -7,7 +7,7 @@ import pytest
 from scipy import optimize, stats
 
 import momentmix as mm
-from momentmix.monitoring.compared.moment_table import MomentTable
+from momentmix.monitoring.compared.side import MomentTable
 from momentmix.monitoring.compared.significance import holm, joint_test, together
 
 
@@ -29,16 +29,6 @@ def test_products_of_two_and_four_features_are_those_of_the_rows(d):
     np.testing.assert_allclose(table.pair_covariance, expected, rtol=1e-10, atol=1e-10)
     numbers = table.pair_numbers(table.pairs[:, 1], table.pairs[:, 0])
     assert numbers.tolist() == list(range(len(table.pairs)))
-
-
-def test_moments_that_are_not_kept_are_unknown():
-    table = MomentTable(mm.summarize(skewed(60, 0), order=2).moments())
-    known = np.isfinite(table.pair_covariance)
-    pairs = table.pairs.tolist()
-    assert not known[pairs.index([0, 1]), pairs.index([2, 3])]
-    assert not known[pairs.index([0, 0]), pairs.index([1, 1])]
-    assert known[pairs.index([0, 4]), pairs.index([1, 4])]
-    assert np.isfinite(table.second).all()
 
 
 # -- columns ------------------------------------------------------------------------------------
@@ -77,19 +67,6 @@ def test_means(pair):
         assert mean.high - mean.low == pytest.approx(2 * stats.norm.ppf(0.975) * error, rel=1e-9)
         p = stats.ttest_ind(a[:, j], b[:, j]).pvalue  # spreads differ by no more than chance
         assert mean.p_value == pytest.approx(p, rel=1e-8)
-
-
-def test_means_with_other_spreads():
-    """Where the spreads surely differ, the larger of Student's and Welch's p-values."""
-    rng = np.random.default_rng(3)
-    x, y = 3 * rng.standard_normal((200, 2)), rng.standard_normal((4000, 2))
-    found = mm.compare(mm.summarize(x), mm.summarize(y))
-    for j, column in enumerate(found.columns):
-        apart, both = (
-            stats.ttest_ind(x[:, j], y[:, j], equal_var=equal).pvalue for equal in (False, True)
-        )
-        assert both < apart
-        assert column.change("mean").p_value == pytest.approx(apart, rel=1e-8)
 
 
 def test_spreads(pair):

@@ -96,25 +96,29 @@ def test_columns_that_moved_are_named_with_their_directions(sign):
     assert text.endswith(" than the components allow")
 
 
-def test_a_component_that_moved_far_is_named_by_its_column():
-    """By more than a deviation, where a linear change of the moments is none."""
-    means = MEANS.copy()
-    means[0, 0] += 6.0  # the deviation is 4
-    law = mm.DiagonalMixture([0.6, 0.25, 0.15], means, VARIANCES)
-    assert moves_of(law.sample(4000, random_state=3)[0]) == [("mean", ("flow",), "up")]
-
-
-def test_a_spread_that_grew_is_named_by_its_column():
-    rows = rows_of([0.6, 0.25, 0.15], 4000, 1)
-    rows[:, 2] += np.random.default_rng(0).normal(0, 0.4, 4000)
-    assert moves_of(rows) == [("spread", ("pressure",), "up")]
-
-
-def test_columns_that_go_together_are_named():
-    rng = np.random.default_rng(3)
+def moved_rows(what):
+    """Rows of which a component, a spread or a correlation has moved."""
+    rng, weights = np.random.default_rng(3), [0.6, 0.25, 0.15]
+    if what == "component":  # by more than a deviation: a linear change of the moments is none
+        law = mm.DiagonalMixture(weights, MEANS + np.eye(3)[[0]].T * [6.0, 0, 0], VARIANCES)
+        return law.sample(4000, random_state=3)[0]
+    if what == "spread":
+        noise = np.random.default_rng(0).normal(0, 0.4, (4000, 1))
+        return rows_of(weights, 4000, 1) + noise * [0, 0, 1]
     noise = rng.multivariate_normal([0, 0, 0], [[16, 4.8, 0], [4.8, 4, 0], [0, 0, 0.3]], 6000)
-    rows = MEANS[rng.choice(3, 6000, p=[0.6, 0.25, 0.15])] + noise
-    assert moves_of(rows) == [("correlation", ("flow", "temperature"), "up")]
+    return MEANS[rng.choice(3, 6000, p=weights)] + noise
+
+
+@pytest.mark.parametrize(
+    ("what", "move"),
+    [
+        ("component", ("mean", ("flow",), "up")),
+        ("spread", ("spread", ("pressure",), "up")),
+        ("correlation", ("correlation", ("flow", "temperature"), "up")),
+    ],
+)
+def test_other_moves_are_named_by_their_columns(what, move):
+    assert moves_of(moved_rows(what)) == [move]
 
 
 def test_groups_without_order_are_compared():
@@ -415,26 +419,13 @@ def test_names_of_components_can_be_given(weeks):
     assert "1 hot" in str(tracking)
 
 
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        ([1, 2], True),
-        (["2024-W01", "2024-W02"], True),
-        (["2024-05", "2024-06"], True),
-        (["week 9", "week 10"], True),
-        ([date(2026, 1, 1)], True),
-        (["EU", "US"], False),
-        ([True, False], False),
-        ([None], False),
-    ],
-)
-def test_orders_are_seen(values, expected):
-    assert looks_ordered(values) is expected
-
-
-def test_weeks_are_sorted_as_numbers():
-    assert sorted(["week 10", "week 9", None], key=place_of) == ["week 9", "week 10", None]
-    assert sorted(["a", None, 3, 2.5], key=place_of) == [2.5, 3, "a", None]
+def test_orders_are_seen():
+    ordered = [1, 2], ["2024-W01", "2024-05"], ["week 9", "week 10"], [date(2026, 1, 1)]
+    assert all(map(looks_ordered, ordered))
+    assert not any(map(looks_ordered, (["EU", "US"], [True, False], [None])))
+    assert sorted(["week 10", None, 3, 2.5, "week 9"], key=place_of) == [
+        2.5, 3, "week 9", "week 10", None,
+    ]  # fmt: skip
 
 
 # -- bad input ----------------------------------------------------------------------------------

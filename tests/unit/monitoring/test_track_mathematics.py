@@ -1,6 +1,7 @@
 """Weights, intervals and the test of one group, against closed forms and enumeration."""
 
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from math import inf
 
@@ -12,7 +13,7 @@ import momentmix as mm
 from momentmix.fitting.conditions.conditions import point_powers
 from momentmix.mixture import gaussian
 from momentmix.mixture.parameters import Parameters
-from momentmix.monitoring.shares.components import ComponentSets, FixedComponents, Root
+from momentmix.monitoring.shares.components import FixedComponents, Root
 from momentmix.monitoring.shares.group_weights import (
     bounded,
     check_fit,
@@ -20,10 +21,11 @@ from momentmix.monitoring.shares.group_weights import (
     linear_weights,
     settled_weights,
 )
-from momentmix.monitoring.shares.moments import MOST_CONDITIONS, Shape, list_conditions
-from momentmix.monitoring.shares.shared_errors import Part, corrected, find_shared_errors
+from momentmix.monitoring.shares.moments import MOST_CONDITIONS, list_conditions
+from momentmix.monitoring.shares.shared_errors import corrected, equations_of, find_shared_errors
 from momentmix.monitoring.shares.shrinkage import find_prior, shrink
-from momentmix.monitoring.shares.tracked_model import StandardComponents, TrackedModel
+from momentmix.monitoring.shares.tracked_model import TrackedModel
+from momentmix.summary.layout import POWERS, Layout
 
 Z = float(ndtri(0.975))
 
@@ -33,8 +35,8 @@ def components(d=2, r=3, degree=3, seed=0, factor=None):
     p = Parameters(
         rng.dirichlet(np.full(r, 5.0)), 2 * rng.standard_normal((r, d)), rng.uniform(0.5, 1, (r, d))
     )
-    shape = Shape(d, min(d, 3), min(d, 3) - 1, True, False)
-    return FixedComponents(list_conditions(shape, degree, ()), p, factor)
+    layout = Layout(d, min(d, 3), min(d, 3) - 1, POWERS)
+    return FixedComponents.of(list_conditions(layout, degree, ()), p, factor)
 
 
 def table_of(own, rows):
@@ -55,9 +57,9 @@ def test_exact_moments_give_the_weights(d, r, degree):
             w = np.eye(r)[0]
         found = estimate(own, own.means @ w, 1000, Z)
         assert found.weights == pytest.approx(w, abs=1e-10)
-        assert found.unbounded == pytest.approx(w, abs=1e-9)
+        assert linear_weights(own, own.means @ w, 1000, w).weights == pytest.approx(w, abs=1e-9)
         assert ((found.low <= w + 1e-12) & (w <= found.high + 1e-12)).all()
-        assert check_fit(own, own.means @ w, 1000, found.weights, None).statistic < 1e-9
+        assert check_fit(own, own.means @ w, 1000, found.weights).statistic < 1e-9
 
 
 def test_the_covariance_of_moments_is_the_one_in_closed_form():
@@ -78,8 +80,8 @@ def test_the_covariance_of_indicators_is_that_of_all_rows():
     blocks = [mm.BernoulliBlock(p, names=f"q{j}") for j, p in enumerate([[0.2, 0.9], [0.7, 0.4]])]
     mixture = mm.Mixture.from_blocks([0.5, 0.5], [*blocks, mm.PoissonBlock([1.0, 2.0], names="n")])
     model = TrackedModel.of(mixture).standard(mixture.schema)
-    shape = Shape(3, 3, 1, True, False)
-    own = FixedComponents(list_conditions(shape, 2, model.parameters.blocks.laws), model.parameters)
+    conditions = list_conditions(Layout(3, 3, 1, POWERS), 2, model.parameters.blocks.laws)
+    own = FixedComponents.of(conditions, model.parameters)
     # Squares of indicators are no moments of their own.
     assert own.size == 3 + 3 + 1
     counts = np.arange(40)
@@ -138,7 +140,7 @@ def test_intervals_cover(weights):
 
 def test_shares_of_rows_that_can_be_told_apart_have_wilsons_interval():
     p = Parameters(np.array([0.5, 0.5]), np.array([[-1.0], [1.0]]), np.full((2, 1), 1e-8))
-    own = FixedComponents(list_conditions(Shape(1, 1, 0, True, False), 2, ()), p)
+    own = FixedComponents.of(list_conditions(Layout(1, 1, 0), 2, ()), p)
     n, k = 200, 9
     found = estimate(own, np.array([(2 * k - n) / n, 1.0 + 1e-8]), n, Z)
     share = k / n
@@ -149,18 +151,15 @@ def test_shares_of_rows_that_can_be_told_apart_have_wilsons_interval():
 
 def test_the_test_keeps_its_level_and_sees_what_is_not_there():
     rng, own = np.random.default_rng(3), components(3, 3, 3)
-    shape = Shape(3, 3, 2, True, False)
-    model = StandardComponents(own.parameters, np.zeros(3), np.ones(3), None)
-    draws = ComponentSets(model, shape).draws(3)
     n, p_values, new = 500, [], []
     for _ in range(200):
         w = rng.dirichlet(np.ones(3))
         moments = drawn(own, w, n, rng)
-        p_values.append(check_fit(own, moments, n, w, draws).p_value)
+        p_values.append(check_fit(own, moments, n, w).p_value)
     for _ in range(20):
         rows = rng.normal([6.0, 0.0, 0.0], 0.7, (n // 9, 3))
         moments = 0.9 * drawn(own, w, n, rng) + 0.1 * table_of(own, rows).mean(axis=1)
-        new.append(check_fit(own, moments, n, w, draws).p_value)
+        new.append(check_fit(own, moments, n, w).p_value)
     assert np.mean(np.array(p_values) < 0.05) <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / 200)
     assert np.mean(p_values) == pytest.approx(0.5, abs=0.12)
     assert (np.array(new) < 1e-3).all()
@@ -187,8 +186,8 @@ def test_errors_of_the_components_add_to_those_of_the_weights():
     # A group as far away as the components may be wrong is no misfit, unless they are known.
     moved = replace(own.parameters, means=own.parameters.means + 0.05)
     true = own.conditions.model(replace(moved, weights=w))
-    assert check_fit(known, true, 1e5, w, None).p_value > 0.05
-    assert check_fit(own, true, 1e5, w, None).p_value < 1e-6
+    assert check_fit(known, true, 1e5, w).p_value > 0.05
+    assert check_fit(own, true, 1e5, w).p_value < 1e-6
 
 
 def moved_groups(size, n, count, rng):
@@ -197,26 +196,31 @@ def moved_groups(size, n, count, rng):
     p = Parameters(np.full(2, 0.5), means, np.ones((2, 3)))
     factor = np.zeros((p.n_places, 6))
     factor[np.arange(2, 8), np.arange(6)] = 0.05
-    model = FixedComponents(conditions, p, factor)
+    model = FixedComponents.of(conditions, p, factor)
     change = size * np.array([1.0, 0.5, 1.5, 0.5, 1.0, 1.0])
     true = replace(p, means=means + 0.05 * change.reshape(2, 3))
     wanted = rng.dirichlet(np.ones(2), count)
-    truth = FixedComponents(conditions, true)
+    truth = FixedComponents.of(conditions, true)
     return model, change, wanted, [drawn(truth, w, n, rng) for w in wanted]
 
 
-def parts_of(model, n, moments):
-    return [Part(model, own, n, settled_weights(model, own, n)) for own in moments]
+def shared_errors(model, n, moments):
+    return find_shared_errors(
+        equations_of(model, own, n, settled_weights(model, own, n)) for own in moments
+    )
 
 
 def test_groups_together_tell_the_errors_of_the_components():
     rng, n = np.random.default_rng(11), 2000
     model, change, wanted, moments = moved_groups(1.0, n, 120, rng)
-    errors = find_shared_errors(parts_of(model, n, moments))
-    deviations = np.sqrt((errors.factor**2).sum(axis=1))
+    errors = shared_errors(model, n, moments)
+    center, factor = errors
+    deviations = np.sqrt((factor**2).sum(axis=1))
     assert (deviations < 0.5).all()
-    assert (np.abs(errors.center - change) < 4 * deviations).all()
-    better = corrected(model, errors)
+    assert (np.abs(center - change) < 4 * deviations).all()
+    better = corrected(model, center, factor)
+    for c in np.eye(2):  # moved components vary about their new means as before
+        assert better.covariance(c) == pytest.approx(model.covariance(c), abs=1e-9)
 
     def result(own):
         found = [estimate(own, m, n, Z) for m in moments]
@@ -232,20 +236,10 @@ def test_groups_together_tell_the_errors_of_the_components():
 def test_errors_are_left_as_they_are_where_groups_know_less_or_have_moved():
     rng, n = np.random.default_rng(12), 2000
     model, _, _, moments = moved_groups(1.0, n, 40, rng)
-    few = parts_of(model, 5, moments[:2])
-    assert find_shared_errors(few) is None
-    assert find_shared_errors([]) is None
+    assert shared_errors(model, 5, moments[:2]) is None
+    assert shared_errors(model, n, []) is None
     model, _, _, moments = moved_groups(4.0, n, 40, rng)
-    assert find_shared_errors(parts_of(model, n, moments)) is None
-
-
-def test_moved_components_vary_about_their_new_means_as_before():
-    own = components(2, 2, 3)
-    change = 0.1 * np.random.default_rng(13).standard_normal(own.means.shape)
-    moved = own.moved(change, np.zeros((2, own.size, 1)))
-    for c in np.eye(2):
-        assert moved.covariance(c) == pytest.approx(own.covariance(c), abs=1e-9)
-    assert moved.means == pytest.approx(own.means + change)
+    assert shared_errors(model, n, moments) is None
 
 
 def test_bounded_weights_are_the_best_on_a_grid():
@@ -271,7 +265,7 @@ def test_moments_that_repeat_others_count_once():
 
 
 def test_wide_tables_keep_single_columns_first():
-    conditions = list_conditions(Shape(40, 3, 2, True, False), 3, ())
+    conditions = list_conditions(Layout(40, 3, 2, POWERS), 3, ())
     assert conditions.size == MOST_CONDITIONS
     used = (conditions.slot_exponents > 0).sum(axis=1)
     powers = conditions.slot_exponents.sum(axis=1)
@@ -282,21 +276,13 @@ def test_wide_tables_keep_single_columns_first():
 # -- shrinkage --------------------------------------------------------------------------------
 
 
-class OfGroup:
-    """Weights of a group whose rows show their component: binomial noise."""
-
-    def __init__(self, own, moments, n):
-        self.own, self.moments, self.n = own, moments, n
-
-    def __call__(self, at):
-        return linear_weights(self.own, self.moments, self.n, at)
-
-
 def groups(concentration, sizes, rng):
+    """Weights of groups, and their estimators."""
     own, center = components(3, 3, 2), np.array([0.5, 0.3, 0.2])
     wanted = [rng.dirichlet(concentration * center) for _ in sizes]
     moments = [drawn(own, w, n, rng) for w, n in zip(wanted, sizes, strict=True)]
-    estimators = [OfGroup(own, m, n) for m, n in zip(moments, sizes, strict=True)]
+    pairs = zip(moments, sizes, strict=True)
+    estimators = [partial(linear_weights, own, m, n) for m, n in pairs]
     return np.array(wanted), estimators
 
 
@@ -315,7 +301,7 @@ def test_small_groups_gain_and_large_ones_stay():
     wanted, estimators = groups(60.0, sizes, rng)
     alone = np.array([one(np.array([0.5, 0.3, 0.2])).weights for one in estimators])
     _, answers = shrink(estimators, np.array([0.5, 0.3, 0.2]))
-    shrunken = np.array([one.weights for one in answers])
+    shrunken = np.array([weights for weights, _ in answers])
     small = np.array(sizes) < 100
 
     def error(weights, which):
@@ -323,7 +309,7 @@ def test_small_groups_gain_and_large_ones_stay():
 
     assert error(shrunken, small) < 0.85 * error(alone, small)
     assert np.abs(shrunken - alone)[~small].max() < 0.003
-    half = Z * np.sqrt([np.diagonal(one.covariance) for one in answers])
+    half = Z * np.sqrt([np.diagonal(covariance) for _, covariance in answers])
     assert (np.abs(shrunken - wanted) <= half)[small].mean() > 0.88
 
 
@@ -332,7 +318,7 @@ def test_equal_groups_become_one():
     _, estimators = groups(1e9, [100] * 40, rng)
     prior, answers = shrink(estimators, np.array([0.5, 0.3, 0.2]))
     assert prior.spread < 0.01
-    shrunken = np.array([one.weights for one in answers])
+    shrunken = np.array([weights for weights, _ in answers])
     assert np.ptp(shrunken, axis=0).max() < 0.12
     assert prior.n_rows > 80
     assert replace(prior, spread=0.0).n_rows == inf

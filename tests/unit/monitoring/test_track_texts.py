@@ -42,12 +42,6 @@ def test_a_long_table_is_cut_in_the_middle_and_names_what_does_not_fit():
     assert "140 more groups in to_frame()" in html
 
 
-def test_a_short_table_of_groups_that_fit_begins_with_its_head():
-    lines = str(made(60)).split("\n")
-    assert lines[0].split()[:2] == ["k0", "rows"]
-    assert not any("more group" in line for line in lines)
-
-
 def test_many_misfits_are_counted():
     lines = str(made(40, bad=range(14))).split("\n")
     assert lines[0].endswith("k0 g004; and 4 more")

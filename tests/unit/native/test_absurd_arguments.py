@@ -95,16 +95,7 @@ CALLS = {
     "words of no numbers": (
         lambda: code.word_widths(np.zeros(0), np.array([2]), np.zeros(1)), "words do not fit"
     ),
-    "an unknown kind of column": (
-        lambda: code.fill_column(np.zeros(3), np.zeros((3, 1)), 4, 0, 0.0), "other shapes"
-    ),
-    "no levels": (
-        lambda: code.fill_column(np.zeros(3), np.zeros((3, 1)), 3, 0, 0.0), "other shapes"
-    ),
     "no columns": (lambda: code.typical(np.ones(3), 3, 0, *np.zeros((3, 1))), "must be positive"),
-    "packed records": (
-        lambda: code.fill_column(packed(np.zeros(3)), np.zeros((3, 1)), 0, 0, 0.0), "other shapes"
-    ),
     "objects": (
         lambda: code.extremes(np.zeros(6), 1, 2, 3, np.zeros(6, dtype=object), 1),
         "out must be aligned float64 or int64 numbers",

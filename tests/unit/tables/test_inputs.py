@@ -1,48 +1,14 @@
 """Files as inputs: which are the same, which have changed, and how many are open."""
 
-import gzip
 import os
-from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.feather
-import pyarrow.parquet
 import pytest
+from unit.tables.table_files import KINDS, write
 
 from momentmix import MomentSummary, open_rows
 from momentmix.errors import InputError
 from momentmix.summary.parts import Progress, summarize_parts
-from momentmix.tables import opening
-from momentmix.tables.memory import MemoryTable
-
-KINDS = ["npy", "fortran.npy", "parquet", "feather", "arrow", "csv", "csv.gz"]
-
-
-def write(path, rows):
-    """Rows as a file of the kind that its name tells."""
-    name, table = str(path), pa.table({c: rows[:, i] for i, c in enumerate("abc")})
-    if name.endswith(".npy"):
-        np.save(path, np.asfortranarray(rows) if "fortran" in name else rows)
-    elif name.endswith(".parquet"):
-        pa.parquet.write_table(table, path, row_group_size=100)
-    elif name.endswith(".feather"):
-        pa.feather.write_feather(table, path, chunksize=100, compression="uncompressed")
-    elif name.endswith(".arrow"):
-        with pa.ipc.new_stream(path, table.schema) as stream:
-            stream.write_table(table, max_chunksize=100)
-    else:
-        text = "a,b,c\n" + "".join(",".join(map(repr, row)) + "\n" for row in rows.tolist())
-        path.write_bytes(
-            gzip.compress(text.encode(), mtime=0) if name.endswith("gz") else text.encode()
-        )
-    return path
-
-
-@pytest.fixture
-def rows():
-    return np.random.default_rng(0).standard_normal((1000, 3))
-
 
 # -- which are the same -----------------------------------------------------------------------
 
@@ -113,23 +79,6 @@ def test_files_that_differ_in_a_column_that_is_not_read_are_different(tmp_path, 
     assert shards_of([one, two], 300, columns=["a", "b"]).n_rows == 2000
 
 
-def test_equal_files_are_compared_in_the_first_pass_only(tmp_path, rows, monkeypatch):
-    paths = files_that_agree_in_samples(tmp_path, 100_000)
-    source, hashed = open_rows(paths), []
-    digest = "momentmix.tables.table_rows.RowDigest.update"
-    monkeypatch.setattr(digest, lambda self, block: hashed.append(len(block)))
-    monkeypatch.setattr(
-        "momentmix.tables.table_rows.RowDigest.hexdigest", lambda self: str(len(hashed))
-    )
-    for _ in range(3):
-        assert sum(len(block) for block in source.blocks()) == 200_000
-    assert sum(hashed) == 200_000
-    hashed.clear()
-    different = open_rows([paths[0], write(tmp_path / "other.npy", rows)])
-    assert sum(len(block) for block in different.blocks()) == 101_000
-    assert hashed == []  # their sizes tell
-
-
 # -- which have changed -----------------------------------------------------------------------
 
 
@@ -174,25 +123,6 @@ def test_files_are_open_only_while_they_are_read(tmp_path, rows, kind):
     for block in source.blocks():
         assert len(block) == 5
         assert len(os.listdir("/proc/self/fd")) <= before + 6
-
-
-def test_finding_a_path_that_is_given_twice_takes_no_comparison_of_all_pairs(monkeypatch):
-    class Counted(type(Path())):
-        n_compared = 0
-        __hash__ = type(Path()).__hash__
-
-        def __eq__(self, other):
-            Counted.n_compared += 1
-            return super().__eq__(other)
-
-    n = 2000
-    monkeypatch.setattr(opening, "expand", lambda text: [Counted(text)])
-    monkeypatch.setattr(opening, "open_file", lambda *_, **__: MemoryTable(np.ones((1, 2))))
-    names = [f"{i}.npy" for i in range(n)]
-    assert len(open_rows(names).sources) == n
-    assert Counted.n_compared < n
-    with pytest.raises(InputError, match=r"the same file is given twice: 7\.npy\."):
-        open_rows([*names, "7.npy"])
 
 
 # -- in memory or not -------------------------------------------------------------------------

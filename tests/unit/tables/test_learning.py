@@ -1,9 +1,8 @@
 """Files and other sources as features: found in a pass, read in blocks."""
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet
 import pytest
+from unit.tables.table_files import write
 
 import momentmix as mm
 from momentmix.errors import InputError
@@ -31,24 +30,10 @@ def rows():
     return table
 
 
-def written(rows, folder, kind):
-    path = folder / f"table.{kind}"
-    if kind == "npy":
-        np.save(path, rows)
-    elif kind == "parquet":
-        cells = [[None if np.isnan(x) else x for x in column] for column in rows.T.tolist()]
-        table = pa.table(dict(zip(NAMES, cells, strict=True)))
-        pa.parquet.write_table(table, path, row_group_size=700)
-    else:
-        lines = [",".join("" if np.isnan(x) else repr(x) for x in row) for row in rows.tolist()]
-        path.write_text("\n".join([",".join(NAMES), *lines]) + "\n")
-    return path
-
-
 @pytest.mark.parametrize("kind", ["npy", "csv", "parquet"])
 def test_files_with_missing_cells(rows, tmp_path, kind):
     families = {1: "poisson", 2: "categorical"} if kind == "npy" else FAMILIES
-    source = mm.open_rows(written(rows, tmp_path, kind), block_rows=512)
+    source = mm.open_rows(write(tmp_path / f"table.{kind}", rows, NAMES, 700), block_rows=512)
     encoded = learn(source, families, "model")
     expected = learn(mm.open_rows(rows), {1: "poisson", 2: "categorical"}, "model")
     assert [c.has_missing for c in encoded.schema.columns] == [True, True, True, False]
@@ -63,7 +48,7 @@ def test_files_with_missing_cells(rows, tmp_path, kind):
 
 
 def test_dropping_rows_of_a_file(rows, tmp_path):
-    source = mm.open_rows(written(rows, tmp_path, "csv"))
+    source = mm.open_rows(write(tmp_path / "table.csv", rows, NAMES))
     dropped = learn(source, FAMILIES, "drop")
     complete = ~np.isnan(rows).any(axis=1)
     assert dropped.n_rows == complete.sum()
@@ -75,7 +60,7 @@ def test_dropping_rows_of_a_file(rows, tmp_path):
 
 
 def test_missing_cells_of_a_file_are_named(rows, tmp_path):
-    source = mm.open_rows(written(rows, tmp_path, "csv"))
+    source = mm.open_rows(write(tmp_path / "table.csv", rows, NAMES))
     with pytest.raises(InputError, match=r"table\.csv, line \d+.*is missing"):
         mm.summarize(source, 2)
     rows[7, 0] = np.inf
@@ -96,22 +81,22 @@ def test_missing_cells_of_a_file_are_named(rows, tmp_path):
 def test_a_schema_that_knows_of_missing_cells_takes_them(rows, tmp_path, kind):
     """From files as from memory, and read once; other columns must have none."""
     schema = mm.schema_from(dict(zip(NAMES, rows.T, strict=True)), FAMILIES, "model")
-    path = written(rows, tmp_path, kind)
+    path = write(tmp_path / f"table.{kind}", rows, NAMES, 700)
     summary = mm.summarize(path, 2, families=schema)
     assert summary.schema == schema
     assert summary.mean == pytest.approx(schema.encode(rows).mean(axis=0), abs=1e-12)
     rows[2000, 3] = np.nan
-    path = written(rows, tmp_path, kind)
+    path = write(tmp_path / f"table.{kind}", rows, NAMES, 700)
     place = {"npy": "row 2000, column 3", "csv": "line 2002, column 'x'"}.get(kind, "column 'x'")
     with pytest.raises(InputError, match=f"{place}, is missing or NaN. Pass missing='drop'"):
         mm.summarize(path, 2, families=schema)
     rows[2000, 3], rows[1999, 0] = 0.0, np.inf
     with pytest.raises(InputError, match=r"column .* is inf"):
-        mm.summarize(written(rows, tmp_path, kind), 2, families=schema)
+        mm.summarize(write(tmp_path / f"table.{kind}", rows, NAMES, 700), 2, families=schema)
 
 
 def test_a_stream_by_a_schema_is_read_once(rows, tmp_path):
-    path = written(rows, tmp_path, "csv")
+    path = write(tmp_path / "table.csv", rows, NAMES)
     schema = mm.schema_from(dict(zip(NAMES, rows.T, strict=True)), FAMILIES, "model")
     with path.open("rb") as stream:
         summary = mm.summarize(stream, 2, families=schema)

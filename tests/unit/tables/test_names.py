@@ -59,12 +59,6 @@ def test_warnings_point_at_the_line_that_passed_the_rows(call, form):
     assert {w.filename for w in wanted} == {__file__}
 
 
-def test_the_column_of_a_frame_is_named():
-    frame = pd.DataFrame(LARGE, columns=["count", "b"])
-    with pytest.warns(PrecisionWarning, match="column 'count' holds integers up to"):
-        mm.MomentGaussianMixture(1).fit(frame)
-
-
 def test_times_in_a_container_of_another_library_are_refused():
     class Times:
         dtype, shape, ndim = np.dtype("datetime64[s]"), (4, 2), 2

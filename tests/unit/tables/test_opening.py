@@ -1,13 +1,9 @@
 """Anything that holds a table, opened: the same rows, and errors that name the place."""
 
-import bz2
-import gzip
 import io
 import json
-import lzma
 import sys
 import warnings
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -18,119 +14,52 @@ import pyarrow.feather
 import pyarrow.parquet
 import pytest
 from scipy import sparse
+from unit.tables.table_files import FILES, NAMES, PACK, table_of, write, zipped
 
 import momentmix as mm
-from momentmix import MomentGaussianMixture, open_rows
+from momentmix import open_rows
 from momentmix.atomic_file import atomic_write
 from momentmix.cli.summarizing.checkpoint import Fingerprint
-from momentmix.errors import (
-    InputError,
-    InputTypeError,
-    NoInputError,
-    PrecisionWarning,
-)
-from momentmix.summary.parts import place_id
+from momentmix.errors import InputError, InputTypeError, NoInputError, PrecisionWarning
 from momentmix.tables.formats import csv_file
-
-NAMES = ["a", "b", "c"]
-
-
-def write(folder, rows, kind):
-    path = folder / f"rows.{kind}"
-    table = pa.table({name: rows[:, i] for i, name in enumerate(NAMES)})
-    if kind == "npy":
-        np.save(path, rows)
-    elif kind == "parquet":
-        pa.parquet.write_table(table, path, row_group_size=170)
-    elif kind in ("feather", "arrow"):
-        if kind == "feather":
-            pa.feather.write_feather(table, path, chunksize=130)
-        else:
-            with pa.ipc.new_stream(path, table.schema) as stream:
-                stream.write_table(table, max_chunksize=130)
-    elif kind == "xlsx":
-        pytest.importorskip("openpyxl")
-        pd.DataFrame(rows, columns=NAMES).to_excel(path, index=False, inf_rep=np.inf)
-    else:
-        form, _, packing = kind.partition(".")
-        mark = "\t" if form == "tsv" else ","
-        lines = [mark.join(NAMES), *(mark.join(map(repr, row)) for row in rows.tolist())]
-        if form in ("jsonl", "ndjson"):
-            lines = [json.dumps(dict(zip(NAMES, row, strict=True))) for row in rows.tolist()]
-        path.write_bytes(PACK[packing](("\n".join(lines) + "\n").encode()))
-    return path
-
-
-def zipped(text, *names):
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name in names or ["folder/rows.csv"]:
-            archive.writestr(name, text)
-        archive.writestr("__MACOSX/._rows.csv", b"of macOS")
-    return file.getvalue()
-
-
-PACK = {
-    "": bytes,
-    "gz": gzip.compress,
-    "bz2": bz2.compress,
-    "xz": lzma.compress,
-    "zip": zipped,
-    "zst": lambda text: pa.compress(text, "zstd", asbytes=True),
-}
-FILES = [
-    "npy", "parquet", "feather", "arrow", "csv", "csv.gz", "csv.zip", "tsv", "tsv.xz", "jsonl",
-    "ndjson.bz2", "jsonl.zst", "xlsx",
-]  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", FILES)
 def test_every_format_gives_the_same_bits_again_and_again(tmp_path, rows, kind, monkeypatch):
     monkeypatch.setattr(csv_file, "BLOCK", 5000)  # several stretches
-    source = open_rows(write(tmp_path, rows, kind), block_rows=64)
+    source = open_rows(write(tmp_path / f"x.{kind}", rows), block_rows=64)
     for _ in range(2):
         blocks = list(source.blocks())
         assert max(map(len, blocks)) <= 64
         np.testing.assert_array_equal(np.concatenate(blocks), rows)
     assert source.n_rows == 1000
     assert source.n_features == 3
-    assert source.feature_names == (None if kind == "npy" else tuple(NAMES))
+    assert source.feature_names == (None if "npy" in kind else tuple(NAMES))
+    known = 1000 if "npy" in kind or kind in ("parquet", "feather") else None
+    assert source.expected_rows == known
+    np.testing.assert_array_equal(open_rows(source.sources[0], [2, 0]).read_all(), rows[:, [2, 0]])
     for start in (0, 1, 129, 130, 170, 999, 1000):
         found = [block.features for block in source.source_blocks(0, start)]
         np.testing.assert_array_equal(np.concatenate([np.empty((0, 3)), *found]), rows[start:])
 
 
-@pytest.mark.parametrize("kind", FILES)
-def test_columns_by_number_in_any_order(tmp_path, rows, kind):
-    source = open_rows(write(tmp_path, rows, kind), columns=[2, 0])
-    np.testing.assert_array_equal(source.read_all(), rows[:, [2, 0]])
-
-
 @pytest.mark.parametrize("kind", ["parquet", "feather", "csv"])
 def test_columns_by_name(tmp_path, rows, kind):
-    source = open_rows(write(tmp_path, rows, kind), columns=["c", "a"])
+    source = open_rows(write(tmp_path / f"x.{kind}", rows), columns=["c", "a"])
     np.testing.assert_array_equal(source.read_all(), rows[:, [2, 0]])
     assert source.feature_names == ("c", "a")
     with pytest.raises(InputError, match=r"has no column 'z'; there are 'a', 'b', 'c'"):
-        open_rows(tmp_path / f"rows.{kind}", columns=["z"])
-
-
-@pytest.mark.parametrize("kind", ["npy", "parquet", "feather"])
-def test_formats_that_know_their_rows_tell(tmp_path, rows, kind):
-    assert open_rows(write(tmp_path, rows, kind)).expected_rows == 1000
-
-
-def frames(rows):
-    table = pa.table({name: rows[:, i] for i, name in enumerate(NAMES)})
-    return {"pandas": table.to_pandas(), "polars": pl.from_arrow(table), "arrow": table}
+        open_rows(tmp_path / f"x.{kind}", columns=["z"])
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "arrow"])
 def test_data_frames_keep_their_names(rows, library):
-    source = open_rows(frames(rows)[library])
+    table = table_of(rows)
+    frame = {"pandas": table.to_pandas(), "polars": pl.from_arrow(table)}.get(library, table)
+    source = open_rows(frame)
     np.testing.assert_array_equal(source.read_all(), rows)
     assert source.feature_names == tuple(NAMES)
-    assert open_rows(frames(rows)[library], columns=["b"]).n_features == 1
+    assert open_rows(frame, columns=["b"]).n_features == 1
 
 
 def test_data_frame_with_text_names_the_column():
@@ -163,23 +92,15 @@ def test_arrays_of_any_layout(rows, change):
     np.testing.assert_array_equal(open_rows(change(rows)).read_all(), rows)
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int64, np.uint8, bool])
-def test_other_types_are_cast_before_anything_else(tmp_path, dtype):
-    rows = (np.arange(300).reshape(100, 3) % 7).astype(dtype)
+@pytest.mark.parametrize("dtype", [">f8", np.float16, np.float32, np.int64, np.uint8, bool])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_other_types_are_cast_before_anything_else(tmp_path, dtype, order):
+    rows = np.asarray((np.arange(300).reshape(100, 3) % 7).astype(dtype), order=order)
     np.save(tmp_path / "x.npy", rows)
     for source in (rows, tmp_path / "x.npy"):
         found = open_rows(source).read_all()
         assert found.dtype == np.float64
         np.testing.assert_array_equal(found, rows.astype(float))
-
-
-def test_integers_beyond_2_to_53_warn(tmp_path):
-    big = np.array([[2**53 + 1], [5]])
-    with pytest.warns(PrecisionWarning, match="beyond 2\\^53"):
-        open_rows(big).read_all()
-    pa.parquet.write_table(pa.table({"n": big[:, 0]}), tmp_path / "x.parquet")
-    with pytest.warns(PrecisionWarning, match="column 'n' holds integers"):
-        open_rows(tmp_path / "x.parquet").read_all()
 
 
 BIG = 2**53 + 1
@@ -216,13 +137,12 @@ def test_integers_beyond_2_to_53_warn_also_beside_nulls(tmp_path, monkeypatch, k
         with warnings.catch_warnings(record=True) as found:
             warnings.simplefilter("always")
             assert len(open_rows(table, columns=["n"], missing="drop").read_all()) == 2
-        assert [w.category for w in found] == [PrecisionWarning] * warned
+        assert [(w.category, w.filename) for w in found] == [(PrecisionWarning, __file__)] * warned
         assert all(f"column 'n' holds integers up to {BIG}" in str(w.message) for w in found)
 
 
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_integers_in_npy_files_warn(tmp_path, order):
-    np.save(tmp_path / "x.npy", np.asarray([[1, 2], [BIG, 3]], order=order))
+def test_integers_in_npy_files_warn(tmp_path):
+    np.save(tmp_path / "x.npy", [[1, 2], [BIG, 3]])
     with pytest.warns(PrecisionWarning, match=f"x.npy, column 0 holds integers up to {BIG}"):
         open_rows(tmp_path / "x.npy", columns=[0]).read_all()
     assert len(open_rows(tmp_path / "x.npy", columns=[1]).read_all()) == 2  # no warning
@@ -244,13 +164,6 @@ def test_integers_in_csv_are_those_without_point_or_exponent(tmp_path):
     assert open_rows(path, columns=["x", "y"], missing="drop").n_rows == 1
     with pytest.warns(PrecisionWarning, match="line 2, column 'id' holds"):
         mm.summarize(path, columns=["id"], families={"id": "log"})
-
-
-def test_estimators_warn_of_integers():
-    values = np.array([[1], [BIG]])
-    for table in (values, pd.DataFrame({"n": values[:, 0]}), WIDE["pandas"](values[:, 0])):
-        with pytest.warns(PrecisionWarning, match="integers up to"):
-            MomentGaussianMixture().fit(table)
 
 
 @pytest.mark.parametrize(
@@ -281,8 +194,10 @@ def test_what_is_no_table_is_refused(rows, kind, message):
 )
 def test_bad_values_are_placed(tmp_path, rows, kind, value, message):
     rows[777, 1] = value
-    source = {"frame": frames(rows)["pandas"], "array": rows}.get(kind)
-    source = open_rows(write(tmp_path, rows, kind) if source is None else source, block_rows=100)
+    source = {"frame": table_of(rows).to_pandas(), "array": rows}.get(kind)
+    source = open_rows(
+        write(tmp_path / f"x.{kind}", rows) if source is None else source, block_rows=100
+    )
     where = "line 779" if kind == "csv" else "row 777"
     column = {"frame": "column 1 ('b')", "npy": "column 1", "array": "column 1"}.get(kind)
     column = column or "column 'b'"
@@ -294,7 +209,7 @@ def test_bad_values_are_placed(tmp_path, rows, kind, value, message):
 @pytest.mark.parametrize("kind", ["npy", "csv"])
 def test_blocks_end_where_parts_end_and_bad_values_keep_their_place(tmp_path, rows, kind):
     rows[777, 1] = np.nan
-    source = open_rows(write(tmp_path, rows, kind), block_rows=100)
+    source = open_rows(write(tmp_path / f"x.{kind}", rows), block_rows=100)
     ends, blocks = [], source.source_blocks(0, 60, part_rows=150)
     with pytest.raises(InputError, match="line 779," if kind == "csv" else "row 777,"):
         ends.extend(block.first_row + block.n_read for block in blocks)
@@ -306,7 +221,7 @@ def test_blocks_end_where_parts_end_and_bad_values_keep_their_place(tmp_path, ro
 def test_some_rows_and_sums_of_all_rows(tmp_path, rows, missing):
     if missing == "drop":
         rows[5, 0] = np.nan
-    paths = [write(tmp_path, rows[:400], "parquet"), write(tmp_path, rows[400:], "csv")]
+    paths = [write(tmp_path / "x.parquet", rows[:400]), write(tmp_path / "x.csv", rows[400:])]
     source = open_rows(paths, missing=missing, block_rows=64)
     whole = source.read_all()
     places = np.array([0, 5, 63, 64, 398, 399, 998])
@@ -326,14 +241,10 @@ def test_some_rows_and_sums_of_all_rows(tmp_path, rows, missing):
 @pytest.mark.parametrize("kind", FILES)
 def test_missing_rows_are_dropped_and_counted(tmp_path, rows, kind):
     rows[3, 1], rows[500, 2] = np.nan, np.inf
-    source = open_rows(write(tmp_path, rows, kind), missing="drop")
+    source = open_rows(write(tmp_path / f"x.{kind}", rows), missing="drop")
     np.testing.assert_array_equal(source.read_all(), np.delete(rows, [3, 500], axis=0))
     assert source.n_rows == 998
     assert source.n_dropped == 2
-
-
-def test_huge_values_that_can_be_summed_pass(rows):
-    assert open_rows(rows * 1e50).n_rows == 1000
 
 
 # -- folders and globs ------------------------------------------------------------------------
@@ -351,7 +262,7 @@ def test_folders_and_globs_are_read_in_the_order_of_names(tmp_path, rows):
 def test_folders_hold_every_format(tmp_path, rows):
     for i, kind in enumerate(("csv.xz", "jsonl.bz2", "ndjson", "tsv")):
         (tmp_path / f"{i}").mkdir()
-        write(tmp_path / f"{i}", rows[250 * i : 250 * (i + 1)], kind)
+        write(tmp_path / f"{i}" / f"x.{kind}", rows[250 * i : 250 * (i + 1)])
     (tmp_path / "notes.gz").write_bytes(b"no data")
     np.testing.assert_array_equal(open_rows(tmp_path).read_all(), rows)
     (tmp_path / "empty").mkdir()
@@ -450,8 +361,8 @@ def test_csv(tmp_path, text, options, expected):
 
 
 def test_archives_of_several_streams_are_read_to_the_end(tmp_path):
-    for packing in ("gz", "bz2", "xz", "zst"):
-        path = tmp_path / f"x.csv.{packing}"
+    for packing in (".gz", ".bz2", ".xz", ".zst"):
+        path = tmp_path / f"x.csv{packing}"
         path.write_bytes(PACK[packing](b"a,b\n1,2\n") + PACK[packing](b"3,4\n"))
         assert open_rows(path).read_all().tolist() == [[1, 2], [3, 4]], packing
 
@@ -507,17 +418,6 @@ def test_parquet_columns_that_are_no_numbers_are_all_named(tmp_path):
     assert open_rows(path, columns=["ok"]).read_all().tolist() == [[1.0]]
 
 
-@pytest.mark.parametrize("kind", ["parquet", "feather"])
-def test_truncated_columnar_files(tmp_path, rows, kind):
-    path = write(tmp_path, rows, kind)
-    path.write_bytes(path.read_bytes()[:-50])
-    with pytest.raises(InputError, match="truncated, damaged"):
-        open_rows(path)
-    path.write_bytes(b"")
-    with pytest.raises(InputError, match="empty"):
-        open_rows(path)
-
-
 @pytest.mark.parametrize("kind", ["parquet", "xlsx", "csv", "frame"])
 def test_dates_are_left_out_unless_they_are_asked_for(tmp_path, kind):
     data = tmp_path / f"x.{kind}"
@@ -548,7 +448,7 @@ def test_null_in_parquet_is_missing(tmp_path):
 
 
 def test_fingerprints_tell_what_changed(tmp_path, rows):
-    path = write(tmp_path, rows, "npy")
+    path = write(tmp_path / "x.npy", rows)
     first = Fingerprint.of(open_rows(path))
     assert first == Fingerprint.of(open_rows(path))
     assert not first.difference(Fingerprint.of(open_rows(path)))
@@ -558,20 +458,4 @@ def test_fingerprints_tell_what_changed(tmp_path, rows):
     np.save(path, rows)
     other = Fingerprint.of(open_rows(path))
     assert first.digest != other.digest
-    assert "rows.npy" in first.difference(other)
-
-
-def test_a_copy_of_a_file_has_the_same_shards(tmp_path, rows):
-    np.save(tmp_path / "a.npy", rows)
-    np.save(tmp_path / "b.npy", rows)
-    a, b = (open_rows(tmp_path / f"{name}.npy") for name in "ab")
-    assert place_id(a, 0, 0) == place_id(b, 0, 0) != place_id(a, 0, 5)
-    a, b = (open_rows(tmp_path / f"{name}.npy", by_name=True) for name in "ab")
-    assert place_id(a, 0, 0) != place_id(b, 0, 0)
-
-
-def test_reading_warns_of_nothing(tmp_path, rows):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for kind in FILES:
-            open_rows(write(tmp_path, rows, kind)).read_all()
+    assert "x.npy" in first.difference(other)

@@ -4,7 +4,6 @@ import gc
 import gzip
 import io
 import json
-import re
 import sys
 from decimal import Decimal
 
@@ -118,18 +117,6 @@ def test_every_source_gives_the_rows_of_the_array(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_where_one_pass_is_all_no_copy_is_made(tmp_path, rows, kind, monkeypatch):
-    monkeypatch.setattr(copies.LocalCopy, "__init__", None)  # no copy can be made
-    monkeypatch.setattr(queries, "KEPT_BYTES", 0)
-    source = opened(made(tmp_path, table_of(rows), kind))
-    source.plan(range(3), once=True)
-    for _ in range(2):  # what the head has read comes again
-        first = source.head([2, 0])
-        np.testing.assert_array_equal(first.columns[1].to_numpy(), rows[: first.n_rows, 0])
-    np.testing.assert_array_equal(values(source), rows)
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_a_pass_after_the_only_one(tmp_path, rows, kind):
     source = opened(made(tmp_path, table_of(rows), kind))
     source.plan(range(3), once=True)
@@ -207,18 +194,6 @@ def test_categories_whose_levels_differ_between_batches(monkeypatch, kept):
     source = opened(pa.RecordBatchReader.from_batches(schema, batches))
     assert values(source, [0]).tolist() == [[1], [2], [1], [2]]
     assert cells(source, 1) == ["u", "v", "w", "u"]
-
-
-def test_text_that_repeats_is_kept_as_dictionaries_and_other_text_as_it_is(temporary, monkeypatch):
-    monkeypatch.setattr(queries, "KEPT_BYTES", 0)
-    texts = {"word": ["u", None, "v", "u"] * 50, "name": [f"n{i}" for i in range(200)]}
-    source = opened(pl.LazyFrame({"x": [0.5] * 200, **texts}))
-    source.plan([1, 2], once=False)
-    assert [cells(source, i) for i in (1, 2)] == list(texts.values())
-    (file,) = temporary.rglob("*.arrow")
-    with pa.ipc.open_stream(str(file)) as reader:
-        kinds = {field.name: pa.types.is_dictionary(field.type) for field in reader.schema}
-    assert kinds == {"word": True, "name": False}
 
 
 def test_batches_without_rows_are_passed_over():
@@ -346,23 +321,6 @@ def test_errors_of_polars_say_what_helps(once):
         values(own)
 
 
-def test_a_connection_is_free_after_a_pass_and_after_one_that_ended_early():
-    connection = pytest.importorskip("duckdb").connect()
-    relation = connection.sql("select sqrt(i) as x from range(300_000) t(i)")
-    for n_batches in (1, 100):
-        source = opened(relation)
-        source.plan([0], once=True)
-        batches = source.batches([0])
-        n_rows = sum(batch.n_rows for batch, _ in zip(batches, range(n_batches), strict=False))
-        assert n_rows > 100_000
-        batches.close()
-        assert connection.sql("select 42").fetchall() == [(42,)]
-    source = opened(relation)
-    for batch in source.batches([0]):  # of a run that is over
-        assert connection.sql("select 42").fetchall() == [(42,)]
-        assert batch.n_rows
-
-
 def test_the_file_of_a_query_that_fails_is_removed_although_its_error_is_kept(
     temporary, monkeypatch
 ):
@@ -382,39 +340,6 @@ def test_the_file_of_a_query_that_fails_is_removed_although_its_error_is_kept(
     assert kept.tb is not None  # as in a notebook
 
 
-@pytest.mark.parametrize("engine", ["duckdb", "polars"])
-def test_conditions_and_columns_reach_the_scan(tmp_path, monkeypatch, engine):
-    path, plans = str(tmp_path / "x.parquet"), []
-    pa.parquet.write_table(pa.table({name: np.arange(100.0) for name in "abcd"}), path)
-    if engine == "duckdb":
-        source = opened(pytest.importorskip("duckdb").read_parquet(path).filter("a > 90"))
-        run = source._reader
-        monkeypatch.setattr(source, "_reader", lambda it: plans.append(it.explain()) or run(it))
-    else:
-        source = opened(pl.scan_parquet(path).filter(pl.col("a") > 90))
-        run = pl.LazyFrame.collect_batches
-        monkeypatch.setattr(
-            pl.LazyFrame,
-            "collect_batches",
-            lambda it, **how: plans.append(it.explain()) or run(it, **how),
-        )
-    assert values(source, [1, 2]).tolist() == [[i, i] for i in range(91, 100)]
-    (plan,) = plans
-    read = {"duckdb": r"Projections:\W+b\W+c\W", "polars": r"PROJECT (2|3)/4 COLUMNS"}[engine]
-    assert re.search(read, plan)
-    condition = {"duckdb": r"Filters:\W+a ?> ?90", "polars": r"SELECTION:.*a.*> .*90"}[engine]
-    assert re.search(condition, plan)
-    assert not re.search(r"(?i)\bfilter\b", plan)  # as a step of its own above the scan
-
-
-def test_what_is_no_query(rows):
-    frame = table_of(rows)
-    frames = [frame, frame.to_pandas(), pl.from_arrow(frame)]
-    columns = [frame.column(0), frame.to_pandas()["a"], pl.Series([1.0])]
-    others = [rows, rows.tolist(), iter([rows]), None, "x.csv", {"a": [1.0]}]
-    assert all(query_class(data) is None for data in (*frames, *columns, *others))
-
-
 def test_no_library_is_imported_to_recognize_a_source(rows, monkeypatch):
     for library in ("polars", "duckdb", "pyarrow", "pyarrow.dataset"):
         monkeypatch.setitem(sys.modules, library, None)
@@ -422,21 +347,6 @@ def test_no_library_is_imported_to_recognize_a_source(rows, monkeypatch):
 
 
 # -- as rows of fits and summaries ------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_rows_of_a_query(tmp_path, rows, kind):
-    source = mm.open_rows(made(tmp_path, table_of(rows), kind), [NAMES[2], 0], block_rows=64)
-    for _ in range(2):
-        blocks = list(source.blocks())
-        assert {len(block) for block in blocks} == {64, 1000 % 64}
-        np.testing.assert_array_equal(np.concatenate(blocks), rows[:, [2, 0]])
-    assert source.feature_names == (NAMES[2], NAMES[0])
-    assert source.n_rows == 1000
-    for start in (1, 130, 999, 1000):
-        found = [block.features for block in source.source_blocks(0, start)]
-        found = np.concatenate([np.empty((0, 2)), *found])
-        np.testing.assert_array_equal(found, rows[start:, [2, 0]])
 
 
 def test_errors_name_the_query_row_and_column():

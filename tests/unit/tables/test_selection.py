@@ -130,16 +130,6 @@ def test_different_columns_of_one_name_are_different_shards(tmp_path):
     assert "columns: [0] there, [2] here" in Fingerprint.of(first).difference(Fingerprint.of(third))
 
 
-def test_names_with_dots_beside_nested_columns(tmp_path):
-    table = pa.Table.from_arrays(
-        [pa.array([{"b": 5.0}]), pa.array([1.0]), pa.array([2.0]), pa.array([3.0])],
-        names=["a", "a.b", "a", "b"],
-    )
-    pa.parquet.write_table(table, tmp_path / "x.parquet")
-    found = open_rows(tmp_path / "x.parquet", columns=[2, 1, 3]).read_all()
-    assert found.tolist() == [[2, 1, 3]]
-
-
 @pytest.mark.parametrize("kind", ["pandas", "pyarrow"])
 @pytest.mark.parametrize(
     "use",

@@ -1,6 +1,5 @@
 """Files at addresses and streams of bytes, opened as rows."""
 
-import bz2
 import functools
 import gc
 import gzip
@@ -14,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from unit.tables.table_files import PACK, table_of
 
 from momentmix import open_rows
 from momentmix.cli.summarizing.checkpoint import Fingerprint
@@ -26,15 +26,12 @@ from momentmix.errors import (
 )
 from momentmix.summary.parts import place_id
 
-NAMES = ["a", "b", "c"]
-
-
 pytestmark = pytest.mark.usefixtures("temporary")
 
 
 def bytes_of(rows, kind):
     """Rows as a file of some kind."""
-    file, table = io.BytesIO(), pa.table({name: rows[:, i] for i, name in enumerate(NAMES)})
+    file, table = io.BytesIO(), table_of(rows)
     if kind == "npy":
         np.save(file, rows)
     elif kind == "parquet":
@@ -53,13 +50,6 @@ def bytes_of(rows, kind):
 
 
 KINDS = ["csv", "jsonl", "parquet", "arrow", "arrow stream", "npy"]
-PACK = {
-    "": bytes,
-    ".gz": gzip.compress,
-    ".bz2": bz2.compress,
-    ".xz": lzma.compress,
-    ".zst": lambda text: pa.compress(text, "zstd", asbytes=True),
-}
 
 
 class Drops:
@@ -204,7 +194,7 @@ def test_secrets_of_addresses_are_used_and_kept_nowhere(memory):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("packing", PACK)
+@pytest.mark.parametrize("packing", [packing for packing in PACK if packing != ".zip"])
 @pytest.mark.parametrize("stream", [io.BytesIO, Drops])
 def test_streams_are_read_as_often_as_files(rows, temporary, kind, packing, stream):
     source = open_rows(stream(PACK[packing](bytes_of(rows, kind))))
@@ -212,16 +202,6 @@ def test_streams_are_read_as_often_as_files(rows, temporary, kind, packing, stre
         np.testing.assert_allclose(source.read_all(), rows, atol=1e-15)
     assert source.sources[0].name == "standard input"
     del source
-    gc.collect()
-    assert list(temporary.iterdir()) == []
-
-
-@pytest.mark.parametrize("kind", ["csv.gz", "parquet", "arrow", "npy"])
-def test_streams_that_end_early(rows, temporary, kind):
-    whole = bytes_of(rows, kind)
-    refusal = r"standard input (is not a whole|cannot be read|is truncated)"
-    with pytest.raises(InputError, match=refusal):
-        open_rows(io.BytesIO(whole[: len(whole) // 2])).read_all()
     gc.collect()
     assert list(temporary.iterdir()) == []
 

@@ -18,8 +18,8 @@ from momentmix.families.column import Column
 from momentmix.findings.messages import in_shell
 from momentmix.fitting.record import load_fit
 from momentmix.mixture.model_file import read_model
-from momentmix.mixture.overall import joined_columns
-from momentmix.mixture.profiles.profile import profile_of
+from momentmix.mixture.parameter_table import joined_columns
+from momentmix.mixture.profile import profile_of
 from momentmix.summary.column_facts import column_facts
 from momentmix.summary.file import MAGIC
 from momentmix.summary.summary import MomentSummary

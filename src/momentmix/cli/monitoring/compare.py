@@ -106,7 +106,7 @@ def compare_command(
     """
     from momentmix.displays.style import need_matplotlib
     from momentmix.monitoring.compare import compare
-    from momentmix.monitoring.comparison_text import comparison_lines
+    from momentmix.monitoring.comparison import comparison_lines
 
     ending = "" if output is None else output.rpartition(".")[2].lower()
     if output is not None:

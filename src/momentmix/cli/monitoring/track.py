@@ -55,7 +55,7 @@ def track_command(
     """
     from momentmix.cli.cubes import load_groups
     from momentmix.monitoring.track import track
-    from momentmix.monitoring.tracking_text import tracking_lines
+    from momentmix.monitoring.tracking import tracking_lines
     from momentmix.tables.opening import missing_input
 
     if target.path is not None:

@@ -13,7 +13,7 @@ from momentmix.cli.output import BINARY, Target, check_output, say_notes
 from momentmix.progress import step
 
 if TYPE_CHECKING:
-    from momentmix.cube.passes import CubeJob
+    from momentmix.cube.summarize_by import CubeJob
 
 
 @click.command("summarize", short_help="Moments of rows, in one pass.")

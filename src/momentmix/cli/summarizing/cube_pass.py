@@ -8,18 +8,18 @@ from typing import Any
 
 from momentmix.cli.summarizing.checkpoint import Checkpoint
 from momentmix.cli.summarizing.passes import SummaryPass
-from momentmix.cube import passes as cubes
 from momentmix.cube.cube import SummaryCube
 from momentmix.cube.file import is_cube, packed, unpacked
+from momentmix.cube.summarize_by import PART_ROWS, CubeJob, CubeProgress, GroupSums
 from momentmix.wording import plural
 
 
 class CubePass(SummaryPass):
     """A pass to a cube without groups of fewer than `min_rows` rows."""
 
-    part_rows = cubes.PART_ROWS
+    part_rows = PART_ROWS
 
-    def __init__(self, job: cubes.CubeJob, min_rows: int, *options: int | None) -> None:
+    def __init__(self, job: CubeJob, min_rows: int, *options: int | None) -> None:
         super().__init__(job.rows, *options)
         self.job, self.min_rows = job, min_rows
         self.settings["by"] = [str(key.spec) for key in job.keys]
@@ -33,7 +33,7 @@ class CubePass(SummaryPass):
         return f"{super().sentence()}, {groups}{left_out}"
 
     def _start(self) -> Any:
-        return cubes.CubeProgress()
+        return CubeProgress()
 
     def _states(self, state: Any) -> Iterator[Any]:
         order, part_rows = self.settings["order"], self.settings["part_rows"]
@@ -43,8 +43,8 @@ class CubePass(SummaryPass):
         return packed(self.job.names, state.sums.groups(), (0, 0))
 
     def _unpacked(self, state: Any, found: Checkpoint) -> Any:
-        sums = cubes.GroupSums.of(unpacked(found.summary, "the checkpoint")[1])
-        return cubes.CubeProgress(sums, found.piece, found.row, found.n_dropped, found.read)
+        sums = GroupSums.of(unpacked(found.summary, "the checkpoint")[1])
+        return CubeProgress(sums, found.piece, found.row, found.n_dropped, found.read)
 
     def _is_written(self, output: Path, state: bytes) -> bool:
         if not is_cube(output):

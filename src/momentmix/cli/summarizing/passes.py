@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from momentmix.capacity import usual_order
+from momentmix.capacity.ranks import usual_order
 from momentmix.cli.output import Target, check_output
 from momentmix.cli.summarizing.checkpoint import Checkpoint, Fingerprint
 from momentmix.errors import InputError

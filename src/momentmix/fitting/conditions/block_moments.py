@@ -69,7 +69,7 @@ class LawMonomials(NamedTuple):
         return table.reshape(-1, parameters.n_components)
 
 
-class _Step(NamedTuple):
+class _SteinStep(NamedTuple):
     """Monomials of one degree, m of them, from those of lower degrees."""
 
     monomials: Int
@@ -159,7 +159,7 @@ class BlockMonomials:
                 exponents[row, place[j]] = e
         return LawMonomials(law, numbers, exponents)
 
-    def _find_steps(self) -> list[_Step]:
+    def _find_steps(self) -> list[_SteinStep]:
         by_degree = defaultdict[int, list[int]](list)
         for number, u in enumerate(self.monomials[1:], 1):
             if not self._has_law[number]:
@@ -172,7 +172,9 @@ class BlockMonomials:
             table = np.array(padded, dtype=float).reshape(len(numbers), width, 3)
             places, lower = (table[:, :, t].astype(np.int64) for t in (0, 2))
             features, before = np.array([t[:2] for t in terms], dtype=np.int64).T
-            steps.append(_Step(np.array(numbers), features, before, places, table[:, :, 1], lower))
+            steps.append(
+                _SteinStep(np.array(numbers), features, before, places, table[:, :, 1], lower)
+            )
         return steps
 
     def _stein_terms(self, u: Monomial) -> tuple[int, int, list[tuple[int, float, int]]]:

@@ -227,7 +227,7 @@ def _multiply(columns: Float, sets: Int, out: Float) -> None:
         out *= columns.take(sets[:, -1], axis=0)
 
 
-class _Group(NamedTuple):
+class _ConditionGroup(NamedTuple):
     """Conditions of one kind and order: features, powered ones first, and observed means."""
 
     order: int
@@ -240,28 +240,30 @@ class _Group(NamedTuple):
         """Whether no feature has an exponent above 1."""
         return self.exponents == (1, 1)
 
-    def kept(self, rows: NDArray[Any]) -> _Group:
+    def kept(self, rows: NDArray[Any]) -> _ConditionGroup:
         """Some of the conditions, by number or mask."""
         return self._replace(sets=self.sets[rows], values=self.values[rows])
 
 
-def _low_groups(moments: StandardMoments, highest: int, squared_order: int) -> list[_Group]:
+def _low_groups(
+    moments: StandardMoments, highest: int, squared_order: int
+) -> list[_ConditionGroup]:
     """Conditions of distinct features with at most one square, the lowest orders first."""
     d = moments.n_features
     groups = [
-        _Group(s, (1, 1), index_sets(d, s), moments.orders[s])
+        _ConditionGroup(s, (1, 1), index_sets(d, s), moments.orders[s])
         for s in range(min(highest, moments.order) + 1)
     ]
     for q in range(min(squared_order, len(moments.squared) - 1) + 1):
         for j in range(d):
             others = sets_without(d, q, j)
             sets = np.concatenate([np.full((others.shape[0], 1), j), others], axis=1)
-            groups.append(_Group(q + 2, (2, 1), sets, moments.squared[q][j]))
+            groups.append(_ConditionGroup(q + 2, (2, 1), sets, moments.squared[q][j]))
     new = NewProducts(d, moments.laws)
     return sorted((_usable(group, moments, new) for group in groups), key=lambda group: group.order)
 
 
-def _usable(group: _Group, moments: StandardMoments, new: NewProducts) -> _Group:
+def _usable(group: _ConditionGroup, moments: StandardMoments, new: NewProducts) -> _ConditionGroup:
     """A group without constant columns, means that are not known, and identities."""
     known = (~moments.constant[group.sets]).all(axis=1) & ~np.isnan(group.values)
     return group.kept(known & new.mask(group.sets, group.exponents))
@@ -269,16 +271,16 @@ def _usable(group: _Group, moments: StandardMoments, new: NewProducts) -> _Group
 
 def _high_groups(
     moments: StandardMoments, highest_power: int, limit: int | None, rng: np.random.Generator | None
-) -> list[_Group]:
+) -> list[_ConditionGroup]:
     """Pairs and powers; of more than `limit` pairs a random share."""
     d, groups = moments.n_features, []
     features = np.arange(d)
     if moments.cubed is not None:
         others = [np.delete(features, j) for j in range(d)]
         sets = [np.stack([np.full(d - 1, j), k], axis=1) for j, k in enumerate(others)]
-        groups.append(_Group(4, (3, 1), np.concatenate(sets), moments.cubed.ravel()))
+        groups.append(_ConditionGroup(4, (3, 1), np.concatenate(sets), moments.cubed.ravel()))
     if moments.two_squares is not None:
-        groups.append(_Group(4, (2, 2), index_sets(d, 2), moments.two_squares))
+        groups.append(_ConditionGroup(4, (2, 2), index_sets(d, 2), moments.two_squares))
     new = NewProducts(d, moments.laws)
     groups = [_usable(group, moments, new) for group in groups]
     count = sum(group.values.size for group in groups)
@@ -287,12 +289,12 @@ def _high_groups(
         groups = [_share(group, limit / count, rng) for group in groups]
     if moments.powers is not None:
         for p in range(3, highest_power + 1):
-            power = _Group(p, (p, 1), features[:, None], moments.powers[p - 3])
+            power = _ConditionGroup(p, (p, 1), features[:, None], moments.powers[p - 3])
             groups.append(_usable(power, moments, new))
     return groups
 
 
-def _share(group: _Group, share: float, rng: np.random.Generator) -> _Group:
+def _share(group: _ConditionGroup, share: float, rng: np.random.Generator) -> _ConditionGroup:
     size = group.values.size
     return group.kept(np.sort(rng.permutation(size)[: int(share * size)]))
 
@@ -314,7 +316,7 @@ def build_conditions(
     moments hold them, of more than a quarter of `limit` pairs a random share. With `blocks`,
     products of distinct features hold at most one feature of each.
     """
-    chosen: list[_Group] = []
+    chosen: list[_ConditionGroup] = []
     left = limit
     low_groups = _low_groups(moments, highest, squared_order)
     if blocks is not None and not blocks.is_diagonal:
@@ -345,7 +347,7 @@ def build_conditions(
     )
 
 
-def _padded(groups: list[_Group], width: int, filler: int) -> Int:
+def _padded(groups: list[_ConditionGroup], width: int, filler: int) -> Int:
     """Features of all groups, one condition a row."""
     table = np.full((sum(len(group.sets) for group in groups), width), filler)
     start = 0

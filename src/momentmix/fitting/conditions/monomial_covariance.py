@@ -237,7 +237,7 @@ class MomentSpread:
 # -- products of two monomials of one block --------------------------------------------------------
 
 
-class _Step(NamedTuple):
+class _WickStep(NamedTuple):
     """K of the monomials of one degree, m of them, from those of one degree less."""
 
     monomials: Int
@@ -257,7 +257,7 @@ class _Pairs(NamedTuple):
     right: Int
     factors: Float
     quotients: Int
-    steps: list[_Step]
+    steps: list[_WickStep]
 
     def wick(self, matrix: Float, size: int) -> Float:
         """K of all pairs of monomials for one covariance (d, d), of shape (m, m)."""
@@ -352,7 +352,7 @@ def _keys(exponents: Int, highest: int) -> NDArray[np.void]:
     return small.view(np.dtype((np.void, small.dtype.itemsize * small.shape[1])))[:, 0]
 
 
-def _steps(monomials: list[Monomial]) -> list[_Step]:
+def _steps(monomials: list[Monomial]) -> list[_WickStep]:
     """Steps of the recursion of K by degree; the first monomial is the constant."""
     inside = {u: number for number, u in enumerate(monomials)}
     by_degree = defaultdict[int, list[int]](list)
@@ -370,5 +370,7 @@ def _steps(monomials: list[Monomial]) -> list[_Step]:
         features = np.array([u[0][0] for u in own])
         exponents = np.array([float(u[0][1]) for u in own])
         before = np.array([inside[divided(u, 0)] for u in own])
-        steps.append(_Step(np.array(numbers), features, exponents, before, others, lower, known))
+        steps.append(
+            _WickStep(np.array(numbers), features, exponents, before, others, lower, known)
+        )
     return steps

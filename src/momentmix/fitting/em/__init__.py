@@ -1,1 +1,1 @@
-"""A mixture from rows: a sample, starts, pooling, repair, the search among them, passes."""
+"""A mixture from rows: a sample, starts, pooling, the search among them, passes."""

@@ -19,7 +19,6 @@ from momentmix.mixture.gaussian import (
     coefficients,
     features_of,
     m_step,
-    standardized_features,
     values_of,
 )
 from momentmix.mixture.parameters import Parameters
@@ -277,7 +276,4 @@ def _taken(rows: Rows, moments: StandardMoments, places: NDArray[np.int64]) -> F
 
 def _features(values: Float, moments: StandardMoments, blocks: Blocks | None = None) -> Float:
     """T(z) of standardized rows z, written where it stays."""
-    blocks = blocks or moments.alone
-    features = np.empty((blocks.n_statistics, len(values)))
-    standardized_features(values, moments.shift, 1.0 / moments.scale, blocks, features)
-    return features
+    return features_of(values, blocks or moments.alone, moments.shift, 1.0 / moments.scale)

@@ -28,7 +28,7 @@ from momentmix.families.gaussian_block import rows_by_pattern
 from momentmix.families.law import with_joined_values
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.em.scores import Scores
-from momentmix.mixture.blocks import Blocks, full_matrices, matrices_of, spread_of
+from momentmix.mixture.blocks import Blocks, full_matrices, spread_of
 from momentmix.mixture.density import responsibilities
 from momentmix.mixture.gaussian import coefficients, features_of, m_step
 from momentmix.mixture.parameters import Parameters, component_places, dependent_places
@@ -118,7 +118,7 @@ class _Group(NamedTuple):
 def conditional(p: Parameters, known: Int, unknown: Int) -> tuple[Float, Float, Float]:
     """Missing values of a block given those seen: a (r, u), B (r, u, k), C (r, u, u)."""
     own, k = np.concatenate([known, unknown]), known.size
-    matrices = matrices_of(p.spread, p.blocks.table(own))
+    matrices = p.spread[..., p.blocks.table(own)]
     roots = np.linalg.cholesky(matrices)
     slopes = np.asarray(roots[:, k:, :k] @ np.linalg.inv(roots[:, :k, :k]), dtype=np.float64)
     constants = p.means[:, unknown] - (slopes @ p.means[:, known, None])[..., 0]

@@ -1,21 +1,15 @@
-"""Many starts into one: pooled components, convex weights, greedy merges by likelihood, repair.
+"""Many starts into one: pooled components, convex weights, greedy merges by likelihood.
 
 | symbol | name here | shape |
 |---|---|---|
 | p_k(z): density of pool component k | ``densities`` | (K, n), rows scaled by their maximum |
 | max_ω Σ_z log Σ_k ω_k p_k(z) | ``pool_weights`` | (K,) |
 | mean log (f − ω_i p_i − ω_k p_k + ω_ik p_ik) / f | cost of a merge | scalar |
-| max_ε mean log((1−ε) f + ε p_k) − mean log f | ``_gains_of_adding`` | (K,) |
 
 Choosing one start keeps what that start missed; the pool keeps what any start found. The weights'
 problem is convex, so it has no local optima, and its solution is sparse. Merges keep the first two
 moments of a pair. They are short-listed by Runnalls' bound on the loss of likelihood, which needs
 no rows, and decided on the rows.
-
-A mixture at a poor local optimum mostly has one component split in two and another missing. Each
-trial of `repair` merges one of the cheapest pairs and adds one of the components that raise the
-likelihood most, from the pool or around the rows that the mixture explains worst; a few EM steps
-decide.
 """
 
 from __future__ import annotations
@@ -25,10 +19,8 @@ from dataclasses import replace
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.fitting.context import FitContext
-from momentmix.fitting.em.em import objectives, run_batch, settle
-from momentmix.fitting.em.starts import seeded_starts
-from momentmix.mixture.blocks import Blocks, matrices_of
+from momentmix.fitting.em.em import run_batch, settle
+from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.density import joint_densities
 from momentmix.mixture.gaussian import coefficients
 from momentmix.mixture.parameters import Parameters
@@ -39,10 +31,6 @@ _AT_ONCE = 5  # one in five of the merges to come is made before the rest are pr
 _WEIGHT_STEPS = 60  # of the weights of a pool
 _FREE_COST = 1e-4  # nats a row: less than any difference between candidates that matters
 _TINY = 1e-300  # densities that are divided by, or whose logarithm is taken, are not 0
-_SHARES = (0.0005, 0.002, 0.01, 0.05, 0.15)
-_LEAST_GAIN = 1e-4  # nats a row that a swap has to bring
-_STEPS = 10  # of EM that decide on a swap
-_FRESH = 8  # components made of the rows that the mixture explains worst
 
 
 def component_densities(features: Float, parameters: Parameters) -> Float:
@@ -111,10 +99,13 @@ def merge_components(features: Float, pool: Parameters, n_components: int) -> Pa
     return merging.current[merging.is_left]
 
 
-def merges_by_bound(current: Parameters, n_merges: int) -> list[Parameters]:
-    """The mixtures with one component less whose Runnalls bound is least, best first."""
-    pairs = _Merging(current).cheapest_pairs(n_merges)
-    return [_with_pair_merged(current, i, k) for i, k in pairs]
+def merges_by_bound(p: Parameters, n_merges: int) -> list[Parameters]:
+    """Return the mixtures with one component less whose Runnalls bound is least, best first."""
+    merged = []
+    for i, k in _Merging(p).cheapest_pairs(n_merges):
+        others = np.delete(np.arange(p.n_components), [i, k])
+        merged.append(Parameters.concatenate([p[others], _merged_pair(p, i, k)[None]]))
+    return merged
 
 
 def one_less(
@@ -132,12 +123,6 @@ def one_less(
     start = Parameters.stack(merges_by_bound(parameters, n_merges)).normalized()
     settled, values = settle(features, start, prior, n_steps, n_threads, least_gain, target)
     return settled[int(values.argmax())]
-
-
-def _with_pair_merged(current: Parameters, i: int, k: int) -> Parameters:
-    """The mixture with components i and k as one, which comes last."""
-    others = np.delete(np.arange(current.n_components), [i, k])
-    return Parameters.concatenate([current[others], _merged_pair(current, i, k)[None]])
 
 
 def _price(
@@ -250,108 +235,5 @@ def log_volumes(spread: Float, blocks: Blocks) -> Float:
     """Log-determinants of covariances, of shape (…,)."""
     logs = np.log(spread[..., blocks.single_or_law]).sum(axis=-1)
     for _, places in blocks.places:
-        logs = logs + np.linalg.slogdet(matrices_of(spread, places))[1]
+        logs = logs + np.linalg.slogdet(spread[..., places])[1]
     return np.asarray(logs)
-
-
-def repair(
-    features: Float,
-    current: Parameters,
-    pool: Parameters,
-    prior: VariancePrior,
-    context: FitContext,
-) -> tuple[Parameters, int]:
-    """Swap components while it pays, at most as many as there are; the number of swaps too."""
-    if current.n_components < 2:
-        return current, 0
-    swaps = 0
-    reference, value = _settled(features, [current], prior, context.n_threads)
-    while swaps < current.n_components:
-        trials = _trials(features, reference, pool, prior, context.rng)
-        if not trials:
-            break
-        best, new_value = _settled(features, trials, prior, context.n_threads)
-        if new_value < value + _LEAST_GAIN:
-            break
-        reference, value = best, new_value
-        swaps += 1
-    return (reference, swaps) if swaps else (current, 0)
-
-
-def _settled(
-    features: Float, options: list[Parameters], prior: VariancePrior, n_threads: int
-) -> tuple[Parameters, float]:
-    """The best of several mixtures after a few EM steps, and its objective."""
-    batch, *_ = run_batch(features, Parameters.stack(options), prior, _STEPS, n_threads)
-    values = objectives(features, batch, prior)
-    best = int(values.argmax())
-    return batch[best], float(values[best])
-
-
-def _trials(
-    features: Float,
-    current: Parameters,
-    pool: Parameters,
-    prior: VariancePrior,
-    rng: np.random.Generator,
-) -> list[Parameters]:
-    densities, top = _scaled_densities(features, current)
-    pairs, costs, _ = _price(features, _Merging(current), densities, top)
-    merged = [_with_pair_merged(current, *pairs[int(a)]) for a in np.argsort(-costs)[:3]]
-    total = np.maximum(current.weights @ densities, _TINY)
-    fresh = _of_worst_rows(features, np.log(total) + top, current, prior, rng)
-    pool = Parameters.concatenate([pool, fresh]).normalized()
-    gains, shares = _gains_of_adding(features, pool, total, top)
-    trials = []
-    for k in _distinct(gains, pool, 3):
-        for base in merged:
-            lighter = replace(base, weights=(1 - shares[k]) * base.weights)
-            added = replace(pool[[k]], weights=shares[[k]])
-            trials.append(Parameters.concatenate([lighter, added]))
-    return trials
-
-
-def _of_worst_rows(
-    features: Float,
-    log_density: Float,
-    current: Parameters,
-    prior: VariancePrior,
-    rng: np.random.Generator,
-) -> Parameters:
-    """Components around seeds among the rows of least density: what every start has missed."""
-    n_worst = max(2 * _FRESH, features.shape[1] // 50)
-    worst = features[:, np.argsort(log_density)[:n_worst]]
-    # The second start has each cluster's own spread.
-    start = seeded_starts(worst, min(_FRESH, worst.shape[1]), 2, prior, rng)[1]
-    pooled = current.weights @ current.spread
-    count = (start.weights * n_worst)[:, None]
-    # As if two rows of the mixture's own spread were in each cluster: most hold few rows.
-    spread = (count * start.spread + 2.0 * pooled) / (count + 2.0)
-    own = start.blocks.with_law  # their laws tell their spread
-    spread[:, own] = start.spread[:, own]
-    raised: Parameters = prior.structure.raised(start.with_spread(spread))
-    return raised
-
-
-def _gains_of_adding(
-    features: Float, pool: Parameters, total: Float, top: Float
-) -> tuple[Float, Float]:
-    ratio = np.exp(np.minimum(component_densities(features, pool) - top, 600.0)) / total
-    values = np.array([np.log1p(share * (ratio - 1.0)).mean(axis=1) for share in _SHARES])
-    best = values.argmax(axis=0)
-    return values.max(axis=0), np.asarray(_SHARES)[best]
-
-
-def _distinct(gains: Float, pool: Parameters, n_choices: int) -> list[int]:
-    """Components of the largest positive gains that are not copies of one another."""
-    chosen: list[int] = []
-    for k in np.argsort(-gains):
-        if gains[k] <= 0 or len(chosen) == n_choices:
-            break
-        gaps = [
-            ((pool.means[k] - pool.means[c]) ** 2 / (pool.variances[k] + pool.variances[c])).mean()
-            for c in chosen
-        ]
-        if all(gap > 0.05 for gap in gaps):
-            chosen.append(int(k))
-    return chosen

@@ -30,7 +30,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from momentmix._typing import Float, Int
 from momentmix.families.law import Law
-from momentmix.mixture.blocks import Blocks, full_matrices, matrices_of, spread_of
+from momentmix.mixture.blocks import Blocks, full_matrices, spread_of
 from momentmix.mixture.density import joint_densities, responsibilities
 from momentmix.mixture.gaussian import coefficients, values_of
 from momentmix.mixture.parameters import (
@@ -114,7 +114,7 @@ def settle_floored(
             information[:, floored] = 0.0
             by_means = p.weights[c] / p.variances[c, features]
             if features.size > 1:
-                by_means = p.weights[c] * np.linalg.inv(matrices_of(p.spread[c], table))
+                by_means = p.weights[c] * np.linalg.inv(p.spread[c][..., table])
             information[np.ix_(means, means)] = by_means
             information[spread, spread] = p.weights[c] * own
 
@@ -275,7 +275,7 @@ def add_prior(
     places = component_places(p)[:, 1 + p.means.shape[1] :]
     values, turns = p.variances.copy(), []
     for place, (features, table) in enumerate(p.blocks.places):
-        roots = np.linalg.cholesky(matrices_of(p.spread, table))
+        roots = np.linalg.cholesky(p.spread[..., table])
         _, singular, right = np.linalg.svd(structure.inverses[place] @ roots)
         values[:, features] = singular**2
         turns.append(right)  # rows are the directions whose logarithms the prior knows

@@ -18,7 +18,7 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import Sample, log_likelihoods, run_batch, settle
-from momentmix.fitting.em.pooling import merge_copies, pool_weights, reduce_pool, repair
+from momentmix.fitting.em.pooling import merge_copies, pool_weights, reduce_pool
 from momentmix.fitting.em.starts import Start, random_starts, seeded_starts
 from momentmix.mixture.gaussian import values_of
 from momentmix.mixture.parameters import Parameters
@@ -58,11 +58,10 @@ class Kind(Enum):
 
 
 class Origin(NamedTuple):
-    """Kind, number of the start (or of all starts of the pool), and components swapped after."""
+    """Kind, and number of the start (or of all starts of the pool)."""
 
     kind: Kind
     number: int = 0
-    n_swapped: int = 0
 
 
 class Candidate(NamedTuple):
@@ -80,8 +79,7 @@ class Candidate(NamedTuple):
     @property
     def name(self) -> str:
         """Name in results and files."""
-        name, n = self.origin.kind.value.format(self.origin.number), self.origin.n_swapped
-        return f"{name}, {n} component{'s' if n > 1 else ''} swapped" if n else name
+        return self.origin.kind.value.format(self.origin.number)
 
 
 def ranked_candidates(
@@ -94,7 +92,7 @@ def ranked_candidates(
     """Candidates for the full passes, best first; a mixture that is `known` competes.
 
     Starts come in rounds until the best is found twice. Where a third of the starts, of both kinds,
-    end at the best, pool and repair are left out, unless the context is `thorough`. The moment
+    end at the best, the pool is left out, unless the context is `thorough`. The moment
     answer is called for after the first starts: it may be under way beside them.
     """
     search = _Search(sample, n_components, context)
@@ -120,8 +118,6 @@ def ranked_candidates(
             search.compete()
             if search.is_settled():
                 break
-        if not search.is_clear:
-            search.repair()
     return search.judged()
 
 
@@ -224,16 +220,6 @@ class _Search:
         # With few rows a pool often agrees with one of the few starts that it is made of.
         others = [c for c in judged[1:] if not (self.has_few_rows and c.origin.kind is Kind.POOL)]
         return any(abs(c.objective - judged[0].objective) < _SAME for c in others)
-
-    def repair(self) -> None:
-        """Swap components of the best candidate for ones of the pool."""
-        leader = self.judged()[0]
-        repaired, n_swapped = repair(
-            self.thinned(), leader.parameters, self.pool, self.prior, self.context
-        )
-        if n_swapped:
-            origin = leader.origin._replace(n_swapped=n_swapped)
-            self.candidates[origin] = self.converge([repaired])[0]
 
     def thinned(self) -> Float:
         """Fewer rows for a large pool: all densities of its components are in memory at once."""

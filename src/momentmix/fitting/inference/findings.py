@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import chdtrc
 
 from momentmix._typing import Float
-from momentmix.capacity import FEWEST_BLOCKS
+from momentmix.capacity.monomials import FEWEST_BLOCKS
 from momentmix.families.count import DISPERSION_THAT_MATTERS
 from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, found
 from momentmix.fitting.conditions.conditions import feature_powers
@@ -213,7 +213,8 @@ def component_findings(
 
 def _about_dispersion(moments: StandardMoments, p: Parameters) -> Iterator[Finding]:
     """Values that vary more or less within components than their means say."""
-    counts = {law.features[0]: law.dispersion for law in p.blocks.laws if law.dispersion}
+    nouns = ((law.features[0], law.value_law.noun) for law in p.blocks.laws)
+    counts = {feature: noun for feature, noun in nouns if noun}
     if not counts or not len(moments.squared):
         return
     powers = feature_powers(p, 4)

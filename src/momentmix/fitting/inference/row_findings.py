@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float
-from momentmix.families.family import all_families
+from momentmix.families.family import FAMILIES
 from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, found
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.checked_rows import CheckedRows, ColumnKind, joint_of, standardized
@@ -211,6 +211,6 @@ def _family_of_counts(
         own = log_normal(z[:, j], parameters.means[:, j], parameters.variances[:, j])
         return joint - own, posteriors(joint)
 
-    counts = (family for family in all_families() if family.is_whole)
+    counts = (family for family in FAMILIES.values() if family.is_whole)
     with np.errstate(over="ignore", invalid="ignore"):  # rows beyond all densities
         return next((f.name for f in counts if f.suits(values, components)), None)

@@ -37,7 +37,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 from momentmix._typing import Float, Int
-from momentmix.capacity import block_partitions, block_sizes, count_block_monomials
+from momentmix.capacity.monomials import BlockSizes, block_partitions, count_block_monomials
 from momentmix.fitting.conditions.conditions import build_conditions, feature_powers
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.over_identification import HIGHEST_POWER
@@ -75,7 +75,7 @@ def partition_shapes(blocks: Blocks, order: int, n_components: int) -> list[Part
     A partition that leaves more features to C separates the eigenvalues better, so of equal rank
     the one with the largest C comes first.
     """
-    sizes, counts = block_sizes(blocks)
+    sizes, counts = BlockSizes.of(blocks.widths.tolist())
     pairs = list(block_partitions(counts))
     best_shapes: dict[tuple[int, int], PartitionShape] = {}
     for p in range(1, order - 1):
@@ -224,7 +224,7 @@ def _split(order: Int, blocks: Blocks, shape: PartitionShape) -> tuple[Int, Int,
         a, b = shape.left[0], shape.right[0]
         left, right, rest = np.split(order, [a, a + b])
         return np.sort(left), np.sort(right), np.sort(rest)
-    sizes, _ = block_sizes(blocks)
+    sizes, _ = BlockSizes.of(blocks.widths.tolist())
     widths = blocks.widths[order]
     parts: tuple[list[Int], list[Int], list[Int]] = [], [], []
     for size, a, b in zip(sizes, shape.left, shape.right, strict=True):

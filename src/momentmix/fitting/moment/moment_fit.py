@@ -61,7 +61,7 @@ from momentmix.mixture.prior import Structure
 
 HIGHEST_PLAIN = 4  # orders that take part in selection and polish; candidates may use more
 GOOD_MISFIT = 1.0  # ‖ρ‖² per degree of freedom; good optima sit at 0.4–0.6 since noises correlate
-DRAWS_PER_ROUND = 12
+DRAWS_PER_ROUND = 12  # partitions: of one alone the loss is 16 times as large (docs/method.md)
 CLEAR_DIFFERENCE = 12.0  # of two criteria: e⁶ between likelihoods
 EFFICIENT_BELOW = 500  # parameters; with more, splits and efficient steps take minutes
 FIRST_ROUNDS = 1  # of efficient steps, to compare options
@@ -156,12 +156,12 @@ def fit_moments(
     structure = moments.structure(context.variance_floor, blocks)
     if n_components == 1:
         return _closed_form(moments, structure, context)
-    search = _Search(moments, n_components, context, structure, effort)
+    search = _MomentSearch(moments, n_components, context, structure, effort)
     search.run(parent, is_needed)
     return search.result()
 
 
-class _Search:
+class _MomentSearch:
     """Answers that were tried, and what all of them are made with."""
 
     def __init__(

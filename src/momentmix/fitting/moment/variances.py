@@ -26,7 +26,7 @@ from momentmix._typing import Float, Int
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.uncertainty import Uncertainty
 from momentmix.index_sets import colex_rank, index_sets, sets_without
-from momentmix.mixture.blocks import Blocks, matrices_of, one_a_block, spread_of
+from momentmix.mixture.blocks import Blocks, one_a_block, spread_of
 from momentmix.mixture.parameters import Parameters, parameters_from
 from momentmix.mixture.prior import Structure, from_eigenvalues
 
@@ -128,7 +128,7 @@ def resolvable(
     rows = parameters_from(np.arange(len(errors.factor)), p.n_components, p.blocks)
     factor_of_spread, factor_of_means = errors.factor[rows.spread], errors.factor[rows.means]
     for place, (features, places) in enumerate(p.blocks.places):
-        values, vectors = np.linalg.eigh(structure.relative(matrices_of(p.spread, places), place))
+        values, vectors = np.linalg.eigh(structure.relative(p.spread[..., places], place))
         directions = structure.inverses[place].T @ vectors  # λ = xᵀ Σ x for each column x
         change = np.einsum("ijkq,ijl,ikl->ilq", factor_of_spread[:, places], directions, directions)
         shift = np.einsum("ijq,ijl->ilq", factor_of_means[:, features], directions)

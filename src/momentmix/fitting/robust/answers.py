@@ -1,9 +1,8 @@
 """Answers from rows: candidates, passes from the best, standard errors, certificate.
 
-The search is repeated where the test rejects the answer, and with `n_components="auto"` the number
-is raised while all rows support more. The M-step of `VariancePrior` obeys a constraint, so that
-search and passes are those of every fit; which parameters are then free, and whether the rows speak
-against it, is found here. Answers from moments alone end with the same certificate.
+The search is repeated where the test rejects the answer. The M-step of `VariancePrior` obeys a
+constraint, so that search and passes are those of every fit; which parameters are then free, and
+whether the rows reject it, is found here. Answers from moments alone end with the same certificate.
 
 *Support.* Where a mixture with one component less passes the same test, the moments do not need the
 last component. Where another mixture with as many components fits about as well and sorts rows
@@ -26,7 +25,7 @@ from math import log, nan
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.capacity import robust_rank
+from momentmix.capacity.monomials import robust_rank
 from momentmix.errors import DecompositionError
 from momentmix.findings.finding import FATAL, Finding, found
 from momentmix.fitting.conditions.standard_moments import StandardMoments
@@ -58,8 +57,8 @@ from momentmix.fitting.inference.row_findings import row_findings
 from momentmix.fitting.inference.uncertainty import Uncertainty, uncertainty_after_em
 from momentmix.fitting.inference.whitening import gaps_together
 from momentmix.fitting.moment.moment_fit import START, MomentFit, fit_moments, one_component
-from momentmix.fitting.outcome import StandardFit, Trial
-from momentmix.fitting.robust.automatic import MOST_HEARD, ROWS_PER_PARAMETER, Choice, bic, chosen
+from momentmix.fitting.outcome import StandardFit
+from momentmix.fitting.robust.automatic import ROWS_PER_PARAMETER
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.density import joint_densities, most_probable
 from momentmix.mixture.gaussian import coefficients, features_of
@@ -159,34 +158,6 @@ def _constraint_findings(sample: Sample, p: Parameters, context: FitContext) -> 
         remedy = {"covariance_type": "full" if p.blocks.joined else "diag"}
         numbers = {"constraint": context.constraint, "gain": float(gain), "price": price}
         yield found(FATAL, "constraint", remedy=remedy, **numbers)
-
-
-def hear_certificate(
-    sample: Sample, answer: StandardFit, choice: Choice, context: FitContext
-) -> tuple[StandardFit, Choice]:
-    """More components while the test rejects the answer and BIC of all rows gets better."""
-    if sample.is_all:
-        return answer, choice
-    trials = {trial.n_components: trial for trial in choice.tried}
-
-    def trial_of(fit: StandardFit) -> Trial:
-        assert fit.passes is not None
-        p, score = fit.parameters, fit.passes.log_likelihood
-        value = bic(p, sample.moments.n_counted, score)
-        return Trial(p.n_components, fit.certificate.p_value, score, value, True)
-
-    for _ in range(MOST_HEARD):
-        if not answer.certificate.test.p_value < LEAST_P_VALUE:
-            break
-        r = answer.parameters.n_components + 1
-        larger = answer_from_rows(sample, r, context)
-        trial = trial_of(larger)
-        if trial.bic >= trial_of(answer).bic:
-            break
-        answer, trials[r] = larger, trial
-        note = f"n_components={r}: least BIC of all rows; the test rejected {r - 1}"
-        choice = Choice(r, note, chosen(trials, r), joined=choice.joined)
-    return answer, choice
 
 
 def find_candidates(sample: Sample, n_components: int, context: FitContext) -> list[Candidate]:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from momentmix.capacity import robust_rank
+from momentmix.capacity.monomials import robust_rank
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import Sample, log_likelihood
@@ -35,7 +35,6 @@ _MERGED_STEPS, _MERGES = 10, 3  # of EM after a merge, and pairs that are tried
 MOST_SEARCHED = 12  # with more components full searches take seconds each: quick fits decide
 PATIENCE = 3  # numbers in a row that bring the moments no closer end the search without rows
 LEAST_PROGRESS = 0.98  # of the effect size
-MOST_HEARD = 3  # components beyond those that "auto" chose: each costs a fit of all rows
 
 
 class Choice(NamedTuple):

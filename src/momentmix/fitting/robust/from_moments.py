@@ -12,7 +12,7 @@ from math import nan
 
 import numpy as np
 
-from momentmix.capacity import robust_rank
+from momentmix.capacity.monomials import robust_rank
 from momentmix.findings.messages import Message, options
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
@@ -27,9 +27,10 @@ from momentmix.fitting.moment.candidates import least_components
 from momentmix.fitting.moment.moment_fit import ANSWER, SMALLER, fit_moments
 from momentmix.fitting.outcome import JoinedColumns, JoinReason, StandardFit
 from momentmix.fitting.robust.answers import begin_test, certify, support_from_moments
-from momentmix.fitting.robust.automatic import MOST_HEARD, Choice, choose_by_moments
+from momentmix.fitting.robust.automatic import Choice, choose_by_moments
 from momentmix.mixture.blocks import Blocks
 
+MOST_RENUMBERINGS = 3  # choices of number and blocks in turn: the second mostly agrees
 MOST_JOININGS = 8  # rounds of joining columns: each costs a fit
 LEAST_FALL = 0.9  # of the effect size that joining columns has to bring
 _SHARE_OF_STRONGEST = 0.5  # deviates of correlations that are joined at once
@@ -138,7 +139,7 @@ def renumber(
     moments: StandardMoments, context: FitContext, answer: StandardFit, choice: Choice
 ) -> tuple[StandardFit, Choice]:
     """The number of components once more, with the blocks that were found, and these with it."""
-    for _ in range(MOST_HEARD):
+    for _ in range(MOST_RENUMBERINGS):
         blocks, order = answer.parameters.blocks, answer.moments.order
         again = choose_by_moments(moments.truncated(order), context, blocks)
         if again.n_components == answer.parameters.n_components or blocks.is_diagonal:

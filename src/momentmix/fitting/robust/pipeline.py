@@ -18,14 +18,8 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.arguments import check_count
 from momentmix.arrays import namespace, on_device_of, physical_memory
-from momentmix.capacity import (
-    FEWEST_BLOCKS,
-    affordable_order,
-    check_order,
-    choose_order,
-    robust_rank,
-    usable_orders,
-)
+from momentmix.capacity.monomials import FEWEST_BLOCKS, robust_rank
+from momentmix.capacity.ranks import affordable_order, check_order, choose_order, usable_orders
 from momentmix.errors import CapacityError, InputError
 from momentmix.families.law import with_joined_values
 from momentmix.findings.messages import NEED_ROWS, Message
@@ -39,7 +33,7 @@ from momentmix.fitting.inference.findings import find_constants
 from momentmix.fitting.inference.over_identification import order_after_rows
 from momentmix.fitting.outcome import JoinedColumns, JoinReason, StandardFit
 from momentmix.fitting.result import FitResult
-from momentmix.fitting.robust.answers import answer_from_rows, hear_certificate
+from momentmix.fitting.robust.answers import answer_from_rows
 from momentmix.fitting.robust.automatic import (
     ROWS_PER_PARAMETER,
     Choice,
@@ -129,8 +123,6 @@ def fit_robust(
         else:
             found = () if choice is None else choice.candidates
             answer = answer_from_rows(sample, r, context, found)
-        if choice is not None and n_components == "auto":
-            answer, choice = hear_certificate(sample, answer, choice, context)
     if choice is not None:
         notes.append(choice.note)
         answer = replace(answer, tried=choice.tried, joined=choice.joined or answer.joined)

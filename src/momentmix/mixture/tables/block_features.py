@@ -27,7 +27,7 @@ from momentmix.families.column import Column
 from momentmix.families.finite import LEAST_PROBABILITY
 from momentmix.families.gaussian_block import GaussianBlock
 from momentmix.families.law import Law
-from momentmix.mixture.blocks import Blocks, matrices_of
+from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
 from momentmix.tables.names import check_feature_names
 from momentmix.tables.schema import Schema
@@ -37,33 +37,35 @@ from momentmix.tables.schema import Schema
 
 def blocks_of(parameters: Parameters, schema: Schema) -> tuple[Block, ...]:
     """The blocks of parameters of features, ordered by their first columns."""
-    p = parameters
+    p, names = parameters, schema.column_names
     joined = {schema.column_of[j] for block in p.blocks.joined for j in block}
-    laws = schema.laws(joined)
-    own = [law.features for law in p.blocks.laws]
-    if p.blocks.n_features != schema.n_features or own != [law.features for law in laws]:
+    law_at = {law.features: law for law in schema.laws(joined)}
+    if p.blocks.n_features != schema.n_features or list(law_at) != [
+        law.features for law in p.blocks.laws
+    ]:
         raise InputError(
             f"the parameters must be those of the {schema.n_features} features of the schema, with "
             "their laws; they have other features or laws."
         )
-    law_at = {law.features: law for law in laws}
     found: list[Block] = []
     for features in p.blocks.partition:
         columns = tuple(sorted({schema.column_of[j] for j in features}))
-        names = schema.column_names
         chosen = None if names is None else tuple(names[j] for j in columns)
-        law, numbers = law_at.get(features), list(features)
-        if law is None:
-            covariances = matrices_of(p.spread, p.blocks.table(np.array(numbers)))
-            covariances = covariances.reshape(-1, len(numbers), len(numbers))
-            block = GaussianBlock(columns, chosen, p.means[:, numbers], covariances)
-            block = replace(block, transforms=_transforms([schema.columns[j] for j in columns]))
+        own, numbers = [schema.columns[j] for j in columns], list(features)
+        if features not in law_at:
+            k, transforms = len(numbers), tuple(column.transform for column in own)
+            covariances = p.spread[..., p.blocks.table(np.array(numbers))]
+            block = GaussianBlock(
+                columns,
+                chosen,
+                p.means[:, numbers],
+                covariances.reshape(-1, k, k),
+                transforms=transforms if any(transforms) else (),
+            )
             found.append(_with_seen(block, p, schema, law_at))
         elif columns[0] not in joined:
-            column = schema.columns[columns[0]]
-            own_means, own_variances = p.means[:, numbers], p.variances[:, numbers]
-            own_block = column.model.block_of(column, law, own_means, own_variances)
-            found.append(own_block.at(columns, chosen))
+            law, both = law_at[features], (p.means[:, numbers], p.variances[:, numbers])
+            found.append(own[0].model.block_of(own[0], law, *both).at(columns, chosen))
     return tuple(found)
 
 
@@ -84,23 +86,6 @@ def _with_seen(
     return replace(block, means=means, covariances=covariances, seen=seen)
 
 
-def _transforms(columns: Sequence[Column]) -> tuple[str, ...]:
-    """Transforms of columns; empty where there are none."""
-    found = tuple(column.transform for column in columns)
-    return found if any(found) else ()
-
-
-def gaussian_blocks(p: Parameters, names: Sequence[str] | None) -> tuple[GaussianBlock, ...]:
-    """The blocks of Gaussian features, ordered by their first ones."""
-    found = []
-    for columns in p.blocks.partition:
-        places = p.blocks.table(np.array(columns))
-        means, covariances = p.means[:, columns], matrices_of(p.spread, places)
-        own = None if names is None else tuple(names[j] for j in columns)
-        found.append(GaussianBlock(columns, own, means, covariances))
-    return tuple(found)
-
-
 # -- blocks → features ------------------------------------------------------------------------
 
 
@@ -108,13 +93,11 @@ def gaussian_blocks(p: Parameters, names: Sequence[str] | None) -> tuple[Gaussia
 def parameters_of(weights: Float, blocks: Sequence[Block], schema: Schema) -> Parameters:
     """Parameters of the features of blocks; a column may have ``seen`` in the schema alone."""
     r, d = len(weights), schema.n_features
-    means, variances = np.zeros((r, d)), np.zeros((r, d))
     wide = [block.columns for block in blocks if len(block.columns) > 1]
     joined = [[schema.features_of(number)[0] for number in columns] for columns in wide]
     laws = schema.laws({number for columns in wide for number in columns})
     own = Blocks.of(d, joined, laws)
-    p = Parameters(weights, means, variances, None, own)
-    spread = np.zeros((r, own.n_spread))
+    means, spread = np.zeros((r, d)), np.zeros((r, own.n_spread))
     for block in blocks:
         if len(block.columns) == 1:
             column = schema.columns[block.columns[0]]
@@ -125,18 +108,13 @@ def parameters_of(weights: Float, blocks: Sequence[Block], schema: Schema) -> Pa
         centers = np.array([schema.columns[number].center for number in block.columns])
         means[:, numbers] = block.known.means - centers
         spread[:, own.table(np.array(numbers))] = block.known.covariances
-        for number, q in _seen_by_column(block).items():
+        seen = np.ones(block.means.shape) if block.seen is None else block.seen
+        seen = np.clip(seen, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
+        for number, q in zip(block.columns, seen.T, strict=True):
             feature = schema.seen_of(number)
             if feature is not None:
                 means[:, feature], spread[:, feature] = q, q * (1 - q)
-    return p.with_spread(spread)
-
-
-def _seen_by_column(block: Block) -> dict[int, Float]:
-    """Probabilities of being seen (r,) within bounds, by number of the column."""
-    table = np.ones(block.means.shape) if block.seen is None else block.seen
-    table = np.clip(table, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
-    return dict(zip(block.columns, table.T, strict=True))
+    return Parameters(weights, means, spread[:, :d], spread[:, d:], own)
 
 
 # -- blocks given by hand, and parts of blocks --------------------------------------------------
@@ -216,19 +194,9 @@ def complete_schema(columns: Sequence[Column]) -> Schema:
 
 def renamed(schema: Schema, names: Sequence[str] | None) -> Schema:
     """The schema with other names of its columns, or none."""
-    if names is None:
-        return Schema(tuple(replace(column, name=None) for column in schema.columns))
-    checked = check_feature_names(names, schema.n_columns)
-    pairs = zip(schema.columns, checked, strict=True)
+    own = [None] * schema.n_columns if names is None else names
+    pairs = zip(schema.columns, own, strict=True)
     return Schema(tuple(replace(column, name=name) for column, name in pairs))
-
-
-def with_names(blocks: Sequence[Block], names: Sequence[str] | None) -> tuple[Block, ...]:
-    """The blocks with names of their columns from those of all columns."""
-    return tuple(
-        block.at(block.columns, None if names is None else tuple(names[j] for j in block.columns))
-        for block in blocks
-    )
 
 
 def with_floor(blocks: Sequence[Block], floor: ArrayLike) -> tuple[Block, ...]:

@@ -3,60 +3,62 @@
 The components' shares of a row are those of its seen cells, and of which cells are missing where
 the model has the probability of that. Cells of different blocks are independent given the
 component; those of a joined block are regressed on its seen cells.
+
+| rows | what comes back |
+|---|---|
+| pandas or polars frame | the same kind of frame: its index, the order and types of its columns |
+| anything else, of a table's mixture | a dict of columns by name, or an array without names |
+| anything else, of numbers alone | an array; a dict for a dict |
+
+A column without missing cells stays as it is. Numbers that were filled are float64; levels keep the
+type of their column where it can hold them. No data-frame library is imported.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix._typing import Float, Int
+from momentmix._typing import Array, Float
 from momentmix.errors import InputError
 from momentmix.families.block import Block
 from momentmix.mixture.density import posteriors
-from momentmix.mixture.tables.rows import TableDensity
-from momentmix.tables.encoding import Encoded, Unseen
+from momentmix.mixture.tables.block_features import complete_schema
+from momentmix.tables.encoding import Encoded, Unseen, decode_columns
 from momentmix.tables.learning import encoded_blocks
+from momentmix.tables.memory import frame_labels, frame_names
+from momentmix.tables.names import numbers_as_names
 from momentmix.tables.schema import Schema
 
-_Fill = Callable[[Block, Float, NDArray[np.bool_], Int], Float]
+if TYPE_CHECKING:
+    from momentmix.mixture.mixture import Mixture
+
+Gaps = NDArray[np.bool_]
 
 
-class Imputed(NamedTuple):
-    """Tables of features (n_rows, n_features), and which cells were filled (n_rows, n_columns)."""
-
-    tables: list[Float]
-    gaps: NDArray[np.bool_]
-
-
-def imputed_features(
-    density: TableDensity,
-    blocks: tuple[Block, ...],
-    complete: Schema,
-    rows: Any,
-    draws: tuple[int, np.random.Generator] | None,
-    unseen: Unseen = "error",
-) -> Imputed:
-    """Features of complete rows: one table of means and most probable levels, or several draws.
+def complete_tables(
+    mixture: Mixture, rows: Any, n_draws: int | None, rng: np.random.Generator, unseen: Unseen
+) -> list[Any]:
+    """One table of means and most probable levels, or several of draws.
 
     Parameters
     ----------
-    density : TableDensity
-    blocks : tuple of blocks
-    complete : Schema
-        Of the same columns without ``seen``, whose features are the values themselves.
+    mixture : Mixture
     rows : table
-    draws : (int, Generator), optional
+    n_draws : int, optional
         Number of tables to draw.
+    rng : Generator
     unseen : {"error", "missing"}
         What levels get that no training row had: an error, or they are filled as well.
     """
-    n_tables = 1 if draws is None else draws[0]
-    tables: list[list[Float]] = [[] for _ in range(n_tables)]
-    gaps: list[NDArray[np.bool_]] = []
+    density, blocks = mixture.table_density(), mixture.blocks
+    complete = complete_schema(mixture.columns)  # its features are the values themselves
+    tables: list[list[Float]] = [[] for _ in range(n_draws or 1)]
+    gaps: list[Gaps] = []
     both = (
         encoded_blocks(schema, rows, "the mixture", unseen) for schema in (density.schema, complete)
     )
@@ -71,40 +73,94 @@ def imputed_features(
         no_gaps = np.zeros((len(shares), complete.n_columns), dtype=bool)
         gaps.append(no_gaps if cells.left_out is None else cells.left_out)
         for table in tables:
-            if draws is None:
-                table.append(_filled(blocks, complete, cells, _expected(shares)))
-            else:
-                table.append(_filled(blocks, complete, cells, _drawn(shares, draws[1])))
-    return Imputed([np.concatenate(table) for table in tables], np.concatenate(gaps))
+            chance = None if n_draws is None else rng
+            table.append(_filled(blocks, complete, cells, shares, chance))
+    has_schema, found = mixture.schema is not None, np.concatenate(gaps)
+    return [_as_given(rows, np.concatenate(t), found, complete, has_schema) for t in tables]
 
 
-def _filled(blocks: tuple[Block, ...], complete: Schema, cells: Encoded, fill: _Fill) -> Float:
-    """Features where cells that are missing have been filled, block by block."""
+def _filled(
+    blocks: Sequence[Block],
+    complete: Schema,
+    cells: Encoded,
+    shares: Float,
+    rng: np.random.Generator | None,
+) -> Float:
+    """Features where missing cells have been filled, block by block; by draws if there is `rng`."""
     features = cells.features.copy()
+    if rng is not None:  # a component of each row, drawn with its shares
+        ends = np.cumsum(shares, axis=1)
+        labels = (rng.random((len(shares), 1)) * ends[:, -1:] >= ends).sum(axis=1)
+        labels = np.minimum(labels, shares.shape[1] - 1)
     if cells.left_out is None:
         return features
     for block in blocks:
         gaps = cells.left_out[:, list(block.columns)]
         rows = np.flatnonzero(gaps.any(axis=1))
-        numbers = [j for column in block.columns for j in complete.features_of(column)]
-        own = np.array(numbers, dtype=np.int64)
         if rows.size:
-            values = features[np.ix_(rows, own)]
-            features[np.ix_(rows, own)] = fill(block, values, gaps[rows], rows)
+            own = [j for column in block.columns for j in complete.features_of(column)]
+            places, gaps = np.ix_(rows, own), gaps[rows]
+            values = features[places]
+            seen = np.where(gaps, np.nan, values)
+            if rng is None:
+                found = block.expected(seen, shares[rows])
+            else:
+                found = block.drawn(seen, labels[rows], rng)
+            features[places] = np.where(gaps, found, values)
     return features
 
 
-def _expected(shares: Float) -> _Fill:
-    return lambda block, values, gaps, rows: block.filled(values, gaps, shares[rows])
+def _as_given(rows: Any, features: Float, gaps: Gaps, complete: Schema, has_schema: bool) -> Any:
+    """Complete rows of these features, of the kind that was given; `gaps` (n, n_columns)."""
+    is_pandas = hasattr(rows, "iloc") and hasattr(rows, "isetitem")
+    if is_pandas or (hasattr(rows, "with_columns") and hasattr(rows, "to_series")):
+        columns = decode_columns(complete.columns, features)
+        fill = _filled_pandas if is_pandas else _filled_polars
+        filled = rows.copy() if is_pandas else rows
+        for number, place in enumerate(_places(rows, complete.column_names)):
+            if gaps[:, number].any():
+                are_levels = bool(complete.columns[number].levels)
+                filled = fill(filled, place, columns[number], gaps[:, number], are_levels)
+        return filled
+    return complete.decode(features) if has_schema or isinstance(rows, Mapping) else features
 
 
-def _drawn(shares: Float, rng: np.random.Generator) -> _Fill:
-    labels = _labels(shares, rng)
-    return lambda block, values, gaps, rows: block.drawn_into(values, gaps, labels[rows], rng)
+def _places(frame: Any, expected: tuple[str, ...] | None) -> list[int]:
+    """Place in the frame of each column of the mixture, as it was read."""
+    names = frame_names(frame, expected)
+    if expected is None and names is not None:
+        expected = numbers_as_names(names)
+    if expected is None or names is None:
+        return list(range(len(frame_labels(frame))))
+    return [names.index(name) for name in expected]
 
 
-def _labels(shares: Float, rng: np.random.Generator) -> NDArray[np.int64]:
-    """A component of each row, drawn with its shares."""
-    ends = np.cumsum(shares, axis=1)
-    places = (rng.random((len(shares), 1)) * ends[:, -1:] >= ends).sum(axis=1)
-    return np.asarray(np.minimum(places, shares.shape[1] - 1))
+def _filled_pandas(frame: Any, place: int, values: Array, gaps: Gaps, are_levels: bool) -> Any:
+    """The frame with a column changed, in place."""
+    if not are_levels:
+        frame.isetitem(place, values)
+        return frame
+    column = frame.iloc[:, place]
+    cells, dtype = column.to_numpy(dtype=object, copy=True), column.dtype
+    cells[gaps] = values[gaps]
+    if hasattr(dtype, "categories"):
+        lacking = set(cells.tolist()) - set(dtype.categories)
+        dtype = column.cat.add_categories(sorted(lacking)).dtype
+    new = type(column)(cells, index=column.index, name=column.name, dtype=object)
+    with suppress(TypeError, ValueError):  # text for numbers, none of which was a level
+        new = new.astype(dtype)
+    frame.isetitem(place, new)
+    return frame
+
+
+def _filled_polars(frame: Any, place: int, values: Array, gaps: Gaps, are_levels: bool) -> Any:
+    """The frame with a column changed."""
+    column = frame.to_series(place)
+    if not are_levels:
+        return frame.with_columns(type(column)(column.name, values))
+    cells = np.array(column.to_list(), dtype=object)
+    cells[gaps] = values[gaps]
+    new = type(column)(column.name, cells.tolist(), dtype=column.dtype, strict=False)
+    if new.null_count():  # an Enum without the level
+        new = type(column)(column.name, cells.tolist())
+    return frame.with_columns(new)

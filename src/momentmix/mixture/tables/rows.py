@@ -16,8 +16,9 @@ whether or not the model has the probability of being seen: that is a feature of
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,9 @@ from momentmix.tables.learning import encoded_blocks
 from momentmix.tables.schema import Schema
 
 _ENTRIES = 1 << 23  # doubles of features at a time: 64 MB
-_MOST_PATTERNS = 1024  # of missing cells, whose densities are kept
+_MOST_PATTERNS = 1024  # of missing cells, whose densities are kept: 2^10 of ten joined columns
+
+_Marginal = tuple[Density, Int, list[Int]]
 
 
 @dataclass(frozen=True)
@@ -85,27 +88,22 @@ class TableDensity:
 
     def _base_measure(self, encoded: Encoded) -> Float:
         """What the log-density of rows has beside its linear function of statistics, (n,)."""
-        total = np.zeros(len(encoded.features))
+        features, schema = encoded.features, self.schema
+        parts = []
         for law in self.parameters.blocks.laws:
-            if law.has_base_measure:
-                own = law.base_measure(encoded.features[:, list(law.features)].T)
-                if encoded.left_out is not None:
-                    own[encoded.left_out[:, self.schema.column_of[law.features[0]]]] = 0.0
-                total += own
-        for number, column in enumerate(self.schema.columns):
-            if column.transform:
-                total += self._log_jacobian(encoded, number)
+            own = law.base_measure(features[:, list(law.features)].T)
+            if own is not None:
+                parts.append((schema.column_of[law.features[0]], own))
+        for number, column in enumerate(schema.columns):
+            if column.transform:  # the logarithm of its derivative, where the cell is seen
+                value, *seen = (features[:, j] for j in schema.features_of(number))
+                parts.append((number, -(value + column.center * (seen[0] if seen else 1.0))))
+        total = np.zeros(len(features))
+        for number, own in parts:
+            if encoded.left_out is not None:
+                own[encoded.left_out[:, number]] = 0.0
+            total += own
         return total
-
-    def _log_jacobian(self, encoded: Encoded, number: int) -> Float:
-        """Log of the derivative of a column's transform, where the cell is seen: (n,)."""
-        column, features = self.schema.columns[number], self.schema.features_of(number)
-        values = encoded.features[:, features[0]]
-        seen = encoded.features[:, features[1]] if column.has_missing else 1.0
-        own = -(values + column.center * seen)
-        if encoded.left_out is not None:
-            own[encoded.left_out[:, number]] = 0.0
-        return np.asarray(own)
 
     # -- missing cells of joined columns, or that are not part of the model ---------------------
 
@@ -133,16 +131,18 @@ class TableDensity:
         self, features: Float, left_out: NDArray[np.bool_], reduce: Reduction
     ) -> NDArray[Any]:
         """`map_encoded` where some cells are left out."""
-        is_joined = self._joined
+        joined, is_joined = np.flatnonzero(self._joined), self._joined
         single = np.flatnonzero(left_out.any(axis=0) & ~is_joined)
         some = np.asarray(~left_out.all(axis=1))
-        if any(self.schema.columns[j].has_missing for j in np.flatnonzero(is_joined)):
+        if any(self.schema.columns[j].has_missing for j in joined):
             some[:] = True  # that a cell is missing tells components apart
-        places, parts = [np.flatnonzero(~some)], []
-        parts.append(self._of_weights(places[0].size, reduce))
+        places, parts = [np.flatnonzero(~some)], [self._of_weights(int((~some).sum()), reduce)]
         for pattern, rows in rows_by_pattern(left_out[:, is_joined], some):
-            density = self._without(np.flatnonzero(is_joined)[pattern], single)
-            parts.append(density.map_rows(features[rows], left_out[rows], reduce))
+            density, kept, own = self._without(tuple(joined[pattern]), tuple(single))
+            table = np.hstack([features[np.ix_(rows, kept)], left_out[np.ix_(rows, single)]])
+            for column, numbers in zip(single, own, strict=True):
+                table[np.ix_(left_out[rows, column], numbers)] = density.shift[numbers]
+            parts.append(density.map_rows(table, reduce))
             places.append(rows)
         return np.concatenate(parts)[np.argsort(np.concatenate(places))]
 
@@ -154,70 +154,33 @@ class TableDensity:
             joint = np.log(self.parameters.weights)[:, None]
         return np.asarray(reduce(np.repeat(joint, n_rows, axis=1), np)).T
 
-    def _without(self, dropped: Int, single: Int) -> _Marginal:
-        """The density without joined columns `dropped`, and with indicators of single columns."""
-        key = (dropped.tobytes(), single.tobytes())
-        if key not in self._marginals:
-            if len(self._marginals) >= _MOST_PATTERNS:
-                self._marginals.clear()
-            self._marginals[key] = _Marginal.of(self.parameters, self.schema, dropped, single)
-        return self._marginals[key]
-
     @cached_property
-    def _marginals(self) -> dict[tuple[bytes, bytes], _Marginal]:
-        return {}
+    def _without(self) -> Callable[[tuple[int, ...], tuple[int, ...]], _Marginal]:
+        return lru_cache(_MOST_PATTERNS)(partial(_marginal_density, self.parameters, self.schema))
 
 
-@dataclass(frozen=True)
-class _Marginal:
-    """The density of features without joined columns, where cells of single ones may be missing.
+def _marginal_density(
+    p: Parameters, schema: Schema, dropped: tuple[int, ...], single: tuple[int, ...]
+) -> _Marginal:
+    """The density without joined columns `dropped`, with an indicator for each single column.
 
-    Parameters
-    ----------
-    density : Density
-        Of the features that are kept, and an indicator for each single column.
-    kept : array of int
-        Numbers of these features.
-    single : array of int
-        Numbers of the single columns.
-    own : list of arrays of int
-        Places of the features of each single column among those kept.
+    With it the numbers of the features that are kept, and which of them each single column has. An
+    indicator takes the central density of its column away where it is 1.
     """
-
-    density: Density
-    kept: Int
-    single: Int
-    own: list[Int]
-
-    @classmethod
-    def of(cls, p: Parameters, schema: Schema, dropped: Int, single: Int) -> _Marginal:
-        """The density without columns `dropped`."""
-        column_of = np.array(schema.column_of)
-        values = np.isin(np.arange(column_of.size), schema.value_features)
-        kept = np.flatnonzero(~(np.isin(column_of, dropped) & values))  # ``seen`` stays
-        own = [np.flatnonzero(column_of[kept] == column) for column in single]
-        part = p.restricted(kept)
-        constants = central_densities(part, [places.tolist() for places in own])
-        return cls(_with_indicators(Density.of_mixture(part), constants), kept, single, own)
-
-    def map_rows(
-        self, features: Float, left_out: NDArray[np.bool_], reduce: Reduction
-    ) -> NDArray[Any]:
-        """`reduce` of the joint densities of each row."""
-        table = np.hstack([features[:, self.kept], left_out[:, self.single]])
-        for column, places in zip(self.single, self.own, strict=True):
-            table[np.ix_(left_out[:, column], places)] = self.density.shift[places]
-        return np.asarray(self.density.map_rows(table, reduce))
-
-
-def _with_indicators(density: Density, constants: Float) -> Density:
-    """A density of more columns, each of which takes away a constant (r, n) where it is 1."""
+    column_of = np.array(schema.column_of)
+    values = np.isin(np.arange(column_of.size), schema.value_features)
+    kept = np.flatnonzero(~(np.isin(column_of, dropped) & values))  # ``seen`` stays
+    own = [np.flatnonzero(column_of[kept] == column) for column in single]
+    part = p.restricted(kept)
+    constants = central_densities(part, [places.tolist() for places in own])
+    density = Density.of_mixture(part)
     (r, n), d, table = constants.shape, density.shift.size, density.coefficients
     parts = [table[:, :d], -constants, table[:, d : 2 * d], np.zeros((r, n)), table[:, 2 * d :]]
-    return Density(
+    density = Density(
         np.hstack(parts),
         np.append(density.shift, np.zeros(n)),
         np.append(density.inverse, np.ones(n)),
         np.arange(d + n),
         Blocks(d + n, density.blocks.joined, density.blocks.laws),
     )
+    return density, kept, own

@@ -13,12 +13,7 @@ from numpy.typing import NDArray
 from momentmix._typing import Float, Int
 from momentmix.families.column import Level
 from momentmix.findings.finding import WARNING, Finding, found
-from momentmix.monitoring.compared.side import (
-    Side,
-    common_spread,
-    is_indicator,
-    polynomial_variance,
-)
+from momentmix.monitoring.compared.side import Side, common_spread, polynomial_variance
 from momentmix.monitoring.compared.significance import by_chance, share_test, two_sided
 from momentmix.summary.summary import MomentSummary
 
@@ -121,13 +116,7 @@ class Estimate(NamedTuple):
 class ColumnTests:
     """Tests of the values of the columns of two summaries, one by one.
 
-    Attributes
-    ----------
-    a, b : Side
-    spread : array of shape (k,)
-        Common deviations; 0 for constants.
-    varies : array of bool of shape (k,)
-        Whether a value is tested: its rows are enough, and it is no constant.
+    `spread` (k,) are common deviations, 0 for constants; what `varies` (k,) is tested.
     """
 
     def __init__(self, first: MomentSummary, second: MomentSummary) -> None:
@@ -254,7 +243,7 @@ def column_changes(tests: ColumnTests, column: int, name: str) -> list[Change]:
     a, b = tests.sides
     own = np.flatnonzero(a.column == column)
     first = int(own[0])
-    if is_indicator(a.schema.columns[column]):
+    if a.schema.columns[column].model.has_levels:
         changes = _share_changes(tests, column, own, name)
     else:
         changes = _number_changes(tests, first, name)

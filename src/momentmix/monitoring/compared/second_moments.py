@@ -12,10 +12,9 @@ the mean adds u/p; the variance (u² − V s)/p; the covariance c = E u_i u_j / 
 ψ_c = (u_i u_j − c s_i s_j)/q − E[s_i u_j]/q · u_i/p_i − E[s_j u_i]/q · u_j/p_j, and the correlation
 ψ_c/(σ_i σ_j) − ρ/2 · (ψ_i/σ_i² + ψ_j/σ_j²) with the variances' ψ_i.
 
-Tests of several parameters together take p, m, V, c and q of both summaries (`_common_points`), so
-that the difference of the means of ψ is one of means of rows, without terms of second order. At the
-numbers of each summary such terms are all that is left along directions that hardly vary, as those
-of pairs of rare 0 and 1: 6 in 10 pairs of one law were called different, 15 columns of 1,000 rows.
+Tests of several parameters together take p, m, V, c and q of both summaries (`_common_points`):
+terms of second order are all that is left along directions that hardly vary. At the numbers of each
+summary 6 in 10 pairs of one law were called different, with 15 columns of rare 0 and 1.
 """
 
 from __future__ import annotations
@@ -118,7 +117,7 @@ def _tested_pairs(tests: ColumnTests) -> tuple[Int, Int]:
     rows = np.minimum(a.n * a.both_seen[i, j], b.n * b.both_seen[i, j]) * rare[i] * rare[j]
     kept &= rows >= FEW
     for side in (a, b):
-        kept &= (side.central[2, i] > 0) & (side.central[2, j] > 0)
+        kept &= (side.variance[i] > 0) & (side.variance[j] > 0)
     return i[kept], j[kept]
 
 
@@ -126,7 +125,7 @@ def _scores(tests: ColumnTests, own: Int, i: Int, j: Int) -> list[Polynomials]:
     """Return ψ of the variances of `own`, and of the correlations at common spreads."""
     sides = tests.sides
     # A number has the common unit; the indicator of a level has none.
-    unit = np.sqrt(tests.common(sides[0].central[2], sides[1].central[2]))
+    unit = np.sqrt(tests.common(sides[0].variance, sides[1].variance))
     rows = [side.n * side.both_seen[i, j] for side in sides]
     parts = [n * side.covariance[i, j] for n, side in zip(rows, sides, strict=True)]
     common = (parts[0] + parts[1]) / (rows[0] + rows[1]) / (unit[i] * unit[j])
@@ -145,9 +144,9 @@ def _changes(
     """Changes of correlations, from differences of scores and their variances in a row."""
     sides, rho, own = tests.sides, [], []
     for side in sides:
-        spread = np.sqrt(side.central[2])
+        spread = np.sqrt(side.variance)
         rho.append(np.asarray(side.covariance[i, j] / (spread[i] * spread[j])))
-        polynomials = Polynomials(side, len(i), _own_point(side))
+        polynomials = Polynomials(side, len(i), side)
         polynomials.add_correlations(np.arange(len(i)), i, j, spread, rho[-1])
         own.append(np.maximum(polynomials.variances(), 0.0))
     n = [np.full(len(i), side.n) for side in sides]
@@ -164,7 +163,7 @@ def _changes(
 
 
 class _Point(NamedTuple):
-    """Parameters at which ψ is taken, in the units of one side (`compared.side`)."""
+    """Parameters of two sides together at which ψ is taken, named as those of `Side`."""
 
     share: Float
     mean: Float
@@ -172,12 +171,6 @@ class _Point(NamedTuple):
     both_seen: Float
     covariance: Float
     seen_with: Float
-
-
-def _own_point(side: Side) -> _Point:
-    return _Point(
-        side.share, side.mean, side.central[2], side.both_seen, side.covariance, side.seen_with
-    )
 
 
 def _common_points(a: Side, b: Side, shift: Float) -> tuple[_Point, _Point]:
@@ -188,27 +181,22 @@ def _common_points(a: Side, b: Side, shift: Float) -> tuple[_Point, _Point]:
     shift would add to the noise.
     """
     weight = a.n / (a.n + b.n)
-    left, right = _own_point(a), _own_point(b)
-    noise = np.sqrt(left.variance / a.n_seen + right.variance / b.n_seen)
+    noise = np.sqrt(a.variance / a.n_seen + b.variance / b.n_seen)
     half = np.where(np.abs(shift) <= _SURE * noise, shift, 0.0) / 2
     rows = a.n_seen / (a.n_seen + b.n_seen)
-    pairs = weight * left.both_seen, (1 - weight) * right.both_seen
+    pairs = weight * a.both_seen, (1 - weight) * b.both_seen
     both_seen = pairs[0] + pairs[1]
-    common = _Point(
-        weight * left.share + (1 - weight) * right.share,
-        left.mean,
-        rows * left.variance + (1 - rows) * right.variance,
-        both_seen,
-        (pairs[0] * left.covariance + pairs[1] * right.covariance) / both_seen,
-        weight * left.seen_with + (1 - weight) * right.seen_with,
-    )
-    return common._replace(mean=left.mean + half), common._replace(mean=right.mean - half)
+    share = weight * a.share + (1 - weight) * b.share
+    variance = rows * a.variance + (1 - rows) * b.variance
+    covariance = (pairs[0] * a.covariance + pairs[1] * b.covariance) / both_seen
+    rest = variance, both_seen, covariance, weight * a.seen_with + (1 - weight) * b.seen_with
+    return _Point(share, a.mean + half, *rest), _Point(share, b.mean - half, *rest)
 
 
 class Polynomials:
     """`n` polynomials of degree 2 in the features of one side, with parameters `at` a point."""
 
-    def __init__(self, side: Side, n: int, at: _Point) -> None:
+    def __init__(self, side: Side, n: int, at: Side | _Point) -> None:
         self._side, self._n, self._at = side, n, at
         self._terms: list[tuple[Int, Int, Float]] = []
 
@@ -271,5 +259,4 @@ class Polynomials:
     def variances(self) -> Float:
         """Variances of the polynomials of one row, of shape (n,)."""
         matrix = self._matrix()
-        product = matrix @ self._side.table.pair_covariance
-        return np.asarray(matrix.multiply(product).sum(axis=1))
+        return np.asarray(matrix.multiply(matrix @ self._side.table.pair_covariance).sum(axis=1))

@@ -7,26 +7,30 @@
 | u = v − m s | | |
 | E u^t / p, t = 0 … 6 | ``central`` | (7, k) |
 | E u_i u_j / E s_i s_j | ``covariance`` | (k, k) |
+| E[x_a x_b], x = (y − shift)/scale, x_d = 1 | `MomentTable.second` | (d + 1, d + 1) |
+| Cov(x_a x_b, x_c x_e), a ≤ b, c ≤ e | `MomentTable.pair_covariance` | (n, n) |
 
 A value is a number, or the indicator of a level; s is 1 in columns without missing cells. Numbers
-are in units of the spread of both summaries together, about the mean of their own one.
+are in units of the spread of both summaries together, about the mean of their own one. A
+product that the summary does not keep is NaN.
 """
 
 from __future__ import annotations
 
 from functools import cached_property
-from math import comb
+from math import comb, nan
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
-from momentmix.families.column import Column
-from momentmix.monitoring.compared.moment_table import MomentTable
+from momentmix.index_sets import colex_rank, index_sets, sets_without
 from momentmix.summary.readings import Moments
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.schema import Schema, plain_schema
+
+_AT_ONCE = 1 << 19  # products that are looked up together: 16 MB of indices
 
 
 def schema_of(summary: MomentSummary) -> Schema:
@@ -34,26 +38,12 @@ def schema_of(summary: MomentSummary) -> Schema:
     return summary.schema or plain_schema(summary.n_features, summary.feature_names)
 
 
-def is_indicator(column: Column) -> bool:
-    """Whether the values of a column are indicators of levels."""
-    return column.model.has_levels
-
-
 class Side:
     """One summary of a comparison: its k values in the units of the data, then in common ones.
 
-    Attributes
-    ----------
-    schema : Schema
-    column, value, seen : arrays of int of shape (k,)
-        Column of each value, its feature, and the feature whether it is seen; the number of
-        features stands for the constant 1.
-    number : array of bool of shape (k,)
-        Whether a value is a number.
-    share, center, deviation : arrays of shape (k,)
-        Share of the cells that are seen; mean and deviation of the values in them.
-    n : float
-        Independent rows that the summary counts as; `n_seen` (k,) those of each value.
+    Each value has its `column`, the feature `value`, the feature `seen` (the number of features for
+    the constant 1) and whether it is a `number`. `share` of its cells are seen, with mean `center`
+    and `deviation`. The summary counts as `n` independent rows, a value as `n_seen`.
     """
 
     def __init__(self, summary: MomentSummary) -> None:
@@ -63,7 +53,7 @@ class Side:
         self.value: Int = np.array(self.schema.value_features)
         seen = [self.schema.seen_of(i) for i in self.column.tolist()]
         self.seen: Int = np.array([d if s is None else s for s in seen])
-        self.number = np.array([not is_indicator(columns[i]) for i in self.column.tolist()])
+        self.number = np.array([not columns[i].model.has_levels for i in self.column.tolist()])
         means, spreads = np.append(summary.mean, 1.0), summary.deviation[self.value]
         self.share = share = means[self.seen]
         self.center = means[self.value] / share
@@ -137,6 +127,11 @@ class Side:
         ]
         return np.asarray(np.asarray(parts) / self.share)
 
+    @property
+    def variance(self) -> Float:
+        """Variances of the values, of shape (k,)."""
+        return np.asarray(self.central[2])
+
     @cached_property
     def both_seen(self) -> Float:
         """Share of rows in which two values are seen, of shape (k, k)."""
@@ -177,3 +172,72 @@ def polynomial_variance(coefficients: Any, central: Float) -> Float:
         for s, e in enumerate(coefficients, 1)
     )
     return np.asarray(np.maximum(square - mean**2, 0.0))
+
+
+class MomentTable:
+    """Moments of a summary by the indices of their factors; `one` is that of the constant.
+
+    `pairs` are all pairs of factors a ≤ b, of shape (n, 2).
+    """
+
+    def __init__(self, moments: Moments) -> None:
+        self._moments, self.one = moments, moments.n_features
+        self.pairs: Int = np.stack(np.triu_indices(self.one + 1), axis=1)
+
+    def _products(self, degree: int) -> Float:
+        """Means of all products of so many factors, the constant among them, by `_rank`."""
+        m, d = self._moments, self.one
+        found = np.full(comb(d + degree, degree), nan)
+
+        def put(sets: Int, values: Float) -> None:
+            filled = np.full((len(sets), degree), d)
+            filled[:, : sets.shape[1]] = sets
+            found[_rank(filled)] = values
+
+        for t in range(min(m.order, degree) + 1):
+            put(index_sets(d, t), m.distinct[t])
+        for j in range(d):
+            for q in range(min(m.squared_order, degree - 2) + 1):
+                others = sets_without(d, q, j)
+                put(np.insert(others, [0, 0], j, axis=1), m.squared[q][j])
+            if degree == 4 and m.cubed is not None:
+                put(np.insert(sets_without(d, 1, j), [0] * 3, j, axis=1), m.cubed[j])
+        if degree == 4 and m.powers is not None:
+            for t in (3, 4):
+                put(np.repeat(np.arange(d)[:, None], t, axis=1), m.powers[t - 3])
+        if degree == 4 and m.two_squares is not None:
+            put(np.repeat(index_sets(d, 2), 2, axis=1), m.two_squares)
+        return found
+
+    @cached_property
+    def second(self) -> Float:
+        """Means of products of two factors, the constant among them."""
+        table, (a, b) = np.empty((self.one + 1,) * 2), self.pairs.T
+        table[a, b] = table[b, a] = self._products(2)[_rank(self.pairs)]
+        return table
+
+    def pair_numbers(self, left: Int, right: Int) -> Int:
+        """Places of pairs of factors in `pairs`."""
+        a, b = np.minimum(left, right), np.maximum(left, right)
+        return np.asarray(a * (2 * self.one + 1 - a) // 2 + b)
+
+    @cached_property
+    def pair_covariance(self) -> Float:
+        """Covariance of the products of all pairs of factors, of shape (n, n)."""
+        pairs, n, products = self.pairs, len(self.pairs), self._products(4)
+        mean, table = self.second[pairs[:, 0], pairs[:, 1]], np.empty((n, n))
+        step = max(1, _AT_ONCE // n)
+        for start in range(0, n, step):
+            left = pairs[start : start + step]
+            places = np.empty((len(left), n - start, 4), dtype=np.int64)
+            places[..., :2], places[..., 2:] = left[:, None], pairs[start:]
+            table[start : start + step, start:] = products[_rank(places)]
+        table = np.triu(table) + np.triu(table, 1).T
+        table -= np.outer(mean, mean)
+        return table
+
+
+def _rank(indices: Int) -> Int:
+    """Place of products of the last axis of `indices`, whatever the order of their factors."""
+    ordered = np.sort(indices, axis=-1)
+    return colex_rank(ordered + np.arange(ordered.shape[-1]))

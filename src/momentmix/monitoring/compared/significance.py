@@ -1,10 +1,8 @@
 """Tests of differences of means: one by one, together, and what they say in all.
 
-There are two estimates of noise: that of both summaries together, as it is if their rows have one
-law, and the sum of the noise of each. The first is right where rows are skewed and one summary is
-much smaller than the other, the second where spreads differ. For means it is known how much they
-differ by chance (`by_chance`), and the second one is taken where it is more than that; else the
-larger one is taken. With as many rows in both they are the same.
+There are two estimates of noise: that of both summaries together, right where rows are skewed and
+one summary is much smaller, and the sum of the noise of each, right where spreads differ. For means
+the second one is taken where they differ by more than chance (`by_chance`); else the larger one.
 """
 
 from __future__ import annotations

@@ -3,34 +3,28 @@
 | symbol | name here | shape |
 |---|---|---|
 | m: moments of the group, n its rows | ``moments``, ``n`` | (q,) |
-| u = argmin (m − M u)ᵀ V(w)⁻¹ (m − M u), Σ u = 1 | ``unbounded`` | (r,) |
+| u = argmin (m − M u)ᵀ V(w)⁻¹ (m − M u), Σ u = 1 | ``LinearWeights.weights`` | (r,) |
 | w: the same with w ≥ 0; V is taken at w, which is found in a few rounds | ``weights`` | (r,) |
 | u_c = a_c m + b_c; a_c M + b_c is 1 for c and 0 for the others | ``influence`` | (r, q) |
 | J = n (m − M w)ᵀ V⁻¹ (m − M w) ~ χ² | ``statistic`` | |
 
-*Intervals* hold the shares x that a test does not reject: |u_c − x| ≤ z · √(v_c(x) / n + e_c). The
-variance v_c(x) is that of a group with share x and the other components in proportion. It is a
-quadratic function of x, so that the ends are roots of a quadratic equation. Where components can be
-told apart row by row this is Wilson's interval of a binomial share. Near 0 and 1 it does not have
-the width 0, and it is cut at 0 and 1. An estimate below −√(v_c(0) / n) counts as that, so that the
-interval never is empty.
+*Intervals* hold the shares x that a test does not reject: |u_c − x| ≤ z · √(v_c(x) / n + e_c).
+v_c(x), quadratic in x, is the variance of a group with share x and the other components in
+proportion: for components that rows show, Wilson's interval. An estimate below −√(v_c(0) / n)
+counts as that, so that no interval is empty.
 
-*Errors of the components.* Of a model that was fitted to N rows, moments have the error Σ_c w_c D_c
-ξ, ξ standard normal (`FixedComponents.shared_error`). u with weights V⁻¹ is then uncorrelated with
-the error of the components, whether the group is a part of these N rows or not: e_c = |a_c D|² adds
-to its variance. Where the groups together know these errors better than the model does, the
-components are corrected first (``shared_errors.py``). In the test the covariance of the moments is
-V / n + D Dᵀ. For a group that is a part of the N rows this is too large, by a share of about n / N,
-and the test rejects less often.
+*Errors of the components*, Σ_c w_c D_c ξ with ξ standard normal, are uncorrelated with u, whether
+the group is a part of the N rows of the fit or not: e_c = |a_c D|² adds to its variance. In the
+test the covariance of the moments is V / n + D Dᵀ, too large by about n / N for a part of the rows.
 
-*Test.* Of a constrained estimate with k components at 0, J is χ² with rank V − (r − 1) + k degrees
-of freedom, given which they are. With few rows the means of squares and cubes are not normal: the
-variance of J exceeds 2·dof by (E‖x‖⁴ − q² − 2q) / n, x the whitened moments of a row, and a gamma
-law of that variance takes the place of χ².
+*Test.* With k components at 0, J is χ² with rank V − (r − 1) + k degrees of freedom. With few rows
+moments are not normal: the variance of J exceeds 2·dof by (E‖x‖⁴ − q² − 2q) / n, x the whitened
+moments of a row, and a gamma law of that variance takes the place of χ².
 """
 
 from __future__ import annotations
 
+from math import nan
 from typing import NamedTuple
 
 import numpy as np
@@ -41,7 +35,8 @@ from scipy.special import gammaincc
 from momentmix._typing import Float
 from momentmix.monitoring.shares.components import FixedComponents, Root, contrasts
 
-FEWEST_TESTED = 20  # rows: the moments of fewer are far from normal
+_FEWEST_TESTED = 20  # rows: the moments of fewer are far from normal
+_DOUBTFUL = 0.2  # p-value of χ² below which draws, which take long, may change the answer
 _ROUNDS = 12  # of weights → covariance → weights; mostly four are enough
 _SETTLED = 0.02  # over √n: far below the standard errors
 _LEAST_SHARE = 0.5  # rows: of a component in the weights that the covariance is taken at
@@ -49,26 +44,24 @@ _SUM = 1e4  # weight of the sum in the least squares, in units of the largest sl
 
 
 class GroupWeights(NamedTuple):
-    """Weights of one group, of shape (r,), and their intervals.
-
-    `unbounded` are the same without bounds, unbiased; `noise` (r, r) is their covariance from the
-    rows of the group, without errors of the components.
-    """
+    """Weights of one group, their intervals, and their errors from its rows alone; (r,) each."""
 
     weights: Float
-    unbounded: Float
-    noise: Float
     low: Float
     high: Float
+    errors: Float
 
 
 class FitTest(NamedTuple):
     """Whether fixed components explain the moments of a group."""
 
-    statistic: float
-    degrees_of_freedom: int
-    p_value: float
-    effect_size: float
+    statistic: float = nan
+    degrees_of_freedom: int = 0
+    p_value: float = nan
+    effect_size: float = nan
+
+
+UNTESTED = FitTest()
 
 
 class LinearWeights(NamedTuple):
@@ -92,22 +85,20 @@ def linear_weights(
     u = 1.0 / r + table @ (moments - components.means.mean(axis=1))
     error = components.shared_error(at)
     extra = np.zeros((r, r)) if error is None else (table @ error) @ (table @ error).T
-    return LinearWeights(u, table @ components.covariance(at) @ table.T / n, extra, table)
+    return LinearWeights(u, table @ components.root(at).covariance @ table.T / n, extra, table)
 
 
 def estimate(components: FixedComponents, moments: Float, n: float, z: float) -> GroupWeights:
     """Weights and intervals of a group of `n` rows; `z` is a quantile of the normal law."""
-    r = components.n_components
-    if r == 1:
-        one, none = np.ones(1), np.zeros((1, 1))
-        return GroupWeights(one, one, none, one, one)
+    if components.n_components == 1:
+        one = np.ones(1)
+        return GroupWeights(one, one, one, np.zeros(1))
     w = settled_weights(components, moments, n)
     at = inside(w, n)
     linear = linear_weights(components, moments, n, at)
-    extra = np.diagonal(linear.shared)
-    low, high = _intervals(components, linear.influence, linear.weights, at, n, extra, z)
-    low, high = np.minimum(low, w), np.maximum(high, w)
-    return GroupWeights(w, linear.weights, linear.noise, low, high)
+    low, high = _intervals(components, linear, at, n, z)
+    errors = np.sqrt(np.maximum(np.diagonal(linear.noise), 0))
+    return GroupWeights(w, np.minimum(low, w), np.maximum(high, w), errors)
 
 
 def settled_weights(components: FixedComponents, moments: Float, n: float) -> Float:
@@ -115,15 +106,15 @@ def settled_weights(components: FixedComponents, moments: Float, n: float) -> Fl
     w = components.parameters.weights
     if len(w) == 1:
         return np.ones(1)
-    root, means = components.start(inside(w, n))
-    target = root.whiten(moments)
-    for number in range(_ROUNDS):
-        if number:
-            root = Root(components.covariance(inside(w, n)))
-            means, target = _whitened(root, components, moments)
+    root = components.root(inside(w, n))
+    if root.means is None:
+        root.means = root.whiten(components.means)
+    means, target = root.means, root.whiten(moments)
+    for _ in range(_ROUNDS):
         before, w = w, bounded(means, target)
         if np.abs(w - before).max() * np.sqrt(n) < _SETTLED:
             break
+        means, target = _whitened(components.root(inside(w, n)), components, moments)
     return w
 
 
@@ -151,21 +142,10 @@ def bounded(means: Float, target: Float) -> Float:
         heavy = _SUM * max(float(np.abs(short).max(initial=0.0)), 1e-300)
         full = np.vstack([short, np.full(r, heavy)])
         w, _ = nnls(full, np.append(np.zeros(len(short)), heavy))
-        w = _polished(short, w)
+        own = np.flatnonzero(w > 0)  # with these alone, the sum is exactly 1
+        exact = _best_of(short[:, own]) if own.size > 1 else w[own]
+        w[own] = np.where((exact > 0).all(), exact, w[own])
     return np.asarray(w / w.sum())
-
-
-def _polished(table: Float, w: Float) -> Float:
-    """The minimum over the components that are not 0, with a sum of exactly 1."""
-    own = np.flatnonzero(w > 0)
-    if own.size < 2:
-        return w
-    found = _best_of(table[:, own])
-    if (found <= 0).any():
-        return w
-    exact = np.zeros_like(w)
-    exact[own] = found
-    return exact
 
 
 def _best_of(table: Float) -> Float:
@@ -179,25 +159,26 @@ def _best_of(table: Float) -> Float:
 
 
 def _intervals(
-    components: FixedComponents, table: Float, u: Float, w: Float, n: float, extra: Float, z: float
+    components: FixedComponents, own: LinearWeights, w: Float, n: float, z: float
 ) -> tuple[Float, Float]:
     """Ends of the intervals of all shares, of shape (r,) each."""
     # The statistic a_c T + b_c of a row has the mean 1 in component c and 0 in the others, as far
     # as the moments tell them apart. Its first and second moments, by statistic and component:
+    table, extra = own.influence, np.diagonal(own.shared)
     b = 1.0 / len(w) - table @ components.means.mean(axis=1)
     first = table @ components.means + b[:, None]
     r, q = table.shape
     product = (components.within.reshape(r * q, q) @ table.T).reshape(r, q, r)
     second = (product * table.T).sum(axis=1).T + first**2
-    own = np.eye(len(w), dtype=bool)
-    others = np.where(own, 0.0, w / np.maximum(1.0 - w, 1e-300)[:, None])
+    same = np.eye(len(w), dtype=bool)
+    others = np.where(same, 0.0, w / np.maximum(1.0 - w, 1e-300)[:, None])
     rest, rest_mean = (second * others).sum(axis=1), (first * others).sum(axis=1)
     # v(x) = x s_c + (1 − x) s_rest − (x f_c + (1 − x) f_rest)²
-    f = first[own] - rest_mean
-    square, linear, constant = -f * f, second[own] - rest - 2 * f * rest_mean, rest - rest_mean**2
+    f = first[same] - rest_mean
+    square, linear, constant = -f * f, second[same] - rest - 2 * f * rest_mean, rest - rest_mean**2
     at_0 = np.sqrt(np.maximum(constant / n + extra, 0.0))
     at_1 = np.sqrt(np.maximum((constant + linear + square) / n + extra, 0.0))
-    u = np.clip(u, -at_0, 1.0 + at_1)
+    u = np.clip(own.weights, -at_0, 1.0 + at_1)
     # (u − x)² = z² (v(x) / n + extra)
     scale = z * z / n
     p = 1.0 - scale * square
@@ -206,38 +187,31 @@ def _intervals(
     return np.clip((half - width) / p, 0.0, 1.0), np.clip((half + width) / p, 0.0, 1.0)
 
 
-def group_covariance(components: FixedComponents, n: float, weights: Float) -> Float:
-    """Covariance of the moments of a group, errors of the components included, (q, q)."""
+def group_root(components: FixedComponents, n: float, weights: Float) -> Root:
+    """Whitening by the covariance of a group's moments, errors of the components included."""
     at = inside(weights, n)
-    covariance, shared = components.covariance(at) / n, components.shared_error(at)
+    covariance, shared = components.root(at).covariance / n, components.shared_error(at)
     if shared is not None:
         covariance += shared @ shared.T
-    return covariance
+    return Root(covariance)
 
 
 def check_fit(
-    components: FixedComponents,
-    moments: Float,
-    n: float,
-    weights: Float,
-    draws: Float | None,
+    components: FixedComponents, moments: Float, n: float, weights: Float, with_draws: bool = True
 ) -> FitTest:
-    """Whether the components explain the moments; `draws` are T(z) of rows (r, q, n_draws)."""
-    at = inside(weights, n)
-    root = Root(group_covariance(components, n, weights))
+    """Whether the components explain the moments; without draws the law of J is χ²."""
+    root = group_root(components, n, weights)
     means, target = _whitened(root, components, moments)
     best = bounded(means, target)
     residual = target - means @ best
     with np.errstate(over="ignore"):  # infinite where rows lie 1e50 deviations away
         statistic = float(residual @ residual)
-    free = int((best > 0).sum()) - 1
-    dof = root.rank - free
-    if dof <= 0 or n < FEWEST_TESTED:
-        return FitTest(statistic, 0, float("nan"), float("nan"))
-    variance = 2.0 * dof
-    p_value = _tail(statistic, dof, variance)
-    if draws is not None and p_value < 0.2:
-        variance += _fourth_cumulant(components, root, draws, at, n)
+    dof = root.rank - int((best > 0).sum()) + 1
+    if dof <= 0 or n < _FEWEST_TESTED:
+        return FitTest(statistic)
+    p_value = _tail(statistic, dof, 2.0 * dof)
+    if with_draws and p_value < _DOUBTFUL:
+        variance = 2.0 * dof + _fourth_cumulant(components, root, inside(weights, n), n)
         p_value = _tail(statistic, dof, max(variance, 2.0 * dof))
     effect = np.sqrt(max(statistic - dof, 0.0) / (dof * n))
     return FitTest(statistic, dof, p_value, float(effect))
@@ -248,13 +222,11 @@ def _tail(statistic: float, dof: int, variance: float) -> float:
     return float(gammaincc(dof**2 / variance, statistic * dof / variance))
 
 
-def _fourth_cumulant(
-    components: FixedComponents, root: Root, draws: Float, weights: Float, n: float
-) -> float:
+def _fourth_cumulant(components: FixedComponents, root: Root, weights: Float, n: float) -> float:
     """(E‖x‖⁴ − q² − 2q) / n of whitened moments of one row in units of the group's noise."""
     mean = components.means @ weights
     fourth = second = 0.0
-    for share, own in zip(weights, draws, strict=True):
+    for share, own in zip(weights, components.draws, strict=True):
         white = root.whiten(own - mean[:, None])
         lengths = np.einsum("ij,ij->j", white, white) / n
         second += share * float(lengths.mean())

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain, islice
-from math import nan
 from typing import Any
 
 import numpy as np
@@ -15,29 +14,28 @@ from momentmix._typing import Float
 from momentmix.errors import InputError, InputTypeError, printable
 from momentmix.findings.messages import Message, options
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE
-from momentmix.monitoring.shares.components import ComponentSets, FixedComponents
+from momentmix.monitoring.shares.components import ComponentSets
 from momentmix.monitoring.shares.group_weights import (
+    UNTESTED,
     FitTest,
     GroupWeights,
-    LinearWeights,
     check_fit,
     estimate,
-    linear_weights,
     settled_weights,
 )
-from momentmix.monitoring.shares.moments import Shape, read, read_flat
-from momentmix.monitoring.shares.shared_errors import Part, corrected, find_shared_errors
-from momentmix.monitoring.shares.tracked_model import TrackedModel
+from momentmix.monitoring.shares.moments import read_many
+from momentmix.monitoring.shares.shared_errors import corrected, equations_of, find_shared_errors
+from momentmix.monitoring.shares.tracked_model import StandardComponents, TrackedModel
 from momentmix.progress import counting
+from momentmix.summary.layout import Layout
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.names import column_label, match_names
 from momentmix.tables.schema import Schema, joined, plain_schema
 from momentmix.wording import cut
 
 _MOST_KEPT = 4_000_000  # sums of groups that are kept unpacked: about 100 megabytes
-_AT_ONCE = 256  # groups whose moments are read together
-_LARGEST = 1e200  # moment of standardized values
-_UNTESTED = FitTest(nan, 0, nan, nan)
+_AT_ONCE = 256  # groups whose moments are read together; for more it takes no less time each
+_LARGEST = 1e200  # moment of standardized values: products with it are finite
 _MOST_USED = 300  # groups, the largest, that tell the errors of the components
 
 
@@ -50,32 +48,27 @@ def key_text(key: tuple[Any, ...]) -> str:
 class Group:
     """One group: what its summary is like, what is read of it, and what is found.
 
-    `n` are its rows; of weighted ones, as many as they are worth. `layout` is the order, the
-    squared order and the kinds of high moments. `moments` (q,) are those up to `degree`, None where
-    there are none that can be used.
+    `n` are its rows; of weighted ones, as many as they are worth. `moments` (q,) are those of its
+    `components`, None where there are none that can be used.
     """
 
     key: tuple[Any, ...]
     n_rows: int
     n: float
     schema: Schema | None
-    layout: tuple[int, int, int]
-    note: str
-    degree: int = 0
-    moments: Float | None = None
+    layout: Layout
+    note: str = ""
+    components: Any = None
+    moments: Any = None
     weights: GroupWeights | None = None
-    test: FitTest = _UNTESTED
+    test: FitTest = UNTESTED
 
 
 class Groups:
     """Groups of a cube, or of a mapping of keys to summaries, with the columns of a model.
 
-    Parameters
-    ----------
-    cube : Mapping
-        Summaries are taken from it one by one; the first ones are kept, as many as fit into some
-        memory, since to unpack them takes a while.
-    tracked : TrackedModel
+    Summaries are taken from it one by one; the first ones are kept, as many as fit into some
+    memory, since to unpack them takes a while.
     """
 
     def __init__(self, cube: Any, tracked: TrackedModel) -> None:
@@ -94,9 +87,7 @@ class Groups:
                 key = key if isinstance(key, tuple) else (key,)
                 summary = self._prepared(key, given)
                 n = summary.effective_rows if summary.n_rows else 0.0
-                layout = summary.order, summary.squared_order, summary._layout.high
-                note = "" if summary.n_rows else "no rows"
-                self.groups.append(Group(key, summary.n_rows, n, summary.schema, layout, note))
+                self.groups.append(Group(key, summary.n_rows, n, summary.schema, summary._layout))
                 room -= given._layout.n_entries
                 if room > 0:
                     self._kept.append(summary)
@@ -143,7 +134,7 @@ class Groups:
             return summary
         return summary.truncate(min(summary.order, len(columns))).select(columns)
 
-    @property
+    @cached_property
     def schema(self) -> Schema | None:
         """The schema that summaries and mixture have in common; None of plain numbers."""
         mixture = self._tracked.mixture
@@ -173,119 +164,91 @@ class Groups:
                     raise InputError(Message(text, options(missing="model"), drop))
         return found
 
+    @property
+    def layout(self) -> Layout:
+        """The moments up to order 4 that all groups have in common."""
+        found = list[Layout]()
+        for own in {own.layout for own in self.groups if own.n_rows}:
+            order = min(4, own.order)
+            squared_order = min(own.squared_order, order - 1)
+            found.append(replace(own, order=order, squared_order=squared_order))
+        d = found[0].n_features if self.schema is None else self.schema.n_features
+        least = (min(getattr(x, f) for x in found) for f in ("order", "squared_order", "high"))
+        return Layout(d, *least)
 
-class WeighedGroups:
-    """Groups with their moments, weights and tests, which are set.
 
-    Parameters
-    ----------
-    tracked : TrackedModel
-    cube : Groups
-    z : float
-        Normal quantile of the intervals.
-    """
-
-    def __init__(self, tracked: TrackedModel, cube: Groups, z: float) -> None:
-        self.groups, self.schema = cube.groups, cube.schema
-        self._model = tracked.standard(self.schema)
-        self._names = tracked.mixture.feature_names
-        self._sets = ComponentSets(self._model, self._shape(cube, 4))
-        # Fewer moments are read in less time.
-        degrees = (self._sets.degree_for(own.n) for own in self.groups if own.n_rows)
-        if not self._sets.has_few_features and max(degrees) <= 3:
-            self._sets = ComponentSets(self._model, self._shape(cube, 3))
-        self._read(cube)
-        self._corrected: dict[int, FixedComponents] = {}
-        self._errors = None
-        known = [own for own in self.groups if own.moments is not None]
-        if self._model.factor is not None:
-            largest = sorted(known, key=lambda own: -own.n)[:_MOST_USED]
-            self._errors = find_shared_errors(filter(None, map(self._part, largest)))
-        with counting("Tracking groups", len(known), "groups") as count:
+def weigh(cube: Groups, tracked: TrackedModel, z: float) -> None:
+    """Set the moments, weights and tests of all groups; `z` is a normal quantile."""
+    model, layout = tracked.standard(cube.schema), cube.layout
+    sets = ComponentSets(model, layout)
+    degrees = (sets.degrees_for(own.n)[0] for own in cube.groups if own.n_rows)
+    if layout.order > 3 and max(degrees) <= 3:  # fewer moments are read in less time
+        low = replace(layout, order=3, squared_order=min(layout.squared_order, 2))
+        sets = ComponentSets(model, low)
+    _read(cube, sets, model, tracked.mixture.feature_names)
+    known = [own for own in cube.groups if own.moments is not None]
+    if model.factor is not None:
+        largest = sorted(known, key=lambda own: -own.n)[:_MOST_USED]
+        errors = find_shared_errors(pair for own in largest for pair in _equations(own))
+        if errors is not None:
+            used = {own.components for own in known}
+            better = {components: corrected(components, *errors) for components in used}
             for own in known:
-                components, draws = self.components(own), self._sets.draws(own.degree)
-                assert own.moments is not None
-                own.weights = estimate(components, own.moments, own.n, z)
-                w = own.weights.weights
-                own.test = check_fit(components, own.moments, own.n, w, draws)
-                count(1)
+                own.components = better[own.components]
+    with counting("Tracking groups", len(known), "groups") as count:
+        for own in known:
+            given = own.components, own.moments, own.n
+            own.weights = estimate(*given, z)
+            own.test = check_fit(*given, own.weights.weights)
+            count(1)
 
-    def _shape(self, cube: Groups, order: int) -> Shape:
-        """The moments up to an order that all groups hold."""
-        left = {own.layout for own in self.groups if own.n_rows}
-        found, model = list[Shape](), self._model
-        for own, summary in zip(self.groups, cube.summaries(), strict=True):
-            if own.n_rows and own.layout in left:
-                with suppress(InputError):  # of values so far away that the next group is asked
-                    moments = read(summary, order, self.schema, model.shift, model.scale)
-                    found.append(Shape.of(moments))
-                    left.remove(own.layout)
-            if not left:
-                break
-        if not found:
-            raise InputError(
-                "values of all groups lie so far from those of the model that their moments are "
-                "not known; are the units the same?"
-            )
-        return Shape(
-            found[0].n_features,
-            min(shape.order for shape in found),
-            min(shape.squared_order for shape in found),
-            all(shape.has_powers for shape in found),
-            all(shape.has_pairs for shape in found),
+
+def _read(
+    cube: Groups, sets: ComponentSets, model: StandardComponents, names: tuple[str, ...] | None
+) -> None:
+    """Read the moments of all groups that are used, of the highest degree that is known of each."""
+    units, are_known = (cube.schema, model.shift, model.scale), False
+    pairs = zip(cube.groups, cube.summaries(), strict=True)
+    with counting("Reading groups", len(cube.groups), "groups") as count:
+        while chunk := list(islice(pairs, _AT_ONCE)):
+            count(len(chunk))
+            full = [(own, summary) for own, summary in chunk if own.n_rows]
+            flat = read_many([summary for _, summary in full], sets.layout, *units)
+            are_known |= not np.isnan(flat[:, 0]).all()
+            for (own, summary), row in zip(full, flat, strict=True):
+                own.note = "values so far away that their powers are not known"
+                for degree in sets.degrees_for(own.n):
+                    components = sets.of(degree)
+                    moments = row[components.conditions.values.astype(np.int64)]
+                    if (np.abs(moments) < _LARGEST).all():
+                        own.components, own.moments = components, moments
+                        own.note = _varying(summary, cube.schema, model.constant, names)
+                        break
+    if not are_known:
+        raise InputError(
+            "values of all groups lie so far from those of the model that their moments are not "
+            "known; are the units the same?"
         )
 
-    def _read(self, cube: Groups) -> None:
-        """Read the moments of all groups that are used."""
-        pairs, model = zip(self.groups, cube.summaries(), strict=True), self._model
-        units = self.schema, model.shift, model.scale
-        with counting("Reading groups", len(self.groups), "groups") as count:
-            while chunk := list(islice(pairs, _AT_ONCE)):
-                full = [(own, summary) for own, summary in chunk if own.n_rows]
-                summaries = [summary for _, summary in full]
-                flat = read_flat(summaries, self._sets.shape, *units) if full else ()
-                for (own, summary), row in zip(full, flat, strict=True):
-                    self._take(own, summary, row)
-                count(len(chunk))
 
-    def _take(self, own: Group, summary: MomentSummary, flat: Float) -> None:
-        """Take the moments of the highest degree that is known of a group."""
-        degree: int | None = self._sets.degree_for(own.n)
-        while degree is not None:
-            moments = flat[self._sets.of(degree).positions]
-            if (np.abs(moments) < _LARGEST).all():  # and so are products with them
-                own.degree, own.moments, own.note = degree, moments, self._varying(summary)
-                return
-            degree = self._sets.lower(degree)
-        own.note = "values so far away that their powers are not known"
+def _varying(
+    summary: MomentSummary,
+    schema: Schema | None,
+    constant: tuple[int, ...],
+    names: tuple[str, ...] | None,
+) -> str:
+    """Return a note on columns that are constant in the model and vary in a group."""
+    wrong = [j for j in constant if summary.minimum[j] != summary.maximum[j]]
+    columns = [j if schema is None else schema.column_of[j] for j in wrong]
+    labels = ", ".join(column_label(j, names) for j in columns)
+    return labels and f"{labels} was constant in the model and is not here; it takes no part"
 
-    def _varying(self, summary: MomentSummary) -> str:
-        """Return a note on columns that are constant in the model and vary in a group."""
-        low, high, schema = summary.minimum, summary.maximum, self.schema
-        wrong = [j for j in self._model.constant if low[j] != high[j]]
-        columns = [j if schema is None else schema.column_of[j] for j in wrong]
-        labels = ", ".join(column_label(j, self._names) for j in columns)
-        return labels and f"{labels} was constant in the model and is not here; it takes no part"
 
-    def _part(self, own: Group) -> Part | None:
-        """A group for the errors of the components, if they fit it."""
-        components, moments = self._sets.of(own.degree), own.moments
-        assert moments is not None
-        weights = settled_weights(components, moments, own.n)
-        for draws in (None, self._sets.draws(own.degree)):  # the latter take long, and raise it
-            if not check_fit(components, moments, own.n, weights, draws).p_value < LEAST_P_VALUE:
-                return Part(components, moments, own.n, weights)
-        return None
-
-    def components(self, own: Group) -> FixedComponents:
-        """The components that a group was tested with, corrected for their shared errors."""
-        if self._errors is None:
-            return self._sets.of(own.degree)
-        if own.degree not in self._corrected:
-            self._corrected[own.degree] = corrected(self._sets.of(own.degree), self._errors)
-        return self._corrected[own.degree]
-
-    def linear_weights(self, own: Group, at: Float) -> LinearWeights:
-        """Weights of a group without bounds; the covariance of its moments is that at weights."""
-        assert own.moments is not None
-        return linear_weights(self.components(own), own.moments, own.n, at)
+def _equations(own: Group) -> Iterator[tuple[Float, Float]]:
+    """Give the equations of a group for the errors of the components, if these fit it."""
+    given = own.components, own.moments, own.n
+    weights = settled_weights(*given)
+    for with_draws in (False, True):  # the latter take long, and raise the p-value
+        if not check_fit(*given, weights, with_draws).p_value < LEAST_P_VALUE:
+            yield equations_of(*given, weights)
+            return

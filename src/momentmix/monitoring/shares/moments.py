@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,12 +12,11 @@ from momentmix.errors import InputError
 from momentmix.families.law import Law
 from momentmix.fitting.conditions.conditions import Conditions, build_conditions
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.index_sets import index_sets, sets_without
+from momentmix.index_sets import index_sets
 from momentmix.summary.exact.common_schema import in_schema
 from momentmix.summary.exact.integers.many_readings import MOST_ENTRIES, readings_of_many
 from momentmix.summary.exact.totals import Totals
-from momentmix.summary.layout import Kind, Layout
-from momentmix.summary.readings import Moments
+from momentmix.summary.layout import POWER_DEGREES, Layout
 from momentmix.summary.readings import moments as read_moments
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.schema import Schema
@@ -27,89 +25,24 @@ MOST_CONDITIONS = 170  # a root of their covariance, taken for each group, costs
 _MOST_LISTED = 300_000  # index sets of order 3, of which some are drawn
 
 
-@dataclass(frozen=True)
-class Shape:
-    """Which moments summaries hold.
-
-    `has_powers` stands for powers above 2, `has_pairs` for cubes times features and products of two
-    squares.
-    """
-
-    n_features: int
-    order: int
-    squared_order: int
-    has_powers: bool
-    has_pairs: bool
-
-    @classmethod
-    def of(cls, moments: Moments) -> Shape:
-        """Return the shape of the moments of one summary."""
-        has_powers, has_pairs = moments.powers is not None, moments.cubed is not None
-        return cls(moments.n_features, moments.order, moments.squared_order, has_powers, has_pairs)
-
-    @property
-    def sizes(self) -> list[tuple[int, ...]]:
-        """Shapes of the arrays of moments, in the order of the flat vector."""
-        d = self.n_features
-        sizes: list[tuple[int, ...]] = [(len(index_sets(d, s)),) for s in range(self.order + 1)]
-        sizes += [(d, len(sets_without(d, q, 0))) for q in range(self.squared_order + 1)]
-        sizes += [(4, d)] if self.has_powers else []
-        sizes += [(d, d - 1), (d * (d - 1) // 2,)] if self.has_pairs else []
-        return sizes
-
-    def places(self, layout: Layout) -> Int:
-        """Where the moments stand in the sections of a layout."""
-        kinds: list[tuple[Kind, int]] = [("distinct", t) for t in range(self.order + 1)]
-        kinds += [("squared", s) for s in range(self.squared_order + 1)]
-        kinds += [("power", p) for p in range(3, 7)] if self.has_powers else []
-        has_pairs = self.has_pairs and layout.n_features > 1
-        kinds += [("cubed", 1), ("two squares", 2)] if has_pairs else []
-        places = [layout.section(*kind).place for kind in kinds]
-        return np.concatenate([np.arange(place.start, place.stop) for place in places])
-
-    def flat(self, moments: Moments) -> Float:
-        """The moments in one vector."""
-        arrays = [*moments.distinct, *moments.squared[: self.squared_order + 1]]
-        high = [moments.powers] if self.has_powers else []
-        high += [moments.cubed, moments.two_squares] if self.has_pairs else []
-        return np.concatenate([x.ravel() for x in (*arrays, *high) if x is not None])
-
-    def numbered(self, laws: tuple[Law, ...]) -> StandardMoments:
-        """Moments whose values are their own places in the flat vector."""
-        sizes = [int(np.prod(size)) for size in self.sizes]
-        parts = np.split(np.arange(sum(sizes), dtype=float), np.cumsum(sizes)[:-1])
-        arrays = [part.reshape(size) for part, size in zip(parts, self.sizes, strict=True)]
-        n_low, d = self.order + 1, self.n_features
-        n_both = n_low + self.squared_order + 1
-        rest = arrays[n_both:]
-        powers = rest.pop(0) if self.has_powers else None
-        cubed, two_squares = rest if self.has_pairs else (None, None)
-        return StandardMoments(
-            d, self.order, tuple(arrays[:n_low]), tuple(arrays[n_low:n_both]),
-            1, 1.0, np.zeros(d), np.ones(d), np.zeros(d), np.ones(d),
-            powers=powers, cubed=cubed, two_squares=two_squares, laws=laws,
-        )  # fmt: skip
-
-
 def list_conditions(
-    shape: Shape, degree: int, laws: tuple[Law, ...], left_out: tuple[int, ...] = ()
+    layout: Layout, degree: int, laws: tuple[Law, ...], left_out: tuple[int, ...] = ()
 ) -> Conditions:
-    """Monomials up to a degree, without features `left_out`; values are places in the flat vector.
+    """Monomials up to a degree, without features `left_out`; values are places in the layout.
 
     Where there are more than `MOST_CONDITIONS`, single features and their powers come first, then
     products of two, and of the rest some that are drawn, the same ones in every call.
     """
-    highest = min(degree, shape.order)
-    if highest > 2 and len(index_sets(shape.n_features, 2)) * shape.n_features > _MOST_LISTED:
+    d, highest = layout.n_features, min(degree, layout.order)
+    if highest > 2 and len(index_sets(d, 2)) * d > _MOST_LISTED:
         highest = 2
-    squared_order = min(shape.squared_order, highest - 1, max(0, degree - 2))
-    power = 2 if degree < 3 or not shape.has_powers else degree
-    conditions = build_conditions(shape.numbered(laws), highest, squared_order, highest_power=power)
+    squared_order = min(layout.squared_order, highest - 1, max(0, degree - 2))
+    power = 2 if degree < 3 or not layout.high else degree
+    moments = _numbered(layout, laws)
+    conditions = build_conditions(moments, highest, squared_order, highest_power=power)
     degrees = conditions.slot_exponents.sum(axis=1)
     features = (conditions.slot_exponents > 0).sum(axis=1)
-    usable = degrees <= degree
-    if left_out:
-        usable &= ~np.isin(conditions.slots, left_out).any(axis=1)
+    usable = (degrees <= degree) & ~np.isin(conditions.slots, left_out).any(axis=1)
     # The constant, then single features, pairs, the others; low degrees first in each.
     chance = np.random.default_rng(0).random(conditions.size)
     rank = np.lexsort((chance, degrees, np.minimum(features, 3)))
@@ -118,44 +51,66 @@ def list_conditions(
     return conditions.subset(np.sort(rank)[1:])
 
 
-def read(
-    summary: MomentSummary, order: int, schema: Schema | None, shift: Float, scale: Float
-) -> Moments:
-    """Moments of a group up to an order, in the units of the model."""
-    return read_moments(_totals(summary, order, schema), shift, scale)
+def _numbered(layout: Layout, laws: tuple[Law, ...]) -> StandardMoments:
+    """Moments whose values are their own places in the layout."""
+    d, every = layout.n_features, np.arange(layout.n_entries, dtype=float)
+    found = {(s.kind, s.size): every[s.place].reshape(s.shape) for s in layout.sections}
+    orders = tuple(found["distinct", t] for t in range(layout.order + 1))
+    squared = tuple(found["squared", s] for s in range(layout.squared_order + 1))
+    return StandardMoments(
+        d, layout.order, orders, squared, 1, 1.0, np.zeros(d), np.ones(d), np.zeros(d), np.ones(d),
+        powers=np.array([found["power", p] for p in POWER_DEGREES]) if layout.high else None,
+        cubed=found.get(("cubed", 1)), two_squares=found.get(("two squares", 2)), laws=laws,
+    )  # fmt: skip
 
 
-def _totals(summary: MomentSummary, order: int, schema: Schema | None) -> Totals:
-    """The sums of a group up to an order, of all rows together."""
+def totals_of(summary: MomentSummary, order: int, schema: Schema | None) -> Totals:
+    """The sums of a group up to an order, in the common schema."""
     order = min(order, summary.order)
-    summary = summary.truncate(order, min(summary.squared_order, order - 1))
-    totals = summary._totals()
+    totals = summary.truncate(order, min(summary.squared_order, order - 1))._totals()
     if schema is not None and summary.schema is not None and summary.schema != schema:
         totals = in_schema(totals, schema)
     return totals
 
 
-def read_flat(
+def read_many(
     summaries: Sequence[MomentSummary],
-    shape: Shape,
+    layout: Layout,
     schema: Schema | None,
     shift: Float,
     scale: Float,
 ) -> Float:
-    """The same of many groups, one flat vector each, of shape (n, size).
+    """Moments of groups in the units of the model, of shape (n, layout.n_entries).
 
     NaN where the values of a group are so far away that even their means overflow.
     """
-    totals = [_totals(summary, shape.order, schema) for summary in summaries]
-    found = np.full((len(totals), sum(int(np.prod(size)) for size in shape.sizes)), np.nan)
+    totals = [totals_of(summary, layout.order, schema) for summary in summaries]
+    found = np.full((len(totals), layout.n_entries), np.nan)
     by_layout = dict[Layout, list[int]]()
-    for number, own in enumerate(totals):
-        by_layout.setdefault(own.layout, []).append(number)
-    for layout, numbers in by_layout.items():
-        if layout.n_entries <= MOST_ENTRIES:
+    for number, each in enumerate(totals):
+        by_layout.setdefault(each.layout, []).append(number)
+    for own, numbers in by_layout.items():
+        if own.n_entries <= MOST_ENTRIES:
             values = readings_of_many([totals[number] for number in numbers], shift, scale)
-            found[numbers] = values[:, shape.places(layout)]
+            found[numbers] = values[:, _places(layout, own)]
     for number in np.flatnonzero(np.isnan(found).any(axis=1)).tolist():
         with suppress(InputError):
-            found[number] = shape.flat(read_moments(totals[number], shift, scale))
+            found[number] = _read_one(totals[number], layout, shift, scale)
     return found
+
+
+def _places(layout: Layout, own: Layout) -> Int:
+    """Where the moments of a layout stand in one that has more."""
+    every = np.arange(own.n_entries)
+    return np.concatenate([every[own.section(s.kind, s.size).place] for s in layout.sections])
+
+
+def _read_one(totals: Totals, layout: Layout, shift: Float, scale: Float) -> Float:
+    """Moments of one group, some of which may be absent."""
+    m = read_moments(totals, shift, scale)
+    parts = {("distinct", t): values for t, values in enumerate(m.distinct)}
+    parts |= {("squared", s): values for s, values in enumerate(m.squared)}
+    if m.powers is not None:
+        parts |= {("power", p): x for p, x in zip(POWER_DEGREES, m.powers, strict=True)}
+    parts |= {("cubed", 1): m.cubed, ("two squares", 2): m.two_squares}
+    return np.concatenate([parts[s.kind, s.size].ravel() for s in layout.sections])

@@ -2,26 +2,22 @@
 
 | symbol | name here | shape |
 |---|---|---|
-| C: covariance of the moments of the group | `group_covariance` | (q, q) |
+| C: covariance of the moments of the group | `group_root` | (q, q) |
 | x = C^(−1/2) (m − M w), with the weights projected out | ``residual`` | (q,) |
 | directions u, whitened in the same way | ``directions`` | (q, k) |
 | (uᵀ x)² / uᵀ u: the part of the statistic that a move along u explains | ``gains`` | (k,) |
 
-A mean moves the moments along their slopes in it, of one component or of all together. Some rows
-far away in one column move them toward the moments of such rows; their share is positive. A spread
-moves them along its slopes. That of a count has none of its own: a column of C stands for it, whose
-gain is the square of the standardized residual of this moment. A correlation moves the product
-alone, since features are centered. The direction of the largest gain is named and projected out, as
-long as the next one explains enough.
-
-With one or two columns, a spread that grew and a component that moved look much alike: the column
-is right then, but "higher" may stand for "varies more".
+A mean or a spread moves the moments along their slopes in it, rows far away in one column toward
+the moments of such rows, a correlation its product alone. For the spread of a count a column of C
+stands. The direction of the largest gain is named and projected out, as long as the next one
+explains enough. With one or two columns "higher" may stand for "varies more".
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -33,9 +29,9 @@ from momentmix.findings.finding import WARNING, Finding, found
 from momentmix.fitting.conditions.derivative import derivative
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE
 from momentmix.mixture.mixture import Mixture
-from momentmix.mixture.overall import column_names
-from momentmix.monitoring.shares.components import FixedComponents, Root, moments_of
-from momentmix.monitoring.shares.group_weights import FitTest, bounded, group_covariance
+from momentmix.mixture.parameter_table import column_names
+from momentmix.monitoring.shares.components import FixedComponents, moments_of
+from momentmix.monitoring.shares.group_weights import FitTest, bounded, group_root
 from momentmix.tables.schema import Schema
 
 _FAR = 1e15  # a statistic beyond is that of values in other units, or of wild rows
@@ -107,50 +103,43 @@ class MovedColumns:
         columns = mixture.columns if schema is None else schema.columns
         named = zip(columns, column_names(mixture), strict=True)
         self._parts = [
-            part._replace(column=name)
+            (part._replace(column=name), "share" if own.levels else "mean")
             for j, (own, name) in enumerate(named)
             for part in own.feature_parts(j)
         ]
-        self._is_share = [bool(own.levels) for own in columns for _ in range(own.n_features)]
-        self._is_seen = np.array([part.is_seen for part in self._parts])
 
-    def find(
-        self, components: FixedComponents, moments: Float, n: float, weights: Float, test: FitTest
-    ) -> Unexplained:
+    def find(self, components: FixedComponents, moments: Float, n: float, weights: Float,
+             test: FitTest) -> Unexplained:  # fmt: skip
         """Find the moves in a group of `n` rows with these moments, weights and test."""
         excess = max(test.statistic - test.degrees_of_freedom, 1.0)
         if not excess < _FAR:  # the column whose mean is farthest away
             every = np.flatnonzero(components.conditions.slot_exponents.sum(axis=1) == 1)
             place = int(every[np.argmax(np.abs(moments[every]))])
-            move = self._move(components, place, "up" if moments[place] > 0 else "down")
-            return Unexplained((move,), is_far=True)
-        covariance = group_covariance(components, n, weights)
-        root = Root(covariance)
+            return Unexplained((self._move(components, place, moments[place] > 0),), is_far=True)
+        root = group_root(components, n, weights)
         means, target = root.whiten(components.means), root.whiten(moments)
         w = bounded(means, target)
-        candidates = _candidates(components, covariance, w, self._is_seen)
+        is_seen = np.array([part.is_seen for part, _ in self._parts])
+        directions, places, signs = _candidates(components, root.covariance, w, is_seen)
         own = means[:, w > 0]
         free = np.linalg.qr(own[:, 1:] - own[:, :1])[0]
-        white = root.whiten(candidates.directions)
+        white = root.whiten(directions)
         white -= free @ (free.T @ white)
-        candidates = candidates._replace(directions=white)
-        rises = [self._move(components, place, "up") for place in candidates.places]
+        rises = [self._move(components, place, True) for place in places]
         moves = (
-            rises[k] if is_up else self._move(components, candidates.places[k], "down")
-            for k, is_up in _pursue(target - means @ w, candidates, rises, excess)
+            rises[k] if is_up else self._move(components, places[k], False)
+            for k, is_up in _pursue(target - means @ w, white, signs, rises, excess)
         )
         return Unexplained(tuple(moves))
 
-    def _move(
-        self, components: FixedComponents, place: int, direction: Literal["up", "down"]
-    ) -> Move:
+    def _move(self, components: FixedComponents, place: int, is_up: bool) -> Move:
         """Return the move that the moment at a place stands for."""
         exponents = components.conditions.slot_exponents[place]
         features = components.conditions.slots[place][exponents > 0]
-        parts = [self._parts[j] for j in features]
-        what = "share" if self._is_share[features[0]] else "mean"
+        parts = [self._parts[j][0] for j in features]
+        what = self._parts[features[0]][1]
         if parts[0].is_seen:
-            what, direction = "missing", "down" if direction == "up" else "up"
+            what, is_up = "missing", not is_up
         elif len(parts) > 1:
             what = "correlation"
         elif exponents.sum() > 1:
@@ -158,69 +147,56 @@ class MovedColumns:
         levels = ("" if part.level is None else f"={part.level}" for part in parts)
         columns = tuple(str(part.column) for part in parts)
         label = " and ".join(map("".join, zip(columns, levels, strict=True)))
-        return Move(what, columns, label, direction)
-
-
-class _Candidates(NamedTuple):
-    """Directions of moves (q, k), the moments that they are named by, and signs.
-
-    The sign is that of rows far away, of which only a positive share makes sense; else 0.
-    """
-
-    directions: Float
-    places: list[int]
-    signs: Float
+        return Move(what, columns, label, "up" if is_up else "down")
 
 
 def _candidates(
     components: FixedComponents, covariance: Float, weights: Float, is_seen: NDArray[np.bool_]
-) -> _Candidates:
-    """All moves of one or two columns; `is_seen` (d,) are features of cells being seen.
+) -> tuple[Float, list[int], Float]:
+    """Directions of moves (q, k), the moments that they are named by, and signs.
 
-    Products with these have no words.
+    All moves of one or two columns; `is_seen` (d,) are features of cells being seen, whose products
+    have no words. The sign is that of rows far away, of which only a positive share makes sense;
+    else 0.
     """
-    conditions, (r, d) = components.conditions, components.parameters.means.shape
+    conditions, p = components.conditions, components.parameters
+    r, d = p.means.shape
     degrees, highest = (f(conditions.slot_exponents, axis=1) for f in (np.sum, np.max))
     of_values = ~np.append(is_seen, False)[conditions.slots].any(axis=1)
     means = np.flatnonzero(degrees == 1)
     spreads, pairs = (
         np.flatnonzero((degrees == 2) & (highest == power) & of_values) for power in (2, 1)
     )
-    slopes = derivative(conditions, replace(components.parameters, weights=weights)).table()
+    slopes = derivative(conditions, replace(p, weights=weights)).table()
     slopes = slopes[:, r:].reshape(components.size, -1, r)  # means of d features, then variances
-    features = conditions.slots[means, 0].tolist()
-    directions = {
-        "means of components": slopes[:, features].reshape(components.size, -1),
-        "means": slopes[:, features].sum(axis=2),
-        "spreads": slopes[:, d + conditions.slots[spreads, 0]].sum(axis=2),
-        "spreads of counts": covariance[:, spreads],
-        "pairs": np.eye(components.size)[:, pairs],
-    }
-    far = [_far_rows(components, j, sign) @ weights for sign in (1, -1) for j in features]
-    every = np.column_stack([*directions.values(), *far])
+    features = conditions.slots[means, 0]
+    far = []
+    for sign, j in product((1, -1), features.tolist()):
+        moved = p.means.copy()
+        moved[:, j] += sign * _DISTANCE
+        others = moments_of(conditions, replace(p, means=moved).completed())
+        far.append((others - components.means) @ weights)
+    directions = np.column_stack([
+        slopes[:, features].reshape(components.size, -1),  # means of single components
+        slopes[:, features].sum(axis=2),  # means of all
+        slopes[:, d + conditions.slots[spreads, 0]].sum(axis=2),
+        covariance[:, spreads],  # spreads of counts
+        np.eye(components.size)[:, pairs],
+        *far,
+    ])  # fmt: skip
     places = np.concatenate([np.repeat(means, r), means, spreads, spreads, pairs, means, means])
     signs = np.zeros(len(places))
     signs[-2 * len(means) :] = np.repeat([1.0, -1.0], len(means))
-    return _Candidates(every, places.tolist(), signs)
-
-
-def _far_rows(components: FixedComponents, feature: int, sign: int) -> Float:
-    """Moments of rows far away in one feature, less those of the components, (q, r)."""
-    p = components.parameters
-    means = p.means.copy()
-    means[:, feature] += sign * _DISTANCE
-    moved = replace(p, means=means).completed()
-    return moments_of(components.conditions, moved) - components.means
+    return directions, places.tolist(), signs
 
 
 def _pursue(
-    residual: Float, candidates: _Candidates, moves: list[Move], excess: float
+    residual: Float, directions: Float, signs: Float, moves: list[Move], excess: float
 ) -> Iterator[tuple[int, bool]]:
     """Numbers of the moves that explain most, one after the other, and whether they are upward.
 
     Columns are named once. All but the first explain more than chance, and enough of `excess`.
     """
-    directions, _, signs = candidates
     known, lengths = set[str](), (directions**2).sum(axis=0)
     shortest = np.maximum(_LEAST_OWN * lengths, 1e-300)
     factors = np.array([_OF_MEANS if move.what in _MEANS else 1.0 for move in moves])

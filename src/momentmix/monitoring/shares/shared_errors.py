@@ -6,58 +6,38 @@
 | D_g = Σ_c w_gc D_c | ``FixedComponents.shared_error`` | (q, k) |
 | P_g: what the shares of the group cannot explain, whitened by V_g / n_g | | (q, q) |
 | H = Σ_g D_gᵀ P_g D_g, h = Σ_g D_gᵀ P_g m_g | ``information``, ``score`` | (k, k), (k,) |
-| ξ: H⁻¹ h, covariance H⁻¹, where H is large; else 0, covariance I | ``SharedErrors`` | (k,) |
+| ξ: H⁻¹ h, covariance H⁻¹, where H is large; else 0, covariance I | ``center``, ``factor`` | (k,) |
 
-One model serves all groups, so that its errors put all intervals wrong in the same direction: with
-a small model and large groups, those of a whole cube may cover in 80 %, or in 99 %. But groups
-together often have more rows than the model had, and their residuals say which way its components
-are wrong. Residuals are independent of the estimates of the shares, so that nothing is used twice.
+The errors of one model put all intervals wrong in the same direction: those of a whole cube may
+cover in 80 %, or in 99 %. The residuals of many groups, independent of their shares, show them.
 
-In the basis where H is diagonal the model knows each direction of ξ with variance 1, the groups
-know it with variance 1 / H_ii. The better one of both is taken, not their mean: the rows of the
-model may be among those of the groups, and then the better one has all that both know. Of rows that
-are not, at most a factor √2 of the shared error is given away.
-
-Components that have moved are no error of the model: groups that do not fit take no part, and
-where all of ξ is larger than the model's errors allow, nothing is corrected.
+Where H is diagonal, the model gives a direction of ξ the variance 1, the groups 1 / H_ii. The
+better one is taken, not their mean: the rows of the model may be among those of the groups. Groups
+that do not fit take no part, and a ξ larger than the model's errors allow is no error of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from dataclasses import replace
 
 import numpy as np
 from scipy.special import chdtrc
 
 from momentmix._typing import Float
-from momentmix.monitoring.shares.components import FixedComponents, Root, contrasts
+from momentmix.monitoring.shares.components import FixedComponents, contrasts
 from momentmix.monitoring.shares.group_weights import inside
 
 _LEAST_P_VALUE = 0.001  # of ξ: below, it is no error of the model
 
 
-class Part(NamedTuple):
-    """One group: its moments, rows and weights."""
+def find_shared_errors(equations: Iterable[tuple[Float, Float]]) -> tuple[Float, Float] | None:
+    """ξ and a factor of its covariance, from the `equations_of` groups.
 
-    components: FixedComponents
-    moments: Float
-    n: float
-    weights: Float
-
-
-class SharedErrors(NamedTuple):
-    """The estimate of ξ (k,), and a factor (k, k) of its covariance."""
-
-    center: Float
-    factor: Float
-
-
-def find_shared_errors(parts: Iterable[Part]) -> SharedErrors | None:
-    """Errors of the components from groups; None where the groups do not know them better."""
+    None where the groups do not know it better than the model.
+    """
     information, score = np.zeros(()), np.zeros(())
-    for part in parts:
-        own, right = _equations(part)
+    for own, right in equations:
         information, score = information + own, score + right
     if not information.ndim:
         return None
@@ -70,24 +50,25 @@ def find_shared_errors(parts: Iterable[Part]) -> SharedErrors | None:
     if chdtrc(int(better.sum()), statistic) < _LEAST_P_VALUE:
         return None
     deviations = np.where(better, 1.0 / np.sqrt(np.where(better, values, 1.0)), 1.0)
-    return SharedErrors(vectors[:, better] @ found, vectors * deviations)
+    return vectors[:, better] @ found, vectors * deviations
 
 
-def corrected(components: FixedComponents, errors: SharedErrors) -> FixedComponents:
+def corrected(components: FixedComponents, center: Float, factor: Float) -> FixedComponents:
     """The components with what is known of their errors."""
     assert components.errors is not None
-    moved = (components.errors @ errors.center).T
-    return components.moved(moved, components.errors @ errors.factor)
+    means = components.means + (components.errors @ center).T
+    return replace(components, means=means, errors=components.errors @ factor)
 
 
-def _equations(part: Part) -> tuple[Float, Float]:
-    """D ᵀ P D and D ᵀ P m of one group."""
-    components, n = part.components, part.n
-    at = inside(part.weights, n)
-    root, error = Root(components.covariance(at)), components.shared_error(at)
+def equations_of(
+    components: FixedComponents, moments: Float, n: float, weights: Float
+) -> tuple[Float, Float]:
+    """Dᵀ P D and Dᵀ P m of one group."""
+    at = inside(weights, n)
+    root, error = components.root(at), components.shared_error(at)
     assert error is not None
     # Shares are projected out; m is about one of the mixtures.
-    white = root.whiten(np.column_stack([error, part.moments - components.means.mean(axis=1)]))
+    white = root.whiten(np.column_stack([error, moments - components.means.mean(axis=1)]))
     if len(at) > 1:
         basis = np.linalg.qr(root.whiten(components.means @ contrasts(len(at))))[0]
         white -= basis @ (basis.T @ white)

@@ -7,23 +7,18 @@
 | Σ_g (u_g − μ)ᵀ (τ B + C_g)⁻¹ (u_g − μ) = dof − √(2 dof), dof = (G − 1)(r − 1) | τ | |
 | w_g | u: μ + K (u − μ), K = τ B (τ B + C)⁻¹ | ``shrunken`` | |
 
-τ B is the covariance of a Dirichlet law of concentration 1/τ − 1, in rows: so many rows of the
-whole are added to each group, as it were. Its estimate (that of Paule and Mandel, one standard
-deviation larger, so that groups are rather shrunken too little) and μ come from the groups alone. A
-group with many rows keeps its own weights.
+τ B is the covariance of a Dirichlet law of concentration 1/τ − 1 rows. The estimate of τ is that of
+Paule and Mandel, one standard deviation larger, so that groups are rather shrunken too little.
 
 The covariance C_g is taken near the whole first and then near the answer: at the group's own
-estimate it would depend on its noise, and groups without a component would seem too sure of it.
-
-Groups with values in other units, or with one wild row, have u far outside of [0, 1]. They are none
-of this law: one of them would draw all others to itself.
+estimate it would depend on its noise. Groups with u far outside of [0, 1], as of values in other
+units, are none of this law: one of them would draw all others to itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import helmert
@@ -37,21 +32,9 @@ _LEAST_SHARE = 1e-3  # of a component in the prior: a share of 0 would let no gr
 _BEYOND, _SURE = 0.5, 8.0  # outside of [0, 1], a share and standard errors that no law has
 
 
-# Weights of a group without bounds, with the covariance of its moments taken at some weights.
-Estimator = Callable[[Float], LinearWeights]
-
-
 @dataclass(frozen=True)
 class Prior:
-    """The law of the weights of groups.
-
-    Attributes
-    ----------
-    center : array of shape (r,)
-        Common mean of the groups.
-    spread : float
-        τ: the variance of a share between groups is τ μ (1 − μ).
-    """
+    """The law of the weights of groups: their mean (r,), and τ."""
 
     center: Float
     spread: float
@@ -62,29 +45,24 @@ class Prior:
         return float("inf") if self.spread <= 0 else max(0.0, 1.0 / self.spread - 1.0)
 
 
-class Shrunken(NamedTuple):
-    """Weights of a group given its moments and the prior; arrays of shape (r,) and (r, r)."""
-
-    weights: Float
-    covariance: Float
-
-
 def shrink(
-    estimators: Sequence[Estimator], start: Float
-) -> tuple[Prior | None, list[Shrunken | None]]:
-    """Weights of groups with their common law as prior; `start` are weights of the whole.
+    estimators: Sequence[Callable[[Float], LinearWeights]], start: Float
+) -> tuple[Prior | None, list[tuple[Float, Float] | None]]:
+    """Weights of groups with their common law as prior, and their covariances.
 
-    None stands for groups that are not of this law; there is none of fewer than two groups.
+    Estimators give the weights of a group without bounds, with the covariance of its moments taken
+    at some weights; `start` are those of the whole. None stands for groups that are not of this
+    law; there is none of fewer than two groups.
     """
     first = [estimator(_raised(start)) for estimator in estimators]
     used = [g for g, own in enumerate(first) if _possible(own)]
-    answers: list[Shrunken | None] = [None] * len(first)
+    answers: list[tuple[Float, Float] | None] = [None] * len(first)
     if len(used) < 2:
         return None, answers
     linear = [first[g] for g in used]
     for _ in range(2):
         prior, error = find_prior(linear)
-        near = [shrunken(own, prior, error).weights for own in linear]
+        near = [shrunken(own, prior, error)[0] for own in linear]
         linear = [estimators[g](_raised(w)) for g, w in zip(used, near, strict=True)]
     prior, error = find_prior(linear)
     for g, own in zip(used, linear, strict=True):
@@ -147,8 +125,8 @@ def _spread(values: Float, noise: Float, between: Float) -> float:
     return float(brentq(excess, 0.0, _LARGEST, xtol=1e-9, rtol=1e-6))
 
 
-def shrunken(own: LinearWeights, prior: Prior, error: Float) -> Shrunken:
-    """Weights of one group given the prior; `error` is the covariance of the prior's mean."""
+def shrunken(own: LinearWeights, prior: Prior, error: Float) -> tuple[Float, Float]:
+    """Weights of a group given the prior, and their covariance; `error` is of the prior's mean."""
     r = len(own.weights)
     basis, mu = helmert(r), prior.center
     between = prior.spread * basis @ (np.diag(mu) - np.outer(mu, mu)) @ basis.T
@@ -158,4 +136,4 @@ def shrunken(own: LinearWeights, prior: Prior, error: Float) -> Shrunken:
     weights = mu + basis.T @ (gain @ (basis @ (own.weights - mu)))
     covariance = rest @ between + rest @ error @ rest.T
     weights = np.maximum(weights, 0.0)
-    return Shrunken(weights / weights.sum(), basis.T @ covariance @ basis + own.shared)
+    return weights / weights.sum(), basis.T @ covariance @ basis + own.shared

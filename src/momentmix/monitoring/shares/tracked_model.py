@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from momentmix._typing import Float
+from momentmix._typing import Float, Int
 from momentmix.errors import InputError, InputTypeError
 from momentmix.findings.messages import Message, options
 from momentmix.fitting.em.scores import information_matrix
@@ -29,8 +29,9 @@ from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.tables.block_features import parameters_of
 from momentmix.tables.schema import Schema
 
-_DRAWS = 8000  # rows for the information; more than there are parameters
-_PER_PARAMETER = 20
+# Rows for the information, and for each parameter: the inverse of a covariance of 20 rows for each
+# is too large by about 1 / 20.
+_DRAWS, _PER_PARAMETER = 8000, 20
 _HARDLY = 1e-4  # of the square of a constant: what fits give it as its variance is less
 _LEAST_VARIANCE = 1e-12  # of a feature, over the square of its size
 
@@ -54,16 +55,8 @@ class StandardComponents:
 class TrackedModel:
     """A mixture, and what is known of the errors of its components.
 
-    Attributes
-    ----------
-    whole : Mixture
-        With all columns.
-    result : FitResult or None
-        Where its covariance of the parameters can be used.
-    n_rows : float or None
-        Rows that the mixture was fitted to; None where it counts as known.
-    errors : ColumnValues or None
-        Standard errors of a fit to moments alone, which the information does not know.
+    `whole` has all columns. `result` is there where its covariance of the parameters can be used,
+    `n_rows` where components are not known exactly, `errors` for a fit to moments alone.
     """
 
     whole: Mixture
@@ -80,27 +73,23 @@ class TrackedModel:
                 return cls(mixture)
             errors = record.standard_errors if record.refine == "none" else None
             return cls(mixture, None, float(record.n_rows), errors)
-        if isinstance(model, Mixture):
-            return cls(model)
         result = model if isinstance(model, FitResult) else getattr(model, "result_", None)
-        own = result.mixture if isinstance(result, FitResult) else getattr(model, "mixture_", None)
+        if isinstance(result, FitResult):
+            known = result if result.uncertainty is not None else None
+            return cls(result.mixture, known, float(result.n_rows))
+        own = model if isinstance(model, Mixture) else getattr(model, "mixture_", None)
         if not isinstance(own, Mixture):
             raise InputTypeError(
                 "model must be a Mixture, a FitResult, a fitted estimator or the path of a model "
                 f"file; got {type(model).__name__}."
             )
-        if not isinstance(result, FitResult):
-            return cls(own)
-        known = result if result.uncertainty is not None else None
-        return cls(own, known, float(result.n_rows))
+        return cls(own)
 
     @cached_property
     def columns(self) -> list[int]:
         """Columns that are used: products of joined ones with gaps are no moments of the model."""
-        lost = set[int]()
-        for block in self.whole.blocks:
-            if len(block.columns) > 1:
-                lost |= {j for j in block.columns if self.whole.columns[j].has_missing}
+        joined = [j for block in self.whole.blocks if len(block.columns) > 1 for j in block.columns]
+        lost = {j for j in joined if self.whole.columns[j].has_missing}
         kept = [j for j in range(self.whole.n_columns) if j not in lost]
         if not kept:
             text = (
@@ -126,49 +115,40 @@ class TrackedModel:
             moments, uncertainty = result.moments, result.uncertainty
             assert uncertainty is not None
             p = mixture.parameters.standardized(moments.shift, moments.scale)
-            constant = tuple(np.flatnonzero(moments.constant).tolist())
-            factor = _short(uncertainty.factor)
-            return StandardComponents(p, moments.shift, moments.scale, factor, constant)
-        p = mixture.parameters
-        if schema is not None and schema != mixture.schema:
-            p = parameters_of(mixture.weights, mixture.blocks, schema)
-        shift = p.weights @ p.means
-        total = p.weights @ (p.variances + (p.means - shift) ** 2)
-        size = np.maximum(np.abs(shift), 1.0)
-        scale = np.sqrt(np.maximum(total, _LEAST_VARIANCE * size**2))
-        constant = _constant(p)
-        p = p.standardized(shift, scale)
-        return StandardComponents(p, shift, scale, self._factor(p, scale), constant)
+            constant = np.flatnonzero(moments.constant)
+            shift, scale, factor = moments.shift, moments.scale, uncertainty.factor
+        else:
+            p = mixture.parameters
+            if schema is not None and schema != mixture.schema:
+                p = parameters_of(mixture.weights, mixture.blocks, schema)
+            shift = p.weights @ p.means
+            total = p.weights @ (p.variances + (p.means - shift) ** 2)
+            size = np.maximum(np.abs(shift), 1.0)
+            scale = np.sqrt(np.maximum(total, _LEAST_VARIANCE * size**2))
+            constant = _find_constant(p)
+            p = p.standardized(shift, scale)
+            factor = None if self.n_rows is None else self._factor(p, scale, self.n_rows)
+        if factor is not None and factor.shape[1] > factor.shape[0]:
+            factor = np.linalg.qr(factor.T)[1].T  # the same covariance of fewer columns
+        return StandardComponents(p, shift, scale, factor, tuple(constant.tolist()))
 
-    def _factor(self, p: Parameters, scale: Float) -> Float | None:
+    def _factor(self, p: Parameters, scale: Float, n_rows: float) -> Float:
         """Factor of the covariance of the most probable parameters, if the mixture is right."""
-        if self.n_rows is None:
-            return None
         n_draws = max(_DRAWS, _PER_PARAMETER * p.n_places)
         rows, _ = gaussian.sample(p.normalized(), n_draws, np.random.default_rng(0))
         information = information_matrix(gaussian.features_of(rows, p.blocks), p)
-        uncertainty = uncertainty_after_em(p, information, self.n_rows)
-        factor = uncertainty.factor
+        uncertainty = uncertainty_after_em(p, information, n_rows)
         given = None if self.errors is None else self.errors.means[:, self.columns]
+        ratio = 1.0
         if given is not None and given.shape == p.means.shape:
             own, given = uncertainty.deviations().means, given / scale
             known = np.isfinite(given) & (own > 0)
-            if known.any():
-                factor = factor * max(1.0, float(np.median(given[known] / own[known])))
-        return _short(factor)
+            ratio = max(1.0, float(np.median(given[known] / own[known]))) if known.any() else 1.0
+        return uncertainty.factor * ratio
 
 
-def _constant(p: Parameters) -> tuple[int, ...]:
+def _find_constant(p: Parameters) -> Int:
     """Features that seem to be constant: the same in all components, with hardly any variance."""
-    if p.n_components == 1:
-        return ()
     same = (np.ptp(p.means, axis=0) == 0) & (np.ptp(p.variances, axis=0) == 0)
     size = np.maximum(p.means[0] ** 2, 1.0)
-    return tuple(np.flatnonzero(same & (p.variances[0] <= _HARDLY * size)).tolist())
-
-
-def _short(factor: Float) -> Float:
-    """A factor of the same covariance with no more columns than rows."""
-    if factor.shape[1] <= factor.shape[0]:
-        return factor
-    return np.asarray(np.linalg.qr(factor.T)[1].T)
+    return np.flatnonzero(same & (p.variances[0] <= _HARDLY * size) & (p.n_components > 1))

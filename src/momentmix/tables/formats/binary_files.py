@@ -20,7 +20,6 @@ from momentmix.tables.source import (
     BATCH_ROWS,
     ArrowFileSource,
     Batch,
-    BlockMemory,
     Columns,
     FileSource,
     checked,
@@ -177,32 +176,25 @@ class NpyFile(FileSource):
 
     def batches(self, columns: Columns, start: int = 0, as_text: Columns = ()) -> Iterator[Batch]:
         """Batches of the type of the file: columns of one block in C order, if it is stored so."""
-        step = max(1, min(batch_rows(self.n_columns), self.n_rows))
-        memory = BlockMemory((step, self.n_columns), self._dtype)
+        step, every = batch_rows(self.n_columns), list(range(self.n_columns))
         with self.path.open("rb", buffering=0) as file:
             for first in range(start, self.n_rows, step):
                 n_rows = min(step, self.n_rows - first)
                 if self._is_fortran:
-                    arrays = [np.empty(n_rows, self._dtype) for _ in columns]
-                    for i, values in zip(columns, arrays, strict=True):
-                        self._fill(file, i * self.n_rows + first, values)
+                    arrays = [self._values(file, i * self.n_rows + first, n_rows) for i in columns]
                 else:
-                    block = memory.block()[:n_rows]
-                    self._fill(file, first * self.n_columns, block)
-                    if list(columns) != list(range(self.n_columns)):
-                        block = block.take(columns, axis=1)
-                    arrays = [block[:, j] for j in range(len(columns))]
+                    values = self._values(file, first * len(every), n_rows * len(every))
+                    block = values.reshape(n_rows, len(every))
+                    arrays = list((block if [*columns] == every else block.take(columns, axis=1)).T)
                 yield Batch(first, n_rows, arrays)
 
-    def _fill(self, file: FileIO, place: int, values: NDArray[Any]) -> None:
-        """Read consecutive values from a place in the array that the file holds."""
-        left = values.reshape(-1).view(np.uint8).data
+    def _values(self, file: FileIO, place: int, n_values: int) -> NDArray[Any]:
+        """Consecutive values from a place in the array that the file holds."""
         file.seek(self._offset + place * self._dtype.itemsize)
-        while left:
-            n_read = file.readinto(left)
-            if not n_read:
-                raise InputError(
-                    f"{self.name} is truncated: it ended while it was being read, {len(left)} "
-                    "bytes before the next rows did. Copy it again."
-                )
-            left = left[n_read:]
+        values = np.fromfile(file, self._dtype, n_values)
+        if len(values) < n_values:
+            raise InputError(
+                f"{self.name} is truncated: it ended while it was being read, "
+                f"{n_values - len(values)} values before the next rows did. Copy it again."
+            )
+        return values

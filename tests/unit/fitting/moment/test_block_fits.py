@@ -8,7 +8,8 @@ import pytest
 from block_laws import block_law, blocks_of, exact_block_moments, standardized
 from scipy.optimize import linear_sum_assignment
 
-from momentmix.capacity import choose_order, largest_rank, robust_rank, smallest_order
+from momentmix.capacity.monomials import robust_rank
+from momentmix.capacity.ranks import choose_order, largest_rank, smallest_order
 from momentmix.errors import InputError
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import summarized

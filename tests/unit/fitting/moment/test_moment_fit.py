@@ -9,7 +9,8 @@ from fitting_helpers import (
 )
 
 from momentmix import DiagonalMixture, fit, summarize
-from momentmix.capacity import count_monomials, largest_rank, robust_rank
+from momentmix.capacity.monomials import count_monomials, robust_rank
+from momentmix.capacity.ranks import largest_rank
 from momentmix.errors import InputError
 from momentmix.fitting.conditions.conditions import build_conditions
 from momentmix.fitting.context import FitContext

@@ -7,12 +7,7 @@ import pytest
 from fitting_helpers import random_mixture
 
 import momentmix as mm
-from momentmix.fitting.context import FitContext
-from momentmix.fitting.data import rows_of, summarized
-from momentmix.fitting.em.em import draw_sample
-from momentmix.fitting.outcome import Trial
-from momentmix.fitting.robust import answers
-from momentmix.fitting.robust.automatic import LEAST_ROWS_PER_PARAMETER, ROWS_PER_PARAMETER, Choice
+from momentmix.fitting.robust.automatic import LEAST_ROWS_PER_PARAMETER, ROWS_PER_PARAMETER
 
 NAN = float("nan")
 
@@ -149,48 +144,3 @@ def test_a_handful_of_rows_is_one_component(n):
     result = mm.fit(rows, "auto", random_state=0)
     assert result.mixture.n_components == 1
     assert [trial.n_components for trial in result.tried] == [1]
-
-
-# -- the certificate is heard -----------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def many_rows():
-    """Three components in more rows than the sample holds, and fits of any number."""
-    truth = mm.DiagonalMixture(
-        [0.4, 0.3, 0.3], [[0, 0, 0, 0], [3, 0, 2, 0], [0, 3, -2, 1]], np.ones((3, 4))
-    )
-    rows = rows_of(truth.sample(21_000, random_state=0)[0])
-    moments, _ = summarized(rows, 4, 1)
-    context = FitContext(np.random.default_rng(0), max_passes=30)
-    sample = draw_sample(rows, moments, context.rng)
-
-    def answer(r):
-        return answers.answer_from_rows(sample, r, context)
-
-    return sample, context, answer
-
-
-def choice(r):
-    tried = tuple(Trial(k, NAN, -6.0 - 0.1 * (k != r), 1e5 + (k != r), k == r) for k in (1, 2))
-    return Choice(r, f"n_components={r}: least BIC of 1 to 2", tried)
-
-
-def test_a_rejected_answer_gets_more_components(many_rows):
-    sample, context, answer = many_rows
-    assert not sample.is_all
-    two = answer(2)
-    assert two.certificate.p_value < 0.01
-    found, heard = answers.hear_certificate(sample, two, choice(2), context)
-    assert found.parameters.n_components == heard.n_components == 3
-    assert found.certificate.p_value >= 0.01
-    assert heard.note == "n_components=3: least BIC of all rows; the test rejected 2"
-    assert [(t.n_components, t.chosen) for t in heard.tried] == [(1, False), (2, False), (3, True)]
-    third, n = heard.tried[2], 21_000
-    assert third.log_likelihood == found.passes.log_likelihood
-    assert third.bic == pytest.approx(26 * log(n) - 2 * n * third.log_likelihood)
-    # Controls: an answer that is not rejected, and a sample of all rows, are left alone.
-    again = answers.hear_certificate(sample, found, heard, context)
-    assert again == (found, heard)
-    whole = sample._replace(is_all=True)
-    assert answers.hear_certificate(whole, two, choice(2), context)[0] is two

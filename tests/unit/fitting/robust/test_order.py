@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import momentmix as mm
-from momentmix.capacity import affordable_order, choose_order, robust_rank, usual_order
+from momentmix.capacity.monomials import robust_rank
+from momentmix.capacity.ranks import affordable_order, choose_order, usual_order
 from momentmix.errors import CapacityError, InputError
 from momentmix.fitting.outcome import StandardFit
 from momentmix.fitting.robust import pipeline

@@ -5,7 +5,6 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from momentmix import BernoulliBlock, GaussianBlock, InputError, Mixture
-from momentmix.errors import ModelFileError
 
 WEIGHTS = np.array([0.4, 0.6])
 MEANS = np.array([[50.0, 49.0, 52.0], [48.0, 51.0, 50.0]])
@@ -67,25 +66,6 @@ def test_samples_have_cells_missing_as_the_model_says():
         both = own[~np.isnan(own).any(axis=1)]
         spread = np.sqrt(2.0 / len(both)) * np.diag(COVARIANCES[i])
         assert (np.abs(np.cov(both.T).diagonal() - np.diag(COVARIANCES[i])) <= 4 * spread).all()
-
-
-def test_saved_mixture_is_the_same(tmp_path):
-    mixture = joined()
-    mixture.save(tmp_path / "model.json")
-    loaded = Mixture.load(tmp_path / "model.json")
-    table, _ = mixture.sample(50, random_state=0)
-    assert (loaded.log_prob(table) == mixture.log_prob(table)).all()
-    assert (loaded.blocks[0].seen == SEEN).all()
-
-
-def test_seen_must_be_as_the_schema_has_missing_cells(tmp_path):
-    path = tmp_path / "model.json"
-    joined().save(path)
-    text = path.read_text()
-    path.write_text(text.replace('"has_missing": true', '"has_missing": false', 1))
-    assert path.read_text() != text
-    with pytest.raises(ModelFileError):
-        Mixture.load(path)
 
 
 def test_parts_keep_what_is_seen():

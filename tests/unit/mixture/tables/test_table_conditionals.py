@@ -48,12 +48,6 @@ def test_a_part_is_the_marginal_law(mixture, columns):
         np.testing.assert_array_equal(part.log_prob(own), found)
 
 
-def test_a_part_of_numbers_is_a_plain_mixture(mixture):
-    part = mixture.select(["y", "x"])
-    assert part.schema is None
-    np.testing.assert_array_equal(part.covariances, mixture.covariances[:, [5, 4]][:, :, [5, 4]])
-
-
 @pytest.mark.parametrize("known", [["plan"], ["x", "visits"], ["age", "smokes", "y", "member"]])
 def test_conditions_are_ratios_of_densities(mixture, known):
     rows = mixture.sample(40, random_state=4)[0]
@@ -238,24 +232,6 @@ def test_imputation_of_every_family(mixture):
     assert all((one[1][name] == two[1][name]).all() for name in NAMES)
     assert (one[0]["age"] != one[1]["age"]).any()
     assert (one[0]["visits"] == np.round(one[0]["visits"])).all()
-
-
-def test_block_by_block_imputation(mixture, monkeypatch):
-    rows = with_gaps(mixture.sample(100, random_state=8)[0])
-    expected = mixture.impute(rows)
-    monkeypatch.setattr("momentmix.mixture.tables.rows._ENTRIES", 13 * 30)
-    found = mixture.impute(rows)
-    np.testing.assert_allclose(found["age"], expected["age"], rtol=1e-12)
-    assert (found["plan"] == expected["plan"]).all()
-
-
-def test_diagonal_mixtures_impute_means():
-    mixture = mm.DiagonalMixture([0.5, 0.5], [[-5.0, 1.0], [5.0, 3.0]], [[1.0, 1.0]] * 2)
-    np.testing.assert_allclose(mixture.impute([[-5.0, np.nan], [5.0, np.nan]]), [[-5, 1], [5, 3]])
-    named = mixture.with_feature_names(["a", "b"])
-    columns = named.impute({"b": [np.nan, 2.0], "a": [5.0, 1.0]})
-    np.testing.assert_allclose(columns["a"], [5, 1])
-    np.testing.assert_allclose(columns["b"], [3, 2])
 
 
 def test_bad_imputation(mixture, monkeypatch):

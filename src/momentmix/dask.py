@@ -10,29 +10,33 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from momentmix.errors import InputError, MissingDependencyError
+from momentmix.errors import InputError, InputTypeError, MissingDependencyError
 
 try:
     import dask.array
-    import dask.dataframe  # noqa: F401
+    import dask.dataframe
     import distributed  # noqa: F401
+    import pandas as pd
 except ImportError as error:
     raise MissingDependencyError(
         f"momentmix.dask needs dask and distributed, which are not installed ({error}): "
         "pip install momentmix[dask]"
     ) from None
 
-from momentmix.dask.opening import open_collection
-from momentmix.dask.prediction import predict, predict_proba, score_samples
-from momentmix.dask.rows import DaskRows
-from momentmix.dask.schedule import Schedule
+from momentmix.engines.dask_opening import open_collection, whole_rows
+from momentmix.engines.dask_rows import DaskRows, named
+from momentmix.engines.dask_schedule import Schedule
 from momentmix.fitting import api as local
 from momentmix.fitting.data import AskedBlocks
 from momentmix.fitting.result import FitResult
+from momentmix.mixture.mixture import Mixture
 from momentmix.summary.summary import MomentSummary
-from momentmix.tables.learning import Families
-from momentmix.tables.table_rows import Missing
+from momentmix.tables.learning import Families, rows_to_predict
+from momentmix.tables.memory import MemoryTable
+from momentmix.tables.schema import Schema
+from momentmix.tables.table_rows import Missing, TableRows
 
 __all__ = ["fit", "predict", "predict_proba", "score_samples", "summarize"]
 
@@ -154,3 +158,106 @@ def fit(
         table, n_components, order, method, refine, random_state,
         blocks=blocks, variance_floor=variance_floor, max_passes=max_passes, progress=progress,
     )  # fmt: skip
+
+
+def predict(mixture: Mixture | FitResult, data: Any) -> Any:
+    """Most probable component of each row, lazily.
+
+    Parameters
+    ----------
+    mixture : Mixture or FitResult
+    data : dask.array of shape (n_rows, n_features), or dask.dataframe
+        Columns of a data frame are taken by the mixture's names, where both have any; others are
+        left out. Missing values raise when the answer is computed, with partition and row.
+
+    Returns
+    -------
+    dask.array of shape (n_rows,) or dask.dataframe.Series
+        int64, in the chunks of the rows, or with the index and divisions of the data frame under
+        the name "label".
+    """
+    return _lazy(data, mixture, "predict", "label", np.int64)
+
+
+def predict_proba(mixture: Mixture | FitResult, data: Any) -> Any:
+    """Posterior probability of each component, lazily.
+
+    Parameters
+    ----------
+    mixture, data
+        As for `predict`.
+
+    Returns
+    -------
+    dask.array of shape (n_rows, n_components) or dask.dataframe
+        float64; the columns of a data frame are probability_0, probability_1, …
+    """
+    return _lazy(data, mixture, "predict_proba")
+
+
+def score_samples(mixture: Mixture | FitResult, data: Any) -> Any:
+    """Log-density of each row, lazily.
+
+    Parameters
+    ----------
+    mixture, data
+        As for `predict`.
+
+    Returns
+    -------
+    dask.array of shape (n_rows,) or dask.dataframe.Series
+        float64, under the name "log_density".
+    """
+    return _lazy(data, mixture, "score_samples", "log_density")
+
+
+def _lazy(
+    data: Any, mixture: Any, method: str, name: str | None = None, dtype: type = np.float64
+) -> Any:
+    """A method of the mixture for the rows of each partition."""
+    if isinstance(mixture, FitResult):
+        mixture = mixture.mixture
+    if not isinstance(mixture, Mixture):
+        raise InputTypeError(
+            f"mixture must be a Mixture or a FitResult; got {type(mixture).__name__}."
+        )
+    is_array = isinstance(data, dask.array.Array)
+    if not is_array and not isinstance(data, dask.dataframe.DataFrame):
+        raise InputTypeError(
+            f"rows must be a dask.array or a dask.dataframe; got {type(data).__name__}. Load files "
+            "with dask.dataframe.read_parquet(...), and use the mixture itself for rows in memory."
+        )
+    data = whole_rows(data) if is_array else data
+    example = np.zeros((1, data.shape[1]), data.dtype) if is_array else data._meta
+    # Columns of partitions may come in another order than those of a mixture without names.
+    names = _opened(mixture, example, "the collection").column_names
+    mixture = mixture if names is None else mixture.with_feature_names(names)
+    empty: NDArray[Any] = np.empty((0,) if name else (0, mixture.n_components), dtype)
+
+    def of_array(block: Any, block_id: tuple[int, ...] = (0,)) -> NDArray[Any]:
+        if not len(block):
+            return empty
+        rows = _opened(mixture, block, f"partition {block_id[0]}")
+        # Where the mixture has a schema, missing cells are for its density.
+        values = getattr(mixture, method)(rows.read_all() if mixture.schema is None else rows)
+        return np.asarray(values)
+
+    def of_frame(frame: Any, partition_info: dict[str, int] | None = None) -> Any:
+        values = of_array(frame, ((partition_info or {"number": 0})["number"],))
+        if name is not None:
+            return pd.Series(values, name=name, index=frame.index)
+        columns = [f"probability_{i}" for i in range(values.shape[1])]
+        return pd.DataFrame(values, columns=columns, index=frame.index)
+
+    if not is_array:
+        return data.map_partitions(of_frame, meta=of_frame(data._meta.iloc[:0]))
+    shape = {"drop_axis": 1} if name else {"chunks": (data.chunks[0], (mixture.n_components,))}
+    return data.map_blocks(of_array, meta=empty, dtype=dtype, **shape)
+
+
+def _opened(mixture: Mixture, data: Any, name: str) -> TableRows:
+    """Return rows with the columns of a mixture; errors name them."""
+    schema = Schema(mixture.columns)
+    with named(name):
+        table = MemoryTable(data, name, schema.column_names)
+        return rows_to_predict(schema, table, "the mixture")

@@ -1,24 +1,10 @@
-"""The largest rank of the paper's method (Lemma 3.6, Theorem 3.7, Table 1), and of the robust one.
+"""How many components the moments of the robust method identify.
 
-| paper symbol | name here |
+| symbol | name here |
 |---|---|
-| d = n + 1, m, r | ``n_features``, ``order``, ``n_components`` |
-| k, p | ``Split.n_lower``, ``Split.degree`` |
-| min{C(k,p), C(n−k−1, m−p−1)} | ``Split.rank`` |
-| r_max (max-r) | ``largest_rank`` in `ranks.py` |
 | F(a, p) = Σ_{s ≤ p} C(a, s) | ``count_monomials`` |
 | F_A(p) = Σ_{s ≤ p} e_s(sizes of the blocks in A) | ``count_block_monomials`` |
 | max min{F(a, p), F(b, q)}, a + b = d − 1, p + q = order − 1 | ``robust_rank`` |
-
-The coordinates 1…n are split into k lower and n−k upper ones; the decomposition works with products
-of p lower and m−p−1 upper coordinates and needs at least r of each. The robust method has a
-constant coordinate too, and all orders up to one.
-
-Differs from the paper: (max-r) is evaluated directly, as a maximum over every admissible (k, p).
-The closed form (rmax) and Table 1 hold only for n ≥ max(2m−1, m²/4−1); below that they are too
-small (d=11, m=7: 4 printed, 5 true), and the largest rank is not monotone in m. The range of k is
-p ≤ k ≤ n−m+p; the paper prints n−m−p in one place. One component needs no decomposition. The paper
-leaves the choice of the order to the user; here `choose_order` is the rule of every interface.
 """
 
 from __future__ import annotations
@@ -29,22 +15,44 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import product
 from math import comb, prod
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from momentmix.arguments import check_count
 from momentmix.errors import InputError
-from momentmix.mixture.blocks import Blocks
 
 FEWEST_BLOCKS = 3  # that moments alone can tell components of apart: A, B and C
 _MOST_PARTITIONS = 100_000  # of blocks by their sizes; of more, those with even shares are tried
 
 
-class Split(NamedTuple):
-    """One way to split the coordinates, and the rank that it reaches."""
+class BlockSizes(NamedTuple):
+    """The different sizes of blocks, ascending, and how many blocks have each.
 
-    n_lower: int
-    degree: int
-    rank: int
+    Features that say whether a cell is seen may tell no components apart, and do not count.
+    """
+
+    sizes: tuple[int, ...]
+    counts: tuple[int, ...]
+
+    @classmethod
+    def of(cls, widths: Iterable[int]) -> BlockSizes:
+        """Those of blocks of so many features."""
+        counted = sorted(Counter(widths).items())
+        return cls(tuple(size for size, _ in counted), tuple(count for _, count in counted))
+
+
+class Partition(Protocol):
+    """The part of `momentmix.mixture.blocks.Blocks` that counts."""
+
+    @property
+    def is_diagonal(self) -> bool:
+        """Whether all features are Gaussian, and no two joined."""
+
+    @property
+    def widths(self) -> Any:
+        """Features of each block that tell components apart."""
+
+
+Groups = Partition | BlockSizes | Iterable[Sequence[int]] | None
 
 
 def largest_minimum(
@@ -59,21 +67,6 @@ def largest_minimum(
     neighbors = sizes[max(crossing - 1, 0) : crossing + 1]
     minima = ((k, min(left(k), right(k))) for k in neighbors)
     return max(minima, key=lambda k_and_minimum: k_and_minimum[1])
-
-
-def splits(n_features: int, order: int) -> list[Split]:
-    """The best admissible k for each degree p, largest rank first (paper: eq:max r, max-r)."""
-    n = n_features - 1
-    best = [_split(n, order, p) for p in range(1, order - 1)] if order <= n else []
-    # At equal rank prefer the split whose linear systems (solve-G) have the most rows.
-    return sorted(best, key=lambda s: (-s.rank, -comb(n - s.n_lower - 1, order - s.degree - 1)))
-
-
-def _split(n: int, order: int, p: int) -> Split:
-    k, rank = largest_minimum(
-        range(p, n - order + p + 1), lambda k: comb(k, p), lambda k: comb(n - k - 1, order - p - 1)
-    )
-    return Split(k, p, rank)
 
 
 def count_monomials(n_features: int, degree: int) -> int:
@@ -130,20 +123,12 @@ def block_partitions(
                 yield left, tuple(rest)
 
 
-def block_sizes(blocks: Blocks) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The different sizes of blocks, ascending, and how many blocks have each.
-
-    Features that say whether a cell is seen may tell no components apart, and do not count.
-    """
-    counted = sorted(Counter(blocks.widths.tolist()).items())
-    sizes, counts = zip(*counted, strict=True)
-    return tuple(sizes), tuple(counts)
-
-
-def check_blocks(n_features: int, blocks: Blocks | Iterable[Sequence[int]] | None) -> Blocks | None:
-    """Blocks of column numbers as `Blocks`; None where no two features are joined."""
-    if blocks is None or isinstance(blocks, Blocks):
-        return None if blocks is None or blocks.is_diagonal else blocks
+def check_blocks(n_features: int, blocks: Groups) -> BlockSizes | None:
+    """Sizes of blocks, given by numbers of columns or as they are; None where none are joined."""
+    if blocks is None or isinstance(blocks, BlockSizes):
+        return blocks
+    if not isinstance(blocks, Iterable):
+        return None if blocks.is_diagonal else BlockSizes.of(blocks.widths.tolist())
     groups = [[check_count("a column of blocks", j, 0) for j in group] for group in blocks]
     columns = [j for group in groups for j in group]
     if columns and max(columns) >= n_features:
@@ -156,13 +141,11 @@ def check_blocks(n_features: int, blocks: Blocks | Iterable[Sequence[int]] | Non
             f"blocks must not overlap; column {twice} is named more than once. Join the blocks "
             "that hold it, or leave it in one of them."
         )
-    checked = Blocks.of(n_features, groups)
-    return None if checked.is_diagonal else checked
+    wide = [len(group) for group in groups if len(group) > 1]
+    return BlockSizes.of([*wide, *[1] * (n_features - sum(wide))]) if wide else None
 
 
-def robust_rank(
-    n_features: int, order: int, blocks: Blocks | Iterable[Sequence[int]] | None = None
-) -> int:
+def robust_rank(n_features: int, order: int, blocks: Groups = None) -> int:
     """Largest rank of the robust method: constant coordinate, all orders up to `order`.
 
     The features are split into A | B | C with C not empty. The method works with the products of
@@ -183,18 +166,19 @@ def robust_rank(
     """
     known = check_blocks(n_features, blocks)
     if known is not None:
-        return _block_rank(*block_sizes(known), order)
+        return _block_rank(*known, order)
     if n_features < 3:
         return 1
-    return max((_robust_rank(n_features - 1, order, p) for p in range(1, order - 1)), default=1)
-
-
-def _robust_rank(n: int, order: int, p: int) -> int:
-    return largest_minimum(
-        range(1, n),
-        lambda a: count_monomials(a, p),
-        lambda a: count_monomials(n - a, order - 1 - p),
-    )[1]
+    n = n_features - 1
+    minima = (
+        largest_minimum(
+            range(1, n),
+            lambda a, p=p: count_monomials(a, p),
+            lambda a, p=p: count_monomials(n - a, order - 1 - p),
+        )
+        for p in range(1, order - 1)
+    )
+    return max((rank for _, rank in minima), default=1)
 
 
 @lru_cache(maxsize=1000)

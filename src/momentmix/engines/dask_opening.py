@@ -15,9 +15,14 @@ import numpy as np
 from dask.delayed import Delayed
 from distributed import Future
 
-from momentmix.dask.partitions import CollectionPartition, FilePartition, Partition, named
-from momentmix.dask.rows import DaskRows
-from momentmix.dask.schedule import Schedule
+from momentmix.engines.dask_rows import (
+    CollectionPartition,
+    DaskRows,
+    FilePartition,
+    Partition,
+    named,
+)
+from momentmix.engines.dask_schedule import Schedule
 from momentmix.errors import InputError, InputTypeError, without_secrets
 from momentmix.summary.parts import PART_ROWS
 from momentmix.summary.summary import MomentSummary

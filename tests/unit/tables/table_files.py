@@ -1,0 +1,74 @@
+"""Rows as files of every format that momentmix reads."""
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+
+NAMES = ["a", "b", "c"]
+KINDS = ["npy", "fortran.npy", "parquet", "feather", "arrow", "csv", "csv.gz"]
+FILES = [*KINDS, "csv.zip", "tsv", "tsv.xz", "jsonl", "ndjson.bz2", "jsonl.zst", "xlsx"]
+
+
+def zipped(text, *names):
+    """Return an archive whose members all hold the text."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in names or ["folder/rows.csv"]:
+            archive.writestr(name, text)
+        archive.writestr("__MACOSX/._rows.csv", b"of macOS")
+    return file.getvalue()
+
+
+PACK = {
+    "": bytes,
+    ".gz": lambda text: gzip.compress(text, mtime=0),
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zip": zipped,
+    ".zst": lambda text: pa.compress(text, "zstd", asbytes=True),
+}
+
+
+def table_of(rows, names=NAMES):
+    """Return rows as an Arrow table."""
+    return pa.table(dict(zip(names, rows.T.copy(), strict=True)))
+
+
+def text_of(rows, kind="csv", names=NAMES):
+    """Return rows as bytes of text."""
+    mark = "\t" if kind == "tsv" else ","
+    lines = [mark.join(names), *(mark.join(map(repr, row)) for row in rows.tolist())]
+    if kind in ("jsonl", "ndjson"):
+        lines = [json.dumps(dict(zip(names, row, strict=True))) for row in rows.tolist()]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def write(path, rows, names=NAMES, batch=130):
+    """Write rows as the format that the name of a path tells, in batches; return the path."""
+    name, table = path.name, table_of(rows, names)
+    if name.endswith("npy"):
+        np.save(path, np.asfortranarray(rows) if "fortran" in name else rows)
+    elif name.endswith("parquet"):
+        pa.parquet.write_table(table, path, row_group_size=batch)
+    elif name.endswith("feather"):
+        pa.feather.write_feather(table, path, chunksize=batch, compression="uncompressed")
+    elif name.endswith("arrow"):
+        with pa.ipc.new_stream(path, table.schema) as stream:
+            stream.write_table(table, max_chunksize=batch)
+    elif name.endswith("xlsx"):
+        pytest.importorskip("openpyxl")
+        pd.DataFrame(rows, columns=names).to_excel(path, index=False, inf_rep=np.inf)
+    else:
+        kind, _, packing = name.partition(".")[2].partition(".")
+        path.write_bytes(PACK[packing and f".{packing}"](text_of(rows, kind, names)))
+    return path
