@@ -6,78 +6,50 @@ Public names are imported when they are first used, so that the command starts a
 import importlib as _importlib
 import typing as _typing
 
-from momentmix._version import __version__
+__version__ = "0.1.0"
 
-if _typing.TYPE_CHECKING:
-    from momentmix.capacity.ranks import largest_rank, smallest_order
-    from momentmix.cube.cube import SummaryCube
-    from momentmix.cube.summarize_by import summarize_by
-    from momentmix.errors import (
-        CapacityError,
-        CertificateWarning,
-        DecompositionError,
-        InputError,
-        InputTypeError,
-        MomentmixError,
+if _typing.TYPE_CHECKING:  # "as" makes a name public for type checkers
+    # ruff: noqa: I001
+    from momentmix.capacity.ranks import (
+        largest_rank as largest_rank,
+        smallest_order as smallest_order,
     )
-    from momentmix.estimators.gaussian import MomentGaussianMixture
-    from momentmix.estimators.mixed import MomentMixture
-    from momentmix.families.gaussian_block import GaussianBlock
-    from momentmix.families.levels import BernoulliBlock, CategoricalBlock
-    from momentmix.families.poisson import PoissonBlock
-    from momentmix.fitting.api import fit
-    from momentmix.fitting.conditions.standard_moments import StandardMoments
-    from momentmix.fitting.result import FitResult
-    from momentmix.mixture.mixture import DiagonalMixture, Mixture
-    from momentmix.monitoring.compare import compare
-    from momentmix.monitoring.comparison import Comparison
-    from momentmix.monitoring.track import track
-    from momentmix.reporting.report import report
-    from momentmix.summary.summarize import summarize
-    from momentmix.summary.summary import MomentSummary
-    from momentmix.tables.learning import schema_from
-    from momentmix.tables.opening import open_rows
-    from momentmix.tables.schema import Schema
-    from momentmix.tensor.approximate import approximate
-    from momentmix.tensor.decompose import decompose
-    from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
-
-__all__ = [
-    "BernoulliBlock",
-    "CapacityError",
-    "CategoricalBlock",
-    "CertificateWarning",
-    "Comparison",
-    "DecompositionError",
-    "DiagonalMixture",
-    "FitResult",
-    "GaussianBlock",
-    "IncompleteSymmetricTensor",
-    "InputError",
-    "InputTypeError",
-    "Mixture",
-    "MomentGaussianMixture",
-    "MomentMixture",
-    "MomentSummary",
-    "MomentmixError",
-    "PoissonBlock",
-    "Schema",
-    "StandardMoments",
-    "SummaryCube",
-    "__version__",
-    "approximate",
-    "compare",
-    "decompose",
-    "fit",
-    "largest_rank",
-    "open_rows",
-    "report",
-    "schema_from",
-    "smallest_order",
-    "summarize",
-    "summarize_by",
-    "track",
-]
+    from momentmix.cube.cube import SummaryCube as SummaryCube
+    from momentmix.cube.summarize_by import summarize_by as summarize_by
+    from momentmix.errors import (
+        CapacityError as CapacityError,
+        CertificateWarning as CertificateWarning,
+        DecompositionError as DecompositionError,
+        InputError as InputError,
+        InputTypeError as InputTypeError,
+        MomentmixError as MomentmixError,
+    )
+    from momentmix.estimators.gaussian import MomentGaussianMixture as MomentGaussianMixture
+    from momentmix.estimators.mixed import MomentMixture as MomentMixture
+    from momentmix.families.gaussian_block import GaussianBlock as GaussianBlock
+    from momentmix.families.levels import (
+        BernoulliBlock as BernoulliBlock,
+        CategoricalBlock as CategoricalBlock,
+    )
+    from momentmix.families.poisson import PoissonBlock as PoissonBlock
+    from momentmix.fitting.api import fit as fit
+    from momentmix.fitting.conditions.standard_moments import StandardMoments as StandardMoments
+    from momentmix.fitting.result import FitResult as FitResult
+    from momentmix.mixture.mixture import DiagonalMixture as DiagonalMixture, Mixture as Mixture
+    from momentmix.monitoring.compare import compare as compare
+    from momentmix.monitoring.comparison import Comparison as Comparison
+    from momentmix.monitoring.track import track as track
+    from momentmix.reporting.report import report as report
+    from momentmix.summary.summarize import summarize as summarize
+    from momentmix.summary.summary import MomentSummary as MomentSummary
+    from momentmix.tables.learning import schema_from as schema_from
+    from momentmix.tables.opening import open_rows as open_rows
+    from momentmix.tables.schema import Schema as Schema
+    from momentmix.tensor.approximate import approximate as approximate
+    from momentmix.tensor.decompose import decompose as decompose
+    from momentmix.tensor.incomplete_tensor import (
+        IncompleteSymmetricTensor as IncompleteSymmetricTensor,
+    )
 
 _HOMES = {
     "cube.cube": ("SummaryCube",),
@@ -114,6 +86,7 @@ _HOMES = {
     "tensor.decompose": ("decompose",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+__all__ = sorted([*_HOME_OF, "__version__"])
 
 
 def __getattr__(name: str) -> _typing.Any:
@@ -125,4 +98,4 @@ def __getattr__(name: str) -> _typing.Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return __all__

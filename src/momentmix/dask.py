@@ -33,8 +33,8 @@ from momentmix.fitting.data import AskedBlocks
 from momentmix.fitting.result import FitResult
 from momentmix.mixture.mixture import Mixture
 from momentmix.summary.summary import MomentSummary
+from momentmix.tables.formats.memory import MemoryTable
 from momentmix.tables.learning import Families, rows_to_predict
-from momentmix.tables.memory import MemoryTable
 from momentmix.tables.schema import Schema
 from momentmix.tables.table_rows import Missing, TableRows
 

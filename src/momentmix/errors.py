@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import import_module
+from numbers import Integral
 from typing import Any
 
 __all__ = [
@@ -142,18 +143,20 @@ class MissingDependencyError(MomentmixError, ImportError):
     """An optional package is needed; the message says how to install it."""
 
 
-def needed(package: str, what: str, extra: str) -> Any:
-    """An optional package, or an error that says how to get it.
+def check_count(name: str, value: object, smallest: int) -> int:
+    """Return `value` as an int; raise an error that names it and its bound where it is not one."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise InputTypeError(f"{name} must be an integer ≥ {smallest}; got {value!r}.")
+    number = int(value)
+    if number < smallest:
+        raise InputError(f"{name} must be at least {smallest}; got {value}.")
+    if number >= 1 << 63:  # may be too long to print
+        raise InputError(f"{name} must be below 2^63; got {number.bit_length()} bits.")
+    return number
 
-    Parameters
-    ----------
-    package : str
-        Name of the module, which is that of the package.
-    what : str
-        What needs it, for the message.
-    extra : str
-        The extra of momentmix that installs it.
-    """
+
+def needed(package: str, what: str, extra: str) -> Any:
+    """Import an optional package of momentmix[extra] that `what` needs; else say how to get it."""
     try:
         return import_module(package)
     except ModuleNotFoundError:

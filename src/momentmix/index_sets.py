@@ -131,26 +131,6 @@ def colex_rank(sets: ArrayLike, position: int = 0) -> Int:
     return rank
 
 
-def colex_unrank(ranks: ArrayLike, order: int) -> Int:
-    """Index sets at the given colex positions: the inverse of `colex_rank`.
-
-    Examples
-    --------
-    >>> colex_unrank([3, 5], 2).tolist()
-    [[0, 3], [2, 3]]
-    """
-    left = np.array(ranks, dtype=np.int64)
-    sets = np.empty((*left.shape, order), dtype=np.int64)
-    highest = order
-    while left.size and order and comb(highest + 1, order) <= int(left.max()):
-        highest += 1
-    table = binomials(highest + 1, order)
-    for t in range(order, 0, -1):
-        sets[..., t - 1] = np.searchsorted(table[:, t], left, side="right") - 1
-        left -= table[sets[..., t - 1], t]
-    return sets
-
-
 def sets_without(n_features: int, order: int, left_out: int) -> Int:
     """Index sets that avoid one index, in colex order, of shape (C(n_features−1, order), order)."""
     sets = index_sets(n_features - 1, order)

@@ -11,12 +11,11 @@ import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import copy_context
 from functools import lru_cache, wraps
 from threading import RLock, get_ident
 from typing import Any, ParamSpec, TypeVar, cast
-from weakref import WeakSet
 
 from threadpoolctl import ThreadpoolController
 
@@ -32,40 +31,16 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 class ForkSafeLock:
-    """A reentrant lock. In a forked child it is free, even if a thread of the parent held it.
-
-    Examples
-    --------
-    >>> lock = ForkSafeLock()
-    >>> with lock.held(), lock.held():
-    ...     pass
-    """
+    """A reentrant lock. In a forked child it is free, even if a thread of the parent held it."""
 
     def __init__(self) -> None:
-        self._lock = RLock()
-        _LOCKS.add(self)
+        self._lock, self._process = RLock(), os.getpid()
 
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Context in which the current thread holds the lock."""
-        lock = self._lock  # release the same object, even if the thread forks in between
-        with lock:
-            yield
-
-    def _renew(self) -> None:
-        self._lock = RLock()
-
-
-_LOCKS: WeakSet[ForkSafeLock] = WeakSet()
-
-
-def _renew_all() -> None:
-    for lock in list(_LOCKS):
-        lock._renew()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_all)
+    def held(self) -> AbstractContextManager[bool]:
+        """Return a context in which the current thread holds the lock."""
+        if self._process != os.getpid():
+            self._lock, self._process = RLock(), os.getpid()
+        return self._lock
 
 
 def one_at_a_time(method: Method) -> Method:
@@ -103,10 +78,9 @@ def _is_per_thread(library: Any) -> bool:
 
 
 class _BlasLimit:
-    """Reference-counted limit on the number of BLAS threads, shared by all threads.
+    """A limit on the number of BLAS threads: the latest that is held, by whichever thread.
 
-    The most recent limit that has not been released applies. When the last one is released, the
-    number before the first one is restored.
+    When the last one is released, the number before the first one is restored.
     """
 
     def __init__(self) -> None:
@@ -204,7 +178,7 @@ def map_in_order(work: Callable[[S], T], items: Iterable[S], n_threads: int) -> 
 
 
 def begin(work: Callable[[], T], n_threads: int) -> Callable[[], T]:
-    """What gives the result of `work`; with several threads it is under way on one of its own."""
+    """Return a function that gives the result of `work`, which has begun if there are threads."""
     if n_threads == 1:
         return work
     pool = ThreadPoolExecutor(1)
@@ -220,14 +194,8 @@ def read_ahead(items: Generator[T, None, None], n_ahead: int = 2) -> Iterator[T]
     """The same items, which another thread makes while the caller works on those before.
 
     The order stays; an error, and a warning of this package, comes in the place of the item at
-    which it happened. The thread has ended when the last item was given, at an error, and when the
-    caller stops early (after the item that is being made).
-
-    Parameters
-    ----------
-    items : generator
-    n_ahead : int
-        Most items that are made or being made, beside the one that the caller has.
+    which it happened. The thread ends with the last item, at an error, and when the caller stops
+    early. At most `n_ahead` items are made or being made, beside the one that the caller has.
     """
     context = copy_context()  # rows that the other thread reads count for the step of this one
 

@@ -1,56 +1,70 @@
-"""Operating systems that fail: at the n-th call of a save, or by losing what was not flushed."""
+"""Operating systems that fail: at the n-th call of a save, or by losing what was not flushed.
 
+Each stands in for the modules `os` and `fcntl` in `momentmix.atomic_file`.
+"""
+
+import fcntl
 import os
+from contextlib import contextmanager
+from functools import partial
+from types import SimpleNamespace
 
-from momentmix.atomic_file import System
+from momentmix import atomic_file
 
-OPENING = {"create", "open_again", "open_directory"}
-CALLS = [name for name in vars(System) if not name.startswith("_")]
+FILES = ("open", "write", "fsync", "close", "replace", "listdir", "unlink", "stat", "fstat")
+CALLS = (*FILES, "fchown", "fchmod", "flock")
+CHUNK = 64  # bytes that a write to a `Disk` takes at most
 
 
-class Counted(System):
+def install(system):
+    """Let all later saves use a system."""
+    atomic_file.os = atomic_file.fcntl = system
+
+
+@contextmanager
+def installed(system):
+    """Let saves use a system in a ``with`` block."""
+    install(system)
+    try:
+        yield system
+    finally:
+        atomic_file.os, atomic_file.fcntl = os, fcntl
+
+
+class Counted:
     """Counts the calls; acts at one of them, before or after it, or at all from there on."""
 
-    def __init__(self, at=None, action=None, before=True, from_there_on=False):
-        self.n, self.at, self.action = 0, at, action
+    def __init__(self, at=None, action=None, before=True, from_there_on=False, chunk=None):
+        self.n, self.at, self.action, self.chunk = 0, at, action, chunk
         self.before, self.from_there_on = before, from_there_on
-        self.fired, self.log, self.open = False, [], set()
+        self.fired, self.log, self.descriptors = False, [], set()
 
-    def _call(self, name, *arguments, **options):
+    def __getattr__(self, name):
+        own = getattr(fcntl if name.lower().startswith(("flock", "lock")) else os, name)
+        return partial(self._call, name, own) if name in CALLS else own
+
+    def _call(self, name, function, *arguments):
         here = self.n == self.at or (self.from_there_on and self.at < self.n)
         self.n += 1
         self.log.append(name)
         if name == "close":
-            self.open.discard(arguments[0])
+            self.descriptors.discard(arguments[0])
+        elif name == "write":
+            arguments = arguments[0], arguments[1][: self.chunk]
         if here and self.before and name != "close":  # closing lets go even where it fails
             self._act()
-        result = getattr(System, name)(self, *arguments, **options)
+        result = function(*arguments)
         if here and not (self.before and name != "close"):
-            if name in OPENING and result is not None:
+            if name == "open":
                 os.close(result)  # a call that fails hands over no descriptor
             self._act()
-        if name in OPENING:
-            self.open.add(result)
+        if name == "open":
+            self.descriptors.add(result)
         return result
 
     def _act(self):
         self.fired = True
         self.action()
-
-
-class ShortWrites(System):
-    """Takes one byte of each write, as a system may."""
-
-    def write(self, descriptor, data):
-        return super().write(descriptor, data[:1])
-
-
-def _counted(name):
-    return lambda self, *arguments, **options: self._call(name, *arguments, **options)
-
-
-for call in CALLS:
-    setattr(Counted, call, _counted(call))
 
 
 class Crash(BaseException):
@@ -62,7 +76,7 @@ class _File:
         self.safe, self.waiting, self.length = safe, [], len(safe)
 
 
-class Disk(System):
+class Disk:
     """A disk in memory whose power goes off at a call.
 
     What was not flushed then survives or not, each write and each entry of the directory for itself
@@ -95,30 +109,40 @@ class Disk(System):
         else:
             self.directory[name] = file
 
-    def create(self, path):
-        self._tick()
-        assert path.name not in self.directory
-        file = _File()
-        self._enter(path.name, file)
-        return self._opened(file)
+    def __getattr__(self, name):
+        return getattr(fcntl if name.startswith("LOCK") else os, name)
 
-    def lock(self, descriptor, wait):
+    def open(self, path, flags, mode=0):
         self._tick()
-        return True
+        if path.name == "disk":
+            return self._opened("directory")
+        if flags & os.O_CREAT:
+            assert path.name not in self.directory
+            self._enter(path.name, _File())
+        return self._opened(self.directory[path.name])
 
-    def is_at(self, descriptor, path):
+    def flock(self, descriptor, how):
         self._tick()
-        return self.directory.get(path.name) is self.open_files[descriptor]
+
+    def fstat(self, descriptor):
+        self._tick()
+        return SimpleNamespace(st_ino=id(self.open_files[descriptor]), st_dev=0)
+
+    def stat(self, path):
+        self._tick()
+        if path.name == "file":
+            raise FileNotFoundError  # a new file has no permissions to take over
+        return SimpleNamespace(st_ino=id(self.directory[path.name]), st_dev=0)
 
     def write(self, descriptor, data):
         self._tick()
         file = self.open_files[descriptor]
-        taken = bytes(data[: self.rng.randint(1, len(data))])
+        taken = bytes(data[: self.rng.randint(1, min(len(data), CHUNK))])
         file.waiting.append((file.length, taken))
         file.length += len(taken)
         return len(taken)
 
-    def sync(self, descriptor):
+    def fsync(self, descriptor):
         self._tick()
         if not self.honest:
             return
@@ -131,7 +155,7 @@ class Disk(System):
     def close(self, descriptor):
         self._tick()
 
-    def rename(self, source, target):
+    def replace(self, source, target):
         self._tick()
         file = self.directory[source.name]
         self._enter(source.name, None)
@@ -139,19 +163,11 @@ class Disk(System):
         self._enter(target.name, file)
         self.entries[-1] = (target.name, file, source.name)
 
-    def open_directory(self, path):
-        self._tick()
-        return self._opened("directory")
-
-    def names(self, directory):
+    def listdir(self, directory):
         self._tick()
         return list(self.directory)
 
-    def open_again(self, path):
-        self._tick()
-        return self._opened(self.directory[path.name])
-
-    def remove(self, path):
+    def unlink(self, path):
         self._tick()
         if path.name in self.directory:
             self._enter(path.name, None)

@@ -4,19 +4,18 @@ import errno
 import os
 import random
 from collections import Counter
+from contextlib import suppress
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 
-from campaigns.fault_systems import Counted, Crash, Disk, ShortWrites
+from campaigns.fault_systems import CHUNK, Counted, Crash, Disk, installed
 from campaigns.folders import temporary_folder
 from momentmix.atomic_file import atomic_write
 from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.summary.summary import MomentSummary
-
-CHUNK = 64
 
 
 @lru_cache
@@ -78,22 +77,23 @@ def _failed_save(path, kind, fault, litter):
     path.write_bytes(old)
     if litter:
         path.with_name(f".{kind}.0123456789abcdef.tmp").write_bytes(b"left by a killed writer")
-    system, error = Counted(at, fail, before, on), None
-    try:
-        atomic_write(path, new, system, CHUNK)
-    except (OSError, Crash) as found:
-        error = found
+    error = None
+    with installed(Counted(at, fail, before, on, CHUNK)) as system:
+        try:
+            atomic_write(path, new)
+        except (OSError, Crash) as found:
+            error = found
     data = check_whole(kind, path, [old, new])
     assert error is not None or data == new, f"{fault}: no error and no new file"
-    assert "rename" in system.log or data == old, fault
+    assert "replace" in system.log or data == old, fault
     assert len(leftovers(path)) <= 1 + (litter and on), f"{fault}: {leftovers(path)}"
     if code is None:
-        for descriptor in system.open:
+        for descriptor in system.descriptors:
             os.close(descriptor)  # as the system does
     else:
         assert error is None or error.errno == code, f"{fault}: {error!r}"
-        assert not system.open, f"{fault}: a file stays open"
-    atomic_write(path, old, ShortWrites())
+        assert not system.descriptors, f"{fault}: a file stays open"
+    atomic_write(path, old)
     assert path.read_bytes() == old
     assert not leftovers(path), f"{fault}: the next save left {leftovers(path)}"
     return system.fired
@@ -112,17 +112,17 @@ def power_losses(start, stop, seed, honest=True):
         if number % 5 == 0:
             files[".file.0123456789abcdef.tmp"] = b"left by a killed writer"
         disk = Disk(rng, files, at=rng.randrange(45), honest=honest)
-        try:
-            atomic_write("/disk/file", new, disk, CHUNK)
+        returned = False
+        with installed(disk), suppress(Crash):
+            atomic_write("/disk/file", new)
             returned = True
-        except Crash:
-            returned = False
         found = disk.after_the_crash()
         allowed = [new] if returned else [files.get("file"), new]
         assert found.get("file") in allowed, f"case {number}: {found.get('file')!r}"
         counts["saves that had returned" if returned else "power losses"] += 1
         again = Disk(rng, found)
-        atomic_write("/disk/file", old, again, CHUNK)
+        with installed(again):
+            atomic_write("/disk/file", old)
         after = again.after_the_crash()
         assert after == {"file": old}, f"case {number}: the next save left {sorted(after)}"
     return counts

@@ -7,10 +7,10 @@ import threading
 import numpy as np
 import pytest
 from campaigns import saving
-from campaigns.fault_systems import Counted
+from campaigns.fault_systems import Counted, installed
 
-from momentmix import DiagonalMixture, MomentSummary
-from momentmix.atomic_file import System, atomic_write, check_writable, replacing, short_name
+from momentmix import DiagonalMixture, MomentSummary, atomic_file
+from momentmix.atomic_file import atomic_write, check_writable, replacing, short_name
 
 
 def test_errors_and_kills_at_every_call_until_none_is_met():
@@ -31,45 +31,15 @@ def test_negative_control_a_disk_that_lies_is_noticed():
 
 
 def test_negative_control_a_writer_that_flushes_nothing_is_noticed(monkeypatch):
-    def careless(path, data, system, chunk):
-        target = saving.Path(path)
+    def careless(path, data):
+        system, target = atomic_file.os, saving.Path(path)
         temporary = target.with_name(".file.00000000000000aa.tmp")
-        system.write(system.create(temporary), memoryview(data))
-        system.rename(temporary, target)
+        system.write(system.open(temporary, os.O_CREAT), memoryview(data))
+        system.replace(temporary, target)
 
     monkeypatch.setattr(saving, "atomic_write", careless)
     with pytest.raises(AssertionError, match="case"):
         saving.power_losses(0, 1500, seed=0)
-
-
-def test_the_new_file_is_flushed_before_it_is_renamed(tmp_path):
-    system = Counted()
-    atomic_write(tmp_path / "file", b"x" * 10, system, chunk=4)
-    assert system.log == [
-        "names",
-        "create",
-        "lock",
-        "is_at",
-        *["write"] * 3,
-        "sync",
-        "rename",
-        "close",
-        "open_directory",
-        "sync",
-        "close",
-    ]
-
-
-def test_without_locks_the_file_is_closed_before_it_is_renamed(tmp_path):
-    class NoLocks(Counted):
-        def lock(self, descriptor, wait):
-            return False
-
-    (tmp_path / ".file.0123456789abcdef.tmp").write_bytes(b"perhaps of another writer")
-    system = NoLocks()
-    atomic_write(tmp_path / "file", b"x", system)
-    assert system.log.index("close") < system.log.index("rename")
-    assert len(os.listdir(tmp_path)) == 2  # nobody can tell whether it is still in use
 
 
 def test_the_temporary_file_of_a_writer_at_work_is_left_alone(tmp_path):
@@ -91,7 +61,7 @@ def test_many_writers_at_once_leave_one_whole_file(tmp_path):
     def write(letter):
         try:
             for _ in range(60):
-                atomic_write(path, letter * 3000, chunk=1000)
+                atomic_write(path, letter * 3000)
         except OSError as error:
             errors.append(error)
 
@@ -108,19 +78,16 @@ def test_many_writers_at_once_leave_one_whole_file(tmp_path):
 
 
 def test_a_file_taken_for_litter_before_it_was_locked_is_made_anew(tmp_path):
-    class Swept(System):
-        swept = 0
+    def sweep():
+        for name in os.listdir(tmp_path):
+            os.unlink(tmp_path / name)
 
-        def lock(self, descriptor, wait):
-            if wait and not self.swept:
-                self.swept += 1
-                for name in self.names(tmp_path):
-                    os.unlink(tmp_path / name)
-            return super().lock(descriptor, wait)
-
-    system = Swept()
-    atomic_write(tmp_path / "file", b"x", system)
-    assert system.swept == 1
+    with installed(Counted()) as system:
+        atomic_write(tmp_path / "file", b"x")
+    (tmp_path / "file").unlink()
+    with installed(Counted(system.log.index("flock"), sweep)) as system:
+        atomic_write(tmp_path / "file", b"x")
+    assert system.log.count("flock") == 2
     assert (tmp_path / "file").read_bytes() == b"x"
 
 
@@ -167,30 +134,28 @@ def test_where_the_group_cannot_be_kept_it_gets_no_more_than_all_others(
     def refuse(*_):
         raise PermissionError(1, "not permitted")
 
-    class OfAnotherGroup(System):
-        def take_over(self, descriptor, old):
-            fields = list(old)
-            fields[stat.ST_GID] += 1
-            super().take_over(descriptor, os.stat_result(fields))
-
+    status = os.fstat
+    monkeypatch.setattr(os, "fstat", lambda file: of_another(status(file), stat.ST_GID))
     monkeypatch.setattr(os, "fchown", refuse)
-    atomic_write(path, b"new", OfAnotherGroup())
+    atomic_write(path, b"new")
     assert (path.read_bytes(), mode_of(path)) == (b"new", narrower)
+
+
+def of_another(status, field):
+    """The status of a file of another user or group."""
+    fields = list(status)
+    fields[field] += 1
+    return os.stat_result(fields)
 
 
 def test_owner_and_group_are_asked_for(tmp_path, monkeypatch):
     path, asked = tmp_path / "file", []
     path.write_bytes(b"old")
-
-    class OfAnotherUser(System):
-        def take_over(self, descriptor, old):
-            fields = list(old)
-            fields[stat.ST_UID] += 1
-            super().take_over(descriptor, os.stat_result(fields))
-
+    own, status = os.stat(path), os.fstat
+    monkeypatch.setattr(os, "fstat", lambda file: of_another(status(file), stat.ST_UID))
     monkeypatch.setattr(os, "fchown", lambda descriptor, *owner: asked.append(owner))
-    atomic_write(path, b"new", OfAnotherUser())
-    assert asked == [(os.stat(path).st_uid + 1, os.stat(path).st_gid)]
+    atomic_write(path, b"new")
+    assert asked == [(own.st_uid, own.st_gid)]
 
 
 def test_names_are_cut_by_bytes_not_by_characters(tmp_path):
@@ -201,16 +166,6 @@ def test_names_are_cut_by_bytes_not_by_characters(tmp_path):
         atomic_write(path, b"x")
         assert os.listdir(tmp_path) == [path.name]
         path.unlink()
-
-
-def test_a_write_that_takes_nothing_is_an_error(tmp_path):
-    class Stuck(System):
-        def write(self, descriptor, data):
-            return 0
-
-    with pytest.raises(OSError, match="no bytes were taken"):
-        atomic_write(tmp_path / "file", b"x", Stuck())
-    assert os.listdir(tmp_path) == []
 
 
 def test_an_interrupt_leaves_the_summary_and_the_file_alone(tmp_path, monkeypatch):

@@ -13,9 +13,9 @@ from momentmix import (
 )
 from momentmix.capacity import monomials, ranks
 from momentmix.capacity.ranks import best_split, splits
+from momentmix.cli.plan import plan
 from momentmix.errors import CapacityError, InputError, InputTypeError
 from momentmix.index_sets import index_sets
-from momentmix.planning import plan
 from momentmix.summary.layout import Layout
 
 
@@ -200,8 +200,8 @@ def test_large_sizes_get_the_usual_message(call, error, message):
         (lambda: largest_rank(5, HUGE), 1),
         (lambda: smallest_order(1000, 10**15), 15),
         (lambda: smallest_order(HUGE, 10**17, method="robust"), 5),
-        (lambda: plan(10**6, 5).chosen.order, 4),
-        (lambda: [one.order for one in plan(HUGE, 5).neighbors], [3, 5, 6]),
+        (lambda: plan(10**6, 5)["chosen"]["order"], 4),
+        (lambda: [one["order"] for one in plan(HUGE, 5)["neighbors"]], [3, 5, 6]),
     ],
 )
 def test_large_capacities_take_few_steps(call, answer, monkeypatch):

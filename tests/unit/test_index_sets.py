@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from momentmix.index_sets import colex_rank, colex_unrank, index_sets, sets_without
+from momentmix.index_sets import colex_rank, index_sets, sets_without
 
 
 def colex(d, m):
@@ -24,15 +24,9 @@ def test_no_set_is_larger_than_the_features():
 
 
 @given(d=st.integers(1, 12), m=st.integers(1, 6))
-def test_rank_and_unrank_are_inverse(d, m):
+def test_ranks_count_the_sets(d, m):
     sets = index_sets(d, m)
     np.testing.assert_array_equal(colex_rank(sets), np.arange(comb(d, m)))
-    np.testing.assert_array_equal(colex_unrank(np.arange(comb(d, m)), m), sets)
-
-
-def test_unrank_reaches_beyond_the_sets_listed():
-    far = np.array([[3, 17, 250], [0, 1, 999]])
-    np.testing.assert_array_equal(colex_unrank(colex_rank(far), 3), far)
 
 
 def test_sets_below_an_index_are_a_prefix():

@@ -8,11 +8,10 @@ import textwrap
 import threading
 from functools import cache
 
-import numpy as np
 import pytest
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
-from momentmix import DiagonalMixture, MomentSummary, fit
+from momentmix import fit
 from momentmix import parallel as threads
 from momentmix.parallel import all_threads, begin, few_threads, usable_cores
 
@@ -66,28 +65,6 @@ def test_overlapping_holders_restore_what_the_first_one_found(kinds):
             assert blas_threads() == {wanted[held[-1]] if held else 3}
 
 
-def test_holders_in_threads_that_leave_in_the_order_they_came():
-    """The first one leaves while the second one holds it; the second one restores."""
-    inside, leave = [threading.Event(), threading.Event()], [threading.Event(), threading.Event()]
-
-    def hold(i):
-        with few_threads(True):
-            inside[i].set()
-            leave[i].wait()
-
-    workers = [threading.Thread(target=hold, args=(i,), daemon=True) for i in range(2)]
-    for i in range(2):
-        workers[i].start()
-        inside[i].wait()
-        assert blas_threads() == {1}
-    leave[0].set()
-    workers[0].join()
-    assert blas_threads() == {1}
-    leave[1].set()
-    workers[1].join()
-    assert blas_threads() == {3}
-
-
 def test_errors_leave_nothing_behind():
     with pytest.raises(ZeroDivisionError), few_threads(True), all_threads(LARGE):
         _ = 1 / 0
@@ -108,23 +85,6 @@ def test_errors_leave_nothing_behind():
 def test_small_and_large_work_only():
     with few_threads(False), all_threads(10):
         assert blas_threads() == {3}
-
-
-def test_fits_and_predictions_in_threads_leave_the_limit_alone():
-    rng = np.random.default_rng(0)
-    rows = np.vstack([rng.standard_normal((40_000, 5)), rng.standard_normal((40_000, 5)) + 4])
-    model = DiagonalMixture([0.5, 0.5], [[0.0] * 5, [4.0] * 5], np.ones((2, 5)))
-    work = [
-        lambda: model.predict(rows),
-        lambda: fit(rows[::40], 2, random_state=0),
-        lambda: MomentSummary(5, 3, n_threads=2).update(rows),
-    ] * 2
-    workers = [threading.Thread(target=one) for one in work]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert blas_threads() == {3}
 
 
 class Library:

@@ -111,29 +111,6 @@ def test_a_caller_who_stops_early_leaves_no_thread_and_closes_the_items(n_taken)
     assert closed == ([True] if n_taken else [])  # items that were never begun need no closing
 
 
-def test_an_error_of_the_caller_ends_the_thread():
-    closed = []
-
-    def consume():
-        for item in read_ahead(counting(100, closed=closed), 2):
-            if item == 3:
-                raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        consume()
-    gc.collect()
-    assert closed == [True]
-
-
-def test_an_abandoned_one_ends_the_thread():
-    closed = []
-    ahead = read_ahead(counting(100, closed=closed), 2)
-    next(ahead)
-    del ahead
-    gc.collect()
-    assert closed == [True]
-
-
 def warning_at(place, then=None):
     for i in range(4):
         if i == place:

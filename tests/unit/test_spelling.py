@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 import momentmix as mm
-from momentmix import dask, displays, errors, planning
+from momentmix import dask, displays, errors
 from momentmix.cli import cli
 from momentmix.fitting import record
 from momentmix.fitting.inference import certificate, findings, standard_errors
@@ -15,7 +15,7 @@ from momentmix.tables import table_rows
 
 ROOT = Path(__file__).parents[2]
 MODULES = (
-    mm, certificate, dask, displays, errors, findings, planning, record, standard_errors,
+    mm, certificate, dask, displays, errors, findings, record, standard_errors,
     table_rows,
 )  # fmt: skip
 
@@ -68,7 +68,7 @@ def help_texts():
 
 def test_public_names():
     names = set(public_names())
-    assert {"fit", "n_components", "recenter", "standardize", "neighbors"} <= names
+    assert {"fit", "n_components", "recenter", "standardize"} <= names
     assert [name for name in sorted(names) if british(name.replace("_", " "))] == []
 
 

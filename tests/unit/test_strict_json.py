@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from momentmix.strict_json import format_strict, is_double, parse_strict
+from momentmix.json_fields import format_strict, is_double, parse_strict
 
 VALUES = {
     "text": '\x00\x1b\x7f\x9b\u2028\u202e\ud800é温\\"',

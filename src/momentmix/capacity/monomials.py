@@ -17,8 +17,7 @@ from itertools import product
 from math import comb, prod
 from typing import Any, NamedTuple, Protocol
 
-from momentmix.arguments import check_count
-from momentmix.errors import InputError
+from momentmix.errors import InputError, check_count
 
 FEWEST_BLOCKS = 3  # that moments alone can tell components of apart: A, B and C
 _MOST_PARTITIONS = 100_000  # of blocks by their sizes; of more, those with even shares are tried

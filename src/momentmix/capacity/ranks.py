@@ -25,7 +25,6 @@ from itertools import takewhile
 from math import comb
 from typing import Literal, NamedTuple
 
-from momentmix.arguments import check_count
 from momentmix.capacity.monomials import (
     Groups,
     check_blocks,
@@ -33,7 +32,7 @@ from momentmix.capacity.monomials import (
     largest_minimum,
     robust_rank,
 )
-from momentmix.errors import CapacityError, InputError
+from momentmix.errors import CapacityError, InputError, check_count
 from momentmix.index_sets import check_countable, countable
 
 _USUAL_ORDER = 4  # orders up to 4 cost about one EM pass, and the polish uses them all

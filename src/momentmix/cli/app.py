@@ -16,20 +16,20 @@ from typing import Any
 
 import click
 
-from momentmix._version import __version__
-from momentmix.cli.arithmetic import forget_command, merge_command, subtract_command
-from momentmix.cli.fit import fit_command
+from momentmix import __version__
 from momentmix.cli.info import info_command
+from momentmix.cli.models.fit import fit_command
+from momentmix.cli.models.plot import plot_command
+from momentmix.cli.models.predict import predict_command, sample_command
+from momentmix.cli.models.report import report_command
+from momentmix.cli.models.score import score_command
 from momentmix.cli.monitoring.compare import compare_command
 from momentmix.cli.monitoring.track import track_command
 from momentmix.cli.output import say
 from momentmix.cli.plan import plan_command
-from momentmix.cli.plot import plot_command
-from momentmix.cli.predict import predict_command, sample_command
-from momentmix.cli.report import report_command
 from momentmix.cli.reproduce import reproduce_command
 from momentmix.cli.schema import schema_command
-from momentmix.cli.score import score_command
+from momentmix.cli.summarizing.arithmetic import forget_command, merge_command, subtract_command
 from momentmix.cli.summarizing.command import summarize_command
 from momentmix.errors import without_secrets
 from momentmix.findings.messages import in_shell

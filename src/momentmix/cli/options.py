@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -28,6 +28,11 @@ by_name_option = click.option(
 quiet_option = click.option(
     "-q", "--quiet", is_flag=True, help="Show no progress bar, print no notes."
 )
+delimiter_option = click.option(
+    "--delimiter",
+    callback=lambda *given: "\t" if given[-1] in ("\\t", "tab") else given[-1],
+    help="Character between the fields of CSV; default: comma.",
+)
 header_option = click.option(
     "--header/--no-header",
     default=None,
@@ -48,6 +53,23 @@ seed_option = click.option(
     show_default=True,
     help="Random seed; the same seed gives the same result, bit for bit.",
 )
+
+
+def parse_columns(text: str | None) -> list[str | int] | None:
+    """Parse names and numbers of columns, separated by commas."""
+    if text is None:
+        return None
+    return [_column(part.strip()) for part in text.split(",") if part.strip()]
+
+
+def _column(text: str) -> str | int:
+    # More than 18 digits can only be a name.
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else text
+
+
+def columns_option(name: str, help: str) -> Command:
+    """Return an option that takes columns by name or number, separated by commas."""
+    return click.option(name, callback=lambda *given: parse_columns(given[-1]), help=help)
 
 
 @dataclass(frozen=True)
@@ -91,10 +113,9 @@ class ReadOptions:
         from momentmix.errors import InputError
         from momentmix.tables.opening import Reading
 
-        options = {name: value for name, value in asdict(self).items() if name != "missing"}
-        if self.delimiter in ("\\t", "tab"):
-            options["delimiter"] = "\t"
-        reading = Reading(**options | {"by_name": by_name or self.by_name})
+        options = vars(self) | {"by_name": by_name or self.by_name}
+        del options["missing"]
+        reading = Reading(**options)
         try:
             reading.dialect  # noqa: B018 - is checked
         except InputError as error:
@@ -112,19 +133,15 @@ def data_options(command: Command, missing: str = "error", by_name: bool = False
     def collected(**values: Any) -> Any:
         names = [field.name for field in fields(ReadOptions) if field.name in values]
         chosen = {name: values.pop(name) for name in names}
-        for name in ("columns", "exclude"):
-            chosen[name] = parse_columns(chosen[name])
-        if chosen["na_values"] is not None:
-            chosen["na_values"] = chosen["na_values"].split(",")
         return command(read_options=ReadOptions(**chosen), **values)
 
     return with_options(
         collected,
-        click.option(
+        columns_option(
             "--columns",
-            help="Columns to use, by name or number from 0, separated by commas; all by default.",
+            "Columns to use, by name or number from 0, separated by commas; all by default.",
         ),
-        click.option("--exclude", help="Columns to leave out, by name or number."),
+        columns_option("--exclude", "Columns to leave out, by name or number."),
         click.option(
             "--numeric-only", is_flag=True, help="Leave out columns that are not numbers."
         ),
@@ -138,10 +155,11 @@ def data_options(command: Command, missing: str = "error", by_name: bool = False
         ),
         click.option(
             "--na-values",
+            callback=lambda *given: None if given[-1] is None else given[-1].split(","),
             help="Texts that stand for a missing cell in CSV, separated by commas, in place of NA, "
             "NaN, null and their like; an empty field is always missing.",
         ),
-        click.option("--delimiter", help="Character between the fields of CSV; default: comma."),
+        delimiter_option,
         click.option("--decimal", default=".", show_default=True, help="Decimal character of CSV."),
         click.option("--thousands", help="Character between groups of digits, as in 17,405."),
         header_option,
@@ -152,23 +170,42 @@ def data_options(command: Command, missing: str = "error", by_name: bool = False
 named_data_options = partial(data_options, by_name=True)
 
 
+def _families(context: Any, option: Any, text: str | None) -> dict[str | int, str] | None:
+    """Parse families by name or number of a column, separated by commas."""
+    if text is None:
+        return None
+    families: dict[str | int, str] = {}
+    for part in filter(None, map(str.strip, text.split(","))):
+        column, _, family = (x.strip() for x in part.rpartition("="))
+        if not column or not family:
+            raise click.UsageError(
+                "--families takes columns and their families, as in 'visits=poisson,plan="
+                f"categorical'; got {part!r}."
+            )
+        families[_column(column)] = family
+    return families
+
+
 def families_options(command: Command) -> Command:
     """Add options that say what columns are; the command gets `families`: dict, schema or None."""
 
     @wraps(command)
-    def chosen(families: str | None, schema: str | None, **values: Any) -> Any:
-        if schema is None:
-            return command(families=parse_families(families), **values)
-        from momentmix.tables.schema import Schema
+    def chosen(families: Any, schema: str | None, **values: Any) -> Any:
+        if schema is not None:
+            from momentmix.tables.schema import Schema
 
-        if families is not None:
-            raise click.UsageError("give --schema or --families, not both: a schema has families.")
-        return command(families=Schema.load(schema), **values)
+            if families is not None:
+                raise click.UsageError(
+                    "give --schema or --families, not both: a schema has families."
+                )
+            families = Schema.load(schema)
+        return command(families=families, **values)
 
     return with_options(
         chosen,
         click.option(
             "--families",
+            callback=_families,
             help="Families of columns, as in 'visits=poisson,member=bernoulli,plan=categorical,"
             "income=log'; others are guessed: text of few levels is categorical, numbers are "
             "Gaussian, dates and ids are left out.",
@@ -207,30 +244,6 @@ def with_options(command: Command, *options: Command) -> Command:
     return command
 
 
-def parse_families(text: str | None) -> dict[str | int, str] | None:
-    """Parse families by name or number of a column, separated by commas."""
-    if text is None:
-        return None
-    families: dict[str | int, str] = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        column, _, family = (x.strip() for x in part.rpartition("="))
-        if not column or not family:
-            raise click.UsageError(
-                "--families takes columns and their families, as in 'visits=poisson,plan="
-                f"categorical'; got {part!r}."
-            )
-        families[int(column) if _is_column_number(column) else column] = family
-    return families
-
-
-def parse_columns(text: str | None) -> list[str | int] | None:
-    """Parse names and numbers of columns, separated by commas."""
-    if text is None:
-        return None
-    parts = [part.strip() for part in text.split(",")]
-    return [int(part) if _is_column_number(part) else part for part in parts if part]
-
-
 def parse_blocks(text: str | None) -> list[list[str | int]] | Literal["auto", "full"] | None:
     """Parse blocks of columns, separated by semicolons; "auto" and "full" stay."""
     if text is None or text == "auto" or text == "full":
@@ -242,7 +255,3 @@ def parse_blocks(text: str | None) -> list[list[str | int]] | Literal["auto", "f
             f"'length,width;x,y'; got {text!r}."
         )
     return blocks
-
-
-def _is_column_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) < 19  # longer digits can only be a name

@@ -17,7 +17,6 @@ from momentmix.atomic_file import check_writable, replacing
 from momentmix.errors import NoInputError, OutputError, printable, without_secrets
 from momentmix.findings.messages import in_shell
 from momentmix.progress import erase
-from momentmix.strict_json import format_strict
 
 
 def say(*lines: str, err: bool = False) -> None:
@@ -31,6 +30,8 @@ def say(*lines: str, err: bool = False) -> None:
 
 def say_json(document: dict[str, Any]) -> None:
     """Print a document as strict JSON in ASCII."""
+    from momentmix.json_fields import format_strict
+
     click.echo(format_strict(document))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from momentmix._version import __version__
+from momentmix import __version__
 from momentmix.atomic_file import atomic_write
 from momentmix.cli.options import seed_option
 from momentmix.cli.output import check_output, say
@@ -57,8 +57,8 @@ def reproduce_command(
     Tables 2 (decomposition), 3 and 4 (approximation), 5 (gaussian); Theorems 4.2 and 5.2
     (stability); parameters from exact moments (recovery).
     """
+    from momentmix.json_fields import format_strict
     from momentmix.reproduce.tables import TABLES, Options, format_row
-    from momentmix.strict_json import format_strict
 
     if json_file is not None:
         check_output(str(json_file), force=True)

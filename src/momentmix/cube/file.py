@@ -19,7 +19,7 @@ from typing import Any
 from momentmix.cube.keys import CHECKSUM, RESERVED, GroupKey, Value
 from momentmix.errors import InputError, SummaryFileError
 from momentmix.findings.messages import Message, either
-from momentmix.strict_json import parse_strict
+from momentmix.json_fields import parse_strict
 from momentmix.summary.file import header_of
 from momentmix.tables.source import checked, refuse_damage
 

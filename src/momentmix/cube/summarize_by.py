@@ -17,17 +17,16 @@ from typing import Any
 import numpy as np
 
 from momentmix._typing import Array
-from momentmix.arguments import check_count
 from momentmix.capacity.ranks import usual_order
 from momentmix.cube.cube import SummaryCube
 from momentmix.cube.file import rows_of
 from momentmix.cube.grouping import GroupedRows, GroupedShard, KeyIndex
 from momentmix.cube.keys import GroupKey, Key, KeySpec, columns_read, find_keys, parse_keys
-from momentmix.errors import InputError, TableWarning, warn_caller
+from momentmix.errors import InputError, TableWarning, check_count, warn_caller
 from momentmix.progress import check_asked, erase, step
 from momentmix.summary.parts import ResumeCheck, digest_of, origin_of, read_parts
 from momentmix.summary.summary import MomentSummary, union
-from momentmix.tables.digests import counted_twice
+from momentmix.tables.formats.digests import counted_twice
 from momentmix.tables.learning import Families, learn, needs_pass
 from momentmix.tables.opening import Reading, can_open, open_table
 from momentmix.tables.selection import choose_columns

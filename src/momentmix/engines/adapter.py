@@ -15,19 +15,18 @@ from functools import partial
 from itertools import chain
 from typing import Any, Protocol, TypedDict
 
-from momentmix.arguments import check_count
 from momentmix.capacity.ranks import usual_order
 from momentmix.cube.cube import SummaryCube
 from momentmix.cube.keys import GroupKey, KeySpec, parse_keys
 from momentmix.cube.summarize_by import CubeProgress, GroupSums, cube_job
-from momentmix.errors import ClusterError, InputError, InputTypeError, MomentmixError
+from momentmix.errors import ClusterError, InputError, InputTypeError, MomentmixError, check_count
 from momentmix.parallel import few_threads
 from momentmix.summary.parts import Progress, summarize_parts
 from momentmix.summary.summarize import warn_of_notes
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.cells import column_cells
+from momentmix.tables.formats.memory import MemoryTable
 from momentmix.tables.learning import Families, Found, has_levels, learn, rows_with
-from momentmix.tables.memory import MemoryTable
 from momentmix.tables.names import match_names
 from momentmix.tables.opening import Reading, open_table
 from momentmix.tables.schema import Schema

@@ -19,8 +19,7 @@ from dask.delayed import Delayed, delayed
 from distributed import Client, as_completed, default_client
 from distributed.scheduler import KilledWorker
 
-from momentmix.arguments import check_count
-from momentmix.errors import ClusterError, InputTypeError, MomentmixError
+from momentmix.errors import ClusterError, InputTypeError, MomentmixError, check_count
 from momentmix.progress import check_asked, count_nothing, counting
 
 FAN_IN = 8  # a node holds so many summaries at once; the tree of 1000 partitions has 4 levels

@@ -29,10 +29,9 @@ from momentmix.fitting.api import fit
 from momentmix.fitting.data import known_blocks
 from momentmix.mixture.mixture import Mixture
 from momentmix.summary.summary import MomentSummary
-from momentmix.tables.memory import as_device_rows, for_sklearn
-from momentmix.tables.rows import ArrayRows, DeviceRows, HeldRows
+from momentmix.tables.formats.memory import as_device_rows, for_sklearn
+from momentmix.tables.rows import ArrayRows, DeviceRows, HeldRows, with_weights
 from momentmix.tables.validation import LARGEST_TO_FIT, LARGEST_VALUE, check_values
-from momentmix.tables.weights import with_weights
 
 _SHARED = (  # with scikit-learn's, beside the covariances
     "weights_", "means_", "converged_", "n_iter_", "lower_bound_", "n_features_in_",

@@ -14,9 +14,15 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from momentmix.arguments import check_count
 from momentmix.arrays import namespace
-from momentmix.errors import CertificateWarning, FitWarning, InputError, InputTypeError, warn_caller
+from momentmix.errors import (
+    CertificateWarning,
+    FitWarning,
+    InputError,
+    InputTypeError,
+    check_count,
+    warn_caller,
+)
 from momentmix.estimators.sklearn_names import progress_of, threads_of
 from momentmix.fitting.result import FitResult
 from momentmix.mixture.mixture import Mixture

@@ -19,9 +19,8 @@ from typing import Any
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.arguments import check_count
 from momentmix.arrays import real_array
-from momentmix.errors import InputError, warn_caller
+from momentmix.errors import InputError, check_count, warn_caller
 from momentmix.fitting.em.starts import Start
 from momentmix.parallel import usable_cores
 

@@ -17,15 +17,14 @@ from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.mixture.blocks import Blocks, blocks_from
 from momentmix.summary.file import is_summary_file
 from momentmix.summary.summary import MomentSummary
+from momentmix.tables.formats.memory import as_device_rows, as_rows
 from momentmix.tables.learning import Families, learn, needs_pass, open_data
-from momentmix.tables.memory import as_device_rows, as_rows
 from momentmix.tables.names import column_label
 from momentmix.tables.opening import READ_ALL, Reading, path_list
-from momentmix.tables.rows import ArrayRows, BlockRows, DeviceRows, Rows
+from momentmix.tables.rows import ArrayRows, BlockRows, DeviceRows, Rows, with_weights
 from momentmix.tables.schema import Schema
 from momentmix.tables.table_rows import Missing, TableRows, check_missing
 from momentmix.tables.validation import LARGEST_TO_FIT, as_weights, check_sizes, check_values
-from momentmix.tables.weights import with_weights
 from momentmix.wording import plural
 
 AskedBlocks = Sequence[Sequence[int | str]] | Literal["auto", "full"] | None

@@ -33,9 +33,8 @@ import numpy as np
 from scipy.optimize import nnls
 
 from momentmix._typing import Array
-from momentmix.arguments import check_count
 from momentmix.capacity.ranks import best_split, check_order, choose_order, largest_rank
-from momentmix.errors import InputError, InputTypeError, PrecisionWarning, warn_caller
+from momentmix.errors import InputError, InputTypeError, PrecisionWarning, check_count, warn_caller
 from momentmix.findings.messages import PAPER, ROBUST, Message, options
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import Clock
@@ -239,7 +238,7 @@ def fit_as_printed(
 
 
 def _summarize(data: Any, r: int, order: int | Literal["auto"]) -> tuple[MomentSummary, int]:
-    """Summary of the rows, and the order: asked for, or the smallest that identifies r."""
+    """Return the summary of the rows, and the order: given, or the least that identifies r."""
     source = data.copy() if isinstance(data, MomentSummary) else rows_of(data)
     if order == "auto":
         available = source.order if isinstance(source, MomentSummary) else None

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from momentmix._version import __version__
+from momentmix import __version__
 from momentmix.errors import InputTypeError, ModelFileError, without_secrets
 from momentmix.findings.finding import Finding, Severity
 from momentmix.fitting.inference.certificate import Certificate, Support

@@ -31,13 +31,14 @@ from momentmix.json_fields import (
     integer,
     list_of,
     optional,
+    parse_strict,
+    plain,
     text,
     texts,
 )
 from momentmix.mixture.blocks import blocks_from
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.tables.block_features import placed
-from momentmix.strict_json import parse_strict, plain
 from momentmix.tables.names import check_encodable, check_feature_names
 from momentmix.tables.schema import Schema
 

@@ -20,7 +20,7 @@ from momentmix.mixture.tables.block_features import complete_schema
 from momentmix.mixture.tables.imputation import complete_tables
 from momentmix.mixture.tables.rows import TableDensity
 from momentmix.tables.encoding import Encoded, Unseen, check_unseen
-from momentmix.tables.memory import rows_for
+from momentmix.tables.formats.memory import rows_for
 from momentmix.tables.opening import can_open
 from momentmix.tables.schema import Schema
 from momentmix.tables.table_rows import TableRows

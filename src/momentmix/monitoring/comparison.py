@@ -12,10 +12,10 @@ from momentmix.errors import InputError, InputTypeError, printable
 from momentmix.findings.changes import two_numbers
 from momentmix.findings.finding import NOTE, Finding, found, sentences
 from momentmix.html.notebook import Markup, box, bullets, folded, paragraph, plain_table, tag
+from momentmix.json_fields import plain
 from momentmix.mixture.parameter_table import need_pandas
 from momentmix.monitoring.compared.changes import SHAPES, Change
 from momentmix.monitoring.compared.significance import JointTest
-from momentmix.strict_json import plain
 from momentmix.wording import (
     aligned,
     cut,

@@ -16,13 +16,13 @@ from momentmix._typing import Float
 from momentmix.errors import InputError, printable
 from momentmix.findings.finding import Finding, sentences
 from momentmix.html.notebook import Markup, bar, box, bullets, paragraph, plain_table, tag
+from momentmix.json_fields import plain
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameter_table import need_pandas
 from momentmix.monitoring.shares.groups import key_text
 from momentmix.monitoring.shares.moved_columns import Unexplained
 from momentmix.monitoring.shares.shrinkage import Prior
 from momentmix.monitoring.trends import findings_of, place_of
-from momentmix.strict_json import plain
 from momentmix.wording import aligned, cut, cut_lines, p_text, percent, plural
 
 _MOST_PRINTED = 60  # groups in a table for people, half of them the first and half the last

@@ -28,7 +28,7 @@ import numpy as np
 from momentmix._typing import Int
 from momentmix.errors import InputError, SummaryFileError
 from momentmix.index_sets import countable
-from momentmix.strict_json import parse_strict
+from momentmix.json_fields import parse_strict
 from momentmix.summary.exact.common_schema import has_units_of
 from momentmix.summary.exact.fixed_point import QUANTUM_BITS
 from momentmix.summary.exact.high_sections import LARGEST_REACH

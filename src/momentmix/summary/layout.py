@@ -33,8 +33,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from momentmix._typing import Int
-from momentmix.arguments import check_count
-from momentmix.errors import InputError
+from momentmix.errors import InputError, check_count
 from momentmix.index_sets import check_countable, colex_rank, sets_without
 
 Kind = Literal["distinct", "squared", "power", "cubed", "two squares"]

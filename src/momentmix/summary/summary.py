@@ -23,9 +23,8 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from momentmix.arguments import check_count
 from momentmix.atomic_file import atomic_write
-from momentmix.errors import InputError, InputTypeError
+from momentmix.errors import InputError, InputTypeError, check_count
 from momentmix.parallel import ForkSafeLock, one_at_a_time
 from momentmix.summary import file as summary_file
 from momentmix.summary import readings

@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from momentmix._typing import Float
-from momentmix.arguments import check_count
 from momentmix.arrays import physical_memory
-from momentmix.errors import InputError
+from momentmix.errors import InputError, check_count
 from momentmix.summary import readings
 from momentmix.summary.exact.combining import combine
 from momentmix.summary.exact.reduction import rearranged

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from momentmix.arguments import check_count
-from momentmix.errors import InputError, InputTypeError
+from momentmix.errors import InputError, InputTypeError, check_count
 from momentmix.findings.messages import Message, options
 from momentmix.tables.names import check_encodable, place_of
 from momentmix.tables.source import NUMERIC, Source
@@ -140,7 +139,7 @@ def usable_columns(
             leave_out = Message(" Or leave it out: ", options(exclude=...), ".")
             raise type(problem)(Message(problem.args[0], leave_out))
         else:
-            refused.append(f"{first.short_label(number)} ({odd.type})")
+            refused.append(f"{first.label(number).removeprefix('column ')} ({odd.type})")
     if refused:
         text = (
             f"{first.name}: columns must hold numbers, or text of few levels; these do not: "

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from momentmix._typing import Array
-from momentmix.arguments import check_count
+from momentmix.errors import check_count
 from momentmix.parallel import one_thread_below
 from momentmix.tensor.coefficients import nearest_real
 from momentmix.tensor.decompose import LARGE, attempts, default_orders

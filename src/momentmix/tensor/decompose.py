@@ -19,9 +19,14 @@ from dataclasses import replace
 import numpy as np
 
 from momentmix._typing import Array, Int
-from momentmix.arguments import check_count
 from momentmix.capacity.ranks import Split, best_split
-from momentmix.errors import CapacityError, DecompositionError, InputError, InputTypeError
+from momentmix.errors import (
+    CapacityError,
+    DecompositionError,
+    InputError,
+    InputTypeError,
+    check_count,
+)
 from momentmix.index_sets import colex_rank, sets_without
 from momentmix.parallel import few_threads, map_in_order, one_thread_below, usable_cores
 from momentmix.tensor.coefficients import finish, lower_coordinates, solve_weights

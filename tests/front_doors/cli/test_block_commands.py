@@ -88,22 +88,6 @@ def test_predict_and_sample(folder, momentmix, truth, frame):
     )
 
 
-@pytest.mark.parametrize("kind", ["pairs", "means", "weights", "residuals"])
-def test_plots(folder, momentmix, kind):
-    inputs = ["rows.mms"] if kind == "residuals" else []
-    done = momentmix("plot", "truth.json", *inputs, "--kind", kind, "-o", "picture.png")
-    assert done.code == 0, done.err
-    assert os.path.getsize("picture.png") > 5000
-
-
-def test_report(folder, momentmix):
-    options = ["--blocks", "length,width;x,y", "-o", "model.json"]
-    momentmix("fit", "rows.csv", "-r", "2", *options)
-    done = momentmix("report", "model.json", "--data", "rows.csv", "-o", "report.html")
-    assert done.code == 0, done.err
-    assert os.path.getsize("report.html") > 10_000
-
-
 def test_fit_to_a_summary(folder, momentmix, truth):
     options = ["--blocks", "length,width;x,y", "-r", "2"]
     done = momentmix("fit", "rows.mms", *options, "-o", "model.json")

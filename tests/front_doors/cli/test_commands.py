@@ -1,8 +1,6 @@
 """The commands where all is well: what they print, what they write, and how they stream."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -85,15 +83,6 @@ def test_rows_that_would_fill_the_memory_are_streamed(folder, momentmix, monkeyp
     done = momentmix("fit", "part-*.parquet", "-r", "2", "-o", "model.json", "--json")
     assert done.code == 0
     assert json.loads(done.out)["refine"] == "em"
-
-
-def test_fit_as_json(folder, momentmix):
-    done = momentmix("fit", "part-0.parquet", "-r", "2", "-o", "model.json", "--json")
-    found = json.loads(done.out)
-    assert found["certificate"]["passed"] is True
-    assert np.shape(found["standard_errors"]["means"]) == (2, 5)
-    assert found["refine"] == "em"
-    assert found["n_rows"] == 1000
 
 
 def test_a_fit_that_cannot_be_trusted_is_4_and_writes_the_model(folder, momentmix):
@@ -181,13 +170,6 @@ def test_predict_takes_columns_by_name_and_keeps_places_of_missing_rows(folder, 
     assert done.out.split() == ["label", *expected]
 
 
-def test_score(folder, momentmix, truth):
-    found = json.loads(momentmix("score", "truth.json", "part-*.parquet", "--json").out)
-    assert found["n_rows"] == 3000
-    assert found["log_likelihood_per_row"] == pytest.approx(truth.log_prob(folder).mean())
-    assert "log likelihood per row" in momentmix("score", "truth.json", "part-0.parquet").out
-
-
 def test_sample_reads_back_as_the_same_rows(folder, momentmix, truth):
     done = momentmix("sample", "truth.json", "-n", "70000", "--labels", "-o", "x.csv", "--json")
     assert json.loads(done.out)["n_rows"] == 70000
@@ -200,22 +182,6 @@ def test_sample_reads_back_as_the_same_rows(folder, momentmix, truth):
     again = momentmix("sample", "truth.json", "-n", "3", "--seed", "1").out
     assert again == momentmix("sample", "truth.json", "-n", "3", "--seed", "1").out
     assert again != momentmix("sample", "truth.json", "-n", "3", "--seed", "2").out
-
-
-def test_force_replaces(folder, momentmix):
-    for force in ([], ["--force"]):
-        assert momentmix("summarize", "part-0.parquet", "-o", "x.mms", *force).code == 0
-
-
-def test_shell_completion_script():
-    done = subprocess.run(
-        [sys.executable, "-c", "from momentmix.cli import main; main()"],
-        env={"_MOMENTMIX_COMPLETE": "zsh_source", "PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert "#compdef momentmix" in done.stdout
 
 
 def test_values_beyond_the_squares_of_float64(folder, momentmix):

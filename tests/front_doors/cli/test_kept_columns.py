@@ -67,27 +67,6 @@ def test_types_stay_in_parquet(frame, momentmix, truth):
     np.testing.assert_array_equal(table["label"], truth.predict(frame[["a", "b", "c"]]))
 
 
-@pytest.mark.parametrize("ending", ["csv", "parquet", "feather", "jsonl"])
-def test_columns_of_the_model_are_copied_as_they_are_written(frame, momentmix, truth, ending):
-    frame = frame[["a", "b", "c"]][:20].map(lambda x: round(x, 1))
-    frame.to_csv("some.csv", index=False, float_format="%.3f")
-    frame.to_parquet("some.parquet")
-    frame.to_feather("some.feather")
-    frame.to_json("some.jsonl", orient="records", lines=True)
-    found = lines(momentmix("predict", "model.json", f"some.{ending}", "--keep", "c,a").out)[1:]
-    written = "%.3f" if ending == "csv" else "%g"
-    columns = frame["c"], frame["a"], truth.predict(frame)
-    expected = [[written % c, written % a, str(k)] for c, a, k in zip(*columns, strict=True)]
-    assert found == expected
-
-
-def test_columns_of_standard_input(frame, momentmix):
-    with open("rows.csv", "rb") as file:
-        piped = momentmix("predict", "model.json", "-", "--keep", "text,a,id", stdin=file.read())
-    assert piped.code == 0, piped.err
-    assert piped.out == momentmix("predict", "model.json", "rows.csv", "--keep", "text,a,id").out
-
-
 def test_from_csv_to_parquet_all_is_text(frame, momentmix):
     arguments = ("--keep", "text,n", "-o", "out.parquet", "-q")
     assert momentmix("predict", "model.json", "rows.csv", *arguments).code == 0

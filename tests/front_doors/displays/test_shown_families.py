@@ -14,7 +14,7 @@ from matplotlib import pyplot
 
 import momentmix as mm
 from momentmix import displays
-from momentmix.cli.fitted_table import fitted_table
+from momentmix.cli.models.fitted_table import fitted_table
 from momentmix.errors import InputError
 
 FAMILIES = {"visits": "poisson", "member": "bernoulli", "plan": "categorical"}

@@ -9,7 +9,7 @@ from campaigns.strangers_reader import read_model, read_summary
 import momentmix as mm
 from momentmix.errors import InputError
 from momentmix.families.column import Column
-from momentmix.strict_json import format_strict, parse_strict
+from momentmix.json_fields import format_strict, parse_strict
 from momentmix.tables.schema import Schema
 
 PLAN = Column("plan", "categorical", ("basic", "gold", "silver"), has_missing=True)

@@ -82,7 +82,7 @@ def _write(found: Tracking, target: Target) -> None:
     import io
 
     from momentmix.cli.tables import guarded
-    from momentmix.strict_json import format_strict
+    from momentmix.json_fields import format_strict
 
     if target.ending == "json":
         text = format_strict(found.to_dict(), indent=1) + "\n"

@@ -6,15 +6,16 @@ import hashlib
 import json
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from momentmix.atomic_file import atomic_write, short_name
+from momentmix.atomic_file import atomic_write, is_at, lock, short_name
 from momentmix.errors import InputError, OutputError
-from momentmix.strict_json import parse_strict
+from momentmix.json_fields import parse_strict
 from momentmix.tables.selection import column_keys
 from momentmix.tables.table_rows import TableRows
 
@@ -36,7 +37,7 @@ class Fingerprint:
     @classmethod
     def of(cls, rows: TableRows) -> Fingerprint:
         """That of rows to be read."""
-        files = tuple({**source.stamp(), "mark": source.mark()} for source in rows.sources)
+        files = tuple({**source.stamp(), "mark": source.mark} for source in rows.sources)
         return cls(files, tuple(column_keys(rows.sources[0], rows.columns[0])), rows.policy)
 
     @property
@@ -165,36 +166,28 @@ def lock_path(path: Path) -> Path:
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Hold the only right to write the checkpoint; the system drops it if the process dies."""
-    try:
-        import fcntl
-    except ImportError:  # no such locks on this system
+    if sys.platform == "win32":  # which has no such locks
         yield
         return
-    lock = lock_path(path)
+    file = lock_path(path)
     while True:
         try:
-            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+            descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         except OSError as error:
-            raise OutputError(f"cannot write {lock}: {error.strerror}.") from None
-        status = os.fstat(descriptor)
-        if status.st_size or not stat.S_ISREG(status.st_mode):  # ours are empty files
-            os.close(descriptor)
-            raise OutputError(
-                f"{lock} is not a lock of momentmix, which is an empty file. Move it away, or give "
-                "another --checkpoint."
-            )
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(descriptor)
-            raise OutputError(
-                f"another process is writing {path}; wait for it, or give another --checkpoint."
-            ) from None
-        if lock.exists() and os.path.samestat(os.fstat(descriptor), lock.stat()):
+            raise OutputError(f"cannot write {file}: {error.strerror}.") from None
+        status, problem = os.fstat(descriptor), ""
+        if status.st_size or not stat.S_ISREG(status.st_mode):
+            problem = f"{file} is not a lock of momentmix, which is an empty file. Move it away, or"
+        elif not lock(descriptor):
+            problem = f"another process is writing {path}; wait for it, or"
+        elif is_at(descriptor, file):
             break
-        os.close(descriptor)  # the other process has just removed it: take the new one
+        os.close(descriptor)
+        if problem:
+            raise OutputError(f"{problem} give another --checkpoint.")
+        # else the other process has just removed the file: take the new one
     try:
         yield
     finally:
-        lock.unlink(missing_ok=True)
+        file.unlink(missing_ok=True)
         os.close(descriptor)

@@ -25,8 +25,7 @@ from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VariancePrior
 from momentmix.native import code
 from momentmix.parallel import map_in_order
-from momentmix.tables.rows import Rows
-from momentmix.tables.weights import proportional_places
+from momentmix.tables.rows import Rows, proportional_places
 
 MOST_COMPILED = 32  # features of a block: the rotations of wider matrices take longer than LAPACK
 _ROUND = 5  # EM steps between looks at the gains

@@ -1,10 +1,9 @@
 """Shapes of columns: which do not follow the mixture, and logarithms that would help.
 
-With rows, the skewness within components is computed before and after a logarithm. Moments of the
-numbers say nothing about those of their logarithms: there a column must be positive, reach far, and
-be skewed as a whole. With more components the skewness goes away: some of them are alike in all
-other columns, and their sum describes the skewed one. Then one Gaussian law of the logarithm is
-compared with that sum.
+With rows, the skewness within components is computed before and after a logarithm. Moments do not
+determine the moments of logarithms: without rows, a column must be positive, reach far, and be
+skewed as a whole. With more components the skewness vanishes: components that are alike in all
+other columns describe the skewed one. Then one Gaussian law of the logarithm is compared with them.
 """
 
 from __future__ import annotations
@@ -156,7 +155,7 @@ def independent_columns(values: Float) -> list[tuple[int, str]]:
 def about_independent(
     moments: StandardMoments, checked: CheckedRows, shapes: dict[int, ColumnShape]
 ) -> Iterator[Finding]:
-    """Columns that draw components away from others, so that these do not follow the mixture."""
+    """Yield a finding on independent columns, which take components away from the others."""
     continuous = sorted(shapes)
     values = checked.values[:, moments.columns[continuous]]
     for place, words in independent_columns(values):
@@ -185,7 +184,7 @@ def _families(moments: StandardMoments, transforms: Mapping[int, str]) -> dict[s
 
 
 def shape_words(skewness_gap: float, kurtosis_gap: float) -> str:
-    """What a column looks like, by third and fourth moments less those of the model.
+    """Return the shape of a column in words, by third and fourth moments less the model's.
 
     Examples
     --------

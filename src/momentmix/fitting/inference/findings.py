@@ -212,7 +212,7 @@ def component_findings(
 
 
 def _about_dispersion(moments: StandardMoments, p: Parameters) -> Iterator[Finding]:
-    """Values that vary more or less within components than their means say."""
+    """Yield findings about values whose variance within components does not suit their means."""
     nouns = ((law.features[0], law.value_law.noun) for law in p.blocks.laws)
     counts = {feature: noun for feature, noun in nouns if noun}
     if not counts or not len(moments.squared):
@@ -337,11 +337,11 @@ def _about_correlations(
 def _correlated(
     moments: StandardMoments, p: Parameters, test: OverIdentification, explained: Collection[int]
 ) -> dict[Pair, float | None]:
-    """Pairs that are correlated within components, and the correlation where it is known.
+    """Yield pairs that are correlated within components, and the correlation where it is known.
 
-    The test's estimate is printed where it has the sign of what the components leave of the second
-    moments, and is somewhat larger: the fit has taken up a part. Else what is left is printed. The
-    estimate alone counts where correlations of different signs cancel.
+    The estimate of the test is printed where it has the sign of the residual second moment and is
+    somewhat larger, since the fit explains a part. Else the residual is printed. The estimate alone
+    counts where correlations of different signs cancel.
     """
     within = moments.total_covariance - (p.weights * (p.means - p.weights @ p.means).T) @ p.means
     np.fill_diagonal(within, p.weights @ p.variances)
@@ -377,7 +377,7 @@ def _about_pairs(
 
 
 def _joined(moments: StandardMoments, blocks: Blocks) -> str | list[list[str | int]]:
-    """Return what joins columns in these blocks, for `fit`."""
+    """Return the keywords of `fit` that join columns in these blocks."""
     sizes = [len(block) for block in blocks.joined]
     # Pairs that link most of the columns are those of a fit that is wrong as a whole.
     if sum(sizes) > _MOST_JOINED or max(sizes) > max(3, blocks.n_features // 2):

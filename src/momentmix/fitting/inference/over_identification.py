@@ -63,7 +63,7 @@ _SPANNED = 1e-6  # share of a direction's length that is left where the paramete
 
 
 def p_value_text(p_value: float) -> str:
-    """A p-value in texts; far out no law of a statistic is known.
+    """Return a p-value as text; the law of a statistic is not known far out.
 
     Examples
     --------
@@ -90,14 +90,14 @@ class ConditionGroup(NamedTuple):
 
 @dataclass(frozen=True)
 class OverIdentification:
-    """Result of the test; a saved one has no correlations, findings name those that matter.
+    """Result of the test; a saved one has no correlations, which are in the findings.
 
     Attributes
     ----------
     statistic, degrees_of_freedom : float, int
         Of all conditions together.
     p_value : float
-        Least p-value of the groups: what the first step of Holm's rule compares with the level.
+        Least p-value of the groups, as in the first step of Holm's rule.
     effect_size : float
         Of the group with the least p-value.
     bootstrapped : bool

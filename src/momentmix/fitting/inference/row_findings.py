@@ -75,7 +75,7 @@ def row_findings(
 
 
 def at_floor(parameters: Parameters, floor: float) -> NDArray[np.bool_]:
-    """Which variances are at the floor, of shape (r, d); those of Gaussian features."""
+    """Return which variances of Gaussian features are at the floor, of shape (r, d)."""
     floored = parameters.variances <= 1.01 * floor
     floored[:, parameters.blocks.with_law] = False
     return np.asarray(floored)

@@ -6,11 +6,11 @@
 | ∂g / ∂ (μ, v) of the column's features | ``Quantity.slopes`` | (r, 2k) |
 | ‖∂g · factor‖, the delta method | ``_deviations`` | (r,) |
 
-A mixture is fitted in features; a category is told by the probabilities of its levels given that
-the cell is seen, a number with missing cells by its mean where it is seen. Intervals of
-probabilities are symmetric in log-odds, those of rates and variances in logarithms; those of a
-probability that is 0 or 1 in all rows of a component, or of a rate that is 0, are one-sided: up to
-−log(1 − level) errors, which for 95 % is 3/n of n rows whose component is certain.
+A mixture is fitted in features. A category has the probabilities of its levels given that the cell
+is seen, a number with missing cells its mean where it is seen. Intervals of probabilities are
+symmetric in log-odds, intervals of rates and variances in logarithms. Where a probability is 0 or 1
+in all rows of a component, or a rate is 0, they are one-sided: up to −log(1 − level) errors, which
+for 95 % is 3/n of n rows whose component is certain.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class StandardErrors(ColumnValues):
     """Standard errors in the units of the data; shapes (r,), (r, d), (r, d).
 
     Where columns are joined, `covariances` has shape (r, d, d): 0 between blocks, and the variances
-    on the diagonal. Otherwise it is None. Of tables with families, `means` and `variances` are
-    those of the columns, NaN for categories: `levels` has (r, n_levels) for each of them by name,
-    and `seen` (r, n_columns) the probabilities of being seen, NaN where no cell is missing.
+    on the diagonal. Otherwise it is None. For tables with families, `means` and `variances` are by
+    column, NaN for categories: `levels` has (r, n_levels) for each of them by name, and `seen`
+    (r, n_columns) the probabilities of being seen, NaN where no cell is missing.
     """
 
 

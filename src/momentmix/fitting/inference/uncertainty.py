@@ -16,12 +16,11 @@ conditions by their own noise and not by their covariance, so that H⁻¹ alone 
 After EM the moment formula would be wrong (the estimate no longer minimizes these conditions); the
 information of the scores is used instead.
 
-Probabilities and rates that are 0 in a component take no part in other parameters' errors.
-Where no row of a component shows an outcome, all its rows have the same score for the outcome, as
-they have for the component's weight: the two cannot be told apart, and the information matrix is
-singular. Where a few rows may or may not show it, the estimate is 0 in about half of all samples,
-and errors that take it for a free parameter are too large: of weights by a factor of up to 2, with
-a category that is equal to the group. With it fixed they are those by simulation but for 10 to 20 %
+Probabilities and rates that are 0 in a component are fixed in the errors of other parameters. If no
+row of a component has an outcome, the scores of the outcome and of the component's weight are the
+same, and the information matrix is singular. If a few rows may or may not have it, the estimate is
+0 in about half of all samples, and errors with a free parameter are too large: for weights by a
+factor of up to 2. With it fixed they agree with simulations up to 10 to 20 %
 (``python benchmarks/families.py bounds``).
 """
 
@@ -100,7 +99,7 @@ class Uncertainty:
         variance: float,
         laws: tuple[Law, ...] = (),
     ) -> Uncertainty:
-        """The same features among others, known without error, as `Parameters.embedded`."""
+        """Return the same among other features without error, as `Parameters.embedded`."""
         if columns.size == n_features:
             return self  # the factor may be large: no copy
         estimate = self.estimate.embedded(columns, n_features, variance, laws)

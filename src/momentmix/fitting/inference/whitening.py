@@ -60,10 +60,10 @@ class Whitening:
 
     @property
     def log_determinant(self) -> float:
-        """Log-determinant of C; a condition that tells nothing new counts as one that hardly does.
+        """Log-determinant of C, with a bound for conditions that are functions of others.
 
-        Misfits in units of two covariances compare once these are added, as in the logarithm of a
-        normal density: otherwise the mixture that allows for more noise always fits better.
+        Misfits in units of two covariances compare once it is added, as in the logarithm of a
+        normal density: otherwise the mixture with more noise always fits better.
         """
         new = np.maximum(np.diagonal(self.triangle) ** 2, _REDUNDANT)
         return float(2.0 * np.log(self.scale).sum() + np.log(new).sum())
@@ -80,7 +80,7 @@ class Whitening:
             return Projection(self._slopes)
 
     def whiten(self, columns: Float) -> Float:
-        """C^{-1/2}·columns; 0 for conditions that are functions of those before them."""
+        """Return C^{-1/2}·columns; 0 for conditions that are functions of earlier ones."""
         scaled = np.empty(columns.shape, order="F")  # as LAPACK wants it
         np.divide(columns.T, self.scale, out=scaled.T)
         if self._inverse is not None and scaled.ndim == 2:
@@ -141,7 +141,7 @@ class Projection:
         return float(np.sqrt(np.linalg.norm(largest) * np.linalg.norm(smallest)))
 
     def project(self, whitened: Float) -> Float:
-        """What is left of whitened columns beside the span of the slopes."""
+        """Return the residual of whitened columns beside the span of the slopes."""
         along = cho_solve((self._root, True), self.slopes.T @ whitened, check_finite=False)
         return np.asarray(whitened - self.slopes @ along)
 
@@ -196,7 +196,7 @@ def tested_conditions(
 def carrying_rows(
     conditions: Conditions, moments: StandardMoments, parameters: Parameters
 ) -> Float:
-    """Rows that carry a condition; infinite for one of numbers alone, whose laws are known."""
+    """Return the number of rows that carry each condition; infinite for numbers alone."""
     highest = conditions.highest_exponent
     powers = feature_powers(parameters, 4 * _HIGHEST_BESIDE)
     means = []
@@ -209,7 +209,7 @@ def carrying_rows(
 
 
 def gaps_together(moments: StandardMoments, parameters: Parameters) -> list[Law]:
-    """Laws whose cells are mostly missing in the same rows as those of another."""
+    """Return laws whose cells are mostly missing in the same rows as another's."""
     numbers = sorted({k for pair in pairs_together(moments, parameters) for k in pair})
     return [parameters.blocks.laws[k] for k in numbers]
 

@@ -29,8 +29,8 @@ from momentmix.families.block import Block
 from momentmix.mixture.density import posteriors
 from momentmix.mixture.tables.block_features import complete_schema
 from momentmix.tables.encoding import Encoded, Unseen, decode_columns
+from momentmix.tables.formats.memory import frame_labels, frame_names
 from momentmix.tables.learning import encoded_blocks
-from momentmix.tables.memory import frame_labels, frame_names
 from momentmix.tables.names import numbers_as_names
 from momentmix.tables.schema import Schema
 

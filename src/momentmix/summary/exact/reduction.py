@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from momentmix._typing import Int
-from momentmix.arguments import check_count
-from momentmix.errors import InputError
+from momentmix.errors import InputError, check_count
 from momentmix.index_sets import colex_rank, index_sets, sets_without
 from momentmix.summary.exact.integers.packed import PackedSums
 from momentmix.summary.exact.totals import Mark, Totals, with_high

@@ -6,10 +6,10 @@ import pytest
 import momentmix as mm
 from momentmix.capacity.monomials import robust_rank
 from momentmix.capacity.ranks import affordable_order, choose_order, usual_order
+from momentmix.cli.plan import plan
 from momentmix.errors import CapacityError, InputError
 from momentmix.fitting.outcome import StandardFit
 from momentmix.fitting.robust import pipeline
-from momentmix.planning import plan
 
 CELLS = [(d, r) for d in (1, 2, 3, 4, 5, 7, 9, 10, 12) for r in range(1, 33)] + [
     (15, r) for r in (1, 8, 9, 11, 12, 22, 23, 29)
@@ -19,7 +19,7 @@ CELLS = [(d, r) for d in (1, 2, 3, 4, 5, 7, 9, 10, 12) for r in range(1, 33)] + 
 def planned(d, r, method="robust"):
     """The planned order, or None where no order identifies r."""
     try:
-        return plan(d, r, method=method).chosen.order
+        return plan(d, r, method=method)["chosen"]["order"]
     except CapacityError:
         return None
 
@@ -82,7 +82,7 @@ def test_the_printed_method_takes_its_planned_order(d, r):
 
 def test_the_printed_method_takes_the_order_asked_for_with_one_component():
     rows = np.random.default_rng(0).standard_normal((300, 6))
-    assert plan(6, 1, order=4, method="paper").chosen.order == 4
+    assert plan(6, 1, order=4, method="paper")["chosen"]["order"] == 4
     assert mm.fit(rows, 1, order=4, method="paper").order == 4
     with pytest.raises(InputError, match="order=7 needs that many features; there are 6"):
         mm.fit(rows, 1, order=7, method="paper")
@@ -117,8 +117,8 @@ def test_plan_refuses_the_orders_that_fit_refuses():
         plan(15, 10**18)
     with pytest.raises(InputError, match=r"n_components must be below 2\^63"):
         plan(15, 10**400)
-    assert plan(20, 150, order=8).chosen.largest_rank_robust == 176
-    assert [p.order for p in plan(2, 1).neighbors] == []
+    assert plan(20, 150, order=8)["chosen"]["largest_rank_robust"] == 176
+    assert plan(2, 1)["neighbors"] == []
 
 
 def test_wide_tables_take_an_order_that_they_can_afford(order_of):

@@ -63,7 +63,7 @@ def facts_of(file: str, delimiter: str | None = None, header: bool | None = None
 def _data_facts(path: Path, delimiter: str | None, header: bool | None) -> dict[str, Any]:
     """Facts of a data file; of CSV the first lines are read."""
     try:
-        dialect = Dialect("\t" if delimiter in ("\\t", "tab") else delimiter, header=header)
+        dialect = Dialect(delimiter, header=header)
     except InputError as error:
         raise click.UsageError(in_shell(error)) from None
     source = open_file(path, dialect)

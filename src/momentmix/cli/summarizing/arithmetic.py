@@ -85,7 +85,7 @@ def forget_command(
     It cannot be verified that the rows were added, only that count, range and variances allow it.
     `momentmix subtract` is exact, where there is a summary of these rows alone.
     """
-    from momentmix.cli.predict import open_columns
+    from momentmix.cli.models.predict import open_columns
     from momentmix.cli.summaries import load_sum
     from momentmix.summary.column_facts import columns_of
 

@@ -183,7 +183,7 @@ def _exit_code(result: FitResult, strict: bool) -> int:
 
 
 def _print(result: FitResult, output: str, verbose: bool) -> None:
-    from momentmix.cli.fitted_table import fitted_table
+    from momentmix.cli.models.fitted_table import fitted_table
 
     table = fitted_table(result.mixture, result)
     if len(table) > _MOST_LINES and not verbose:

@@ -50,7 +50,7 @@ def report_command(
     SOURCE_DATE_EPOCH.
     """
     from momentmix.cli.cubes import load_groups
-    from momentmix.cli.predict import load_model, load_verdict, open_for
+    from momentmix.cli.models.predict import load_model, load_verdict, open_for
     from momentmix.cli.summaries import are_summaries, load_sum
 
     inputs = [model, *data, *before, *([cube] if cube else [])]

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from momentmix.cli.options import header_option, json_option
+from momentmix.cli.options import delimiter_option, header_option, json_option
 from momentmix.cli.output import say, say_json
 from momentmix.errors import printable
 from momentmix.wording import cut
@@ -17,7 +17,7 @@ _WIDEST = 40  # letters of a cell of text
 
 @click.command("info", short_help="What a file holds.")
 @click.argument("file")
-@click.option("--delimiter", help="Character between the fields of CSV; default: comma.")
+@delimiter_option
 @header_option
 @json_option
 def info_command(file: str, delimiter: str | None, header: bool | None, as_json: bool) -> None:
@@ -26,7 +26,7 @@ def info_command(file: str, delimiter: str | None, header: bool | None, as_json:
     A summary, a cube, a model, a schema, a checkpoint of `summarize`, or data. Nothing is fitted,
     and of data only the first rows are read.
     """
-    from momentmix.cli.info.facts import facts_of
+    from momentmix.cli.file_facts import facts_of
 
     facts = facts_of(file, delimiter, header)
     if as_json:

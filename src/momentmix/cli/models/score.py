@@ -9,19 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from momentmix.cli.options import ReadOptions, named_data_options, output_options, parse_columns
+from momentmix.cli.models.predict import (
+    keep_option,
+    load_model,
+    load_verdict,
+    open_for,
+    unseen_option,
+)
+from momentmix.cli.options import ReadOptions, named_data_options, output_options
 from momentmix.cli.output import Target, say, say_json
-from momentmix.cli.predict import keep_option, load_model, load_verdict, open_for, unseen_option
 from momentmix.progress import step
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from momentmix.cli.tables import Answers
     from momentmix.mixture.mixture import Mixture
     from momentmix.tables.table_rows import TableRows
-
-    Scored = Iterator[tuple[list[list[Any]], NDArray[np.float64]]]  # beside columns that are kept
 
 
 @click.command("score", short_help="Log-likelihood of rows, BIC, AIC; anomalies.")
@@ -49,7 +51,7 @@ def score_command(
     inputs: tuple[str, ...],
     each_row: bool,
     target: Target,
-    keep: str | None,
+    keep: list[str | int] | None,
     quantile: float | None,
     threshold: float | None,
     unseen: str,
@@ -62,40 +64,7 @@ def score_command(
     each row is written, and whether it is an anomaly. With --missing drop, a row with missing
     values stays in that output with empty fields.
     """
-    _check_options(each_row, target.path, keep, quantile, threshold)
-    from momentmix.cli.tables import KeptColumns
-
-    output = target.check([model, *inputs]) if each_row else None
-    mixture = load_model(model)
-    rows = open_for(mixture, inputs, read_options)
-    scores = _Scores(threshold)
-    has_bound = quantile is not None or threshold is not None
-    names = ["log_density", "anomaly"] if has_bound else ["log_density"]
-    kept = KeptColumns(rows, parse_columns(keep), names)
-    with step("Scoring", False if output == "-" else target.progress):
-        scored = _scored(mixture, rows, kept.numbers, unseen)
-        if quantile is not None:
-            stored = list(_scored(mixture, rows, [], unseen))
-            scores.find_threshold([values for _, values in stored], quantile)
-            # Kept columns are read in a second pass: only numbers are held in memory.
-            scored = scored if kept.names else iter(stored)
-        answers = scores.counted(scored)
-        if output is not None:
-            kept.write(output, names, ["number", "bool"][: len(names)], answers)
-        else:
-            deque(answers, maxlen=0)
-    _print(scores.facts(mixture), load_verdict(model), output, target.as_json)
-
-
-def _check_options(
-    each_row: bool,
-    output: str | None,
-    keep: str | None,
-    quantile: float | None,
-    threshold: float | None,
-) -> None:
-    """Raise where options do not go together."""
-    for name, value in (("--output", output), ("--keep", keep)):
+    for name, value in (("--output", target.path), ("--keep", keep)):
         if not each_row and value is not None:
             raise click.UsageError(f"{name} goes with --rows, which writes a line for each row.")
     if quantile is not None and threshold is not None:
@@ -104,11 +73,60 @@ def _check_options(
         )
     if threshold is not None and threshold != threshold:
         raise click.UsageError("--threshold must be a number; got nan.")
+    import numpy as np
+
+    from momentmix.cli.tables import KeptColumns
+
+    output = target.check([model, *inputs]) if each_row else None
+    mixture = load_model(model)
+    rows = open_for(mixture, inputs, read_options)
+    has_bound = quantile is not None or threshold is not None
+    names = ["log_density", "anomaly"] if has_bound else ["log_density"]
+    kept = KeptColumns(rows, keep, names)
+    n_rows, n_anomalies, total = 0, 0, 0.0
+
+    def counted(scored: Answers) -> Answers:
+        nonlocal n_rows, n_anomalies, total
+        for others, values in scored:
+            known = ~np.isnan(values)
+            n_rows += int(known.sum())
+            total += float(values[known].sum())
+            columns = [values]
+            if threshold is not None:
+                below = values < threshold
+                n_anomalies += int(below.sum())
+                columns.append(np.where(known, below, np.nan))
+            yield others, np.column_stack(columns)
+
+    with step("Scoring", False if output == "-" else target.progress):
+        scored = _scored(mixture, rows, kept.numbers, unseen)
+        if quantile is not None:
+            stored = list(_scored(mixture, rows, [], unseen))
+            values = np.concatenate([values for _, values in stored])
+            values = values[~np.isnan(values)]
+            place = int(np.ceil(quantile * (values.size - 1)))  # at or above np.quantile
+            threshold = float(np.partition(values, place)[place])
+            # Kept columns are read in a second pass: only numbers are held in memory.
+            scored = scored if kept.names else iter(stored)
+        if output is not None:
+            kept.write(output, names, ["number", "bool"][: len(names)], counted(scored))
+        else:
+            deque(counted(scored), maxlen=0)
+    n_parameters = mixture.parameters.n_free
+    facts: dict[str, Any] = {
+        "n_rows": n_rows,
+        "log_likelihood_per_row": total / n_rows,
+        "bic": n_parameters * log(n_rows) - 2 * total,
+        "aic": 2 * n_parameters - 2 * total,
+    }
+    if threshold is not None:
+        facts |= {"threshold": threshold, "n_anomalies": n_anomalies}
+    _print(facts, load_verdict(model), output, target.as_json)
 
 
 def _scored(
     mixture: Mixture, rows: TableRows, others: Sequence[Sequence[int]], unseen: Any
-) -> Scored:
+) -> Iterator[tuple[list[list[Any]], Any]]:
     """Yield other columns and log-densities of rows, NaN for rows that were dropped."""
     import numpy as np
 
@@ -124,50 +142,6 @@ def _scored(
         yield block.others, values
     if not n_rows:  # while an output can still be given up
         raise InputError(f"{rows.sources[0].name} holds no rows.")
-
-
-class _Scores:
-    """Sums over the scores of rows, and the threshold below which they are anomalies."""
-
-    def __init__(self, threshold: float | None) -> None:
-        self.threshold, self.n_rows, self.n_anomalies, self.total = threshold, 0, 0, 0.0
-
-    def find_threshold(self, scores: list[NDArray[np.float64]], quantile: float) -> None:
-        """Set the threshold to the first score at or above ``np.quantile(scores, quantile)``."""
-        import numpy as np
-
-        values = np.concatenate(scores)
-        values = values[~np.isnan(values)]
-        place = int(np.ceil(quantile * (values.size - 1)))
-        self.threshold = float(np.partition(values, place)[place])
-
-    def counted(self, scored: Scored) -> Scored:
-        """Yield scores, and where there is a threshold whether each row is an anomaly."""
-        import numpy as np
-
-        for others, values in scored:
-            known = ~np.isnan(values)
-            self.n_rows += int(known.sum())
-            self.total += float(values[known].sum())
-            columns = [values]
-            if self.threshold is not None:
-                below = values < self.threshold
-                self.n_anomalies += int(below.sum())
-                columns.append(np.where(known, below, np.nan))
-            yield others, np.column_stack(columns)
-
-    def facts(self, mixture: Mixture) -> dict[str, Any]:
-        """Return what is printed."""
-        n_parameters = mixture.parameters.n_free
-        facts: dict[str, Any] = {
-            "n_rows": self.n_rows,
-            "log_likelihood_per_row": self.total / self.n_rows,
-            "bic": n_parameters * log(self.n_rows) - 2 * self.total,
-            "aic": 2 * n_parameters - 2 * self.total,
-        }
-        if self.threshold is not None:
-            facts |= {"threshold": self.threshold, "n_anomalies": self.n_anomalies}
-        return facts
 
 
 def _print(facts: dict[str, Any], verdict: str | None, output: str | None, as_json: bool) -> None:

@@ -12,9 +12,9 @@ import click
 
 from momentmix.cli.options import (
     ReadOptions,
+    columns_option,
     data_options,
     output_options,
-    parse_columns,
     seed_option,
 )
 from momentmix.cli.output import Target, say
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 _BLOCK = 65536
 
-keep_option = click.option(
+keep_option = columns_option(
     "--keep",
-    help="Columns of the input to copy to the output, by name or number, separated by commas. "
+    "Columns of the input to copy to the output, by name or number, separated by commas. "
     "They may hold text or dates.",
 )
 
@@ -126,7 +126,7 @@ def predict_command(
     target: Target,
     probabilities: bool,
     digits: int | None,
-    keep: str | None,
+    keep: list[str | int] | None,
     unseen: str,
     read_options: ReadOptions,
 ) -> None:
@@ -145,7 +145,7 @@ def predict_command(
     names = ["label"]
     if probabilities:
         names += [f"probability_{i}" for i in range(mixture.n_components)]
-    kept = KeptColumns(rows, parse_columns(keep), names)
+    kept = KeptColumns(rows, keep, names)
     n_rows, counts = 0, np.zeros(mixture.n_components, dtype=np.int64)
 
     def answers() -> Answers:

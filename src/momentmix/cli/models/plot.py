@@ -8,9 +8,9 @@ import click
 
 from momentmix.cli.options import (
     ReadOptions,
+    columns_option,
     data_options,
     output_options,
-    parse_columns,
     seed_option,
 )
 from momentmix.cli.output import Target
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     "of components that `fit -r auto` tried; choice fits other numbers of components to data files "
     "or summaries.",
 )
-@click.option(
+@columns_option(
     "--features",
-    help="Columns to show in pairs, columns and levels, by name or number, separated by commas.",
+    "Columns to show in pairs, columns and levels, by name or number, separated by commas.",
 )
 @click.option(
     "-r",
@@ -54,13 +54,13 @@ def plot_command(
     inputs: tuple[str, ...],
     target: Target,
     kind: str,
-    features: str | None,
+    features: list[str | int] | None,
     components: int | None,
     seed: int,
     read_options: ReadOptions,
 ) -> None:
     """Draw a model: its components, their fit to data, or the choice of their number."""
-    from momentmix.cli.predict import load_model
+    from momentmix.cli.models.predict import load_model
     from momentmix.fitting.record import load_fit
 
     target.check_ending("png", "svg", "pdf")
@@ -82,7 +82,7 @@ def plot_command(
     elif kind == "choice":
         display = _choice(mixture, data, components, seed)
     else:
-        display = _drawn(kind, mixture, data, parse_columns(features))
+        display = _drawn(kind, mixture, data, features)
     target.save_picture(display)
     target.report({"kind": kind}, f"picture written to {target.path}")
 
@@ -91,7 +91,7 @@ def _data(
     mixture: Mixture, inputs: tuple[str, ...], read_options: ReadOptions, summaries: bool
 ) -> Any:
     """Open summaries, which are added up, or rows."""
-    from momentmix.cli.predict import open_for
+    from momentmix.cli.models.predict import open_for
     from momentmix.cli.summaries import are_summaries, load_sum
 
     if summaries and are_summaries(inputs):
