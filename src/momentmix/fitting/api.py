@@ -7,8 +7,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from momentmix.arguments import check_count
-from momentmix.errors import InputError, InputTypeError
+from momentmix.errors import InputError, InputTypeError, check_count
 from momentmix.findings.messages import NEED_ROWS, PAPER, ROBUST, Message, options
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import Clock, FitContext

@@ -78,7 +78,7 @@ def column_shapes(
 def _offers(
     checked: CheckedRows, moments: StandardMoments, parameters: Parameters, skewed: Collection[int]
 ) -> dict[int, str]:
-    """Transforms after which features are less skewed, or need fewer components."""
+    """Return transforms after which features are less skewed, or need fewer components."""
     columns = checked.values[:, moments.columns].T
     possible = {
         j: possible_transforms(moments, j)
@@ -129,7 +129,7 @@ def about_shapes(
 
 
 def independent_columns(values: Float) -> list[tuple[int, str]]:
-    """Columns that are not Gaussian and do not depend on any other one, with their shapes."""
+    """Return columns that are not Gaussian and independent of all others, with their shapes."""
     n, d = values.shape
     cuts = np.quantile(values, np.arange(1, 10) / 10, axis=0)
     tenths = [np.searchsorted(cuts[:, j], values[:, j]) for j in range(d)]

@@ -52,7 +52,7 @@ class Correlation:
 def find_correlations(
     whitening: Whitening, conditions: Conditions, parameters: Parameters, remainder: Float, n: float
 ) -> list[Correlation]:
-    """Score tests of the correlation of each pair of features, most significant first."""
+    """Return score tests of the correlation of each pair of features, most significant first."""
     directions = _Directions(conditions, parameters)
     if not directions.pairs.size:
         return []

@@ -175,7 +175,7 @@ def _about_test(test: OverIdentification) -> Iterator[Finding]:
 def component_findings(
     moments: StandardMoments, p: Parameters, floor: float, coarse: Collection[int] = ()
 ) -> Iterator[Finding]:
-    """Findings about the components and their laws; `coarse` are features whose values repeat."""
+    """Yield findings about the components; `coarse` are features whose values repeat."""
     d, rows = moments.n_features, moments.n_effective * p.weights
     floored = at_floor(p, floor)
     repeating = np.isin(np.arange(d), list(coarse))

@@ -104,7 +104,7 @@ def _about_copies(checked: CheckedRows) -> Iterator[Finding]:
 def _serial_correlations(
     checked: CheckedRows, moments: StandardMoments, parameters: Parameters
 ) -> list[tuple[float, float]]:
-    """For each feature the correlation of neighboring rows within components, and its deviates."""
+    """Return the correlation of neighboring rows within components, and deviates, by feature."""
     z = standardized(checked, moments)
     labels = joint_of(z, parameters).argmax(axis=0)
     neighbors = np.diff(checked.places) == 1

@@ -138,11 +138,7 @@ def column_intervals(
 def _feature_intervals(
     uncertainty: Uncertainty, moments: StandardMoments, level: float
 ) -> Intervals:
-    """Intervals of features, in the units of the data.
-
-    After EM those of weights and variances are symmetric on the log-odds and log scale, those of a
-    moment fit are symmetric and cut at 0.
-    """
+    """Intervals of features, in the units of the data."""
     e = uncertainty.estimate
     widths = normal_quantile(level) * uncertainty.deviations().flat()
     half = parameters_from(widths, e.n_components, e.blocks)
@@ -198,7 +194,7 @@ def _tables(
 
 
 def _of_columns(matrices: Float, schema: Schema, uncertainty: Uncertainty) -> Float:
-    """Matrices of features (r, d, d) as those of columns; NaN where a column has no one feature."""
+    """Return matrices of features (r, d, d) by column; NaN where a column has several features."""
     first = [schema.features_of(number)[0] for number in range(schema.n_columns)]
     found = matrices[:, first][:, :, first]
     joined = {j for block in uncertainty.estimate.blocks.joined for j in block}

@@ -193,10 +193,7 @@ def uncertainty_of_noise(derivatives: AnyDerivative, parameters: Parameters) -> 
 
 
 def curvature_root(derivatives: AnyDerivative) -> CurvatureRoot:
-    """Cholesky factor of JᵀJ, scaled to diagonal 1.
-
-    1e-8 bounds the errors of directions without information by 1e4 times those of the diagonal.
-    """
+    """Cholesky factor of JᵀJ, scaled to diagonal 1."""
     normal = derivatives.normal_matrix()
     scale = np.sqrt(np.maximum(np.diagonal(normal), 1e-300))
     normal /= scale[:, None]
@@ -280,7 +277,7 @@ def _root(matrix: Float) -> Float:
 def settle_bounded(
     information: Float, parameters: Parameters, n_rows: float, together: Collection[Law] = ()
 ) -> None:
-    """Fix numbers that no row of a component tells from 0; in place."""
+    """Fix numbers that the rows of a component do not distinguish from 0; in place."""
     counts = np.maximum(n_rows * parameters.weights, 1e-12)
     for law, means, variances, places in laws_with_places(parameters):
         units = np.hstack([np.ones_like(means), variances])[:, None]
@@ -332,7 +329,7 @@ def settle_two_valued(matrices: list[Float], parameters: Parameters) -> None:
 
 
 def apart_from_bounded(factor: Float, parameters: Parameters, n_rows: float) -> Float:
-    """The factor of the covariance of (μ, v) given the numbers that may be 0."""
+    """Return the factor of the covariance of (μ, v) given the numbers that may be 0."""
     counts = n_rows * parameters.weights
     given, own_errors = [], []
     for law, means, variances, places in laws_with_places(parameters):

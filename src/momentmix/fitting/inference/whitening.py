@@ -60,11 +60,7 @@ class Whitening:
 
     @property
     def log_determinant(self) -> float:
-        """Log-determinant of C, with a bound for conditions that are functions of others.
-
-        Misfits in units of two covariances compare once it is added, as in the logarithm of a
-        normal density: otherwise the mixture with more noise always fits better.
-        """
+        """Log-determinant of C, with a bound for conditions that are functions of others."""
         new = np.maximum(np.diagonal(self.triangle) ** 2, _REDUNDANT)
         return float(2.0 * np.log(self.scale).sum() + np.log(new).sum())
 
@@ -91,7 +87,7 @@ class Whitening:
         return np.asarray(white)
 
     def whiten_last(self, n: int) -> Float:
-        """The last n conditions, in units of their deviations, whitened; (size, n)."""
+        """Whiten the last n conditions, in units of their deviations; (size, n)."""
         size = self.scale.size
         white = np.zeros((size, n))
         own = self.triangle[size - n :, size - n :]
@@ -147,10 +143,7 @@ class Projection:
 
 
 def _factored(correlation: Float) -> Float:
-    """Cholesky factor of a correlation with the least ridge that makes it positive definite.
-
-    Rounding of products of rare levels can be more than the usual ridge.
-    """
+    """Cholesky factor of a correlation with the least ridge that makes it positive definite."""
     diagonal, ridge = np.diagonal(correlation).copy(), _RIDGE
     while ridge < 1.0:
         np.fill_diagonal(correlation, diagonal + ridge)
@@ -164,7 +157,7 @@ def _factored(correlation: Float) -> Float:
 
 
 def _tangent(table: Float, parameters: Parameters) -> Float:
-    """Derivatives with the weights moving within Σ ω = 1: one column less."""
+    """Return derivatives within Σ ω = 1, one column less, without variances given by means."""
     r = parameters.n_components
     if parameters.blocks.laws:
         is_own = np.isin(by_feature(parameters), dependent_places(parameters), invert=True)

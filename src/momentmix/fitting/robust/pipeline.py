@@ -16,11 +16,10 @@ from typing import Any, Literal
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.arguments import check_count
 from momentmix.arrays import namespace, on_device_of, physical_memory
 from momentmix.capacity.monomials import FEWEST_BLOCKS, robust_rank
 from momentmix.capacity.ranks import affordable_order, check_order, choose_order, usable_orders
-from momentmix.errors import CapacityError, InputError
+from momentmix.errors import CapacityError, InputError, check_count
 from momentmix.families.law import with_joined_values
 from momentmix.findings.messages import NEED_ROWS, Message
 from momentmix.fitting.conditions.standard_moments import StandardMoments
