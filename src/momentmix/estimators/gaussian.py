@@ -23,7 +23,7 @@ from momentmix.estimators.options import (
     warn_without_effect,
 )
 from momentmix.fitting.api import fit
-from momentmix.fitting.robust.checks import known_blocks
+from momentmix.fitting.data import known_blocks
 from momentmix.mixture.mixture import Mixture
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.formats.memory import as_device_rows, for_sklearn

@@ -30,8 +30,8 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.arrays import real_array
 from momentmix.errors import InputError, check_count, warn_caller
+from momentmix.fitting.data import AskedBlocks
 from momentmix.fitting.em.starts import Start
-from momentmix.fitting.robust.checks import AskedBlocks
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.prior import Constraint
 from momentmix.parallel import usable_cores
