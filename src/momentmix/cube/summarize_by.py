@@ -26,7 +26,7 @@ from momentmix.errors import InputError, TableWarning, check_count, warn_caller
 from momentmix.progress import check_asked, erase, step
 from momentmix.summary.parts import Progress, ResumeCheck, digest_of, origin_of, read_parts
 from momentmix.summary.summary import MomentSummary, union
-from momentmix.tables.digests import counted_twice
+from momentmix.tables.formats.digests import counted_twice
 from momentmix.tables.learning import Families, learn, needs_pass
 from momentmix.tables.opening import Reading, can_open, open_table
 from momentmix.tables.selection import choose_columns

@@ -25,8 +25,8 @@ from momentmix.summary.parts import Progress, summarize_parts
 from momentmix.summary.summarize import warn_of_notes
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.cells import column_cells
+from momentmix.tables.formats.memory import MemoryTable
 from momentmix.tables.learning import Families, Found, has_levels, learn, rows_with
-from momentmix.tables.memory import MemoryTable
 from momentmix.tables.names import match_names
 from momentmix.tables.opening import Reading, open_table
 from momentmix.tables.schema import Schema

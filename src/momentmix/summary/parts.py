@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, Protocol
 from momentmix._typing import Array
 from momentmix.errors import InputError, ShardError
 from momentmix.summary.summary import MomentSummary, rename_shards
-from momentmix.tables.digests import RowDigest, counted_twice
+from momentmix.tables.formats.digests import RowDigest, counted_twice
 from momentmix.tables.rows import Rows
 from momentmix.tables.selection import column_keys
 from momentmix.tables.table_rows import Block, TableRows
@@ -70,7 +70,7 @@ def place_id(rows: TableRows, table: int, first_row: int, others: Sequence[int] 
     """
     source = rows.sources[table]
     columns = column_keys(source, [*rows.columns[table], *others])
-    text = [source.mark(), columns, rows.policy, first_row]
+    text = [source.mark, columns, rows.policy, first_row]
     return json.dumps([*text, source.name] if rows.by_name else text)
 
 
