@@ -31,7 +31,7 @@ from momentmix.families.family import Estimate, Quantities, Quantity
 from momentmix.families.law import Law
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.uncertainty import Uncertainty
-from momentmix.mixture.parameter_table import ColumnValues
+from momentmix.mixture.parameter_table import ColumnValues, Intervals
 from momentmix.mixture.parameters import Parameters, parameters_from
 from momentmix.tables.schema import Schema
 from momentmix.wording import short_repr
@@ -49,38 +49,6 @@ class StandardErrors(ColumnValues):
     column, NaN for categories: `levels` has (r, n_levels) for each of them by name, and `seen`
     (r, n_columns) the probabilities of being seen, NaN where no cell is missing.
     """
-
-
-@short_repr
-@dataclass(frozen=True)
-class Intervals:
-    """Lower and upper ends of intervals in the units of the data, by default of 95 %.
-
-    `covariances`, `levels` and `seen` as for `StandardErrors`.
-    """
-
-    weights: tuple[Float, Float]
-    means: tuple[Float, Float]
-    variances: tuple[Float, Float]
-    covariances: tuple[Float, Float] | None = None
-    levels: dict[str | int, tuple[Float, Float]] | None = None
-    seen: tuple[Float, Float] | None = None
-
-    @property
-    def ends(self) -> tuple[ColumnValues, ColumnValues]:
-        """All lower ends, and all upper ones."""
-        low, high = (
-            ColumnValues(
-                self.weights[k],
-                self.means[k],
-                self.variances[k],
-                None if self.covariances is None else self.covariances[k],
-                {key: pair[k] for key, pair in (self.levels or {}).items()},
-                None if self.seen is None else self.seen[k],
-            )
-            for k in (0, 1)
-        )
-        return low, high
 
 
 def normal_quantile(level: float) -> float:

@@ -81,7 +81,7 @@ def choose_blocks(
     if is_auto:
         r = search.number_of(kinds)
     for blocks in kinds:
-        with context.clock.stage("full blocks" if blocks.is_full else "diagonal blocks"):
+        with context.clock.stage("full blocks" if blocks.joined else "diagonal blocks"):
             search.improve(search.start(r, blocks))
     with context.clock.stage("blocks"):
         if is_auto:
