@@ -53,7 +53,7 @@ LEAST_FALL = 0.9  # of the effect size that joining columns has to bring
 _SHARE_OF_STRONGEST = 0.5  # deviates of correlations that are joined at once
 FIRST_LEVEL = 8  # components of the first quick fit; doubled while BIC falls up to there
 QUICK_ROWS = 8000  # of the quick fits
-# EM steps after a merge, and pairs that are tried: 5 or 20 steps, and 1 or 6 pairs, choose the same.
+# EM steps after a merge, and pairs that are tried: 5 or 20, and 1 or 6, choose the same numbers.
 _MERGED_STEPS, _MERGES = 10, 3
 MOST_SEARCHED = 12  # with more components full searches take seconds each: quick fits decide
 PATIENCE = 3  # numbers in a row that bring the moments no closer end the search without rows
