@@ -96,7 +96,7 @@ def _data(
 
     if summaries and are_summaries(inputs):
         return load_sum(inputs)
-    return open_for(mixture, inputs, read_options, by_name=True)
+    return open_for(mixture.columns, inputs, read_options, by_name=True)
 
 
 def _drawn(kind: str, mixture: Mixture, data: Any, columns: list[str | int] | None) -> Any:
