@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import comb
 from time import perf_counter
 from typing import Any
@@ -125,12 +126,16 @@ def gaussian(
         )  # fmt: skip
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            found, seconds = timed(lambda model=model: model.fit(rows).predict(rows))
+            found, seconds = timed(partial(_labels, model, rows))
         result |= {
             f"em{starts}": clustering_accuracy(labels, found),
             f"em{starts}_seconds": seconds,
         }
     return result
+
+
+def _labels(model: Any, rows: Float) -> Any:
+    return model.fit(rows).predict(rows)
 
 
 def stability(rng: np.random.Generator, d: int, order: int, rank: int) -> Instance:

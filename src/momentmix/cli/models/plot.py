@@ -104,10 +104,9 @@ def _drawn(kind: str, mixture: Mixture, data: Any, columns: list[str | int] | No
     from momentmix import displays
     from momentmix.summary.summary import MomentSummary
 
-    if kind == "means":
-        return displays.MeansDisplay.from_estimator(mixture)
-    if kind == "weights":
-        return displays.WeightsDisplay.from_estimator(mixture)
+    if kind in ("means", "weights"):
+        own = displays.MeansDisplay if kind == "means" else displays.WeightsDisplay
+        return own.from_estimator(mixture)
     if kind == "levels":
         return displays.LevelsDisplay.from_estimator(mixture, columns=columns)
     if kind == "residuals":
