@@ -17,7 +17,7 @@ import numpy as np
 
 import momentmix as mm
 from momentmix.native import code
-from momentmix.tables.digests import RowDigest
+from momentmix.tables.formats.digests import RowDigest
 
 EXPECTED = (BufferError, MemoryError, OverflowError, TypeError, ValueError)
 MOST_BASES = 3  # calls of each function with other shapes

@@ -21,7 +21,7 @@ from momentmix.parallel import begin, read_ahead, usable_cores
 from momentmix.summary.parts import Origin
 from momentmix.summary.shard.single_shard import SingleShard
 from momentmix.summary.summary import MomentSummary, single_shard
-from momentmix.tables.digests import RowDigest
+from momentmix.tables.formats.digests import RowDigest
 
 WAITING_BYTES = 1 << 26  # of rows before they are sorted
 OPEN_BYTES = 1 << 27  # of shards in memory

@@ -26,8 +26,8 @@ from momentmix.engines.dask_schedule import Schedule
 from momentmix.errors import InputError, InputTypeError, without_secrets
 from momentmix.summary.parts import PART_ROWS
 from momentmix.summary.summary import MomentSummary
+from momentmix.tables.formats.memory import MemoryTable, is_frame
 from momentmix.tables.learning import Families
-from momentmix.tables.memory import MemoryTable, is_frame
 from momentmix.tables.opening import Reading, path_list, warn_of_header
 from momentmix.tables.table_rows import Missing
 
@@ -47,18 +47,17 @@ def open_collection(
 ) -> DaskRows:
     """Open `data` of any kind that `momentmix.dask.summarize` accepts, with its keywords."""
     is_learned = families is not None or missing == "model"
-    paths = path_list(data)
-    if paths and is_learned:
-        raise InputError(
-            "families and missing='model' need a collection; got paths. Pass "
-            "dask.dataframe.read_parquet(...) or read_csv(...) of them."
-        )
-    if paths and shard_id is not None:
-        raise InputError(
-            "shard_id= is for Dask collections; the shards of files are named after their "
-            "contents. Leave it out."
-        )
-    if paths:
+    if paths := path_list(data):
+        if is_learned:
+            raise InputError(
+                "families and missing='model' need a collection; got paths. Pass "
+                "dask.dataframe.read_parquet(...) or read_csv(...) of them."
+            )
+        if shard_id is not None:
+            raise InputError(
+                "shard_id= is for Dask collections; the shards of files are named after their "
+                "contents. Leave it out."
+            )
         return _open_files(paths, columns, missing, schedule)
     blocks, example = blocks_of(data, schedule)
     with named("the collection"):
@@ -145,15 +144,10 @@ def _open_files(
 
 
 def _refusal(data: Any) -> str:
-    if isinstance(data, Future | Delayed):
-        kind = "Future" if isinstance(data, Future) else "Delayed"
-        return (
-            f"rows must be {_ACCEPTED}; got one {kind} object. Put it in a list if it holds one "
-            "block of rows; if it holds a collection, pass that."
-        )
     if isinstance(data, MomentSummary):
         return "a MomentSummary needs no cluster any more; pass it to momentmix.fit."
-    return (
-        f"rows must be {_ACCEPTED}; got {type(data).__name__}. Rows in this process go to "
-        "momentmix.summarize and momentmix.fit."
-    )
+    kind, cure = type(data).__name__, "Rows in this process go to momentmix.summarize and fit."
+    if isinstance(data, Future | Delayed):
+        kind = f"one {'Future' if isinstance(data, Future) else 'Delayed'} object"
+        cure = "Put it in a list if it holds one block of rows; a collection goes by itself."
+    return f"rows must be {_ACCEPTED}; got {kind}. {cure}"

@@ -32,8 +32,8 @@ from momentmix.summary.parts import (
 )
 from momentmix.summary.summarize import warn_of_notes
 from momentmix.summary.summary import MomentSummary
+from momentmix.tables.formats.memory import MemoryTable
 from momentmix.tables.learning import Families, learn
-from momentmix.tables.memory import MemoryTable
 from momentmix.tables.opening import Reading
 from momentmix.tables.rows import Rows, Sums, add_sums, rows_at
 from momentmix.tables.selection import match_columns
@@ -183,8 +183,8 @@ def merge_summaries(parts: list[MergedSummary]) -> MergedSummary:
         for summary in summaries[1:]:
             total = total + summary
     notes = dict.fromkeys(note for part in parts for note in part.notes)
-    counts, marks = (sum((part[i] for part in parts), ()) for i in (1, 2))
-    return MergedSummary(total, counts, marks, tuple(notes))
+    counts = sum((part.counts for part in parts), ())
+    return MergedSummary(total, counts, sum((part.marks for part in parts), ()), tuple(notes))
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from momentmix.families.block import Block
 from momentmix.mixture.density import posteriors
 from momentmix.mixture.tables.block_features import complete_schema, selected
 from momentmix.tables.cells import is_missing
-from momentmix.tables.memory import frame_names, is_frame
+from momentmix.tables.formats.memory import frame_names, is_frame
 from momentmix.tables.names import feature_number
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, Protocol
 from momentmix._typing import Array
 from momentmix.errors import InputError, ShardError
 from momentmix.summary.summary import MomentSummary, rename_shards
-from momentmix.tables.digests import RowDigest, counted_twice
+from momentmix.tables.formats.digests import RowDigest, counted_twice
 from momentmix.tables.rows import Rows
 from momentmix.tables.selection import column_keys
 from momentmix.tables.table_rows import Block, TableRows
@@ -70,7 +70,7 @@ def place_id(rows: TableRows, table: int, first_row: int, others: Sequence[int] 
     """
     source = rows.sources[table]
     columns = column_keys(source, [*rows.columns[table], *others])
-    text = [source.mark(), columns, rows.policy, first_row]
+    text = [source.mark, columns, rows.policy, first_row]
     return json.dumps([*text, source.name] if rows.by_name else text)
 
 
@@ -110,46 +110,19 @@ class PartMark(NamedTuple):
 class Progress:
     """The state between two parts: `summary` holds all rows before row `row` of table `table`.
 
-    Attributes
-    ----------
-    read : str
-        Digest of all rows before that place.
+    It is a `MomentSummary` or the `GroupSums` of a cube; `read` is a digest of all these rows.
     """
 
-    summary: MomentSummary
-    table: int
-    row: int
-    n_dropped: int
+    summary: Any
+    table: int = 0
+    row: int = 0
+    n_dropped: int = 0
     read: str = ""
 
     @property
     def n_rows(self) -> int:
         """Number of rows that are summed."""
-        return self.summary.n_rows
-
-
-class StartOfPass(Protocol):
-    """Where a pass begins; see `Progress`."""
-
-    @property
-    def table(self) -> int:
-        """Number of the table."""
-
-    @property
-    def row(self) -> int:
-        """First row of it."""
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows that are summed."""
-
-    @property
-    def n_dropped(self) -> int:
-        """Number of rows that were dropped."""
-
-    @property
-    def read(self) -> str:
-        """Digest of all rows before that place."""
+        return int(self.summary.n_rows)
 
 
 class Part:
@@ -323,7 +296,7 @@ def summarize_parts(
 class ResumeCheck:
     """Whether the rows before the start of a pass are those that were summed before."""
 
-    def __init__(self, start: StartOfPass, rows: TableRows) -> None:
+    def __init__(self, start: Progress, rows: TableRows) -> None:
         self.start, self.goal, self.rows = start, (start.table, start.row), rows
         self.n_kept = self.n_dropped = 0
         self.waiting = self.goal > (0, 0)

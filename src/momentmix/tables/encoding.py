@@ -54,15 +54,14 @@ def encode_cells(
     cells: Sequence[Cells],
     where: Where,
     unseen: Unseen = "error",
-    out: Float | None = None,
 ) -> Encoded:
-    """The features of rows, in `out` or a new array; values outside the range are an error.
+    """The features of rows; values outside the range are an error.
 
     With unseen="missing", cells that hold no level of their column are left out.
     """
     ends = np.cumsum([column.n_features for column in columns])
     n_rows = len(cells[0].values)
-    features = np.empty((n_rows, ends[-1])) if out is None else out
+    features = np.empty((n_rows, ends[-1]))
     sources = [
         _checked(column, own, lambda row, j=j: where(row, j), unseen)  # type: ignore[misc]
         for j, (column, own) in enumerate(zip(columns, cells, strict=True))
@@ -241,11 +240,3 @@ def _decoded(column: Column, part: Float) -> Array:
     labels[~seen] = None
     is_bool = isinstance(column.levels[0], bool) and seen.all()
     return labels.astype(bool) if is_bool else labels
-
-
-def as_table(columns: list[Array], names: tuple[str, ...] | None) -> Any:
-    """Columns as a dict by name, or as one array where they have no names."""
-    if names is not None:
-        return dict(zip(names, columns, strict=True))
-    kind = object if any(column.dtype == object for column in columns) else np.float64
-    return np.column_stack([column.astype(kind) for column in columns])

@@ -289,13 +289,6 @@ def schema_of(
             end = ", the schema of a table that has some."
             raise InputError(Message(text, "it out; or pass ", schema, end))
         column = _column(name, families.get(i, Column.family), own, label, rare)
-        if own.is_text and not column.levels and any(isinstance(x, str) for x in own.counts):
-            text = (
-                f"a {column.family_name} column must hold numbers; {label} holds text. Convert the "
-                "column to numbers, or fit with "
-            )
-            categories = options(families={i if name is None else name: "categorical"})
-            raise InputTypeError(Message(text, categories, "."))
         if missing == "model" and own.has_missing:
             column = replace(column, has_missing=True, center=_center(column, own))
         columns.append(replace(column, drops=missing == "drop"))

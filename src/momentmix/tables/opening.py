@@ -9,8 +9,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from momentmix.errors import (
     InputError,
@@ -24,8 +26,8 @@ from momentmix.errors import (
 from momentmix.findings.messages import Message
 from momentmix.tables.formats import copies
 from momentmix.tables.formats.dialect import Dialect
+from momentmix.tables.formats.memory import MemoryTable
 from momentmix.tables.formats.queries import query_class
-from momentmix.tables.memory import MemoryTable
 from momentmix.tables.selection import choose_columns, match_columns, usable_columns
 from momentmix.tables.source import FileSource, Source
 from momentmix.tables.table_rows import Missing, TableRows, check_missing
@@ -318,14 +320,14 @@ def _files(text: str) -> list[Path | str]:
     """The files that a path, folder or pattern stands for; those elsewhere by their addresses."""
     if not copies.is_address(text) or Path(text).exists():
         return [*expand(text)]
-    if copies.can_fetch(text):
-        return [*copies.remote_files(text, lambda path: _readable(Path(path)))]
     if text.startswith("file:"):
         raise missing_input(text)
-    raise NoInputError(
-        f"{without_secrets(text)} is an address; reading it needs fsspec, which is not installed: "
-        f"pip install momentmix[remote]. {_BY_HAND}"
-    )
+    if find_spec("fsspec") is None:
+        raise NoInputError(
+            f"{without_secrets(text)} is an address; reading it needs fsspec, which is not "
+            f"installed: pip install momentmix[remote]. {_BY_HAND}"
+        )
+    return [*copies.remote_files(text, lambda path: _readable(Path(path)))]
 
 
 def _readable(relative: Path) -> bool:
@@ -343,7 +345,7 @@ def _suffix(name: str) -> str:
 def _open_any(file: Path | str, dialect: Dialect) -> Source:
     if isinstance(file, Path):
         return open_file(file, dialect)
-    if not (suffix := _suffix(copies.name_at(file))):
+    if not (suffix := _suffix(os.path.basename(urlsplit(file).path))):
         raise _unknown(file)
     return open_file(copies.fetched(file, suffix), dialect)
 

@@ -1,7 +1,7 @@
 """Rows that can be read more than once: one protocol, whatever holds them.
 
 `Rows` is what the stages of a fit ask for. Arrays in memory and on a device implement it here,
-tables of all kinds in `momentmix.tables.table_rows`, Dask collections in `momentmix.dask.rows`.
+tables of all kinds in `momentmix.tables.table_rows`, Dask collections in `momentmix.engines`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from momentmix.arrays import as_float64, namespace, on_device_of, to_numpy
 from momentmix.errors import InputError
 from momentmix.parallel import few_threads, map_in_order
 from momentmix.tables.schema import Schema
-from momentmix.tables.validation import LARGEST_TO_FIT, check_values
+from momentmix.tables.validation import LARGEST_TO_FIT, as_weights, check_values
 
 Sums = tuple[Any, ...]
+_MOST_REPEATED = 10, 10_000  # times the rows, and rows more: memory stays near that of the rows
 _STRETCHES = 40  # of an excerpt: enough to cover the rows, and long enough to show their order
 
 
@@ -112,12 +113,13 @@ class Rows(ABC):
         return ((block, None) for block in self.blocks())
 
 
-class RowsOf(Rows):
-    """All rows of another object, or some of them, with the same features."""
+class BlockRows(Rows):
+    """Rows of any object with ``n_rows``, ``n_features`` and ``blocks``."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: Any) -> None:
         self.rows = rows
-        self.feature_names, self.schema = rows.feature_names, rows.schema
+        self.feature_names = getattr(rows, "feature_names", None)
+        self.schema = getattr(rows, "schema", None)
 
     @property
     def n_rows(self) -> int:
@@ -129,19 +131,12 @@ class RowsOf(Rows):
         """Number of columns."""
         return int(self.rows.n_features)
 
-
-class BlockRows(RowsOf):
-    """Rows of any object with ``n_rows``, ``n_features`` and ``blocks``."""
-
-    def __init__(self, source: Any) -> None:
-        self.rows, self.feature_names = source, getattr(source, "feature_names", None)
-
     def blocks(self) -> Iterator[Float]:
-        """Blocks of the source."""
+        """Blocks of the object."""
         return iter(self.rows.blocks())
 
 
-class RowsWithout(RowsOf):
+class RowsWithout(BlockRows):
     """Rows of another object, some of them left out."""
 
     def __init__(self, rows: Rows, places: Int) -> None:
@@ -151,12 +146,12 @@ class RowsWithout(RowsOf):
     @property
     def n_rows(self) -> int:
         """Number of rows that are left."""
-        return self.rows.n_rows - len(self.places)
+        return super().n_rows - len(self.places)
 
     def blocks(self) -> Iterator[Float]:
         """Blocks of the rows, without those left out."""
         start = 0
-        for block in self.rows.blocks():
+        for block in super().blocks():
             first, last = np.searchsorted(self.places, [start, start + len(block)])
             kept = block if first == last else np.delete(block, self.places[first:last] - start, 0)
             if len(kept):
@@ -254,6 +249,101 @@ class DeviceRows(HeldRows):
         return work(self.rows)
 
 
+# -- weights -----------------------------------------------------------------------------------
+
+
+def with_weights(rows: Rows, sample_weight: Any) -> Rows:
+    """Rows that count as their weights say; rows of weight 0 are left out."""
+    if rows.is_remote:
+        raise InputError(
+            "sample_weight needs rows that are at hand; these lie on a cluster. Repeat the rows, "
+            "or add them with their weights to a MomentSummary and fit that."
+        )
+    weights = as_weights(sample_weight, rows.n_rows)
+    if weights is None:
+        return rows
+    times, more = _MOST_REPEATED
+    few = weights.sum() <= times * rows.n_rows + more
+    if few and isinstance(rows, ArrayRows) and _are_whole(weights):
+        return rows.like(np.repeat(rows.rows, weights.astype(np.int64), axis=0))
+    nothing = np.flatnonzero(weights == 0)
+    if nothing.size:
+        rows, weights = rows.without(nothing), np.delete(weights, nothing)
+    is_plain = (weights == weights[0]).all() and (weights[0] == 1 or not _are_whole(weights))
+    return rows if is_plain else WeightedRows(rows, weights)
+
+
+def _are_whole(weights: Float) -> bool:
+    return bool((weights == np.floor(weights)).all())
+
+
+class WeightedRows(BlockRows):
+    """Rows of another object, each with a positive weight.
+
+    | symbol | name here |
+    |---|---|
+    | w: weights as given | ``weights`` |
+    | w, if the weights are whole numbers; else w Σ w² / Σ w³ | ``row_counts`` |
+
+    Whole weights are frequencies: a row of weight 3 is three rows. Other weights are relative, as
+    those of a survey. The weighted mean is as precise as that of Kish's (Σ w)² / Σ w² rows. But
+    scaled to that sum, heavy rows count as several rows each, and BIC takes a few of them for a
+    component. So rows count as one on average, where rows of weight w are taken as often as they
+    make the weighted mean vary, w²; equal weights count as one row each.
+    """
+
+    rows: Rows
+    row_counts: Float
+
+    def __init__(self, rows: Rows, weights: Float) -> None:
+        super().__init__(rows)
+        self.weights, self.is_frequency = weights, _are_whole(weights)
+        relative = weights / weights.max()  # squares of these do not overflow
+        in_rows = relative * ((relative**2).sum() / (relative**3).sum())
+        self.row_counts = weights if self.is_frequency else in_rows
+        self.expected_rows = self.n_counted
+
+    def take(self, places: Int) -> Float:
+        """The rows with these numbers."""
+        return self.rows.take(places)
+
+    def excerpt(self, size: int) -> tuple[Int, Float]:
+        """An excerpt of the rows, whatever their weights."""
+        return self.rows.excerpt(size)
+
+    def without(self, places: Int) -> WeightedRows:
+        """All rows but those with these numbers."""
+        return WeightedRows(self.rows.without(places), np.delete(self.weights, places))
+
+    def sum_blocks(self, work: Callable[..., Sums], n_threads: int = 1) -> Sums:
+        """`work` of every block and its counts, added up as in `Rows.sum_blocks`."""
+        if isinstance(self.rows, DeviceRows):
+            return work(self.rows.rows, self.row_counts)
+        blocks = self._blocks_with(self.row_counts)
+        with few_threads(True):
+            total: Sums = add_sums(map_in_order(lambda pair: work(*pair), blocks, n_threads))
+        return total
+
+    def summarize_into(self, summary: Any) -> Any:
+        """Add all rows with their weights to an empty MomentSummary, and return it."""
+        if isinstance(self.rows, DeviceRows | ArrayRows):
+            return summary.update(self.summand(self.rows.rows), self.weights)
+        return super().summarize_into(summary)
+
+    def _weighted_blocks(self) -> Iterator[tuple[Float, Float]]:
+        return self._blocks_with(self.weights)
+
+    def _blocks_with(self, values: Float) -> Iterator[tuple[Float, Float]]:
+        """Blocks, and the values of their rows."""
+        start = 0
+        for block in self.blocks():
+            yield block, values[start : start + len(block)]
+            start += len(block)
+
+
+# -- sums and places ---------------------------------------------------------------------------
+
+
 def add_sums(sums: Iterable[tuple[Any, ...] | None]) -> Any:
     """Tuples added entry by entry, from left to right; None stands for no rows."""
     total: tuple[Any, ...] | None = None
@@ -273,3 +363,14 @@ def rows_at(blocks: Iterable[Float], places: Int) -> list[Float]:
         taken.append(block[places[first:last] - start])
         start += len(block)
     return taken
+
+
+def proportional_places(weights: Float, size: int, offset: float = 0.5) -> Int:
+    """Numbers of `size` rows, ascending, drawn at equal distances along the sum of the weights.
+
+    The first is at `offset` of a distance.
+    """
+    ends = np.cumsum(weights)
+    marks = (np.arange(size) + offset) * (ends[-1] / size)
+    places = np.searchsorted(ends, marks, side="right")
+    return np.asarray(np.minimum(places, len(weights) - 1))

@@ -35,7 +35,7 @@ from momentmix.families.law import Law, with_joined_values
 from momentmix.findings.messages import Message, options
 from momentmix.json_fields import Fields, check_version, format_strict, parse_strict
 from momentmix.tables import encoding
-from momentmix.tables.memory import MemoryTable
+from momentmix.tables.formats.memory import MemoryTable
 from momentmix.tables.names import column_label, match_names, names_for, number_of
 from momentmix.wording import short_repr
 
@@ -225,7 +225,11 @@ class Schema:
             raise InputError(
                 f"features must have shape (n_rows, {self.n_features}); got {array.shape}."
             )
-        return encoding.as_table(encoding.decode_columns(self.columns, array), self.column_names)
+        columns = encoding.decode_columns(self.columns, array)
+        if self.column_names is not None:
+            return dict(zip(self.column_names, columns, strict=True))
+        kind = object if any(column.dtype == object for column in columns) else np.float64
+        return np.column_stack([column.astype(kind) for column in columns])
 
     def to_dict(self) -> dict[str, Any]:
         """The schema in plain JSON."""

@@ -139,7 +139,7 @@ def usable_columns(
             leave_out = Message(" Or leave it out: ", options(exclude=...), ".")
             raise type(problem)(Message(problem.args[0], leave_out))
         else:
-            refused.append(f"{first.short_label(number)} ({odd.type})")
+            refused.append(f"{first.label(number).removeprefix('column ')} ({odd.type})")
     if refused:
         text = (
             f"{first.name}: columns must hold numbers, or text of few levels; these do not: "

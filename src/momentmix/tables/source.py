@@ -84,11 +84,8 @@ class Source(ABC):
 
     def label(self, column: int) -> str:
         """A column as messages print it: its name (escaped), or else its number."""
-        return f"column {self.short_label(column)}"
-
-    def short_label(self, column: int) -> str:
-        """The same without the word."""
-        return str(column) if self.column_names is None else ascii(self.column_names[column])
+        names = self.column_names
+        return f"column {column if names is None else ascii(names[column])}"
 
     def where(self, row: int) -> str:
         """The place of a row in words."""
@@ -111,6 +108,7 @@ class Source(ABC):
         """Prepare for reading these columns: in one pass only after the head, where `once`."""
         return  # what can be read again needs no plan
 
+    @property
     @abstractmethod
     def mark(self) -> str:
         """A digest that is known before the rows are read; equal tables have the same one."""
@@ -139,7 +137,11 @@ class FileSource(Source):
         self._opened = self.stamp()
 
     @cached_property
-    def _mark(self) -> str:
+    def mark(self) -> str:  # type: ignore[override]
+        """Digest of the size and of samples of the file, not of its name: a copy is the same file.
+
+        Files with the same mark are told apart by a digest of their rows.
+        """
         size = self.path.stat().st_size
         digest, last = hashlib.sha256(str(size).encode()), max(size - _SAMPLE_BYTES, 0)
         with self.path.open("rb") as file:
@@ -148,18 +150,11 @@ class FileSource(Source):
                 digest.update(file.read(_SAMPLE_BYTES))
         return digest.hexdigest()
 
-    def mark(self) -> str:
-        """Digest of the size and of samples of the file, not of its name: a copy is the same file.
-
-        Files with the same mark are told apart by a digest of their rows.
-        """
-        return self._mark
-
     def contents(self) -> tuple[str, bool] | None:
         """A digest of text, whether it is compressed or not; of other files the mark."""
         if self.is_text:
             return None if self._text is None else (self._text, True)
-        return self.mark(), self.path.stat().st_size <= _SAMPLES * _SAMPLE_BYTES
+        return self.mark, self.path.stat().st_size <= _SAMPLES * _SAMPLE_BYTES
 
     def expect(self, stamp: dict[str, object]) -> None:
         """Raise unless the file is as another process has opened it; so for later checks."""
@@ -208,9 +203,10 @@ class Held(Source):
         for batch in self._batches:
             yield batch._replace(columns=[batch.columns[k] for k in places])
 
+    @property
     def mark(self) -> str:
         """That of the source."""
-        return self.source.mark()
+        return self.source.mark
 
 
 class ArrowSource(Source):

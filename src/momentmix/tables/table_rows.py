@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -18,15 +19,14 @@ from momentmix.findings.messages import Message, options
 from momentmix.parallel import read_ahead
 from momentmix.progress import row_counter
 from momentmix.tables.cells import Cells, cells_of, warn_beyond
-from momentmix.tables.digests import RowDigest, counted_twice
 from momentmix.tables.encoding import (
     Encoded,
     Unseen,
-    Where,
     encode_cells,
     missing_cell,
     warn_of_unknown,
 )
+from momentmix.tables.formats.digests import RowDigest, counted_twice
 from momentmix.tables.rows import Rows
 from momentmix.tables.schema import Schema, plain_schema
 from momentmix.tables.selection import feature_names
@@ -65,19 +65,13 @@ class TableRows(Rows):
 
     Attributes
     ----------
-    columns : list of lists of int
-        Numbers of the columns in each source.
-    learned : Schema
-        By which rows are encoded, also where the features are the columns.
     n_dropped : int
         Rows with missing values that the last complete pass dropped.
-    by_name : bool
-        Whether tables with equal contents are different data; else the second one is an error.
-    chosen : bool
-        Whether the columns were asked for, so that none is left out.
     notes : tuple of str
         Which columns were left out, and why.
     """
+
+    learned: Schema  # by which rows are encoded, also where the features are the columns
 
     def __init__(
         self,
@@ -89,9 +83,11 @@ class TableRows(Rows):
         chosen: bool = True,
         notes: tuple[str, ...] = (),
     ) -> None:
-        self.sources, self.columns = list(sources), columns
-        self.missing, self.block_rows, self.by_name = missing, block_rows, by_name
-        self.chosen, self.notes = chosen, notes
+        self.sources, self.columns = list(sources), columns  # by their numbers in each source
+        self.missing, self.block_rows = missing, block_rows
+        self.by_name = by_name  # whether tables with equal contents are different data
+        self.chosen = chosen  # whether the columns were asked for, so that none is left out
+        self.notes = notes
         self.kinds = [common_kind(sources, numbers) for numbers in zip(*columns, strict=True)]
         self.column_names = feature_names(sources[0], columns[0])
         self.texts: frozenset[int] = frozenset()  # columns of CSV to be read as text, by place
@@ -190,9 +186,9 @@ class TableRows(Rows):
         texts = [j for j, kind in enumerate(self.kinds) if kind.kind == "text"]
         if texts and not self.is_learned:
             source, numbers = self.sources[0], self.columns[0]
-            refused = ", ".join(
-                f"{source.short_label(numbers[j])} ({self.kinds[j].type})" for j in texts
-            )
+            labels = [source.label(numbers[j]).removeprefix("column ") for j in texts]
+            types = [self.kinds[j].type for j in texts]
+            refused = ", ".join(map("{} ({})".format, labels, types))
             text = f"{source.name}: columns must hold real numbers; these do not: {refused}. Leave "
             out = Message(options(exclude=...), " or ", options(numeric_only=True))
             others = Message(", or select others with ", options(columns=...), ".")
@@ -211,9 +207,9 @@ class TableRows(Rows):
         seen: set[object] = set()
         # Sources that share their mark may be equal; they are compared once, not in every pass.
         compares = len(self.sources) > 1 and not self.by_name and not self._are_compared
-        times = Counter(source.mark() for source in self.sources if compares)
+        times = Counter(source.mark for source in self.sources if compares)
         for i, source in enumerate(self.sources):
-            is_suspect = compares and times[source.mark()] > 1
+            is_suspect = compares and times[source.mark] > 1
             digest = RowDigest() if is_suspect and not source.is_text else None
             more = others[i] if others else ()
             for block in self.source_blocks(i, others=more, unseen=unseen):
@@ -224,7 +220,7 @@ class TableRows(Rows):
                 yield i, block
             contents: object = None if self.by_name or not source.is_text else source.contents()
             if digest is not None:
-                contents = source.mark(), digest.hexdigest()
+                contents = source.mark, digest.hexdigest()
             if contents is not None and contents in seen:
                 raise InputError(counted_twice(source.name))
             seen.add(contents)
@@ -300,7 +296,7 @@ class TableRows(Rows):
         if most is not None and 8 * most * self.n_features > n_bytes:
             return None
         features = np.empty((most or 0, self.n_features))
-        blocks, kept = [features], []
+        blocks, kept = [features], list[tuple[NDArray[np.bool_] | None, tuple[int]]]()
         for _, block in self.placed_blocks():
             start, n_rows = n_rows, n_rows + len(block.features)
             if 8 * n_rows * self.n_features > n_bytes:
@@ -309,9 +305,9 @@ class TableRows(Rows):
                 blocks.append(block.features)
             else:
                 features[start:n_rows] = block.features
-            kept.append(np.ones(block.n_read, dtype=bool) if block.kept is None else block.kept)
+            kept.append((block.kept, (block.n_read,)))
         features = np.concatenate(blocks) if most is None else features[:n_rows]
-        return features, np.concatenate(kept) if self.n_dropped else None
+        return features, _joined(kept, True)
 
     @property
     def policy(self) -> str:
@@ -352,84 +348,65 @@ class _Reader:
         self.rows, self.table, self.unseen = rows, table, unseen
         self.source, self.schema = rows.sources[table], rows.learned
         self.own, self.others = rows.columns[table], list(others)
-        self.is_plain, most = self.schema.is_plain, self.source.n_rows
+        most = self.source.n_rows
         if most is None:
             most = _MOST_BYTES // (8 * self.schema.n_features)
         self.block_rows = max(1, min(rows.block_rows, most))
         self.drops = np.array([column.drops for column in self.schema.columns])
-        self.modeled = np.array([column.has_missing for column in self.schema.columns])
         self.refuses = rows.missing == "error"
         if unseen is None:
             self.refuses = rows.is_learned or rows.missing != "model"
         self.examined: set[int] = set()  # columns of CSV whose first large number was examined
-        self._begin(0)
-
-    def _begin(self, first_row: int) -> None:
-        self.first_row, self.n_read = first_row, 0
-        self.target: Float | None = None
-        self.left_out: NDArray[np.bool_] | None = None
-        self.dropped = np.zeros(0, dtype=bool)
-        self.read_others: list[list[Any]] = [[] for _ in self.others]
 
     def blocks(self, start: int, part_rows: int | None, stop: float) -> Generator[Block]:
         """Blocks from row `start` on; see `TableRows.source_blocks`."""
         position, n_own = start, len(self.own)
         columns = [*self.own, *self.others]
         texts = [*self.rows.texts, *range(n_own, len(columns))]
-        self._begin(start)
+        pieces: list[Block] = []
         for batch in self.source.batches(columns, start, texts):
             cells = self.rows.cells(self.table, batch._replace(columns=batch.columns[:n_own]))
             end = batch.first_row + batch.n_rows
             while position < end:
-                room = self.block_rows - self.n_read
+                room = self.block_rows - sum(piece.n_read for piece in pieces)
                 if part_rows is not None:
                     room = min(room, part_rows - position % part_rows)
                 size = min(room, end - position)
-                first = position - batch.first_row
-                self._add([own[first : first + size] for own in cells], size == room)
-                for pieces, column in zip(self.read_others, batch.columns[n_own:], strict=True):
-                    pieces.append(column[first : first + size])
+                rows = slice(position - batch.first_row, position - batch.first_row + size)
+                piece = self._piece(position, [own[rows] for own in cells])
+                others = [[column[rows]] for column in batch.columns[n_own:]]
+                pieces.append(piece._replace(others=others))
                 position += size
                 if size == room:
-                    yield self._finished()
-                    self._begin(position)
+                    yield join_blocks(pieces, n_own)
+                    pieces.clear()
                 if position >= stop:
                     return
-        if self.n_read:
-            yield self._finished()
+        if pieces:
+            yield join_blocks(pieces, n_own)
 
-    def _add(self, cells: list[Cells], is_last: bool) -> None:
-        """Add the features of consecutive rows."""
-        size = len(cells[0].values)
-        if self.is_plain and not self.n_read and (is_last or self.source.in_memory):
-            whole = _one_array(cells)
-            if whole is not None and in_range(whole):
-                self.target, self.n_read = whole, size
-                return
-        if self.target is None:
-            self.target = np.empty((self.block_rows, self.schema.n_features))
-        first, target = self.first_row + self.n_read, self.target[self.n_read : self.n_read + size]
+    def _piece(self, first: int, cells: list[Cells]) -> Block:
+        """The features of consecutive rows."""
+        columns, size = self.schema.columns, len(cells[0].values)
+        if self.source.nulls:
+            self._warn_of_integers(cells, first)
+        whole = _one_array(cells) if self.schema.is_plain else None
+        if whole is not None and in_range(whole):
+            return Block(first, size, whole)
 
         def where(row: int, column: int) -> str:
             return self.rows.where(self.table, first + row, column)
 
-        unseen = self.unseen or "error"
-        _, left_out = encode_cells(self.schema.columns, cells, where, unseen, target)
-        if self.source.nulls:
-            self._warn_of_integers(cells, first)
-        for j in np.flatnonzero(self.drops & self.modeled).tolist():  # a gap is a value of these
-            if (gap := cells[j].missing()).any():
+        features, left_out = encode_cells(columns, cells, where, self.unseen or "error")
+        for j, (column, own) in enumerate(zip(columns, cells, strict=True)):
+            if column.drops and column.has_missing and (gap := own.missing()).any():
                 left_out = np.zeros((size, len(cells)), bool) if left_out is None else left_out
-                left_out[:, j] |= gap
-        if left_out is not None:
-            self._leave_out(left_out, cells, where)
-        self.n_read += size
-
-    def _leave_out(self, left_out: NDArray[np.bool_], cells: list[Cells], where: Where) -> None:
-        """Note the cells of new rows that are left out, and the rows that are dropped for them."""
-        gaps, columns = left_out, self.schema.columns
+                left_out[:, j] |= gap  # a gap is a value of this column
+        if left_out is None:
+            return Block(first, size, features)
+        gaps = left_out
         if self.unseen == "missing":
-            if not self.first_row + self.n_read and not self.source.in_memory:
+            if not first and not self.source.in_memory:
                 warn_of_unknown(columns, cells)
             gaps = left_out.copy()  # without cells that are no level
             for j, (column, own) in enumerate(zip(columns, cells, strict=True)):
@@ -437,11 +414,14 @@ class _Reader:
                     gaps[:, j] &= own.missing()
         if self.refuses and (gaps & ~self.drops).any():
             raise missing_cell(gaps & ~self.drops, where)
-        if self.left_out is None:
-            self.left_out = np.zeros((self.block_rows, len(columns)), dtype=bool)
-            self.dropped = np.zeros(self.block_rows, dtype=bool)
-        rows = slice(self.n_read, self.n_read + len(left_out))
-        self.left_out[rows], self.dropped[rows] = left_out, (gaps & self.drops).any(axis=1)
+        if self.unseen is None and not self.refuses:
+            features[left_out] = np.nan
+            return Block(first, size, features)
+        kept = ~(gaps & self.drops).any(axis=1)
+        if kept.all():
+            return Block(first, size, features, left_out)
+        features, left_out = features[kept], left_out[kept]
+        return Block(first, size, features, left_out if left_out.any() else None, kept)
 
     def _warn_of_integers(self, cells: list[Cells], first_row: int) -> None:
         """Warn once for each column of CSV that holds integers which float64 rounds."""
@@ -458,22 +438,28 @@ class _Reader:
                 if integer is not None:
                     warn_beyond(f"{self.rows.where(self.table, row, j)} holds", integer)
 
-    def _finished(self) -> Block:
-        assert self.target is not None
-        features = self.target[: self.n_read]
-        left_out: NDArray[np.bool_] | None = None
-        kept: NDArray[np.bool_] | None = None
-        if self.left_out is not None:
-            left_out, kept = self.left_out[: self.n_read], ~self.dropped[: self.n_read]
-            if self.unseen is None and not self.refuses:
-                features[left_out] = np.nan
-                left_out = kept = None
-            elif kept.all():
-                kept = None
-            else:
-                features, left_out = features[kept], left_out[kept]
-                left_out = left_out if left_out.any() else None
-        return Block(self.first_row, self.n_read, features, left_out, kept, self.read_others)
+
+def join_blocks(pieces: Sequence[Block], n_columns: int) -> Block:
+    """Consecutive blocks as one."""
+    if len(pieces) == 1:
+        return pieces[0]
+    return Block(
+        pieces[0].first_row,
+        sum(piece.n_read for piece in pieces),
+        np.concatenate([piece.features for piece in pieces]),
+        _joined([(p.left_out, (len(p.features), n_columns)) for p in pieces], False),
+        _joined([(p.kept, (p.n_read,)) for p in pieces], True),
+        [[*chain(*parts)] for parts in zip(*(piece.others for piece in pieces), strict=True)],
+    )
+
+
+def _joined(
+    masks: Sequence[tuple[NDArray[np.bool_] | None, tuple[int, ...]]], usual: bool
+) -> NDArray[np.bool_] | None:
+    """Masks of consecutive rows, with their shapes, as one; None for one of usual values only."""
+    if all(mask is None for mask, _ in masks):
+        return None
+    return np.concatenate([np.full(n, usual) if mask is None else mask for mask, n in masks])
 
 
 def _one_array(cells: list[Cells]) -> Float | None:

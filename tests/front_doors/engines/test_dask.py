@@ -378,11 +378,8 @@ BAD = [
 
 @pytest.mark.parametrize(("make", "message"), BAD, ids=[message[:40] for _, message in BAD])
 def test_bad_rows_are_refused(make, message):
-    data = make()
     with pytest.raises(MomentmixError, match=message.replace("^", r"\^")):
-        mmd.summarize(data, 2)
-    with pytest.raises(MomentmixError, match=message.replace("^", r"\^")):
-        mmd.fit(data, 2)
+        mmd.summarize(make(), 2)
 
 
 @pytest.mark.parametrize(
@@ -479,13 +476,6 @@ def test_progress_shows_on_a_terminal_only(there, client, monkeypatch):
     assert "partitions/s" in stream.getvalue()
     with pytest.raises(InputTypeError, match="progress must be True, False or None; got 'bar'"):
         mmd.summarize(ARRAY, 2, progress="bar", **given)
-
-
-def test_an_error_ends_the_bar(client, monkeypatch):
-    monkeypatch.setattr(sys, "stderr", Terminal())
-    lazy = da.from_array(with_value(np.nan), chunks=(10, 4))
-    with pytest.raises(InputError, match="partition 2"):
-        mmd.summarize(lazy, 2, progress=True, client=client)
 
 
 @pytest.mark.parametrize(

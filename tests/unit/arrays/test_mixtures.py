@@ -9,8 +9,7 @@ from momentmix.fitting.data import moments_of, rows_of
 from momentmix.fitting.em.em import em_pass
 from momentmix.mixture import density
 from momentmix.mixture.parameters import Parameters
-from momentmix.tables.rows import ArrayRows, DeviceRows
-from momentmix.tables.weights import WeightedRows
+from momentmix.tables.rows import ArrayRows, DeviceRows, WeightedRows
 
 
 @pytest.fixture(scope="module")

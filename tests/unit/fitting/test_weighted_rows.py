@@ -13,8 +13,7 @@ from momentmix.fitting.robust.joining import BlockSearch
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.gaussian import features_of
 from momentmix.mixture.parameters import Parameters
-from momentmix.tables.rows import ArrayRows
-from momentmix.tables.weights import WeightedRows
+from momentmix.tables.rows import ArrayRows, WeightedRows
 
 MEANS = [[-1.5, -1.5, -1.5, -1.5], [1.5, 1.0, 1.5, 1.5]]
 COVARIANCES = np.stack([np.eye(4), np.eye(4)])

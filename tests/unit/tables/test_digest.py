@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from momentmix.native import code
-from momentmix.tables import digests
-from momentmix.tables.digests import RowDigest, fold
+from momentmix.tables.formats import digests
+from momentmix.tables.formats.digests import RowDigest, fold
 
 
 def digest(parts):

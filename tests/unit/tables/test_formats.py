@@ -60,7 +60,7 @@ def test_a_copy_has_the_same_mark_and_contents(tmp_path, rows, kind):
     (tmp_path / "other").mkdir()
     paths = [write(folder / f"x.{kind}", rows) for folder in (tmp_path, tmp_path / "other")]
     tables = [open_file(path, Dialect()) for path in paths]
-    marks = {table.mark() for table in tables}
+    marks = {table.mark for table in tables}
     assert len(marks) == 1 or kind in ("xlsx", "csv.zip")  # these hold a time
     if kind.startswith(("csv", "tsv", "jsonl", "ndjson")):
         assert tables[0].contents() is None  # not before all of it was read

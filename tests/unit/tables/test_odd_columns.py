@@ -13,7 +13,7 @@ from scipy import sparse
 import momentmix as mm
 from momentmix.errors import InputError, InputTypeError, PrecisionWarning
 from momentmix.families.column import Column
-from momentmix.tables.memory import for_sklearn
+from momentmix.tables.formats.memory import for_sklearn
 
 N = 60
 LETTERS = [("a", None, "b", "c")[i % 4] for i in range(N)]

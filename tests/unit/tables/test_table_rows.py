@@ -116,16 +116,16 @@ def test_few_blocks_are_in_memory_at_once(tmp_path, rows, kind, monkeypatch):
 
         __hash__ = object.__hash__
 
-    finished = table_rows._Reader._finished
+    join = table_rows.join_blocks
 
-    def followed(self):
-        block = finished(self)
+    def followed(pieces, n_columns):
+        block = join(pieces, n_columns)
         values = block.features.view(Values)
         alive.add(values)
         n_alive.append(len(alive))
         return block._replace(features=values)
 
-    monkeypatch.setattr(table_rows._Reader, "_finished", followed)
+    monkeypatch.setattr(table_rows, "join_blocks", followed)
     source = open_rows(write(tmp_path / f"x.{kind}", rows, "wxyz"), block_rows=50)
 
     def new_shard(shard_id=None):

@@ -6,8 +6,7 @@ import pytest
 from momentmix import MomentSummary, fit, summarize
 from momentmix.errors import InputError
 from momentmix.fitting.data import rows_of
-from momentmix.tables.rows import ArrayRows
-from momentmix.tables.weights import WeightedRows, proportional_places, with_weights
+from momentmix.tables.rows import ArrayRows, WeightedRows, proportional_places, with_weights
 
 ROWS = np.random.default_rng(0).normal(size=(500, 3))
 WEIGHTS = np.random.default_rng(1).uniform(0.2, 3.0, 500)

@@ -37,7 +37,7 @@ class Fingerprint:
     @classmethod
     def of(cls, rows: TableRows) -> Fingerprint:
         """That of rows to be read."""
-        files = tuple({**source.stamp(), "mark": source.mark()} for source in rows.sources)
+        files = tuple({**source.stamp(), "mark": source.mark} for source in rows.sources)
         return cls(files, tuple(column_keys(rows.sources[0], rows.columns[0])), rows.policy)
 
     @property

@@ -1,4 +1,4 @@
-"""Which features are correlated within components: score tests on the residual of the moments.
+"""Correlations of features within components: score tests on the residual of the moments.
 
 | symbol | name here | shape |
 |---|---|---|
@@ -7,7 +7,7 @@
 | N gᵀ G⁻¹ g ~ χ²(rank G) | ``statistics`` | (n_pairs,) |
 | (G + I/N)⁻¹ g: correlations, given that they are about 1 at most | ``estimates`` | (n_pairs, r) |
 
-Each component has a correlation of its own: those of opposite sign would cancel in a common one.
+Each component has its own correlation, since opposite signs would cancel in a common one.
 Only pairs of features of different blocks are tested. There E[u v] of monomials of the two blocks
 changes with Σ_jk by E[∂u/∂z_j] E[∂v/∂z_k].
 """
@@ -50,17 +50,9 @@ class Correlation:
 
 
 def find_correlations(
-    whitening: Whitening,
-    conditions: Conditions,
-    parameters: Parameters,
-    remainder: Float,
-    n: float,
+    whitening: Whitening, conditions: Conditions, parameters: Parameters, remainder: Float, n: float
 ) -> list[Correlation]:
-    """Score tests of the correlation of each pair of features, most significant first.
-
-    Pairs that are clearly correlated are found one by one, and the others are tested given these:
-    by itself, the direction of one pair is close to that of others that share a feature with it.
-    """
+    """Return score tests of the correlation of each pair of features, most significant first."""
     directions = _Directions(conditions, parameters)
     if not directions.pairs.size:
         return []
@@ -107,7 +99,7 @@ def _test(
 
 
 def _normal_deviates(statistics: Float, degrees_of_freedom: Int) -> Float:
-    """The z ≥ 0 for which |z| is as improbable as χ² above a statistic.
+    """Return the z ≥ 0 for which |z| is as improbable as χ² above a statistic.
 
     Examples
     --------

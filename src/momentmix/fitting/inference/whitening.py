@@ -8,11 +8,9 @@
 | n (E m²)² / E m⁴ of a product m with an indicator: rows that carry it | `carrying_rows` | (n,) |
 | correlation within components of being seen | `pairs_together` | |
 
-A product of indicators of probability π is 1 in nπ rows. With fewer than about five expected, one
-row that has two rare levels is 30 standard errors: χ² laws do not hold, as in any sparse table of
-counts. Cells of two columns that are missing in the same rows contradict the model, which has gaps
-that are independent within components, but say nothing against its values: products with such a
-gap are left out, those of the two values stay.
+A product of indicators of probability π is 1 in nπ rows. With fewer than about five expected, χ²
+laws do not hold, as in any sparse table of counts. Cells of two columns that are missing in the
+same rows contradict the model, but not its values: products with such a gap are left out.
 """
 
 from __future__ import annotations
@@ -46,9 +44,8 @@ _TOGETHER = 0.5  # correlation within components of two columns' being seen
 class Whitening:
     """Whitening and projection for one set of conditions and parameters.
 
-    `often` says that many tables are whitened: products with the inverse of the triangle take a
-    third of the time of a solution, and the inverse that of a few solutions. `independent` are the
-    conditions that are no function of those before them, as far as noise goes.
+    `often`: products with the inverse of the triangle take a third of the time of a solution.
+    `independent` are the conditions that are no function of those before them.
     """
 
     def __init__(self, conditions: Conditions, parameters: Parameters, often: bool = False) -> None:
@@ -63,11 +60,7 @@ class Whitening:
 
     @property
     def log_determinant(self) -> float:
-        """Log-determinant of C; a condition that tells nothing new counts as one that hardly does.
-
-        Misfits in units of two covariances compare once these are added, as in the logarithm of a
-        normal density: otherwise the mixture that allows for more noise always fits better.
-        """
+        """Log-determinant of C, with a bound for conditions that are functions of others."""
         new = np.maximum(np.diagonal(self.triangle) ** 2, _REDUNDANT)
         return float(2.0 * np.log(self.scale).sum() + np.log(new).sum())
 
@@ -83,7 +76,7 @@ class Whitening:
             return Projection(self._slopes)
 
     def whiten(self, columns: Float) -> Float:
-        """C^{-1/2}·columns; 0 for conditions that are functions of those before them."""
+        """Return C^{-1/2}·columns; 0 for conditions that are functions of earlier ones."""
         scaled = np.empty(columns.shape, order="F")  # as LAPACK wants it
         np.divide(columns.T, self.scale, out=scaled.T)
         if self._inverse is not None and scaled.ndim == 2:
@@ -94,10 +87,7 @@ class Whitening:
         return np.asarray(white)
 
     def whiten_last(self, n: int) -> Float:
-        """The last n conditions, in units of their deviations, whitened; (size, n).
-
-        A whitened condition holds itself and those after it, so that a small system is enough.
-        """
+        """Whiten the last n conditions, in units of their deviations; (size, n)."""
         size = self.scale.size
         white = np.zeros((size, n))
         own = self.triangle[size - n :, size - n :]
@@ -136,21 +126,24 @@ class Projection:
 
     @cached_property
     def condition_number(self) -> float:
-        """That of the slopes; infinite where some are left out."""
-        return _condition(self._normal, self._root) if self._is_whole else np.inf
+        """That of the slopes, by power and inverse iteration; infinite where some are left out."""
+        if not self._is_whole:
+            return np.inf
+        largest = smallest = np.random.default_rng(0).standard_normal((len(self._normal),))
+        for _ in range(_ITERATIONS):
+            largest = self._normal @ (largest / np.linalg.norm(largest))
+            unit: Float = smallest / np.linalg.norm(smallest)
+            smallest = np.asarray(cho_solve((self._root, True), unit, check_finite=False))
+        return float(np.sqrt(np.linalg.norm(largest) * np.linalg.norm(smallest)))
 
     def project(self, whitened: Float) -> Float:
-        """What is left of whitened columns beside the span of the slopes."""
+        """Return the residual of whitened columns beside the span of the slopes."""
         along = cho_solve((self._root, True), self.slopes.T @ whitened, check_finite=False)
         return np.asarray(whitened - self.slopes @ along)
 
 
 def _factored(correlation: Float) -> Float:
-    """Cholesky factor of a correlation with the least ridge that makes it positive definite.
-
-    Probabilities near 0, of rare levels and few rows, have moments that differ by factors of 1e9:
-    the rounding of products of several is then more than the usual ridge.
-    """
+    """Cholesky factor of a correlation with the least ridge that makes it positive definite."""
     diagonal, ridge = np.diagonal(correlation).copy(), _RIDGE
     while ridge < 1.0:
         np.fill_diagonal(correlation, diagonal + ridge)
@@ -164,10 +157,7 @@ def _factored(correlation: Float) -> Float:
 
 
 def _tangent(table: Float, parameters: Parameters) -> Float:
-    """Derivatives with the weights moving within Σ ω = 1: one column less.
-
-    Those by variances that follow from the means are left out.
-    """
+    """Return derivatives within Σ ω = 1, one column less, without variances given by means."""
     r = parameters.n_components
     if parameters.blocks.laws:
         is_own = np.isin(by_feature(parameters), dependent_places(parameters), invert=True)
@@ -175,17 +165,6 @@ def _tangent(table: Float, parameters: Parameters) -> Float:
     if r == 1:
         return table[:, 1:]
     return np.concatenate([table[:, :r] @ helmert(r).T, table[:, r:]], axis=1)
-
-
-def _condition(normal: Float, root: Float) -> float:
-    """√ of the condition number of a positive definite matrix, by power and inverse iteration."""
-    start = np.random.default_rng(0).standard_normal((normal.shape[0],))
-    largest, smallest = start, start
-    for _ in range(_ITERATIONS):
-        largest = normal @ (largest / np.linalg.norm(largest))
-        unit: Float = smallest / np.linalg.norm(smallest)
-        smallest = np.asarray(cho_solve((root, True), unit, check_finite=False))
-    return float(np.sqrt(np.linalg.norm(largest) * np.linalg.norm(smallest)))
 
 
 # -- conditions that a test can use ----------------------------------------------------------------
@@ -210,7 +189,7 @@ def tested_conditions(
 def carrying_rows(
     conditions: Conditions, moments: StandardMoments, parameters: Parameters
 ) -> Float:
-    """Rows that carry a condition; infinite for one of numbers alone, whose laws are known."""
+    """Return the number of rows that carry each condition; infinite for numbers alone."""
     highest = conditions.highest_exponent
     powers = feature_powers(parameters, 4 * _HIGHEST_BESIDE)
     means = []
@@ -223,7 +202,7 @@ def carrying_rows(
 
 
 def gaps_together(moments: StandardMoments, parameters: Parameters) -> list[Law]:
-    """Laws whose cells are mostly missing in the same rows as those of another."""
+    """Return laws whose cells are mostly missing in the same rows as another's."""
     numbers = sorted({k for pair in pairs_together(moments, parameters) for k in pair})
     return [parameters.blocks.laws[k] for k in numbers]
 

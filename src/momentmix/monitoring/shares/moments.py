@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 
@@ -108,8 +109,8 @@ def _places(layout: Layout, own: Layout) -> Int:
 def _read_one(totals: Totals, layout: Layout, shift: Float, scale: Float) -> Float:
     """Moments of one group, some of which may be absent."""
     m = read_moments(totals, shift, scale)
-    parts = {("distinct", t): values for t, values in enumerate(m.distinct)}
-    parts |= {("squared", s): values for s, values in enumerate(m.squared)}
+    parts: dict[tuple[str, int], Any] = {("distinct", t): x for t, x in enumerate(m.distinct)}
+    parts |= {("squared", s): x for s, x in enumerate(m.squared)}
     if m.powers is not None:
         parts |= {("power", p): x for p, x in zip(POWER_DEGREES, m.powers, strict=True)}
     parts |= {("cubed", 1): m.cubed, ("two squares", 2): m.two_squares}

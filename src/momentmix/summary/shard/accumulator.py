@@ -25,7 +25,7 @@ from momentmix.summary.kernels.native_sums import host_executor
 from momentmix.summary.layout import Layout
 from momentmix.summary.shard.device_shard import Place, add_device_rows
 from momentmix.summary.shard.open_shard import OpenShard
-from momentmix.tables.memory import as_device_rows, as_rows
+from momentmix.tables.formats.memory import as_device_rows, as_rows
 from momentmix.tables.rows import Features
 from momentmix.tables.schema import Schema, joined, plain_schema
 from momentmix.tables.validation import as_weights, check_values

@@ -17,10 +17,8 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from momentmix.errors import (
     InputError,
@@ -185,16 +183,6 @@ class Unpacked(io.RawIOBase):
 def is_address(text: str) -> bool:
     """Whether a path is the address of something elsewhere."""
     return _ADDRESS.match(text) is not None
-
-
-def can_fetch(address: str) -> bool:
-    """Whether fsspec is there to fetch an address; a file on this machine needs none."""
-    return not address.startswith("file:") and find_spec("fsspec") is not None
-
-
-def name_at(address: str) -> str:
-    """Name of the file at an address, without what follows a question mark."""
-    return os.path.basename(urlsplit(address).path)
 
 
 def remote_files(text: str, readable: Callable[[str], bool]) -> list[str]:

@@ -23,7 +23,6 @@ import numpy as np
 from momentmix.errors import InputError
 from momentmix.findings.messages import Message, keyword, options
 from momentmix.tables.cells import arrow_numbers
-from momentmix.tables.digests import TextDigest
 from momentmix.tables.formats.copies import open_bytes, split_packing
 from momentmix.tables.formats.dialect import (
     FALSE,
@@ -34,6 +33,7 @@ from momentmix.tables.formats.dialect import (
     judged,
     kinds_of,
 )
+from momentmix.tables.formats.digests import TextDigest
 from momentmix.tables.source import BATCH_ROWS, Batch, Columns, FileSource, Kind
 
 BLOCK = 1 << 22  # bytes read at a time: enough for a fast parser, few beside the memory

@@ -74,7 +74,8 @@ class ExcelFile(ArrowFileSource):
         A few cells of another kind, as "Total" below numbers or dates, are an error.
         """
         cells = [pair for pair in self._cells(rows, column) if pair[1] is not None]
-        types = [_type_of(cell) for _, cell in cells]
+        kinds = [(name, kind) for name, (_, kind, _) in _TYPES.items()]
+        types = [next(name for name, kind in kinds if isinstance(x, kind)) for _, x in cells]
         most, count = Counter(types).most_common(1)[0] if types else ("double", 0)
         odd = [pair for pair, type_ in zip(cells, types, strict=True) if type_ != most]
         if not odd or 2 * count <= len(cells):
@@ -168,10 +169,6 @@ class ExcelFile(ArrowFileSource):
                 raise self._odd_cell(column, number, cell, type_, "the rows before, or most")
             converted.append(None if cell is None else convert(cell))
         return pyarrow.array(converted, pyarrow.type_for_alias(type_))
-
-
-def _type_of(cell: Any) -> str:
-    return next(name for name, (_, kind, _) in _TYPES.items() if isinstance(cell, kind))
 
 
 def _as_in_csv(cell: Any) -> str:

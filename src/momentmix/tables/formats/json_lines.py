@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from momentmix.errors import InputError
-from momentmix.tables.digests import TextDigest
 from momentmix.tables.formats.binary_files import numbered
 from momentmix.tables.formats.copies import open_bytes
+from momentmix.tables.formats.digests import TextDigest
 from momentmix.tables.source import ArrowFileSource, Batch, Columns, arrow_kind, checked
 
 CHUNK = 1 << 22  # bytes read at a time

@@ -18,7 +18,7 @@ from typing import Any
 from momentmix.errors import InputError
 from momentmix.tables.formats.binary_files import ArrowFile, batch_rows, numbered
 from momentmix.tables.formats.copies import LocalCopy
-from momentmix.tables.memory import is_frame
+from momentmix.tables.formats.memory import is_frame
 from momentmix.tables.source import (
     BATCH_ROWS,
     ArrowSource,
@@ -62,6 +62,7 @@ class _Dataset(ArrowSource):
     def _open(self) -> None:
         self.schema = self.data.schema
 
+    @property
     def mark(self) -> str:
         """Digest of the schema: the rows are not known before they are read."""
         return hashlib.sha256(str(self.schema).encode()).hexdigest()
@@ -91,8 +92,10 @@ class _Query(_Dataset):
     def head(self, columns: Columns, as_text: Columns = ()) -> Batch | None:
         """The first batch, which is there for the pass that follows."""
         with self._refuse_unreadable():
-            self._run = self._begun(columns)
-            return self._run.head(columns)
+            self._run = run = self._begun(columns)
+            return next(
+                run.chosen(run.memory, columns) if run.is_live else run.batches(columns), None
+            )
 
     def batches(self, columns: Columns, start: int = 0, as_text: Columns = ()) -> Iterator[Batch]:
         """All batches, as they come or from where they are kept."""
@@ -129,7 +132,7 @@ class _Run:
         first = list(islice((batch for batch in given if batch.num_rows), 1))
         self._schema = _repeating(schema, first[0]) if first else schema
         self.columns, self._source, self.is_live = columns, source, True
-        self._memory = [_typed(batch, self._schema) for batch in first]
+        self.memory = [_typed(batch, self._schema) for batch in first]
         self._rest = (_typed(batch, self._schema) for batch in given)
         self._file: ArrowFile | None = None
 
@@ -142,12 +145,12 @@ class _Run:
         """Take all batches: the first into memory, the others into a temporary file."""
         from pyarrow import ipc
 
-        batches, self._memory, left = chain(self._memory, self._rest), [], KEPT_BYTES
+        batches, self.memory, left = chain(self.memory, self._rest), [], KEPT_BYTES
         with closing(self):
             for batch in batches:
                 left -= batch.get_total_buffer_size()
                 if left >= 0:
-                    self._memory.append(batch)
+                    self.memory.append(batch)
                     continue
                 copy = LocalCopy(name, ".arrow")
                 # In the stream format each batch may have its own dictionaries.
@@ -156,20 +159,17 @@ class _Run:
                         writer.write_batch(rest)
                 self._file = ArrowFile(copy)
 
-    def head(self, columns: Columns) -> Batch | None:
-        batches = self._chosen(self._memory, columns) if self.is_live else self.batches(columns)
-        return next(batches, None)
-
     def batches(self, columns: Columns) -> Iterator[Batch]:
         """All batches in the order in which they came."""
         with closing(self):
-            yield from self._chosen(chain(self._memory, self._rest), columns)
+            yield from self.chosen(chain(self.memory, self._rest), columns)
         if self._file is not None:
-            position = sum(batch.num_rows for batch in self._memory)
+            position = sum(batch.num_rows for batch in self.memory)
             for batch in self._file.batches([self.columns.index(i) for i in columns]):
                 yield batch._replace(first_row=position + batch.first_row)
 
-    def _chosen(self, batches: Iterable[Any], columns: Columns) -> Iterator[Batch]:
+    def chosen(self, batches: Iterable[Any], columns: Columns) -> Iterator[Batch]:
+        """Some columns of record batches."""
         places = [self.columns.index(i) for i in columns]
         return numbered(batch.select(places) for batch in batches)
 
@@ -197,11 +197,11 @@ def _typed(batch: Any, schema: Any) -> Any:
 class _EngineQuery(_Query):
     """A query of an engine, whose errors become an `InputError`."""
 
-    _error = ("", "")  # what all errors of the engine are: a module, and the name there
+    _errors = ""  # the module and name of the class of all errors of the engine
     _shown = ""
 
     def _refuse_unreadable(self) -> AbstractContextManager[None]:
-        module, name = self._error
+        module, _, name = self._errors.rpartition(".")
         return refuse_damage(self._unreadable, others=(getattr(sys.modules[module], name),))
 
     def _unreadable(self, text: str) -> InputError:
@@ -214,7 +214,7 @@ class _EngineQuery(_Query):
 class _LazyFrame(_EngineQuery):
     """A polars LazyFrame, collected in batches where polars can."""
 
-    _error = ("polars.exceptions", "PolarsError")
+    _errors = "polars.exceptions.PolarsError"
     _shown = "frame.collect()"
 
     def _open(self) -> None:
@@ -239,7 +239,7 @@ class _LazyFrame(_EngineQuery):
 class _DuckRelation(_EngineQuery):
     """A DuckDB relation, fetched in record batches."""
 
-    _error = ("duckdb", "Error")
+    _errors = "duckdb.Error"
     _shown = "relation.show()"
 
     def _open(self) -> None:
