@@ -126,16 +126,12 @@ def gaussian(
         )  # fmt: skip
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            found, seconds = timed(partial(_labels, model, rows))
+            found, seconds = timed(partial(model.fit_predict, rows))
         result |= {
             f"em{starts}": clustering_accuracy(labels, found),
             f"em{starts}_seconds": seconds,
         }
     return result
-
-
-def _labels(model: Any, rows: Float) -> Any:
-    return model.fit(rows).predict(rows)
 
 
 def stability(rng: np.random.Generator, d: int, order: int, rank: int) -> Instance:
