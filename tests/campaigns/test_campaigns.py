@@ -10,7 +10,7 @@ from campaigns.damaged_tables import damaged_arrow_files, damaged_cubes
 from campaigns.forgetting import forgetting, forgetting_files
 from campaigns.many_rows import drift
 from campaigns.merge_trees import merge_trees
-from campaigns.mutated_files import flips, model_mutations, summary_mutations
+from campaigns.mutated_files import flips, summary_mutations
 from campaigns.offsets import extremes, offsets
 from campaigns.random_fits import random_fits
 from campaigns.reshifts import reshifts
@@ -22,7 +22,6 @@ CAMPAIGNS = {  # number of cases, cases in a batch
     untrustworthy_fits: (300, 5),
     flips: (16, 1),
     summary_mutations: (800_000, 5_000),
-    model_mutations: (250_000, 5_000),
     merge_trees: (10_000, 100),
     offsets: (10_000, 100),
     extremes: (5_000, 250),

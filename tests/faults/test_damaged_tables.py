@@ -91,16 +91,11 @@ def test_wrong_offsets_and_indices_are_refused_by_every_route(tmp_path, monkeypa
     lines = done.stdout.splitlines()
     assert len(lines) == 40
     assert all(line.endswith(": refused") for line in lines), lines
-
-
-def test_the_command_ends_with_65(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    child(EDITS)
-    for edit in ("offset", "index"):
-        arguments = ["summarize", f"file-{edit}.arrow", "-o", "x.mms"]
-        done = child(f"from momentmix.cli import main; main({arguments})")
-        assert done.returncode == 65, done.stderr
-        assert f"file-{edit}.arrow cannot be read; it is truncated, damaged" in done.stderr
+    done = child(
+        "from momentmix.cli import main\nmain(['summarize', 'file-index.arrow', '-o', 'x'])"
+    )
+    assert done.returncode == 65, done.stderr
+    assert "file-index.arrow cannot be read; it is truncated, damaged" in done.stderr
 
 
 def test_an_offset_in_a_copy_of_a_cube(tmp_path):

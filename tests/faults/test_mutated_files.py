@@ -20,10 +20,9 @@ def test_every_flip_and_truncation_of_small_files():
 
 def test_structured_mutations():
     counts = mutated_files.summary_mutations(0, 1000, seed=0)
-    counts += mutated_files.model_mutations(0, 1500, seed=0)
-    assert counts["mutations"] == 2500
-    assert counts["accepted"] > 400
-    assert counts["refused"] > 1000
+    assert counts["mutations"] == 1000
+    assert counts["accepted"] > 80
+    assert counts["refused"] > 500
 
 
 def test_refusing_takes_memory_in_proportion_to_the_file():

@@ -31,7 +31,7 @@ LAYERS = [
     {"tables.table_rows"},
     {"tables"},
     {"tensor"},
-    {"mixture", "summary.layout"},
+    {"mixture", "summary.layout", "summary.products"},
     {"summary.kernels"},
     {"summary"},
     {"cube"},

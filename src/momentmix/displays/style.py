@@ -136,10 +136,8 @@ def mixture_of(model: Any) -> Mixture:
 def parameters_of(model: Any) -> ParameterTable:
     """Return the parameters of a model, with 95 % intervals if it has them."""
     result = model if isinstance(model, FitResult) else getattr(model, "result_", None)
-    ends = None
-    if isinstance(result, FitResult) and result.uncertainty is not None:
-        ends = result.intervals().ends
-    return ParameterTable(mixture_of(model), ends=ends)
+    has_intervals = isinstance(result, FitResult) and result.uncertainty is not None
+    return ParameterTable(mixture_of(model), None, result.intervals() if has_intervals else None)
 
 
 def drawable(mixture: Mixture) -> Mixture:

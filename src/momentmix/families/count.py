@@ -366,7 +366,9 @@ class CountFamily(Family):
         assert isinstance(value, CountLaw)
         found = law.value_of(means, variances)
         seen = found.q if column.has_missing else None
-        return self.block_type(rates=with_unknown(value.rates(found.mean), seen), seen=seen)
+        rates = with_unknown(value.rates(found.mean), seen)
+        block: Block = self.block_type(rates=rates, seen=seen)
+        return block
 
     def quantities(self, column: Column, e: Estimate) -> Quantities:
         """The rate, of which the variance is a function."""

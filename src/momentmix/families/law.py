@@ -152,7 +152,7 @@ class Law(ABC):
 
         It serves EM: `completed`, `coefficients`, `m_step` and `log_prior` of means (…, n, k).
         """
-        own = {name: np.array([getattr(law, name) for law in laws]) for name in cls.by_law}
+        own: dict[str, Any] = {x: np.array([getattr(law, x) for law in laws]) for x in cls.by_law}
         return replace(laws[0], **own)
 
     @abstractmethod

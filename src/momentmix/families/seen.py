@@ -31,22 +31,11 @@ _ROUNDING = 1e-12  # of a variance beside the square of a mean: less is what dif
 
 @dataclass(frozen=True)
 class Seen(Law):
-    """Two features: a value that is u_0 where it is missing, and whether it is seen.
+    """Two features: a value that is u_0 where it is missing, and whether it is seen."""
 
-    Parameters
-    ----------
-    features : tuple of two int
-    value : Law of one feature
-        The law of the first feature where it is seen.
-    missing : tuple of two float
-        Both features where the cell is missing.
-    seen : float
-        The second feature where the cell is seen.
-    """
-
-    value: Law
-    missing: tuple[float, float] = (0.0, 0.0)
-    seen: float = 1.0
+    value: Law  # of the first feature where it is seen
+    missing: tuple[float, float] = (0.0, 0.0)  # both features where the cell is missing
+    seen: float = 1.0  # the second feature where the cell is seen
 
     by_law: ClassVar[tuple[str, ...]] = ("seen",)
 

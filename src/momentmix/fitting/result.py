@@ -96,7 +96,7 @@ class FitResult(FitFacts):
         if self.uncertainty is None:
             normal_quantile(level)  # raises where it is no level
             return self.mixture.to_frame()
-        table = ParameterTable(self.mixture, self.standard_errors, self.intervals(level).ends)
+        table = ParameterTable(self.mixture, self.standard_errors, self.intervals(level))
         return table.to_frame()
 
     def profile(self, names: Sequence[str] | None = None) -> Profile:

@@ -19,7 +19,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -452,10 +452,6 @@ class DiagonalMixture(Mixture):
     def __post_init__(self) -> None:
         self._set(checked_parameters(self.weights, self.means, self.variances), self.feature_names)
 
-    def with_variance_floor(self, floor: ArrayLike) -> DiagonalMixture:
-        """The same mixture with every variance at least `floor` (a number or one per feature)."""
-        return replace(self, variances=np.maximum(self.variances, floor))
-
     # -- exact moments ------------------------------------------------------------------------
 
     def moment_tensor(self, order: int) -> IncompleteSymmetricTensor:
@@ -476,16 +472,9 @@ def mixture_from(
     feature_names: Sequence[str] | None = None,
     schema: Schema | None = None,
 ) -> Mixture:
-    """A mixture of these parameters: a `DiagonalMixture` where no columns are joined.
+    """A mixture of parameters of features: a `DiagonalMixture` where no columns are joined.
 
-    Parameters
-    ----------
-    parameters : Parameters
-        Of features.
-    feature_names : sequence of str, optional
-        Of the columns.
-    schema : Schema, optional
-        How columns became features; None where the features are the columns.
+    Without a schema the features are the columns.
     """
     p = parameters
     if schema is not None:

@@ -236,7 +236,7 @@ static void NAME(fold)(const uint64_t *words, isize n_pieces, const uint64_t *ke
         }
 }
 
-/* Split a vector into digits at the places of `rounders`, and add these; see fixed_point. */
+/* Split a vector into digits at the places of `rounders`, and add these; see digit_sums. */
 static void NAME(split)(double *values, isize n, const double *rounders, isize n_digits,
                         double *digits)
 {

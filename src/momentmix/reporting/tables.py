@@ -28,7 +28,7 @@ _MOST_UNFOLDED = 60  # rows of a table that is shown at once
 
 
 def _parameters(c: Contents) -> ParameterTable:
-    return ParameterTable(c.mixture, ends=None if c.intervals is None else c.intervals.ends)
+    return ParameterTable(c.mixture, intervals=c.intervals)
 
 
 def parameter_tables(c: Contents) -> list[str]:

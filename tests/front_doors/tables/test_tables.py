@@ -251,35 +251,6 @@ def test_weights_with_families_stand_for_rows(made):
     assert weighted.mixture.to_dict() == again.mixture.to_dict()
 
 
-def test_fractional_weights_with_families_count():
-    rng = np.random.default_rng(3)
-    group = rng.random(6000) < 0.5
-    table = {
-        "x": np.where(group, 3.0, -3.0) + rng.standard_normal(6000),
-        "y": rng.poisson(np.where(group, 2, 9)),
-        "plan": rng.choice(["a", "b"], 6000),
-    }
-    weights = np.where(group, 0.5, 1.5)
-    result = mm.fit(table, 2, families={"y": "poisson"}, sample_weight=weights, random_state=0)
-    share = weights[~group].sum() / weights.sum()
-    # Weights of the heavy group are 1.5, so that its share is 0.75 up to the noise of 6000 rows.
-    assert result.mixture.weights[0] == pytest.approx(share, abs=4 * np.sqrt(0.25 / 6000))
-    plain = mm.fit(table, 2, families={"y": "poisson"}, random_state=0)
-    assert abs(plain.mixture.weights[0] - share) > 0.2
-
-
-def test_weights_of_rows_that_are_dropped():
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal((300, 3))
-    table = dict(zip("abc", x.T.copy(), strict=True))
-    table["a"][5] = np.nan
-    weights = rng.integers(1, 4, 300)
-    one = mm.fit(table, 1, missing="drop", sample_weight=weights, random_state=0)
-    kept = np.delete(np.arange(300), 5)
-    other = mm.fit(x[kept], 1, sample_weight=weights[kept], random_state=0)
-    assert one.mixture.means == pytest.approx(other.mixture.means, rel=1e-12)
-
-
 def test_keywords_of_reading(tmp_path):
     path = tmp_path / "t.csv"
     lines = [f"{i};{1000 + i},5;{'?' if i == 3 else i * i};{'ab'[i % 2]}" for i in range(40)]
@@ -466,7 +437,7 @@ def clients(tmp_path, monkeypatch):
     return frame
 
 
-@pytest.mark.parametrize("kind", ["pairs", "residuals", "choice", "levels", "means", "weights"])
+@pytest.mark.parametrize("kind", ["pairs", "residuals", "levels"])
 def test_pictures_of_files_with_text(clients, momentmix, kind):
     done = momentmix("plot", "model.json", "rows.csv", "--kind", kind, "-o", "p.png")
     assert done.code == 0, done.err
@@ -494,12 +465,3 @@ def test_text_that_comes_late(tmp_path):
     path.write_text(empty)
     found = mm.schema_from(path, {"y": "categorical"}, "model").columns[1]
     assert (found.levels, found.has_missing) == (("bar", "foo"), True)
-
-
-def test_opened_frames_with_missing_text():
-    frame = pd.DataFrame(
-        {"x": [1.5, 2.5, 0.5] * 9, "g": pd.Series(["a", None, "b"] * 9, dtype="string")}
-    )
-    opened = mm.schema_from(mm.open_rows(frame), missing="model")
-    assert opened.feature_names == mm.schema_from(frame, missing="model").feature_names
-    assert opened.feature_names == ("x", "g=b", "g seen")

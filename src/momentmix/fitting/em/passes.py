@@ -120,10 +120,7 @@ def climb(
 
 
 class _Scoring:
-    """Scoring steps, and what is left to gain by them.
-
-    The information matrix is computed again where a step did not do what the last one promised.
-    """
+    """Scoring steps, and what is left to gain by them."""
 
     def __init__(self, information_of: Callable[[Parameters], Float], prior: VariancePrior) -> None:
         self._information_of, self._prior = information_of, prior
@@ -159,10 +156,7 @@ class _Scoring:
 
 
 def _left_to_gain(gains: list[float]) -> tuple[float, float]:
-    """What EM steps still gain in all, and how many times the last step they still go.
-
-    Each gains the same part of the one before. Steps that shrink fast go on as they are: 0 times.
-    """
+    """What EM steps still gain in all, and how many times the last step they still go."""
     if not gains:
         return np.inf, 0.0
     ratio = _LARGEST_RATIO

@@ -335,11 +335,7 @@ def scoring_step(
     structure: Structure,
     ridge: float = 0.0,
 ) -> tuple[Parameters, float]:
-    """Parameters after one step, and the gain of log-likelihood per row that is left in all.
-
-    A `ridge` shortens the step where the information is small. A variance at its floor that is
-    pushed below it takes no part.
-    """
+    """Parameters after one step, and the gain of log-likelihood per row that is left in all."""
     p, (r, d) = parameters, parameters.means.shape
     single = p.blocks.single
     pushed = np.zeros((r, d), bool)

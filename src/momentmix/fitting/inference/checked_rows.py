@@ -244,15 +244,11 @@ def compare_column(
     n: float,
     fitted_to_these: bool,
 ) -> ColumnShape:
-    """A column against feature j of the mixture of standardized features.
-
-    `n` independent rows stand behind it; `fitted_to_these` if they are all rows of the fit.
-    """
+    """A column against feature j of the mixture of standardized features."""
     values, counts, n_values = facts.values, facts.counts, facts.n_values
     if n_values > 2 * _ENDS + _BETWEEN:  # both ends; a value between stands for others up to it
-        between = np.linspace(_ENDS, n_values - _ENDS - 1, _BETWEEN).astype(np.int64)
-        ends = np.arange(_ENDS), np.arange(n_values - _ENDS, n_values)
-        chosen = np.concatenate([ends[0], between, ends[1]])
+        inner = np.linspace(_ENDS, n_values - _ENDS - 1, _BETWEEN).astype(np.int64)
+        chosen = np.concatenate([np.arange(_ENDS), inner, np.arange(n_values - _ENDS, n_values)])
         values, counts = values[chosen], np.diff(np.cumsum(counts)[chosen], prepend=0)
     z = (values - shift) / scale
     below = marginal_distribution(parameters, j, z)

@@ -78,10 +78,7 @@ def column_shapes(
 def _offers(
     checked: CheckedRows, moments: StandardMoments, parameters: Parameters, skewed: Collection[int]
 ) -> dict[int, str]:
-    """Return transforms after which features are less skewed, or need fewer components.
-
-    `skewed` are features that do not follow the mixture.
-    """
+    """Return transforms after which features are less skewed, or need fewer components."""
     columns = checked.values[:, moments.columns].T
     possible = {
         j: possible_transforms(moments, j)
@@ -132,10 +129,7 @@ def about_shapes(
 
 
 def independent_columns(values: Float) -> list[tuple[int, str]]:
-    """Return columns that are not Gaussian and independent of all others, with their shapes.
-
-    χ² tests of tables: each column is cut at its mean, each other one into tenths.
-    """
+    """Return columns that are not Gaussian and independent of all others, with their shapes."""
     n, d = values.shape
     cuts = np.quantile(values, np.arange(1, 10) / 10, axis=0)
     tenths = [np.searchsorted(cuts[:, j], values[:, j]) for j in range(d)]
@@ -282,11 +276,7 @@ def offer_from_alike(
     feature: int,
     transforms: Collection[str],
 ) -> str | None:
-    """The transform with which components that differ in one feature only become one; else None.
-
-    The transform must win by BIC: it has a mean, a variance and a weight less for each component
-    that it saves. `z` is the standardized feature, `joint` log ω_i p_i of all features.
-    """
+    """The transform with which components that differ in one feature only become one; else None."""
     groups = alike_but_for(parameters, feature)
     r, m, n = len(groups), int(groups.max()) + 1, len(values)
     if m == r:

@@ -50,17 +50,9 @@ class Correlation:
 
 
 def find_correlations(
-    whitening: Whitening,
-    conditions: Conditions,
-    parameters: Parameters,
-    remainder: Float,
-    n: float,
+    whitening: Whitening, conditions: Conditions, parameters: Parameters, remainder: Float, n: float
 ) -> list[Correlation]:
-    """Return score tests of the correlation of each pair of features, most significant first.
-
-    Clearly correlated pairs are found one by one, and the others are tested given these, since the
-    directions of pairs that share a feature are close.
-    """
+    """Return score tests of the correlation of each pair of features, most significant first."""
     directions = _Directions(conditions, parameters)
     if not directions.pairs.size:
         return []

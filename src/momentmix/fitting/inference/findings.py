@@ -14,11 +14,7 @@ from momentmix.families.count import DISPERSION_THAT_MATTERS
 from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, found
 from momentmix.fitting.conditions.conditions import feature_powers
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.column_shapes import (
-    offer_from_moments,
-    shape_finding,
-    shape_words,
-)
+from momentmix.fitting.inference.column_shapes import offer_from_moments, shape_finding, shape_words
 from momentmix.fitting.inference.correlations import CORRELATION_THAT_MATTERS, SIGNIFICANT_DEVIATES
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, OverIdentification
 from momentmix.fitting.inference.row_findings import RowFindings, at_floor
@@ -55,10 +51,7 @@ def collect_findings(
     from_rows: bool = False,
     shown: RowFindings | None = None,
 ) -> list[Finding]:
-    """All findings about a fit of standardized features.
-
-    `from_rows` after EM passes; `shown` is what `row_findings` found, where there are rows.
-    """
+    """All findings about a fit of standardized features."""
     p, influenced = parameters, _influenced_feature(moments)
     outliers = list(_about_outliers(moments, influenced, shown is not None))
     shown = RowFindings([], set(), set(), False) if shown is None else shown
@@ -149,9 +142,9 @@ def _about_outliers(
         if np.isfinite(fourth):
             dominates = far**4 > _SHARE_OF_FOURTH_MOMENT * n * fourth
         if dominates or not were_rows_checked:  # else it is the tail of the column
-            severity, influence = FATAL if dominates else WARNING, float(far**3 / np.sqrt(n))
-            columns, size = moments.columns_of([j]), {"deviations": far, "influence": influence}
-            yield found(severity, "outlier-influence", columns, **size)
+            severity, columns = FATAL if dominates else WARNING, moments.columns_of([j])
+            share = float(far**3 / np.sqrt(n))
+            yield found(severity, "outlier-influence", columns, deviations=far, influence=share)
 
 
 def _heavy_tailed(moments: StandardMoments, p: Parameters, others: Collection[int]) -> list[int]:
@@ -182,10 +175,7 @@ def _about_test(test: OverIdentification) -> Iterator[Finding]:
 def component_findings(
     moments: StandardMoments, p: Parameters, floor: float, coarse: Collection[int] = ()
 ) -> Iterator[Finding]:
-    """Yield findings about the components; `coarse` are features whose values repeat.
-
-    An unbounded likelihood draws components to a few rows; such a maximum must not pass.
-    """
+    """Yield findings about the components; `coarse` are features whose values repeat."""
     d, rows = moments.n_features, moments.n_effective * p.weights
     floored = at_floor(p, floor)
     repeating = np.isin(np.arange(d), list(coarse))
@@ -212,8 +202,13 @@ def component_findings(
     yield from _about_dispersion(moments, p)
     if p.n_components > 1:
         yield from _about_missing(moments, p)
-        yield from _about_never_seen(moments, p)
-        yield from _about_information(moments, p)
+        between = p.weights @ (p.means - p.weights @ p.means) ** 2  # of features of variance 1
+        own = [law.features for law in p.blocks.laws]
+        silent = [
+            features[0] for features in own if between[list(features)].max() < _NO_INFORMATION
+        ]
+        if silent:
+            yield found(NOTE, "no-information", moments.columns_of(silent))
 
 
 def _about_dispersion(moments: StandardMoments, p: Parameters) -> Iterator[Finding]:
@@ -236,7 +231,7 @@ def _about_dispersion(moments: StandardMoments, p: Parameters) -> Iterator[Findi
 
 
 def _about_missing(moments: StandardMoments, p: Parameters) -> Iterator[Finding]:
-    """Columns whose cells are missing more often in some components than in others."""
+    """Columns whose cells are missing more often in some components, or never seen in one."""
     gaps = []
     for law in p.blocks.laws:
         own = list(law.features)
@@ -255,36 +250,17 @@ def _about_missing(moments: StandardMoments, p: Parameters) -> Iterator[Finding]
         columns = moments.columns_of(j for _, j, _, _ in gaps)
         name = moments.column_name(worst)
         yield found(NOTE, "missing-by-component", columns, worst=name, low=low, high=high)
-
-
-def _about_never_seen(moments: StandardMoments, p: Parameters) -> Iterator[Finding]:
-    """Columns of which a component has no cell."""
     for law, which in zip(p.blocks.laws, p.never_seen(moments.n_effective), strict=True):
         if which.any():
             columns = moments.columns_of(law.features[:1])
             yield found(WARNING, "never-seen", columns, count=int(which.sum()))
 
 
-def _about_information(moments: StandardMoments, p: Parameters) -> Iterator[Finding]:
-    """Columns whose features are nearly the same in all components."""
-    between = p.weights @ (p.means - p.weights @ p.means) ** 2  # of features of variance 1
-    silent = [
-        law.features[0]
-        for law in p.blocks.laws
-        if between[list(law.features)].max() < _NO_INFORMATION
-    ]
-    if silent:
-        yield found(NOTE, "no-information", moments.columns_of(silent))
-
-
 # -- pairs of columns -----------------------------------------------------------------------------
 
 
 def copies_of(moments: StandardMoments) -> tuple[list[Pair], list[Pair]]:
-    """Pairs of features that are copies of each other: values, and whether cells are seen.
-
-    Values are compared where they are seen: equal gaps alone make the features alike.
-    """
+    """Pairs of features that are copies of each other: values, and whether cells are seen."""
     if moments.order < 2:
         return [], []
     pairs = index_sets(moments.n_features, 2)

@@ -8,10 +8,9 @@
 | n (E m²)² / E m⁴ of a product m with an indicator: rows that carry it | `carrying_rows` | (n,) |
 | correlation within components of being seen | `pairs_together` | |
 
-A product of indicators of probability π is 1 in nπ rows. With fewer than about five expected, one
-row that has two rare levels is 30 standard errors: χ² laws do not hold, as in any sparse table of
-counts. Cells of two columns that are missing in the same rows contradict the model, whose gaps are
-independent within components, but not its values: only products with such a gap are left out.
+A product of indicators of probability π is 1 in nπ rows. With fewer than about five expected, χ²
+laws do not hold, as in any sparse table of counts. Cells of two columns that are missing in the
+same rows contradict the model, but not its values: products with such a gap are left out.
 """
 
 from __future__ import annotations
@@ -45,9 +44,8 @@ _TOGETHER = 0.5  # correlation within components of two columns' being seen
 class Whitening:
     """Whitening and projection for one set of conditions and parameters.
 
-    With `often`, many tables are whitened: products with the inverse of the triangle take a third
-    of the time of a solution, and the inverse as long as a few solutions. `independent` are the
-    conditions that are, up to noise, no function of earlier ones.
+    `often`: products with the inverse of the triangle take a third of the time of a solution.
+    `independent` are the conditions that are no function of those before them.
     """
 
     def __init__(self, conditions: Conditions, parameters: Parameters, often: bool = False) -> None:
@@ -62,11 +60,7 @@ class Whitening:
 
     @property
     def log_determinant(self) -> float:
-        """Log-determinant of C, with a bound for conditions that are functions of others.
-
-        Misfits in units of two covariances compare once it is added, as in the logarithm of a
-        normal density: otherwise the mixture with more noise always fits better.
-        """
+        """Log-determinant of C, with a bound for conditions that are functions of others."""
         new = np.maximum(np.diagonal(self.triangle) ** 2, _REDUNDANT)
         return float(2.0 * np.log(self.scale).sum() + np.log(new).sum())
 
@@ -93,10 +87,7 @@ class Whitening:
         return np.asarray(white)
 
     def whiten_last(self, n: int) -> Float:
-        """Whiten the last n conditions, in units of their deviations; (size, n).
-
-        A whitened condition depends on itself and later ones, so that a small system is enough.
-        """
+        """Whiten the last n conditions, in units of their deviations; (size, n)."""
         size = self.scale.size
         white = np.zeros((size, n))
         own = self.triangle[size - n :, size - n :]
@@ -135,8 +126,15 @@ class Projection:
 
     @cached_property
     def condition_number(self) -> float:
-        """That of the slopes; infinite where some are left out."""
-        return _condition(self._normal, self._root) if self._is_whole else np.inf
+        """That of the slopes, by power and inverse iteration; infinite where some are left out."""
+        if not self._is_whole:
+            return np.inf
+        largest = smallest = np.random.default_rng(0).standard_normal((len(self._normal),))
+        for _ in range(_ITERATIONS):
+            largest = self._normal @ (largest / np.linalg.norm(largest))
+            unit: Float = smallest / np.linalg.norm(smallest)
+            smallest = np.asarray(cho_solve((self._root, True), unit, check_finite=False))
+        return float(np.sqrt(np.linalg.norm(largest) * np.linalg.norm(smallest)))
 
     def project(self, whitened: Float) -> Float:
         """Return the residual of whitened columns beside the span of the slopes."""
@@ -145,10 +143,7 @@ class Projection:
 
 
 def _factored(correlation: Float) -> Float:
-    """Cholesky factor of a correlation with the least ridge that makes it positive definite.
-
-    Moments of rare levels differ by factors of 1e9: rounding then exceeds the usual ridge.
-    """
+    """Cholesky factor of a correlation with the least ridge that makes it positive definite."""
     diagonal, ridge = np.diagonal(correlation).copy(), _RIDGE
     while ridge < 1.0:
         np.fill_diagonal(correlation, diagonal + ridge)
@@ -170,17 +165,6 @@ def _tangent(table: Float, parameters: Parameters) -> Float:
     if r == 1:
         return table[:, 1:]
     return np.concatenate([table[:, :r] @ helmert(r).T, table[:, r:]], axis=1)
-
-
-def _condition(normal: Float, root: Float) -> float:
-    """√ of the condition number of a positive definite matrix, by power and inverse iteration."""
-    start = np.random.default_rng(0).standard_normal((normal.shape[0],))
-    largest, smallest = start, start
-    for _ in range(_ITERATIONS):
-        largest = normal @ (largest / np.linalg.norm(largest))
-        unit: Float = smallest / np.linalg.norm(smallest)
-        smallest = np.asarray(cho_solve((root, True), unit, check_finite=False))
-    return float(np.sqrt(np.linalg.norm(largest) * np.linalg.norm(smallest)))
 
 
 # -- conditions that a test can use ----------------------------------------------------------------

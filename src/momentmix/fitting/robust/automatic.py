@@ -38,10 +38,7 @@ LEAST_PROGRESS = 0.98  # of the effect size
 
 
 class Choice(NamedTuple):
-    """A number of components, a sentence that says why, what was tried, and what a search found.
-
-    With blocks that were found, also these, and why they were joined.
-    """
+    """A number of components, a sentence that says why, what was tried, and what a search found."""
 
     n_components: int
     note: str
@@ -60,11 +57,7 @@ def bic(parameters: Parameters, n_rows: int, log_likelihood: float) -> float:
 
 
 def choose_by_likelihood(sample: Sample, context: FitContext, thorough: bool = True) -> Choice:
-    """The number of least BIC, of mixtures of the sample's blocks.
-
-    A quick fit of many components, merged one by one, shows about where the minimum is; if
-    `thorough`, the full search decides next to it.
-    """
+    """The number of least BIC, of mixtures of the sample's blocks."""
     d, n_rows = sample.moments.n_features, sample.moments.n_counted
     most = max(1, (n_rows // LEAST_ROWS_PER_PARAMETER + 1) // sample.blocks.n_parameters)
     number = _Numbers(sample, context)
@@ -194,10 +187,7 @@ def _tested_numbers(
 
 
 def elbow(effects: dict[int, float]) -> int:
-    """The number of components after which the effect size stops falling.
-
-    On log scales, the point farthest below the chord from the first to the last.
-    """
+    """The number of components after which the effect size stops falling."""
     ranks = sorted(effects)
     if len(ranks) < 3:
         return ranks[int(np.argmin([effects[r] for r in ranks]))]

@@ -26,8 +26,8 @@ from momentmix.fitting.inference.over_identification import OverIdentification
 from momentmix.fitting.moment.candidates import least_components
 from momentmix.fitting.moment.moment_fit import ANSWER, SMALLER, fit_moments
 from momentmix.fitting.outcome import JoinedColumns, JoinReason, StandardFit
+from momentmix.fitting.robust.answers import begin_test, certify, support_from_moments
 from momentmix.fitting.robust.automatic import Choice, choose_by_moments
-from momentmix.fitting.robust.certifying import begin_test, certify, support_from_moments
 from momentmix.mixture.blocks import Blocks
 
 MOST_RENUMBERINGS = 3  # choices of number and blocks in turn: the second mostly agrees
@@ -106,11 +106,7 @@ def join_by_moments(
 def blocks_of_correlations(
     blocks: Blocks, moments: StandardMoments, test: OverIdentification
 ) -> tuple[Blocks | None, list[Correlation]]:
-    """Blocks joined by the strongest correlations that a test names, and these; or None.
-
-    A correlation leaves traces in the pairs that share a column with it: those far below the
-    strongest wait for the next test.
-    """
+    """Blocks joined by the strongest correlations that a test names, and these; or None."""
     places = {column: j for j, column in enumerate(moments.columns.tolist())}
     others = set(blocks.with_law.tolist())
     strong = [
@@ -142,10 +138,7 @@ def joined_by_correlations(
 def renumber(
     moments: StandardMoments, context: FitContext, answer: StandardFit, choice: Choice
 ) -> tuple[StandardFit, Choice]:
-    """The number of components once more, with the blocks that were found, and these with it.
-
-    Before columns are joined, components stand for their correlations: the number is too large.
-    """
+    """The number of components once more, with the blocks that were found, and these with it."""
     for _ in range(MOST_RENUMBERINGS):
         blocks, order = answer.parameters.blocks, answer.moments.order
         again = choose_by_moments(moments.truncated(order), context, blocks)

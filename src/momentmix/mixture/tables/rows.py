@@ -42,16 +42,7 @@ _Marginal = tuple[Density, Int, list[Int]]
 
 @dataclass(frozen=True)
 class TableDensity:
-    """Densities of the rows of a table.
-
-    Parameters
-    ----------
-    parameters : Parameters
-        Of the features.
-    schema : Schema
-    density : Density
-        Of the features.
-    """
+    """Densities of the rows of a table, by parameters and density of its features."""
 
     parameters: Parameters
     schema: Schema

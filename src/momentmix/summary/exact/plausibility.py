@@ -18,8 +18,8 @@ from math import isfinite, ldexp
 
 import numpy as np
 
-from momentmix.summary.exact.fixed_point import QUANTUM_BITS
-from momentmix.summary.exact.high_sections import LARGEST_REACH, absent
+from momentmix.summary.exact.digit_sums import QUANTUM_BITS
+from momentmix.summary.exact.exact_sums import LARGEST_REACH, absent_places
 from momentmix.summary.exact.totals import Totals
 from momentmix.summary.layout import POWER_DEGREES
 from momentmix.tables.validation import LARGEST_VALUE, LARGEST_WEIGHT
@@ -52,7 +52,7 @@ def impossible(totals: Totals) -> str | None:
 
 
 def _impossible_without_rows(totals: Totals) -> str | None:
-    if any(array.any() for array in totals.sums) or totals.weight_squares:
+    if totals.sums.words.any() or totals.weight_squares:
         return "sums without rows"
     if not ((totals.minimum == np.inf).all() and (totals.maximum == -np.inf).all()):
         return "bounds without rows"
@@ -123,17 +123,15 @@ def _impossible_marks(totals: Totals) -> str | None:
 
 
 def _impossible_absent(totals: Totals) -> str | None:
-    for number, mask in absent(totals.layout, totals.reach):
-        if totals.sums[number][mask].any():
-            return "an absent sum that is not zero"
-    return None
+    places = absent_places(totals.layout, totals.reach)
+    return "an absent sum that is not zero" if totals.sums[places].any() else None
 
 
 def _powers(totals: Totals) -> list[list[int]]:
     """Σ w z_j^p, p = 3 … 6, in quanta, for each feature; none where they are not kept."""
     if not totals.layout.high:
         return [[] for _ in totals.shifts]
-    kept = [totals.sums[totals.layout.index["power", p]] for p in POWER_DEGREES]
+    kept = [totals.sums[totals.layout.section("power", p).place] for p in POWER_DEGREES]
     return [list(column) for column in zip(*kept, strict=True)]
 
 

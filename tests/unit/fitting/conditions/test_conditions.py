@@ -118,14 +118,6 @@ def test_constant_columns_take_no_part():
     assert not (conditions.slots == 1).any()
 
 
-def test_parameters_survive_flattening():
-    rng = np.random.default_rng(0)
-    p = Parameters(rng.random(3), rng.random((3, 4)), rng.random((3, 4)))
-    q = parameters_from(p.flat(), 3)
-    for name in ("weights", "means", "variances"):
-        np.testing.assert_array_equal(getattr(p, name), getattr(q, name))
-
-
 def test_every_product_of_degree_four_and_every_power_to_six_is_there_once(case):
     conditions, _ = case
     found = [tuple(powers) for powers in powers_of(conditions).tolist()]

@@ -254,15 +254,6 @@ def test_orders_with_blocks():
     assert robust_rank(6, 4, [[0, 1, 2], [3, 4, 5]]) == 1  # two blocks
 
 
-@pytest.mark.parametrize(
-    ("blocks", "message"),
-    [([[0, 1], [1, 2]], "must not overlap; column 1"), ([[0, 9]], "from 0 to 4; got 9")],
-)
-def test_impossible_blocks(blocks, message):
-    with pytest.raises(InputError, match=message):
-        largest_rank(5, 3, "robust", blocks)
-
-
 def test_the_printed_method_has_no_blocks():
     with pytest.raises(InputError, match='method="robust"'):
         largest_rank(5, 3, blocks=[[0, 1]])
