@@ -136,8 +136,10 @@ def mixture_of(model: Any) -> Mixture:
 def parameters_of(model: Any) -> ParameterTable:
     """Return the parameters of a model, with 95 % intervals if it has them."""
     result = model if isinstance(model, FitResult) else getattr(model, "result_", None)
-    has_intervals = isinstance(result, FitResult) and result.uncertainty is not None
-    return ParameterTable(mixture_of(model), None, result.intervals() if has_intervals else None)
+    intervals = None
+    if isinstance(result, FitResult) and result.uncertainty is not None:
+        intervals = result.intervals()
+    return ParameterTable(mixture_of(model), intervals=intervals)
 
 
 def drawable(mixture: Mixture) -> Mixture:

@@ -58,7 +58,6 @@ from momentmix.fitting.inference.uncertainty import Uncertainty, uncertainty_aft
 from momentmix.fitting.inference.whitening import gaps_together
 from momentmix.fitting.moment.moment_fit import START, MomentFit, fit_moments, one_component
 from momentmix.fitting.outcome import StandardFit
-from momentmix.fitting.robust.automatic import ROWS_PER_PARAMETER
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.density import joint_densities, most_probable
 from momentmix.mixture.gaussian import coefficients, features_of
@@ -68,6 +67,7 @@ from momentmix.mixture.parameters import Parameters, component_places
 from momentmix.mixture.prior import Structure, VariancePrior
 from momentmix.parallel import begin
 
+ROWS_PER_PARAMETER = 5  # with fewer, moments are too noisy for an answer that helps
 _RELEASED_STEPS = 20  # of EM without a constraint: what it gains shows in the first few
 CLEARLY_BETTER = 1e-3  # nats a row; candidates at one optimum differ by less
 LARGEST_DISAGREEMENT = 0.02  # share of rows; twice the loss of accuracy that a certificate allows
