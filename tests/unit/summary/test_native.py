@@ -13,7 +13,6 @@ from momentmix.native import code
 from momentmix.summary.exact import digit_sums
 from momentmix.summary.exact import units as units_module
 from momentmix.summary.exact.units import block_extremes
-from momentmix.summary.kernels.array_sums import ArrayExecutor
 from momentmix.summary.kernels.native_sums import NativeExecutor, tile_order
 from momentmix.summary.layout import Layout
 from momentmix.tables.validation import LARGEST_VALUE, in_range
@@ -72,20 +71,6 @@ def test_every_instruction_set_has_the_same_bits(d, m, q, instruction_set):
 def test_an_unknown_instruction_set_is_refused(instruction_set):
     with pytest.raises(ValueError, match="no code named mmx"):
         instruction_set("mmx")
-
-
-@needs_code
-@pytest.mark.parametrize(("d", "m", "q"), SHAPES)
-def test_the_sums_are_those_of_numpy_but_for_rounding(d, m, q):
-    layout = Layout(d, m, q)
-    rows, weights, units = problem(d, 1500, True)
-    executors = NativeExecutor(layout), ArrayExecutor(layout, np)
-    native, by_numpy = (executor.sums(rows, weights, units) for executor in executors)
-    size = [
-        written_out(layout, np.abs(r * units[0] - units[1]), w)
-        for r, w in zip(rows, weights, strict=True)
-    ]
-    assert (np.abs(native - by_numpy) <= 1e-14 * np.array(size)).all()
 
 
 @needs_code
