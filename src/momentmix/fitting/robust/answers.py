@@ -176,11 +176,11 @@ def find_candidates(sample: Sample, n_components: int, context: FitContext) -> l
         is_simple = blocks.is_diagonal and context.constraint is None
         can_fit = is_simple and r <= robust_rank(moments.n_features, moments.order)
         if can_fit and moments.n_counted >= least:
-            moment_answer = _begin_moment_answer(moments, r, context)
+            moment_answer = begin_moment_answer(moments, r, context)
         return ranked_candidates(sample, r, context, moment_answer)
 
 
-def _begin_moment_answer(
+def begin_moment_answer(
     moments: StandardMoments, n_components: int, context: FitContext
 ) -> Callable[[], Parameters | None]:
     """What gives the moment answer; with several threads it shares the time of the EM starts."""
