@@ -29,8 +29,8 @@ from momentmix.engines.dask_opening import open_collection, whole_rows
 from momentmix.engines.dask_rows import DaskRows, named
 from momentmix.engines.dask_schedule import Schedule
 from momentmix.fitting import api as local
+from momentmix.fitting.data import AskedBlocks
 from momentmix.fitting.result import FitResult
-from momentmix.fitting.robust.checks import AskedBlocks
 from momentmix.mixture.mixture import Mixture
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.formats.memory import MemoryTable

@@ -23,7 +23,7 @@ def repeated_shard(data, times, shard_id):
     n_rows, weight, *mean = struct.unpack(f"<Q{len(pieces.marks[0]) // 8 - 1}d", pieces.marks[0])
     pieces.marks = [struct.pack(f"<Q{1 + len(mean)}d", n_rows * times, weight * times, *mean)]
     pieces.shards = [hashlib.sha256(shard_id.encode()).digest()[:16]]
-    return pieces.pack(None)
+    return pieces.pack()
 
 
 def exact_moments(parts):

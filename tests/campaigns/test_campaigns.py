@@ -6,11 +6,11 @@ wrong, and returns a Counter. A case depends on its number and the seed alone.
 
 import pytest
 
-from campaigns.damaged_tables import damaged_arrow_files, damaged_cubes
+from campaigns.damaged_tables import damaged_cubes
 from campaigns.forgetting import forgetting, forgetting_files
 from campaigns.many_rows import drift
 from campaigns.merge_trees import merge_trees
-from campaigns.mutated_files import flips, model_mutations, summary_mutations
+from campaigns.mutated_files import flips, summary_mutations
 from campaigns.offsets import extremes, offsets
 from campaigns.random_fits import random_fits
 from campaigns.reshifts import reshifts
@@ -22,7 +22,6 @@ CAMPAIGNS = {  # number of cases, cases in a batch
     untrustworthy_fits: (300, 5),
     flips: (16, 1),
     summary_mutations: (800_000, 5_000),
-    model_mutations: (250_000, 5_000),
     merge_trees: (10_000, 100),
     offsets: (10_000, 100),
     extremes: (5_000, 250),
@@ -32,7 +31,6 @@ CAMPAIGNS = {  # number of cases, cases in a batch
     forgetting: (2_000, 100),
     forgetting_files: (5_000, 250),
     damaged_cubes: (20_000, 2_000),
-    damaged_arrow_files: (6_000, 300),
     random_fits: (400, 10),
 }
 BATCHES = [

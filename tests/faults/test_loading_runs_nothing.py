@@ -59,7 +59,11 @@ def files(tmp_path):
     for i in range(60):
         rng = mutated_files.random.Random(i)
         add("summary", f"m{i}.mms", mutated_files.mutated_summary(rng))
-        add("model", f"m{i}.json", mutated_files.mutated_model(rng))
+        add(
+            "model",
+            f"m{i}.json",
+            mutated_files.edited(rng.choice(mutated_files.small_models()), rng),
+        )
     bomb = pickle.dumps(Bomb())
     for kind in ("summary", "model"):
         add(kind, f"bomb-{kind}", bomb)
@@ -71,9 +75,9 @@ def files(tmp_path):
     return tmp_path, jobs
 
 
-def loaded(folder, jobs, script=LOADER):
+def loaded(folder, jobs):
     done = subprocess.run(
-        [sys.executable, "-c", script, json.dumps(jobs)],
+        [sys.executable, "-c", LOADER, json.dumps(jobs)],
         cwd=folder, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -91,17 +95,6 @@ def test_loading_opens_the_file_and_nothing_else(files):
         assert [name for name, _ in events] == ["open"], (path, events)
         assert repr(path) in events[0][1]
     assert sorted(path.name for path in folder.iterdir()) == before
-
-
-def test_negative_control_the_hook_sees_a_loader_that_unpickles(files):
-    folder, jobs = files
-    bomb = [job for job in jobs if "bomb-summary" in job[1]]
-    careless = LOADER.replace("jobs[:2]", "jobs[:0]").replace(
-        "        loaders[kind](path)\n        outcome",
-        "        import pickle; pickle.load(open(path, 'rb'))\n        outcome",
-    )
-    ((_, events, _),) = loaded(folder, bomb, careless)
-    assert {"os.system", "pickle.find_class"} <= {name for name, _ in events}
 
 
 def test_pickled_summaries_carry_only_their_bytes():

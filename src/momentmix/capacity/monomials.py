@@ -168,16 +168,15 @@ def robust_rank(n_features: int, order: int, blocks: Groups = None) -> int:
         return _block_rank(*known, order)
     if n_features < 3:
         return 1
-    n = n_features - 1
-    minima = (
-        largest_minimum(
-            range(1, n),
-            lambda a, p=p: count_monomials(a, p),
-            lambda a, p=p: count_monomials(n - a, order - 1 - p),
-        )
-        for p in range(1, order - 1)
-    )
-    return max((rank for _, rank in minima), default=1)
+    return max((_robust_rank(n_features - 1, order, p) for p in range(1, order - 1)), default=1)
+
+
+def _robust_rank(n: int, order: int, p: int) -> int:
+    return largest_minimum(
+        range(1, n),
+        lambda a: count_monomials(a, p),
+        lambda a: count_monomials(n - a, order - 1 - p),
+    )[1]
 
 
 @lru_cache(maxsize=1000)

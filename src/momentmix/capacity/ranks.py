@@ -56,16 +56,16 @@ class Split(NamedTuple):
 def splits(n_features: int, order: int) -> list[Split]:
     """The best admissible k for each degree p, largest rank first (paper: eq:max r, max-r)."""
     n = n_features - 1
-    best = []
-    for p in range(1, order - 1) if order <= n else ():
-        k, rank = largest_minimum(
-            range(p, n - order + p + 1),
-            lambda k, p=p: comb(k, p),
-            lambda k, p=p: comb(n - k - 1, order - p - 1),
-        )
-        best.append(Split(k, p, rank))
+    best = [_split(n, order, p) for p in range(1, order - 1)] if order <= n else []
     # At equal rank prefer the split whose linear systems (solve-G) have the most rows.
     return sorted(best, key=lambda s: (-s.rank, -comb(n - s.n_lower - 1, order - s.degree - 1)))
+
+
+def _split(n: int, order: int, p: int) -> Split:
+    k, rank = largest_minimum(
+        range(p, n - order + p + 1), lambda k: comb(k, p), lambda k: comb(n - k - 1, order - p - 1)
+    )
+    return Split(k, p, rank)
 
 
 def largest_rank(

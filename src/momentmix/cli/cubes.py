@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,7 +78,7 @@ def chosen(cube: SummaryCube, where: Sequence[str], option: str = "--where") -> 
     found = cube
     for name, texts in wanted.items():
         _check_key(cube, name, f"{option} {name}=…")
-        found = found.where(**{name: _Wanted(texts, option)})
+        found = found.where(**{name: partial(_is_wanted, texts, option)})
     if not len(found):
         raise InputError(f"no group has {' and '.join(where)}; {_listed(cube, list(wanted))}")
     return found
@@ -96,36 +97,27 @@ def _listed(cube: SummaryCube, names: Sequence[str]) -> str:
     return f"{'; '.join(texts)}{missing}."
 
 
-class _Wanted:
+def _is_wanted(texts: list[str], option: str, value: Any) -> bool:
     """Whether a value of a key is one of these texts, or within one of the ranges ``a..b``."""
+    ranges = [text.split("..", 1) for text in texts if ".." in text and value is not None]
+    return _key_text(value) in texts or any(_within(option, value, *ends) for ends in ranges)
 
-    def __init__(self, texts: list[str], option: str) -> None:
-        self.texts = set(texts)
-        self.ranges = [text.split("..", 1) for text in texts if ".." in text]
-        self.option = option
 
-    def __call__(self, value: Any) -> bool:
-        text = _key_text(value)
-        if text in self.texts:
-            return True
-        return value is not None and any(self._within(value, *ends) for ends in self.ranges)
+def _within(option: str, value: Any, low: str, high: str) -> bool:
+    from momentmix.monitoring.trends import place_of
 
-    def _within(self, value: Any, low: str, high: str) -> bool:
-        from momentmix.monitoring.trends import place_of
-
-        if isinstance(value, int) and not isinstance(value, bool):
-            try:
-                ends = [int(end) if end.strip() else value for end in (low, high)]
-            except ValueError:
-                raise click.UsageError(
-                    f"{self.option}: a range of whole numbers is written as 3..17; got "
-                    f"{f'{low}..{high}'!r}."
-                ) from None
-            return ends[0] <= value <= ends[1]
-        text = str(value)
-        # A day or a month that a range ends with is part of it: 2026-01..2026-03.
-        below = not high or text.startswith(high) or place_of(text) <= place_of(high)
-        return below and place_of(text) >= place_of(low)
+    if isinstance(value, int) and not isinstance(value, bool):
+        try:
+            ends = [int(end) if end.strip() else value for end in (low, high)]
+        except ValueError:
+            raise click.UsageError(
+                f"{option}: a range of whole numbers is written as 3..17; got {f'{low}..{high}'!r}."
+            ) from None
+        return ends[0] <= value <= ends[1]
+    text = str(value)
+    # A day or a month that a range ends with is part of it: 2026-01..2026-03.
+    below = not high or text.startswith(high) or place_of(text) <= place_of(high)
+    return below and place_of(text) >= place_of(low)
 
 
 def _key_text(value: Any) -> str:

@@ -263,7 +263,7 @@ class Key:
                 for code, x in enumerate(different)
             ]
             self._last = labels, np.array(own)
-        return self._last[1][codes]
+        return np.asarray(self._last[1][codes])
 
     def _number(self, value: Any) -> int:
         """The number of a value, a new one where it is met first."""

@@ -24,7 +24,7 @@ from momentmix.cube.grouping import GroupedRows, GroupedShard, KeyIndex
 from momentmix.cube.keys import GroupKey, Key, KeySpec, columns_read, find_keys, parse_keys
 from momentmix.errors import InputError, TableWarning, check_count, warn_caller
 from momentmix.progress import check_asked, erase, step
-from momentmix.summary.parts import ResumeCheck, digest_of, origin_of, read_parts
+from momentmix.summary.parts import Progress, ResumeCheck, digest_of, origin_of, read_parts
 from momentmix.summary.summary import MomentSummary, union
 from momentmix.tables.formats.digests import counted_twice
 from momentmix.tables.learning import Families, learn, needs_pass
@@ -103,7 +103,7 @@ def summarize_by(
         if job.rows.notes:
             erase()
             warn_caller(f"columns were guessed: {'; '.join(job.rows.notes)}.", TableWarning)
-        *_, state = job.run(CubeProgress(), order, settings)
+        *_, state = job.run(Progress(GroupSums()), order, settings)
         return job.cube(state, min_rows)
 
 
@@ -170,22 +170,6 @@ def _sum_of(pieces: list[bytes]) -> bytes:
     return union([MomentSummary.from_bytes(piece) for piece in pieces]).to_bytes()
 
 
-@dataclass(frozen=True)
-class CubeProgress:
-    """The state between two parts; see `summary.parts.Progress`."""
-
-    sums: GroupSums = field(default_factory=GroupSums)
-    table: int = 0
-    row: int = 0
-    n_dropped: int = 0
-    read: str = ""
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows that are summed."""
-        return self.sums.n_rows
-
-
 class CubeJob:
     """A pass over rows as features, with their keys."""
 
@@ -195,11 +179,11 @@ class CubeJob:
 
     def run(
         self,
-        start: CubeProgress,
+        start: Progress,
         order: int | None,
         settings: dict[str, Any],
         part_rows: int = PART_ROWS,
-    ) -> Iterator[CubeProgress]:
+    ) -> Iterator[Progress]:
         """Go on from `start`, whose sums are changed, and give the state after every part."""
         rows, n_features = self.rows, self.rows.n_features
         order = usual_order(n_features) if order is None else order
@@ -208,7 +192,7 @@ class CubeJob:
         self._index, self._found = KeyIndex(), list[GroupKey]()
         self._marks = np.empty(0, dtype=np.int64)  # digests of the values of groups
         self._tables, self._shards = set[object](), set[str]()
-        for piece in (piece for pieces in start.sums.pieces.values() for piece in pieces):
+        for piece in (piece for pieces in start.summary.pieces.values() for piece in pieces):
             self._shards.update(MomentSummary.from_bytes(piece).shard_ids)
         check = ResumeCheck(start, rows)
         state = replace(start, table=0, row=0, read="")
@@ -228,7 +212,7 @@ class CubeJob:
                         way = "groups", part_rows, [str(key.spec) for key in self.keys]
                         shard: Any = part.shard
                         shard.origin = origin_of(rows, table, *way, others=own)
-                    self.close(part.shard, state.sums, source.name)
+                    self.close(part.shard, state.summary, source.name)
                     state = replace(state, n_dropped=state.n_dropped + part.n_dropped)
                 state = replace(state, table=table, row=part.stop)
                 state = replace(state, read=digest_of([state.read, *part.mark().texts]))
@@ -281,13 +265,13 @@ class CubeJob:
             self._shards.add(shard_id)
             sums.add(self._found[number], data, n_rows)
 
-    def cube(self, state: CubeProgress, min_rows: int = 1) -> SummaryCube:
+    def cube(self, state: Progress, min_rows: int = 1) -> SummaryCube:
         """The cube of a pass that is done."""
         if not state.n_rows:
             name, n_dropped = self.rows.sources[0].name, state.n_dropped
             dropped = f" besides the {n_dropped} dropped" if n_dropped else ""
             raise InputError(f"{name} holds no rows{dropped}.")
-        cube = self.cube_of(state.sums.groups())
+        cube = self.cube_of(state.summary.groups())
         return cube.at_least(min_rows) if min_rows > 1 else cube
 
     def cube_of(self, groups: Mapping[GroupKey, bytes]) -> SummaryCube:

@@ -42,34 +42,17 @@ _HIGHEST = 1.8  # height of the axis, relative to the highest bar of the rows: a
 
 @dataclass(frozen=True, eq=False)
 class Marginal:
-    """One column: its law in each component, and the distribution of the rows, if there are any.
-
-    Attributes
-    ----------
-    column : Column
-    name : str
-    grid : array of shape (n_points,)
-    heights : array of shape (n_components, n_points)
-        Their sum is the density, or the probability, of the column where it is seen.
-    limits : tuple of float
-        Ends of the axis.
-    missing : float or None
-        Share of missing cells of the rows or, without any, by the model.
-    edges, shares : arrays of shape (n_bins + 1,) and (n_bins,), or None
-        Bins, and the share of rows in each.
-    center, spread : float or None
-        Mean and standard deviation of the rows, where only their moments are known.
-    """
+    """One column: its law in each component, and the distribution of the rows, if there are any."""
 
     column: Column
     name: str
-    grid: Float
-    heights: Float
-    limits: tuple[float, float]
-    missing: float | None = None
-    edges: Float | None = None
-    shares: Float | None = None
-    center: float | None = None
+    grid: Float  # (n_points,)
+    heights: Float  # (n_components, n_points); their sum is the law where the column is seen
+    limits: tuple[float, float]  # ends of the axis
+    missing: float | None = None  # share of missing cells of the rows or, without any, by the model
+    edges: Float | None = None  # (n_bins + 1,)
+    shares: Float | None = None  # (n_bins,), of the rows
+    center: float | None = None  # mean and deviation of the rows, where only moments are known
     spread: float | None = None
 
     @property

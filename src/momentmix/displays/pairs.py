@@ -15,18 +15,20 @@ from momentmix.displays.marginals import (
     draw_marginal,
     legend_of_marginals,
     marginal_of,
+    set_axis,
 )
-from momentmix.displays.pair_panels import draw_pair, legend_of_pairs
 from momentmix.displays.rows import labels_of, shown_rows
 from momentmix.displays.separation import best_separating
 from momentmix.displays.style import (
     FEW_COMPONENTS,
+    GRAY,
     LETTER_WIDTH,
     SMALL,
+    Components,
     Display,
-    component_handles,
-    component_names,
+    component_styles,
     drawable,
+    ink,
     mixture_of,
 )
 from momentmix.mixture.conditional import column_numbers
@@ -38,6 +40,9 @@ _MOST_LEVELS = 8  # of a column that is shown unasked
 _MOST_NAMED_OF_THREE = 5  # components with names in the legend beside three columns
 _LINE = 0.17  # height of a line of the legend, in inches
 MOST_POINTS = 5000  # more points hide one another
+_RINGS = ((1, 1.9), (2, 1.1))  # standard deviations, and the thickness of the ring
+_LARGEST_DISK = 600.0  # area in points² of the largest share of rows in a pair of levels
+_THICKEST = 7.0  # width in points of the bar of the largest share of rows in a level
 
 
 @dataclass
@@ -147,14 +152,13 @@ class PairsDisplay(Display):
         laws, r = list(self.marginals.values()), self.mixture.n_components
         d, has_rows = len(laws), self.rows is not None
         most_named = _MOST_NAMED_OF_THREE if d == 3 else FEW_COMPONENTS
-        names = component_names(self.mixture) if r <= most_named else []
-        entries = component_handles(self.mixture.weights, names)
-        entries += legend_of_pairs(laws, has_rows) + legend_of_marginals(laws)
+        own = Components.of(self.mixture, is_named=r <= most_named)
+        entries = own.handles + legend_of_pairs(laws, has_rows) + legend_of_marginals(laws)
         style: Any = {"title": "component: share of rows", "alignment": "left", **SMALL}
         if d == 1:
             width, height = self.figure_.get_size_inches()
             self.figure_.set_size_inches(width, height + 0.09 * len(entries))
-            columns = 1 if names else 2
+            columns = 1 if own.names else 2
             self.figure_.legend(handles=entries, loc="outside lower center", ncols=columns, **style)
         else:
             columns = 1 if r <= FEW_COMPONENTS else 2 if r <= 2 * FEW_COMPONENTS else 3
@@ -174,3 +178,169 @@ class PairsDisplay(Display):
         longest = LETTER_WIDTH * max(map(len, lines)) + 0.5
         free = max(1, d - int(np.ceil(longest / width)))  # rows whose panels lie left of the legend
         return bool(_LINE * (len(lines) + 2) > free * height) and d > 2
+
+
+# -- the panel of two columns -------------------------------------------------------------------
+
+
+def draw_pair(
+    ax: Any,
+    mixture: Mixture,
+    columns: tuple[int, int],
+    laws: tuple[Marginal, Marginal],
+    rows: Float | None = None,
+    components: NDArray[np.int64] | None = None,
+) -> None:
+    """Draw two columns, the first along x, with the values of rows as points."""
+    across, up = (bool(law.levels) for law in laws)
+    if rows is not None and not (across and up):
+        _draw_points(ax, rows[:, columns], components, laws, mixture.n_components)
+    if across and up:
+        _draw_disks(ax, mixture, *laws)
+    elif across or up:
+        _draw_strips(ax, mixture, laws[not across], columns[across], across)
+    else:
+        _draw_rings(ax, mixture, columns)
+    set_axis(ax.xaxis, laws[0])
+    set_axis(ax.yaxis, laws[1])
+
+
+def _draw_points(
+    ax: Any,
+    values: Float,
+    components: NDArray[np.int64] | None,
+    laws: tuple[Marginal, Marginal],
+    n_components: int,
+) -> None:
+    """Draw rows as points: few are large and opaque, many are small and pale.
+
+    Counts and levels are moved by a little, so that equal rows do not hide one another.
+    """
+    rng = np.random.default_rng(0)
+    order = rng.permutation(len(values))  # so that no component covers the others
+    places = values[order].copy()
+    for j, law in enumerate(laws):
+        if law.levels and components is not None:  # beside the bar of the component
+            places[:, j] += _level_offsets(n_components)[components[order]]
+            places[:, j] += rng.uniform(-0.36, 0.36, len(places)) / n_components
+        elif law.levels or law.is_count:
+            places[:, j] += rng.uniform(-0.32, 0.32, len(places))
+    colors: Any = GRAY
+    if components is not None:
+        styles = component_styles(n_components)
+        colors = [styles[k][0] for k in components[order]]
+    size, alpha = point_style(len(values))
+    ax.scatter(
+        places[:, 0], places[:, 1], s=size, c=colors, alpha=alpha, linewidths=0, rasterized=True,
+        zorder=1,
+    )  # fmt: skip
+
+
+def point_style(n_points: int) -> tuple[float, float]:
+    """Return area in points² and opacity of so many points."""
+    relative = 150 / max(n_points, 1)
+    return float(np.clip(17 * relative**0.5, 2.2, 17)), float(np.clip(relative**0.3, 0.3, 0.85))
+
+
+def _draw_rings(ax: Any, mixture: Mixture, columns: tuple[int, int]) -> None:
+    """Draw ellipses at one and two standard deviations, and the number of each component."""
+    from matplotlib.patches import Ellipse
+
+    pair, centers = mixture.select(columns).covariances, mixture.means[:, columns]
+    for k, (color, dash) in enumerate(component_styles(mixture.n_components)):
+        if np.isnan(centers[k]).any():  # it never sees one of the columns
+            continue
+        width, height, angle = ellipse(*pair[k].flat[[0, 3, 1]])
+        for times, thickness in _RINGS:
+            ax.add_patch(
+                Ellipse(
+                    (float(centers[k, 0]), float(centers[k, 1])),
+                    2 * times * width, 2 * times * height, angle=angle, zorder=2,
+                    fill=False, edgecolor=color, linestyle=dash, linewidth=thickness,
+                )
+            )  # fmt: skip
+        ax.annotate(
+            str(k), centers[k], ha="center", va="center", fontsize=7, color="#FFFFFF", clip_on=True,
+            zorder=3, bbox={"boxstyle": "circle,pad=0.15", "facecolor": color,
+                            "edgecolor": "#FFFFFF", "linewidth": 0.5},
+        )  # fmt: skip
+
+
+def ellipse(first: float, second: float, covariance: float) -> tuple[float, float, float]:
+    """Return half axes of the ellipse of one standard deviation, and its angle in degrees.
+
+    In closed form: eigenvalues of columns in very different units would lose the shorter axis.
+    """
+    if covariance == 0:
+        return first**0.5, second**0.5, 0.0
+    longest = 0.5 * (first + second) + np.hypot(0.5 * (first - second), covariance)
+    correlation = covariance / first**0.5 / second**0.5
+    shortest = max(first / longest * second * (1.0 - correlation**2), 0.0)
+    angle = 0.5 * np.degrees(np.arctan2(2 * covariance, first - second))
+    return float(longest**0.5), shortest**0.5, float(angle)
+
+
+def _level_offsets(n_components: int) -> Float:
+    """Return the place of each component beside the others at a level."""
+    return np.asarray(0.8 * ((np.arange(n_components) + 0.5) / n_components - 0.5))
+
+
+def _draw_strips(ax: Any, mixture: Mixture, levels: Marginal, number: int, across: bool) -> None:
+    """Draw a bar for each component at each level, over a column of numbers or counts.
+
+    The bar spans one standard deviation to each side of the mean, its thin part two; it is the
+    thicker, the more rows have the level and the component. `across`: levels are along x.
+    """
+    means = mixture.means[:, number]
+    deviations = np.sqrt(mixture.variances[:, number])
+    relative = levels.heights / max(float(levels.heights.max(initial=0.0)), 1e-300)
+    for k, (color, _) in enumerate(component_styles(mixture.n_components)):
+        if np.isnan(means[k]):
+            continue
+        places = levels.grid + _level_offsets(mixture.n_components)[k]
+        for place, share in zip(places, relative[k], strict=True):
+            for times, thickness in ((2, 1.0), (1, _THICKEST)):
+                along = means[k] + times * deviations[k] * np.array([-1.0, 1.0])
+                line = ([place, place], along) if across else (along, [place, place])
+                ax.plot(
+                    *line, color=color, linewidth=max(0.3, thickness * share**0.5), alpha=0.9,
+                    solid_capstyle="butt", zorder=2,
+                )  # fmt: skip
+
+
+def _draw_disks(ax: Any, mixture: Mixture, x: Marginal, y: Marginal) -> None:
+    """Draw a disk for each component at each pair of levels, as large as the fitted share."""
+    weights = np.maximum(mixture.weights, 1e-300)
+    joint = x.heights[:, :, None] * y.heights[:, None, :] / weights[:, None, None]
+    largest = max(float(joint.max(initial=0.0)), 1e-300)
+    for k, (color, _) in enumerate(component_styles(mixture.n_components)):
+        offset = _level_offsets(mixture.n_components)[k]
+        across, up = np.meshgrid(x.grid, y.grid, indexing="ij")
+        area = _LARGEST_DISK / mixture.n_components * joint[k] / largest
+        ax.scatter(across + offset, up, s=area, color=color, linewidths=0, zorder=2)
+
+
+def legend_of_pairs(laws: Sequence[Marginal], has_rows: bool) -> list[Any]:
+    """Return entries of a legend for points, rings, bars and disks."""
+    from matplotlib.lines import Line2D
+
+    def entry(label: str, **style: Any) -> Any:
+        return Line2D([], [], linestyle="", label=label, color=ink(), **style)
+
+    found, n_levels = [], sum(bool(law.levels) for law in laws)
+    n_numbers = len(laws) - n_levels
+    if has_rows and n_numbers and len(laws) > 1:
+        found.append(entry("point: a row, in the color of its component", marker=".", alpha=0.6))
+    if n_numbers > 1:
+        shares = "39 % and 86 % of a component's rows"
+        shares = f"about {shares}" if any(law.is_count for law in laws) else shares
+        text = f"rings: one and two standard deviations,\n{shares}"
+        found.append(entry(text, marker="o", fillstyle="none"))
+        found.append(entry("number: the mean of a component", marker="$0$", markersize=5))
+    if n_levels and n_numbers:
+        text = "bar: mean ± one standard deviation; thin: two;\n"
+        text += "thick where many rows have the level"
+        found.append(entry(text, marker="|", markeredgewidth=2.5))
+    if n_levels > 1:
+        found.append(entry("disk: fitted share of rows with both levels", marker="o", alpha=0.6))
+    return found

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from momentmix._typing import Float, Int
-from momentmix.displays.pair_panels import point_style
+from momentmix.displays.pairs import point_style
 from momentmix.displays.rows import matching_summary, summary_of_rows
 from momentmix.displays.style import GRAY, LARGEST_DRAWN, TURNED, Display, drawable, mixture_of
 from momentmix.errors import InputError, InputTypeError

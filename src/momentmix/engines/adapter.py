@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypedDict
 from momentmix.capacity.ranks import usual_order
 from momentmix.cube.cube import SummaryCube
 from momentmix.cube.keys import GroupKey, KeySpec, parse_keys
-from momentmix.cube.summarize_by import CubeProgress, GroupSums, cube_job
+from momentmix.cube.summarize_by import GroupSums, cube_job
 from momentmix.errors import ClusterError, InputError, InputTypeError, MomentmixError, check_count
 from momentmix.parallel import few_threads
 from momentmix.summary.parts import Progress, summarize_parts
@@ -262,9 +262,9 @@ class Task:
         reading = Reading(columns=self.columns, by_name=True)
         if self.keys:
             job = cube_job([source], self.keys, self.schema, self.missing, reading)
-            cubes = CubeProgress()
+            cubes = Progress(GroupSums())
             *_, cubes = cubes, *job.run(cubes, self.order, self.options)
-            return cubes.sums.groups()
+            return cubes.summary.groups()
         opened = reading.open([source], self.missing)
         opened.plan(once=True)
         rows = rows_with(self.schema, opened, drops=self.missing == "drop")

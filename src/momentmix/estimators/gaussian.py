@@ -8,25 +8,22 @@ import numpy as np
 from sklearn.utils.validation import check_array, validate_data
 
 from momentmix.arrays import is_foreign
+from momentmix.capacity.monomials import FEWEST_BLOCKS
 from momentmix.capacity.ranks import choose_order
-from momentmix.errors import InputError
-from momentmix.estimators.covariance_types import (
+from momentmix.errors import CapacityError, InputError
+from momentmix.estimators.methods import MixtureMethods, keeps_state
+from momentmix.estimators.options import (
     CovarianceType,
     asked_blocks,
-    check_for_moments,
     constraint_of,
     covariance_attributes,
-    n_parameters,
-)
-from momentmix.estimators.methods import MixtureMethods, keeps_state
-from momentmix.estimators.sklearn_names import (
     larger_floor,
     start_from,
     threads_of,
     warn_without_effect,
 )
 from momentmix.fitting.api import fit
-from momentmix.fitting.robust.checks import known_blocks
+from momentmix.fitting.data import known_blocks
 from momentmix.mixture.mixture import Mixture
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.formats.memory import as_device_rows, for_sklearn
@@ -261,7 +258,20 @@ class MomentGaussianMixture(MixtureMethods):
         """Return an empty summary of the orders that a fit needs, if moments allow for one."""
         asked = asked_blocks(self.covariance_type, self.blocks, n_features)
         blocks = known_blocks(asked, n_features, self._names())
-        check_for_moments(self.covariance_type, blocks, self.n_components)
+        constraint, r = constraint_of(self.covariance_type), self.n_components
+        if constraint is not None:
+            raise CapacityError(
+                f"partial_fit keeps moments, not rows, and {constraint} covariances are fitted by "
+                'passes over the rows. Use fit() with all rows, or covariance_type="diag".'
+            )
+        n_blocks = n_features if blocks is None else len(blocks.partition)
+        # One component is known from the moments, whatever its blocks.
+        if r != 1 and blocks is not None and not blocks.is_diagonal and n_blocks < FEWEST_BLOCKS:
+            raise CapacityError(
+                "partial_fit keeps moments, not rows, and moments alone need at least three blocks "
+                f"to tell components apart; these are {n_blocks}. Use smaller blocks, or fit() "
+                "with rows."
+            )
         order = self.order
         if order == "auto":
             order = choose_order(n_features, self.n_components, method=self.method, blocks=blocks)
@@ -291,7 +301,10 @@ class MomentGaussianMixture(MixtureMethods):
         return self
 
     def _n_parameters(self) -> int:
-        return n_parameters(self._mixture(), self.covariance_type)
+        """Count free parameters: what is held equal counts once."""
+        r, d = self._mixture().means.shape
+        held = {"tied": d * (d + 1) // 2, "spherical": r}.get(self.covariance_type)
+        return super()._n_parameters() if held is None else r - 1 + r * d + held
 
     def to_sklearn(self) -> Any:
         """The same mixture as a fitted ``sklearn.mixture.GaussianMixture``.

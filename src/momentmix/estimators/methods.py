@@ -23,7 +23,7 @@ from momentmix.errors import (
     check_count,
     warn_caller,
 )
-from momentmix.estimators.sklearn_names import progress_of, threads_of
+from momentmix.estimators.options import progress_of, threads_of
 from momentmix.fitting.result import FitResult
 from momentmix.mixture.mixture import Mixture
 from momentmix.parallel import ForkSafeLock, one_at_a_time
@@ -99,11 +99,6 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
         """Whether there is a fit, or rows that methods can make one of."""
         return "mixture_" in self.__dict__ or bool(self.__dict__.get("_pending"))
 
-    @keeps_state
-    def _fit_summary(self) -> None:
-        self._fit_to(self.summary_)
-        self._pending = False
-
     # -- fitting ------------------------------------------------------------------------------
 
     def _set_from(self, result: FitResult) -> None:
@@ -138,7 +133,8 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
                     "fit_summary() without a summary fits the rows that partial_fit added, and "
                     "there are none. Call partial_fit first, or give a MomentSummary."
                 )
-            self._fit_summary()
+            self._fit_to(self.summary_)
+            self._pending = False
             return self
         if not isinstance(summary, MomentSummary):
             raise InputTypeError(
@@ -206,7 +202,7 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
         if self.__dict__.get("_pending"):
             with self._lock.held():
                 if self.__dict__.get("_pending"):  # no other thread has made the fit meanwhile
-                    self._fit_summary()
+                    self.fit_summary()
         mixture: Mixture = self.mixture_
         return mixture
 

@@ -93,14 +93,18 @@ class Block(ABC):
     def features(self, column: Column) -> tuple[Float, Float]:
         """Means and variances (r, k) of the features of the only column."""
 
-    @abstractmethod
     def chosen(self, components: Any) -> Self:
         """The block of some of the components, in the order given."""
+        own = {key: getattr(self, key)[components] for key in self.model.parameters}
+        return self._with(seen=None if self.seen is None else self.seen[components], **own)
 
     def at(self, columns: tuple[int, ...], names: tuple[str, ...] | None) -> Self:
         """The same block with other numbers and names of its columns."""
+        return self._with(columns=columns, names=names)
+
+    def _with(self, **changes: Any) -> Self:
         own: Any = self  # all blocks are dataclasses
-        return cast(Self, replace(own, columns=columns, names=names))
+        return cast(Self, replace(own, **changes))
 
     def part(self, places: Sequence[int]) -> Self:
         """The block of some of the columns, by their places in it, in the order given."""
@@ -133,16 +137,7 @@ class Block(ABC):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ColumnBlock(Block):
-    """One column with parameters of its own family.
-
-    Attributes
-    ----------
-    columns : tuple of one int
-        Number of the column; empty before the block is part of a mixture.
-    names : tuple of one str, or None
-    seen : array of shape (n_components,), or None
-        Probability that the cell is seen; None where no cell is missing.
-    """
+    """One column with parameters of its own family; `seen` has shape (n_components,) or is None."""
 
     columns: tuple[int, ...] = ()
     names: tuple[str, ...] | None = None
@@ -176,10 +171,6 @@ class ColumnBlock(Block):
         levels = getattr(self, "levels", ())
         return [Column(name, self.family, levels, self.seen is not None)]
 
-    def chosen(self, components: Any) -> Self:
-        own = {self.parameter: getattr(self, self.parameter)[components]}
-        return replace(self, seen=None if self.seen is None else self.seen[components], **own)
-
     def _keep(self, array: Float, **others: Any) -> None:
         """Keep checked parameters, and check what all families have."""
         names = (self.names,) if isinstance(self.names, str) else self.names
@@ -187,8 +178,17 @@ class ColumnBlock(Block):
         if len(columns) > 1:
             raise InputError(f"a {self.family} block has one column; got {len(columns)}.")
         seen = checked_seen(self.seen, len(array))
+        array = with_unknown(array, seen)
+        wrong = np.isnan(array).reshape(len(array), -1).any(axis=1)
+        if seen is not None:
+            wrong &= seen >= NEVER_SEEN
+        if wrong.any():
+            raise InputError(
+                f"{self.parameter} may be NaN only in a component that never sees the column (seen "
+                f"0); component {int(np.argmax(wrong))} has NaN."
+            )
         values = {
-            self.parameter: checked_unknown(array, seen, self.parameter),
+            self.parameter: array,
             "names": None if names is None else check_feature_names(names, 1),
             "columns": columns,
             "seen": seen,
@@ -234,16 +234,3 @@ def unknown_columns(means: Float, covariances: Float, seen: Float) -> tuple[Floa
     for table in tables:
         table.setflags(write=False)
     return tables
-
-
-def checked_unknown(values: Float, seen: Float | None, name: str) -> Float:
-    """Parameters with NaN where a component never sees the column; raise for NaN elsewhere."""
-    values = with_unknown(values, seen)
-    unknown = np.isnan(values).reshape(len(values), -1).any(axis=1)
-    if unknown.any() and (seen is None or (seen[unknown] >= NEVER_SEEN).any()):
-        i = int(np.argmax(unknown if seen is None else unknown & (seen >= NEVER_SEEN)))
-        raise InputError(
-            f"{name} may be NaN only in a component that never sees the column (seen 0); component "
-            f"{i} has NaN."
-        )
-    return values

@@ -63,22 +63,12 @@ class Quantities(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """What a fit knows of the features of one column.
-
-    Attributes
-    ----------
-    law : Law
-    means, variances : arrays of shape (r, k)
-    counts : array of shape (r,)
-        Rows of each component.
-    shift, unit : float
-        The column is shift + unit · z of its first feature.
-    """
+    """The estimate of the features of one column, which is shift + unit · z of the first."""
 
     law: Law
-    means: Float
-    variances: Float
-    counts: Float
+    means: Float  # (r, k)
+    variances: Float  # (r, k)
+    counts: Float  # (r,), rows of each component
     shift: float
     unit: float
 
@@ -116,7 +106,7 @@ class Family(ABC):
 
     name: ClassVar[str]
     noun: ClassVar[str]
-    block_type: ClassVar[type[Block]]
+    block_type: ClassVar[type[Any]]
     parameters: ClassVar[Mapping[str, int]]
     entries: ClassVar[tuple[str, ...]] = ()
     transform: ClassVar[str] = ""
@@ -203,7 +193,8 @@ class Family(ABC):
         own = {key: values[key] for key in (*self.parameters, "seen")}
         if self.has_levels:
             own["levels"] = columns[0].levels
-        return self.block_type(**own)
+        block: Block = self.block_type(**own)
+        return block
 
     @abstractmethod
     def quantities(self, column: Column, e: Estimate) -> Quantities:

@@ -30,19 +30,10 @@ _SAME = 1e-9  # difference of two values of a feature that are the same
 
 @dataclass(frozen=True)
 class Finite(Law):
-    """One of k + 1 outcomes.
+    """One of k + 1 outcomes."""
 
-    Parameters
-    ----------
-    features : tuple of int
-    points : tuple of tuples of float
-        Values of the k features at each outcome.
-    has_gaps : bool
-        Whether the first outcome is a missing cell.
-    """
-
-    points: tuple[tuple[float, ...], ...]
-    has_gaps: bool = False
+    points: tuple[tuple[float, ...], ...]  # values of the k features at each outcome
+    has_gaps: bool = False  # whether the first outcome is a missing cell
     by_law: ClassVar[tuple[str, ...]] = ("points",)
 
     @classmethod

@@ -32,19 +32,10 @@ _FEWEST_SEEN = 1e-6  # rows; with fewer a component knows nothing of the value
 
 @dataclass(frozen=True)
 class GaussianValue(Law):
-    """One Gaussian feature with a variance of its own: the value of `Seen`.
+    """One Gaussian feature with a variance of its own: the value of `Seen`."""
 
-    Parameters
-    ----------
-    features : tuple of one int
-    unit : float
-        Of the feature, in the units of the data, which the density is that of.
-    least : float
-        Least variance within a component, in units of the variance over all rows.
-    """
-
-    unit: float = 1.0
-    least: float = LEAST_VARIANCE
+    unit: float = 1.0  # of the feature, in the units of the data, which the density is that of
+    least: float = LEAST_VARIANCE  # of a component, in units of the variance over all rows
     is_gaussian: ClassVar[bool] = True
     by_law: ClassVar[tuple[str, ...]] = ("unit", "least")
 

@@ -25,7 +25,6 @@ from momentmix.families.block import (
     NEVER_SEEN,
     Block,
     checked_seen,
-    checked_unknown,
     unknown_columns,
 )
 from momentmix.families.column import Column, short_mean
@@ -144,14 +143,6 @@ class GaussianBlock(Block):
             return np.full(k, self.seen is not None)
         return np.asarray((self.seen < 1).any(axis=0))
 
-    def chosen(self, components: Any) -> GaussianBlock:
-        return replace(
-            self,
-            means=self.means[components],
-            covariances=self.covariances[components],
-            seen=None if self.seen is None else self.seen[components],
-        )
-
     def part(self, places: Sequence[int]) -> GaussianBlock:
         own, names, seen = list(places), self.names, self.seen
         transforms = [self.transforms[j] for j in own] if self.transforms else []
@@ -201,38 +192,29 @@ class GaussianBlock(Block):
         block = GaussianBlock.of(
             self.means, self.covariances, self.names, self.seen, self.transforms
         ).at(self.columns, self.names)
-        r, k = block.means.shape
-        if block.seen is None:
+        (r, k), seen = block.means.shape, block.seen
+        if seen is None:
             return block
-        if k > 1:
-            return block._checked_joined(block.seen)
-        seen = checked_seen(block.seen, r)
-        means = checked_unknown(block.means, seen, "means")
-        covariances = checked_unknown(block.covariances, seen, "covariances")
-        if (covariances < 0).any():
-            raise InputError(f"variances must be non-negative; got {np.nanmin(covariances):.4g}.")
-        return replace(block, means=means, covariances=covariances, seen=seen)
-
-    def _checked_joined(self, seen: Float) -> GaussianBlock:
-        """The block of several columns with missing cells."""
-        r, k = self.means.shape
-        if seen.shape != (r, k):
+        if k > 1 and seen.shape != (r, k):
             raise InputError(
                 f"seen of a block of {k} columns must have shape ({r}, {k}), a probability for "
                 f"each component and column; got {seen.shape}."
             )
-        for j in range(k):
-            checked_seen(seen[:, j], r)
-        means, covariances = unknown_columns(self.means, self.covariances, seen)
+        for column in [seen] if k == 1 else seen.T:
+            checked_seen(column, r)
+        table = seen.reshape(r, k)
+        means, covariances = unknown_columns(block.means, block.covariances, table)
         unknown = np.isnan(means)
         either = unknown[:, :, None] | unknown[:, None, :]
-        if (unknown & (seen >= NEVER_SEEN)).any() or (np.isnan(covariances) != either).any():
+        if (unknown & (table >= NEVER_SEEN)).any() or (np.isnan(covariances) != either).any():
             raise InputError(
                 "means and covariances may be NaN only in the columns that a component never sees "
                 "(seen 0)."
             )
-        kept = None if (seen == 1).all() else seen
-        return replace(self, means=means, covariances=covariances, seen=kept)
+        if k == 1 and (covariances < 0).any():
+            raise InputError(f"variances must be non-negative; got {np.nanmin(covariances):.4g}.")
+        kept = None if k > 1 and (seen == 1).all() else seen
+        return replace(block, means=means, covariances=covariances, seen=kept)
 
     def with_floor(self, floors: Float) -> GaussianBlock:
         """No column, and no combination of columns, varies less than these variances, (k,).
@@ -288,7 +270,7 @@ class GaussianBlock(Block):
         slopes *= deviations[:, k:, None] / deviations[:, None, :k]
         half = root[:, k:, k:] * deviations[:, k:, None]
         rest = half @ half.swapaxes(1, 2)
-        return slopes, 0.5 * (rest + rest.swapaxes(1, 2))
+        return np.asarray(slopes), 0.5 * (rest + rest.swapaxes(1, 2))
 
     def given(self, known: dict[int, Any]) -> GaussianBlock:
         row = [float(known[j]) if j in known else np.nan for j in self.columns]

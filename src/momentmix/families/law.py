@@ -152,7 +152,7 @@ class Law(ABC):
 
         It serves EM: `completed`, `coefficients`, `m_step` and `log_prior` of means (…, n, k).
         """
-        own = {name: np.array([getattr(law, name) for law in laws]) for name in cls.by_law}
+        own: dict[str, Any] = {x: np.array([getattr(law, x) for law in laws]) for x in cls.by_law}
         return replace(laws[0], **own)
 
     @abstractmethod
@@ -268,8 +268,8 @@ class Law(ABC):
         """Which monomials (n, k) are no linear combination of lower ones, of shape (n,)."""
         return np.ones(len(exponents), dtype=bool)
 
-    def base_measure(self, values: Float) -> Float | None:
-        """What the log-density of features (k, n) has beside its linear function of T; (n,).
+    def base_measure(self, rows: Float) -> Float | None:
+        """What the log-density of rows (n, d) has beside its linear function of T; (n,).
 
         None where it has nothing.
         """

@@ -206,7 +206,8 @@ class _Levels(Family):
             table = table[:, 1:] / seen[:, None]
         table = with_unknown(table, seen)
         own = table[:, 1] if self.second_level_only else table
-        return self.block_type(probabilities=own, levels=column.levels, seen=seen)
+        block: Block = self.block_type(probabilities=own, levels=column.levels, seen=seen)
+        return block
 
     def quantities(self, column: Column, e: Estimate) -> Quantities:
         """Probabilities of levels given that the cell is seen."""

@@ -31,22 +31,11 @@ _ROUNDING = 1e-12  # of a variance beside the square of a mean: less is what dif
 
 @dataclass(frozen=True)
 class Seen(Law):
-    """Two features: a value that is u_0 where it is missing, and whether it is seen.
+    """Two features: a value that is u_0 where it is missing, and whether it is seen."""
 
-    Parameters
-    ----------
-    features : tuple of two int
-    value : Law of one feature
-        The law of the first feature where it is seen.
-    missing : tuple of two float
-        Both features where the cell is missing.
-    seen : float
-        The second feature where the cell is seen.
-    """
-
-    value: Law
-    missing: tuple[float, float] = (0.0, 0.0)
-    seen: float = 1.0
+    value: Law  # of the first feature where it is seen
+    missing: tuple[float, float] = (0.0, 0.0)  # both features where the cell is missing
+    seen: float = 1.0  # the second feature where the cell is seen
 
     by_law: ClassVar[tuple[str, ...]] = ("seen",)
 
@@ -350,10 +339,12 @@ class Seen(Law):
         of_value = (by_seen == 0) & self.value.is_new(exponents[:, :1])
         return np.asarray(of_value | ((by_value == 0) & (by_seen == 1)))
 
-    def base_measure(self, values: Float) -> Float | None:
-        own = self.value.base_measure(values[:1])
-        is_seen = np.abs(values[1] - self.seen) < np.abs(values[1] - self.missing[1])
-        return None if own is None else np.where(is_seen, own, 0.0)
+    def base_measure(self, rows: Float) -> Float | None:
+        own = self.value.base_measure(rows)
+        if own is None:
+            return None
+        seen = rows[:, self.features[1]]
+        return np.where(np.abs(seen - self.seen) < np.abs(seen - self.missing[1]), own, 0.0)
 
 
 def seen_features(

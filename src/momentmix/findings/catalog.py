@@ -1,38 +1,39 @@
-"""The catalog: for each kind of finding its sentences, for statisticians and for everybody.
+"""The catalog of findings about fits: sentences for statisticians, actions for everybody.
 
-Templates are those of `str.format`. They can use the numbers of the finding by name; ``{code}``,
-its remedy; ``{columns}``, ``{names}`` (without the noun), ``{each[0]}``, ``{column}`` and
-``{other}`` (the first two, without quotes) and ``{components}``;
-``{component}``, a "group" for everybody; and ``{n:it|them}``, which chooses by the number of
-columns or, where there are none, of components. Integers among the numbers choose in the same way.
-Templates for everybody have ``{logs}`` and ``{others}`` as well: the columns that the remedy
-transforms, and the rest.
-
-To add a kind, add its entry here and yield `found(severity, kind, ...)` where it is detected.
+Templates are filled by `str.format` with the numbers of the finding by name; ``{code}``, its
+remedy; ``{columns}``, ``{names}`` (without the noun), ``{each[0]}``, ``{column}`` and ``{other}``
+(the first two, without quotes) and ``{components}``; ``{component}``, a "group" for everybody; and
+``{n:it|them}``, which chooses by the number of columns or, where there are none, of components.
+Integers among the numbers choose in the same way. Templates for everybody have ``{logs}`` and
+``{others}`` as well: the columns that the remedy transforms, and the rest.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from momentmix.findings.changes import CHANGES
-from momentmix.findings.entry import Entry, Template
 
 if TYPE_CHECKING:
     from momentmix.findings.finding import Finding
 
+Variants = Callable[["Finding"], str]
 UNTESTED = "untested"  # a model that no test applies to
 
 
-def _column_shape(f: Finding) -> Template:
-    cure = "Try logarithms, {code}, or leave out" if f.remedy else "Transform or leave out"
-    return (
-        "{columns} {n:does|do} not follow the fitted mixture: not Gaussian within components, or a "
-        f"component is missing. {cure} such columns, or ask for more components."
-    )
+@dataclass(frozen=True)
+class Entry:
+    """The sentences of one kind of finding; a function chooses among variants of a template."""
+
+    text: str | Variants  # in the words of statistics
+    action: str | Variants = "Read this finding."  # in plain words, as all that follow
+    why: str = ""
+    asks: str = ""  # for "more" or "fewer" groups
+    other_action: str | Variants = ""  # where that number of groups is no advice
+    is_cause: bool = False  # whether it can be the cause of a misfit
 
 
-def _shape_action(f: Finding) -> Template:
+def _shape_action(f: Finding) -> str:
     if not f.remedy:
         return "Look at {columns}: take logarithms, or leave out."
     others = set(f.columns) - set(f.remedy["families"])
@@ -40,7 +41,7 @@ def _shape_action(f: Finding) -> Template:
     return "Take logarithms of {logs}." + rest
 
 
-def _correlated(f: Finding) -> Template:
+def _correlated(f: Finding) -> str:
     cure = "them and fit to the rows, since moments need three blocks"
     if f.remedy.get("blocks") == "auto":
         cure = "the columns that belong together"
@@ -49,7 +50,7 @@ def _correlated(f: Finding) -> Template:
     return f"columns correlated within components: {{pairs}}. Join {cure}: {{code}}"
 
 
-def _outlier_influence(f: Finding) -> Template:
+def _outlier_influence(f: Finding) -> str:
     text = "column {names} has a value {deviations:.3g} standard deviations from its mean"
     if "influence" not in f.numbers:
         return text + "; check it."
@@ -59,7 +60,7 @@ def _outlier_influence(f: Finding) -> Template:
     return text + cure
 
 
-def _dispersion(f: Finding) -> Template:
+def _dispersion(f: Finding) -> str:
     more, cure = "less", "Check that it is a count, or take the column as gaussian."
     if f.numbers["ratio"] > 1:
         more = "more"
@@ -70,7 +71,7 @@ def _dispersion(f: Finding) -> Template:
     )
 
 
-def _discrete(f: Finding) -> Template:
+def _discrete(f: Finding) -> str:
     n, grid = f.numbers["n_values"], f.numbers["grid"]
     count = "two" if n == 2 else "only {n_values}"
     on_grid = ", multiples of {grid:.6g}" if grid > 0 and n > 2 else ""
@@ -81,7 +82,7 @@ def _discrete(f: Finding) -> Template:
     )
 
 
-def _duplicate_rows(f: Finding) -> Template:
+def _duplicate_rows(f: Finding) -> str:
     copies, compared = f.numbers["copies"], f.numbers["compared"]
     among = " of {compared} that were compared" if compared < f.numbers["n_rows"] else ""
     return (
@@ -218,7 +219,10 @@ FITS: dict[str, Entry] = {
         is_cause=True,
     ),
     "column-shape": Entry(
-        _column_shape,
+        lambda f: "{columns} {n:does|do} not follow the fitted mixture: not Gaussian within "
+        "components, or a component is missing. "
+        + ("Try logarithms, {code}, or leave out" if f.remedy else "Transform or leave out")
+        + " such columns, or ask for more components.",
         "Look at {columns}: take logarithms, leave out, or ask for more groups.",
         "Within a group the values do not follow the shape that the model expects.",
         "more", _shape_action, is_cause=True,
@@ -389,4 +393,3 @@ FITS: dict[str, Entry] = {
     ),
 }
 # fmt: on
-CATALOG = FITS | CHANGES

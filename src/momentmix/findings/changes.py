@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from math import exp, expm1, isfinite
 from typing import TYPE_CHECKING
 
-from momentmix.findings.entry import Entry, Template, Variants
+from momentmix.findings.catalog import Entry, Variants
 from momentmix.wording import numbers_apart, percent, short_number
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def _in_percent(f: Finding) -> str:
     return _moved(f, [texts[0].removesuffix(" %"), texts[1]])
 
 
-def _mean(f: Finding) -> Template:
+def _mean(f: Finding) -> str:
     size, transform = abs(f.numbers["effect"]), f.numbers.get("transform")
     if not isfinite(size):
         return f"{{column}}: the mean {_moved(f)}"
@@ -70,11 +70,11 @@ def _mean(f: Finding) -> Template:
     return f"{{column}}: the typical value {_moved(f, ends)} (the mean of its logarithm {by})"
 
 
-def _value(f: Finding) -> Template:
+def _value(f: Finding) -> str:
     return "{transform} {column}: " if f.numbers.get("transform") else "{column}: "
 
 
-def _spread(f: Finding) -> Template:
+def _spread(f: Finding) -> str:
     effect = f.numbers["effect"]
     if not isfinite(effect):  # one of them is constant
         return _value(f) + (
@@ -86,7 +86,7 @@ def _spread(f: Finding) -> Template:
     return f"{_value(f)}the standard deviation {_moved(f)} (×{ratio})"
 
 
-def _kurtosis(f: Finding) -> Template:
+def _kurtosis(f: Finding) -> str:
     word = "heavier" if f.numbers["second"] > f.numbers["first"] else "lighter"
     return f"{_value(f)}the tails became {word} (the kurtosis {_with_two_digits(f)})"
 
@@ -97,7 +97,7 @@ def _ranges(f: Finding) -> str:
     return f"({what} from {ends[0]} in the first and from {ends[1]} in the second)"
 
 
-def _dominating(f: Finding) -> Template:
+def _dominating(f: Finding) -> str:
     where, cure = f.numbers["sides"], "Summarize the other rows"
     if f.numbers["transform"]:
         cure = "Forget the row, or summarize the other rows"
@@ -112,7 +112,7 @@ def _dominating(f: Finding) -> Template:
     return f"one row dominates column {{column!r}} in {where} {_ranges(f)}; {said}."
 
 
-def _few_rows(f: Finding) -> Template:
+def _few_rows(f: Finding) -> str:
     said = "the range of column {column!r} is another"
     if f.numbers["n_rows"]:
         said = "about {n_rows:.0f} rows have most of the variance of column {column!r}"
@@ -126,16 +126,16 @@ def _component_share(f: Finding) -> str:
     return f"the share of {{component}} {f.components[0]} ({{name}}) "
 
 
-def _trend(f: Finding) -> Template:
+def _trend(f: Finding) -> str:
     return f"{'{series}: ' * bool(f.numbers['series'])}{_component_share(f)}{_in_percent(f)}"
 
 
-def _difference(f: Finding) -> Template:
+def _difference(f: Finding) -> str:
     low, high = (percent(f.numbers[name]) for name in ("first", "second"))
     return f"{_component_share(f)}differs: from {low} ({{low}}) to {high} ({{high}})"
 
 
-def _misfit(f: Finding, no_fit: str, allowed: str, those: str) -> Template:
+def _misfit(f: Finding, no_fit: str, allowed: str, those: str) -> str:
     where = "in {group} " if f.numbers["group"] else ""
     if f.numbers.get("is_far"):
         far = f"values of {{column}} lie far beyond those of the {those}"
@@ -148,7 +148,7 @@ def _misfit(f: Finding, no_fit: str, allowed: str, those: str) -> Template:
 
 
 # The sentence of each kind; two where a report has another one.
-_SENTENCES: dict[str, Template | Variants | tuple[Template | Variants, Template | Variants]] = {
+_SENTENCES: dict[str, str | Variants | tuple[str | Variants, str | Variants]] = {
     "mean-changed": _mean,
     "spread-changed": _spread,
     "share-changed": lambda f: "the share of {column} = {level} " + _in_percent(f),

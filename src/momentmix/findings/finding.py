@@ -1,4 +1,4 @@
-"""`Finding`: one thing that the user should know, as data; the sentences are in the catalog."""
+"""`Finding`: one result of a check, as data; the sentences are in the catalog."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from enum import Enum
 from typing import Any
 
 from momentmix.errors import printable
-from momentmix.findings.catalog import CATALOG
-from momentmix.findings.entry import Entry, Template, Variants
+from momentmix.findings.catalog import FITS, Entry, Variants
+from momentmix.findings.changes import CHANGES
 from momentmix.findings.messages import Message, fill, options
 from momentmix.wording import listed, plural
 
+CATALOG = FITS | CHANGES
 _MOST_LISTED = 8  # columns or components in a sentence
 _MOST_QUOTED = 6  # columns in the plain words of a report
 _PAIRS_LISTED, _ROWS_LISTED = 3, 5
@@ -20,7 +21,7 @@ _UNKNOWN = Entry("")  # of files of later versions
 
 
 class Severity(Enum):
-    """How much a finding weighs: a fatal one fails the certificate."""
+    """Severity of a finding: a fatal one fails the certificate."""
 
     NOTE = "note"
     WARNING = "warning"
@@ -108,7 +109,7 @@ floor. Leave them out."
             words["outliers"] = _outliers(self.numbers["outliers"])
         return self._filled(self.entry.text, words)
 
-    def in_plain_words(self, template: Template | Variants) -> str:
+    def in_plain_words(self, template: str | Variants) -> str:
         """Fill a template for everybody, in which components are groups."""
         logs = self.remedy.get("families", {})
         words = {
@@ -120,7 +121,7 @@ floor. Leave them out."
         }
         return str(self._filled(template, words))
 
-    def _filled(self, template: Template | Variants, words: Mapping[str, Any]) -> Message:
+    def _filled(self, template: str | Variants, words: Mapping[str, Any]) -> Message:
         counts = {k: _Count(x) for k, x in self.numbers.items() if type(x) is int}
         n = _Count(len(self.columns) or len(self.components))
         chosen = template if isinstance(template, str) else template(self)

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from momentmix.errors import InputError, InputTypeError, check_count
-from momentmix.findings.messages import PAPER, ROBUST, Message, options
+from momentmix.findings.messages import NEED_ROWS, PAPER, ROBUST, Message, options
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import Clock, FitContext
-from momentmix.fitting.data import Table, feature_blocks, is_summary_path, load_summaries, table_of
+from momentmix.fitting.data import (
+    AskedBlocks,
+    Table,
+    feature_blocks,
+    is_summary_path,
+    load_summaries,
+    table_of,
+)
 from momentmix.fitting.em.starts import Start
 from momentmix.fitting.paper import fit_as_printed
 from momentmix.fitting.result import FitResult
-from momentmix.fitting.robust.checks import AskedBlocks, check_constraint
 from momentmix.fitting.robust.pipeline import fit_robust
 from momentmix.mixture.prior import Constraint
 from momentmix.parallel import few_threads, usable_cores
@@ -150,9 +156,19 @@ def fit(
         raise InputError(f'method must be "robust" or "paper"; got {method!r}.')
     if refine not in ("auto", "em", None):
         raise InputError(f'refine must be "auto", "em" or None; got {refine!r}.')
-    n_components = _checked_number(n_components)
+    if not (isinstance(n_components, str) and n_components == "auto"):
+        try:
+            n_components = check_count("n_components", n_components, 1)
+        except InputTypeError:
+            raise InputTypeError(
+                f"n_components must be an integer ≥ 1 or 'auto'; got {n_components!r}."
+            ) from None
     if not 0 < variance_floor < 1:
         raise InputError(f"variance_floor must lie between 0 and 1; got {variance_floor}.")
+    if tol is not None and (
+        isinstance(tol, bool) or not isinstance(tol, int | float | np.number) or not tol >= 0
+    ):
+        raise InputError(f"tol must be a number that is not negative; got {tol!r}.")
     with step("Fitting", False if callable(progress) else check_asked(progress, ", a callable")):
         if is_summary_path(data):
             data = load_summaries(path_list(data))
@@ -178,14 +194,14 @@ def fit(
             auto = Message(options(refine="auto"), " (no passes for a summary).")
             raise InputError(Message(options(refine="em"), text, auto))
         if constraint is not None:
-            check_constraint(constraint, table, n_components, blocks, refine)
+            _check_constraint(constraint, table, n_components, blocks, refine)
         context = FitContext(
             np.random.default_rng(random_state),
             variance_floor,
             check_count("max_passes", max_passes, 0),
             usable_cores() if n_threads is None else check_count("n_threads", n_threads, 1),
             Clock(progress if callable(progress) else None),
-            tol=None if tol is None else _checked_tol(tol),
+            tol=None if tol is None else float(tol),
             thorough=thorough,
             start=None if start is None else Start.of(start, table.schema),
             constraint=constraint,
@@ -194,7 +210,9 @@ def fit(
         with few_threads(True):
             has_rows = refine is not None and not isinstance(table.data, StandardMoments)
             if isinstance(blocks, str) and blocks == "full":
-                blocks = [_gaussian_columns(table)]
+                columns = () if table.schema is None else table.schema.columns
+                joinable = [i for i, column in enumerate(columns) if column.model.joins]
+                blocks = [joinable if columns else list(range(table.data.n_features))]
             asked = feature_blocks(blocks, table.schema, has_rows)
             try:
                 return fit_robust(table, n_components, order, refine is not None, context, asked)
@@ -206,26 +224,31 @@ def fit(
                 ) from error
 
 
-def _checked_number(n_components: Any) -> int | Auto:
-    """A number of components as an int, or "auto"."""
-    if isinstance(n_components, str) and n_components == "auto":
-        return "auto"
-    try:
-        return check_count("n_components", n_components, 1)
-    except InputTypeError:
-        raise InputTypeError(
-            f"n_components must be an integer ≥ 1 or 'auto'; got {n_components!r}."
-        ) from None
-
-
-def _gaussian_columns(table: Table) -> list[int]:
-    """Numbers of all columns that may be correlated."""
-    if table.schema is None:
-        return list(range(table.data.n_features))
-    return [i for i, column in enumerate(table.schema.columns) if column.model.joins]
-
-
-def _checked_tol(tol: float) -> float:
-    if isinstance(tol, bool) or not isinstance(tol, int | float | np.number) or not tol >= 0:
-        raise InputError(f"tol must be a number that is not negative; got {tol!r}.")
-    return float(tol)
+def _check_constraint(
+    constraint: Any, table: Table, n_components: Any, blocks: Any, refine: str | None
+) -> None:
+    """Raise where the constraint does not go with the data or the other options."""
+    if constraint not in get_args(Constraint):
+        raise InputError(f'constraint must be "tied" or "spherical"; got {constraint!r}.')
+    if isinstance(table.data, StandardMoments) or refine is None:
+        text = (
+            f"{constraint} covariances are fitted by passes over the rows; there are none from a "
+            "summary, and with refine=None. Use diagonal covariances, or "
+        )
+        raise InputError(Message(text, NEED_ROWS, "."))
+    if table.schema is not None:
+        raise InputError(
+            f"{constraint} covariances are for numbers without missing cells; these columns have "
+            "families or missing cells. Leave the constraint out, or the rows with such cells: "
+            'missing="drop".'
+        )
+    if n_components == "auto":
+        raise InputError(
+            f'n_components="auto" does not go with {constraint} covariances. Give a number, and '
+            "compare those of several fits by BIC."
+        )
+    if isinstance(blocks, str) or (constraint == "spherical" and blocks is not None):
+        raise InputError(
+            f"{constraint} covariances do not go with blocks={blocks!r}. Give the blocks of tied "
+            "covariances as lists, and none for spherical ones."
+        )

@@ -25,10 +25,7 @@ _LEAST_UNIT = 1e-16  # of a column's variance over their mean: the others leave 
 
 @dataclass(frozen=True)
 class Clock:
-    """Names and seconds of the stages that are done.
-
-    The progress bar, and `progress`, are told each name at its start.
-    """
+    """Names and seconds of the stages that are done."""
 
     progress: Callable[[str], None] | None = None
     stages: list[tuple[str, float]] = field(default_factory=list)
@@ -85,10 +82,7 @@ class FitContext:
         return VariancePrior.of_rows(n_rows, n_components, self.structure(moments, blocks))
 
     def order_of(self, parameters: Parameters) -> Int:
-        """Numbers of the components in the order of the result, of shape (r,).
-
-        The heaviest component comes first, or components come in the order of a start.
-        """
+        """Numbers of the components in the order of the result, of shape (r,)."""
         if self.start is not None:
             return self.start.order_of(parameters)
         return np.argsort(-parameters.weights / parameters.weights.sum(), kind="stable")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from momentmix.families.column import Column
 from momentmix.families.family import is_family, named, unknown_family
 from momentmix.findings.messages import NEED_ROWS, Message, keyword, options
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.mixture.blocks import blocks_from
+from momentmix.mixture.blocks import Blocks, blocks_from
 from momentmix.summary.file import is_summary_file
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.formats.memory import as_device_rows, as_rows
@@ -27,16 +27,15 @@ from momentmix.tables.table_rows import Missing, TableRows, check_missing
 from momentmix.tables.validation import LARGEST_TO_FIT, as_weights, check_sizes, check_values
 from momentmix.wording import plural
 
+AskedBlocks = Sequence[Sequence[int | str]] | Literal["auto", "full"] | None
+
 SHARE_IN_MEMORY = 0.125  # of the memory: rows of files that take more are read for each pass
 _SMALLEST_DEVIATION = 1e-151  # its square, times the usual variance floor, is a float64 number
 
 
 @dataclass(frozen=True)
 class Table:
-    """The data of a fit as features, and notes on what was done to columns and rows.
-
-    `schema` says how columns became features; None where the features are the columns.
-    """
+    """The data of a fit as features, and notes on what was done to columns and rows."""
 
     data: Rows | StandardMoments
     schema: Schema | None = None
@@ -76,10 +75,7 @@ def table_of(
 def _read(
     data: Any, families: Families, missing: Missing, reading: Reading, sample_weight: Any
 ) -> tuple[Rows, Any, tuple[str, ...]]:
-    """Rows of a table, in memory where they take little of it; their weights, and notes.
-
-    A source that was opened before is read for each pass.
-    """
+    """Rows of a table, in memory where they take little of it; their weights, and notes."""
     opened = open_data(data, reading, missing)
     n_bytes = SHARE_IN_MEMORY * physical_memory()
     if opened.sources[0].in_memory:
@@ -107,10 +103,7 @@ def _read(
 
 
 def rows_of(data: Any) -> Rows:
-    """Rows that can be read again: a source or an array on a device as it is, else as float64.
-
-    Values on a device are checked when they are summed, the others here.
-    """
+    """Rows that can be read again: a source or an array on a device as it is, else as float64."""
     if isinstance(data, Rows):
         return data
     if hasattr(data, "blocks") and hasattr(data, "n_features"):
@@ -164,23 +157,18 @@ def _schema_of_summary(
             f"family}}; got {type(families).__name__}."
         )
     names = moments.feature_names
-    columns = [Column(None if names is None else names[j]) for j in range(moments.n_features)]
+    plain = [Column(None if names is None else names[j]) for j in range(moments.n_features)]
+    columns = list(plain)
     for key, family in families.items():
         number = Schema(tuple(columns)).number_of(key)
-        columns[number] = _column_of_summary(columns[number], family, moments, number)
-    return Schema(tuple(columns))
-
-
-def _column_of_summary(
-    column: Column, family: object, moments: StandardMoments, number: int
-) -> Column:
-    """A column of a summary of numbers with a family that its numbers can be of."""
-    label = column_label(number, moments.feature_names)
-    if not is_family(family):
-        raise InputError(unknown_family(family, label))
-    ends = np.array([moments.minimum[number], moments.maximum[number]])
-    mean, variance = float(moments.shift[number]), float(moments.scale[number]) ** 2
-    return named(str(family)).column_of_numbers(column, label, ends, mean, variance)
+        label = column_label(number, names)
+        if not is_family(family):
+            raise InputError(unknown_family(family, label))
+        ends = np.array([moments.minimum[number], moments.maximum[number]])
+        mean, variance = float(moments.shift[number]), float(moments.scale[number]) ** 2
+        family = named(str(family))
+        columns[number] = family.column_of_numbers(columns[number], label, ends, mean, variance)
+    return None if columns == plain else Schema(tuple(columns))
 
 
 def is_summary_path(data: Any) -> bool:
@@ -243,11 +231,15 @@ def _check_spread(moments: StandardMoments, feature_names: Sequence[str] | None)
         )
 
 
-def feature_blocks(blocks: Any, schema: Schema | None, has_rows: bool = True) -> Any:
-    """Blocks of columns, by number or name, as blocks of features by number.
+def known_blocks(asked: AskedBlocks, n_features: int, names: Sequence[str] | None) -> Blocks | None:
+    """Blocks of all columns; None where the fit is to find them."""
+    if asked == "auto":
+        return None
+    return blocks_from(() if asked is None else asked, n_features, names)
 
-    Joined columns with missing cells need passes over the rows.
-    """
+
+def feature_blocks(blocks: Any, schema: Schema | None, has_rows: bool = True) -> Any:
+    """Blocks of columns, by number or name, as blocks of features by number."""
     if schema is None or blocks is None or isinstance(blocks, str):
         return blocks
     joined = blocks_from(blocks, schema.n_columns, schema.column_names).joined
@@ -283,10 +275,7 @@ def summary_of(rows: Rows, order: int, squared_order: int, n_threads: int) -> Mo
 def summarized(
     data: Any, order: int, n_threads: int, most_squared: int = 2
 ) -> tuple[StandardMoments, MomentSummary]:
-    """Standardized moments of rows up to `order`, in one pass, and the summary of the rows.
-
-    Squares are multiplied by up to `most_squared` other features.
-    """
+    """Standardized moments of rows up to `order`, in one pass, and the summary of the rows."""
     rows = rows_of(data)
     squared_order = max(0, min(most_squared, order - 1))
     summary = summary_of(rows, order, squared_order, n_threads)

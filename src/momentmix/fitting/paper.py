@@ -17,7 +17,7 @@ Differs from the paper:
 * (cov-A) subtracts Σ ω*_i (μ*_i)^{⊗m} rather than Σ q̌_i^{⊗m}: the polished values.
 * β is kept away from zero (weights of at least 1e-6), since (est-w-mu) divides by a power of it.
 * On samples, variances below a tenth of the variance that the components share (what is left of a
-  column's variance after the means) are raised to it (`fit_paper`): (solve-sigma) often puts
+  column's variance after the means) are raised to it (`_fit_summary`): (solve-sigma) often puts
   variances at zero there, and a component of variance zero attracts no row.
 
 Data must not be centered: centering makes M_1 zero and the means linearly dependent.
@@ -58,7 +58,7 @@ _LARGE_OFFSET = 100.0  # standard deviations from zero; its cube exceeds the noi
 
 
 class MomentSource(Protocol):
-    """A source of uncentered moments: a sample, a summary, or a mixture itself."""
+    """A source of uncentered moments: a summary, or a mixture itself."""
 
     @property
     def n_features(self) -> int:
@@ -83,12 +83,7 @@ class RawMoments:
     """Uncentered moments of a summary in one unit for all features: shift 0, scale `unit`."""
 
     def __init__(self, summary: MomentSummary, unit: float = 1.0) -> None:
-        self.summary, self.unit = summary, unit
-
-    @property
-    def n_features(self) -> int:
-        """Number of features d."""
-        return self.summary.n_features
+        self.summary, self.unit, self.n_features = summary, unit, summary.n_features
 
     def moment_tensor(self, order: int) -> IncompleteSymmetricTensor:
         """E[y_I] on Ω_order."""
@@ -97,51 +92,6 @@ class RawMoments:
     def squared_moments(self, feature: int, order: int) -> Array:
         """E[y_j² y_I] for all I of `order` features other than j, in colex order."""
         return self.summary.squared(feature, order, shift=0.0, scale=self.unit)
-
-
-def fit_paper(
-    summary: MomentSummary,
-    n_components: int,
-    order: int,
-    random_state: int | np.random.Generator | None = None,
-) -> PaperFit:
-    """Algorithm 5.1 on a summary of order ≥ m whose squares reach |I| = m − 2.
-
-    The mixture has a variance floor, unlike that of `learn_mixture`.
-    """
-    if summary.order < order or summary.squared_order < order - 2:
-        raise InputError(
-            f'method="paper" with order={order} needs a summary with order ≥ {order} and '
-            f"squared_order ≥ {order - 2}; this one has order={summary.order} and squared_order="
-            f"{summary.squared_order}. Summarize the rows again with order={order}, "
-            f"squared_order={order - 2}."
-        )
-    _warn_of_offsets(summary)
-    # A power of two next to the largest value where its powers would leave float64.
-    size = float(np.maximum(np.abs(summary.minimum), np.abs(summary.maximum)).max())
-    unit = 1.0 if 1e-20 < size < 1e20 or size == 0.0 else 2.0 ** int(np.frexp(size)[1])
-    fit = learn_mixture(RawMoments(summary, unit), n_components, order, random_state)
-    mixture = fit.mixture
-    mixture = replace(mixture, means=mixture.means * unit, variances=mixture.variances * unit**2)
-    centered = mixture.means - mixture.weights @ mixture.means
-    within = summary.variance - mixture.weights @ centered**2
-    least = np.maximum(1e-6 * summary.variance, np.finfo(float).tiny)
-    floored = mixture.with_variance_floor(np.maximum(_FLOOR * within, least))
-    return fit._replace(mixture=floored)
-
-
-def _warn_of_offsets(summary: MomentSummary) -> None:
-    spread = summary.deviation
-    offsets = np.abs(summary.mean) / np.where(spread > 0, spread, np.inf)
-    worst = int(offsets.argmax())
-    if offsets[worst] > _LARGE_OFFSET:
-        label = column_label(worst, summary.feature_names)
-        warn_caller(
-            f'method="paper" works on uncentered moments, and {label} lies '
-            f"{offsets[worst]:.3g} standard deviations from zero: such an offset hides the "
-            "components. Subtract a constant near the mean from that column before summarizing.",
-            PrecisionWarning,
-        )
 
 
 def weight_order(n_features: int, n_components: int, *, odd: bool = False) -> int:
@@ -165,20 +115,7 @@ def learn_mixture(
     order: int,
     random_state: int | np.random.Generator | None = None,
 ) -> PaperFit:
-    """Weights, means and variances from uncentered moments (Algorithm 5.1).
-
-    Parameters
-    ----------
-    moments : MomentSource
-    n_components : int
-    order : int
-        Order m of the tensor to decompose.
-    random_state : int, Generator or None
-
-    Returns
-    -------
-    PaperFit
-    """
+    """Weights, means and variances from uncentered moments (Algorithm 5.1)."""
     tensor = moments.moment_tensor(order)  # (C(d, m),)  subtensor-approx
     # Steps 1 and 2: real factors, eq:q
     approximation = approximate(tensor, n_components, random_state)
@@ -266,11 +203,21 @@ def fit_as_printed(
         summary, order = _summarize(data, r, order)
         moments = moments_of(summary)
         assert moments is not None
-        mixture, residual, converged = _solve(summary, r, order, random_state)
+        mixture = DiagonalMixture(np.ones(1), summary.mean[None], summary.variance[None])
+        residual, converged = 0.0, True
+        if r > 1:
+            fit = _fit_summary(summary, r, order, random_state)
+            mixture, residual = fit.mixture, fit.approximation.residual
+            converged = fit.approximation.converged and fit.polish.converged
     least = np.where(moments.constant, floor * moments.scale**2, 0.0)
     mixture = replace(mixture.with_variance_floor(least), feature_names=moments.feature_names)
-    certificate = _certify(mixture, moments, order, floor)
-    notes = [f"relative residual of the decomposed tensor {residual:.2e}"]
+    # The certificate of the robust method, without a predicted loss: there is no covariance.
+    varying = moments.varying()
+    standard = varying.standardize(mixture.marginal(varying.columns))
+    p = Parameters(standard.weights, standard.means, np.maximum(standard.variances, floor))
+    test = check_conditions(varying, p, np.random.default_rng(0))
+    capacity = largest_rank(moments.n_features, order) if order >= 3 else 1
+    findings = collect_findings(varying, p, test, capacity, floor) + find_constants(moments)
     return FitResult(
         n_rows=moments.n_rows,
         order=order,
@@ -280,8 +227,8 @@ def fit_as_printed(
         n_passes=1,
         converged=converged,
         log_likelihood=None,
-        notes=notes,
-        certificate=certificate,
+        notes=[f"relative residual of the decomposed tensor {residual:.2e}"],
+        certificate=Certificate(test, float("nan"), findings, r),
         mixture=mixture,
         moments=moments,
         summary=None if isinstance(data, MomentSummary) else summary,
@@ -291,7 +238,7 @@ def fit_as_printed(
 
 
 def _summarize(data: Any, r: int, order: int | Literal["auto"]) -> tuple[MomentSummary, int]:
-    """Summary of the rows, and the order: asked for, or the smallest that identifies r."""
+    """Return the summary of the rows, and the order: given, or the least that identifies r."""
     source = data.copy() if isinstance(data, MomentSummary) else rows_of(data)
     if order == "auto":
         available = source.order if isinstance(source, MomentSummary) else None
@@ -307,26 +254,35 @@ def _summarize(data: Any, r: int, order: int | Literal["auto"]) -> tuple[MomentS
     return source, order
 
 
-def _solve(
+def _fit_summary(
     summary: MomentSummary, r: int, order: int, random_state: int | np.random.Generator | None
-) -> tuple[DiagonalMixture, float, bool]:
-    """The mixture, the relative residual of the tensor, and whether all steps converged."""
-    if r == 1:
-        mixture = DiagonalMixture(np.ones(1), summary.mean[None], summary.variance[None])
-        return mixture, 0.0, True
-    fit = fit_paper(summary, r, order, random_state)
-    converged = fit.approximation.converged and fit.polish.converged
-    return fit.mixture, fit.approximation.residual, converged
-
-
-def _certify(
-    mixture: DiagonalMixture, moments: StandardMoments, order: int, floor: float
-) -> Certificate:
-    """The certificate of the robust method, without a predicted loss: there is no covariance."""
-    varying = moments.varying()
-    standard = varying.standardize(mixture.marginal(varying.columns))
-    p = Parameters(standard.weights, standard.means, np.maximum(standard.variances, floor))
-    test = check_conditions(varying, p, np.random.default_rng(0))
-    capacity = largest_rank(moments.n_features, order) if order >= 3 else 1
-    findings = collect_findings(varying, p, test, capacity, floor) + find_constants(moments)
-    return Certificate(test, float("nan"), findings, p.n_components)
+) -> PaperFit:
+    """Algorithm 5.1 on a summary of order ≥ m whose squares reach |I| = m − 2."""
+    if summary.order < order or summary.squared_order < order - 2:
+        raise InputError(
+            f'method="paper" with order={order} needs a summary with order ≥ {order} and '
+            f"squared_order ≥ {order - 2}; this one has order={summary.order} and squared_order="
+            f"{summary.squared_order}. Summarize the rows again with order={order}, "
+            f"squared_order={order - 2}."
+        )
+    offsets = np.abs(summary.mean) / np.where(summary.deviation > 0, summary.deviation, np.inf)
+    worst = int(offsets.argmax())
+    if offsets[worst] > _LARGE_OFFSET:
+        warn_caller(
+            f'method="paper" works on uncentered moments, and '
+            f"{column_label(worst, summary.feature_names)} lies {offsets[worst]:.3g} standard "
+            "deviations from zero: such an offset hides the components. Subtract a constant near "
+            "the mean from that column before summarizing.",
+            PrecisionWarning,
+        )
+    # A power of two next to the largest value where its powers would leave float64.
+    size = float(np.maximum(np.abs(summary.minimum), np.abs(summary.maximum)).max())
+    unit = 1.0 if 1e-20 < size < 1e20 or size == 0.0 else 2.0 ** int(np.frexp(size)[1])
+    fit = learn_mixture(RawMoments(summary, unit), r, order, random_state)
+    mixture = fit.mixture
+    mixture = replace(mixture, means=mixture.means * unit, variances=mixture.variances * unit**2)
+    centered = mixture.means - mixture.weights @ mixture.means
+    within = summary.variance - mixture.weights @ centered**2
+    least = np.maximum(1e-6 * summary.variance, np.finfo(float).tiny)
+    floored = mixture.with_variance_floor(np.maximum(_FLOOR * within, least))
+    return fit._replace(mixture=floored)

@@ -83,11 +83,6 @@ class Blocks:
         """Whether all features are Gaussian, and no two joined."""
         return not self.joined and not self.laws
 
-    @property
-    def is_full(self) -> bool:
-        """Whether all features are Gaussian and in one block of several."""
-        return len(self.partition) == 1 and bool(self.joined)
-
     @cached_property
     def partition(self) -> tuple[tuple[int, ...], ...]:
         """All blocks, those of one feature included, ordered by their first features."""

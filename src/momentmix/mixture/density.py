@@ -53,12 +53,8 @@ _LOWEST = np.finfo(np.float64).min
 def joint_densities(coefficients: Any, features: Any, xp: Any = np) -> Any:
     """Log-densities of the components, weights included, of shape (…, r, n) or (…, k, r, n).
 
-    Parameters
-    ----------
-    coefficients : array of shape (r, n_statistics) or (k, r, n_statistics)
-    features : array of shape (…, n_statistics, n), or a tuple of parts of it
-        Parts follow one another along the axis of the statistics, without the constant.
-    xp : array API namespace of both
+    Features (…, n_statistics, n) may be a tuple of parts along the axis of the statistics, without
+    the constant.
     """
     table, batch = coefficients, coefficients.ndim > 2
     if batch:
@@ -159,15 +155,7 @@ _KINDS: dict[Reduction, int] = {log_sums: 0, posteriors: 1, most_probable: _LABE
 def statistics_of(
     coefficients: Float, features: Float, blocks: Blocks | None = None
 ) -> tuple[Float, Float]:
-    """EM statistics of NumPy rows in memory, and the mean log-density of a row, () or (k,).
-
-    Parameters
-    ----------
-    coefficients : array of shape (r, n_statistics) or (k, r, n_statistics)
-    features : array of shape (n_statistics, n)
-    blocks : Blocks, optional
-        Where they have pairs, the features hold products of them too.
-    """
+    """EM statistics of NumPy rows in memory, and the mean log-density of a row, () or (k,)."""
     statistics = np.zeros_like(coefficients)
     return statistics, _add_rows(coefficients, features, blocks, statistics)
 
@@ -239,21 +227,12 @@ def _pairs(blocks: Blocks | None) -> NDArray[np.int64] | None:
 
 @dataclass(frozen=True)
 class Density:
-    """Densities of raw rows y: coefficients for T(z), z = (y − shift)·inverse.
+    """Densities of raw rows y: coefficients for T(z), z = (y − shift)·inverse."""
 
-    Parameters
-    ----------
-    coefficients : array of shape (r, n_statistics)
-    shift, inverse : arrays of shape (d,)
-    columns : array of int of shape (d,)
-        Which columns of the rows the features are.
-    blocks : Blocks
-    """
-
-    coefficients: Float
+    coefficients: Float  # (r, n_statistics)
     shift: Float
     inverse: Float
-    columns: NDArray[np.int64]
+    columns: NDArray[np.int64]  # of the rows, which the features are
     blocks: Blocks
 
     @classmethod
@@ -298,13 +277,7 @@ class Density:
         return np.stack([self.shift, self.inverse])
 
     def map_rows(self, rows: Any, reduce: Reduction) -> Any:
-        """`reduce` of the joint densities of each row, of shape (n_rows,) or (n_rows, r).
-
-        Parameters
-        ----------
-        rows : array of shape (n_rows, n_columns) of any library
-        reduce : `log_sums`, `posteriors` or `most_probable`
-        """
+        """`reduce` of the joint densities of each row, of shape (n_rows,) or (n_rows, r)."""
         xp = namespace(rows)
         return self._map_host(rows, reduce) if xp is np else self._map_slabs(rows, reduce, xp)
 

@@ -476,16 +476,9 @@ def mixture_from(
     feature_names: Sequence[str] | None = None,
     schema: Schema | None = None,
 ) -> Mixture:
-    """A mixture of these parameters: a `DiagonalMixture` where no columns are joined.
+    """A mixture of parameters of features: a `DiagonalMixture` where no columns are joined.
 
-    Parameters
-    ----------
-    parameters : Parameters
-        Of features.
-    feature_names : sequence of str, optional
-        Of the columns.
-    schema : Schema, optional
-        How columns became features; None where the features are the columns.
+    Without a schema the features are the columns.
     """
     p = parameters
     if schema is not None:

@@ -45,29 +45,30 @@ class ColumnValues:
     seen: Float | None = None
 
 
-class Parameter(NamedTuple):
-    """One parameter, in all components.
+@short_repr
+@dataclass(frozen=True)
+class Intervals:
+    """Lower and upper ends of intervals in the units of the data, by default of 95 %.
 
-    Attributes
-    ----------
-    name : str
-        "weight", "mean", "variance", "deviation", "rate", "probability", "seen" or "covariance".
-    columns : tuple of int
-        None for a weight, two for a covariance, else one.
-    level : str, int, bool or None
-    level_text : str
-        The level for people; empty where 1 stands for yes.
-    label : str
-        For people: ``plan=gold``, ``age seen``, ``log income``.
-    estimate, standard_error, low, high : arrays of shape (n_components,)
-        NaN where they are not known, and where a component never sees the column.
+    `covariances`, `levels` and `seen` as for `ColumnValues`.
     """
 
-    name: str
-    columns: tuple[int, ...]
+    weights: tuple[Float, Float]
+    means: tuple[Float, Float]
+    variances: tuple[Float, Float]
+    covariances: tuple[Float, Float] | None = None
+    levels: dict[str | int, tuple[Float, Float]] | None = None
+    seen: tuple[Float, Float] | None = None
+
+
+class Parameter(NamedTuple):
+    """One parameter: its numbers in all components, (r,), NaN where they are not known."""
+
+    name: str  # "weight", "mean", "variance", "deviation", "rate", "probability", "seen", …
+    columns: tuple[int, ...]  # none for a weight, two for a covariance, else one
     level: Level | None
-    level_text: str
-    label: str
+    level_text: str  # for people; empty where 1 stands for yes
+    label: str  # for people: ``plan=gold``, ``age seen``, ``log income``
     estimate: Float
     standard_error: Float
     low: Float
@@ -81,11 +82,11 @@ class Parameter(NamedTuple):
 
 @dataclass(frozen=True)
 class ParameterTable:
-    """All parameters of a mixture, with standard errors and ends of intervals where known."""
+    """All parameters of a mixture, with standard errors and intervals where known."""
 
     mixture: Mixture
     errors: ColumnValues | None = None
-    ends: tuple[ColumnValues, ColumnValues] | None = None
+    intervals: Intervals | None = None
 
     @cached_property
     def names(self) -> list[str]:
@@ -103,8 +104,7 @@ class ParameterTable:
         return self.mixture.feature_names or range(self.mixture.n_columns)
 
     @cached_property
-    def _tables(self) -> list[ColumnValues | None]:
-        """Estimates, standard errors, and both ends of the intervals."""
+    def _values(self) -> ColumnValues:
         m = self.mixture
         levels = {
             self.keys[j]: np.stack(list(m.level_probabilities(j).values()), axis=1)
@@ -113,24 +113,22 @@ class ParameterTable:
         }
         covariances = m.covariances if m.parameters.blocks.joined else None
         seen = column_seen(m.blocks, m.n_columns)
-        values = ColumnValues(m.weights, m.means, m.variances, covariances, levels, seen)
-        return [values, self.errors, *(self.ends or (None, None))]
+        return ColumnValues(m.weights, m.means, m.variances, covariances, levels, seen)
 
     def _row(
         self, name: str, columns: tuple[int, ...], label: str, table: str, *place: int
     ) -> Parameter:
         """The numbers at a place of an attribute of `ColumnValues`."""
-        found: list[Float] = []
-        for values in self._tables:
+        found = np.full((4, self.mixture.n_components), np.nan)
+        for rows, values in ((0, self._values), (1, self.errors), ([2, 3], self.intervals)):
             array = None if values is None else getattr(values, table)
             if isinstance(array, dict):  # files write numbers of columns as text
                 key = self.keys[columns[0]]
                 array = array.get(key, array.get(str(key)))
-            own = np.full(self.mixture.n_components, np.nan)
             if array is not None:
-                known = ~np.isnan(found[0]) if found else slice(None)
-                own[known] = array[(slice(None), *place)][known]
-            found.append(own)
+                index: Any = (..., slice(None), *place)
+                found[rows] = np.asarray(array)[index]
+        found[1:, np.isnan(found[0])] = np.nan
         return Parameter(name, columns, None, "", label, *found)
 
     def weights(self) -> Parameter:

@@ -110,19 +110,20 @@ class Parameters:
 
     def __getitem__(self, index: Any) -> Parameters:
         """One or some mixtures of a batch, or some components of one mixture."""
-        return Parameters(*(part[index] for part in self._arrays), self.blocks)
+        w, m, v, c = (part[index] for part in self._arrays)
+        return Parameters(w, m, v, c, self.blocks)
 
     @classmethod
     def stack(cls, mixtures: Sequence[Parameters]) -> Parameters:
         """A batch of mixtures."""
-        parts = zip(*(p._arrays for p in mixtures), strict=True)
-        return cls(*map(np.stack, parts), mixtures[0].blocks)
+        w, m, v, c = map(np.stack, zip(*(p._arrays for p in mixtures), strict=True))
+        return cls(w, m, v, c, mixtures[0].blocks)
 
     @classmethod
     def concatenate(cls, parts: Sequence[Parameters]) -> Parameters:
         """Components of several mixtures, or mixtures of several batches, one after the other."""
-        arrays = zip(*(p._arrays for p in parts), strict=True)
-        return cls(*map(np.concatenate, arrays), parts[0].blocks)
+        w, m, v, c = map(np.concatenate, zip(*(p._arrays for p in parts), strict=True))
+        return cls(w, m, v, c, parts[0].blocks)
 
     def flat(self) -> Float:
         """All parameters of one mixture in one vector of length r (1 + 2d + n_pairs)."""
@@ -382,7 +383,10 @@ def _check_semidefinite(p: Parameters, names: Names) -> None:
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             correlations = matrices / unit[:, :, None] / unit[:, None, :]
         correlations = np.where(matrices == 0, 0.0, correlations)  # variance 0: all must be 0
-        least = np.array([_least_eigenvalue(matrix) for matrix in correlations])
+        beyond = np.abs(correlations).max(axis=(1, 2))  # a correlation of more than 1
+        is_plausible = beyond <= 1 + _ROUNDED
+        least = 1.0 - np.minimum(np.nan_to_num(beyond, nan=np.inf), 1e300)
+        least[is_plausible] = np.linalg.eigvalsh(correlations[is_plausible])[:, 0]
         if (least < -_ROUNDED).any():
             i = int(least.argmin())
             listed = ", ".join(column_label(int(j), names) for j in features[:8])
@@ -391,10 +395,3 @@ def _check_semidefinite(p: Parameters, names: Names) -> None:
                 f"{', …' if features.size > 8 else ''} are not: their correlations have the "
                 f"eigenvalue {least[i]:.4g}. Check the numbers, or set negative eigenvalues to 0."
             )
-
-
-def _least_eigenvalue(matrix: Float) -> float:
-    """The least eigenvalue of correlations, or what is negative where one is beyond 1."""
-    if not (np.abs(matrix) <= 1 + _ROUNDED).all():
-        return float(1 - min(np.abs(matrix).max(), 1e300))
-    return float(np.linalg.eigvalsh(matrix)[0])

@@ -34,27 +34,17 @@ Constraint = Literal["tied", "spherical"]
 class Structure:
     """Blocks of standardized features, and the floors of their covariances.
 
-    Parameters
-    ----------
-    floor : float or array of shape (d,)
-        Least variances of features that are blocks of their own; those of joined features are
-        least eigenvalues of the block's covariance relative to its total covariance.
-    blocks : Blocks, optional
-        By default every feature is a block of its own.
-    roots : tuple of arrays of shape (k, k)
-        For each joined block a lower triangle R with R Rᵀ = total covariance.
-    constraint : {"tied", "spherical"} or None
-        "tied": all components have the same covariances. "spherical": all features of a component
-        have the same variance, in the units of the data; no features are joined.
-    units : array of shape (d,)
-        Variance of each feature in the units of the data, over their mean, for "spherical".
+    The floor is the least variance of features that are blocks of their own; of joined features,
+    the least eigenvalue of the block's covariance relative to its total covariance R Rᵀ.
     """
 
     floor: float | Float
-    blocks: Blocks | None = None
-    roots: tuple[Float, ...] = ()
+    blocks: Blocks | None = None  # by default every feature is a block of its own
+    roots: tuple[Float, ...] = ()  # R of each joined block, a lower triangle (k, k)
+    # "tied": all components have the same covariances. "spherical": all features of a component
+    # have the same variance, in the units of the data; no features are joined.
     constraint: Constraint | None = None
-    units: Float | None = None
+    units: Float | None = None  # (d,), variances in the units of the data over their mean
 
     @classmethod
     def of_total(cls, floor: float | Float, blocks: Blocks, total: Float) -> Structure:
@@ -226,18 +216,10 @@ class VariancePrior:
     def variances(
         self, counts: Float, squares: Float, floor: float | Float | None = None, width: int = 1
     ) -> Float:
-        """Most probable variances, or relative eigenvalues.
+        """Most probable variances, or relative eigenvalues of a block of `width` features.
 
-        Parameters
-        ----------
-        counts : array of shape (…, r, 1), positive
-            Rows of each component.
-        squares : array of shape (…, r, d)
-            Sums of squares about the mean, W.
-        floor : float or array, optional
-            Least values; those of single features by default.
-        width : int
-            Features k of the block.
+        From positive counts of rows, (…, r, 1), and sums of squares about the mean W, (…, r, d).
+        The floor is that of single features by default.
         """
         floor = self.floor if floor is None else floor
         squares = np.maximum(squares, 0.0)
@@ -252,10 +234,7 @@ class VariancePrior:
         return np.asarray(np.maximum(variances, floor))
 
     def spread(self, counts: Float, squares: Float) -> Float:
-        """Most probable variances and covariances from sums of squares and products (…, r, d + P).
-
-        `counts` as in `variances`.
-        """
+        """Most probable spread from sums of squares and products about the mean, (…, r, d + P)."""
         structure = self.structure
         if structure.constraint == "tied":
             pooled = squares.sum(axis=-2, keepdims=True)

@@ -189,9 +189,6 @@ def _checked(names: Sequence[str], n_components: int) -> list[str]:
     return [printable(name) for name in names]
 
 
-# -- names ------------------------------------------------------------------------------------
-
-
 def _names_of(traits: list[tuple[Trait, ...]]) -> list[str]:
     """Short names of the components, all different: as few traits as tell them apart."""
     if len(traits) == 1:
@@ -223,13 +220,20 @@ class Traits:
     def by_component(self) -> list[tuple[Trait, ...]]:
         """The strongest traits of every component, the strongest first."""
         found: list[list[Trait]] = [[] for _ in range(self.mixture.n_components)]
-        if len(found) > 1:
-            for i, trait in [*self._numbers(), *self._levels_and_gaps()]:
-                found[i].append(trait)
+        for i, trait in self._all() if len(found) > 1 else ():
+            found[i].append(trait)
         ordered = [sorted(traits, key=lambda trait: -trait.strength) for traits in found]
         return [tuple(traits[:MOST_TRAITS]) for traits in ordered]
 
-    # -- numbers and counts -------------------------------------------------------------------
+    def _all(self) -> Iterator[tuple[int, Trait]]:
+        yield from self._numbers()
+        for j, column in enumerate(self.mixture.columns):
+            rows = self.table.of_column(j) if column.levels or column.has_missing else []
+            if column.levels:
+                yield from self._levels([p for p in rows if p.name == "probability"])
+            for p in rows:
+                if p.name == "seen":
+                    yield from self._missing(p)
 
     def _numbers(self) -> Iterator[tuple[int, Trait]]:
         m, columns = self.mixture, numeric_columns(self.mixture)
@@ -265,7 +269,7 @@ class Traits:
                 yield from self._spread(i, columns[place], *map(float, deviations))
 
     def _spread(self, i: int, j: int, own: float, others: float) -> Iterator[tuple[int, Trait]]:
-        if not any(p.name == "variance" for p in self.table.of_column(j)):
+        if "variance" not in self.mixture.columns[j].model.entries:
             return  # it follows from the mean
         name, ratio = self.names[j], log(own / others)
         texts, noun = numbers_apart(own, others), "standard deviation"
@@ -276,18 +280,6 @@ class Traits:
         short = f"{'varied' if ratio > 0 else 'steady'} {cut(name, _LETTERS)}"
         numbers = f"{noun} {texts[0]} against {texts[1]}"
         yield i, Trait(name, "spread", own, others, abs(ratio) / 2, None, words, numbers, short)
-
-    # -- levels and missing cells -------------------------------------------------------------
-
-    def _levels_and_gaps(self) -> Iterator[tuple[int, Trait]]:
-        for j, column in enumerate(self.mixture.columns):
-            if column.levels or column.has_missing:
-                rows = self.table.of_column(j)
-                if column.levels:
-                    yield from self._levels([p for p in rows if p.name == "probability"])
-                for p in rows:
-                    if p.name == "seen":
-                        yield from self._missing(p)
 
     def _levels(self, rows: list[Parameter]) -> Iterator[tuple[int, Trait]]:
         """The strongest level of a column in each component."""
@@ -338,9 +330,6 @@ def typical_values(mixture: Mixture, component: int) -> Iterator[tuple[str, str]
         yield name, text if value == value else NEVER_SEEN
 
 
-# -- comparisons ------------------------------------------------------------------------------
-
-
 def _rest(values: Float, shares: Float) -> Float:
     """Means of values over all other components, both of shape (r, d); NaN without any."""
     r = len(values)
@@ -379,9 +368,6 @@ def _places(means: Float, shares: Float, i: int) -> NDArray[Any]:
 def _are_sure(differences: Float, errors: Float) -> NDArray[np.bool_]:
     """Which differences exceed their errors; also those whose errors are not known."""
     return np.asarray(~(np.abs(differences) < _SURE * errors))
-
-
-# -- words ------------------------------------------------------------------------------------
 
 
 def _mean_words(

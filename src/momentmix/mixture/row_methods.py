@@ -69,13 +69,13 @@ class RowMethods:
             values = self.table_density().map_rows(rows, reduce, unseen)
             return on_device_of(values, rows, namespace(rows)) if is_foreign(rows) else values
         if is_foreign(rows):
-            self._check_density(rows)
+            self._check_shape(rows)
             check_real(rows)
             return self._density().map_rows(rows, reduce)
         array = rows_for(rows, self.feature_names)
         if array.dtype.kind not in "fiu":
             raise InputTypeError(f"rows must be real numbers; got dtype {array.dtype}.")
-        self._check_density(array)
+        self._check_shape(array)
         values = self._density().map_rows(array, reduce)
         # Rows with a missing cell are among those without a value; the others are not looked at.
         first = values if values.ndim == 1 else values[:, 0]
@@ -84,19 +84,25 @@ class RowMethods:
             self.table_density().map_gaps(array, places, values, reduce)
         return values
 
-    def _check_density(self, array: Any) -> None:
-        """Raise where rows have another shape, or where a variance is 0."""
-        p = self.parameters
-        d = p.blocks.n_features
+    def _check_shape(self, array: Any) -> None:
+        """Raise where rows have another shape."""
+        d = self.parameters.blocks.n_features
         if array.ndim != 2 or array.shape[1] != d:
             raise InputError(
                 f"rows must have shape (n_rows, {d}), one column per feature of the "
                 f"mixture; got {tuple(array.shape)}."
             )
-        self._check_variances()
 
-    def _check_variances(self) -> None:
-        """Raise where a variance is 0."""
+    @property
+    def has_density(self) -> bool:
+        """Whether the covariances of all components are positive definite."""
+        try:
+            self._density()
+        except InputError:
+            return False
+        return True
+
+    def _density(self) -> Density:
         p = self.parameters
         if (p.variances == 0).any():
             i, j = np.argwhere(p.variances == 0)[0]
@@ -106,28 +112,14 @@ class RowMethods:
                 f"component {i} has variance 0 in feature {feature}, so it has no density there; "
             )
             raise InputError(Message(text, WITH_FLOOR))
-
-    @property
-    def has_density(self) -> bool:
-        """Whether the covariances of all components are positive definite."""
-        if not (self.parameters.variances > 0).all():
-            return False
         try:
-            self._density()
-        except InputError:
-            return False
-        return True
-
-    def _density(self) -> Density:
-        try:
-            return Density.of_mixture(self.parameters)
+            return Density.of_mixture(p)
         except np.linalg.LinAlgError:
             text = "a component has singular covariances of joined columns, so it has no density; "
             raise InputError(Message(text, WITH_FLOOR)) from None
 
     def table_density(self) -> TableDensity:
         """Densities of tables, whose missing cells are marginalized unless they are modeled."""
-        self._check_variances()
         schema = complete_schema(self.columns) if self.schema is None else self.schema
         return TableDensity(self.parameters, schema, self._density())
 

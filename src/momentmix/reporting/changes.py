@@ -9,6 +9,7 @@ from momentmix.html.markup import Cell, escaped, folded, items, sortable_table
 from momentmix.monitoring.comparison import Comparison, verdict
 from momentmix.monitoring.tracking import Tracking
 from momentmix.reporting.contents import Contents
+from momentmix.reporting.pictures import full_width
 from momentmix.reporting.svg import SETTINGS, data_url
 from momentmix.wording import percent, short_number
 
@@ -16,7 +17,7 @@ _MOST_CHANGES = 20  # in the table; the largest of them
 
 
 def tracking_section(c: Contents) -> list[str]:
-    """Shares of the groups of the model in groups of rows: sentences, a picture, a table."""
+    """Return the shares in groups of rows: sentences, a picture, a table."""
     if c.tracking is None:
         return []
     said = sentences(c.tracking.findings(), for_report=True)
@@ -37,21 +38,19 @@ def _shares(tracking: Tracking) -> str:
         row = [Cell(text, text) for text in cells]
         row.append(Cell(f"{tracking.n_rows[g]:,}", float(tracking.n_rows[g])))
         for i in range(tracking.n_components):
-            share, low, high = (
-                float(table[g, i]) for table in (tracking.weights, tracking.low, tracking.high)
-            )
+            tables = tracking.weights, tracking.low, tracking.high
+            share, low, high = (float(table[g, i]) for table in tables)
             known = share == share
             ends = f"({percent(low)} … {percent(high)})" if known else ""
             row.append(Cell(percent(share) if known else "–", share, ends))
-        fits = bool(tracking.fits[g])
-        row.append(Cell("yes" if fits else "no", "yes" if fits else "no"))
-        rows.append(row)
+        fits = "yes" if tracking.fits[g] else "no"
+        rows.append([*row, Cell(fits, fits)])
     caption = "Shares with intervals, and whether the groups of the model fit the rows"
     return sortable_table("shares-table", caption, [*names, "Fits"], rows)
 
 
 def comparison_section(c: Contents) -> list[str]:
-    """Two sets of rows: whether they differ, the largest changes, a picture."""
+    """Return whether two sets of rows differ, the largest changes, a picture."""
     found = c.comparison
     if found is None:
         return []
@@ -80,6 +79,4 @@ def _figure(name: str, display: SharesDisplay | ComparisonDisplay, alt: str) -> 
     from matplotlib import style
 
     with style.context(["default", SETTINGS]):
-        address = data_url(display.plot().figure_, keep_fills=True)
-    image = f'<img src="{address}" alt="{escaped(alt)}">'
-    return f'<figure id="picture-{name}" class="full">{image}</figure>'
+        return full_width(name, alt, data_url(display.plot().figure_, keep_fills=True))

@@ -84,13 +84,7 @@ class DataFacts:
 
 
 def gather(mixture: Mixture, data: Any) -> DataFacts:
-    """Return facts from one pass over rows, or from a summary.
-
-    Parameters
-    ----------
-    mixture : Mixture
-    data : MomentSummary, TableRows, or anything that `open_rows` takes
-    """
+    """Return facts from one pass over rows, as `open_rows` takes them, or from a summary."""
     if isinstance(data, MomentSummary):
         data = matching_summary(mixture, data)
         if not data.n_rows:

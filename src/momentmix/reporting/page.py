@@ -12,9 +12,8 @@ from momentmix.html.palette import COLORS, ink_on
 from momentmix.mixture.profile import ComponentProfile, Trait, typical_values
 from momentmix.reporting.changes import comparison_section, tracking_section
 from momentmix.reporting.contents import Contents
-from momentmix.reporting.experts import expert_section
 from momentmix.reporting.pictures import MOST_POINTS, Picture
-from momentmix.reporting.tables import parameter_tables
+from momentmix.reporting.tables import expert_section, parameter_tables
 from momentmix.reporting.verdict import columns_to_see, fit_section, next_section
 from momentmix.wording import percent, short_number
 

@@ -13,11 +13,12 @@ from momentmix.displays import (
     need_matplotlib,
 )
 from momentmix.displays.marginals import marginal_of
-from momentmix.displays.pair_panels import draw_pair
+from momentmix.displays.pairs import draw_pair
 from momentmix.displays.rows import labels_of, shown_rows
 from momentmix.displays.separation import by_separation, pairs_by_separation
 from momentmix.displays.style import axis_names_of
 from momentmix.fitting.outcome import Trial
+from momentmix.html.markup import escaped
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameter_table import value_names
 from momentmix.reporting.data_facts import DataFacts
@@ -32,7 +33,7 @@ _MOST_LETTERS = 9  # of a number at an axis
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture and its description; `name` is unique within the page, `address` a data URL."""
+    """A small picture; `name` is unique within the page, `address` a data URL."""
 
     name: str
     title: str
@@ -43,16 +44,16 @@ class Picture:
 
 @dataclass(frozen=True)
 class Pictures:
-    """The pictures of a report: columns and pairs that separate the components best come first."""
+    """Small pictures, the best separation first, and HTML of pictures of the full width."""
 
     columns: list[Picture] = field(default_factory=list)
     pairs: list[Picture] = field(default_factory=list)
-    residuals: Picture | None = None
-    tried: Picture | None = None
+    residuals: str = ""
+    tried: str = ""
 
 
 def draw(mixture: Mixture, facts: DataFacts | None, tried: Sequence[Trial] = ()) -> Pictures:
-    """The pictures that the model and the data allow to draw."""
+    """Draw the pictures for which there are data."""
     need_matplotlib()
     from matplotlib import style
 
@@ -60,8 +61,8 @@ def draw(mixture: Mixture, facts: DataFacts | None, tried: Sequence[Trial] = ())
         return Pictures(
             _columns(mixture, facts),
             _pairs(mixture, facts),
-            None if facts is None else _residuals(mixture, facts),
-            _tried(tried) if tried else None,
+            "" if facts is None else _residuals(mixture, facts),
+            _tried(tried) if tried else "",
         )
 
 
@@ -69,7 +70,7 @@ def draw(mixture: Mixture, facts: DataFacts | None, tried: Sequence[Trial] = ())
 
 
 def _columns(mixture: Mixture, facts: DataFacts | None) -> list[Picture]:
-    """A picture of each column: its rows, where there are rows, and the fitted components."""
+    """Draw each column: its rows, where there are rows, and the fitted components."""
     from matplotlib import pyplot
 
     names, found, rows = value_names(mixture), [], None
@@ -93,7 +94,7 @@ def _columns(mixture: Mixture, facts: DataFacts | None) -> list[Picture]:
 
 
 def _plain_ticks(axis: Any) -> None:
-    """Numbers with separators in place of long ones, where they are short enough."""
+    """Write numbers with separators, where they are short enough."""
     from matplotlib.ticker import FuncFormatter, ScalarFormatter
 
     def written(value: float) -> str:
@@ -108,7 +109,7 @@ def _plain_ticks(axis: Any) -> None:
 
 
 def _pairs(mixture: Mixture, facts: DataFacts | None) -> list[Picture]:
-    """Pictures of the pairs of columns that separate the components best."""
+    """Draw the pairs of columns of the best separation."""
     from matplotlib import pyplot
 
     pairs = pairs_by_separation(mixture, _MOST_PAIRS)
@@ -137,8 +138,7 @@ def _pairs(mixture: Mixture, facts: DataFacts | None) -> list[Picture]:
 # -- for experts ------------------------------------------------------------------------------
 
 
-def _residuals(mixture: Mixture, facts: DataFacts) -> Picture:
-    display = MomentResidualsDisplay.from_estimator(mixture, facts.summary)
+def _residuals(mixture: Mixture, facts: DataFacts) -> str:
     caption = (
         "Each point is the mean of a product of features. Left: means of the data against those of "
         "the model; they agree on the line. Right: the differences, order by order; they scatter "
@@ -146,16 +146,22 @@ def _residuals(mixture: Mixture, facts: DataFacts) -> Picture:
         "product occurs twice."
     )
     alt = "Moments of the data against those of the model, and their differences by order."
-    address = data_url(display.figure_)
-    return Picture("residuals", "Residuals of the moments", alt, caption, address)
+    figure = MomentResidualsDisplay.from_estimator(mixture, facts.summary).figure_
+    return full_width("residuals", alt, data_url(figure), caption)
 
 
-def _tried(tried: Sequence[Trial]) -> Picture:
+def _tried(tried: Sequence[Trial]) -> str:
     numbers = ", ".join(str(t.n_components) for t in tried)
     caption = (
         "BIC, where rows were at hand, and p-value of the test of the moments, for each number of "
         "components that was tried. The bar marks the number that was chosen."
     )
     alt = f"BIC and p-value over the number of components: {numbers}."
-    address = data_url(TrialsDisplay(tried).plot().figure_)
-    return Picture("tried", "Numbers of components tried", alt, caption, address)
+    return full_width("tried", alt, data_url(TrialsDisplay(tried).plot().figure_), caption)
+
+
+def full_width(name: str, alt: str, address: str, caption: str = "") -> str:
+    """Return a picture of the full width of the page, as HTML."""
+    below = f"<figcaption>{escaped(caption)}</figcaption>" if caption else ""
+    image = f'<img src="{address}" alt="{escaped(alt)}">'
+    return f'<figure id="picture-{name}" class="full">{image}{below}</figure>'

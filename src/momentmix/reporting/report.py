@@ -77,8 +77,12 @@ def report(
     '<!DOCTYPE html>'
     """
     mixture, record = _mixture_and_record(model)
-    _check_kind(tracking, Tracking, "tracking", "mm.track")
-    _check_kind(comparison, Comparison, "comparison", "mm.compare")
+    for name, value, kind, maker in (
+        ("tracking", tracking, Tracking, "mm.track"),
+        ("comparison", comparison, Comparison, "mm.compare"),
+    ):
+        if value is not None and not isinstance(value, kind):
+            raise InputTypeError(f"{name} must be what {maker} gives; got {type(value).__name__}.")
     day = day_of(date)
     errors = None if record is None else record.standard_errors
     profile = profile_of(mixture, names, errors)
@@ -102,28 +106,20 @@ def report(
         atomic_write(path, page(contents).encode())
 
 
-def _check_kind(value: Any, kind: type, name: str, maker: str) -> None:
-    if value is not None and not isinstance(value, kind):
-        raise InputTypeError(f"{name} must be what {maker} gives; got {type(value).__name__}.")
-
-
 def _mixture_and_record(model: Any) -> tuple[Mixture, FitRecord | None]:
-    record: FitRecord | None
     if isinstance(model, str | os.PathLike):
-        mixture, record = load_fit(model)
-    elif isinstance(model, Mixture):
-        mixture, record = model, None
-    elif isinstance(model, FitResult):
-        mixture, record = model.mixture, model.record()
-    elif isinstance(model, _Estimator):
-        result = getattr(model, "result_", None)
-        if result is None:
-            raise InputTypeError(f"this {type(model).__name__} is not fitted yet; call fit first.")
-        seed = model.random_state if isinstance(model.random_state, int) else None
-        mixture, record = result.mixture, result.record(seed=seed)
-    else:
+        return load_fit(model)
+    if isinstance(model, Mixture):
+        return model, None
+    if isinstance(model, FitResult):
+        return model.mixture, model.record()
+    if not isinstance(model, _Estimator):
         raise InputTypeError(
             "a report needs the path of a model, a FitResult, a fitted MomentGaussianMixture or "
             f"MomentMixture, or a Mixture; got {type(model).__name__}."
         )
-    return mixture, record
+    result = getattr(model, "result_", None)
+    if result is None:
+        raise InputTypeError(f"this {type(model).__name__} is not fitted yet; call fit first.")
+    seed = model.random_state if isinstance(model.random_state, int) else None
+    return result.mixture, result.record(seed=seed)

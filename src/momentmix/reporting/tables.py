@@ -1,17 +1,19 @@
-"""Tables of a report: parameters of the groups, correlations, and columns of the data."""
+"""Tables of a report: parameters of the groups, and folded ones for experts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import isnan, nan
 
 from momentmix._typing import Float
 from momentmix.families.transforms import restored
-from momentmix.html.markup import Cell, escaped, folded, sortable_table
+from momentmix.fitting.record import versions
+from momentmix.html.markup import Cell, definition_table, escaped, folded, sortable_table
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameter_table import (
     Parameter,
     ParameterTable,
+    joined_columns,
     numeric_columns,
     value_names,
 )
@@ -26,11 +28,11 @@ _MOST_UNFOLDED = 60  # rows of a table that is shown at once
 
 
 def _parameters(c: Contents) -> ParameterTable:
-    return ParameterTable(c.mixture, ends=None if c.intervals is None else c.intervals.ends)
+    return ParameterTable(c.mixture, intervals=c.intervals)
 
 
 def parameter_tables(c: Contents) -> list[str]:
-    """All tables of parameters."""
+    """Return all tables of parameters."""
     text = (
         "Below each number is its 95 % interval: the range in which the true value lies with a "
         "probability of about 95 %."
@@ -50,11 +52,7 @@ def parameter_tables(c: Contents) -> list[str]:
         ("level-table", where, "Column and value", levels),
         ("seen-table", "Probabilities that a cell is seen, not missing", "Column", seen),
     ):
-        cells = [
-            [Cell(label, label), group_cell(i), cell]
-            for label, p in rows
-            for i, cell in enumerate(share_cells(p))
-        ]
+        cells = [row for label, p in rows for row in _by_group(Cell(label, label), share_cells(p))]
         if cells:
             parts.append(_table(name, caption, [heading, "Group", "Probability"], cells))
     return parts
@@ -99,18 +97,116 @@ def _numbers(table: ParameterTable) -> str:
 
 
 def _by_group(label: Cell, *columns: list[Cell]) -> list[list[Cell]]:
-    """A row for each group, with the same label."""
+    """Return a row for each group, with the same label."""
     return [[label, group_cell(i), *cells] for i, cells in enumerate(zip(*columns, strict=True))]
 
 
 def _table(name: str, caption: str, headings: Sequence[str], rows: list[list[Cell]]) -> str:
-    """A table, folded if it is long."""
+    """Return a table, folded if it is long."""
     table = sortable_table(name, caption, headings, rows)
     return table if len(rows) <= _MOST_UNFOLDED else folded(f"{caption}: {len(rows)} rows", table)
 
 
-def correlation_table(c: Contents) -> list[str]:
-    """A table of the strongest correlations of joined columns, where there are any."""
+# -- for experts ------------------------------------------------------------------------------
+
+
+def expert_section(c: Contents) -> list[str]:
+    """Return folded parts."""
+    made = definition_table("made-table", "Versions, commands and seed", _makers(c))
+    note = "The same model, data and date give the same report, byte for byte."
+    parts = [
+        ("glance", "The fit at a glance", _glance(c)),
+        ("residuals", "Residuals of the moments", list(filter(None, [c.pictures.residuals]))),
+        ("correlations", "Correlations within groups", _correlation_table(c)),
+        ("tried", "Number of components: what was tried", _tried(c)),
+        ("data", "Quality of the data", _data(c)),
+        ("made", "How this was made", [made, f'<p class="soft">{note}</p>']),
+    ]
+    return [folded(title, *inner, name=name) for name, title, inner in parts if inner]
+
+
+def _glance(c: Contents) -> list[str]:
+    m, record, facts = c.mixture, c.record, c.facts
+    entries: list[tuple[str, object]] = [
+        ("Components", m.n_components),
+        ("Features" if m.schema is None else "Columns", m.n_features),
+    ]
+    families = [] if m.schema is None else m.schema.by_family()
+    entries += [(f"Columns: {label}", ", ".join(names)) for label, names in families]
+    joined = joined_columns(m) if record is None or not record.joined else record.joined
+    entries += [("Joined columns", str(columns)) for columns in joined]
+    if record is not None:
+        refined = (
+            f"EM, {record.n_passes} passes over the rows in all"
+            + ("" if record.converged else ", not converged")
+            if record.refine == "em"
+            else "none: the parameters come from the moments alone"
+        )
+        entries += [
+            ("Rows fitted", f"{record.n_rows:,}"),
+            ("Method", f"{record.method}, moments up to order {record.order}"),
+            ("Refinement", refined),
+            ("Parameters from", record.winner),
+        ]
+        if record.log_likelihood is not None:
+            entries.append(("Log-likelihood per row", f"{record.log_likelihood:.6g}"))
+        entries += [("Note", note) for note in record.notes]
+    if facts is not None and facts.log_likelihood is not None:
+        label = "Log-likelihood per row of the data given here"
+        entries.append((label, f"{facts.log_likelihood:.6g}"))
+    return [definition_table("summary-table", "The fit at a glance", entries)]
+
+
+def _tried(c: Contents) -> list[str]:
+    if c.record is None or not c.record.tried:
+        return []
+    text = (
+        "The number of components was chosen automatically. A p-value below 0.01 says that a "
+        "number does not fit the moments. BIC weighs the likelihood of the rows against the number "
+        "of parameters: lower is better."
+    )
+    headings = ["Components", "p-value", "Log-likelihood per row", "BIC", "Chosen"]
+    rows = []
+    for t in c.record.tried:
+        numbers = (t.n_components, 20), (t.p_value, 2), (t.log_likelihood, 6), (t.bic, 9)
+        cells = [Cell("" if x != x else f"{x:.{n}g}", float(x)) for x, n in numbers]
+        chosen = "yes" if t.chosen else "no"
+        rows.append([*cells, Cell(chosen, chosen)])
+    caption = "One row for each number of components that was tried"
+    table = sortable_table("tried-table", caption, headings, rows)
+    return [f"<p>{text}</p>", table, c.pictures.tried]
+
+
+def _data(c: Contents) -> list[str]:
+    if c.facts is None:
+        return ["<p>No data were given to this report (--data).</p>"]
+    s = c.facts.summary
+    text = (
+        f"{s.n_rows:,} rows were checked for constant columns, copies of columns, values far from "
+        "the mean, and rows that are improbable under the model."
+    )
+    if not c.facts.findings(c.names):
+        text += " Nothing unusual was found."
+    return [f'<p class="soft">{text}</p>', *_data_tables(c.mixture, s)]
+
+
+def _makers(c: Contents) -> Iterator[tuple[str, object]]:
+    if c.record is not None:
+        if c.record.command is not None:
+            yield "Fitted by", c.record.command
+        yield "Seed", "not recorded" if c.record.seed is None else c.record.seed
+        yield "Fitted with", _written(c.record.versions)
+    named = {"Model": c.model_name, "Data": c.data_name, "Report by": c.command}
+    yield from ((label, name) for label, name in named.items() if name is not None)
+    yield "Report with", _written(versions())
+
+
+def _written(found: dict[str, str]) -> str:
+    return ", ".join(f"{name} {number}" for name, number in found.items())
+
+
+def _correlation_table(c: Contents) -> list[str]:
+    """Return a table of the strongest correlations of joined columns, where there are any."""
     n_pairs, rows = c.mixture.parameters.blocks.n_pairs, []
     if not n_pairs:
         return []
@@ -126,11 +222,8 @@ def correlation_table(c: Contents) -> list[str]:
     return [f'<p class="soft">{text}</p>', table]
 
 
-# -- the data ---------------------------------------------------------------------------------
-
-
-def data_tables(mixture: Mixture, summary: MomentSummary) -> list[str]:
-    """Tables of the columns of the data: numbers, and levels."""
+def _data_tables(mixture: Mixture, summary: MomentSummary) -> list[str]:
+    """Return tables of the columns of the data: numbers, and levels."""
     found = list(zip(value_names(mixture), column_facts(summary), strict=True))
     seen = ["Seen"] if any(facts.seen is not None for _, facts in found) else []
     parts = []
@@ -162,7 +255,7 @@ def data_tables(mixture: Mixture, summary: MomentSummary) -> list[str]:
 
 
 def _number(value: float | None) -> Cell:
-    """A number with three digits; missing cells can hide the ends of a column."""
+    """Return a number with three digits; missing cells can hide the ends of a column."""
     return Cell("not known", nan) if value is None else Cell(short_number(value), float(value))
 
 
@@ -170,31 +263,29 @@ def _number(value: float | None) -> Cell:
 
 
 def group_cell(component: int) -> Cell:
-    """The number of a component in its color."""
+    """Return the number of a component in its color."""
     return Cell("", float(component), chip=component)
 
 
 def share_cells(p: Parameter) -> list[Cell]:
-    """Shares of the groups in percent, with their intervals."""
+    """Return shares of the groups in percent, with their intervals."""
     return [share_cell(*map(float, x)) for x in zip(p.estimate, p.low, p.high, strict=True)]
 
 
 def share_cell(value: float, low: float = nan, high: float = nan) -> Cell:
-    """A share in percent with its interval; words where a component never sees the column."""
+    """Return a share in percent, to a tenth; words where a component never sees the column."""
     if value != value:
         return Cell(NEVER_SEEN, nan)
-    return Cell(_share(value), value, "" if low != low else f"{_share(low)} … {_share(high)}")
-
-
-def _share(value: float) -> str:
-    """A share in percent with three digits, or one behind the point."""
-    return percent(value) if not 1e-3 <= value < 0.9995 else f"{100 * value:.1f} %"
+    own, *ends = (
+        percent(x) if not 1e-3 <= x < 0.9995 else f"{100 * x:.1f} %" for x in (value, low, high)
+    )
+    return Cell(own, value, "" if low != low else " … ".join(ends))
 
 
 def number_cells(
     values: Float, low: Float | None = None, high: Float | None = None, finest: float | None = None
 ) -> list[Cell]:
-    """Numbers of the groups with their intervals, three digits each, decimal points aligned."""
+    """Return numbers of the groups with intervals, three digits each, decimal points aligned."""
     texts = [NEVER_SEEN if x != x else short_number(float(x), finest) for x in values]
     is_plain = [text[-1:].isdigit() and "e" not in text for text in texts]
     after = [len(text.partition(".")[2]) for text in texts]

@@ -110,46 +110,19 @@ class PartMark(NamedTuple):
 class Progress:
     """The state between two parts: `summary` holds all rows before row `row` of table `table`.
 
-    Attributes
-    ----------
-    read : str
-        Digest of all rows before that place.
+    It is a `MomentSummary` or the `GroupSums` of a cube; `read` is a digest of all these rows.
     """
 
-    summary: MomentSummary
-    table: int
-    row: int
-    n_dropped: int
+    summary: Any
+    table: int = 0
+    row: int = 0
+    n_dropped: int = 0
     read: str = ""
 
     @property
     def n_rows(self) -> int:
         """Number of rows that are summed."""
-        return self.summary.n_rows
-
-
-class StartOfPass(Protocol):
-    """Where a pass begins; see `Progress`."""
-
-    @property
-    def table(self) -> int:
-        """Number of the table."""
-
-    @property
-    def row(self) -> int:
-        """First row of it."""
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows that are summed."""
-
-    @property
-    def n_dropped(self) -> int:
-        """Number of rows that were dropped."""
-
-    @property
-    def read(self) -> str:
-        """Digest of all rows before that place."""
+        return int(self.summary.n_rows)
 
 
 class Part:
@@ -323,7 +296,7 @@ def summarize_parts(
 class ResumeCheck:
     """Whether the rows before the start of a pass are those that were summed before."""
 
-    def __init__(self, start: StartOfPass, rows: TableRows) -> None:
+    def __init__(self, start: Progress, rows: TableRows) -> None:
         self.start, self.goal, self.rows = start, (start.table, start.row), rows
         self.n_kept = self.n_dropped = 0
         self.waiting = self.goal > (0, 0)

@@ -32,17 +32,12 @@ def test_the_command_makes_the_cube_of_the_function(momentmix, files, tmp_path):
     assert "groups by region, week" in done.out
     cube = mm.SummaryCube.load(out)
     assert cube == mm.summarize_by(files / "a.csv", by="region,week(ts)")
-    facts = json.loads(momentmix("info", out, "--json").out)
-    assert (facts["kind"], facts["n_groups"], facts["n_rows"]) == ("cube", len(cube), N // 2)
-
-
-def test_small_groups_are_left_out_and_counted(momentmix, files, tmp_path):
-    out = tmp_path / "cube.arrow"
-    options = ("--by", "day(ts)", "--min-rows", "80", "-o", out, "--json")
-    facts = json.loads(momentmix("summarize", files / "a.csv", *options).out)
+    small = ("--by", "day(ts)", "--min-rows", "80", "-o", tmp_path / "small.arrow", "--json")
+    facts = json.loads(momentmix("summarize", files / "a.csv", *small).out)
     assert facts["n_groups"] + facts["n_groups_left_out"] == 40
     assert facts["n_rows"] + facts["n_rows_left_out"] == N // 2
-    assert min(mm.SummaryCube.load(out).group_rows.values()) >= 80
+    facts = json.loads(momentmix("info", out, "--json").out)
+    assert (facts["kind"], facts["n_groups"], facts["n_rows"]) == ("cube", len(cube), N // 2)
 
 
 @pytest.fixture

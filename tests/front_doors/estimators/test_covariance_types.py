@@ -1,6 +1,5 @@
 """The estimator beyond diagonal: shapes, parameters counted, scikit-learn's twin, bad blocks."""
 
-import pickle
 import warnings
 
 import numpy as np
@@ -119,22 +118,6 @@ def test_auto_without_correlations_is_a_diagonal_mixture_in_matrices():
     assert twin.covariance_type == "diag"
     np.testing.assert_allclose(model.score_samples(rows), twin.score_samples(rows), rtol=1e-10)
     assert model.bic(rows) == pytest.approx(twin.bic(rows))
-
-
-def test_one_column_has_nothing_to_join():
-    rows = np.random.default_rng(0).standard_normal((500, 1))
-    for kind in ("full", "auto"):
-        model = MomentGaussianMixture(1, covariance_type=kind).fit(rows)
-        assert model.covariances_.shape == (1, 1, 1)
-        assert model.covariances_[0, 0, 0] == pytest.approx(rows.var(), rel=1e-9)
-
-
-def test_pickle_and_clone(models, frame):
-    for model in models.values():
-        again = pickle.loads(pickle.dumps(model))
-        np.testing.assert_array_equal(again.score_samples(frame), model.score_samples(frame))
-        assert again.blocks_ == model.blocks_
-        assert clone(model).get_params()["blocks"] == model.blocks
 
 
 @pytest.mark.parametrize("kind", ["diag", "full"])

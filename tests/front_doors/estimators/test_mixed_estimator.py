@@ -102,20 +102,16 @@ def test_missing_cells_may_be_an_error_or_dropped():
 
 def test_a_cell_that_is_missing_for_the_first_time_is_left_out():
     rng = np.random.default_rng(5)
-    label = (rng.random(2000) < 0.4).astype(int)
-    rows = rng.normal(4.0 * label[:, None], 1.0, (2000, 4))
-    model = mm.MomentMixture(2, random_state=0).fit(rows)
+    rows = rng.normal(4.0 * (rng.random((500, 1)) < 0.4), 1.0, (500, 4))
     gaps = rows.copy()
     gaps[:, 1] = np.nan
+    model = mm.MomentMixture(2, random_state=0).fit(rows)
     others = model.mixture_.select([0, 2, 3])
     assert model.score_samples(gaps) == pytest.approx(others.log_prob(rows[:, [0, 2, 3]]))
-    assert (model.predict(gaps) == others.predict(rows[:, [0, 2, 3]])).all()
-    nothing = np.full((1, 4), np.nan)
-    assert model.predict_proba(nothing)[0] == pytest.approx(model.weights_)
-    strict = mm.MomentMixture(2, missing="error", random_state=0).fit(rows)
+    model.set_params(missing="error")
     with pytest.raises(mm.InputError, match="row 0, column 1, is missing"):
-        strict.predict(gaps)
-    assert not np.isnan(strict.impute(gaps)).any()
+        model.predict(gaps)
+    assert not np.isnan(model.impute(gaps)).any()
 
 
 def test_wrong_tables_are_refused(fitted):

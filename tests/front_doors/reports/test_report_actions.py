@@ -8,8 +8,7 @@ import pytest
 
 import momentmix as mm
 from momentmix.displays.separation import by_separation, pairs_by_separation
-from momentmix.findings.catalog import CATALOG
-from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, found
+from momentmix.findings.finding import CATALOG, FATAL, NOTE, WARNING, Finding, found
 from momentmix.fitting.inference.certificate import Certificate, Support
 from momentmix.fitting.inference.over_identification import OverIdentification
 from momentmix.reporting.svg import adapted

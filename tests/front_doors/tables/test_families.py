@@ -132,25 +132,6 @@ def test_a_level_that_nobody_has(drawn):
     assert np.isfinite(result.mixture.log_prob(frame)).all()
 
 
-def test_the_number_of_classes_is_found():
-    rng = np.random.default_rng(4)
-    chance = np.array([[0.1] * 12, [0.5] * 6 + [0.9] * 6, [0.9] * 6 + [0.2] * 6])
-    group = rng.choice(3, 6000, p=[0.5, 0.3, 0.2])
-    answers = (rng.random((6000, 12)) < chance[group]).astype(float)
-    kinds = dict.fromkeys(range(12), "bernoulli")
-    assert mm.fit(answers, "auto", families=kinds, random_state=0).mixture.n_components == 3
-    summary = mm.summarize(answers, 4, families=kinds)
-    assert mm.fit(summary, "auto", random_state=0).mixture.n_components == 3
-
-
-def test_threads_change_no_bit(drawn):
-    first, second = (
-        mm.fit(drawn[0], 2, families=KINDS, random_state=0, n_threads=k).mixture for k in (1, 2)
-    )
-    assert first.weights.tobytes() == second.weights.tobytes()
-    assert first.means.tobytes() == second.means.tobytes()
-
-
 def test_rows_that_agree_where_a_cell_is_missing_are_no_copies():
     rng = np.random.default_rng(5)
     n = 3000
@@ -167,21 +148,6 @@ def test_rows_that_agree_where_a_cell_is_missing_are_no_copies():
     twice = pd.concat([frame, frame.iloc[:600]], ignore_index=True)
     found = mm.fit(twice, 2, **asked).certificate.findings
     assert "duplicate-rows" in {finding.kind for finding in found}
-
-
-def test_intervals_near_the_bounds_stay_narrow():
-    rng = np.random.default_rng(6)
-    n = 8000
-    group = (rng.random(n) < 0.5).astype(int)
-    frame = pd.DataFrame(rng.normal(4.0 * group[:, None], 1.0, (n, 3)), columns=list("abc"))
-    gone = (rng.random(n) < 0.3) & (group == 0)
-    gone[np.flatnonzero(group == 1)[0]] = True  # one cell of the other group
-    frame.loc[gone, "c"] = np.nan
-    low, high = mm.fit(frame, 2, missing="model", random_state=0).intervals().seen
-    most = int(np.argmax(high[:, 2] + low[:, 2]))
-    assert low[most, 2] > 0.99
-    assert high[most, 2] <= 1.0
-    assert low[1 - most, 2] < 0.7 < high[1 - most, 2]
 
 
 def test_a_component_that_never_sees_a_column():

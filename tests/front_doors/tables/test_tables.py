@@ -160,20 +160,6 @@ def test_a_summary_says_what_it_is_without(tmp_path):
         assert chosen.feature_names == ("x", "visits")
 
 
-def test_hints_for_numbers_that_are_no_measurements():
-    rng = np.random.default_rng(0)
-    table = pd.DataFrame(
-        {"visits": rng.poisson(3, 200), "smoker": rng.integers(0, 2, 200), "x": rng.random(200)}
-    )
-    result = mm.fit(table, 1, random_state=0)
-    assert result.schema is None
-    notes = "\n".join(result.notes)
-    assert "'smoker' has two values" in notes
-    assert "'visits'" not in notes  # which a finding names
-    assert any("families={'visits': 'poisson'}" in f.text for f in result.certificate.findings)
-    assert "'x'" not in notes
-
-
 def test_counts_and_flags_that_nobody_names_give_segments_all_the_same(tmp_path):
     # As Gaussian columns of any variance they gave components of one value: 0.3 of accuracy lost.
     frame, labels, law = TABLES["passengers"](N_ROWS, seed=12)
@@ -249,35 +235,6 @@ def test_weights_with_families_stand_for_rows(made):
     exclude = [c for c in frame if c not in [k.name for k in weighted.schema.columns]]
     again = mm.fit(kept, 2, families=families, missing="model", exclude=exclude, random_state=0)
     assert weighted.mixture.to_dict() == again.mixture.to_dict()
-
-
-def test_fractional_weights_with_families_count():
-    rng = np.random.default_rng(3)
-    group = rng.random(6000) < 0.5
-    table = {
-        "x": np.where(group, 3.0, -3.0) + rng.standard_normal(6000),
-        "y": rng.poisson(np.where(group, 2, 9)),
-        "plan": rng.choice(["a", "b"], 6000),
-    }
-    weights = np.where(group, 0.5, 1.5)
-    result = mm.fit(table, 2, families={"y": "poisson"}, sample_weight=weights, random_state=0)
-    share = weights[~group].sum() / weights.sum()
-    # Weights of the heavy group are 1.5, so that its share is 0.75 up to the noise of 6000 rows.
-    assert result.mixture.weights[0] == pytest.approx(share, abs=4 * np.sqrt(0.25 / 6000))
-    plain = mm.fit(table, 2, families={"y": "poisson"}, random_state=0)
-    assert abs(plain.mixture.weights[0] - share) > 0.2
-
-
-def test_weights_of_rows_that_are_dropped():
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal((300, 3))
-    table = dict(zip("abc", x.T.copy(), strict=True))
-    table["a"][5] = np.nan
-    weights = rng.integers(1, 4, 300)
-    one = mm.fit(table, 1, missing="drop", sample_weight=weights, random_state=0)
-    kept = np.delete(np.arange(300), 5)
-    other = mm.fit(x[kept], 1, sample_weight=weights[kept], random_state=0)
-    assert one.mixture.means == pytest.approx(other.mixture.means, rel=1e-12)
 
 
 def test_keywords_of_reading(tmp_path):
@@ -466,7 +423,7 @@ def clients(tmp_path, monkeypatch):
     return frame
 
 
-@pytest.mark.parametrize("kind", ["pairs", "residuals", "choice", "levels", "means", "weights"])
+@pytest.mark.parametrize("kind", ["pairs", "residuals", "levels"])
 def test_pictures_of_files_with_text(clients, momentmix, kind):
     done = momentmix("plot", "model.json", "rows.csv", "--kind", kind, "-o", "p.png")
     assert done.code == 0, done.err
@@ -479,27 +436,3 @@ def test_text_of_standard_input(clients, momentmix):
         done = momentmix("summarize", "-", "-o", "x.mms", "--force", *options, stdin=text)
         assert done.code == 0, done.err
         assert (mm.MomentSummary.load("x.mms").mean == mm.summarize(clients).mean).all()
-
-
-def test_text_that_comes_late(tmp_path):
-    path, lines = tmp_path / "t.csv", [f"{i * 5 % 7}.5,{{}}\n" for i in range(1500)]
-    empty = "x,y\n" + "".join(lines).replace("{}", "") + "3,foo\n4,bar\n"
-    numbers = "x,y\n" + "".join(line.format(i % 2) for i, line in enumerate(lines)) + "3,foo\n"
-    for text in (empty, numbers):
-        path.write_text(text)
-        with pytest.raises(InputError, match=r"line 1502, column 'y': 'foo' is not a number.*list"):
-            mm.schema_from(path, missing="model")
-    levels = mm.schema_from(path, {"y": ["0", "1", "foo"]}).columns[1].levels
-    assert levels == ("0", "1", "foo")
-    path.write_text(empty)
-    found = mm.schema_from(path, {"y": "categorical"}, "model").columns[1]
-    assert (found.levels, found.has_missing) == (("bar", "foo"), True)
-
-
-def test_opened_frames_with_missing_text():
-    frame = pd.DataFrame(
-        {"x": [1.5, 2.5, 0.5] * 9, "g": pd.Series(["a", None, "b"] * 9, dtype="string")}
-    )
-    opened = mm.schema_from(mm.open_rows(frame), missing="model")
-    assert opened.feature_names == mm.schema_from(frame, missing="model").feature_names
-    assert opened.feature_names == ("x", "g=b", "g seen")

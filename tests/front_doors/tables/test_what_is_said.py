@@ -82,15 +82,6 @@ def test_columns_without_names_are_named_by_their_numbers():
     assert quiet_fit(rows, 1, families={2: "poisson", 0: "log"}).mixture.n_components == 1
 
 
-def test_a_column_without_gaps_after_all_is_no_level_that_nobody_has():
-    rows, _ = two_groups(np.random.default_rng(4), 500)
-    with_gaps = rows.copy()
-    with_gaps.loc[0, "a"] = np.nan
-    schema = mm.schema_from(with_gaps, missing="model")
-    result = quiet_fit(rows, 2, families=schema, missing="model")
-    assert not [f for f in result.certificate.findings if f.kind == "empty-level"]
-
-
 # -- numbers ----------------------------------------------------------------------------------
 
 
@@ -220,7 +211,7 @@ def test_poisson_is_offered_where_following_it_raises_no_objection():
 
 def test_em_is_advised_only_where_there_was_none(tmp_path):
     law = mm.DiagonalMixture([0.5, 0.5], [[0.0] * 4, [1.5] * 4], np.ones((2, 4)))
-    rows = law.sample(200, random_state=8)[0]
+    rows = law.sample(100, random_state=8)[0]
     for data, advised in ((rows, False), (mm.summarize(rows), True)):
         result = quiet_fit(data, 2)
         (text,) = [r for r in result.certificate.reasons if r.startswith("too imprecise")]
@@ -261,17 +252,3 @@ def test_the_command_prints_the_seed_and_the_names_that_it_stores(tmp_path, monk
     run("report", "model.json", "-o", "report.html")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert all(name in page for name in names)
-
-
-def test_sentences_on_changes_have_no_control_characters():
-    rng = np.random.default_rng(11)
-    name, level = "a\x1b[31m", "b\u202e"
-
-    def rows(shift):
-        cells = rng.choice([level, "c"], 2000, p=[0.5 + 0.2 * shift, 0.5 - 0.2 * shift])
-        return pd.DataFrame({name: rng.normal(size=2000) + shift, "kind\n": cells})
-
-    said = mm.compare(mm.summarize(rows(0.0)), mm.summarize(rows(1.0))).sentences()
-    assert len(said) >= 2
-    assert all(text.isprintable() for text in said)
-    assert any(r"a\x1b[31m" in text for text in said)

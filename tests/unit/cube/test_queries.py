@@ -7,7 +7,6 @@ import pytest
 
 import momentmix as mm
 from momentmix.errors import InputError
-from momentmix.tables.formats import queries
 
 ENGINES = ["duckdb", "polars"]
 
@@ -52,15 +51,6 @@ def test_conditions_are_those_of_the_query(path, engine):
     assert found[("EU",)].mean[1] == sum(i for i in range(50, 200) if i % 5 in (0, 3)) / 60
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_groups_of_numbers_need_no_copy(path, engine, monkeypatch):
-    monkeypatch.setattr(queries._Run, "keep", None)  # no copy can be made
-    found = mm.summarize_by(query(engine, path, True), "region, month(day)", 1, columns=["x"])
-    assert found.n_rows == 150
-    with pytest.raises(TypeError):  # text as a feature: its levels are not known before
-        mm.summarize_by(query(engine, path), "region", 2, columns=["x", "note"])
-
-
 def test_a_connection_is_free_after_groups_and_after_an_error():
     connection = pytest.importorskip("duckdb").connect()
     relation = connection.sql(
@@ -71,13 +61,6 @@ def test_a_connection_is_free_after_groups_and_after_an_error():
     assert connection.sql("select 42").fetchall() == [(42,)]
     assert mm.summarize_by(relation, "k", 1, missing="drop").n_rows == 150_000
     assert connection.sql("select 42").fetchall() == [(42,)]
-
-
-def test_rows_that_are_open_stay_those_of_their_first_pass():
-    duckdb = pytest.importorskip("duckdb")
-    source = mm.open_rows(duckdb.sql("select random() as x, i % 2 as k from range(100) t(i)"))
-    found = [mm.summarize_by(source, "k", 1)[(0,)].mean for _ in range(2)]
-    assert found[0] == found[1] == pytest.approx(source.read_all()[::2, 0].mean(), rel=1e-12)
 
 
 def test_a_query_runs_once_for_features_and_keys():

@@ -13,8 +13,9 @@ import momentmix as mm
 from momentmix.cube import grouping
 from momentmix.cube.grouping import KeyIndex
 from momentmix.cube.keys import parse_keys
-from momentmix.cube.summarize_by import CubeProgress, cube_job
+from momentmix.cube.summarize_by import GroupSums, cube_job
 from momentmix.errors import InputError
+from momentmix.summary.parts import Progress
 from momentmix.tables.opening import Reading
 from momentmix.tables.source import FileSource
 
@@ -225,19 +226,14 @@ def test_keys_that_cannot_be(frame, by, message):
 
 
 def test_numbers_that_would_collide_are_refused():
-    table = pd.DataFrame({"key": [2**53, 2**53 + 1, 5], "x": [1.0, 2.0, 3.0]})
-    with pytest.raises(InputError, match=r"less than 2\^53, from which on.*got 9007199254740992"):
-        mm.summarize_by(table.iloc[[0, 2]], by="key")
+    table = pd.DataFrame({"key": [2**53, 2**53, 5], "x": [1.0, 2.0, 3.0]})
     for sign in (1, -1):
-        with (
-            pytest.warns(UserWarning, match="2\\^53"),
-            pytest.raises(InputError, match="less than 2"),
-        ):
+        with pytest.raises(InputError, match=r"less than 2\^53, from .* got -?9007199254740992"):
             mm.summarize_by(table.assign(key=sign * table["key"]), by="key")
     largest = table.assign(key=2**53 - table.index - 1)
     assert [key for (key,) in mm.summarize_by(largest, by="key")] == largest["key"].tolist()[::-1]
     cube = mm.summarize_by(table.assign(key=table["key"].astype(str)), by="key")
-    assert len(cube) == 3
+    assert len(cube) == 2
 
 
 @pytest.mark.parametrize("kind", ["frame", "csv", "parquet"])
@@ -324,27 +320,6 @@ def test_the_index_that_pandas_writes_is_no_feature(frame, tmp_path):
     assert cube.feature_names == ("a", "b", "c")
     asked = mm.summarize_by(path, by="region", columns=["a", "__index_level_0__"])
     assert asked.feature_names == ("a", "__index_level_0__")
-
-
-def test_dicts_of_columns_and_lists_of_rows(frame):
-    known = frame.dropna()
-    expected = mm.summarize_by(known[["a", "b", "c", "region", "ts"]], by="region, day(ts)")
-    columns = {name: known[name].tolist() for name in ("a", "b", "c", "region", "ts")}
-    arrays = {name: known[name].to_numpy() for name in columns}
-    days = columns | {"ts": [time.date() for time in columns["ts"]]}
-    rows = known[["a", "b", "c", "region", "ts"]].values.tolist()
-    for data, by in [(columns, "region, day(ts)"), (arrays, "region, day(ts)")]:
-        assert mm.summarize_by(data, by=by) == expected
-    assert list(mm.summarize_by(days, by="region, ts")) == list(expected)
-    dates = [[*row[:4], str(row[4])] for row in rows]  # cells of a list are numbers or text
-    listed = mm.summarize_by(dates, by="3, day(4)")
-    assert listed.key_names == ("3", "day")
-    assert listed.total().n_features == 3
-    check_groups(listed, {key: known[_are(known, *key)] for key in expected})
-
-
-def _are(frame, region, day):
-    return (frame["region"] == region) & (frame["ts"].dt.date == day)
 
 
 def test_columns_without_names_go_by_number(tmp_path):
@@ -436,11 +411,11 @@ def test_a_pass_goes_on_only_with_the_keys_that_it_has_read(tmp_path, monkeypatc
         return cube_job(path, parse_keys("k"), **options).run(start, 1, {}, part_rows=3)
 
     path.write_text(text)
-    whole = list(states(CubeProgress()))[-1].sums.groups()
-    before = next(states(CubeProgress()))
+    whole = list(states(Progress(GroupSums())))[-1].summary.groups()
+    before = next(states(Progress(GroupSums())))
     assert (before.row, before.n_rows) == (3, 3)
     path.write_text(text.replace(old, new))
     with pytest.raises(InputError, match="not those that were summed before the interruption"):
         list(states(before))
     path.write_text(text)
-    assert list(states(next(states(CubeProgress()))))[-1].sums.groups() == whole
+    assert list(states(next(states(Progress(GroupSums())))))[-1].summary.groups() == whole

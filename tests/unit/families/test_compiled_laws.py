@@ -104,18 +104,6 @@ def test_few_rows_and_an_empty_component(name, monkeypatch):
     np.testing.assert_allclose(found.values, expected.values, rtol=1e-10)
 
 
-@pytest.mark.parametrize("n", [700, 9000])
-def test_threads_do_not_change_the_bits(n):
-    features, start, structure = case_of(mixed_law(), n, k=5)
-    prior = VariancePrior.of_rows(n, 2, structure)
-    one = em.run_batch(features, start, prior, 3, 1)
-    for n_threads in (2, 3, 8):
-        several = em.run_batch(features, start, prior, 3, n_threads)
-        np.testing.assert_array_equal(one.batch.means, several.batch.means)
-        np.testing.assert_array_equal(one.batch.spread, several.batch.spread)
-        np.testing.assert_array_equal(one.values, several.values)
-
-
 @pytest.mark.parametrize("name", LAWS)
 def test_densities_without_the_squares_that_have_no_part(name):
     """Log-densities alone leave them out; those with statistics do not: the same to rounding."""

@@ -12,20 +12,19 @@ import momentmix as mm
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import rows_of, summarized
 from momentmix.fitting.em import em as em_module
-from momentmix.fitting.em import search
 from momentmix.fitting.em.em import draw_sample, em_pass, log_likelihoods, run_batch, settle
 from momentmix.fitting.em.passes import full_passes
 from momentmix.fitting.em.pooling import (
     _Merging,
     merge_components,
-    merge_copies,
+    merges_by_bound,
     pool_weights,
 )
 from momentmix.fitting.em.scores import information_matrix, mean_score, scoring_step
 from momentmix.fitting.em.search import Candidate, Kind, Origin, ranked_candidates
 from momentmix.fitting.em.starts import random_starts, seeded_starts
 from momentmix.mixture.gaussian import coefficients, features_of, m_step
-from momentmix.mixture.parameters import Parameters, parameters_from
+from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure, VariancePrior
 from momentmix.tables.rows import ArrayRows
 
@@ -71,19 +70,6 @@ def test_threads_do_not_change_the_bits(case):
     one = em_pass(ArrayRows(rows, block_size=256), moments, p, n_threads=1)
     three = em_pass(ArrayRows(rows, block_size=256), moments, p, n_threads=3)
     np.testing.assert_array_equal(one.statistics, three.statistics)
-
-
-def test_threads_do_not_change_the_bits_of_a_batch(case):
-    rows, moments, _ = case
-    z = np.tile((rows - moments.shift) / moments.scale, (10, 1))
-    prior = VariancePrior.of_rows(len(z), 3, FLOOR)
-    start = seeded_starts(features_of(z), 3, 5, prior, np.random.default_rng(0))
-    one = run_batch(features_of(z), start, prior, 3, 1)
-    for n_threads in (2, 3, 5):
-        several = run_batch(features_of(z), start, prior, 3, n_threads)
-        for k in range(5):
-            np.testing.assert_array_equal(one[0][k].flat(), several[0][k].flat())
-        np.testing.assert_array_equal(one[1], several[1])
 
 
 def test_mixtures_at_rest_or_out_of_reach_take_no_further_steps(case, monkeypatch):
@@ -169,16 +155,11 @@ def test_merges_keep_the_first_two_moments(case):
     rng = np.random.default_rng(0)
     features = features_of(rng.normal(size=(500, 4)))
     second = (p.weights @ p.means, p.weights @ (p.variances + p.means**2))
-    merged = merge_components(features, p, 2)
-    assert merged.n_components == 2
-    np.testing.assert_allclose(merged.weights @ merged.means, second[0], atol=1e-12)
-    total = merged.weights @ (merged.variances + merged.means**2)
-    np.testing.assert_allclose(total, second[1])
-
-
-def test_copies_are_merged_without_looking_at_rows(case):
-    _, _, p = case
-    assert merge_copies(Parameters.concatenate([p, p, p]).normalized()).n_components == 3
+    for merged in [merge_components(features, p, 2), *merges_by_bound(p, 3)]:
+        assert merged.n_components == 2
+        np.testing.assert_allclose(merged.weights @ merged.means, second[0], atol=1e-12)
+        total = merged.weights @ (merged.variances + merged.means**2)
+        np.testing.assert_allclose(total, second[1])
 
 
 def score_table(features, p):
@@ -209,29 +190,6 @@ def test_information_is_the_mean_outer_product_of_scores(case, spread):
             found / np.outer(size, size), expected / np.outer(size, size), atol=1e-6
         )
     np.testing.assert_array_equal(found, information_matrix(features_of(z), p))
-
-
-def test_scores_match_finite_differences(case):
-    rows, moments, p = case
-    z = (rows[:5] - moments.shift) / moments.scale
-    scores = score_table(features_of(z), p)
-    step = 1e-6
-
-    def log_density(flat):
-        q = parameters_from(flat, 3)
-        weights = np.exp(q.weights) / np.exp(q.weights).sum()
-        logs = [
-            np.log(w) + norm.logpdf(z, m, np.exp(v / 2)).sum(axis=1)
-            for w, m, v in zip(weights, q.means, q.variances, strict=True)
-        ]
-        return logsumexp(logs, axis=0)
-
-    flat = Parameters(np.log(p.weights), p.means, np.log(p.variances)).flat()
-    for column in range(flat.size):
-        move = np.zeros(flat.size)
-        move[column] = step
-        slope = (log_density(flat + move) - log_density(flat - move)) / (2 * step)
-        np.testing.assert_allclose(scores[:, column], slope, atol=1e-6)
 
 
 def test_statistics_of_a_pass_give_the_mean_score(case):
@@ -349,15 +307,3 @@ def test_greedy_merges_are_those_of_the_whole_table(case):
         assert plain[i, k] == pytest.approx(cost, rel=1e-9)
         merging.merge(i, k)
     assert merging.current[merging.is_left].weights.sum() == pytest.approx(1)
-
-
-def test_few_rows_have_few_starts_and_one_pool_a_round(case, monkeypatch):
-    rows, moments, _ = case
-    pools = []
-    monkeypatch.setattr(
-        search, "merge_copies", lambda pool: pools.append(pool.n_components) or merge_copies(pool)
-    )
-    sample = draw_sample(ArrayRows(rows[:400]), moments, np.random.default_rng(0))
-    ranked_candidates(sample, 6, FitContext(np.random.default_rng(0), FLOOR))
-    assert len(pools) <= 2
-    assert max(pools) <= 12 * 6

@@ -27,10 +27,7 @@ def test_a_partition_has_all_features_in_order():
     assert BLOCKS.pairs.tolist() == [[0, 3], [1, 4], [1, 5], [4, 5]]
     assert (BLOCKS.n_pairs, BLOCKS.n_spread) == (4, 10)
     assert not BLOCKS.is_diagonal
-    assert not BLOCKS.is_full
-    assert Blocks.full(3).is_full
     assert Blocks(3).is_diagonal
-    assert not Blocks.full(1).is_full
 
 
 def test_spread_and_matrices_are_inverses():

@@ -68,17 +68,6 @@ def test_steps_are_those_of_numpy(k, r, d, n, instructions, monkeypatch):
         np.testing.assert_allclose(values, mean + prior.log_density(before) / n, rtol=1e-11)
 
 
-def test_an_empty_component_keeps_mean_0_and_variance_1(instructions):
-    features = features_of(np.random.default_rng(0).normal(size=(300, 2)))
-    start = Parameters(
-        np.array([[1.0, 0.0]]), np.array([[[0.0, 0.0], [1e3, 1e3]]]), np.ones((1, 2, 2))
-    )
-    found, *_ = em.run_batch(features, start, VariancePrior(1e-6), 3)
-    np.testing.assert_array_equal(found.means[0, 1] * 0.0, 0.0)
-    np.testing.assert_array_equal(found.variances[0, 1], 1.0)
-    assert found.weights[0, 1] < 1e-80
-
-
 def mixture_of(r, d, rng):
     p = batch_of(1, r, d, rng)[0]
     return DiagonalMixture(p.weights, 3.0 * p.means, p.variances)

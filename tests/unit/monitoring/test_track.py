@@ -64,16 +64,6 @@ def test_the_story_is_told(tracking):
     assert tracking.unexplained[(13,)].columns == ("flow",)
 
 
-def test_groups_of_the_model_itself_have_no_story():
-    cube = {g: summary(rows_of([0.6, 0.25, 0.15], 800, g)) for g in range(12)}
-    tracking = mm.track(MODEL, cube)
-    assert tracking.sentences() == []
-    assert tracking.fits.all()
-    wanted = np.array([0.6, 0.25, 0.15])
-    covered = (tracking.low <= wanted) & (wanted <= tracking.high)
-    assert covered.mean() > 0.85
-
-
 def moves_of(rows, model=MODEL):
     """What is said to have moved in a group of rows: (what, columns, direction) of each move."""
     found = mm.track(model, {"EU": summary(rows)}, model_rows=inf).unexplained[("EU",)]
@@ -261,22 +251,6 @@ def test_a_mixture_alone_may_come_from_few_rows():
 
     assert covered() > 0.9
     assert covered(model_rows=300_000) < 0.8
-
-
-def test_a_cube_is_tracked_by_its_keys(tmp_path):
-    frames = []
-    for g, (region, day) in enumerate(product(["EU", "US"], range(1, 5))):
-        frame = pd.DataFrame(rows_of([0.6, 0.4 - 0.05 * day, 0.05 * day], 500, g), columns=NAMES)
-        frames.append(frame.assign(region=region, day=date(2026, 1, day)))
-    cube = mm.summarize_by(pd.concat(frames), by=["region", "day"])
-    tracking = mm.track(MODEL, cube)
-    assert tracking.key_names == ("region", "day")
-    assert tracking.is_ordered
-    assert len(tracking) == 8
-    assert tracking.keys[0] == ("EU", date(2026, 1, 1))
-    cube.save(tmp_path / "cube.parquet")
-    again = mm.track(MODEL, tmp_path / "cube.parquet")
-    assert np.array_equal(again.weights, tracking.weights)
 
 
 def test_columns_are_matched_by_name():

@@ -101,21 +101,6 @@ def test_the_covariance_of_indicators_is_that_of_all_rows():
     assert own.covariance(w) == pytest.approx((table * share) @ table.T - np.outer(mean, mean))
 
 
-def test_weights_without_bounds_are_unbiased_with_the_covariance_that_is_said():
-    own, rng = components(2, 3, 3), np.random.default_rng(1)
-    w = np.array([0.7, 0.3, 0.0])
-    n, count = 300, 400
-    found = [linear_weights(own, drawn(own, w, n, rng), n, np.array([0.6, 0.3, 0.1]))
-             for _ in range(count)]  # fmt: skip
-    u = np.array([one.weights for one in found])
-    assert u.sum(axis=1) == pytest.approx(1.0, abs=1e-12)
-    noise = found[0].influence @ own.covariance(w) @ found[0].influence.T / n
-    error = np.sqrt(np.diagonal(noise) / count)
-    assert (np.abs(u.mean(axis=0) - w) < 4 * error).all()
-    ratio = u.var(axis=0) / np.diagonal(noise)
-    assert (np.abs(ratio - 1) < 4 * np.sqrt(2 / count)).all()
-
-
 def coverage(own, n, weights_of, rng, count=250, scale=1.0):
     hits = []
     for _ in range(count):
@@ -293,6 +278,8 @@ def test_the_spread_of_groups_is_found(concentration):
     prior, _ = find_prior([one(np.array([0.5, 0.3, 0.2])) for one in estimators])
     assert prior.center == pytest.approx([0.5, 0.3, 0.2], abs=0.05)
     assert 0.6 < prior.spread * (concentration + 1) < 1.7
+    assert prior.n_rows == pytest.approx(1 / prior.spread - 1)
+    assert replace(prior, spread=0.0).n_rows == inf
 
 
 def test_small_groups_gain_and_large_ones_stay():
@@ -311,14 +298,3 @@ def test_small_groups_gain_and_large_ones_stay():
     assert np.abs(shrunken - alone)[~small].max() < 0.003
     half = Z * np.sqrt([np.diagonal(covariance) for _, covariance in answers])
     assert (np.abs(shrunken - wanted) <= half)[small].mean() > 0.88
-
-
-def test_equal_groups_become_one():
-    rng = np.random.default_rng(8)
-    _, estimators = groups(1e9, [100] * 40, rng)
-    prior, answers = shrink(estimators, np.array([0.5, 0.3, 0.2]))
-    assert prior.spread < 0.01
-    shrunken = np.array([weights for weights, _ in answers])
-    assert np.ptp(shrunken, axis=0).max() < 0.12
-    assert prior.n_rows > 80
-    assert replace(prior, spread=0.0).n_rows == inf

@@ -28,7 +28,7 @@ def fitted_table(mixture: Mixture, result: FitResult | None = None) -> list[str]
 
     table = ParameterTable(mixture)
     if result is not None and result.uncertainty is not None:
-        table = ParameterTable(mixture, result.standard_errors, result.intervals().ends)
+        table = ParameterTable(mixture, result.standard_errors, result.intervals())
     numbers = [(table.mean(j), table.deviation(j)) for j in numeric_columns(mixture)]
     probabilities, weights = table.probabilities(), table.weights()
     pairs, n_pairs = table.correlations(_MOST_PAIRS), mixture.parameters.blocks.n_pairs

@@ -11,20 +11,16 @@ from momentmix.cli.options import (
     ReadOptions,
     data_options,
     families_options,
-    force_option,
-    json_option,
+    output_options,
     where_option,
 )
-from momentmix.cli.output import check_output, output_stream, say, say_json
+from momentmix.cli.output import Target, say, say_json
 from momentmix.errors import InputError
 from momentmix.findings.messages import in_shell
 from momentmix.wording import plural
 
 if TYPE_CHECKING:
     from momentmix.summary.summary import MomentSummary
-
-_PICTURES = ("png", "svg", "pdf")
-
 
 # After a line with a backspace, click does not rewrap the paragraph.
 _EPILOG = """\b
@@ -74,11 +70,9 @@ momentmix compare cube.parquet --where region=EU --second week=2026-03-02..2026-
     is_flag=True,
     help="Exit with code 1 also where one row hides a column or nothing can be tested.",
 )
-@click.option("-o", "--output", help="File of a picture: .png, .svg or .pdf.")
 @families_options
 @data_options
-@force_option
-@json_option
+@output_options("File of a picture: .png, .svg or .pdf.")
 def compare_command(
     first: str,
     second: str | None,
@@ -88,11 +82,9 @@ def compare_command(
     level: float,
     least_effect: float,
     strict: bool,
-    output: str | None,
+    target: Target,
     families: Any,
     read_options: ReadOptions,
-    force: bool,
-    as_json: bool,
 ) -> int:
     """Compare two summaries (.mms), or data files, which are read once with the same columns.
 
@@ -108,27 +100,18 @@ def compare_command(
     from momentmix.monitoring.compare import compare
     from momentmix.monitoring.comparison import comparison_lines
 
-    ending = "" if output is None else output.rpartition(".")[2].lower()
-    if output is not None:
-        if ending not in _PICTURES:
-            raise click.UsageError(f"--output must end in .png, .svg or .pdf; got {output!r}.")
-        check_output(output, [first] if second is None else [first, second], force)
+    if target.path is not None:
+        target.check_ending("png", "svg", "pdf")
+        target.check([first, second or first])
         need_matplotlib()
     asked = ComparedGroups(where, first_where, second_where)
-    if second is None:
-        _check_families(families)
-        sides = tuple(_with_columns(side, read_options) for side in asked.of_one(first))
-    else:
-        sides = _summaries((first, second), asked, families, read_options)
-    found = compare(*sides)
+    found = compare(*_summaries(first, second, asked, families, read_options))
     differs = found.differs(level, least_effect)
-    if output is not None:
+    if target.path is not None:
         from momentmix.displays import ComparisonDisplay
 
-        display = ComparisonDisplay.from_comparison(found)
-        with output_stream(output) as stream:
-            display.figure_.savefig(stream, format=ending, dpi=150, bbox_inches="tight")
-    if as_json:
+        target.save_picture(ComparisonDisplay.from_comparison(found))
+    if target.as_json:
         settings = {
             "first": first, "second": first if second is None else second, **asked.to_dict(),
             "level": level, "least_effect": least_effect,
@@ -138,8 +121,8 @@ def compare_command(
     else:
         lines = comparison_lines(found, level, least_effect)
         say(lines[0], *asked.lines, *lines[1:])
-        if output is not None:
-            say("", f"picture written to {output}")
+        if target.path is not None:
+            say("", f"picture written to {target.path}")
     silent = bool(found.unjudged) or found.p_value != found.p_value
     return int(differs or (strict and silent))
 
@@ -207,11 +190,20 @@ class ComparedGroups:
 
 
 def _summaries(
-    paths: tuple[str, str], asked: ComparedGroups, families: Any, read_options: ReadOptions
+    first: str,
+    second: str | None,
+    asked: ComparedGroups,
+    families: Any,
+    read_options: ReadOptions,
 ) -> tuple[MomentSummary, MomentSummary]:
     """Both summaries; a data file gets the columns and orders of the other one."""
     from momentmix.cli.cubes import are_cubes, load_groups
 
+    if second is None:
+        _check_families(families)
+        left, right = (_with_columns(side, read_options) for side in asked.of_one(first))
+        return left, right
+    paths = first, second
     if asked.where and not any(are_cubes([path]) for path in paths):
         load_groups(paths, asked.where, None)  # says how to make a cube
     found = [asked.of(place, path) for place, path in enumerate(paths)]

@@ -10,7 +10,8 @@ from momentmix.cli.summarizing.checkpoint import Checkpoint
 from momentmix.cli.summarizing.passes import SummaryPass
 from momentmix.cube.cube import SummaryCube
 from momentmix.cube.file import is_cube, packed, unpacked
-from momentmix.cube.summarize_by import PART_ROWS, CubeJob, CubeProgress, GroupSums
+from momentmix.cube.summarize_by import PART_ROWS, CubeJob, GroupSums
+from momentmix.summary.parts import Progress
 from momentmix.wording import plural
 
 
@@ -33,18 +34,18 @@ class CubePass(SummaryPass):
         return f"{super().sentence()}, {groups}{left_out}"
 
     def _start(self) -> Any:
-        return CubeProgress()
+        return Progress(GroupSums())
 
     def _states(self, state: Any) -> Iterator[Any]:
         order, part_rows = self.settings["order"], self.settings["part_rows"]
         return self.job.run(state, order, self.options, part_rows)
 
     def _packed(self, state: Any) -> bytes:
-        return packed(self.job.names, state.sums.groups(), (0, 0))
+        return packed(self.job.names, state.summary.groups(), (0, 0))
 
     def _unpacked(self, state: Any, found: Checkpoint) -> Any:
         sums = GroupSums.of(unpacked(found.summary, "the checkpoint")[1])
-        return CubeProgress(sums, found.piece, found.row, found.n_dropped, found.read)
+        return Progress(sums, found.piece, found.row, found.n_dropped, found.read)
 
     def _is_written(self, output: Path, state: bytes) -> bool:
         if not is_cube(output):

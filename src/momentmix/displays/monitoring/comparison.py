@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import exp, isfinite
 from typing import Any
 
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.displays.style import GRAY, need_matplotlib, short_name
+from momentmix.displays.style import GRAY, TURNED, Display, need_matplotlib, short_name
 from momentmix.errors import InputTypeError
 from momentmix.html.palette import COLORS
 from momentmix.monitoring.compared.changes import Change
@@ -22,7 +22,7 @@ _SURE, _CHANCE = COLORS[1], GRAY
 
 
 @dataclass
-class ComparisonDisplay:
+class ComparisonDisplay(Display):
     """Changes of means and shares with intervals, ratios of spreads, changes of correlations.
 
     Left: changes from the first summary to the second in standard deviations, the largest first;
@@ -33,8 +33,6 @@ class ComparisonDisplay:
     """
 
     comparison: Comparison
-    axes_: Any = field(default=None, repr=False)
-    figure_: Any = field(default=None, repr=False)
 
     @classmethod
     def from_comparison(cls, comparison: Comparison) -> ComparisonDisplay:
@@ -59,7 +57,7 @@ class ComparisonDisplay:
             1, len(panels), figsize=(sum(panels) + 1.5, height), layout="constrained",
             width_ratios=panels,
         )  # fmt: skip
-        self.axes_ = list(axes)
+        self.axes_, self.ax_ = list(axes), axes[0]
         self._draw_changes(shifts)
         if len(names) > 1:
             self._draw_map(names, map_)
@@ -104,18 +102,13 @@ class ComparisonDisplay:
         ax.set_facecolor("0.85")
         sure = {frozenset((c.column, c.other)) for c in self.comparison.pairs
                 if c.corrected <= _LEVEL}  # fmt: skip
-        for i in range(k):
-            for j in range(k):
-                if isfinite(map_[i, j]):
-                    bold = frozenset((names[i], names[j])) in sure
-                    color = "white" if abs(map_[i, j]) > 0.65 * most else "black"
-                    weight = "bold" if bold else "normal"
-                    text = f"{map_[i, j]:+.2f}"
-                    style = {"size": 6.5, "color": color, "weight": weight}
-                    ax.text(j, i, text, ha="center", va="center", **style)
+        for i, j in np.argwhere(np.isfinite(map_)).tolist():
+            color = "white" if abs(map_[i, j]) > 0.65 * most else "black"
+            weight = "bold" if frozenset((names[i], names[j])) in sure else "normal"
+            style = {"size": 6.5, "color": color, "weight": weight, "ha": "center", "va": "center"}
+            ax.text(j, i, f"{map_[i, j]:+.2f}", **style)
         labels = [short_name(name) for name in names]
-        turned = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
-        ax.set_xticks(range(k), labels, **turned)
+        ax.set_xticks(range(k), labels, **TURNED)
         ax.set_yticks(range(k), labels)
         title = "change of correlation" + ("\n(bold: beyond chance)" if sure else "")
         ax.set_title(title, fontsize="medium", loc="left")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, datetime
 from numbers import Real
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix.displays.style import need_matplotlib, short_name
+from momentmix.displays.style import Display, need_matplotlib, short_name
 from momentmix.errors import InputError, InputTypeError
 from momentmix.html.palette import component_color
 from momentmix.monitoring.shares.groups import key_text
@@ -28,7 +28,7 @@ _MISFIT = "0.45"
 
 
 @dataclass
-class SharesDisplay:
+class SharesDisplay(Display):
     """Shares of a model's components over groups, with their intervals.
 
     Groups that the components do not fit are marked by a cross and a dotted line. Where the groups
@@ -36,8 +36,6 @@ class SharesDisplay:
     """
 
     tracking: Tracking
-    axes_: Any = field(default=None, repr=False)
-    figure_: Any = field(default=None, repr=False)
 
     @classmethod
     def from_tracking(
@@ -68,6 +66,7 @@ class SharesDisplay:
             self._lines(chosen)
         else:
             self._dots(chosen)
+        self.ax_ = self.axes_[0]
         self._legend(chosen)
         return self
 
@@ -107,14 +106,9 @@ class SharesDisplay:
         places, labels = _positions([key[-1] for key in t.keys])
         x = places[groups]
         for c in chosen:
-            color = component_color(c)
-            ax.fill_between(
-                x, t.low[groups, c], t.high[groups, c], color=color, alpha=0.2, linewidth=0
-            )
-            ax.plot(
-                x, t.weights[groups, c], color=color, linewidth=1.6, markersize=4,
-                marker=_MARKERS[c % len(_MARKERS)],
-            )  # fmt: skip
+            band: Any = {"color": component_color(c), "alpha": 0.2, "linewidth": 0}
+            ax.fill_between(x, t.low[groups, c], t.high[groups, c], **band)
+            ax.plot(x, t.weights[groups, c], linewidth=1.6, markersize=4, **_style(c))
         bad = [i for i, g in enumerate(groups) if not t.fits[g]]
         for i in bad:
             ax.axvline(x[i], color=_MISFIT, linewidth=1, linestyle=":", zorder=0)
@@ -127,18 +121,16 @@ class SharesDisplay:
             step = -(-len(labels) // _MOST_TICKS)
             numbers = range(0, len(labels), step)
             ax.set_xticks(numbers, labels[::step], rotation=30, ha="right")
-        elif isinstance(x[0], np.datetime64):
-            from matplotlib import dates
+            return
+        from matplotlib import dates, ticker
 
+        if isinstance(x[0], np.datetime64):
             untyped: Any = dates
             locator = untyped.AutoDateLocator(maxticks=_MOST_TICKS)
-            ax.xaxis.set_major_locator(locator)
             ax.xaxis.set_major_formatter(untyped.ConciseDateFormatter(locator))
         else:
-            from matplotlib.ticker import MaxNLocator
-
-            whole = bool((x == np.round(x)).all())
-            ax.xaxis.set_major_locator(MaxNLocator(_MOST_TICKS, integer=whole))
+            locator = ticker.MaxNLocator(_MOST_TICKS, integer=bool((x == np.round(x)).all()))
+        ax.xaxis.set_major_locator(locator)
 
     # -- dots ---------------------------------------------------------------------------------
 
@@ -154,12 +146,10 @@ class SharesDisplay:
         places = np.arange(n)[::-1]
         for k, c in enumerate(chosen):
             y = places + 0.5 * (0.5 - (k + 0.5) / len(chosen)) * 1.2
-            values, color = t.weights[groups, c], component_color(c)
+            values = t.weights[groups, c]
             bars = np.stack([values - t.low[groups, c], t.high[groups, c] - values])
-            ax.errorbar(
-                values, y, xerr=np.maximum(bars, 0.0), fmt=_MARKERS[c % len(_MARKERS)],
-                color=color, markersize=4, elinewidth=1.6,
-            )  # fmt: skip
+            style: Any = {"linestyle": "", "markersize": 4, "elinewidth": 1.6, **_style(c)}
+            ax.errorbar(values, y, xerr=np.maximum(bars, 0.0), **style)
         labels = [
             short_name(key_text(t.keys[g]), _LETTERS) + ("" if t.fits[g] else "  ×") for g in groups
         ]
@@ -191,21 +181,22 @@ class SharesDisplay:
 
         t = self.tracking
         handles = [
-            Line2D(
-                [], [], color=component_color(c), marker=_MARKERS[c % len(_MARKERS)],
-                markersize=5, label=f"{c} {short_name(t.names[c], 40)}",
-            )
+            Line2D([], [], **_style(c), markersize=5, label=f"{c} {short_name(t.names[c], 40)}")
             for c in chosen
-        ]  # fmt: skip
+        ]
         if not t.fits.all():
-            handles.append(
-                Line2D([], [], color=_MISFIT, linestyle=":", marker="x", markersize=6,
-                       label="components do not fit")
-            )  # fmt: skip
+            style: Any = {"color": _MISFIT, "linestyle": ":", "marker": "x", "markersize": 6}
+            handles.append(Line2D([], [], label="components do not fit", **style))
         self.figure_.legend(
             handles=handles, loc="outside upper left", ncols=2, fontsize="small", frameon=False,
             title=f"{percent(t.level)} intervals", title_fontsize="small", alignment="left",
         )  # fmt: skip
+
+
+def _style(component: int) -> dict[str, Any]:
+    """Color and marker of a component."""
+    marker = _MARKERS[component % len(_MARKERS)]
+    return {"color": component_color(component), "marker": marker}
 
 
 def _some(n: int, first: list[int], most: int) -> list[int]:

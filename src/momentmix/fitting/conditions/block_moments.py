@@ -12,8 +12,8 @@ means. Within a block, Stein's identity takes one feature off at a time:
 E[z_j u] = μ_j E[u] + Σ_k Σ_jk E[∂u/∂z_k]. So the monomials are closed under division.
 ``monomial_covariance.py`` has the moments of products of two.
 
-Blocks that are not Gaussian have laws that know the moments of their monomials, and derivatives of
-these, which stand behind the moments of all monomials in one table.
+Laws of other blocks give the moments of their monomials and the derivatives of these, which follow
+the moments of all monomials in one table.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class LawMonomials(NamedTuple):
 
 
 class _SteinStep(NamedTuple):
-    """Monomials of one degree, m of them, from those of lower degrees."""
+    """m monomials of one degree, made from monomials of lower degrees."""
 
     monomials: Int
     features: Int
@@ -227,7 +227,7 @@ class BlockMonomials:
         return self._slopes(self._by_mean)
 
     def _slopes(self, terms_of: Callable[[Monomial], list[tuple[int, float, int]]]) -> Slopes:
-        """Derivatives of conditions from those of monomials: column, factor, number of u'."""
+        """Return derivatives of conditions: column, factor, number of u'."""
         terms = [terms_of(u) if u else [] for u in self.monomials]
         lengths = np.array([len(t) for t in terms])
         starts = np.cumsum(lengths) - lengths

@@ -43,7 +43,7 @@ T = TypeVar("T")
 class Conditions:
     """A set of moment conditions.
 
-    Plain products first, then those with one square, then pairs (z_j³ z_k and z_j² z_k²), then
+    Their order: plain products, products with one square, pairs (z_j³ z_k and z_j² z_k²), and
     powers above 2 of single features (the shape of a column).
     """
 
@@ -128,10 +128,7 @@ class Conditions:
         return int(max(2, self.exponents.max(initial=2)))
 
     def products(self, powers: Float) -> Float:
-        """Π over each condition's features of their `powers` (highest + 1, r, d); (n, r).
-
-        These are powers 0, 1, 2, … of points, or moments of these orders of components.
-        """
+        """Multiply `powers` (highest + 1, r, d) of points, or moments, over conditions; (n, r)."""
         result = np.empty((self.size, powers.shape[1]))
         n, d = self.n_plain, self.n_features
         columns = columns_of(powers)
@@ -264,7 +261,7 @@ def _low_groups(
 
 
 def _usable(group: _ConditionGroup, moments: StandardMoments, new: NewProducts) -> _ConditionGroup:
-    """A group without constant columns, means that are not known, and identities."""
+    """Return a group without constant columns, missing means, and identities."""
     known = (~moments.constant[group.sets]).all(axis=1) & ~np.isnan(group.values)
     return group.kept(known & new.mask(group.sets, group.exponents))
 

@@ -15,9 +15,9 @@ differ from zero. A block of JᵀJ for features j, k sums over the conditions th
 conditions a share of about 12 / d². The explicit table would be (2d + 1) / width times larger, and
 its product d² / 12 times slower.
 
-Parameters are ordered by feature here: the weights, then the means of feature 0 of all components,
-those of feature 1, …, then the variances, then the covariances pair by pair; `by_feature`
-translates. With covariances the table is dense: ``DenseDerivative``.
+Parameters are ordered by feature here: weights, means (feature 0 of all components, feature 1, …),
+variances, covariances pair by pair; `by_feature` translates. With covariances the table is dense:
+``DenseDerivative``.
 
 Differs from the paper: (prob:nls-w mu) is left to a general solver there. The closed form of
 ``tensor/normal_matrix.py`` needs equal noise for all entries of an order; conditions divided by
@@ -220,10 +220,10 @@ def _leave_one_out(factors: Float) -> tuple[Float, Float]:
 
 
 class _Incidence(NamedTuple):
-    """Which conditions hold which features; depends on the index sets alone.
+    """Conditions of each feature and pair of features, from the index sets alone.
 
-    For each feature, rows of ``by_slot`` that belong to it (`places`), the conditions that hold it,
-    and rows of ``by_variance``; for each pair j < k, rows of ``by_slot`` for j and for k.
+    For each feature: its rows of ``by_slot`` (`places`), its conditions, and its rows of
+    ``by_variance``. For each pair j < k: rows of ``by_slot`` for j and for k.
     """
 
     places: list[Int]

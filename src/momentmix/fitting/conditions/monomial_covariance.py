@@ -22,12 +22,12 @@ one block each:
 | K_βγ: coefficient of x^β y^γ in exp(xᵀ Σ y) | ``_Pairs.wick`` | (m, m) |
 
 E[u v] = Σ_{β, γ} E[∂^β u] K_βγ E[∂^γ v], and K has the recursion
-β_j K_βγ = Σ_k Σ_jk K_(β − e_j)(γ − e_k). Blocks that are not Gaussian have laws that know them.
+β_j K_βγ = Σ_k Σ_jk K_(β − e_j)(γ − e_k). Laws of other blocks give these moments.
 
-The model knows the covariance of moments of rows that are drawn from it. Weights that depend on the
-rows (rows drawn with a bias, which the weights undo) change it: where they are large, moments vary
-more than those of (Σ w)² / Σ w² rows. `MomentSpread` draws Σ g w (c(z) − c̄) / Σ w, with w how many
-rows each counts as, c(z) the monomials, and g + 1 Poisson(1).
+The model determines the covariance of moments of rows drawn from it. Weights that depend on the
+rows, as weights that correct a biased sample do, change it: where they are large, moments vary more
+than moments of (Σ w)² / Σ w² rows. `MomentSpread` draws Σ g w (c(z) − c̄) / Σ w, with w the weights,
+c(z) the monomials, and g + 1 Poisson(1).
 """
 
 from __future__ import annotations
@@ -168,10 +168,10 @@ def _hermite(parameters: Parameters, highest: int) -> Float:
 
 
 class _HermiteTerms(NamedTuple):
-    """All terms of all monomials, those of one product of Hermite polynomials together.
+    """All terms of all monomials, grouped by the product of Hermite polynomials.
 
-    Of each term the monomial, increasing within a product, its features and exponents, and the
-    degrees of the Hermite polynomials, (n_terms, width); of each product where its terms begin.
+    Each term has its monomial, increasing within a product, its features and exponents, and the
+    degrees of the Hermite polynomials, (n_terms, width); each product has the start of its terms.
     """
 
     rows: Int
@@ -207,17 +207,14 @@ def _find_hermite_terms(conditions: Conditions) -> _HermiteTerms:
 
 @dataclass(frozen=True)
 class MomentSpread:
-    """Standardized rows (n, d) that show how weighted means of moments vary.
-
-    `counts` says how many rows each counts as; they are a part of `n_rows`.
-    """
+    """Standardized rows (n, d), a part of `n_rows`, and their weights, the `counts`."""
 
     rows: Float
     counts: Float
     n_rows: int
 
     def draws(self, conditions: Conditions, rng: np.random.Generator) -> Float:
-        """Deviations of the observed means from those expected, (n_conditions, DRAWS)."""
+        """Draw deviations of the means from their expectations, (n_conditions, DRAWS)."""
         sums = np.zeros((conditions.size, DRAWS + 1))
         factors = np.empty((len(self.rows), DRAWS + 1))
         factors[:, 0] = self.counts
@@ -238,7 +235,7 @@ class MomentSpread:
 
 
 class _WickStep(NamedTuple):
-    """K of the monomials of one degree, m of them, from those of one degree less."""
+    """K of the m monomials of one degree, from the monomials of one degree less."""
 
     monomials: Int
     features: Int  # taken off on the left, (m,)
@@ -277,9 +274,9 @@ class _Pairs(NamedTuple):
 def block_products(
     monomials: BlockMonomials, parameters: Parameters, moments: Float
 ) -> list[tuple[Int, Float]]:
-    """For each block: number of each condition's factor within it, and E_i[u v], (r, m, m).
+    """Return the number of each condition's factor in a block, and E_i[u v], (r, m, m).
 
-    Number 0 is the constant 1. `moments` are those of `parameters`.
+    Number 0 is the constant 1. `moments` are the moments of `parameters`.
     """
     tables = [_law_products(part, monomials, parameters) for part in monomials.of_laws]
     for pairs in _pairs_by_block(monomials):
@@ -297,7 +294,7 @@ def block_products(
 def _law_products(
     part: LawMonomials, monomials: BlockMonomials, parameters: Parameters
 ) -> tuple[Int, Float]:
-    """The same of a block with a law of its own, which knows the moments of products."""
+    """Return the same for a block with a law of its own."""
     none = np.zeros((1, part.exponents.shape[1]), dtype=np.int64)
     exponents = np.vstack([none, part.exponents])
     number = np.zeros(len(monomials.monomials), dtype=np.int64)

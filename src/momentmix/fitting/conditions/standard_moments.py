@@ -9,11 +9,11 @@
 | E z_j² z_k² | ``two_squares`` | (C(d, 2),) |
 | z = (y − shift) / scale | ``shift``, ``scale`` | (d,) |
 
-Differs from the paper: the moments are those of standardized features (mean 0, standard deviation
-1 each). A shift and a positive scale of each feature keep a diagonal mixture a diagonal mixture,
-and they give nearly all entries the same sampling noise 1/√N, so that plain least squares is close
-to optimally weighted. The paper uses neither powers above 2 nor products of two of them; they see
-what distinct features cannot: clusters along one column, and columns that are not Gaussian.
+Differs from the paper: the features are standardized (mean 0, standard deviation 1 each). A shift
+and a positive scale of each feature keep a diagonal mixture diagonal, and they give nearly all
+entries the same sampling noise 1/√N, so that plain least squares is close to optimally weighted.
+The paper uses neither powers above 2 nor products of two of them; they show clusters along one
+column, and columns that are not Gaussian.
 """
 
 from __future__ import annotations
@@ -82,13 +82,12 @@ class StandardMoments:
     laws : tuple of Law
         Laws of standardized features that are not Gaussian within components.
     transformed : tuple of int
-        Which of `columns` are logarithms of those of the table.
+        Which of `columns` are logarithms of columns of the table.
     parts : tuple of FeaturePart
-        What each of the features that `columns` numbers is in a table; empty without a schema.
+        The part of a table that each feature is; empty without a schema.
     grids : array, optional
         Width of the grid that each column of the rows is rounded to; 0 where there is none.
-        Deviations of components stay above half of it: smaller ones are spikes at a value, of any
-        likelihood.
+        Deviations of components stay above half of it: the likelihood of spikes is unbounded.
     """
 
     n_features: int
@@ -166,7 +165,7 @@ class StandardMoments:
         return replace(self, laws=blocks.rescaled(self.shift, self.scale).laws)
 
     def of_table(self, schema: Schema | None) -> StandardMoments:
-        """The same where the features are those of the columns of a table."""
+        """Return the same for the features of the columns of a table."""
         if schema is None:
             return self.with_laws(())
         logs = (schema.features_of(j)[0] for j, c in enumerate(schema.columns) if c.transform)
@@ -199,10 +198,10 @@ class StandardMoments:
         return np.asarray(table - np.outer(mean, mean))
 
     def floors(self, floor: float) -> Float:
-        """Least variances of the features, (d,): the floor, or more where columns are rounded.
+        """Return the least variances of the features, (d,), more where columns are rounded.
 
-        Of a number between two whole ones the variance is at most 1/4; so 0/1 answers that are
-        taken as numbers tell components apart about as much as they do by their probabilities.
+        For 0/1 answers that are taken as numbers, components are separated about as well as by
+        their probabilities: the variance of a number between two integers is at most 1/4.
         """
         floors = np.full(self.n_features, floor)
         if self.grids is not None:
@@ -211,13 +210,13 @@ class StandardMoments:
         return floors
 
     def with_grids(self, grids: Float) -> StandardMoments:
-        """The same of columns that are rounded to grids of these widths, (n_columns,)."""
+        """Return the same with columns rounded to grids of these widths, (n_columns,)."""
         least = (0.5 * grids[self.columns] / self.scale) ** 2
         laws = tuple(law.with_floor(float(least[law.features[0]])) for law in self.laws)
         return replace(self, laws=laws, grids=grids)
 
     def structure(self, floor: float, blocks: Blocks | None) -> Structure:
-        """Blocks and floors of the features; the moments know the total covariances of blocks."""
+        """Return blocks and floors of the features, with the total covariances of blocks."""
         blocks = blocks or self.alone
         floors = self.floors(floor)
         if blocks.is_diagonal:
@@ -254,7 +253,7 @@ class StandardMoments:
         return replace(self, order=order, orders=self.orders[: order + 1])
 
     def varying(self) -> StandardMoments:
-        """The moments of those features that are not constant; raise where all are."""
+        """Return the moments of the features that vary; raise where none does."""
         if not self.constant.any():
             return self
         if self.constant.all():

@@ -173,7 +173,8 @@ def log_likelihood(features: Float, parameters: Parameters) -> float:
 
 def objectives(features: Float, batch: Parameters, prior: VariancePrior) -> Float:
     """What EM maximizes: mean log-density of a row plus the log prior over the rows; (k,)."""
-    return log_likelihoods(features, batch) + prior.log_density(batch) / features.shape[1]
+    values = log_likelihoods(features, batch) + prior.log_density(batch) / features.shape[1]
+    return np.asarray(values)
 
 
 # -- rows in memory -------------------------------------------------------------------------------
@@ -222,10 +223,16 @@ def draw_sample(rows: Rows, moments: StandardMoments, rng: np.random.Generator) 
     """All rows if they are few; otherwise one sample to work on and one to judge by."""
     n, is_all = rows.n_counted, rows.n_counted <= ALL_ROWS_BELOW
     size = min(n, 2 * ALL_ROWS_BELOW)
-    if rows.row_counts is not None:
-        values = _drawn_by_counts(rows, rows.row_counts, moments, size, rng)
-    else:
+    if rows.row_counts is None:
         values = _taken(rows, moments, _random_places(n, size, rng))
+    elif rows.n_rows > 2 * ALL_ROWS_BELOW:
+        offset = float(rng.uniform())
+        values = _taken(rows, moments, proportional_places(rows.row_counts, size, offset))
+    else:
+        # Neighbors in a sorted order are alike: draws at equal distances differ less from all rows.
+        offset, values = float(rng.uniform()), _taken(rows, moments, np.arange(rows.n_rows))
+        order = np.lexsort((rows.row_counts, *values.T))
+        values = values[order[proportional_places(rows.row_counts[order], size, offset)]]
     if is_all:  # sorted first: the order that rows come in does not matter
         values = values[np.lexsort(values.T)]
     features = _features(values[rng.permutation(size)], moments)
@@ -233,19 +240,6 @@ def draw_sample(rows: Rows, moments: StandardMoments, rng: np.random.Generator) 
     if not is_all:
         features, judges = features[:, :half], features[:, half:]
     return Sample(rows, moments, features, judges, is_all, moments.alone)
-
-
-def _drawn_by_counts(
-    rows: Rows, counts: Float, moments: StandardMoments, size: int, rng: np.random.Generator
-) -> Float:
-    """About `size` of the rows, each as often as it counts; few rows in an order of their own."""
-    offset = float(rng.uniform())
-    if rows.n_rows > 2 * ALL_ROWS_BELOW:
-        return _taken(rows, moments, proportional_places(counts, size, offset))
-    # Neighbors in a sorted order are alike: draws at equal distances differ less from all rows.
-    values = _taken(rows, moments, np.arange(rows.n_rows))
-    order = np.lexsort((counts, *values.T))
-    return values[order[proportional_places(counts[order], size, offset)]]
 
 
 def information_rows(

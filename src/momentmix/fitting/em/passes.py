@@ -34,7 +34,7 @@ _LEFT = 0.002  # nats of all rows: no parameter is further than 0.06 standard er
 _NEAR = 100.0  # times what may be left: a pass that gains less can be one of the last
 _LEAST_PART = 0.1  # of what a scoring step predicts, up to a nat of all rows; else it is no good
 _STALE = 0.1  # of what was left before a step; where more is left the matrix is out of date
-_SLOW = 0.25  # of two gains: EM that is faster needs no help
+_SLOW = 0.25  # of two gains: EM that is faster needs no help; 0.1 and 0.5 take as many passes
 _LARGEST_RATIO = 0.99  # of two gains: beyond, the sum of all that follow is not known
 
 
@@ -120,10 +120,7 @@ def climb(
 
 
 class _Scoring:
-    """Scoring steps, and what is left to gain by them.
-
-    The information matrix is computed again where a step did not do what the last one promised.
-    """
+    """Scoring steps, and what is left to gain by them."""
 
     def __init__(self, information_of: Callable[[Parameters], Float], prior: VariancePrior) -> None:
         self._information_of, self._prior = information_of, prior
@@ -159,10 +156,7 @@ class _Scoring:
 
 
 def _left_to_gain(gains: list[float]) -> tuple[float, float]:
-    """What EM steps still gain in all, and how many times the last step they still go.
-
-    Each gains the same part of the one before. Steps that shrink fast go on as they are: 0 times.
-    """
+    """What EM steps still gain in all, and how many times the last step they still go."""
     if not gains:
         return np.inf, 0.0
     ratio = _LARGEST_RATIO

@@ -40,10 +40,7 @@ _MOST_STEPS = 100  # for the total covariance, of which only the units of a prio
 
 @dataclass(frozen=True)
 class Layout:
-    """Features of standardized rows, some of whose joined values may be missing.
-
-    `seen_of` a value is the feature that marks whether it is seen, and the number between its two.
-    """
+    """Features of standardized rows, some of whose joined values may be missing."""
 
     blocks: Blocks
     seen_of: dict[int, tuple[int, float]]
@@ -261,10 +258,7 @@ def pattern_information(layout: Layout, values: Float, p: Parameters) -> Float:
 
 
 def _scores(layout: Layout, values: Float, p: Parameters) -> Iterator[Float]:
-    """Expected scores of each component, (n_places, n), times its shares of the rows.
-
-    By Fisher's identity they are the scores of what is seen.
-    """
+    """Expected scores of each component, (n_places, n), times its shares of the rows."""
     rows = layout.rows(values)
     shares, _ = responsibilities(rows.joint(p))
     score_of = Scores(p)

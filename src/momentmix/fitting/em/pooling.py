@@ -118,10 +118,7 @@ def one_less(
     least_gain: float = 0.0,
     target: float | None = None,
 ) -> Parameters:
-    """The best mixture with one component less that EM finds from merged pairs.
-
-    `least_gain` and `target` end the EM steps early, as in `settle`.
-    """
+    """The best mixture with one component less that EM finds from merged pairs."""
     prior = VariancePrior.of_rows(features.shape[1], parameters.n_components - 1, structure)
     start = Parameters.stack(merges_by_bound(parameters, n_merges)).normalized()
     settled, values = settle(features, start, prior, n_steps, n_threads, least_gain, target)
@@ -146,11 +143,7 @@ def _price(
 
 
 class _Merging:
-    """A pool whose components are merged pair by pair, and Runnalls' bound of every pair.
-
-    A merged pair stays in the place of the first. The nearest partner of each component is kept:
-    a merge then takes a few rows of bounds, not the whole table.
-    """
+    """A pool whose components are merged pair by pair, and Runnalls' bound of every pair."""
 
     def __init__(self, pool: Parameters) -> None:
         self.current = replace(

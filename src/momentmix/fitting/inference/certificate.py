@@ -37,11 +37,11 @@ class Support:
     Attributes
     ----------
     n_components : int
-        The number that was asked about.
+        The number in question.
     supported : bool or None
         False: fewer components explain the data as well. None: it could not be decided.
     text : str
-        The reason; where it could not be decided, what would decide it.
+        The reason; where it could not be decided, how to decide it.
     """
 
     n_components: int
@@ -63,7 +63,7 @@ class Certificate:
         Loss of accuracy to be expected from the errors of the parameters.
     findings : list of Finding
     support : Support or None
-        Whether the data need this many components; None where that was not asked.
+        Whether the data need this many components; None where that was not tested.
     after_rows : bool
         Whether EM passes over the rows were made.
     """
@@ -92,7 +92,7 @@ class Certificate:
 
     @cached_property
     def tests(self) -> list[Finding]:
-        """What the tests found: reasons against the fit (fatal), and what could not be tested."""
+        """Findings of the tests: reasons against the fit (fatal), and missing tests."""
         tests = []
         is_rejected = self.p_value < LEAST_P_VALUE and self.effect_size > NEGLIGIBLE_EFFECT
         if self.test.testable and is_rejected:
@@ -116,12 +116,12 @@ class Certificate:
 
     @property
     def reasons(self) -> list[str]:
-        """What speaks against the fit; empty unless the verdict is "not passed"."""
+        """Reasons against the fit; empty unless the verdict is "not passed"."""
         return [f.text for f in [*self.findings, *self.tests] if f.severity is FATAL]
 
     @property
     def untested(self) -> list[str]:
-        """What could not be tested, and what would make it testable, whatever the verdict."""
+        """Tests that were not possible, and how to make them possible, whatever the verdict."""
         findings = [f for f in self.findings if f.kind == UNTESTED]
         return [f.text for f in [*findings, *self.tests] if f.severity is not FATAL]
 
@@ -152,7 +152,7 @@ class Certificate:
         return paragraph(head, shown, folded("Numbers and notes", numbers, bullets(rest)))
 
     def _others(self) -> list[Finding]:
-        """Findings that are neither a reason nor say what could not be tested."""
+        """Findings that are neither reasons nor missing tests."""
         return [f for f in self.findings if f.kind != UNTESTED and f.severity is not FATAL]
 
     def _numbers(self) -> list[tuple[str, str]]:

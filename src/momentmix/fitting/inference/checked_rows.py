@@ -51,7 +51,7 @@ _FEWEST_FAR = 3  # rows in the tails; one or two are outliers
 
 
 class ColumnKind(Enum):
-    """What a column is, where it is not continuous."""
+    """The kind of a column that is not continuous."""
 
     CONTINUOUS = "continuous"
     FEW_VALUES = "few values"
@@ -62,7 +62,7 @@ class ColumnKind(Enum):
 
 @dataclass(frozen=True)
 class ColumnFacts:
-    """What an excerpt of the rows shows of one column."""
+    """Facts about one column, from an excerpt of the rows."""
 
     kind: ColumnKind
     top_value: float  # the most frequent one
@@ -133,7 +133,7 @@ class CheckedRows:
         return len(self.places) == self.n_rows
 
     def noise(self, moments: StandardMoments) -> MomentSpread | None:
-        """How the moments of weighted rows vary; None where the model knows it."""
+        """The spread of moments of weighted rows; None for rows without weights."""
         if self.weighted is None:
             return None
         values, counts = self.weighted
@@ -244,15 +244,11 @@ def compare_column(
     n: float,
     fitted_to_these: bool,
 ) -> ColumnShape:
-    """A column against feature j of the mixture of standardized features.
-
-    `n` independent rows stand behind it; `fitted_to_these` if they are all rows of the fit.
-    """
+    """A column against feature j of the mixture of standardized features."""
     values, counts, n_values = facts.values, facts.counts, facts.n_values
     if n_values > 2 * _ENDS + _BETWEEN:  # both ends; a value between stands for others up to it
-        between = np.linspace(_ENDS, n_values - _ENDS - 1, _BETWEEN).astype(np.int64)
-        ends = np.arange(_ENDS), np.arange(n_values - _ENDS, n_values)
-        chosen = np.concatenate([ends[0], between, ends[1]])
+        inner = np.linspace(_ENDS, n_values - _ENDS - 1, _BETWEEN).astype(np.int64)
+        chosen = np.concatenate([np.arange(_ENDS), inner, np.arange(n_values - _ENDS, n_values)])
         values, counts = values[chosen], np.diff(np.cumsum(counts)[chosen], prepend=0)
     z = (values - shift) / scale
     below = marginal_distribution(parameters, j, z)

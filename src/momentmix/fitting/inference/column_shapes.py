@@ -1,10 +1,9 @@
 """Shapes of columns: which do not follow the mixture, and logarithms that would help.
 
-With rows, the skewness within components is computed before and after a logarithm. Moments of the
-numbers say nothing about those of their logarithms: there a column must be positive, reach far, and
-be skewed as a whole. With more components the skewness goes away: some of them are alike in all
-other columns, and their sum describes the skewed one. Then one Gaussian law of the logarithm is
-compared with that sum.
+With rows, the skewness within components is computed before and after a logarithm. Moments do not
+determine the moments of logarithms: without rows, a column must be positive, reach far, and be
+skewed as a whole. With more components the skewness vanishes: components that are alike in all
+other columns describe the skewed one. Then one Gaussian law of the logarithm is compared with them.
 """
 
 from __future__ import annotations
@@ -79,10 +78,7 @@ def column_shapes(
 def _offers(
     checked: CheckedRows, moments: StandardMoments, parameters: Parameters, skewed: Collection[int]
 ) -> dict[int, str]:
-    """Transforms after which features are less skewed, or need fewer components.
-
-    `skewed` are features that do not follow the mixture; some components describe that of others.
-    """
+    """Return transforms after which features are less skewed, or need fewer components."""
     columns = checked.values[:, moments.columns].T
     possible = {
         j: possible_transforms(moments, j)
@@ -133,10 +129,7 @@ def about_shapes(
 
 
 def independent_columns(values: Float) -> list[tuple[int, str]]:
-    """Columns that are not Gaussian and do not depend on any other one, with their shapes.
-
-    Each is cut at its mean, each other one into tenths; χ² tests of these tables.
-    """
+    """Return columns that are not Gaussian and independent of all others, with their shapes."""
     n, d = values.shape
     cuts = np.quantile(values, np.arange(1, 10) / 10, axis=0)
     tenths = [np.searchsorted(cuts[:, j], values[:, j]) for j in range(d)]
@@ -162,7 +155,7 @@ def independent_columns(values: Float) -> list[tuple[int, str]]:
 def about_independent(
     moments: StandardMoments, checked: CheckedRows, shapes: dict[int, ColumnShape]
 ) -> Iterator[Finding]:
-    """Columns that draw components away from others, so that these do not follow the mixture."""
+    """Yield a finding on independent columns, which take components away from the others."""
     continuous = sorted(shapes)
     values = checked.values[:, moments.columns[continuous]]
     for place, words in independent_columns(values):
@@ -191,7 +184,7 @@ def _families(moments: StandardMoments, transforms: Mapping[int, str]) -> dict[s
 
 
 def shape_words(skewness_gap: float, kurtosis_gap: float) -> str:
-    """What a column looks like, by third and fourth moments less those of the model.
+    """Return the shape of a column in words, by third and fourth moments less the model's.
 
     Examples
     --------
@@ -283,11 +276,7 @@ def offer_from_alike(
     feature: int,
     transforms: Collection[str],
 ) -> str | None:
-    """The transform with which components that differ in one feature only become one; else None.
-
-    The transform must win by BIC: it has a mean, a variance and a weight less for each component
-    that it saves. `z` is the standardized feature, `joint` log ω_i p_i of all features.
-    """
+    """The transform with which components that differ in one feature only become one; else None."""
     groups = alike_but_for(parameters, feature)
     r, m, n = len(groups), int(groups.max()) + 1, len(values)
     if m == r:

@@ -14,14 +14,10 @@ from momentmix.families.count import DISPERSION_THAT_MATTERS
 from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, found
 from momentmix.fitting.conditions.conditions import feature_powers
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.column_shapes import (
-    offer_from_moments,
-    shape_finding,
-    shape_words,
-)
-from momentmix.fitting.inference.correlations import CORRELATION_THAT_MATTERS, SIGNIFICANT_DEVIATES
+from momentmix.fitting.inference.column_shapes import offer_from_moments, shape_finding, shape_words
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, OverIdentification
 from momentmix.fitting.inference.row_findings import RowFindings, at_floor
+from momentmix.fitting.inference.whitening import CORRELATION_THAT_MATTERS, SIGNIFICANT_DEVIATES
 from momentmix.index_sets import index_sets
 from momentmix.mixture.blocks import Blocks, one_a_block
 from momentmix.mixture.parameters import Parameters
@@ -55,10 +51,7 @@ def collect_findings(
     from_rows: bool = False,
     shown: RowFindings | None = None,
 ) -> list[Finding]:
-    """All findings about a fit of standardized features.
-
-    `from_rows` after EM passes; `shown` is what `row_findings` found, where there are rows.
-    """
+    """All findings about a fit of standardized features."""
     p, influenced = parameters, _influenced_feature(moments)
     outliers = list(_about_outliers(moments, influenced, shown is not None))
     shown = RowFindings([], set(), set(), False) if shown is None else shown
@@ -149,9 +142,9 @@ def _about_outliers(
         if np.isfinite(fourth):
             dominates = far**4 > _SHARE_OF_FOURTH_MOMENT * n * fourth
         if dominates or not were_rows_checked:  # else it is the tail of the column
-            severity, influence = FATAL if dominates else WARNING, float(far**3 / np.sqrt(n))
-            columns, size = moments.columns_of([j]), {"deviations": far, "influence": influence}
-            yield found(severity, "outlier-influence", columns, **size)
+            severity, columns = FATAL if dominates else WARNING, moments.columns_of([j])
+            share = float(far**3 / np.sqrt(n))
+            yield found(severity, "outlier-influence", columns, deviations=far, influence=share)
 
 
 def _heavy_tailed(moments: StandardMoments, p: Parameters, others: Collection[int]) -> list[int]:
@@ -182,11 +175,7 @@ def _about_test(test: OverIdentification) -> Iterator[Finding]:
 def component_findings(
     moments: StandardMoments, p: Parameters, floor: float, coarse: Collection[int] = ()
 ) -> Iterator[Finding]:
-    """Findings about the components and their laws; `coarse` are features whose values repeat.
-
-    A likelihood without bound draws components to a few rows: such a maximum says nothing about
-    the rows to come, and a certificate must not pass it.
-    """
+    """Yield findings about the components; `coarse` are features whose values repeat."""
     d, rows = moments.n_features, moments.n_effective * p.weights
     floored = at_floor(p, floor)
     repeating = np.isin(np.arange(d), list(coarse))
@@ -213,12 +202,17 @@ def component_findings(
     yield from _about_dispersion(moments, p)
     if p.n_components > 1:
         yield from _about_missing(moments, p)
-        yield from _about_never_seen(moments, p)
-        yield from _about_information(moments, p)
+        between = p.weights @ (p.means - p.weights @ p.means) ** 2  # of features of variance 1
+        own = [law.features for law in p.blocks.laws]
+        silent = [
+            features[0] for features in own if between[list(features)].max() < _NO_INFORMATION
+        ]
+        if silent:
+            yield found(NOTE, "no-information", moments.columns_of(silent))
 
 
 def _about_dispersion(moments: StandardMoments, p: Parameters) -> Iterator[Finding]:
-    """Values that vary more or less within components than their means say."""
+    """Yield findings about values whose variance within components does not suit their means."""
     nouns = ((law.features[0], law.value_law.noun) for law in p.blocks.laws)
     counts = {feature: noun for feature, noun in nouns if noun}
     if not counts or not len(moments.squared):
@@ -237,7 +231,7 @@ def _about_dispersion(moments: StandardMoments, p: Parameters) -> Iterator[Findi
 
 
 def _about_missing(moments: StandardMoments, p: Parameters) -> Iterator[Finding]:
-    """Columns whose cells are missing more often in some components than in others."""
+    """Columns whose cells are missing more often in some components, or never seen in one."""
     gaps = []
     for law in p.blocks.laws:
         own = list(law.features)
@@ -256,36 +250,17 @@ def _about_missing(moments: StandardMoments, p: Parameters) -> Iterator[Finding]
         columns = moments.columns_of(j for _, j, _, _ in gaps)
         name = moments.column_name(worst)
         yield found(NOTE, "missing-by-component", columns, worst=name, low=low, high=high)
-
-
-def _about_never_seen(moments: StandardMoments, p: Parameters) -> Iterator[Finding]:
-    """Columns of which a component has no cell."""
     for law, which in zip(p.blocks.laws, p.never_seen(moments.n_effective), strict=True):
         if which.any():
             columns = moments.columns_of(law.features[:1])
             yield found(WARNING, "never-seen", columns, count=int(which.sum()))
 
 
-def _about_information(moments: StandardMoments, p: Parameters) -> Iterator[Finding]:
-    """Columns whose features are nearly the same in all components."""
-    between = p.weights @ (p.means - p.weights @ p.means) ** 2  # of features of variance 1
-    silent = [
-        law.features[0]
-        for law in p.blocks.laws
-        if between[list(law.features)].max() < _NO_INFORMATION
-    ]
-    if silent:
-        yield found(NOTE, "no-information", moments.columns_of(silent))
-
-
 # -- pairs of columns -----------------------------------------------------------------------------
 
 
 def copies_of(moments: StandardMoments) -> tuple[list[Pair], list[Pair]]:
-    """Pairs of features that are copies of each other: values, and whether cells are seen.
-
-    Values are compared where they are seen: equal gaps alone make the features alike.
-    """
+    """Pairs of features that are copies of each other: values, and whether cells are seen."""
     if moments.order < 2:
         return [], []
     pairs = index_sets(moments.n_features, 2)
@@ -362,11 +337,11 @@ def _about_correlations(
 def _correlated(
     moments: StandardMoments, p: Parameters, test: OverIdentification, explained: Collection[int]
 ) -> dict[Pair, float | None]:
-    """Pairs that are correlated within components, and the correlation where it is known.
+    """Yield pairs that are correlated within components, and the correlation where it is known.
 
-    The test's estimate is printed where it has the sign of what the components leave of the second
-    moments, and is somewhat larger: the fit has taken up a part. Else what is left is printed. The
-    estimate alone counts where correlations of different signs cancel.
+    The estimate of the test is printed where it has the sign of the residual second moment and is
+    somewhat larger, since the fit explains a part. Else the residual is printed. The estimate alone
+    counts where correlations of different signs cancel.
     """
     within = moments.total_covariance - (p.weights * (p.means - p.weights @ p.means).T) @ p.means
     np.fill_diagonal(within, p.weights @ p.variances)
@@ -402,7 +377,7 @@ def _about_pairs(
 
 
 def _joined(moments: StandardMoments, blocks: Blocks) -> str | list[list[str | int]]:
-    """Return what joins columns in these blocks, for `fit`."""
+    """Return the keywords of `fit` that join columns in these blocks."""
     sizes = [len(block) for block in blocks.joined]
     # Pairs that link most of the columns are those of a fit that is wrong as a whole.
     if sum(sizes) > _MOST_JOINED or max(sizes) > max(3, blocks.n_features // 2):

@@ -13,8 +13,8 @@ in lighter tails (normal, exponential, lognormal) it is smaller. It is alone: fe
 `_COMPANIONS` other rows beyond the gap are near it, so that a light cluster stays. And such rows
 are few.
 
-One such row can be as large as all others together: deviations, and with them the variance floor
-and the standardized features, would say nothing about the other rows.
+One such row can be as large as all others together, and would dominate deviations, the variance
+floor and the standardized features.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def _n_beyond(n_rows: int) -> int:
 
 
 def _n_tail(n_rows: float) -> int:
-    """Spacings before a gap that tell the tail, of so many rows that are not at the median."""
+    """Return the number of spacings that estimate a tail, for n rows off the median."""
     return int(np.clip(n_rows / 8, _FEWEST_IN_TAIL, 50))
 
 
@@ -170,9 +170,7 @@ def _alone(distances: Float, column: Float, scale: float, n_rows: int, n_tail: i
 
 
 def _apart(distances: Float) -> Float:
-    """Sorted distances above 0 as before rounding: equal ones spread over a cell of the grid.
-
-    Between the rows of two counts there is otherwise a gap, after many spacings of 0.
+    """Return sorted distances above 0 as before rounding: equal ones are spread over a grid cell.
 
     Examples
     --------

@@ -7,20 +7,16 @@
 | N‖e‖² ~ χ²(rank C − rank of the slopes) | ``statistic`` | scalar |
 | S_k = N‖e‖² of the first k kinds of conditions, S_k − S_(k−1) | ``ConditionGroup.statistic`` | |
 
-Projecting the whitened Jacobian out makes the test valid for any estimate within 1/√N of the truth,
-whether it minimized these conditions or not: an error of the parameters moves ρ within the span
-of the Jacobian only.
+Projecting the whitened Jacobian out makes the test valid for any estimate within 1/√N of the truth:
+an error of the parameters moves ρ within the span of the Jacobian only.
 
 *Groups.* One loud condition among two thousand quiet ones is lost in a single χ²: 7 standard errors
 add 49 to a statistic whose standard deviation is 63. So three kinds are tested apart: products of
 distinct features with at most one square; pairs (z_j³ z_k, z_j² z_k²) given those; powers of single
-features given both, all together and column by column. The differences are independent of each
-other under the model. The p-value of the whole is the least one by Holm's rule.
+features given both, all together and column by column. The p-value is the least by Holm's rule.
 
-Effect size: √(max(S − dof, 0) / (dof·N)) of the group with the least p-value, the root mean square
-misfit of a condition in units of one row's standard deviation, free of N. Real data is never
-exactly a product mixture, so with many rows every test rejects; the effect size says whether that
-matters.
+*Effect size.* √(max(S − dof, 0) / (dof·N)) of the group with the least p-value: the root mean
+square misfit of a condition in units of one row's standard deviation, free of N.
 
 With few rows the means of cubes are far from normal; the mean and variance of each statistic then
 come from a parametric bootstrap.
@@ -40,8 +36,13 @@ from momentmix._typing import Float
 from momentmix.fitting.conditions.conditions import Conditions, build_conditions, point_powers
 from momentmix.fitting.conditions.monomial_covariance import MomentSpread
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.correlations import Correlation, find_correlations
-from momentmix.fitting.inference.whitening import Projection, Whitening, tested_conditions
+from momentmix.fitting.inference.whitening import (
+    Correlation,
+    Projection,
+    Whitening,
+    find_correlations,
+    tested_conditions,
+)
 from momentmix.mixture import gaussian
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
@@ -55,7 +56,7 @@ MOST_WITH_BLOCKS = 3000  # the same where features are joined: moments within bl
 WITH_ORDER_4 = 900  # conditions of distinct features where a part of order 4 is taken in
 # The same, and times the number of parameters, after passes over the rows with joined features: no
 # moment answer is at stake, and more conditions tell hardly more.
-AFTER_ROWS, AFTER_ROWS_PER_PARAMETER = 500, 2.0
+AFTER_ROWS, AFTER_ROWS_PER_PARAMETER = 500, 2
 ORDER_4_FROM = 1e4  # rows; with fewer, means of order 4 are far from normal
 BOOTSTRAP_BELOW = 3000  # rows; with fewer, means of cubes are far from normal
 SURE_P_VALUE = 0.05  # by χ² laws: no bootstrap, which costs more than all else
@@ -67,7 +68,7 @@ _SPANNED = 1e-6  # share of a direction's length that is left where the paramete
 
 
 def p_value_text(p_value: float) -> str:
-    """A p-value in texts; far out no law of a statistic is known.
+    """Return a p-value as text; the law of a statistic is not known far out.
 
     Examples
     --------
@@ -94,14 +95,14 @@ class ConditionGroup(NamedTuple):
 
 @dataclass(frozen=True)
 class OverIdentification:
-    """Result of the test; a saved one has no correlations, findings name those that matter.
+    """Result of the test; a saved one has no correlations, which are in the findings.
 
     Attributes
     ----------
     statistic, degrees_of_freedom : float, int
         Of all conditions together.
     p_value : float
-        Least p-value of the groups: what the first step of Holm's rule compares with the level.
+        Least p-value of the groups, as in the first step of Holm's rule.
     effect_size : float
         Of the group with the least p-value.
     bootstrapped : bool
@@ -173,11 +174,8 @@ def check_conditions(
 ) -> OverIdentification:
     """Test a mixture of standardized features against the moments.
 
-    `bootstrap` allows the parametric bootstrap where rows are few; without it the χ² law is used.
-    `correlations` says whether correlations within components are looked for where it rejects.
-    `conditions` are those of `choose_conditions`, which takes `after_rows` too, and `whitening` is
-    theirs at the parameters, where they are known. `noise` is that of weighted rows, whose law
-    takes the place of χ².
+    `bootstrap` and `correlations` allow these steps where rows are few, and where it rejects.
+    `conditions` and their `whitening` are given where they are known, `noise` for weighted rows.
     """
     is_whole = True
     if conditions is None:
@@ -248,18 +246,12 @@ def _corrected(statistics: Float, centers: Float, variances: Float, n_tests: Flo
 class _GroupTest:
     """Statistics of the groups of conditions, as functions of whitened residuals.
 
-    `groups` are without statistics and p-values. Of each, `n_tests` is what its p-value is
-    multiplied by for Holm's rule: the number of kinds, and for a single column also that of
-    columns; `fourth_cumulants` is what the variance of its statistic exceeds that of χ² by, times
-    the number of rows.
+    Of each group, `n_tests` is what its p-value is multiplied by for Holm's rule, and
+    `fourth_cumulants` what the variance of its statistic exceeds that of χ² by, times the rows.
     """
 
     def __init__(
-        self,
-        conditions: Conditions,
-        parameters: Parameters,
-        whitening: Whitening,
-        names: list[str],
+        self, conditions: Conditions, parameters: Parameters, whitening: Whitening, names: list[str]
     ) -> None:
         self.conditions, self.whitening = conditions, whitening
         n_low = conditions.n_low
@@ -302,10 +294,8 @@ class _GroupTest:
         """Orthonormal directions of each column's powers, parameters projected out."""
         conditions, whitening = self.conditions, self.whitening
         shape = np.flatnonzero(conditions.is_shape)  # the last conditions
-        white = whitening.whiten_last(shape.size)
-        left = whitening.projection.project(white)
-        directions = {}
-        feature = conditions.slots[shape, 0]
+        white, feature = whitening.whiten_last(shape.size), conditions.slots[shape, 0]
+        left, directions = whitening.projection.project(white), {}
         for j in np.unique(feature).tolist():
             lengths = np.linalg.norm(white[:, feature == j], axis=0)  # 0 for a redundant condition
             mine = left[:, feature == j] / np.maximum(lengths, 1e-300)
@@ -316,10 +306,7 @@ class _GroupTest:
         return directions
 
     def statistics(self, white: Float) -> Float:
-        """Statistics per row of all groups, of shape (n_groups,) or (n_groups, k).
-
-        `white` is `Whitening.residual` of the observed means.
-        """
+        """Statistics per row of all groups, of shape (n_groups,) or (n_groups, k)."""
         results = []
         for projection, before in self._steps:
             statistic = _squared_length(projection, white)
@@ -331,11 +318,9 @@ class _GroupTest:
 
 
 def fourth_cumulant_of_powers(parameters: Parameters, j: int, highest: int) -> float:
-    """E‖x‖⁴ − k² − 2k of column j.
+    """E‖x‖⁴ − k² − 2k of the k orthonormal polynomials x of degrees 3 … `highest` of column j.
 
-    x are the k orthonormal polynomials of degrees 3 … `highest` of the column under its mixture.
-    The variance of N‖x̄‖² is 2k plus this over N: means of high powers are skewed, the more so where
-    variances differ, and their squares exceed the quantiles of χ² too often.
+    The variance of N‖x̄‖² is 2k plus this over N: means of high powers are skewed.
 
     Examples
     --------
@@ -343,25 +328,20 @@ def fourth_cumulant_of_powers(parameters: Parameters, j: int, highest: int) -> f
     >>> [round(fourth_cumulant_of_powers(normal, 0, p)) for p in (4, 6)]
     [1150, 76218]
     """
-    k = highest - 2
-    z, shares = _points_of(parameters, j, 4 * highest)
+    p, k, degree = parameters, highest - 2, 4 * highest
+    law = next((law for law in p.blocks.laws if j in law.features), None)
+    if law is None:
+        nodes, weights = hermegauss(degree // 2 + 1)
+        points = p.means[:, j, None] + np.sqrt(p.variances[:, j, None]) * nodes
+        weights = np.broadcast_to(weights / weights.sum(), points.shape)
+    else:
+        points, weights = law.quadrature(law.features.index(j), *p.of_law(law), degree)
+    z, shares = points.ravel(), (p.weights[:, None] * weights).ravel()
     table = np.sqrt(shares)[:, None] * np.vander(z, highest + 1, increasing=True)
     squares = np.linalg.qr(table)[0][:, 3:] ** 2  # times the shares
     positive = shares > 0
     fourth = (squares[positive].sum(axis=1) ** 2 / shares[positive]).sum()
     return float(fourth - k**2 - 2 * k)
-
-
-def _points_of(parameters: Parameters, j: int, degree: int) -> tuple[Float, Float]:
-    """Values of feature j and their shares, exact for polynomials of this degree."""
-    p = parameters
-    for law in p.blocks.laws:
-        if j in law.features:
-            points, weights = law.quadrature(law.features.index(j), *p.of_law(law), degree)
-            return points.ravel(), (p.weights[:, None] * weights).ravel()
-    nodes, weights = hermegauss(degree // 2 + 1)
-    z = p.means[:, j, None] + np.sqrt(p.variances[:, j, None]) * nodes
-    return z.ravel(), np.outer(p.weights, weights / weights.sum()).ravel()
 
 
 def _squared_length(projection: Projection, white: Float) -> Float:
@@ -377,12 +357,7 @@ def choose_conditions(
     blocks: Blocks | None = None,
     after_rows: bool = False,
 ) -> Conditions:
-    """Orders up to 3; a part of order 4 too where rows are many or little would be left to test.
-
-    `after_rows` says that the mixture comes from passes over the rows: fewer are taken then where
-    features are joined. Order 4 is what tells a pair of components from a correlation within one:
-    both give the same moments up to order 3. With fewer rows its means are too far from normal.
-    """
+    """Orders up to 3; a part of order 4 too where rows are many or little would be left to test."""
     # The covariance costs about n³·r operations: stay within a second of arithmetic. And not more
     # conditions than rows: the last ones would tell nothing new.
     n, d = moments.n_effective, moments.n_features
@@ -400,21 +375,15 @@ def choose_conditions(
     elif n >= ORDER_4_FROM:
         low_limit = min(low_limit, max(WITH_ORDER_4, int(1.2 * conditions.n_low)))
     if after_rows and not scarce and not blocks.is_diagonal:
-        low_limit = min(low_limit, _enough_after_rows(n_parameters))
+        low_limit = min(low_limit, max(AFTER_ROWS, AFTER_ROWS_PER_PARAMETER * n_parameters))
         conditions = build_conditions(moments, 3, 1, low_limit, rng, power)
     if scarce or n >= ORDER_4_FROM:
         conditions = build_conditions(moments, 4, 2, low_limit, rng, power)
     return conditions.subset(np.arange(1, conditions.size))
 
 
-def _enough_after_rows(n_parameters: int) -> int:
-    return max(AFTER_ROWS, int(AFTER_ROWS_PER_PARAMETER * n_parameters))
-
-
 def order_after_rows(n_components: int, blocks: Blocks) -> int:
     """The order of moments that `choose_conditions` takes from after passes over the rows: 3 or 4.
-
-    Orders up to 3, squares included, have d (d² + 6d + 5) / 6 conditions.
 
     Examples
     --------
@@ -422,10 +391,10 @@ def order_after_rows(n_components: int, blocks: Blocks) -> int:
     >>> order_after_rows(3, Blocks.of(10, pairs)), order_after_rows(3, Blocks.of(15, pairs))
     (4, 3)
     """
-    d = blocks.n_features
-    is_enough = d * (d * d + 6 * d + 5) // 6 >= _enough_after_rows(
-        n_components * blocks.n_parameters
-    )
+    d, n_parameters = blocks.n_features, n_components * blocks.n_parameters
+    enough = max(AFTER_ROWS, AFTER_ROWS_PER_PARAMETER * n_parameters)
+    # Orders up to 3, squares included, have so many conditions.
+    is_enough = d * (d * d + 6 * d + 5) // 6 >= enough
     return 3 if is_enough and not blocks.is_diagonal else 4
 
 

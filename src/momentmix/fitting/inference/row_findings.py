@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,19 +13,14 @@ from momentmix._typing import Float
 from momentmix.families.family import FAMILIES
 from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, found
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.checked_rows import (
-    CheckedRows,
-    ColumnKind,
-    joint_of,
-    standardized,
-)
+from momentmix.fitting.inference.checked_rows import CheckedRows, ColumnKind, joint_of, standardized
 from momentmix.fitting.inference.column_shapes import (
     about_independent,
     about_shapes,
     column_shapes,
     log_normal,
 )
-from momentmix.fitting.inference.correlations import SIGNIFICANT_DEVIATES
+from momentmix.fitting.inference.whitening import SIGNIFICANT_DEVIATES
 from momentmix.mixture.density import posteriors
 from momentmix.mixture.parameters import Parameters
 
@@ -79,7 +75,7 @@ def row_findings(
 
 
 def at_floor(parameters: Parameters, floor: float) -> NDArray[np.bool_]:
-    """Which variances are at the floor, of shape (r, d); those of Gaussian features."""
+    """Return which variances of Gaussian features are at the floor, of shape (r, d)."""
     floored = parameters.variances <= 1.01 * floor
     floored[:, parameters.blocks.with_law] = False
     return np.asarray(floored)
@@ -108,11 +104,7 @@ def _about_copies(checked: CheckedRows) -> Iterator[Finding]:
 def _serial_correlations(
     checked: CheckedRows, moments: StandardMoments, parameters: Parameters
 ) -> list[tuple[float, float]]:
-    """For each feature the correlation of neighboring rows within components, and its deviates.
-
-    Residuals are those from the most probable component. Deviates are those of the sum of products
-    by their own squares: two neighbors that share a level of five rows are one product.
-    """
+    """Return the correlation of neighboring rows within components, and deviates, by feature."""
     z = standardized(checked, moments)
     labels = joint_of(z, parameters).argmax(axis=0)
     neighbors = np.diff(checked.places) == 1
@@ -181,11 +173,11 @@ def _about_kinds(
             two = facts[j].values.tolist() == [0, 1]
             family = "bernoulli" if two else family or "categorical"
         remedy = {} if family is None else {"families": {columns[0]: family}}
-        size = {"n_values": facts[j].n_values, "grid": facts[j].grid}
-        yield found(WARNING, "discrete-column", columns, remedy=remedy, **size)
+        n_values, grid = facts[j].n_values, facts[j].grid
+        yield found(WARNING, "discrete-column", columns, (), remedy, n_values=n_values, grid=grid)
     for j in by_kind[ColumnKind.REPEATED_VALUE]:
-        value = {"value": facts[j].top_value, "share": facts[j].top_share}
-        yield found(WARNING, "repeated-value", moments.columns_of([j]), **value)
+        columns, value, share = moments.columns_of([j]), facts[j].top_value, facts[j].top_share
+        yield found(WARNING, "repeated-value", columns, value=value, share=share)
     rounded = [j for j in by_kind[ColumnKind.ROUNDED] if widths[j] > _FINE]
     known = {j: _family_of_counts(checked, moments, parameters, j) for j in rounded}
     counts = {moments.part(j).column: family for j, family in known.items() if family}
@@ -195,9 +187,9 @@ def _about_kinds(
         yield found(severity, "count-column", list(counts), remedy={"families": counts})
     for j in (j for j in rounded if known[j] is None):
         severity, values = WARNING if widths[j] > _COARSE else NOTE, facts[j].values
-        grid = {"grid": facts[j].grid, "width": widths[j]}
+        size: dict[str, Any] = {"grid": facts[j].grid, "width": widths[j]}
         is_whole = _are_whole(values) and bool(values[0] >= 0)
-        yield found(severity, "rounded-column", moments.columns_of([j]), **grid, is_whole=is_whole)
+        yield found(severity, "rounded-column", moments.columns_of([j]), **size, is_whole=is_whole)
 
 
 def _are_whole(values: Float) -> bool:

@@ -6,11 +6,11 @@
 | ∂g / ∂ (μ, v) of the column's features | ``Quantity.slopes`` | (r, 2k) |
 | ‖∂g · factor‖, the delta method | ``_deviations`` | (r,) |
 
-A mixture is fitted in features; a category is told by the probabilities of its levels given that
-the cell is seen, a number with missing cells by its mean where it is seen. Intervals of
-probabilities are symmetric in log-odds, those of rates and variances in logarithms; those of a
-probability that is 0 or 1 in all rows of a component, or of a rate that is 0, are one-sided: up to
-−log(1 − level) errors, which for 95 % is 3/n of n rows whose component is certain.
+A mixture is fitted in features. A category has the probabilities of its levels given that the cell
+is seen, a number with missing cells its mean where it is seen. Intervals of probabilities are
+symmetric in log-odds, intervals of rates and variances in logarithms. Where a probability is 0 or 1
+in all rows of a component, or a rate is 0, they are one-sided: up to −log(1 − level) errors, which
+for 95 % is 3/n of n rows whose component is certain.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from momentmix.families.family import Estimate, Quantities, Quantity
 from momentmix.families.law import Law
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.uncertainty import Uncertainty
-from momentmix.mixture.parameter_table import ColumnValues
+from momentmix.mixture.parameter_table import ColumnValues, Intervals
 from momentmix.mixture.parameters import Parameters, parameters_from
 from momentmix.tables.schema import Schema
 from momentmix.wording import short_repr
@@ -45,39 +45,10 @@ class StandardErrors(ColumnValues):
     """Standard errors in the units of the data; shapes (r,), (r, d), (r, d).
 
     Where columns are joined, `covariances` has shape (r, d, d): 0 between blocks, and the variances
-    on the diagonal. Otherwise it is None. Of tables with families, `means` and `variances` are
-    those of the columns, NaN for categories: `levels` has (r, n_levels) for each of them by name,
-    and `seen` (r, n_columns) the probabilities of being seen, NaN where no cell is missing.
+    on the diagonal. Otherwise it is None. For tables with families, `means` and `variances` are by
+    column, NaN for categories: `levels` has (r, n_levels) for each of them by name, and `seen`
+    (r, n_columns) the probabilities of being seen, NaN where no cell is missing.
     """
-
-
-@short_repr
-@dataclass(frozen=True)
-class Intervals:
-    """Lower and upper ends of intervals in the units of the data, by default of 95 %.
-
-    `covariances`, `levels` and `seen` as for `StandardErrors`.
-    """
-
-    weights: tuple[Float, Float]
-    means: tuple[Float, Float]
-    variances: tuple[Float, Float]
-    covariances: tuple[Float, Float] | None = None
-    levels: dict[str | int, tuple[Float, Float]] | None = None
-    seen: tuple[Float, Float] | None = None
-
-    @property
-    def ends(self) -> tuple[ColumnValues, ColumnValues]:
-        """All lower ends, and all upper ones."""
-        low, high = (self._end(k) for k in (0, 1))
-        return low, high
-
-    def _end(self, k: int) -> ColumnValues:
-        covariances = None if self.covariances is None else self.covariances[k]
-        levels = {key: pair[k] for key, pair in (self.levels or {}).items()}
-        seen = None if self.seen is None else self.seen[k]
-        own = self.weights[k], self.means[k], self.variances[k]
-        return ColumnValues(*own, covariances, levels, seen)
 
 
 def normal_quantile(level: float) -> float:
@@ -94,20 +65,48 @@ def normal_quantile(level: float) -> float:
     return float(ndtri((1 + float(level)) / 2))
 
 
-def standard_errors(uncertainty: Uncertainty, moments: StandardMoments) -> StandardErrors:
-    """Standard errors in the units of the data."""
+def column_errors(
+    uncertainty: Uncertainty, moments: StandardMoments, schema: Schema | None = None
+) -> StandardErrors:
+    """Standard errors of columns, in their own units."""
     with np.errstate(over="ignore"):  # squares of the largest units may be infinite
         s = uncertainty.deviations().restored(np.zeros_like(moments.scale), moments.scale)
         matrices = s.matrices if s.blocks.joined else None
+    if schema is None:
         return StandardErrors(s.weights, s.means, s.variances, matrices)
+    by_column = _by_column(uncertainty, moments, schema)
+    both = np.stack([s.means, s.variances])
+    (means, variances, seen), levels = _tables(by_column, schema, both, _deviations)
+    covariances = None if matrices is None else _of_columns(matrices, schema, uncertainty)
+    return StandardErrors(s.weights, means, variances, covariances, levels, seen)
 
 
-def intervals(uncertainty: Uncertainty, moments: StandardMoments, level: float = 0.95) -> Intervals:
-    """Intervals in the units of the data, of this level.
+def column_intervals(
+    uncertainty: Uncertainty,
+    moments: StandardMoments,
+    schema: Schema | None = None,
+    level: float = 0.95,
+) -> Intervals:
+    """Intervals of columns, in their own units, of this level."""
+    plain = _feature_intervals(uncertainty, moments, level)
+    if schema is None:
+        return plain
+    both = np.stack([plain.means, plain.variances])
+    by_column = _by_column(uncertainty, moments, schema)
+    tables, levels = _tables(by_column, schema, both, partial(_interval, level=level))
+    means, variances, seen = ((low, high) for low, high in tables)
+    covariances = None
+    if plain.covariances is not None:
+        low, high = (_of_columns(end, schema, uncertainty) for end in plain.covariances)
+        covariances = (low, high)
+    ends = {key: (values[0], values[1]) for key, values in levels.items()}
+    return Intervals(plain.weights, means, variances, covariances, ends, seen)
 
-    After EM those of weights and variances are symmetric on the log-odds and log scale; those of a
-    moment fit are symmetric and cut at 0. Those of covariances are symmetric.
-    """
+
+def _feature_intervals(
+    uncertainty: Uncertainty, moments: StandardMoments, level: float
+) -> Intervals:
+    """Intervals of features, in the units of the data."""
     e = uncertainty.estimate
     widths = normal_quantile(level) * uncertainty.deviations().flat()
     half = parameters_from(widths, e.n_components, e.blocks)
@@ -138,55 +137,13 @@ def intervals(uncertainty: Uncertainty, moments: StandardMoments, level: float =
     return Intervals(weights, (low.means, high.means), (low.variances, high.variances), matrices)
 
 
-# -- columns --------------------------------------------------------------------------------------
-
-
-def column_errors(
-    uncertainty: Uncertainty, moments: StandardMoments, schema: Schema | None
-) -> StandardErrors:
-    """Standard errors of columns, in their own units."""
-    plain = standard_errors(uncertainty, moments)
-    if schema is None:
-        return plain
-    both = np.stack([plain.means, plain.variances])
-    by_column = _by_column(uncertainty, moments, schema)
-    (means, variances, seen), levels = _tables(by_column, schema, both, _deviations)
-    covariances = _of_columns(plain.covariances, schema, uncertainty)
-    return StandardErrors(plain.weights, means, variances, covariances, levels, seen)
-
-
-def column_intervals(
-    uncertainty: Uncertainty,
-    moments: StandardMoments,
-    schema: Schema | None,
-    level: float = 0.95,
-) -> Intervals:
-    """Intervals of columns, in their own units, of this level."""
-    plain = intervals(uncertainty, moments, level)
-    if schema is None:
-        return plain
-    both = np.stack([plain.means, plain.variances])
-    by_column = _by_column(uncertainty, moments, schema)
-    interval = partial(_interval, level=level)
-    tables, levels = _tables(by_column, schema, both, interval)
-    means, variances, seen = map(_pair, tables)
-    covariances = None
-    if plain.covariances is not None:
-        covariances = _pair([_of_columns(end, schema, uncertainty) for end in plain.covariances])
-    ends = {key: _pair(values) for key, values in levels.items()}
-    return Intervals(plain.weights, means, variances, covariances, ends, seen)
-
-
 def _tables(
     by_column: list[tuple[Quantities | None, Float]],
     schema: Schema,
     plain: Float,
     of: Callable[[Quantity, Float], Float],
 ) -> tuple[Float, dict[str | int, Float]]:
-    """`of` each mean, variance and probability of being seen, (3, …, r, n_columns), and levels.
-
-    `plain` holds means and variances of features, (2, …, r, d); `of` gives (…, r).
-    """
+    """`of` each mean, variance and probability of being seen, (3, …, r, n_columns), and levels."""
     tables = np.full((3, *plain.shape[1:-1], schema.n_columns), np.nan)
     levels: dict[str | int, Float] = {}
     for number, (quantities, factor) in enumerate(by_column):
@@ -204,15 +161,8 @@ def _tables(
     return tables, levels
 
 
-def _pair(ends: Any) -> tuple[Float, Float]:
-    low, high = ends
-    return low, high
-
-
-def _of_columns(matrices: Float | None, schema: Schema, uncertainty: Uncertainty) -> Float | None:
-    """Matrices of features (r, d, d) as those of columns; NaN where a column has no one feature."""
-    if matrices is None:
-        return None
+def _of_columns(matrices: Float, schema: Schema, uncertainty: Uncertainty) -> Float:
+    """Return matrices of features (r, d, d) by column; NaN where a column has several features."""
     first = [schema.features_of(number)[0] for number in range(schema.n_columns)]
     found = matrices[:, first][:, :, first]
     joined = {j for block in uncertainty.estimate.blocks.joined for j in block}
@@ -231,10 +181,7 @@ def _of_columns(matrices: Float | None, schema: Schema, uncertainty: Uncertainty
 def _by_column(
     uncertainty: Uncertainty, moments: StandardMoments, schema: Schema
 ) -> list[tuple[Quantities | None, Float]]:
-    """The quantities of each column and a factor of the covariance of its (μ, v), (r, 2k, q).
-
-    None for a Gaussian column without missing cells, whose feature is the column.
-    """
+    """The quantities of each column and a factor of the covariance of its (μ, v), (r, 2k, q)."""
     e = uncertainty.estimate
     laws = {law.features[0]: law for law in e.blocks.laws}
     rows = parameters_from(np.arange(len(uncertainty.factor)), e.n_components, e.blocks)
@@ -243,21 +190,15 @@ def _by_column(
         own = list(schema.features_of(number))
         quantities = None
         if own[0] in laws:
-            quantities = column.model.quantities(
-                column, _estimate(column, laws[own[0]], e, moments)
-            )
+            law, counts = laws[own[0]], moments.n_effective * e.weights
+            shift, unit = float(moments.shift[own[0]]) + column.center, float(moments.scale[own[0]])
+            estimate = Estimate(law, *e.of_law(law), counts, shift, unit)
+            quantities = column.model.quantities(column, estimate)
         elif column.has_missing:
             quantities = _of_joined(column, own, laws[own[1]], e, moments)
         places = np.concatenate([rows.means[:, own], rows.variances[:, own]], axis=1)
         found.append((quantities, uncertainty.factor[places]))
     return found
-
-
-def _estimate(column: Column, law: Law, p: Parameters, moments: StandardMoments) -> Estimate:
-    """The estimate of the features of one column."""
-    feature = law.features[0]
-    shift, unit = float(moments.shift[feature]) + column.center, float(moments.scale[feature])
-    return Estimate(law, *p.of_law(law), moments.n_effective * p.weights, shift, unit)
 
 
 def _of_joined(
@@ -287,11 +228,7 @@ def _deviations(quantity: Quantity, factor: Float) -> Float:
 
 
 def _interval(quantity: Quantity, factor: Float, level: float) -> Float:
-    """Lower and upper ends, (2, r).
-
-    Near the bounds of a scale its widths say nothing: there the interval is symmetric and cut, and
-    at a bound one-sided.
-    """
+    """Lower and upper ends, (2, r)."""
     x, half = quantity.values, normal_quantile(level) * _deviations(quantity, factor)
     ends = np.stack([x - half, x + half])
     if quantity.scale == "plain":

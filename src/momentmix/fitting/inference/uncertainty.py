@@ -16,18 +16,17 @@ conditions by their own noise and not by their covariance, so that H⁻¹ alone 
 After EM the moment formula would be wrong (the estimate no longer minimizes these conditions); the
 information of the scores is used instead.
 
-Probabilities and rates that are 0 in a component take no part in other parameters' errors.
-Where no row of a component shows an outcome, all its rows have the same score for the outcome, as
-they have for the component's weight: the two cannot be told apart, and the information matrix is
-singular. Where a few rows may or may not show it, the estimate is 0 in about half of all samples,
-and errors that take it for a free parameter are too large: of weights by a factor of up to 2, with
-a category that is equal to the group. With it fixed they are those by simulation but for 10 to 20 %
+Probabilities and rates that are 0 in a component are fixed in the errors of other parameters. If no
+row of a component has an outcome, the scores of the outcome and of the component's weight are the
+same, and the information matrix is singular. If a few rows may or may not have it, the estimate is
+0 in about half of all samples, and errors with a free parameter are too large: for weights by a
+factor of up to 2. With it fixed they agree with simulations up to 10 to 20 %
 (``python benchmarks/families.py bounds``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -36,7 +35,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky, eigh
 from scipy.linalg.lapack import dpotrf, dtrtri
 
-from momentmix._typing import Float, Int
+from momentmix._typing import Float
 from momentmix.families.law import Law
 from momentmix.fitting.conditions.conditions import Conditions, point_powers
 from momentmix.fitting.conditions.derivative import (
@@ -45,6 +44,7 @@ from momentmix.fitting.conditions.derivative import (
     by_feature,
     derivative,
 )
+from momentmix.fitting.em.scores import laws_with_places
 from momentmix.mixture import gaussian
 from momentmix.mixture.parameters import (
     Parameters,
@@ -75,10 +75,7 @@ _DEPENDENT = 1e-8  # of eigenvalues of a correlation matrix: probabilities that 
 @short_repr
 @dataclass(frozen=True)
 class Uncertainty:
-    """Estimate and covariance, factor factorᵀ of `Parameters.flat`, in standardized features.
-
-    `on_log_scale` says whether weights and variances vary by factors rather than by differences.
-    """
+    """Estimate and covariance, factor factorᵀ of `Parameters.flat`, in standardized features."""
 
     estimate: Parameters
     factor: Float
@@ -102,7 +99,7 @@ class Uncertainty:
         variance: float,
         laws: tuple[Law, ...] = (),
     ) -> Uncertainty:
-        """The same features among others, known without error, as `Parameters.embedded`."""
+        """Return the same among other features without error, as `Parameters.embedded`."""
         if columns.size == n_features:
             return self  # the factor may be large: no copy
         estimate = self.estimate.embedded(columns, n_features, variance, laws)
@@ -196,11 +193,7 @@ def uncertainty_of_noise(derivatives: AnyDerivative, parameters: Parameters) -> 
 
 
 def curvature_root(derivatives: AnyDerivative) -> CurvatureRoot:
-    """Cholesky factor of JᵀJ, scaled to diagonal 1.
-
-    1e-8 is added to the diagonal, so that directions without information have a standard error of
-    at most 1e4 times what the diagonal alone would give.
-    """
+    """Cholesky factor of JᵀJ, scaled to diagonal 1."""
     normal = derivatives.normal_matrix()
     scale = np.sqrt(np.maximum(np.diagonal(normal), 1e-300))
     normal /= scale[:, None]
@@ -227,25 +220,20 @@ def uncertainty_after_em(
     r, d = parameters.means.shape
     matrices = [information] if score_covariance is None else [information, score_covariance]
     settle_two_valued(matrices, parameters)
-    for matrix in matrices:
+    # Variances that follow from means are half of all places of many levels.
+    own = np.delete(np.arange(len(information)), dependent_places(parameters))
+    for k, matrix in enumerate(matrices):
         settle_bounded(matrix, parameters, n_effective, together)
-    del matrices, matrix  # of many levels, hundreds of megabytes
-    if free is not None:
-        information = free.T @ information @ free
-        if score_covariance is not None:
-            score_covariance = free.T @ score_covariance @ free
-    else:  # variances that follow from means are half of all places of many levels
-        own = np.delete(np.arange(len(information)), dependent_places(parameters))
-        information = information[np.ix_(own, own)]
-        if score_covariance is not None:
-            score_covariance = score_covariance[np.ix_(own, own)]
+        matrices[k] = matrix[np.ix_(own, own)] if free is None else free.T @ matrix @ free
+    information, *scores = matrices
+    del matrices, matrix, score_covariance  # of many levels, hundreds of megabytes
     scale = np.sqrt(np.maximum(np.diagonal(information), 1e-12))
     matrix = information / scale[:, None] / scale
     # Of one component the weight is known: what is there is rounding.
     matrix[np.diag_indices_from(matrix)] = np.maximum(np.diagonal(matrix), 0.0)
     root = _inverse_root(matrix)
-    if score_covariance is not None:
-        root = root @ (root.T @ _root(score_covariance / scale[:, None] / scale))
+    if scores:
+        root = root @ (root.T @ _root(scores[0] / scale[:, None] / scale))
     factor = root / scale[:, None] / np.sqrt(n_effective)
     if free is not None:
         factor = free @ factor
@@ -266,12 +254,7 @@ def uncertainty_after_em(
 
 
 def _inverse_root(matrix: Float) -> Float:
-    """A root of the inverse of a positive semidefinite matrix of diagonal 1.
-
-    Directions without information are bounded, not dropped: the common factor of the weights, and
-    components without rows. 1e-8 is far above rounding, so that mostly there is a triangle; where
-    some entries are those of the model (`settle_floored`), eigenvalues may be negative.
-    """
+    """A root of the inverse of a positive semidefinite matrix of diagonal 1."""
     raised = matrix.copy()
     raised[np.diag_indices_from(raised)] += 1e-8
     triangle, failed = dpotrf(raised.T, lower=1, clean=1, overwrite_a=1)
@@ -291,26 +274,12 @@ def _root(matrix: Float) -> Float:
 # -- numbers at a bound ---------------------------------------------------------------------------
 
 
-def _laws(parameters: Parameters) -> Iterator[tuple[Law, Float, Float, Int]]:
-    """Each law with its means and variances, (r, k) each, and their places, (r, 2k)."""
-    d, places = parameters.means.shape[1], component_places(parameters)
-    for law in parameters.blocks.laws:
-        own = np.array(law.features)
-        numbers = places[:, np.concatenate([1 + own, 1 + d + own])]
-        yield law, *parameters.of_law(law), numbers
-
-
 def settle_bounded(
     information: Float, parameters: Parameters, n_rows: float, together: Collection[Law] = ()
 ) -> None:
-    """Fix numbers that no row of a component tells from 0; in place.
-
-    They keep an error of their own. `information` is that of (μ, log v), of one row. Cells of laws
-    `together` are missing in the same rows: how often is fixed too, where the scores of two columns
-    are the same.
-    """
+    """Fix numbers that the rows of a component do not distinguish from 0; in place."""
     counts = np.maximum(n_rows * parameters.weights, 1e-12)
-    for law, means, variances, places in _laws(parameters):
+    for law, means, variances, places in laws_with_places(parameters):
         units = np.hstack([np.ones_like(means), variances])[:, None]
         values, slopes = law.positive(means, variances)
         fixed, errors = law.at_zero(means, variances, counts), np.ones_like(values)
@@ -320,7 +289,10 @@ def settle_bounded(
             known = n_rows * ((turns @ information[own]) * turns).sum(axis=1)
             own_values = np.maximum(values[c, numbers], 1e-12)  # rounding may leave less than 0
             slope = np.minimum(law.prior_positive[numbers] / own_values, counts[c])
-            errors[c, numbers] = _error_at_zero(slope, known)
+            # A third of the x at which the log-likelihood −slope · x − known · x² / 2 is −3: with
+            # certain labels the slope is the number of rows, and x = 3/n, the rule of three.
+            known = np.maximum(known, 0.0)
+            errors[c, numbers] = 2.0 / (slope + np.sqrt(slope**2 + 6.0 * known))
         if law in together:
             gap = np.clip(values[:, 0], 1e-12, 1 - 1e-12)
             alone = ~fixed[:, 0] & ~fixed[:, 1]
@@ -331,45 +303,25 @@ def settle_bounded(
         slopes = np.concatenate([slopes, own_slopes], axis=1) * units
         known_by_law = np.hstack([errors, own_errors]) ** -2.0 / n_rows
         for c in np.flatnonzero(fixed.any(axis=1)):
-            _fix(information, places[c], slopes[c, fixed[c]], known_by_law[c, fixed[c]])
-
-
-def _error_at_zero(slope: Float, known: Float) -> Float:
-    """A third of the x at which the log-likelihood −slope · x − known · x² / 2 is −3.
-
-    With labels that are certain the slope is the number of rows n, and x = 3/n, the rule of three;
-    where the rows that show the outcome may belong to the component too, the slope is smaller.
-    """
-    return np.asarray(2.0 / (slope + np.sqrt(slope**2 + 6.0 * np.maximum(known, 0.0))))
-
-
-def _fix(information: Float, places: Int, slopes: Float, known: Float) -> None:
-    """Take numbers out of the information, and put in what is known of each by itself."""
-    along = np.linalg.qr(slopes.T)[0]
-    information[places] -= along @ (along.T @ information[places])
-    information[:, places] -= (information[:, places] @ along) @ along.T
-    information[np.ix_(places, places)] += (slopes.T * known) @ slopes
+            # Take the numbers out, and put in what is known of each by itself.
+            own, along = slopes[c, fixed[c]], np.linalg.qr(slopes[c, fixed[c]].T)[0]
+            information[places[c]] -= along @ (along.T @ information[places[c]])
+            information[:, places[c]] -= (information[:, places[c]] @ along) @ along.T
+            known = (own.T * known_by_law[c, fixed[c]]) @ own
+            information[np.ix_(places[c], places[c])] += known
 
 
 def settle_two_valued(matrices: list[Float], parameters: Parameters) -> None:
-    """Fix variances of numbers that have two values within a component; in place.
-
-    Such rows tell one number of the column, and mean and variance are two: the scores of the
-    variance follow from those of the mean, of the number and of its gaps. It keeps the information
-    ω/2 about log v. The first matrix is the information, which decides.
-    """
+    """Fix variances of numbers that have two values within a component; in place."""
     p, d, places = parameters, parameters.means.shape[1], component_places(parameters)
     columns = [[j] for j in p.blocks.single.tolist()]
     columns += [list(law.features) for law in p.blocks.laws if law.free[0]]
     for own in columns:
         for c, w in enumerate(p.weights):
             spread, others = places[c, 1 + d + own[0]], places[c, 1 + np.array(own)]
-            across = matrices[0][others, spread]
-            known = matrices[0][spread, spread]
-            explained = (
-                across
-                @ np.linalg.lstsq(matrices[0][np.ix_(others, others)], across, rcond=_DEPENDENT)[0]
-            )
+            across, known = matrices[0][others, spread], matrices[0][spread, spread]
+            beside = matrices[0][np.ix_(others, others)]
+            explained = across @ np.linalg.lstsq(beside, across, rcond=_DEPENDENT)[0]
             if known - explained < _TOLD * known or known < _LEAST_TOLD * w:
                 for matrix in matrices:
                     matrix[spread] = matrix[:, spread] = 0.0
@@ -377,13 +329,10 @@ def settle_two_valued(matrices: list[Float], parameters: Parameters) -> None:
 
 
 def apart_from_bounded(factor: Float, parameters: Parameters, n_rows: float) -> Float:
-    """The factor of the covariance of (μ, v) given the numbers that may be 0.
-
-    These are less than their own standard error, which they keep, independent of all others.
-    """
+    """Return the factor of the covariance of (μ, v) given the numbers that may be 0."""
     counts = n_rows * parameters.weights
     given, own_errors = [], []
-    for law, means, variances, places in _laws(parameters):
+    for law, means, variances, places in laws_with_places(parameters):
         values, slopes = law.positive(means, variances)
         for c, own in enumerate(places):
             along = slopes[c] @ factor[own]  # (n, q)

@@ -8,29 +8,44 @@
 | n (E m²)² / E m⁴ of a product m with an indicator: rows that carry it | `carrying_rows` | (n,) |
 | correlation within components of being seen | `pairs_together` | |
 
-A product of indicators of probability π is 1 in nπ rows. With fewer than about five expected, one
-row that has two rare levels is 30 standard errors: χ² laws do not hold, as in any sparse table of
-counts. Cells of two columns that are missing in the same rows contradict the model, which has gaps
-that are independent within components, but say nothing against its values: products with such a
-gap are left out, those of the two values stay.
+A product of indicators of probability π is 1 in nπ rows. With fewer than about five expected, χ²
+laws do not hold, as in any sparse table of counts. Cells of two columns that are missing in the
+same rows contradict the model, but not its values: products with such a gap are left out.
+
+*Correlations.* Score tests on the residual find features that are correlated within components.
+
+| symbol | name here | shape |
+|---|---|---|
+| Δ_jk,i: ∂ model / ∂ correlation of z_j, z_k in component i | ``_Directions`` | (n, n_pairs, r) |
+| G = Δᵀ Δ of one pair, g = Δᵀ e, Δ whitened and projected | in `_test` | (r, r), (r,) |
+| N gᵀ G⁻¹ g ~ χ²(rank G) | ``statistics`` | (n_pairs,) |
+| (G + I/N)⁻¹ g: correlations, given that they are about 1 at most | ``estimates`` | (n_pairs, r) |
+
+Each component has its own correlation, since opposite signs would cancel in a common one.
+Only pairs of features of different blocks are tested. There E[u v] of monomials of the two blocks
+changes with Σ_jk by E[∂u/∂z_j] E[∂v/∂z_k].
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_solve, helmert, solve_triangular
 from scipy.linalg.blas import dtrmm
 from scipy.linalg.lapack import dpotrf, dpstrf, dtrtri, dtrtrs
+from scipy.special import gammaincc, gammaln, ndtri_exp
 
-from momentmix._typing import Float
+from momentmix._typing import Float, Int
 from momentmix.families.law import Law
 from momentmix.fitting.conditions.conditions import Conditions, feature_powers
 from momentmix.fitting.conditions.derivative import by_feature, derivative, gram
 from momentmix.fitting.conditions.monomial_covariance import monomial_correlation
 from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.index_sets import colex_rank, index_sets
 from momentmix.mixture.parameters import Parameters, dependent_places
 from momentmix.parallel import all_threads
 
@@ -41,14 +56,19 @@ _ITERATIONS = 20  # the condition number is printed with one digit
 _FEWEST_ROWS = 5.0  # that carry a condition: the usual rule for cells of tables of counts
 _HIGHEST_BESIDE = 3  # power of a number in a product with an indicator
 _TOGETHER = 0.5  # correlation within components of two columns' being seen
+CORRELATION_THAT_MATTERS = 0.1  # with many rows, smaller ones are significant and change little
+SIGNIFICANT_DEVIATES = 6  # not reached by chance, however many columns or pairs are tested
+_MOST_DIRECTIONS = 2000  # whitened; of more, those of the pairs that look most correlated
+_CLEAR = 4.0  # deviates from which a pair is given to the tests of the others
+_MOST_GIVEN = 12  # such pairs; each costs a small part of the whitening
+_LEFT_OVER = 1e-6  # share of a direction's squared length that is left where parameters explain it
 
 
 class Whitening:
     """Whitening and projection for one set of conditions and parameters.
 
-    `often` says that many tables are whitened: products with the inverse of the triangle take a
-    third of the time of a solution, and the inverse that of a few solutions. `independent` are the
-    conditions that are no function of those before them, as far as noise goes.
+    `often`: products with the inverse of the triangle take a third of the time of a solution.
+    `independent` are the conditions that are no function of those before them.
     """
 
     def __init__(self, conditions: Conditions, parameters: Parameters, often: bool = False) -> None:
@@ -63,11 +83,7 @@ class Whitening:
 
     @property
     def log_determinant(self) -> float:
-        """Log-determinant of C; a condition that tells nothing new counts as one that hardly does.
-
-        Misfits in units of two covariances compare once these are added, as in the logarithm of a
-        normal density: otherwise the mixture that allows for more noise always fits better.
-        """
+        """Log-determinant of C, with a bound for conditions that are functions of others."""
         new = np.maximum(np.diagonal(self.triangle) ** 2, _REDUNDANT)
         return float(2.0 * np.log(self.scale).sum() + np.log(new).sum())
 
@@ -83,7 +99,7 @@ class Whitening:
             return Projection(self._slopes)
 
     def whiten(self, columns: Float) -> Float:
-        """C^{-1/2}·columns; 0 for conditions that are functions of those before them."""
+        """Return C^{-1/2}·columns; 0 for conditions that are functions of earlier ones."""
         scaled = np.empty(columns.shape, order="F")  # as LAPACK wants it
         np.divide(columns.T, self.scale, out=scaled.T)
         if self._inverse is not None and scaled.ndim == 2:
@@ -94,10 +110,7 @@ class Whitening:
         return np.asarray(white)
 
     def whiten_last(self, n: int) -> Float:
-        """The last n conditions, in units of their deviations, whitened; (size, n).
-
-        A whitened condition holds itself and those after it, so that a small system is enough.
-        """
+        """Whiten the last n conditions, in units of their deviations; (size, n)."""
         size = self.scale.size
         white = np.zeros((size, n))
         own = self.triangle[size - n :, size - n :]
@@ -136,21 +149,24 @@ class Projection:
 
     @cached_property
     def condition_number(self) -> float:
-        """That of the slopes; infinite where some are left out."""
-        return _condition(self._normal, self._root) if self._is_whole else np.inf
+        """That of the slopes, by power and inverse iteration; infinite where some are left out."""
+        if not self._is_whole:
+            return np.inf
+        largest = smallest = np.random.default_rng(0).standard_normal((len(self._normal),))
+        for _ in range(_ITERATIONS):
+            largest = self._normal @ (largest / np.linalg.norm(largest))
+            unit: Float = smallest / np.linalg.norm(smallest)
+            smallest = np.asarray(cho_solve((self._root, True), unit, check_finite=False))
+        return float(np.sqrt(np.linalg.norm(largest) * np.linalg.norm(smallest)))
 
     def project(self, whitened: Float) -> Float:
-        """What is left of whitened columns beside the span of the slopes."""
+        """Return the residual of whitened columns beside the span of the slopes."""
         along = cho_solve((self._root, True), self.slopes.T @ whitened, check_finite=False)
         return np.asarray(whitened - self.slopes @ along)
 
 
 def _factored(correlation: Float) -> Float:
-    """Cholesky factor of a correlation with the least ridge that makes it positive definite.
-
-    Probabilities near 0, of rare levels and few rows, have moments that differ by factors of 1e9:
-    the rounding of products of several is then more than the usual ridge.
-    """
+    """Cholesky factor of a correlation with the least ridge that makes it positive definite."""
     diagonal, ridge = np.diagonal(correlation).copy(), _RIDGE
     while ridge < 1.0:
         np.fill_diagonal(correlation, diagonal + ridge)
@@ -164,10 +180,7 @@ def _factored(correlation: Float) -> Float:
 
 
 def _tangent(table: Float, parameters: Parameters) -> Float:
-    """Derivatives with the weights moving within Σ ω = 1: one column less.
-
-    Those by variances that follow from the means are left out.
-    """
+    """Return derivatives within Σ ω = 1, one column less, without variances given by means."""
     r = parameters.n_components
     if parameters.blocks.laws:
         is_own = np.isin(by_feature(parameters), dependent_places(parameters), invert=True)
@@ -175,17 +188,6 @@ def _tangent(table: Float, parameters: Parameters) -> Float:
     if r == 1:
         return table[:, 1:]
     return np.concatenate([table[:, :r] @ helmert(r).T, table[:, r:]], axis=1)
-
-
-def _condition(normal: Float, root: Float) -> float:
-    """√ of the condition number of a positive definite matrix, by power and inverse iteration."""
-    start = np.random.default_rng(0).standard_normal((normal.shape[0],))
-    largest, smallest = start, start
-    for _ in range(_ITERATIONS):
-        largest = normal @ (largest / np.linalg.norm(largest))
-        unit: Float = smallest / np.linalg.norm(smallest)
-        smallest = np.asarray(cho_solve((root, True), unit, check_finite=False))
-    return float(np.sqrt(np.linalg.norm(largest) * np.linalg.norm(smallest)))
 
 
 # -- conditions that a test can use ----------------------------------------------------------------
@@ -210,7 +212,7 @@ def tested_conditions(
 def carrying_rows(
     conditions: Conditions, moments: StandardMoments, parameters: Parameters
 ) -> Float:
-    """Rows that carry a condition; infinite for one of numbers alone, whose laws are known."""
+    """Return the number of rows that carry each condition; infinite for numbers alone."""
     highest = conditions.highest_exponent
     powers = feature_powers(parameters, 4 * _HIGHEST_BESIDE)
     means = []
@@ -223,7 +225,7 @@ def carrying_rows(
 
 
 def gaps_together(moments: StandardMoments, parameters: Parameters) -> list[Law]:
-    """Laws whose cells are mostly missing in the same rows as those of another."""
+    """Return laws whose cells are mostly missing in the same rows as another's."""
     numbers = sorted({k for pair in pairs_together(moments, parameters) for k in pair})
     return [parameters.blocks.laws[k] for k in numbers]
 
@@ -244,3 +246,142 @@ def pairs_together(moments: StandardMoments, parameters: Parameters) -> list[tup
     together: NDArray[np.bool_] = within > _TOGETHER * ((spread.T * p.weights) @ spread)
     numbers = [number for number, _ in gaps]
     return [(numbers[i], numbers[k]) for i, k in np.argwhere(np.triu(together, 1))]
+
+
+# -- correlations within components ----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """Correlation of two features within components, estimated from the residual.
+
+    `value` is the mean of the components' correlations without their signs, with the sign of their
+    mean; `deviates` the normal deviate that is as improbable as the statistic, with the same sign.
+    """
+
+    first: int
+    second: int
+    value: float
+    deviates: float
+
+
+def find_correlations(
+    whitening: Whitening, conditions: Conditions, parameters: Parameters, remainder: Float, n: float
+) -> list[Correlation]:
+    """Return score tests of the correlation of each pair of features, most significant first."""
+    directions = _Directions(conditions, parameters)
+    if not directions.pairs.size:
+        return []
+    r, most = parameters.n_components, max(1, _MOST_DIRECTIONS // parameters.n_components)
+    kept = np.arange(len(directions.pairs))
+    if kept.size > most:
+        kept = np.sort(np.argsort(-directions.promise(whitening, remainder))[:most])
+    white = whitening.whiten(directions.table(kept).reshape(conditions.size, -1))
+    least = _LEFT_OVER * (white**2).sum(axis=0).reshape(kept.size, r).max(axis=1)
+    tables = whitening.projection.project(white).reshape(-1, kept.size, r).transpose(1, 2, 0)
+    pairs, found = directions.pairs[kept], []
+    for number in range(_MOST_GIVEN + 1):
+        values, deviates = _test(tables, remainder, parameters.weights, np.maximum(least, 1e-9), n)
+        best = int(np.argmax(np.abs(deviates)))
+        is_last = number == _MOST_GIVEN or abs(deviates[best]) < _CLEAR
+        own = np.flatnonzero(deviates != 0) if is_last else np.array([best])
+        for (first, second), value, deviate in zip(
+            pairs[own].tolist(), values[own].tolist(), deviates[own].tolist(), strict=True
+        ):
+            found.append(Correlation(first, second, value, deviate))
+        if is_last or len(tables) == 1:
+            break
+        basis, sizes, _ = np.linalg.svd(tables[best].T, full_matrices=False)
+        basis = basis[:, sizes**2 > max(least[best], 1e-9)]
+        rest = np.arange(len(tables)) != best
+        tables, least, pairs = tables[rest], least[rest], pairs[rest]
+        tables = tables - (tables @ basis) @ basis.T
+    return sorted(found, key=lambda c: -abs(c.deviates))
+
+
+def _test(
+    tables: Float, remainder: Float, weights: Float, least: Float, n: float
+) -> tuple[Float, Float]:
+    """Values and deviates of pairs with directions (n_pairs, r, n); 0 where none are left."""
+    values, vectors = np.linalg.eigh(tables @ tables.transpose(0, 2, 1))
+    along = np.einsum("pij,pi->pj", vectors, tables @ remainder)
+    own = values > least[:, None]
+    statistics = n * np.where(own, along**2 / np.where(own, values, 1.0), 0.0).sum(axis=1)
+    shrunk = np.where(own, along / (np.maximum(values, 0.0) + 1.0 / n), 0.0)
+    estimates = np.einsum("pij,pj->pi", vectors, shrunk)
+    sizes = np.minimum(1.0, np.abs(estimates) @ weights)
+    signs = np.where(estimates @ weights >= 0, 1.0, -1.0)
+    return signs * sizes, signs * _normal_deviates(statistics, own.sum(axis=1))
+
+
+def _normal_deviates(statistics: Float, degrees_of_freedom: Int) -> Float:
+    """Return the z ≥ 0 for which |z| is as improbable as χ² above a statistic.
+
+    Examples
+    --------
+    >>> _normal_deviates(np.array([9.0, 9.0, 1e4]), np.array([1, 3, 1])).round(2).tolist()
+    [3.0, 2.18, 100.0]
+    """
+    half, x = np.maximum(0.5 * degrees_of_freedom, 0.5), np.maximum(0.5 * statistics, 1e-300)
+    p_values = gammaincc(half, x)
+    # The leading term far out, where the probability is no float64 number.
+    far = (half - 1) * np.log(x) - x - gammaln(half)
+    log_p = np.where(p_values > 1e-290, np.log(np.maximum(p_values, 1e-300)), far)
+    return np.asarray(np.maximum(0.0, -ndtri_exp(log_p - np.log(2.0))))
+
+
+class _Directions:
+    """Derivatives of the conditions by the correlations of each pair, one for each component."""
+
+    def __init__(self, conditions: Conditions, parameters: Parameters) -> None:
+        blocks, self._n = parameters.blocks, conditions.size
+        pairs = index_sets(conditions.n_features, 2)
+        apart = blocks.block_of[pairs[:, 0]] != blocks.block_of[pairs[:, 1]]
+        self.pairs = pairs[apart]
+        number = np.cumsum(apart) - 1
+        monomials = conditions.by_block(blocks)
+        moments, slopes = monomials.moments_and_slopes(parameters), monomials.mean_slopes
+        deviations = np.sqrt(parameters.variances).T  # (d, r)
+        values = moments[slopes.monomials] * deviations[slopes.columns] * slopes.factors[:, None]
+        factors = moments[monomials.slots]  # (n, width, r)
+        order = np.argsort(slopes.rows, kind="stable")
+        counts = np.bincount(slopes.rows, minlength=self._n)
+        starts = np.cumsum(counts) - counts
+        rows, places, changes = list[Int](), list[Int](), list[Float]()
+        for t, u in combinations(range(int(counts.max(initial=0))), 2):
+            row = np.flatnonzero(counts > u)
+            first, second = order[starts[row] + t], order[starts[row] + u]
+            different = slopes.slots[first] != slopes.slots[second]
+            row, first, second = row[different], first[different], second[different]
+            change = parameters.weights * values[first] * values[second]
+            for slot in range(factors.shape[1]):
+                other = (slopes.slots[first] != slot) & (slopes.slots[second] != slot)
+                change[other] *= factors[row[other], slot]
+            pair = np.sort(np.stack([slopes.columns[first], slopes.columns[second]], axis=1))
+            rows.append(row)
+            places.append(number[colex_rank(pair)])
+            changes.append(change)
+        none = np.zeros(0, dtype=np.int64)
+        self._rows, self._places = np.concatenate([none, *rows]), np.concatenate([none, *places])
+        self._changes = np.concatenate([np.zeros((0, parameters.n_components)), *changes])
+
+    def table(self, kept: Int) -> Float:
+        """The derivatives by some pairs, of shape (n, n_kept, r)."""
+        number = np.full(len(self.pairs), -1)
+        number[kept] = np.arange(kept.size)
+        own = number[self._places] >= 0
+        table = np.zeros((self._n, kept.size, self._changes.shape[1]))
+        table[self._rows[own], number[self._places[own]]] = self._changes[own]
+        return table
+
+    def promise(self, whitening: Whitening, remainder: Float) -> Float:
+        """About how significant each pair is: noises of the conditions taken as independent."""
+        mask = np.where(whitening.independent, remainder, 0.0)
+        back = solve_triangular(whitening.triangle, mask, lower=True, trans=1, check_finite=False)
+        scaled = self._changes / whitening.scale[self._rows, None]
+        size, promise = len(self.pairs), np.zeros(len(self.pairs))
+        for change in scaled.T:
+            along = np.bincount(self._places, change * back[self._rows], minlength=size)
+            squares = np.bincount(self._places, change**2, minlength=size)
+            np.maximum(promise, along**2 / np.maximum(squares, 1e-300), out=promise)
+        return promise

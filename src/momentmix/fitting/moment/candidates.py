@@ -60,7 +60,7 @@ SPLIT_CONDITIONS = 500
 
 
 class PartitionShape(NamedTuple):
-    """Blocks of each size in A and in B, degrees, and the number of components it tells apart."""
+    """Blocks of each size in A and in B, degrees, and the largest number of components."""
 
     left: tuple[int, ...]
     right: tuple[int, ...]
@@ -70,10 +70,9 @@ class PartitionShape(NamedTuple):
 
 
 def partition_shapes(blocks: Blocks, order: int, n_components: int) -> list[PartitionShape]:
-    """Partitions that can tell `n_components` apart, those of the largest rank first.
+    """Return partitions for `n_components`, the largest rank first, then the largest C.
 
-    A partition that leaves more features to C separates the eigenvalues better, so of equal rank
-    the one with the largest C comes first.
+    More features in C separate the eigenvalues better.
     """
     sizes, counts = BlockSizes.of(blocks.widths.tolist())
     pairs = list(block_partitions(counts))
@@ -105,10 +104,9 @@ def draw_candidates(
     rng: np.random.Generator,
     blocks: Blocks | None = None,
 ) -> Float:
-    """Means of components proposed by `n_draws` random partitions, of shape (n, n_features).
+    """Return means proposed by `n_draws` random partitions, of shape (n, n_features).
 
-    Candidates outside the range of the data are moved to its edge; those that are not finite are
-    left out.
+    Candidates outside the range of the data are moved to its edge; only finite ones are kept.
     """
     blocks = blocks or moments.alone
     shapes = partition_shapes(blocks, moments.order, n_components)
@@ -193,9 +191,9 @@ def _rank_of_products(moments: StandardMoments, rng: np.random.Generator, blocks
 
 
 def _rank_of_covariance(moments: StandardMoments, rng: np.random.Generator, blocks: Blocks) -> int:
-    """Largest rank of E[z_A z_Bᵀ] that twenty random halves show.
+    """Return the largest rank of E[z_A z_Bᵀ] in twenty random halves.
 
-    The noise of an entry is known from E z_j² z_k². The largest singular value of noise alone is
+    The noise of an entry follows from E z_j² z_k². The largest singular value of noise alone is
     about √a + √b times that of an entry; twice that is not reached by chance in twenty draws.
     """
     d, n_blocks = moments.n_features, len(blocks.partition)
@@ -302,7 +300,7 @@ def best_splits(
 
 
 def split_starts(moments: StandardMoments, parent: Parameters) -> list[Parameters]:
-    """Starts with one component more than `parent`; none where the moments are not known."""
+    """Return starts with one component more than `parent`; none without the moments."""
     if moments.cubed is None or moments.two_squares is None or moments.powers is None:
         return []
     cubes, squares = _residuals(moments, parent)

@@ -9,14 +9,13 @@
 | (WᵀW)⁻¹ / N = Cov θ̂ | ``Efficient.factor factorᵀ`` | (n_parameters, n_parameters) |
 
 ``polish.py`` divides each condition by its own noise, which is cheap. But the noises correlate
-strongly, so that this criterion loses precision and can prefer a mixture that the test, which knows
-the correlations, rejects.
+strongly, so that this criterion loses precision and can prefer a mixture that the test rejects.
 
-*Instruments* combine all moments of degree 4 (``instruments.py``). They are those of the start with
-the covariances that its moments can resolve; those of the second round are made at the first one's
-answer. If the model is right, the efficient criterion of the start's conditions rises by about a χ²
-with as many degrees of freedom as parameters at most (Hausman, 1978): a larger rise says that the
-moments contradict each other, and the answer is left.
+*Instruments* combine all moments of degree 4 (``instruments.py``). The first round makes them at
+the start, with the covariances that its moments can resolve, the second round at the answer of the
+first. If the model is right, the efficient criterion of the start's conditions rises by about a χ²
+with as many degrees of freedom as parameters at most (Hausman, 1978): after a larger rise, where
+moments contradict each other, the answer is discarded.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ _CLEAR_RISE = 5.0  # standard deviations of the criterion's rise
 
 
 class Whitens(Protocol):
-    """What turns conditions into combinations of variance 1: `Whitening`, and instruments."""
+    """A map of conditions to combinations of variance 1: `Whitening`, or instruments."""
 
     def whiten(self, columns: Float) -> Float:
         """Whitened combinations of conditions (n,) or (n, k)."""
@@ -72,9 +71,9 @@ def efficient_polish(
     max_rounds: int,
     whitening: Whitening | None = None,
 ) -> Efficient:
-    """Gauss–Newton steps on the efficient criterion, C renewed every few steps.
+    """Take Gauss–Newton steps on the efficient criterion, C renewed every few steps.
 
-    `whitening` is that at the start, where it is known.
+    `whitening` is that of the start, if it exists already.
     """
     current = start.normalized()
     whitening = whitening or Whitening(conditions, current)

@@ -3,7 +3,7 @@
 | symbol | name here | shape |
 |---|---|---|
 | m: all monomials of degree up to 4 | ``CompleteMoments`` | (n,) |
-| f: polynomials that tell about one block B | ``_BlockFamily`` | (n_family,) |
+| f: polynomials that depend on one block B | ``_BlockFamily`` | (n_family,) |
 | g = βᵀ m, one for each parameter but one weight | ``Instruments`` | (n_parameters − 1,) |
 | V: covariance of one row's instruments | by ``root`` | (n_parameters − 1, n_parameters − 1) |
 
@@ -12,8 +12,8 @@ But the instruments that they lead to, β = C⁻¹ ∂ model / ∂ θ, are appro
 a parameter of block B and component i needs a polynomial of the features of B, times one of the
 others that is about 1 in component i and 0 elsewhere. So the instruments of a block are made of
 
-- all monomials of B of degree up to 4, those of degree up to 3 times one other feature, and all of
-  the others of degree up to 2;
+- all monomials of B of degree up to 4; of degree up to 3, times one other feature; and all of the
+  others of degree up to 2;
 - x_a x_b q(z), x the features of B in which component i has mean 0 and covariance I (x_0 = 1), and
   q the quadratic polynomials of the others that are nearest to the indicators of the components
   where x_a² x_b² is the weight: a narrow direction of one component is a wide one of the others, so
@@ -329,7 +329,7 @@ class CompleteMoments:
 
 
 def has_complete_moments(moments: StandardMoments) -> bool:
-    """Whether all moments of degree up to 4 are known, of features that vary."""
+    """Return whether there are all moments of degree up to 4, of features that vary."""
     if moments.order < DEGREE or len(moments.squared) < DEGREE - 1 or moments.constant.any():
         return False
     high = (moments.powers, moments.cubed, moments.two_squares)

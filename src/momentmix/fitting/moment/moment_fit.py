@@ -116,7 +116,7 @@ class MomentFit:
         return self.uncertainty.deviations() if is_diagonal else self.uncertainty
 
     def usable(self, drawn: Parameters) -> Parameters:
-        """Parameters drawn from the uncertainty, with covariances raised as those of the answer."""
+        """Return drawn parameters, with covariances raised as in the answer."""
         assert self.structure is not None
         return resolvable(drawn, self._errors, self.structure)
 
@@ -147,10 +147,10 @@ def fit_moments(
     parent: Parameters | None = None,
     is_needed: bool = False,
 ) -> MomentFit:
-    """Weights, means, variances and covariances within blocks from moments alone.
+    """Fit weights, means, variances and covariances within blocks to moments alone.
 
     The components of `parent`, an answer with one component less, may be split; it is made where
-    needed. `is_needed` says that the rank of the moments shows so many components: then partitions
+    needed. With `is_needed`, the rank of the moments shows so many components: then partitions
     determine the means, and splits are tried only if that answer is not accepted.
     """
     structure = moments.structure(context.variance_floor, blocks)
@@ -191,7 +191,7 @@ class _MomentSearch:
 
     @property
     def best(self) -> _Tried:
-        """The most likely answer; costs in units of different noises say little."""
+        """Return the most likely answer; costs in units of different noises do not compare."""
         return min(self.tried, key=lambda option: option.criterion)
 
     def run(self, parent: Parameters | None, is_needed: bool) -> None:
@@ -215,7 +215,7 @@ class _MomentSearch:
                 break
 
     def from_partitions(self) -> Polished:
-        """An answer from the means that further partitions and those before them propose."""
+        """Return an answer from the means that all partitions so far propose."""
         moments, r, rng = self.moments, self.r, self.rng
         drawn = draw_candidates(moments, r, DRAWS_PER_ROUND, rng, self.blocks)
         self.pool = np.concatenate([self.pool, drawn])
@@ -251,10 +251,10 @@ class _MomentSearch:
         self.tried.append(_Tried(p, test, efficient, criterion))
 
     def last_steps(self, found: Efficient) -> tuple[Parameters, Float]:
-        """The best answer's parameters after the last steps, and a factor of their covariance.
+        """Return the parameters after the last steps, and a factor of their covariance.
 
-        Covariances within a block take part in few conditions each: those of the test would not
-        determine them as well as the moments can. Where all moments of degree 4 are too many for
+        A covariance within a block occurs in few conditions: the conditions of the test would not
+        determine it as well as the moments can. Where all moments of degree 4 are too many for
         their covariance, instruments combine them.
         """
         n, bounds, rounds = self.moments.n_effective, self.bounds, self.effort.last_rounds
@@ -282,7 +282,7 @@ class _MomentSearch:
         return is_joined and INSTRUMENTS_FROM <= count <= MOST_COMBINED / self.n_parameters
 
     def last_conditions(self) -> Conditions:
-        """Conditions of the last steps: those of the test, and more where features are joined."""
+        """Return the conditions of the test, and more where features are joined."""
         if self.blocks.is_diagonal:
             return self.tested
         limit = min(LAST_CONDITIONS * self.n_parameters, MOST_LAST_CONDITIONS)
@@ -321,11 +321,10 @@ class _MomentSearch:
 
 
 class _Tried(NamedTuple):
-    """An answer, its test (None where it was not needed), and what it is chosen by.
+    """An answer, its test (None where it was not needed), and its criterion.
 
     The criterion is −2 log of the moments' normal density: the statistic and the log-determinant of
-    the covariance that it is measured by. The statistic alone prefers mixtures with heavy tails,
-    whose covariance allows for anything.
+    its covariance. The statistic alone prefers mixtures with heavy tails and large covariances.
     """
 
     parameters: Parameters
@@ -335,7 +334,7 @@ class _Tried(NamedTuple):
 
     @property
     def is_accepted(self) -> bool:
-        """Whether the moments speak for it, or say nothing."""
+        """Return whether the moments do not reject it."""
         test = self.test
         return test is None or not test.testable or test.p_value >= LEAST_P_VALUE
 
@@ -352,7 +351,7 @@ class _Tried(NamedTuple):
 
 
 def _closed_form(moments: StandardMoments, structure: Structure, context: FitContext) -> MomentFit:
-    """The same for one component; its variances are known as well as those of the columns."""
+    """Return the same for one component, whose variances are the variances of the columns."""
     p, n = one_component(moments, context.variance_floor, structure.blocks), moments.n_effective
     conditions = build_conditions(moments, 1 if structure.is_diagonal else 2, 0)
     noise = implied_noise(conditions, p, n)

@@ -36,10 +36,10 @@ _PENALTY = 1e-3  # far below the noise of the conditions
 def fit_variances(
     moments: StandardMoments, weights: Float, means: Float, floor: float | Float
 ) -> Float:
-    """Variances of standardized features, at least `floor`, of shape (r, d).
+    """Return variances of standardized features, at least `floor`, of shape (r, d).
 
-    A penalty towards the average within-component variance determines the components that the
-    conditions say nothing about. Its factor keeps it far below the noise of the conditions.
+    A penalty towards the average within-component variance determines components that have no
+    condition. Its factor keeps it far below the noise of the conditions.
     """
     r, d = means.shape
     variances, least = np.empty((r, d)), np.broadcast_to(floor, d)
@@ -59,10 +59,10 @@ def fit_variances(
 def fit_spread(
     moments: StandardMoments, weights: Float, means: Float, structure: Structure
 ) -> Parameters:
-    """The mixture with variances, and covariances of joined features, that fit the moments best.
+    """Return the mixture with the variances and covariances that fit the moments best.
 
-    Second moments within a block are linear in the moments, once weights and means are known.
-    Blocks are taken one by one, and their covariances raised to what `structure` allows.
+    Given weights and means, second moments within a block are linear in the moments. Blocks are
+    fitted one by one, and their covariances raised to the floors of `structure`.
     """
     blocks = structure.blocks
     if blocks is None or blocks.is_diagonal:

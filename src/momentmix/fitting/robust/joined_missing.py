@@ -39,8 +39,7 @@ from momentmix.fitting.inference.over_identification import UNTESTABLE
 from momentmix.fitting.inference.uncertainty import uncertainty_after_em
 from momentmix.fitting.inference.whitening import gaps_together
 from momentmix.fitting.outcome import StandardFit
-from momentmix.fitting.robust.answers import find_candidates
-from momentmix.fitting.robust.certifying import predicted_loss, support_by_bic
+from momentmix.fitting.robust.answers import find_candidates, predicted_loss, support_by_bic
 from momentmix.mixture.gaussian import features_of, values_of
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure, VariancePrior
@@ -85,10 +84,7 @@ def check_pairs(sample: Sample, layout: Layout) -> None:
 def start_samples(
     sample: Sample, layout: Layout, n_components: int, context: FitContext
 ) -> list[Sample]:
-    """Rows of the sample without gaps: all with draws for missing values, and the complete ones.
-
-    Components keep their shares in the first and stay apart in the second, if it has many rows.
-    """
+    """Rows of the sample without gaps: all with draws for missing values, and the complete ones."""
     values = values_of(sample.all_features, sample.blocks).T[:_MOST_SAMPLED]
     rows = layout.rows(values)
     single = single_component(rows, context.variance_floor)

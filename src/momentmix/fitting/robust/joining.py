@@ -42,7 +42,7 @@ from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import FEWEST_ROWS, VariancePrior
 from momentmix.progress import detail
 
-_STEPS = 60  # of EM from a proposal
+_STEPS = 60  # of EM from a proposal, at most: it ends at rest, and 20 find the same blocks
 _ROUNDS = 4  # of proposals: each begins with shares that know what was joined before
 ROWS_PER_FULL_PARAMETER = 2  # with fewer rows full covariances are not tried
 MOST_FULL_FEATURES = 60  # nor with more columns: their features do not fit the memory
@@ -55,18 +55,21 @@ MOST_MOVES = 6  # of the number of components after the blocks are found
 class Option(NamedTuple):
     """A mixture of some blocks, its log-likelihood a row, and its BIC."""
 
-    n_components: int
-    blocks: Blocks
     parameters: Parameters
     score: float
     bic: float
+
+    @property
+    def key(self) -> tuple[int, Blocks]:
+        """Number of components, and blocks."""
+        return self.parameters.n_components, self.parameters.blocks
 
 
 def choose_blocks(
     sample: Sample, n_components: int | Literal["auto"], context: FitContext
 ) -> Choice:
     """Blocks of least BIC, and the number of components too where it is to be found."""
-    moments = sample.moments
+    moments, is_auto = sample.moments, n_components == "auto"
     d, n = moments.n_features, moments.n_counted
     search = BlockSearch(sample, context)
     r = 2 if n_components == "auto" else n_components
@@ -75,25 +78,19 @@ def choose_blocks(
     n_full = r * full.n_parameters
     if full.joined and d <= MOST_FULL_FEATURES and n >= ROWS_PER_FULL_PARAMETER * n_full:
         kinds.append(full)
-    if n_components == "auto":
+    if is_auto:
         r = search.number_of(kinds)
     for blocks in kinds:
-        with context.clock.stage("full blocks" if blocks.is_full else "diagonal blocks"):
+        with context.clock.stage("full blocks" if blocks.joined else "diagonal blocks"):
             search.improve(search.start(r, blocks))
     with context.clock.stage("blocks"):
-        if n_components == "auto":
+        if is_auto:
             search.move()
         search.validate()
-        best = search.best
-        candidates = search.searched(best.n_components, best.blocks)
-    return Choice(
-        best.n_components,
-        search.note(n_components == "auto"),
-        search.tried() if n_components == "auto" else (),
-        candidates,
-        best.blocks,
-        search.joined(),
-    )
+        number, blocks = search.best.key
+        candidates = search.searched(number, blocks)
+    tried = search.tried() if is_auto else ()
+    return Choice(number, search.note(is_auto), tried, candidates, blocks, search.joined())
 
 
 class BlockSearch:
@@ -114,16 +111,14 @@ class BlockSearch:
     def add(self, parameters: Parameters) -> Option:
         """Price a mixture; of two with the same blocks and components the better one stays."""
         option = self.priced(parameters)
-        key = (option.n_components, option.blocks)
-        if key not in self.options or option.bic < self.options[key].bic:
-            self.options[key] = option
-        return self.options[key]
+        known = self.options.get(option.key, option)
+        self.options[option.key] = option if option.bic < known.bic else known
+        return self.options[option.key]
 
-    def priced(self, parameters: Parameters) -> Option:
+    def priced(self, p: Parameters) -> Option:
         """A mixture with its likelihood and BIC."""
-        p, blocks = parameters, parameters.blocks
-        score = log_likelihood(self.sample.of_blocks(blocks).judges, p)
-        return Option(p.n_components, blocks, p, score, bic(p, self.moments.n_counted, score))
+        score = log_likelihood(self.sample.of_blocks(p.blocks).judges, p)
+        return Option(p, score, bic(p, self.moments.n_counted, score))
 
     def number_of(self, kinds: list[Blocks]) -> int:
         """Number of components of least BIC, by a full search with the better kind of blocks."""
@@ -144,8 +139,7 @@ class BlockSearch:
     def start(self, n_components: int, blocks: Blocks) -> Option:
         """The best mixture of some blocks by a full search."""
         if n_components == 1:
-            floor = self.context.variance_floor
-            return self.add(one_component(self.moments, floor, blocks))
+            return self.add(one_component(self.moments, self.context.variance_floor, blocks))
         return self.add(self.searched(n_components, blocks)[0].parameters)
 
     def searched(self, n_components: int, blocks: Blocks) -> list[Candidate]:
@@ -157,42 +151,39 @@ class BlockSearch:
             detail(f"{n_components} components")
             known = self.options[key].parameters if key in self.options else None
             sample = self.sample.of_blocks(blocks)
-            self.candidates[key] = ranked_candidates(
-                sample, n_components, self.context, known=known
-            )
+            found = ranked_candidates(sample, n_components, self.context, known=known)
+            self.candidates[key] = found
         return self.candidates[key]
 
     def paying(self, parameters: Parameters, within: Float, price: float | None = None) -> Blocks:
         """Blocks that pay, of no more columns than the rows of the components can bear."""
         widest = self.moments.n_counted // parameters.n_components - 1
-        n = self.sample.features.shape[1]
-        laws = parameters.blocks.laws
+        n, laws = self.sample.features.shape[1], parameters.blocks.laws
         return paying_blocks(parameters.weights, within, n, price, widest, laws)
 
     def improve(self, start: Option) -> None:
         """Join what pays by the shares of a mixture, and go on from there."""
         for _ in range(_ROUNDS):
-            within = within_components(self.sample, start.parameters)
-            blocks = self.paying(start.parameters, within)
-            if (start.n_components, blocks) in self.options:
+            p, within = start.parameters, within_components(self.sample, start.parameters)
+            blocks = self.paying(p, within)
+            if (p.n_components, blocks) in self.options:
                 break
-            start = self.add(self.settled(start.parameters, within, blocks))
+            start = self.add(self.settled(p, within, blocks))
 
     def validate(self) -> None:
         """Prefer blocks of a lower price, or full covariances, if they predict clearly better."""
         if not self.sample.is_all:
             return  # many rows: the price is a small part of what covariances gain
-        best, n = self.best, self.sample.features.shape[1]
-        within = within_components(self.sample, best.parameters)
-        generous = self.paying(best.parameters, within, price=1.0)
-        rivals = [o for o in self.options.values() if o.n_components == best.n_components]
-        if all(o.blocks != generous for o in rivals):
-            rivals.append(self.priced(self.settled(best.parameters, within, generous)))
-        rivals = [o for o in rivals if o.blocks.n_pairs > best.blocks.n_pairs]
+        p, n = self.best.parameters, self.sample.features.shape[1]
+        within = within_components(self.sample, p)
+        generous = self.paying(p, within, price=1.0)
+        rivals = [o for (r, _), o in self.options.items() if r == p.n_components]
+        if all(o.parameters.blocks != generous for o in rivals):
+            rivals.append(self.priced(self.settled(p, within, generous)))
+        rivals = [o for o in rivals if o.parameters.blocks.n_pairs > p.blocks.n_pairs]
         if not rivals:
             return
-        scores = self.left_out_scores(best)
-        gains = []
+        scores, gains = self.left_out_scores(self.best), []
         for rival in rivals:
             gain = self.left_out_scores(rival) - scores
             error = gain.std(ddof=1) / n**0.5
@@ -202,10 +193,10 @@ class BlockSearch:
 
     def left_out_scores(self, option: Option) -> Float:
         """Log-density of each row under a mixture that was fitted to the others, in folds."""
-        p, features = option.parameters, self.sample.of_blocks(option.blocks).features
+        p, features = option.parameters, self.sample.of_blocks(option.parameters.blocks).features
         n = features.shape[1]
         n_folds = MOST_FOLDS if n < MANY_ROWS else 2
-        structure = self.moments.structure(self.context.variance_floor, option.blocks)
+        structure = self.moments.structure(self.context.variance_floor, p.blocks)
         prior = VariancePrior.of_rows(n - n // n_folds, p.n_components, structure)
         # The sample is in random order; copies of a row are left out together.
         _, first, copy_of = np.unique(features, axis=1, return_index=True, return_inverse=True)
@@ -230,58 +221,56 @@ class BlockSearch:
         """One component more or less with the same blocks, while BIC falls."""
         for _ in range(MOST_MOVES):
             best = self.best
-            for r in (best.n_components - 1, best.n_components + 1):
-                if r >= 1 and (r, best.blocks) not in self.options:
-                    self.improve(self.start(r, best.blocks))
+            number, blocks = best.key
+            for r in (number - 1, number + 1):
+                if r >= 1 and (r, blocks) not in self.options:
+                    self.improve(self.start(r, blocks))
             if self.best is best:
                 break
 
     def tried(self) -> tuple[Trial, ...]:
         """The least BIC of each number of components, whatever the blocks."""
         trials = dict[int, Trial]()
-        own = [Trial(o.n_components, nan, o.score, o.bic, False) for o in self.options.values()]
+        own = [Trial(r, nan, o.score, o.bic, False) for (r, _), o in self.options.items()]
         for trial in (*self.trials, *own):
             r = trial.n_components
             if r not in trials or trial.bic < trials[r].bic:
                 trials[r] = trial
-        return chosen(trials, self.best.n_components)
+        return chosen(trials, self.best.parameters.n_components)
 
     def joined(self) -> tuple[JoinedColumns, ...]:
         """The blocks of the best option, and what BIC says of each."""
-        best, n = self.best, self.moments.n_counted
-        if best.blocks.is_diagonal:
+        p, n = self.best.parameters, self.moments.n_counted
+        if p.blocks.is_diagonal:
             return ()
-        within = within_components(self.sample, best.parameters)
-        weights, r = best.parameters.weights, best.n_components
+        within = within_components(self.sample, p)
         reason = JoinReason.BIC if self.preferred is None else JoinReason.PREDICTION
         found = []
-        for group in best.blocks.joined:
-            apart = sum(_volume(weights, within, (j,)) for j in group)
+        for group in p.blocks.joined:
+            apart = sum(_volume(p.weights, within, (j,)) for j in group)
             n_pairs = len(group) * (len(group) - 1) // 2
-            gain = n * (apart - _volume(weights, within, group)) - r * n_pairs * log(n)
+            gain = n * (apart - _volume(p.weights, within, group))
             columns = tuple(self.moments.columns[list(group)].tolist())
-            found.append(JoinedColumns(columns, reason, gain))
+            found.append(JoinedColumns(columns, reason, gain - p.n_components * n_pairs * log(n)))
         return tuple(found)
 
     def note(self, with_number: bool) -> Message:
         """What was joined and why."""
-        best, moments = self.best, self.moments
+        best, moments, compared = self.best, self.moments, []
+        number, blocks = best.key
         text = Message("no columns joined")
-        if best.blocks.joined:
-            text = options(blocks=[moments.columns_of(block) for block in best.blocks.joined])
-        d = moments.n_features
-        others = {"diagonal": moments.alone, "full covariances": Blocks.full(d, moments.laws)}
-        compared = []
-        for name, blocks in others.items():
-            rivals = [o.bic for o in self.options.values() if o.blocks == blocks]
-            if rivals and blocks != best.blocks:
+        if blocks.joined:
+            text = options(blocks=[moments.columns_of(block) for block in blocks.joined])
+        full = Blocks.full(moments.n_features, moments.laws)
+        for name, other in {"diagonal": moments.alone, "full covariances": full}.items():
+            rivals = [o.bic for (_, own), o in self.options.items() if own == other]
+            if rivals and other != blocks:
                 compared.append(f"{min(rivals) - best.bic:.0f} below {name}")
-        reason = "least BIC" if self.preferred is None else "left-out rows are predicted best"
-        compared = [] if self.preferred else compared
-        number = f"n_components={best.n_components}, " if with_number else ""
-        return Message(
-            number, text, ": ", ", ".join([reason, *filter(None, [" and ".join(compared)])])
-        )
+        reasons = ["least BIC", *filter(None, [" and ".join(compared)])]
+        if self.preferred is not None:
+            reasons = ["left-out rows are predicted best"]
+        prefix = f"n_components={number}, " if with_number else ""
+        return Message(prefix, text, ": ", ", ".join(reasons))
 
 
 def within_components(sample: Sample, parameters: Parameters) -> Float:

@@ -13,15 +13,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Literal
 
+import numpy as np
+
 from momentmix._typing import Float
-from momentmix.arrays import namespace, on_device_of
-from momentmix.capacity.monomials import robust_rank
-from momentmix.capacity.ranks import affordable_order, check_order, choose_order
-from momentmix.errors import check_count
+from momentmix.arrays import namespace, on_device_of, physical_memory
+from momentmix.capacity.monomials import FEWEST_BLOCKS, robust_rank
+from momentmix.capacity.ranks import affordable_order, check_order, choose_order, usable_orders
+from momentmix.errors import CapacityError, InputError, check_count
 from momentmix.families.law import with_joined_values
+from momentmix.findings.messages import NEED_ROWS, Message
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
-from momentmix.fitting.data import Table, summarized
+from momentmix.fitting.data import AskedBlocks, Table, known_blocks, summarized
 from momentmix.fitting.em.em import draw_sample, standardized_density
 from momentmix.fitting.em.patterns import Layout, pattern_sums
 from momentmix.fitting.inference.checked_rows import check_rows
@@ -29,33 +32,28 @@ from momentmix.fitting.inference.findings import find_constants
 from momentmix.fitting.inference.over_identification import order_after_rows
 from momentmix.fitting.outcome import JoinedColumns, JoinReason, StandardFit
 from momentmix.fitting.result import FitResult
-from momentmix.fitting.robust.answers import answer_from_rows
+from momentmix.fitting.robust.answers import ROWS_PER_PARAMETER, answer_from_rows
 from momentmix.fitting.robust.automatic import (
-    ROWS_PER_PARAMETER,
     Choice,
+    answer_from_moments,
     choose_by_likelihood,
     choose_by_moments,
+    join_by_moments,
+    renumber,
 )
-from momentmix.fitting.robust.checks import (
-    AskedBlocks,
-    check_capacity,
-    check_memory,
-    check_n_rows,
-    check_varying,
-    check_widest,
-    joined_with_missing,
-    known_blocks,
-    varying_blocks,
-)
-from momentmix.fitting.robust.from_moments import answer_from_moments, join_by_moments, renumber
 from momentmix.fitting.robust.joined_missing import answer_by_patterns
 from momentmix.fitting.robust.joining import choose_blocks
+from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.mixture import Mixture, mixture_from
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.rows import Rows
 from momentmix.tables.schema import Schema
+from momentmix.wording import plural, size_text
 
 Number = int | Literal["auto"]
+
+_SQUARES, _TABLES = 6, 6  # held at once, measured with 100 to 1000 levels
+MOST_PARAMETERS = 8000  # with blocks: the covariance of so many takes half a gigabyte
 
 
 def fit_robust(
@@ -67,22 +65,22 @@ def fit_robust(
     blocks: AskedBlocks = None,
 ) -> FitResult:
     """Fit by the robust method; `refine` allows passes over the rows, where there are rows."""
-    check_memory(table, n_components)
+    _check_memory(table, n_components)
     data, all_columns, summary, context, notes = _used(
         table, n_components, order, refine, context, blocks
     )
     rows = None if isinstance(data, StandardMoments) or not refine else data
     varying = all_columns.varying()
-    with_missing = joined_with_missing(blocks, all_columns, varying, n_components)
-    if with_missing:
-        apart = {j for block in with_missing for j in varying.columns[list(block)].tolist()}
-        blocks = [block for block in blocks or () if not apart.intersection(block)]
-    joined = varying_blocks(blocks, all_columns, varying)
+    joined, with_missing = _varying_blocks(blocks, all_columns, varying, n_components)
     if context.start is not None:
         context.start.check(n_components, all_columns.n_features)
         context = replace(context, start=context.start.standardized(varying))
-    if context.constraint is not None:
-        check_varying(context.constraint, all_columns)
+    if context.constraint == "spherical" and all_columns.constant.any():
+        name = all_columns.column_name(int(np.flatnonzero(all_columns.constant)[0]))
+        raise InputError(
+            f"column {name} is constant, so that one variance cannot hold for all columns. Leave "
+            "the column out, or use diagonal covariances."
+        )
     sample = None if rows is None else draw_sample(rows, varying, context.rng)
     choice: Choice | None = None
     # Without rows, blocks that are to be found remain None: the test of an answer names them.
@@ -99,9 +97,13 @@ def fit_robust(
     if n_components != "auto" and order == "auto":
         best = choose_order(varying.n_features, r, varying.order, blocks=joined)
         moments = varying.truncated(best)
-    check_n_rows(moments.n_rows, r)
+    if moments.n_rows < r:
+        raise InputError(
+            f"n_components={r} needs at least that many rows; got {moments.n_rows}. Ask for fewer "
+            "components."
+        )
     if sample is None:
-        check_capacity(moments, r, all_columns.n_features, joined or moments.alone)
+        _check_capacity(moments, r, all_columns.n_features, joined or moments.alone)
         own = joined or moments.alone
         answer = answer_from_moments(varying, moments.order, r, context, own)
         if joined is None:
@@ -110,11 +112,11 @@ def fit_robust(
                 answer, choice = renumber(varying, context, answer, choice)
     else:
         assert joined is not None
-        check_widest(joined, moments, r)
+        _check_widest(joined, moments, r)
         sample = sample.of_blocks(joined)._replace(moments=moments)
         if with_missing:
             layout = Layout.of(moments, (*joined.joined, *with_missing))
-            check_widest(layout.blocks, moments, r)
+            _check_widest(layout.blocks, moments, r)
             answer = answer_by_patterns(sample, layout, r, context)
             values = set(varying.columns[list(layout.seen_of)].tolist())
             all_columns = replace(all_columns, laws=with_joined_values(all_columns.laws, values))
@@ -136,10 +138,7 @@ def _used(
     context: FitContext,
     blocks: AskedBlocks,
 ) -> tuple[Rows | StandardMoments, StandardMoments, MomentSummary | None, FitContext, list[str]]:
-    """The data that are used, moments of all columns, summary, context with checks, and notes.
-
-    Where rows are left out, the data are the others.
-    """
+    """The data that are used, moments of all columns, summary, context with checks, and notes."""
     data, notes = table.data, list(table.notes)
     wanted = None if order == "auto" else check_order(order, data.n_features)
     if isinstance(data, StandardMoments):
@@ -183,6 +182,112 @@ def _order_beside_rows(rows: Rows, n_components: Number, blocks: AskedBlocks) ->
     return order, 2
 
 
+# -- checks ---------------------------------------------------------------------------------------
+
+
+def _varying_blocks(
+    blocks: AskedBlocks,
+    all_columns: StandardMoments,
+    varying: StandardMoments,
+    n_components: Number,
+) -> tuple[Blocks | None, tuple[tuple[int, ...], ...]]:
+    """Blocks of features that vary: without missing cells (None: to be found), and with some."""
+    known = known_blocks(blocks, all_columns.n_features, all_columns.feature_names)
+    if known is None:
+        return None, ()
+    values = {law.value_feature for law in all_columns.laws} - {None}
+    found = [block for block in known.joined if values.intersection(block)]
+    if found and n_components == "auto":
+        raise InputError(
+            'n_components="auto" does not go with joined columns that have missing cells. Give a '
+            "number of components, and compare those of several fits by BIC."
+        )
+    place = {int(column): number for number, column in enumerate(varying.columns)}
+    for j in (j for block in found for j in block):
+        if j not in place:
+            raise InputError(
+                f"column {all_columns.column_name(j)} is constant where it is seen, so that it "
+                "has no correlations. Take it out of the block."
+            )
+    others = Blocks.of(known.n_features, [block for block in known.joined if block not in found])
+    joined = Blocks.of(varying.n_features, others.restricted(varying.columns).joined, varying.laws)
+    return joined, tuple(tuple(place[j] for j in block) for block in found)
+
+
+def _check_memory(table: Table, n_components: Number) -> None:
+    """Raise, before any work, where a fit takes more than half of the memory."""
+    d, r = table.data.n_features, 1 if n_components == "auto" else n_components
+    known = 0 if isinstance(table.data, StandardMoments) else table.data.expected_rows or 0
+
+    def n_bytes(n_features: int) -> float:
+        return 8.0 * (_SQUARES * (r * (1 + 2 * n_features)) ** 2 + _TABLES * n_features * known)
+
+    budget, most = physical_memory() / 2, d
+    if n_bytes(d) <= budget:
+        return
+    while most > 1 and n_bytes(most) > budget:
+        most = most * 9 // 10
+    columns = () if table.schema is None else table.schema.columns
+    widest = max(columns, key=lambda column: len(column.levels or ()), default=None)
+    levels = ""
+    if widest is not None and widest.levels:
+        levels = f", {len(widest.levels) - 1} of them levels of {widest.name!a},"
+    raise InputError(
+        f"{r} component{plural(r)} of {d} features{levels} need about {size_text(n_bytes(d))} of "
+        f"memory; a fit may take {size_text(budget)}, half of what there is. Use up to {most} "
+        "features: join rare levels to one, or leave columns out; or ask for fewer components."
+    )
+
+
+def _check_widest(blocks: Blocks, moments: StandardMoments, n_components: int) -> None:
+    """Raise where a block has more columns than rows or memory can bear."""
+    k, n, r = blocks.widest, moments.n_counted, n_components
+    if k > 1 and n < r * (k + 1):
+        raise InputError(
+            f"a block of {k} columns needs more than {k} rows for each of {r} "
+            f"component{plural(r)}, {r * (k + 1)} in all; got {n}. Use blocks of at most "
+            f"{max(1, n // r - 1)} columns, fewer components, or more rows."
+        )
+    n_parameters = r * blocks.n_parameters
+    if k > 1 and n_parameters > MOST_PARAMETERS:
+        raise InputError(
+            f"{r} component{plural(r)} of these blocks, the widest of {k} columns, have "
+            f"{n_parameters} parameters; fits with blocks have at most {MOST_PARAMETERS}, whose "
+            "standard errors take gigabytes. Use smaller blocks or fewer components."
+        )
+
+
+def _check_capacity(
+    moments: StandardMoments, n_components: int, n_columns: int, blocks: Blocks
+) -> None:
+    """Raise where moments of this order cannot tell the components apart."""
+    d, order = moments.n_features, moments.order
+    n_blocks = len(blocks.partition)
+    if n_blocks < FEWEST_BLOCKS and n_components > 1 and not blocks.is_diagonal:
+        text = (
+            f"moments alone need at least three blocks to tell components apart; these are "
+            f"{n_blocks} block{plural(n_blocks)} of {d} columns. Use smaller blocks, or "
+        )
+        raise CapacityError(Message(text, NEED_ROWS, "."))
+    most = robust_rank(d, order, blocks)
+    if n_components <= most:
+        return
+    ranks = ((m, robust_rank(d, m, blocks)) for m in usable_orders(d, d))
+    sufficient = next(((m, rank) for m, rank in ranks if rank >= n_components), None)
+    cure = "At"
+    if sufficient is not None:
+        cure = f"Use order={sufficient[0]} (up to {sufficient[1]}), or at"
+    kind = "features" if d == n_columns else "features that vary"
+    if not blocks.is_diagonal:
+        kind += f" in {n_blocks} blocks"
+    text = (
+        f"order={order} with {d} {kind} identifies at most {most} component"
+        f"{'s' if most > 1 else ''} from moments alone; n_components={n_components} was asked. "
+        f"{cure} most {most}, or for any number "
+    )
+    raise CapacityError(Message(text, NEED_ROWS, "."))
+
+
 # -- back to the units of the data -----------------------------------------------------------------
 
 
@@ -194,11 +299,7 @@ def in_data_units(
     summary: MomentSummary | None = None,
     schema: Schema | None = None,
 ) -> FitResult:
-    """The result: all columns, in the units of the data.
-
-    The heaviest component comes first, or components come in the order of a start that was given.
-    `rows` are those that were used, where the log-likelihood is that of rows.
-    """
+    """The result: all columns, in the units of the data."""
     moments, floor = all_columns.truncated(answer.moments.order), context.variance_floor
     place = (answer.moments.columns, moments.n_features, floor, moments.laws)
     parameters = answer.parameters.embedded(*place)
@@ -250,12 +351,7 @@ def in_data_units(
 def _log_likelihoods(
     rows: Rows, mixture: Mixture, answer: StandardFit, context: FitContext
 ) -> tuple[float, float]:
-    """Mean log-density of the rows: of the mixture, and of standardized features that vary.
-
-    Both by one pass over the rows that a fit uses, which count as their weights say. What an EM
-    pass computes has other units, and lacks constant columns, the derivatives of transforms and the
-    like; their difference is the same for all mixtures of the same rows.
-    """
+    """Mean log-density of the rows: of the mixture, and of standardized features that vary."""
     log_prob, layout = mixture.log_prob_of_features(), answer.layout
     moments, p = answer.moments, answer.parameters
 
@@ -287,6 +383,8 @@ def _joined_columns(
         )
     if schema is None:
         return tuple(block.named(moments.feature_names) for block in joined)
-    of = schema.column_of
-    found = (replace(block, columns=tuple(of[j] for j in block.columns)) for block in joined)
-    return tuple(block.named(schema.column_names) for block in found)
+    found = []
+    for block in joined:
+        columns = tuple(schema.column_of[j] for j in block.columns)
+        found.append(replace(block, columns=columns).named(schema.column_names))
+    return tuple(found)

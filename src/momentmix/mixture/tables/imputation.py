@@ -35,26 +35,15 @@ from momentmix.tables.names import numbers_as_names
 from momentmix.tables.schema import Schema
 
 if TYPE_CHECKING:
-    from momentmix.mixture.mixture import Mixture
+    from momentmix.mixture.row_methods import RowMethods
 
 Gaps = NDArray[np.bool_]
 
 
 def complete_tables(
-    mixture: Mixture, rows: Any, n_draws: int | None, rng: np.random.Generator, unseen: Unseen
+    mixture: RowMethods, rows: Any, n_draws: int | None, rng: np.random.Generator, unseen: Unseen
 ) -> list[Any]:
-    """One table of means and most probable levels, or several of draws.
-
-    Parameters
-    ----------
-    mixture : Mixture
-    rows : table
-    n_draws : int, optional
-        Number of tables to draw.
-    rng : Generator
-    unseen : {"error", "missing"}
-        What levels get that no training row had: an error, or they are filled as well.
-    """
+    """One table of means and most probable levels, or `n_draws` tables of draws."""
     density, blocks = mixture.table_density(), mixture.blocks
     complete = complete_schema(mixture.columns)  # its features are the values themselves
     tables: list[list[Float]] = [[] for _ in range(n_draws or 1)]
@@ -99,7 +88,7 @@ def _filled(
         rows = np.flatnonzero(gaps.any(axis=1))
         if rows.size:
             own = [j for column in block.columns for j in complete.features_of(column)]
-            places, gaps = np.ix_(rows, own), gaps[rows]
+            places, gaps = np.ix_(rows, np.array(own)), gaps[rows]
             values = features[places]
             seen = np.where(gaps, np.nan, values)
             if rng is None:

@@ -116,7 +116,8 @@ class TrackedModel:
             assert uncertainty is not None
             p = mixture.parameters.standardized(moments.shift, moments.scale)
             constant = np.flatnonzero(moments.constant)
-            shift, scale, factor = moments.shift, moments.scale, uncertainty.factor
+            factor: Float | None = uncertainty.factor
+            shift, scale = moments.shift, moments.scale
         else:
             p = mixture.parameters
             if schema is not None and schema != mixture.schema:

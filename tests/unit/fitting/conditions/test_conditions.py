@@ -8,8 +8,7 @@ from fitting_helpers import exact_moments, monomial_covariance, parameters_of, r
 
 from momentmix.fitting.conditions.conditions import build_conditions, point_powers
 from momentmix.fitting.conditions.derivative import by_feature, derivative
-from momentmix.fitting.inference.correlations import find_correlations
-from momentmix.fitting.inference.whitening import Whitening
+from momentmix.fitting.inference.whitening import Whitening, find_correlations
 from momentmix.mixture.parameters import Parameters, parameters_from
 
 
@@ -116,14 +115,6 @@ def test_constant_columns_take_no_part():
     moments = type(moments)(**{**vars(moments), "constant": constant})
     conditions = build_conditions(moments, 3, 1)
     assert not (conditions.slots == 1).any()
-
-
-def test_parameters_survive_flattening():
-    rng = np.random.default_rng(0)
-    p = Parameters(rng.random(3), rng.random((3, 4)), rng.random((3, 4)))
-    q = parameters_from(p.flat(), 3)
-    for name in ("weights", "means", "variances"):
-        np.testing.assert_array_equal(getattr(p, name), getattr(q, name))
 
 
 def test_every_product_of_degree_four_and_every_power_to_six_is_there_once(case):

@@ -1,7 +1,6 @@
 """The test of moment conditions: its groups, their levels, and what each of them finds."""
 
 from dataclasses import replace
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -279,35 +278,3 @@ def test_excess_of_powers_against_simulation():
             error = squares.std() / np.sqrt(squares.size)
             assert abs(2 * k + found[column] / 5 - squares.mean()) < 4 * error
             assert abs(2 * k - squares.mean()) > 4 * error  # control: without the excess
-
-
-def double_factorial(n):
-    return 1 if n <= 0 else n * double_factorial(n - 2)
-
-
-def test_excess_of_powers_of_a_normal_law_is_exact():
-    """Products of Hermite polynomials, in whole numbers."""
-    hermite = [[1], [0, 1]]
-    for n in range(1, 6):
-        shifted = [0, *hermite[n]]
-        shorter = [*hermite[n - 1], 0, 0]
-        hermite.append([a - n * b for a, b in zip(shifted, shorter, strict=True)])
-
-    def mean(polynomial):
-        return sum(c * double_factorial(p - 1) for p, c in enumerate(polynomial) if p % 2 == 0)
-
-    def times(a, b):
-        return np.convolve(np.array(a, object), np.array(b, object)).tolist()
-
-    normal = Parameters(np.ones(1), np.zeros((1, 1)), np.ones((1, 1)))
-    for highest in (3, 4, 5, 6):
-        squares = {n: times(hermite[n], hermite[n]) for n in range(3, highest + 1)}
-        norms = {n: mean(square) for n, square in squares.items()}
-        fourth = sum(
-            Fraction(mean(times(squares[a], squares[b])), norms[a] * norms[b])
-            for a in squares
-            for b in squares
-        )
-        k = highest - 2
-        found = fourth_cumulant_of_powers(normal, 0, highest)
-        assert found == pytest.approx(float(fourth - k**2 - 2 * k), rel=1e-9)

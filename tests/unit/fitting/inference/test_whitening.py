@@ -120,21 +120,6 @@ def test_log_determinant_is_that_of_the_covariance(case):
     assert change == pytest.approx(2 * np.log(10) * degrees, rel=1e-6)
 
 
-def test_slopes_are_computed_when_they_are_asked_for(case, monkeypatch):
-    conditions, p, _ = case
-    calls = []
-    derivative = module.derivative
-    monkeypatch.setattr(module, "derivative", lambda *a: calls.append(a) or derivative(*a))
-    whitening = Whitening(conditions, p)
-    whitening.whiten(conditions.values)
-    assert calls == []
-    first = whitening.projection
-    whitening.leading(20)
-    whitening.projection.project(whitening.residual(conditions.values))
-    assert len(calls) == 1
-    assert whitening.projection is first
-
-
 def test_dependent_slopes_are_left_out_of_a_projection():
     rng = np.random.default_rng(0)
     slopes = rng.standard_normal((30, 4))

@@ -182,9 +182,8 @@ def test_correlations_are_found_whatever_their_signs(correlations):
 
 def test_no_correlation_is_found_where_there_is_none():
     """Deviates are those of a normal law: about 5 % of the pairs of ten tables beyond 1.96."""
-    from momentmix.fitting.inference.correlations import find_correlations
     from momentmix.fitting.inference.over_identification import choose_conditions
-    from momentmix.fitting.inference.whitening import Whitening
+    from momentmix.fitting.inference.whitening import Whitening, find_correlations
 
     deviates = []
     for seed in range(10):
@@ -252,15 +251,6 @@ def test_orders_with_blocks():
     assert choose_order(15, 5, blocks=threes) == 4
     assert choose_order(15, 6, blocks=threes) == 5
     assert robust_rank(6, 4, [[0, 1, 2], [3, 4, 5]]) == 1  # two blocks
-
-
-@pytest.mark.parametrize(
-    ("blocks", "message"),
-    [([[0, 1], [1, 2]], "must not overlap; column 1"), ([[0, 9]], "from 0 to 4; got 9")],
-)
-def test_impossible_blocks(blocks, message):
-    with pytest.raises(InputError, match=message):
-        largest_rank(5, 3, "robust", blocks)
 
 
 def test_the_printed_method_has_no_blocks():

@@ -5,18 +5,16 @@ import pytest
 from fitting_helpers import (
     exact_moments,
     matched,
-    monomial_covariance,
-    parameters_of,
     random_mixture,
 )
 
 from momentmix import DiagonalMixture, fit, summarize
 from momentmix.capacity.monomials import count_monomials, robust_rank
-from momentmix.capacity.ranks import choose_order, largest_rank
+from momentmix.capacity.ranks import largest_rank
 from momentmix.errors import InputError
 from momentmix.fitting.conditions.conditions import build_conditions
 from momentmix.fitting.context import FitContext
-from momentmix.fitting.inference.whitening import Whitening, gram
+from momentmix.fitting.inference.whitening import Whitening
 from momentmix.fitting.moment.candidates import draw_candidates, partition_shapes
 from momentmix.fitting.moment.moment_fit import fit_moments, one_component
 from momentmix.fitting.moment.polish import Stopping, parameter_bounds, polish
@@ -130,16 +128,6 @@ def test_polish_never_raises_the_cost_and_keeps_bounds():
     assert (end.weights > 0).all()
 
 
-def test_log_determinant_is_that_of_the_covariance():
-    p = parameters_of(random_mixture(3, 4, seed=1))
-    moments = exact_moments(random_mixture(3, 4, seed=1), 3)
-    conditions = build_conditions(moments, 3, 1)
-    conditions = conditions.subset(np.arange(1, conditions.size))
-    sign, expected = np.linalg.slogdet(monomial_covariance(conditions, p))
-    assert sign == 1
-    assert Whitening(conditions, p).log_determinant == pytest.approx(expected, abs=1e-4)
-
-
 def test_a_mixture_that_allows_for_more_noise_is_not_preferred(monkeypatch):
     """Two scales around one mean: mixtures with heavier tails have smaller statistics."""
     truth = DiagonalMixture([0.5, 0.5], np.zeros((2, 6)), np.array([np.ones(6), np.full(6, 9.0)]))
@@ -152,11 +140,6 @@ def test_a_mixture_that_allows_for_more_noise_is_not_preferred(monkeypatch):
     assert deviates().max() < 5
     monkeypatch.setattr(Whitening, "log_determinant", 0.0)
     assert deviates().max() > 10
-
-
-def test_gram_is_the_product():
-    table = np.random.default_rng(0).normal(size=(7, 4))
-    np.testing.assert_allclose(gram(table), table.T @ table)
 
 
 def test_variances_from_exact_moments():
@@ -186,16 +169,6 @@ def test_one_component_is_closed_form():
     found = moments.restore(_mixture(one_component(moments, 1e-6)))
     np.testing.assert_allclose(found.means, truth.means)
     np.testing.assert_allclose(found.variances, truth.variances)
-
-
-def test_order_has_a_margin_and_stays_within_the_features():
-    assert choose_order(15, 6) == 4
-    assert choose_order(15, 20) == 5
-    assert choose_order(3, 2) == 3
-    assert choose_order(1, 5) == 1
-    assert choose_order(15, 20, available=4) == 4
-    for r in range(2, 30):
-        assert robust_rank(15, choose_order(15, r)) >= r
 
 
 def test_singular_values_count_components_of_exact_moments():

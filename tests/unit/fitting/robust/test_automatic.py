@@ -1,6 +1,5 @@
 """The automatic number of components: right, within what rows allow, and with its reasons."""
 
-from dataclasses import replace
 from math import log
 
 import numpy as np
@@ -8,13 +7,7 @@ import pytest
 from fitting_helpers import random_mixture
 
 import momentmix as mm
-from momentmix.fitting.context import FitContext
-from momentmix.fitting.em.em import log_likelihoods
-from momentmix.fitting.em.pooling import one_less
-from momentmix.fitting.em.search import quick_fit
 from momentmix.fitting.robust.automatic import LEAST_ROWS_PER_PARAMETER, ROWS_PER_PARAMETER
-from momentmix.mixture.gaussian import features_of
-from momentmix.mixture.parameters import Parameters
 
 NAN = float("nan")
 
@@ -151,39 +144,3 @@ def test_a_handful_of_rows_is_one_component(n):
     result = mm.fit(rows, "auto", random_state=0)
     assert result.mixture.n_components == 1
     assert [trial.n_components for trial in result.tried] == [1]
-
-
-# -- pieces -----------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def clusters():
-    truth = random_mixture(4, 3, seed=1, spread=4.0)
-    rows, _ = truth.sample(3000, random_state=0)
-    return truth, features_of(rows), np.full(3, 1e-6)
-
-
-def score(features, p):
-    return float(log_likelihoods(features, Parameters.stack([p]))[0])
-
-
-def test_a_quick_fit_finds_clear_clusters(clusters):
-    truth, features, floor = clusters
-    p = quick_fit(features, 4, floor, FitContext(np.random.default_rng(0)))
-    at_truth = score(features, Parameters(truth.weights, truth.means, truth.variances))
-    # A maximum exceeds the truth by about half a nat a parameter: 27 / 6000 a row.
-    assert at_truth - 1e-3 < score(features, p) < at_truth + 3 * 27 / 6000
-    three = quick_fit(features, 3, floor, FitContext(np.random.default_rng(0)))
-    assert score(features, three) < at_truth - 0.05  # control
-    assert p.weights.sum() == pytest.approx(1.0)
-
-
-def test_one_component_less_is_the_best_of_merges(clusters):
-    truth, features, floor = clusters
-    p = Parameters(truth.weights, truth.means, truth.variances)
-    halves = Parameters.concatenate([p, p[3:]])
-    five = replace(halves, weights=halves.weights / [1, 1, 1, 2, 2])
-    back = one_less(features, five, floor, 20)
-    assert back.n_components == 4
-    assert score(features, back) > score(features, p) - 1e-3
-    assert score(features, one_less(features, back, floor, 20)) < score(features, p) - 0.05

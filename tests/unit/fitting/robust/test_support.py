@@ -13,8 +13,8 @@ from momentmix.fitting.data import rows_of, summarized
 from momentmix.fitting.em.em import draw_sample
 from momentmix.fitting.inference.over_identification import OverIdentification
 from momentmix.fitting.moment.moment_fit import SMALLER, MomentFit, fit_moments
-from momentmix.fitting.robust import certifying as module
-from momentmix.fitting.robust.certifying import (
+from momentmix.fitting.robust import answers as module
+from momentmix.fitting.robust.answers import (
     LARGEST_DISAGREEMENT,
     disagreement,
     support_from_moments,

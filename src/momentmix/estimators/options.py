@@ -8,22 +8,35 @@
 | ``verbose`` | prints the stages |
 | ``n_jobs`` | threads |
 | ``init_params``, ``verbose_interval`` | nothing |
+
+| covariance_type | blocks | covariances_ |
+|---|---|---|
+| "diag" | none | (r, d) |
+| "spherical" | none, one variance for all columns | (r,) |
+| "tied" | one of all columns, the same in all components | (d, d) |
+| "block" | those given | (r, d, d) |
+| "full" | one of all columns | (r, d, d) |
+| "auto" | those that pay | (r, d, d) |
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
 from momentmix._typing import Float
 from momentmix.arrays import real_array
 from momentmix.errors import InputError, check_count, warn_caller
+from momentmix.fitting.data import AskedBlocks
 from momentmix.fitting.em.starts import Start
+from momentmix.mixture.mixture import Mixture
+from momentmix.mixture.prior import Constraint
 from momentmix.parallel import usable_cores
 
+CovarianceType = Literal["diag", "block", "full", "auto", "tied", "spherical"]
 INIT_PARAMS = ("kmeans", "k-means++", "random", "random_from_data")
 VERBOSE_INTERVAL = 10  # scikit-learn's default
 
@@ -137,3 +150,63 @@ def _inverses(covariance_type: str, precisions: Float, shape: tuple[int, int]) -
     if not is_symmetric or (np.linalg.eigvalsh(precisions) <= 0).any():
         raise InputError("precisions_init must be positive, and matrices symmetric.")
     return np.asarray(np.linalg.inv(precisions))
+
+
+# -- covariances --------------------------------------------------------------------------------
+
+
+def asked_blocks(covariance_type: CovarianceType, blocks: Any, n_features: int) -> AskedBlocks:
+    """Return the blocks that `fit` is asked for."""
+    if covariance_type not in get_args(CovarianceType):
+        raise InputError(
+            f"covariance_type must be one of {', '.join(map(repr, get_args(CovarianceType)))}; got "
+            f"{covariance_type!r}."
+        )
+    if covariance_type == "block":
+        if blocks is None:
+            raise InputError(
+                'covariance_type="block" needs blocks, lists of the columns that are correlated '
+                'within components, as blocks=[["length", "width"], [3, 4]]. Give them, or use '
+                'covariance_type="auto".'
+            )
+        return cast(AskedBlocks, blocks)
+    if blocks is not None:
+        raise InputError(
+            f'blocks are for covariance_type="block"; got covariance_type={covariance_type!r}. '
+            'Use covariance_type="block", or leave blocks out.'
+        )
+    if covariance_type in ("full", "tied"):
+        return [list(range(n_features))]
+    return "auto" if covariance_type == "auto" else None
+
+
+def constraint_of(covariance_type: CovarianceType) -> Constraint | None:
+    """Return what a fit holds equal."""
+    return covariance_type if covariance_type in ("tied", "spherical") else None
+
+
+def covariance_attributes(mixture: Mixture, covariance_type: CovarianceType) -> dict[str, Float]:
+    """Return covariances and precisions as scikit-learn shapes them."""
+    if covariance_type in ("diag", "spherical"):
+        is_one = covariance_type == "spherical"
+        covariances = mixture.variances[:, 0] if is_one else mixture.variances
+        with np.errstate(divide="ignore"):
+            precisions = 1.0 / covariances
+        roots = np.sqrt(precisions)
+    else:
+        covariances = mixture.covariances[: 1 if covariance_type == "tied" else None]
+        roots = _precision_roots(covariances)
+        precisions = roots @ roots.swapaxes(1, 2)
+    found = {"covariances_": covariances, "precisions_": precisions, "precisions_cholesky_": roots}
+    if covariance_type == "tied":
+        return {name: value[0] for name, value in found.items()}
+    return found
+
+
+def _precision_roots(covariances: Float) -> Float:
+    """Return upper triangular P with P Pᵀ = Σ⁻¹, by way of the correlations: in any units."""
+    deviations = np.sqrt(np.diagonal(covariances, axis1=1, axis2=2))
+    correlations = covariances / deviations[:, :, None] / deviations[:, None, :]
+    lower = np.linalg.cholesky(correlations)
+    inverse = np.linalg.solve(lower, np.broadcast_to(np.eye(lower.shape[1]), lower.shape))
+    return np.triu(inverse.swapaxes(1, 2)) / deviations[:, :, None]
