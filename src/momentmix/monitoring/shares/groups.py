@@ -20,11 +20,13 @@ from momentmix.monitoring.shares.group_weights import (
     FitTest,
     GroupWeights,
     check_fit,
+    corrected,
+    equations_of,
     estimate,
+    find_shared_errors,
     settled_weights,
 )
 from momentmix.monitoring.shares.moments import read_many
-from momentmix.monitoring.shares.shared_errors import corrected, equations_of, find_shared_errors
 from momentmix.monitoring.shares.tracked_model import StandardComponents, TrackedModel
 from momentmix.progress import counting
 from momentmix.summary.layout import Layout
