@@ -60,8 +60,6 @@ def without_secrets(text: str) -> str:
 
     It is the name of an address in messages, records and files; a pattern keeps its question marks.
 
-    Examples
-    --------
     >>> without_secrets("https://me:word@example.org/x.csv?signature=1a2b is an address")
     'https://example.org/x.csv is an address'
     >>> without_secrets("s3://bucket/part-?.csv")

@@ -33,13 +33,8 @@ _MOST = 10**60  # above it the integers themselves become too long to compute wi
 
 
 def countable(n_features: int, order: int, most: int = _MOST) -> bool:
-    """Whether there are at most `most` index sets of up to `order` entries.
+    """Whether there are at most `most` index sets of up to `order` entries, in few steps.
 
-    Takes about log2(most) steps at most: there are at least 2^t sets of up to t ≤ n_features
-    entries.
-
-    Examples
-    --------
     >>> countable(4, 2, 11), countable(4, 2, 10), countable(10**9, 10**9)
     (True, False, False)
     """
@@ -73,12 +68,19 @@ def binomials(n_features: int, order: int) -> Int:
 
 
 @lru_cache(maxsize=32)
-def _index_sets(n_features: int, order: int) -> Int:
+def index_sets(n_features: int, order: int) -> Int:
+    """Return the sets of `order` entries below `n_features` (paper: index-set), one in a row.
+
+    Each row increases; the C(n_features, order) rows are in colex order. Read-only.
+
+    >>> index_sets(4, 2).tolist()
+    [[0, 1], [0, 2], [1, 2], [0, 3], [1, 3], [2, 3]]
+    """
     if order == 0:
         return np.zeros((1, 0), dtype=np.int64)
     check_countable(n_features, order, sys.maxsize // (8 * order))  # bytes of the array
     sets = np.empty((comb(n_features, order), order), dtype=np.int64)
-    below = _index_sets(n_features - 1, order - 1) if n_features >= order else sets[:0, 1:]
+    below = index_sets(n_features - 1, order - 1) if n_features >= order else sets[:0, 1:]
     for last in range(order - 1, n_features):
         start, stop = comb(last, order), comb(last + 1, order)
         sets[start:stop, :-1] = below[: stop - start]
@@ -87,35 +89,12 @@ def _index_sets(n_features: int, order: int) -> Int:
     return sets
 
 
-def index_sets(n_features: int, order: int) -> Int:
-    """All index sets of `order` distinct entries below `n_features` (paper: index-set).
-
-    Returns
-    -------
-    ndarray of shape (C(n_features, order), order)
-        Each row increases; rows are in colex order. Read-only.
-
-    Examples
-    --------
-    >>> index_sets(4, 2).tolist()
-    [[0, 1], [0, 2], [1, 2], [0, 3], [1, 3], [2, 3]]
-    """
-    return _index_sets(n_features, order)
-
-
 def colex_rank(sets: ArrayLike, position: int = 0) -> Int:
-    """Positions of increasing index sets in colex order.
+    """Return the positions of increasing index sets, of shape (..., t), in colex order.
 
-    Parameters
-    ----------
-    sets : array of shape (..., t)
-        Increasing index sets.
-    position : int
-        Number of smaller indices that precede these in a longer set; the result is then this
-        part's term of the longer set's rank.
+    With `position` smaller indices before these in a longer set, the result is this part's term of
+    the longer set's rank.
 
-    Examples
-    --------
     >>> colex_rank([[0, 3], [2, 3]]).tolist()
     [3, 5]
     >>> int(colex_rank([1]) + colex_rank([3], position=1))  # rank of {1, 3}
@@ -141,21 +120,10 @@ def sets_without(n_features: int, order: int, left_out: int) -> Int:
 
 
 def monomials(points: Array, degree: int) -> list[Array]:
-    """All products of distinct coordinates, degree by degree.
+    """Return all products of distinct coordinates, (C(n_coordinates, a), n_points) for a ≤ degree.
 
-    Parameters
-    ----------
-    points : array of shape (n_coordinates, n_points)
-    degree : int
-        Highest degree.
+    `points` are of shape (n_coordinates, n_points); products of a degree are in colex order.
 
-    Returns
-    -------
-    list of arrays of shape (C(n_coordinates, a), n_points), a = 0 … degree
-        Colex order within each degree.
-
-    Examples
-    --------
     >>> [block.ravel().tolist() for block in monomials(np.array([[2.0], [3.0], [5.0]]), 2)]
     [[1.0], [2.0, 3.0, 5.0], [6.0, 10.0, 15.0]]
     """
@@ -171,19 +139,9 @@ def monomials(points: Array, degree: int) -> list[Array]:
 
 
 def monomials_pullback(points: Array, blocks: list[Array], by_top: Array) -> Array:
-    """Chain rule in reverse through the top degree of `monomials`.
+    """Chain rule in reverse: derivative of a scalar by the points, (n_coordinates, n_points).
 
-    Parameters
-    ----------
-    points : array of shape (n_coordinates, n_points)
-    blocks : result of ``monomials(points, degree)``
-    by_top : array shaped like ``blocks[degree]``
-        Derivative of a scalar by each monomial of the top degree.
-
-    Returns
-    -------
-    array of shape (n_coordinates, n_points)
-        Derivative of the scalar by the points.
+    `by_top` is its derivative by the top degree of ``blocks = monomials(points, degree)``.
     """
     result = np.zeros(points.shape, dtype=by_top.dtype)
     for a in range(len(blocks) - 1, 0, -1):

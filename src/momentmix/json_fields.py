@@ -214,18 +214,10 @@ def map_of(decode: Decoder) -> Decoder:
 class Fields:
     """An object of a file: all keys must occur, and no others.
 
-    Parameters
-    ----------
-    build : callable
-        Makes the object of the values by key; may raise ValueError.
-    fields : dict of decoders
-        By key, in the order of the file.
-    may_lack : collection of str
-        Keys that may be absent.
-    attributes : dict of str, optional
-        Attribute of the object by key, where it is not the key: ``"test.statistic"``.
-    defaults : dict, optional
-        Values by key that are not written; such a key may be absent, or hold another value.
+    `build` makes the object of the values by key, and may raise ValueError; `fields` are decoders
+    by key, in the order of the file. Keys of `may_lack` may be absent, and so may those of
+    `defaults`, whose values are not written. `attributes` are the attributes of the object by key,
+    where they are not the key: ``"test.statistic"``.
     """
 
     def __init__(

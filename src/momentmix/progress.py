@@ -31,15 +31,10 @@ _CURRENT: ContextVar[Any] = ContextVar("momentmix_bar", default=None)
 
 @contextmanager
 def step(label: str, asked: bool | None = None) -> Iterator[None]:
-    """Show a bar inside a ``with`` block.
+    """Show a bar inside a ``with`` block, with a label as "Fitting".
 
-    Parameters
-    ----------
-    label : str
-        What is done, as "Fitting".
-    asked : bool, optional
-        True: a bar at once, wherever standard error goes. False: none. By default one in a
-        terminal or a notebook, if the step takes longer than `DELAY`.
+    `asked` is True for a bar at once, wherever standard error goes, and False for none; by default
+    there is one in a terminal or a notebook, if the step takes longer than `DELAY`.
     """
     if _CURRENT.get() is not None:
         yield

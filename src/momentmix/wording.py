@@ -16,16 +16,8 @@ _LARGEST, _LEAST = 1e9, 1e-4  # numbers beyond are written with an exponent
 
 
 def short_number(value: float, finest: float | None = None) -> str:
-    """A number with three significant digits; whole thousands are written in full.
+    """Format three significant digits, or as many as show the difference `finest`.
 
-    Parameters
-    ----------
-    value : float
-    finest : float, optional
-        The smallest difference that the text must show, where that takes more digits.
-
-    Examples
-    --------
     >>> [short_number(x) for x in (1234.6, 0.5, -12.34, 2e12, 3e-7, 0.0)]
     ['1,230', '0.500', '-12.3', '2.00e+12', '3.00e-07', '0']
     >>> short_number(1000.25, finest=0.1)
@@ -47,10 +39,8 @@ def short_number(value: float, finest: float | None = None) -> str:
 
 
 def numbers_apart(*values: float) -> list[str]:
-    """Numbers as texts, with as many digits as it takes to see the first apart from the others.
+    """Format numbers with as many digits as it takes to see the first apart from the others.
 
-    Examples
-    --------
     >>> numbers_apart(109.3, 126.4), numbers_apart(10023.0, 10041.0), numbers_apart(1234.6, 5.2)
     (['109', '126'], ['10,023', '10,041'], ['1,230', '5.2'])
     >>> numbers_apart(60.0, 54.0)
@@ -70,10 +60,8 @@ def numbers_apart(*values: float) -> list[str]:
 
 
 def percent(share: float) -> str:
-    """A share in percent: whole from 10 % on, with one digit more below.
+    """Format a share in percent: whole from 10 % on, with one digit more below.
 
-    Examples
-    --------
     >>> [percent(x) for x in (0.256, 0.0312, 0.0002, 0.0, 0.9999, 1.0)]
     ['26 %', '3.1 %', '< 0.1 %', '0 %', '> 99.9 %', '100 %']
     """
@@ -88,10 +76,8 @@ def percent(share: float) -> str:
 
 
 def p_text(p: float) -> str:
-    """A p-value with two digits; those below 0.0001 are not written out.
+    """Format a p-value with two digits; those below 0.0001 are not written out.
 
-    Examples
-    --------
     >>> [p_text(p) for p in (2e-7, 0.0312, 0.999, float("nan"))]
     ['< 0.0001', '0.031', '1', '–']
     """
@@ -112,10 +98,8 @@ def plural(count: int) -> str:
 
 
 def listed(names: Sequence[str], most: int) -> str:
-    """Names separated by commas, the first of them.
+    """Join the first names by commas.
 
-    Examples
-    --------
     >>> listed(["a", "b", "c"], 2)
     'a, b and 1 more'
     """
@@ -124,10 +108,8 @@ def listed(names: Sequence[str], most: int) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A question with the known name that is most like this one; "" if none is.
+    """Ask for the known name that is most like this one; "" if none is.
 
-    Examples
-    --------
     >>> did_you_mean("lones", ["loans", "age"]), did_you_mean("zip", ["loans", "age"])
     (" Did you mean 'loans'?", '')
     >>> did_you_mean("Age", ["loans", "age"])
@@ -144,10 +126,8 @@ def cut(text: str, most: int) -> str:
 
 
 def cut_lines(text: str, most: int = MOST_SHOWN) -> str:
-    r"""The first lines of a text, with at most so many letters in all.
+    r"""Keep the first lines of a text, with at most so many letters in all.
 
-    Examples
-    --------
     >>> print(cut_lines("one\ntwo\nthree and four", 12))
     one
     two

@@ -20,7 +20,6 @@ KEYS_OF_VERSION[3] = KEYS_OF_VERSION[4] = sorted([*KEYS, "high", "reach", "schem
 COLUMN_KEYS = ["center", "family", "has_missing", "levels", "name"]
 MODEL_KEYS = ["format", "version", "weights", "means", "variances", "feature_names"]
 MODEL_KEYS += ["fit", "sha256"]
-EPSILON = Fraction(1, 2**16)
 
 
 class RefusedError(Exception):
@@ -89,8 +88,6 @@ def check_header(raw, version):
     listed(h["n_rows"], max(g, 1), lambda n: whole(n, 0, 2**62))
     need(sum(h["n_rows"]) <= 2**62)
     check_names(h["feature_names"], d)
-    has_schema = version == 3 or h.get("schema") is not None
-    h["parts"] = check_schema(h) if has_schema else ([], [], [])
     low = [("S", t) for t in range(min(3, m) + 1)] + [("T", s) for s in range(min(1, q) + 1)]
     high = [("S", t) for t in range(4, m + 1)] + [("T", s) for s in range(2, q + 1)]
     high += [("P", p) for p in (3, 4, 5, 6)] if h["high"] else []
@@ -104,156 +101,11 @@ def is_transform(column):
     return column["family"] == "gaussian" and column["transform"] in ("log", "log1p")
 
 
-def check_column(column):
-    """Whether a column of a schema is as described; returns the number of its value features."""
-    keys = {*column} - {"transform", "other"} if isinstance(column, dict) else set()
-    need(sorted(keys) == COLUMN_KEYS)
-    need("transform" not in column or is_transform(column))
-    need("other" not in column or column["other"] in column["levels"])
-    need(column["name"] is None or isinstance(column["name"], str))
-    need(type(column["has_missing"]) is bool and type(column["center"]) is float)
-    family, levels = column["family"], column["levels"]
-    need(family in ("gaussian", "bernoulli", "categorical", "poisson") and isinstance(levels, list))
-    kinds = {type(level) for level in levels}
-    need(kinds <= {str} or kinds <= {int, bool})
-    need(len(set(levels)) == len(levels))
-    need(len(levels) == 2 if family == "bernoulli" else True)
-    need(len(levels) >= 2 if family == "categorical" else family == "bernoulli" or not levels)
-    need(not column["center"] or (family == "gaussian" and column["has_missing"]))
-    return max(1, len(levels) - 1)
-
-
-def check_schema(h):
-    """Centered features (number, seen, center), indicators, counts; all features have a name."""
-    schema = h["schema"]
-    need(isinstance(schema, dict) and sorted(schema) == ["columns"])
-    columns = schema["columns"]
-    need(isinstance(columns, list) and columns)
-    names, centered, indicators, counts, seen = [], [], [], [], []
-    for i, column in enumerate(columns):
-        n, first = check_column(column), len(names)
-        label = str(i) if column["name"] is None else column["name"]
-        levels = column["levels"]
-        named = bool(levels) and levels != [0, 1]
-        names += [f"{label}={level}" for level in levels[1:]] if named else [label]
-        indicators += range(first, first + n) if levels else ()
-        counts += [first] if column["family"] == "poisson" else []
-        if column["has_missing"]:
-            names.append(f"{label} seen")
-            indicators.append(first + n)
-            seen.append(first + n)
-            if column["family"] == "gaussian":
-                centered.append((first, first + n, column["center"]))
-    need(len({column["name"] is None for column in columns}) == 1)
-    need(indicators or counts or any("transform" in column for column in columns))
-    need(names == h["feature_names"])
-    units = h["exponents"] if h["n_shards"] else [None] * len(names)
-    need(all(units[j] is None or units[j] <= 0 for j in seen))
-    for j, _, center in centered:
-        if center and h["n_shards"]:
-            need(
-                units[j] is not None
-                and (Fraction(center) / Fraction(2) ** units[j]).denominator == 1
-            )
-    return centered, indicators, counts
-
-
 def length_of(kind, size, d):
     """Number of sums of a section."""
     if kind == "S":
         return comb(d, size)
     return {"T": d * comb(d - 1, size), "P": d, "C": d * (d - 1), "Q": comb(d, 2)}[kind]
-
-
-def check_contents(h, bounds, sums):
-    """Nothing that no rows can have."""
-    d, n, weight = h["n_features"], sum(h["n_rows"]), sums[()]
-    squares = int(h["weight_squares"])
-    need(bool(h["n_shards"]) == bool(n))
-    if not n:
-        need(not any(sums.values()) and not squares)
-        need(h["reach"] == [6] * d)
-        need(h["exponents"] == [None] * d and h["shifts"] == ["0"] * d)
-        need(h["exact_bounds"] and not h["n_forgotten"])
-        return need(bounds == [inf] * d + [-inf] * d)
-    need(weight > 0 and squares > 0)
-    ever = n + h["n_forgotten"]
-    need(weight <= ever * 2**50 * 2**96)
-    need(weight**2 * (1 - EPSILON) <= ever * squares * 2**96)
-    need(h["n_forgotten"] or squares * 2**96 <= weight**2 * (1 + EPSILON))
-    need(all(isfinite(bound) and abs(bound) <= 2.0**1000 for bound in bounds))
-    need(all(a <= b for a, b in zip(bounds[:d], bounds[d:], strict=True)))
-    centered, indicators, counts = h["parts"]
-    need(all(bounds[j] >= 0 for j in (*indicators, *counts)))
-    need(all(bounds[d + j] <= 1 for j in indicators))
-    for j, seen, center in centered:  # these are about 0
-        gap = [0.0] if not bounds[seen] else []
-        bounds[j] = min([bounds[j] - center, *gap])
-        bounds[d + j] = max([bounds[d + j] - center, *gap])
-    for j in range(d):
-        a, b = Fraction(bounds[j]), Fraction(bounds[d + j])
-        e, k, s, t = h["exponents"][j], int(h["shifts"][j]), sums[(j,)], sums[j, j]
-        powers = [sums.get((j,) * p, 0) for p in range(3, 7)]
-        need(a <= b)
-        if e is None:
-            need((k, s, t, a, b) == (0, 0, 0, 0, 0) and not any(powers))
-            continue
-        unit = Fraction(2) ** e
-        reach = b - a + max(abs(a), abs(b)) / 2**40 + unit / 2**16
-        need(abs(k) * unit <= Fraction(1.7976931348623157e308))
-        mean = unit * (k + Fraction(s, weight))
-        variance = unit**2 * (Fraction(t, weight) - Fraction(s, weight) ** 2)
-        need(a - EPSILON * reach <= mean <= b + EPSILON * reach)
-        need(-EPSILON * reach**2 <= variance <= (b - mean) * (mean - a) + EPSILON * reach**2)
-        if h["high"]:
-            farthest = reach / unit + max(abs(a / unit - k), abs(b / unit - k))
-            means = [1, Fraction(s, weight), Fraction(t, weight)]
-            means += [Fraction(x, weight) for x in powers]
-            if farthest >= Fraction(1, 64):
-                check_powers(means[: h["reach"][j] + 1], farthest)
-    return None
-
-
-def check_powers(means, r):
-    """What all random numbers of at most the size r fulfill, up to rounding."""
-    for p in range(3, len(means)):
-        need(abs(means[p]) <= (1 + EPSILON) * r**p)
-    for p in range(2, len(means)):
-        for q in range(max(0, 2 * p - len(means) + 1), p):
-            other = 2 * p - q
-            if q % 2 == 0 and other > 2:
-                need(means[p] ** 2 <= means[q] * means[other] + EPSILON * r ** (2 * p))
-
-
-def check_marks(h, marks, sums):
-    """Row count, weight and means of each shard; all 0 where they are not known."""
-    d = h["n_features"]
-    known = [mark for mark in marks if any(mark)]
-    ever = sum(h["n_rows"]) + h["n_forgotten"]
-    for mark in known:
-        n, weight, *mean = struct.unpack(f"<Q{1 + d}d", mark)
-        need(1 <= n <= ever and isfinite(weight) and weight > 0)
-        need(all(isfinite(x) and abs(x) <= 2.0**1000 for x in mean))
-    counts = [struct.unpack("<Q", mark[:8])[0] for mark in known]
-    need(sum(counts) <= ever)
-    if len(marks) == 1 and not h["n_forgotten"]:
-        units = [Fraction(2) ** (e or 0) for e in h["exponents"]]
-        columns = zip(h["shifts"], range(d), units, strict=True)
-        means = [(int(k) + Fraction(sums[(j,)], sums[()])) * u for k, j, u in columns]
-        for j, seen, center in h["parts"][0]:
-            means[j] += Fraction(center) * means[seen]
-        means = [float(mean) for mean in means]
-        need(marks[0] == struct.pack(f"<Q{1 + d}d", ever, sums[()] / 2**96, *means))
-
-
-def check_forgotten(h, marks, has_origins):
-    """Rows that were forgotten with each shard; all 0 where there are none."""
-    known = [mark for mark in marks if any(mark)]
-    need(bool(known) == bool(h["n_forgotten"]) and (known or has_origins))
-    for mark in known:
-        n, weight, *mean = struct.unpack(f"<Q{1 + h['n_features']}d", mark)
-        need(n >= 1 and isfinite(weight) and weight >= 0)
-        need(all(isfinite(x) and abs(x) <= 2.0**1000 for x in mean))
 
 
 def read_summary(data):
@@ -263,9 +115,9 @@ def read_summary(data):
     need(magic == bytes.fromhex("894D4D530D0A1A0A") and version in (1, 2, 3, 4))
     need(length <= min(2**22, len(data) - 48))
     h, sections = check_header(data[16 : 16 + length], version)
-    d, at, marked = h["n_features"], 16 + length, version > 1
+    d, at = h["n_features"], 16 + length
     sizes = [length_of(*x, d) * g * w for (*x, g), w in zip(sections, h["widths"], strict=True)]
-    mark = 16 + 8 * d if marked else 0
+    mark = 16 + 8 * d if version > 1 else 0
     origin = 32 if version == 4 else 0
     lost = mark if version == 4 and h["n_forgotten"] else 0
     by_shard = 16 + mark + origin + lost
@@ -274,14 +126,7 @@ def read_summary(data):
     shards = [data[at + 16 * i : at + 16 * (i + 1)] for i in range(h["n_shards"])]
     need(all(one < other for one, other in pairwise(shards)))
     at += 16 * len(shards)
-    marks = [data[at + mark * i : at + mark * (i + 1)] for i in range(len(shards))]
-    at += mark * len(shards)
-    origins = data[at : at + origin * len(shards)]
-    at += len(origins)
-    forgotten = [data[at + lost * i : at + lost * (i + 1)] for i in range(len(shards))]
-    at += lost * len(shards)
-    if version == 4:
-        check_forgotten(h, forgotten, any(origins))
+    at += (mark + origin + lost) * len(shards)
     bounds = list(struct.unpack(f"<{2 * d}d", data[at : at + 16 * d]))
     at += 16 * d
     sums = {}
@@ -295,9 +140,6 @@ def read_summary(data):
         for key, value in zip(keys, values, strict=False):
             if kind in "PCQ" and min(h["reach"][i] for i in key) < len(key):
                 need(not value)
-    check_contents(h, bounds, sums)
-    if marked:
-        check_marks(h, marks, sums)
     return h, shards, bounds, sums
 
 

@@ -6,7 +6,7 @@ wrong, and returns a Counter. A case depends on its number and the seed alone.
 
 import pytest
 
-from campaigns.damaged_tables import damaged_arrow_files, damaged_cubes
+from campaigns.damaged_tables import damaged_cubes
 from campaigns.forgetting import forgetting, forgetting_files
 from campaigns.many_rows import drift
 from campaigns.merge_trees import merge_trees
@@ -31,7 +31,6 @@ CAMPAIGNS = {  # number of cases, cases in a batch
     forgetting: (2_000, 100),
     forgetting_files: (5_000, 250),
     damaged_cubes: (20_000, 2_000),
-    damaged_arrow_files: (6_000, 300),
     random_fits: (400, 10),
 }
 BATCHES = [

@@ -5,7 +5,8 @@ from math import prod
 
 import numpy as np
 
-from momentmix.summary.exact.fixed_point import QUANTUM_BITS
+from momentmix.summary.exact.digit_sums import QUANTUM_BITS
+from momentmix.summary.exact.exact_sums import ExactSums
 
 
 def monomials(section, d):
@@ -38,9 +39,6 @@ def written_out(layout, points, weights):
 
 def exact_sums(layout, points):
     """Sums of products of whole numbers or fractions, in quanta."""
-    sums = [np.zeros(s.shape, dtype=object) for s in layout.sections]
-    for section, array in zip(layout.sections, sums, strict=True):
-        flat = array.reshape(-1)
-        for place, s in enumerate(monomials(section, layout.n_features)):
-            flat[place] = sum(prod(point[i] for i in s) for point in points) * 2**QUANTUM_BITS
-    return sums
+    products = [s for section in layout.sections for s in monomials(section, layout.n_features)]
+    sums = [sum(prod(point[i] for i in s) for point in points) for s in products]
+    return ExactSums(layout, None, np.array(sums, dtype=object) * 2**QUANTUM_BITS)

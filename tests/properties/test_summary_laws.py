@@ -1,6 +1,5 @@
 """Algebraic laws of summaries, on rows that Hypothesis makes up."""
 
-import copy
 import pickle
 
 import numpy as np
@@ -194,73 +193,3 @@ def test_moments_follow_a_change_of_units(x, offset, factor):
     pair = a.distinct[2][0] - offset * (a.distinct[1][0] + a.distinct[1][1]) + offset**2
     scale = np.abs(x).max() ** 2 + offset**2 + 1e-300
     assert abs(c.distinct[2][0] - pair) <= 1e-14 * scale
-
-
-def refused(action):
-    with pytest.raises((InputError, TypeError)):
-        action()
-
-
-OTHER = summary(np.arange(12.0).reshape(4, 3) ** 2, "other")
-READS = [
-    copy.copy,
-    copy.deepcopy,
-    pickle.dumps,
-    repr,
-    MomentSummary.to_bytes,
-    MomentSummary.moments,
-    lambda s: s + OTHER,
-    lambda s: OTHER + s,
-    lambda s: sum([s, OTHER]),
-    lambda s: (s + OTHER) - s,
-    lambda s: s == OTHER,
-    lambda s: s.copy().update(np.ones((900, 3))),
-    lambda s: s.copy().forget(np.ones((1, 3))),
-    lambda s: s.recenter(2.0).truncate(2).select([1, 0]),
-    lambda s: (s.n_rows, s.shard_ids, s.mean, s.tensor(2)),
-    lambda s: refused(lambda: hash(s)),
-    lambda s: refused(lambda: s + s),
-    lambda s: refused(lambda: s.update([[0.0, np.nan, 0.0]])),
-    lambda s: refused(lambda: s.forget([[0.0, 1e9, 0.0]])),
-]
-
-
-def made_rows(seed, n):
-    rng = np.random.default_rng(seed)
-    return np.vstack([np.ones(3), rng.standard_normal((n, 3)) * [1, 1e3, 1e-3]])
-
-
-updates = st.tuples(st.just("update"), st.integers(0, 9), st.sampled_from([1, 3, 400, 1023, 1500]))
-steps = st.one_of(
-    updates,
-    updates,
-    st.tuples(st.just("open"), st.integers(0, 9), st.sampled_from([5, 1100])),
-    st.tuples(st.just("add"), st.integers(0, 9), st.just(30)),
-    st.tuples(st.just("forget"), st.integers(0, 9), st.just(20)),
-)
-
-
-def play(program, reads):
-    """The bytes after a program of changes, with reads after each of them."""
-    played, names = summary(made_rows(0, 50), "start"), iter(map(str, range(99)))
-    for place, (action, seed, n) in enumerate(program):
-        rows = made_rows(seed, n)
-        if action == "update":
-            played.update(rows)
-        elif action == "open":
-            played.update(rows, shard_id=next(names))
-        elif action == "add":
-            played += summary(rows, next(names))
-        else:
-            played.update(rows).forget(rows).update(rows, shard_id=next(names))
-        for read in reads[place] if reads else ():
-            read(played)
-    return played.to_bytes()
-
-
-@settings(max_examples=20, deadline=None)
-@given(st.lists(steps, min_size=1, max_size=6), st.data())
-def test_reading_in_between_changes_no_byte(program, data):
-    chosen = st.lists(st.sampled_from(READS), max_size=4)
-    reads = data.draw(st.lists(chosen, min_size=len(program), max_size=len(program)))
-    assert play(program, reads) == play(program, None)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import momentmix as mm
-from momentmix import BernoulliBlock, CategoricalBlock, PoissonBlock
+from momentmix import BernoulliBlock, CategoricalBlock
 
 
 @st.composite
@@ -55,29 +55,3 @@ def test_marginals_are_sums(case, data):
     others = [j for j in range(d) if j not in free]
     expected = 0.0 if not others else mixture.select(others).log_prob(row[None, others])[0]
     np.testing.assert_allclose(mixture.log_prob(row[None])[0], expected, rtol=1e-9, atol=1e-12)
-
-
-@settings(max_examples=12, deadline=None)
-@given(st.integers(0, 2**32), st.integers(1, 4))
-def test_order_of_components_and_columns_does_not_matter(seed, r):
-    rng = np.random.default_rng(seed)
-    blocks = [
-        PoissonBlock(rng.uniform(0.1, 9, r), seen=rng.uniform(0.1, 0.9, r)),
-        BernoulliBlock(rng.uniform(0.1, 0.9, r)),
-        mm.GaussianBlock.of(rng.standard_normal((r, 2)), [np.eye(2) + 0.3] * r),
-    ]
-    mixture = mm.Mixture.from_blocks(rng.dirichlet(np.ones(r)), blocks)
-    rows = mixture.sample(20, random_state=seed)[0]
-    rows[rng.random(rows.shape) < 0.3] = np.nan
-    expected, components = mixture.log_prob(rows), rng.permutation(r)
-    turned = mm.Mixture.from_blocks(
-        mixture.weights[components], [block.chosen(components) for block in mixture.blocks]
-    )
-    np.testing.assert_allclose(turned.log_prob(rows), expected, rtol=1e-10, atol=1e-12)
-    columns = rng.permutation(4)
-    np.testing.assert_allclose(
-        mixture.select(columns.tolist()).log_prob(rows[:, columns]),
-        expected,
-        rtol=1e-10,
-        atol=1e-12,
-    )

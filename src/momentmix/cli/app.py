@@ -16,7 +16,7 @@ from typing import Any
 
 import click
 
-from momentmix import __version__
+from momentmix import __version__, errors
 from momentmix.cli.info import info_command
 from momentmix.cli.models.fit import fit_command
 from momentmix.cli.models.plot import plot_command
@@ -31,7 +31,6 @@ from momentmix.cli.reproduce import reproduce_command
 from momentmix.cli.schema import schema_command
 from momentmix.cli.summarizing.arithmetic import forget_command, merge_command, subtract_command
 from momentmix.cli.summarizing.command import summarize_command
-from momentmix.errors import without_secrets
 from momentmix.findings.messages import in_shell
 
 # After a line with a backspace, click does not rewrap the paragraph.
@@ -165,8 +164,6 @@ def _show_misuse(error: click.ClickException) -> None:
 
 def _code_and_message(error: Exception) -> tuple[int, object]:
     """Return exit code and message of an error; 70 for an unexpected one."""
-    from momentmix import errors
-
     no_memory = isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM
     if isinstance(error, ImportError | RuntimeError):
         no_memory |= any(text in str(error) for text in _NO_MEMORY)
@@ -194,8 +191,6 @@ def _code_and_message(error: Exception) -> tuple[int, object]:
 
 def _check_streams() -> None:
     """Reserve the descriptors of closed standard streams, so that no file gets them."""
-    from momentmix.errors import OutputError
-
     for number in range(3):
         try:
             os.fstat(number)
@@ -204,7 +199,7 @@ def _check_streams() -> None:
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     if sys.stdout is None:
-        raise OutputError("standard output is closed; send it to a file or to /dev/null.")
+        raise errors.OutputError("standard output is closed; send it to a file or to /dev/null.")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -220,7 +215,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         _check_streams()
         given = [argument for argument in arguments if argument != "--debug"]
-        line = shlex.join(["momentmix", *map(without_secrets, given)])  # for the record of the fit
+        line = shlex.join(
+            ["momentmix", *map(errors.without_secrets, given)]
+        )  # for the record of the fit
         code = cli.main(given, prog_name="momentmix", standalone_mode=False, obj=line)
         sys.stdout.flush()
     except click.ClickException as error:

@@ -96,18 +96,10 @@ class Target:
 def check_output(
     path: str, inputs: Iterable[str] = (), force: bool = False, outputs: Iterable[str] = ()
 ) -> None:
-    """Raise unless a file can be written at `path`; called before the input is read.
+    """Raise unless a file can be written at `path` ("-": standard output), before work begins.
 
-    Parameters
-    ----------
-    path : str
-        "-" is standard output.
-    inputs : iterable of str
-        What the command reads: paths, folders, patterns, "-". An input is never replaced.
-    force : bool
-        Whether an existing file that is no input may be replaced.
-    outputs : iterable of str
-        Other outputs of the command.
+    What the command reads (paths, folders, patterns, "-") and its other outputs are never replaced,
+    and an existing file only with `force`.
     """
     _check_not_among(path, inputs, outputs)
     if path == "-":

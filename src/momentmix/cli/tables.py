@@ -32,16 +32,9 @@ def table_writer(
 ) -> Iterator[Callable[[Sequence[Any]], None]]:
     """Give a function that appends columns to a table; NaN and None are empty fields.
 
-    Parameters
-    ----------
-    path : str
-        ``.parquet`` for Parquet, else CSV; "-" for CSV on standard output.
-    names : sequence of str
-        Names of the columns. On a terminal control characters in text are escaped.
-    kinds : sequence of str
-        "number", "integer", "label", "bool" or "text"; or types of Arrow, of Arrow arrays.
-    guard : bool
-        Whether text of CSV is `guarded`; copies of an input are not.
+    The path is that of a Parquet file (.parquet) or of CSV, "-" is standard output. Kinds are
+    "number", "integer", "label", "bool" or "text", or types of Arrow, of Arrow arrays. With `guard`
+    text of CSV is `guarded`; copies of an input are not. A terminal gets escapes.
     """
     with output_stream(path) as stream:
         if path.endswith(".parquet"):
@@ -86,9 +79,7 @@ def _arrow_array(column: Any, kind: Any, type_: Any) -> Any:
     if kind not in _TYPES or column.dtype.kind not in "biuf":
         return arrow.array(_cells(column, kind), type_)
     missing = np.isnan(column)
-    if kind != "number":
-        column = np.where(missing, 0, column).astype(_TYPES[kind])
-    return arrow.array(column, type_, mask=missing)
+    return arrow.array(np.where(missing, 0, column).astype(_TYPES[kind]), type_, mask=missing)
 
 
 def _labels_as_text(column: Float) -> bytes:
@@ -118,10 +109,8 @@ def _cells(column: Any, kind: Any) -> list[Any]:
 
 
 def guarded(cell: Any) -> Any:
-    """Text that a spreadsheet would compute, with an apostrophe before it; other cells as they are.
+    """Put an apostrophe before text that a spreadsheet would compute; other cells stay.
 
-    Examples
-    --------
     >>> guarded("=HYPERLINK(1)"), guarded("-5"), guarded("a=b"), guarded(-5.0)
     ("'=HYPERLINK(1)", '-5', 'a=b', -5.0)
     """
@@ -145,14 +134,8 @@ def kind_of(column: Column) -> str:
 class KeptColumns:
     """Columns of the input, by name or number, that are copied beside `answers` of a model.
 
-    Attributes
-    ----------
-    numbers : list of lists of int
-        Of the columns in each source.
-    names : tuple of str
-        They must differ from the names of the answers.
-    kinds : list
-        "number", "text", or a type of Arrow; "text" where sources differ.
+    `numbers` are those of the columns in each source; `kinds` are "number", "text", or a type of
+    Arrow ("text" where sources differ); `names` must differ from those of the answers.
     """
 
     def __init__(

@@ -19,8 +19,8 @@ import numpy as np
 from momentmix._typing import Float, Int
 from momentmix.parallel import begin, read_ahead, usable_cores
 from momentmix.summary.parts import Origin
-from momentmix.summary.shard.single_shard import SingleShard
-from momentmix.summary.summary import MomentSummary, single_shard
+from momentmix.summary.single_shard import SingleShard
+from momentmix.summary.summary import MomentSummary
 from momentmix.tables.formats.digests import RowDigest
 
 WAITING_BYTES = 1 << 26  # of rows before they are sorted
@@ -85,7 +85,7 @@ class GroupedShard:
 
     def __init__(self, empty: MomentSummary, name: Callable[[int], str]) -> None:
         self.name = name
-        self.new_shard = partial(single_shard, empty)
+        self.new_shard = partial(SingleShard, empty)
         self.n_features = empty.n_features
         self.waiting: list[GroupedRows] = []
         self.n_bytes = 0

@@ -15,7 +15,7 @@ from momentmix.findings.messages import FITTED_TO, Message
 from momentmix.mixture.density import most_probable
 from momentmix.mixture.mixture import Mixture
 from momentmix.progress import step
-from momentmix.summary.exact.common_schema import in_schema
+from momentmix.summary.exact.schemas import in_schema
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.encoding import Encoded
 from momentmix.tables.learning import encoded_blocks, rows_to_predict

@@ -93,14 +93,18 @@ class Block(ABC):
     def features(self, column: Column) -> tuple[Float, Float]:
         """Means and variances (r, k) of the features of the only column."""
 
-    @abstractmethod
     def chosen(self, components: Any) -> Self:
         """The block of some of the components, in the order given."""
+        own = {key: getattr(self, key)[components] for key in self.model.parameters}
+        return self._with(seen=None if self.seen is None else self.seen[components], **own)
 
     def at(self, columns: tuple[int, ...], names: tuple[str, ...] | None) -> Self:
         """The same block with other numbers and names of its columns."""
+        return self._with(columns=columns, names=names)
+
+    def _with(self, **changes: Any) -> Self:
         own: Any = self  # all blocks are dataclasses
-        return cast(Self, replace(own, columns=columns, names=names))
+        return cast(Self, replace(own, **changes))
 
     def part(self, places: Sequence[int]) -> Self:
         """The block of some of the columns, by their places in it, in the order given."""
@@ -166,10 +170,6 @@ class ColumnBlock(Block):
         name = None if self.names is None else self.names[0]
         levels = getattr(self, "levels", ())
         return [Column(name, self.family, levels, self.seen is not None)]
-
-    def chosen(self, components: Any) -> Self:
-        own = {self.parameter: getattr(self, self.parameter)[components]}
-        return replace(self, seen=None if self.seen is None else self.seen[components], **own)
 
     def _keep(self, array: Float, **others: Any) -> None:
         """Keep checked parameters, and check what all families have."""

@@ -143,14 +143,6 @@ class GaussianBlock(Block):
             return np.full(k, self.seen is not None)
         return np.asarray((self.seen < 1).any(axis=0))
 
-    def chosen(self, components: Any) -> GaussianBlock:
-        return replace(
-            self,
-            means=self.means[components],
-            covariances=self.covariances[components],
-            seen=None if self.seen is None else self.seen[components],
-        )
-
     def part(self, places: Sequence[int]) -> GaussianBlock:
         own, names, seen = list(places), self.names, self.seen
         transforms = [self.transforms[j] for j in own] if self.transforms else []

@@ -21,7 +21,7 @@ from momentmix.errors import InputTypeError, ModelFileError, without_secrets
 from momentmix.findings.finding import Finding, Severity
 from momentmix.fitting.inference.certificate import Certificate, Support
 from momentmix.fitting.inference.over_identification import ConditionGroup, OverIdentification
-from momentmix.fitting.inference.standard_errors import Intervals, StandardErrors
+from momentmix.fitting.inference.standard_errors import StandardErrors
 from momentmix.fitting.outcome import FitFacts, JoinedColumns, JoinReason, Trial
 from momentmix.json_fields import (
     Fields,
@@ -41,6 +41,7 @@ from momentmix.json_fields import (
 )
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.model_file import read_model, write_model
+from momentmix.mixture.parameter_table import Intervals
 from momentmix.wording import short_repr
 
 _VERSION = 4

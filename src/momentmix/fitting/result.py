@@ -11,7 +11,6 @@ from momentmix.errors import InputError
 from momentmix.findings.messages import Message, in_lines
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.standard_errors import (
-    Intervals,
     StandardErrors,
     column_errors,
     column_intervals,
@@ -22,7 +21,7 @@ from momentmix.fitting.outcome import FitFacts
 from momentmix.fitting.record import FitRecord, save_fit
 from momentmix.html.notebook import Markup, box, bullets, folded
 from momentmix.mixture.mixture import Mixture
-from momentmix.mixture.parameter_table import ParameterTable
+from momentmix.mixture.parameter_table import Intervals, ParameterTable
 from momentmix.mixture.profile import Profile, profile_of
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.schema import Schema

@@ -19,7 +19,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -451,6 +451,10 @@ class DiagonalMixture(Mixture):
 
     def __post_init__(self) -> None:
         self._set(checked_parameters(self.weights, self.means, self.variances), self.feature_names)
+
+    def with_variance_floor(self, floor: ArrayLike) -> DiagonalMixture:
+        """The same mixture with every variance at least `floor` (a number or one per feature)."""
+        return replace(self, variances=np.maximum(self.variances, floor))
 
     # -- exact moments ------------------------------------------------------------------------
 

@@ -126,7 +126,8 @@ class ParameterTable:
                 key = self.keys[columns[0]]
                 array = array.get(key, array.get(str(key)))
             if array is not None:
-                found[rows] = np.asarray(array)[(..., slice(None), *place)]
+                index: Any = (..., slice(None), *place)
+                found[rows] = np.asarray(array)[index]
         found[1:, np.isnan(found[0])] = np.nan
         return Parameter(name, columns, None, "", label, *found)
 

@@ -71,50 +71,41 @@ static int move_feature(uint64_t *sums, isize n_sums, isize n_words, const int64
     return 1;
 }
 
-PyDoc_STRVAR(add_moved_doc,
-"add_moved(sums, n_sums, degrees, lines, ends, bits, deltas, negative, space, out)\n--\n\n"
-"Add sums in finer units about a moved origin, or take them away: see `summary.integers.frames`.");
+PyDoc_STRVAR(add_moved_sums_doc,
+"add_moved_sums(sums, shifts, lines, ends, deltas, negative, space, out)\n--\n\n"
+"Add sums in finer units about a moved origin, or take them away: see `summary.exact.exact_sums`.");
 
-static PyObject *add_moved(PyObject *module, PyObject *args)
+static PyObject *add_moved_sums(PyObject *module, PyObject *args)
 {
-    PyObject *objects[8], *result = NULL;
-    isize n_sums;
+    PyObject *objects[7], *result = NULL;
     int negative, is_valid = 1;
     held h = {.n = 0};
-    if (!PyArg_ParseTuple(args, "OnOOOOOpOO", &objects[0], &n_sums, &objects[1], &objects[2],
-                          &objects[3], &objects[4], &objects[5], &negative, &objects[6], &objects[7]))
+    if (!PyArg_ParseTuple(args, "OOOOOpOO", &objects[0], &objects[1], &objects[2], &objects[3],
+                          &objects[4], &negative, &objects[5], &objects[6]))
         return NULL;
-    Py_buffer *s, *g, *l, *e, *b, *m, *w, *o;
-    if (!(s = hold(&h, objects[0], 0, 0, "sums")) || !(l = hold(&h, objects[2], 0, 0, "lines"))
-        || !(e = hold(&h, objects[3], 0, 1, "ends")))
+    Py_buffer *s, *b, *l, *e, *m, *w, *o;
+    if (!(s = hold(&h, objects[0], 0, 0, "sums")) || !(b = hold(&h, objects[1], 0, 1, "shifts"))
+        || !(l = hold(&h, objects[2], 0, 0, "lines")) || !(e = hold(&h, objects[3], 0, 1, "ends")))
         goto done;
-    isize d = e->len / 8, n_source = n_sums > 0 ? s->len / 8 / n_sums : 0, n_degrees = times(n_sums, d);
-    if (!(g = hold(&h, objects[1], READ, n_degrees, "degrees"))
-        || !(b = hold(&h, objects[4], 0, d, "bits")) || !(m = hold(&h, objects[5], 0, d, "deltas"))
-        || !(o = hold(&h, objects[7], 1, n_sums, "out")))
+    isize n_sums = b->len / 8, d = e->len / 8, n_source = s->len / 8 / n_sums, n_lines = l->len / 8;
+    if (!(m = hold(&h, objects[4], 0, d, "deltas")) || !(o = hold(&h, objects[6], 1, n_sums, "out")))
         goto done;
-    isize n_words = n_sums > 0 ? o->len / 8 / n_sums : 0;
-    if (!(w = hold(&h, objects[6], WRITE, times(n_sums, n_words), "space")))
+    isize n_words = o->len / 8 / n_sums;
+    if (!(w = hold(&h, objects[5], WRITE, times(n_sums, n_words), "space")))
         goto done;
-    const int64_t *degrees = g->buf, *lines = l->buf, *ends = e->buf, *bits = b->buf, *deltas = m->buf;
+    const int64_t *shifts = b->buf, *lines = l->buf, *ends = e->buf, *deltas = m->buf;
     for (isize j = 0; j < d; j++)
-        is_valid &= bits[j] >= 0 && bits[j] < 64 * MOST_WORDS && ends[j] >= (j ? ends[j - 1] : 0)
-                    && ends[j] <= l->len / 8;
-    for (isize i = 0; i < n_degrees; i++)
-        is_valid &= degrees[i] >= 0 && degrees[i] < 64 * MOST_WORDS;
+        is_valid &= ends[j] >= (j ? ends[j - 1] : 0) && ends[j] <= n_lines;
+    for (isize i = 0; i < n_sums; i++)
+        is_valid &= shifts[i] >= 0 && shifts[i] < 64 * MOST_WORDS;
     if (!is_valid || n_source < 1 || n_words < n_source || n_words > MOST_WORDS) {
-        PyErr_SetString(PyExc_ValueError, "sums, degrees, bits or ends do not fit the sizes");
+        PyErr_SetString(PyExc_ValueError, "sums, shifts or ends do not fit the sizes");
         goto done;
     }
     Py_BEGIN_ALLOW_THREADS
     uint64_t *space = w->buf;
-    for (isize i = 0; i < n_sums; i++) {
-        isize shift = 0;
-        for (isize j = 0; j < d; j++)
-            shift += degrees[i * d + j] * bits[j];
-        widen(space + i * n_words, n_words, (uint64_t *)s->buf + i * n_source, n_source,
-              shift);
-    }
+    for (isize i = 0; i < n_sums; i++)
+        widen(space + i * n_words, n_words, (uint64_t *)s->buf + i * n_source, n_source, shifts[i]);
     for (isize j = 0; j < d && is_valid; j++)
         if (deltas[j])
             is_valid = move_feature(space, n_sums, n_words, lines + (j ? ends[j - 1] : 0),
@@ -133,7 +124,7 @@ done:
 
 PyDoc_STRVAR(join_digits_doc,
 "join_digits(digits, places, out)\n--\n\n"
-"Sums of digits of 32 bits as whole numbers: see `summary.fixed_point`.");
+"Sums of digits of 32 bits as whole numbers: see `summary.exact.digit_sums`.");
 
 static PyObject *join_digits(PyObject *module, PyObject *args)
 {
@@ -216,7 +207,7 @@ done:
 
 PyDoc_STRVAR(word_widths_doc,
 "word_widths(words, counts, out)\n--\n\n"
-"Bytes that hold all numbers of each section: see `summary.integers.packed`.");
+"Bytes that hold all numbers of each section: see `summary.exact.exact_sums`.");
 
 static PyObject *word_widths(PyObject *module, PyObject *args)
 {

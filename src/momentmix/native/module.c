@@ -524,7 +524,7 @@ static PyObject *in_range(PyObject *module, PyObject *args)
 
 PyDoc_STRVAR(add_digits_doc,
 "add_digits(values, n_vectors, rounders, digits)\n--\n\n"
-"Split vectors (overwritten) into digits and add these: see `summary.fixed_point`.");
+"Split vectors (overwritten) into digits and add these: see `summary.exact.digit_sums`.");
 
 static PyObject *add_digits(PyObject *module, PyObject *args)
 {
@@ -559,7 +559,7 @@ done:
 #include "units.h"
 
 PyDoc_STRVAR(fold_doc,
-"fold(words, n_pieces, keys, out)\n--\n\nFour sums of each piece of 512 words: see `rows.fingerprint`.");
+"fold(words, n_pieces, keys, out)\n--\n\nFour sums of each piece of 512 words: see `tables.formats.digests`.");
 
 static PyObject *fold(PyObject *module, PyObject *args)
 {
@@ -643,7 +643,7 @@ static PyMethodDef METHODS[] = {
     {"em_steps", em_steps, METH_VARARGS, em_steps_doc},
     {"map_rows", map_rows, METH_VARARGS, map_rows_doc},
     {"add_second_moments", add_second_moments, METH_VARARGS, add_second_moments_doc},
-    {"add_moved", add_moved, METH_VARARGS, add_moved_doc},
+    {"add_moved_sums", add_moved_sums, METH_VARARGS, add_moved_sums_doc},
     {"join_digits", join_digits, METH_VARARGS, join_digits_doc},
     {"spread_words", spread_words, METH_VARARGS, spread_words_doc},
     {"typical", typical, METH_VARARGS, typical_doc},

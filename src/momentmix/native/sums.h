@@ -223,7 +223,7 @@ static int NAME(in_range)(const double *x, isize n, double largest)
     return 1;
 }
 
-/* Four sums of products of each piece of PIECE words: see rows/fingerprint.py. */
+/* Four sums of products of each piece of PIECE words: see tables/formats/digests.py. */
 static void NAME(fold)(const uint64_t *words, isize n_pieces, const uint64_t *keys, uint64_t *out)
 {
     const uint64_t mask = 0xffffffffu, *low = keys, *high = keys + PIECE + FOLDS - 1;
@@ -236,7 +236,7 @@ static void NAME(fold)(const uint64_t *words, isize n_pieces, const uint64_t *ke
         }
 }
 
-/* Split a vector into digits at the places of `rounders`, and add these; see fixed_point. */
+/* Split a vector into digits at the places of `rounders`, and add these; see digit_sums. */
 static void NAME(split)(double *values, isize n, const double *rounders, isize n_digits,
                         double *digits)
 {

@@ -1,4 +1,4 @@
-/* The typical deviation of each column of a block: see summary/shard/units.py. */
+/* The typical deviation of each column of a block: see summary/exact/units.py. */
 
 #define BUCKETS 256
 #define FEW 32          /* numbers that are sorted by insertion */
@@ -114,7 +114,7 @@ static void typical_of(double *deviations, isize n, double *space, double *media
 
 PyDoc_STRVAR(typical_doc,
 "typical(rows, n, n_features, exponents, medians, n_zeros)\n--\n\n"
-"The typical deviation of each column, as an exponent: see `summary.shard.units`.");
+"The typical deviation of each column, as an exponent: see `summary.exact.units`.");
 
 static PyObject *typical(PyObject *module, PyObject *args)
 {

@@ -9,10 +9,9 @@ from datetime import UTC, date, datetime
 from momentmix.errors import InputError, InputTypeError
 from momentmix.findings.finding import FATAL
 from momentmix.fitting.inference.certificate import Certificate
-from momentmix.fitting.inference.standard_errors import Intervals
 from momentmix.fitting.record import FitRecord
 from momentmix.mixture.mixture import Mixture
-from momentmix.mixture.parameter_table import value_names
+from momentmix.mixture.parameter_table import Intervals, value_names
 from momentmix.mixture.profile import Profile
 from momentmix.monitoring.comparison import Comparison
 from momentmix.monitoring.tracking import Tracking

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import resource
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -40,7 +44,16 @@ class Table:
         for row in rows:
             with few_threads(row["r"] < 1000):
                 result = row | self.run(row, options)
-            yield result | {"peak_mb": ex.peak_memory()}
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # resident memory
+            yield result | {"peak_mb": peak}
+
+
+@cache
+def printed() -> dict[str, list[Row]]:
+    """Return the figures that the paper prints, by table."""
+    text = files("momentmix.reproduce").joinpath("printed_figures.json").read_text(encoding="utf-8")
+    tables: dict[str, list[Row]] = json.loads(text)
+    return tables
 
 
 def format_row(table: Table, row: Row | None) -> str:
@@ -56,21 +69,27 @@ def format_row(table: Table, row: Row | None) -> str:
 
 
 def _collect(
-    experiment: Callable[..., Iterator[ex.Instance]],
+    experiment: Callable[..., ex.Instance],
     row: Row,
     options: Options,
     default: int,
     *settings: Any,
+    key: tuple[int, ...] = (),
+    end: tuple[int, ...] = (),
 ) -> list[ex.Instance]:
-    """Run the instances of a row, `default` of them unless the options have a number."""
-    label = f"d={row['d']} m={row['m']} r={row['r']}"
-    if "eps" in row:
-        label += f" ε={row['eps']:g}"
+    """Run the instances of a row, `default` of them unless the options have a number.
+
+    Seeds depend on the row and the instance only: (d, m, *key, instance, *end).
+    """
+    d, m = row["d"], row["m"]
+    label = f"d={d} m={m} r={row['r']}" + (f" ε={row['eps']:g}" if "eps" in row else "")
     total = default if options.instances is None else options.instances
     collected = []
     with counting(label, total, "instances") as count:
-        for instance in experiment(row["d"], row["m"], *settings, total, options.seed):
-            collected.append(instance)
+        for i in range(total):
+            rng = ex.generator(options.seed, d, m, *key, i, *end)
+            own = (i,) if experiment is ex.gaussian else ()  # seed of scikit-learn's EM
+            collected.append(experiment(rng, d, m, *settings, *own))
             count(1)
     return collected
 
@@ -86,9 +105,6 @@ def _figures(instances: list[ex.Instance], errors: Any) -> Row:
     return {"n": len(instances), **extremes, "seconds": seconds}
 
 
-# -- Table 2 ---------------------------------------------------------------------------------------
-
-
 def _run_decomposition(row: Row, options: Options) -> Row:
     default = 20 if row["r"] <= 200 else 3  # large ranks take minutes each
     found = _collect(ex.decomposition, row, options, default)
@@ -96,12 +112,10 @@ def _run_decomposition(row: Row, options: Options) -> Row:
     return _figures(found, _values(found, "decomp_err")) | {"vec": vectors}
 
 
-# -- Tables 3 and 4 --------------------------------------------------------------------------------
-
-
 def _run_approximation(row: Row, options: Options) -> Row:
     default = 2 if row["r"] > 60 else 100  # large ranks take minutes each
-    found = _collect(ex.approximation, row, options, default, row["eps"])
+    key = (round(-1000 * np.log10(row["eps"])),)
+    found = _collect(ex.approximation, row, options, default, row["eps"], key=key)
     errors, n = _values(found, "rel_err"), len(found)
     return _figures(found, errors) | {
         "se": errors.std(ddof=1) / np.sqrt(n) if n > 1 else np.nan,
@@ -110,16 +124,11 @@ def _run_approximation(row: Row, options: Options) -> Row:
     }
 
 
-# -- Table 5 ---------------------------------------------------------------------------------------
-
-
 def _run_gaussian(row: Row, options: Options) -> Row:
-    found = _collect(ex.gaussian, row, options, 20, options.n_rows, options.mean_scale)
+    law = options.n_rows, options.mean_scale
+    found = _collect(ex.gaussian, row, options, 20, *law, key=(options.n_rows,))
     figures = {key: float(_values(found, key).mean()) for key in found[0]}
     return figures | {"n": len(found), "N": options.n_rows, "mean_scale": options.mean_scale}
-
-
-# -- Theorems 4.2 and 5.2, and exact recovery ------------------------------------------------------
 
 
 def _rows_stability() -> list[Row]:
@@ -130,8 +139,9 @@ def _rows_stability() -> list[Row]:
 
 
 def _run_stability(row: Row, options: Options) -> Row:
-    factors = _collect(ex.stability, row, options, 10, row["r"])
-    parameters = _collect(ex.parameter_stability, row, options, 10, row["r"])
+    r = row["r"]
+    factors = _collect(ex.stability, row, options, 10, r, key=(r,))
+    parameters = _collect(ex.parameter_stability, row, options, 10, r, key=(r,), end=(2,))
     last = ex.RELATIVE_NOISE.index(1e-4 if row["part"] == "capacity" else 1e-3) + 1
     figures: Row = {"n": len(factors)}
     tables = {"factors": _values(factors, "ratios")}
@@ -150,7 +160,7 @@ def _run_stability(row: Row, options: Options) -> Row:
 
 
 def _run_recovery(row: Row, options: Options) -> Row:
-    found = _collect(ex.recovery, row, options, 100)
+    found = _collect(ex.recovery, row, options, 100, end=(1,))
     worst = np.max([_values(found, key) for key in ("weights", "means", "variances")], axis=0)
     good, median = int((worst <= 1e-8).sum()), float(np.median(worst))
     return _figures(found, worst) | {"good": good, "median": median, "max": float(worst.max())}
@@ -162,7 +172,7 @@ _COST = "seconds|s each|.3g, peak_mb|peak MB|.0f"
 TABLES = {
     "decomposition": Table(
         "Table 2: Algorithm 3.4 on exact tensors at capacity, decomp-err, no polish",
-        lambda: list(ex.printed()["table_decomposition"]),
+        lambda: list(printed()["table_decomposition"]),
         _run_decomposition,
         f"{_PLACE}, n|instances|d, min|min|.1e, avg|average|.1e, max|max|.1e, "
         "decomp_err_avg|printed avg|.1e, decomp_err_max|printed max|.1e, vec|vec-err|.1e, "
@@ -170,7 +180,7 @@ TABLES = {
     ),
     "approximation": Table(
         "Tables 3 and 4: Algorithm 4.1 under noise of norm ε, rel-err; expected √(1 − rd/C(d,m))",
-        lambda: ex.printed()["table_approximation_d15"] + ex.printed()["table_approximation_d25"],
+        lambda: printed()["table_approximation_d15"] + printed()["table_approximation_d25"],
         _run_approximation,
         f"{_PLACE}, eps|ε|g, n|instances|d, min|min|.4f, avg|average|.4f, se|std error|.4f, "
         "max|max|.4f, expected|expected|.4f, rel_avg|printed avg|.4f, abs|abs-err|.2e, "
@@ -178,7 +188,7 @@ TABLES = {
     ),
     "gaussian": Table(
         "Table 5: accuracy of Algorithm 5.1 on samples, beside scikit-learn's EM (k-means++)",
-        lambda: list(ex.printed()["table_gaussian"]),
+        lambda: list(printed()["table_gaussian"]),
         _run_gaussian,
         f"{_PLACE}, n|instances|d, N|rows|d, mean_scale|means ×|g, bayes|Bayes|.4f, "
         "paper|Alg. 5.1|.4f, algorithm|printed 5.1|.4f, em1|EM ×1|.4f, em10|EM ×10|.4f, "

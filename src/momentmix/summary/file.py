@@ -29,17 +29,11 @@ from momentmix._typing import Int
 from momentmix.errors import InputError, SummaryFileError
 from momentmix.index_sets import countable
 from momentmix.json_fields import parse_strict
-from momentmix.summary.exact.common_schema import has_units_of
-from momentmix.summary.exact.fixed_point import QUANTUM_BITS
-from momentmix.summary.exact.high_sections import LARGEST_REACH
-from momentmix.summary.exact.integers.packed import (
-    PackedSums,
-    packed,
-    python_integers,
-    spread,
-)
-from momentmix.summary.exact.integers.packed import widths as widths_of
+from momentmix.summary.exact.digit_sums import QUANTUM_BITS
+from momentmix.summary.exact.exact_sums import LARGEST_REACH, ExactSums, python_integers, spread
+from momentmix.summary.exact.exact_sums import widths as widths_of
 from momentmix.summary.exact.plausibility import impossible
+from momentmix.summary.exact.schemas import has_units_of
 from momentmix.summary.exact.totals import Mark, Totals
 from momentmix.summary.layout import COMPLETE, NO_HIGH, Layout, known
 from momentmix.tables.names import check_encodable
@@ -77,7 +71,7 @@ def is_summary_file(path: str | os.PathLike[str]) -> bool:
 
 def pack(totals: Totals, feature_names: tuple[str, ...] | None) -> bytes:
     """The byte string of a summary."""
-    words = packed(totals.layout, totals.sums).words
+    words = totals.sums.words
     widths = widths_of(totals.layout.counts, words)
     layout, schema, version = totals.layout, totals.schema, VERSION
     fields: Header = {}
@@ -334,6 +328,8 @@ def _checked_layout(header: Header, size: int) -> Layout:
 
 def _stored_counts(layout: Layout, header: Header) -> Int:
     """Number of sums of each section in a file, which may hold the low ones by group."""
+    if len(header["n_rows"]) == 1:
+        return layout.counts
     groups = [len(header["n_rows"]) if section.is_low else 1 for section in layout.sections]
     return np.multiply(layout.counts, groups, dtype=np.int64)
 
@@ -347,16 +343,16 @@ def _body_length(layout: Layout, header: Header, version: int) -> int:
     return int(by_shard * header["n_shards"] + 16 * layout.n_features + integers)
 
 
-def _parse_sums(layout: Layout, header: Header, data: memoryview) -> PackedSums:
+def _parse_sums(layout: Layout, header: Header, data: memoryview) -> ExactSums:
     """The sums of all sections: two's complement integers of the widths of their sections."""
     counts, widths = _stored_counts(layout, header), header["widths"]
     words = spread(data, counts, widths)
     _require(widths_of(counts, words) == widths, "integers are not as narrow as they could be")
     if not header["replicates"]:
-        return PackedSums(layout, words)
+        return ExactSums(layout, words)
     parts = zip(layout.sections, np.split(words, np.cumsum(counts)[:-1]), strict=True)
-    by_group = [python_integers(part).reshape(-1, *section.shape) for section, part in parts]
-    return packed(layout, [sums.sum(axis=0) for sums in by_group])
+    by_group = [python_integers(part).reshape(-1, section.n_entries) for section, part in parts]
+    return ExactSums(layout, None, np.concatenate([sums.sum(axis=0) for sums in by_group]))
 
 
 def _parse_marks(data: bytes, shards: Sequence[bytes], n_features: int) -> dict[bytes, Mark]:

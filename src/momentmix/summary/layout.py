@@ -34,14 +34,13 @@ import numpy as np
 
 from momentmix._typing import Int
 from momentmix.errors import InputError, check_count
-from momentmix.index_sets import check_countable, colex_rank, sets_without
+from momentmix.index_sets import check_countable
 
 Kind = Literal["distinct", "squared", "power", "cubed", "two squares"]
 
 _LARGEST_LOW = {"distinct": 3, "squared": 1}  # sizes of low sections
 NO_HIGH, POWERS, COMPLETE = 0, 1, 2  # which high sections: none, powers, all of degree 4 as well
 POWER_DEGREES = range(3, 7)  # twice the third: the variance of what is seen at degree 3
-_CACHED_SETS = 200_000  # larger index tables are made anew: they would fill the memory
 
 
 class Section(NamedTuple):
@@ -56,11 +55,6 @@ class Section(NamedTuple):
     def is_low(self) -> bool:
         """Whether it is among the first, which files of earlier versions may keep by group."""
         return self.size <= _LARGEST_LOW.get(self.kind, -1)
-
-    @property
-    def is_high(self) -> bool:
-        """Whether it holds powers above 2, or two squares."""
-        return self.kind not in ("distinct", "squared")
 
     @property
     def n_entries(self) -> int:
@@ -158,60 +152,3 @@ class Layout:
 def known(layout: Layout) -> Layout:
     """The first layout that was equal to this one: it knows its sections already."""
     return layout
-
-
-def _member_ranks(n_features: int, size: int, feature: int) -> tuple[Int, Int]:
-    rest = sets_without(n_features, size - 1, feature)
-    below = (rest < feature).sum(axis=1)
-    union = np.empty((rest.shape[0], size), dtype=np.int64)
-    columns = np.arange(size - 1)
-    places = columns + (columns >= below[:, None])
-    np.put_along_axis(union, places, rest, axis=1)
-    union[np.arange(rest.shape[0]), below] = feature
-    return colex_rank(union), colex_rank(rest)
-
-
-_cached_member_ranks = lru_cache(maxsize=4096)(_member_ranks)
-
-
-def member_ranks(n_features: int, size: int, feature: int) -> tuple[Int, Int]:
-    """Ranks of all sets of `size` that hold `feature`, and of the same sets without it.
-
-    Both of shape (C(n_features−1, size−1),), in the colex order of the sets without the feature.
-
-    Examples
-    --------
-    >>> [ranks.tolist() for ranks in member_ranks(3, 2, 1)]  # {0,1}, {1,2} and {0}, {2}
-    [[0, 2], [0, 2]]
-    """
-    if comb(n_features - 1, size - 1) > _CACHED_SETS // n_features:
-        return _member_ranks(n_features, size, feature)
-    return _cached_member_ranks(n_features, size, feature)
-
-
-def _square_member_ranks(n_features: int, size: int, feature: int) -> tuple[Int, Int, Int]:
-    rows = np.delete(np.arange(n_features), feature)
-    pairs = [member_ranks(n_features - 1, size, feature - (feature > i)) for i in rows.tolist()]
-    union = np.array([pair[0] for pair in pairs], dtype=np.int64)
-    rest = np.array([pair[1] for pair in pairs], dtype=np.int64)
-    shape = (n_features - 1, -1 if len(pairs) else 0)
-    return rows[:, None], union.reshape(shape), rest.reshape(shape)
-
-
-_cached_square_member_ranks = lru_cache(maxsize=1024)(_square_member_ranks)
-
-
-def square_member_ranks(n_features: int, size: int, feature: int) -> tuple[Int, Int, Int]:
-    """Where a squared section holds `feature` among the plain factors.
-
-    Returns
-    -------
-    rows : array of shape (n_features − 1, 1)
-        The squared features i ≠ feature.
-    union, rest : arrays of shape (n_features − 1, C(n_features−2, size−1))
-        Columns, in row i, of the sets that hold `feature`, and of the same sets without it in the
-        section one size below.
-    """
-    if n_features * comb(n_features - 2, size - 1) > _CACHED_SETS // n_features:
-        return _square_member_ranks(n_features, size, feature)
-    return _cached_square_member_ranks(n_features, size, feature)

@@ -1,4 +1,4 @@
-"""Exact sums → float64 moments about any origin, in any unit; and their noise from the groups.
+"""Exact sums → float64 moments about any origin, in any unit.
 
 | paper symbol | name here | shape |
 |---|---|---|
@@ -20,20 +20,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
 from math import inf, ldexp, nan, sqrt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from momentmix._typing import Float
 from momentmix.errors import InputError
-from momentmix.index_sets import index_sets, monomials, sets_without
-from momentmix.summary.exact.fixed_point import QUANTUM_BITS, coarser, move
-from momentmix.summary.exact.high_sections import absent
-from momentmix.summary.exact.integers.frames import reframed
+from momentmix.summary.exact.digit_sums import QUANTUM_BITS
+from momentmix.summary.exact.exact_sums import (
+    LARGEST_REACH,
+    ExactSums,
+    absent_places,
+    coarser,
+    move,
+    reframed,
+)
 from momentmix.summary.exact.totals import Totals
 from momentmix.summary.layout import Layout
+from momentmix.summary.products import products_of
 from momentmix.wording import short_repr
 
 _OVERFLOW = (
@@ -146,47 +153,25 @@ def _target(
     return center, unit
 
 
-def _quotients(layout: Layout, sums: Sequence[Any], weight: int) -> list[Float]:
-    """Sums over Σw as float64, each division rounded once; high ones NaN where they overflow."""
-    quotients = []
-    for section, array in zip(layout.sections, sums, strict=True):
-        try:
-            quotients.append(np.asarray(array / weight, dtype=np.float64))
-        except OverflowError:
-            if not section.is_high:
-                raise InputError(_OVERFLOW) from None
-            values = [_quotient(value, weight) for value in array.ravel().tolist()]
-            quotients.append(np.array(values).reshape(array.shape))
-    return quotients
-
-
-def _quotient(value: int, weight: int) -> float:
-    try:
-        return value / weight
-    except OverflowError:
-        return nan
-
-
 class NearSums(NamedTuple):
     """Sums near the wanted origin, in units that are fine enough.
 
     Attributes
     ----------
-    sums : sequence of arrays of int
+    sums : ExactSums
     rests : list of float
         What is left of the way to the origin, in units; at most half a unit.
     factors : array of shape (d,)
         Units over the wanted scale.
     """
 
-    sums: Sequence[Any]
+    sums: ExactSums
     rests: list[float]
     factors: Float
 
 
 def near_sums(totals: Totals, shift: Float, scale: Float) -> NearSums:
     """The sums about an integer number of units next to `shift`: exact."""
-    layout = totals.layout
     spread = deviation(totals)
     size = np.hypot(spread, totals.mean - shift)  # of what is multiplied
     size = np.where(size > 0, size, scale)
@@ -197,52 +182,74 @@ def near_sums(totals: Totals, shift: Float, scale: Float) -> NearSums:
     origin = [Fraction(float(s)) / Fraction(2) ** u for s, u in zip(shift, units, strict=True)]
     whole = [round(x) for x in origin]
     deltas = [w - (k << a) for w, k, a in zip(whole, totals.shifts, bits, strict=True)]
-    sums = reframed(layout, totals.sums, bits, deltas)
+    sums = reframed(totals.sums, bits, deltas)
     rests = [float(x - w) for x, w in zip(origin, whole, strict=True)]
-    for j, coarsest in enumerate((np.frexp(size)[1] - 17).tolist()):
-        if coarsest > units[j]:  # far finer units would leave the range of float64
-            sums = coarser(layout, sums, j, coarsest - units[j])
-            rests[j] = ldexp(rests[j], units[j] - coarsest)
-            units[j] = coarsest
-    ratios = [Fraction(2) ** u / Fraction(float(s)) for u, s in zip(units, scale, strict=True)]
+    coarsest = (np.frexp(size)[1] - 17).tolist()
+    coarse = [max(0, c - u) for c, u in zip(coarsest, units, strict=True)]
+    if any(coarse):  # far finer units would leave the range of float64
+        sums = coarser(sums, coarse)
+        rests = [ldexp(rest, -a) for rest, a in zip(rests, coarse, strict=True)]
+    ratios = [
+        Fraction(2) ** (u + a) / Fraction(float(s))
+        for u, a, s in zip(units, coarse, scale, strict=True)
+    ]
     return NearSums(sums, rests, np.array([float(ratio) for ratio in ratios]))
 
 
-def _readings(totals: Totals, shift: Float, scale: Float) -> list[Float]:
-    """Each section over Σw, about `shift` in units of `scale`."""
-    layout = totals.layout
+def _readings(totals: Totals, shift: Float, scale: Float) -> Float:
+    """All sums over Σw, about `shift` in units of `scale`; high ones NaN where they overflow."""
+    layout, weight = totals.layout, totals.weight
     sums, rests, factors = near_sums(totals, shift, scale)
-    values = _quotients(layout, sums, totals.weight)
-    for number, mask in absent(layout, totals.reach):
-        values[number] = np.where(mask, nan, values[number])
-    with np.errstate(over="ignore", invalid="ignore"):  # of high sections: told apart below
-        values = move(layout, values, rests)
-    return _scaled(layout, values, factors)
-
-
-def _scaled(layout: Layout, values: list[Float], factors: Float) -> list[Float]:
-    """Moments of features multiplied by `factors`."""
-    result = []
+    try:
+        values = np.asarray(sums.integers / weight, dtype=np.float64)  # each rounded once
+    except OverflowError:
+        values = np.array([_quotient(value, weight) for value in sums.integers])
+    values[absent_places(layout, totals.reach)] = nan
     with np.errstate(over="ignore", invalid="ignore"):  # told apart below
-        distinct = [block[:, 0] for block in monomials(factors[:, None], layout.order)]
-        every = range(len(factors))
-        for section, array in zip(layout.sections, values, strict=True):
-            if section.kind == "distinct":
-                factor = distinct[section.size]
-            elif section.kind == "power":
-                factor = factors**section.size
-            elif section.kind == "two squares":
-                factor = (factors[index_sets(layout.n_features, 2)] ** 2).prod(axis=-1)
-            else:
-                sets = [sets_without(layout.n_features, section.size, j) for j in every]
-                own = factors[:, None] ** (2 if section.kind == "squared" else 3)
-                factor = own * factors[np.array(sets)].prod(axis=-1)
-            result.append(array * factor)
-            if section.is_high:
-                result[-1] = np.where(np.isfinite(result[-1]), result[-1], nan)
-            elif not np.isfinite(result[-1]).all():
-                raise InputError(_OVERFLOW)
-    return result
+        move(layout, values, rests)
+        values *= _scales(layout, factors)
+    wrong = np.flatnonzero(~np.isfinite(values))
+    if len(wrong) and wrong[0] < layout.without_high.n_entries:
+        raise InputError(_OVERFLOW)
+    values[wrong] = nan
+    return values
+
+
+def _quotient(value: int, weight: int) -> float:
+    try:
+        return value / weight
+    except OverflowError:
+        return nan
+
+
+def _scales(layout: Layout, factors: Float) -> Float:
+    """By what each moment changes where features are multiplied by factors, (d,) or (d, n)."""
+    products, top = products_of(layout), LARGEST_REACH
+    powers = np.ones((top + 1, len(factors) + 1, *factors.shape[1:]))
+    powers[1:, :-1] = [factors**p for p in range(1, top + 1)]
+    columns = zip(products.degrees.T, products.features.T, strict=True)
+    return np.asarray(reduce(np.multiply, (powers[column] for column in columns)))
+
+
+def readings_of_many(totals: Sequence[Totals], shift: Float, scale: Float) -> Float:
+    """Moments of totals of one layout about one origin, of shape (n, n_entries).
+
+    The order is that of ``Layout.sections``. NaN where moments are absent or overflow: `moments`
+    says which. What is exact is done one by one, the rest for all together.
+    """
+    layout = totals[0].layout
+    values = np.empty((layout.n_entries, len(totals)))
+    rests, factors = np.empty((2, layout.n_features, len(totals)))
+    for g, own in enumerate(totals):
+        near = near_sums(own, shift, scale)
+        rests[:, g], factors[:, g] = near.rests, near.factors
+        is_whole = min(own.reach) == LARGEST_REACH
+        values[:, g] = near.sums.floats() / own.weight if is_whole else nan
+    with np.errstate(over="ignore", invalid="ignore"):
+        move(layout, values, list(rests))
+        values *= _scales(layout, factors)
+    values[:, ~np.isfinite(values).all(axis=0)] = nan
+    return values.T
 
 
 def require_rows(totals: Totals) -> Totals:
@@ -287,9 +294,10 @@ def moments(
     """All moments about `shift` in units of `scale`."""
     origin = _target(require_rows(totals), shift, scale)
     by_kind = dict[str, list[Float]]()
-    pairs = zip(totals.layout.sections, _readings(totals, *origin), strict=True)
-    for section, array in sorted(pairs, key=lambda pair: pair[0].size):
-        array.setflags(write=False)
+    values = _readings(totals, *origin)
+    values.setflags(write=False)
+    for section in sorted(totals.layout.sections, key=lambda section: section.size):
+        array = values[section.place].reshape(section.shape)
         by_kind.setdefault(section.kind, []).append(array)
     if totals.layout.n_features == 1 and "power" in by_kind:  # sections of no entries
         by_kind |= {"cubed": [np.empty((1, 0))], "two squares": [np.empty(0)]}

@@ -31,17 +31,16 @@ from momentmix.summary import readings
 from momentmix.summary.column_facts import summary_html
 from momentmix.summary.exact import combining, forgetting, reduction
 from momentmix.summary.exact import totals as algebra
-from momentmix.summary.exact.common_schema import encoded
-from momentmix.summary.exact.totals import Totals
-from momentmix.summary.layout import NO_HIGH, Layout, known
-from momentmix.summary.shard.accumulator import (
+from momentmix.summary.exact.schemas import encoded
+from momentmix.summary.exact.state import (
     State,
     checked_rows,
     checked_update,
     shard_digest,
     with_rows,
 )
-from momentmix.summary.shard.single_shard import SingleShard
+from momentmix.summary.exact.totals import Totals
+from momentmix.summary.layout import NO_HIGH, Layout, known
 from momentmix.summary.view import SummaryView, check_budget
 from momentmix.tables.names import check_feature_names
 from momentmix.tables.schema import Schema
@@ -81,7 +80,8 @@ class MomentSummary(SummaryView):
         min(2, order − 1), at most order − 1. ``method="paper"`` needs order − 2.
     shard_id : str or bytes, optional
         Name of the first shard, for callers that can tell their parts apart (file fingerprint and
-        part); random by default.
+        part); random by default. Rows that need other units (another scale, a mean that moves, as
+        in sorted rows) open further shards, whose ids follow from this one.
     memory_budget : int, optional
         Largest memory in bytes; by default a quarter of the machine's.
     n_threads : int, optional
@@ -434,8 +434,3 @@ def copied_shards(summary: MomentSummary, number: int) -> MomentSummary:
     totals = summary._totals()
     digests = {x: shard_digest(x + b" copy %d" % number) for x in totals.shards}
     return summary._derived(combining.renamed(totals, digests), summary._names)
-
-
-def single_shard(empty: MomentSummary, shard_id: str) -> SingleShard:
-    """A shard that is filled on its own, as the first shard of an empty summary would be."""
-    return SingleShard(empty._state, shard_id, empty._n_threads)

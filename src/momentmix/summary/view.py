@@ -18,14 +18,13 @@ from momentmix.arrays import physical_memory
 from momentmix.errors import InputError, check_count
 from momentmix.summary import readings
 from momentmix.summary.exact.combining import combine
+from momentmix.summary.exact.open_shard import OpenShard
 from momentmix.summary.exact.reduction import rearranged
+from momentmix.summary.exact.state import State
 from momentmix.summary.exact.totals import Totals
 from momentmix.summary.kernels.half_split import table_rows
-from momentmix.summary.kernels.numpy_sums import CHUNK
 from momentmix.summary.layout import NO_HIGH, Layout
 from momentmix.summary.readings import Moments
-from momentmix.summary.shard.accumulator import State
-from momentmix.summary.shard.open_shard import OpenShard
 from momentmix.tables.schema import Schema
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
 from momentmix.wording import size_text
@@ -33,6 +32,7 @@ from momentmix.wording import size_text
 _DIGIT_BYTES = 3 * 5 * 8  # five digits of eight bytes, their copy in an update, a lane of them
 _INTEGER_BYTES = 4 * (8 + 56)  # a pointer and a Python integer of about 200 bits; parts and union
 _FILE_BYTES = 20
+_CHUNK = 512  # numbers of each monomial: 256 rows in the table, and weighted
 _ROW_MICROSECONDS = 0.05  # checking a row and filling tables
 _FLOPS = 4e10  # useful operations a second of one core in the products, by compiled code
 
@@ -75,7 +75,7 @@ def estimate(layout: Layout) -> SummaryCost:
     3906
     """
     entries = layout.n_entries
-    workspace = 8 * (table_rows(layout) * CHUNK + 3 * entries)
+    workspace = 8 * (table_rows(layout) * _CHUNK + 3 * entries)
     memory = entries * (_DIGIT_BYTES + _INTEGER_BYTES) + workspace
     time = _ROW_MICROSECONDS + 2 * entries / _FLOPS * 1e6
     return SummaryCost(entries, memory, entries * _FILE_BYTES, time)
@@ -198,7 +198,7 @@ class SummaryView:
     @property
     def shard_ids(self) -> tuple[str, ...]:
         """Ids of all shards, an open one included, as sorted hexadecimal digits."""
-        return tuple(sorted(shard.hex() for shard in self._state.shards))
+        return tuple(sorted(shard.hex() for shard in self._totals().shards))
 
     @property
     def minimum(self) -> Float:

@@ -72,8 +72,7 @@ def test_a_fit_has_the_names_of_its_rows(kind, frame):
     assert again.mixture.feature_names == again.moments.feature_names == NAMES
 
 
-@pytest.mark.parametrize("ending", ["csv", "parquet"])
-@pytest.mark.parametrize("method", ["robust", "paper"])
+@pytest.mark.parametrize(("ending", "method"), [("csv", "robust"), ("parquet", "paper")])
 def test_a_fit_to_files_has_the_names_of_their_columns(ending, method, frame, tmp_path):
     frame = frame.rename(columns={"rate\n": "rate"})
     source = mm.open_rows(saved(frame, tmp_path, ending), columns=[6, 2, 0, 1, 3, 4, 5])
@@ -191,27 +190,6 @@ def test_many_wrong_names_make_a_short_message():
     assert len(str(error.value)) < 500
 
 
-def test_duplicate_names_are_refused(frame, fitted):
-    twice = frame.set_axis([*NAMES[:-1], "age"], axis=1)
-    summary = mm.MomentSummary(7, 2)
-    for use in (fitted.mixture.predict, lambda x: mm.fit(x, 2), summary.update, mm.open_rows):
-        with pytest.raises(InputError, match="repeated: 'age'"):
-            use(twice)
-
-
-def test_plain_arrays_go_by_position(frame, rows, fitted):
-    labels = fitted.mixture.predict(rows)
-    for plain in (rows.tolist(), pd.DataFrame(rows), np.ma.MaskedArray(rows)):
-        np.testing.assert_array_equal(fitted.mixture.predict(plain), labels)
-
-
-def test_a_model_without_names_cannot_compare_them(frame, rows):
-    mixture = mm.fit(rows, 2, random_state=0).mixture
-    with pytest.warns(UserWarning, match="the mixture has none: columns are taken by position"):
-        labels = mixture.predict(frame)
-    np.testing.assert_array_equal(labels, mixture.predict(rows))
-
-
 def test_numbers_as_labels(rows):
     frame = pd.DataFrame(rows)
     back = frame[frame.columns[::-1]]
@@ -228,18 +206,6 @@ def test_numbers_as_labels(rows):
     assert mm.open_rows(years).feature_names == model.feature_names
     with pytest.raises(InputError, match="'2001' is missing and 'year' is not among them"):
         model.predict(years.rename(columns={2001: "year"}))
-
-
-def test_summaries_take_frames_in_any_order(frame, rows):
-    kept = mm.MomentSummary(7, 3, shard_id="a").update(frame[:900]).update(frame[900:])
-    blocks = iter([frame[:900], pl.from_pandas(frame[900:]).select(BACK)])
-    turned = mm.summarize(blocks, 3, shard_id="a")
-    assert turned == kept
-    assert turned.forget(frame[list(BACK)][1500:]).n_rows == 1500
-    np.testing.assert_allclose(turned.mean, rows[:1500].mean(axis=0))
-    with pytest.raises(InputError, match="another order: reorder the columns, or use select"):
-        kept + mm.summarize(frame[list(BACK)], 3)
-    assert (kept + mm.summarize(frame[list(BACK)], 3).select(NAMES)).n_rows == 4000
 
 
 def test_estimators_keep_the_rule_of_scikit_learn(frame):

@@ -160,20 +160,6 @@ def test_a_summary_says_what_it_is_without(tmp_path):
         assert chosen.feature_names == ("x", "visits")
 
 
-def test_hints_for_numbers_that_are_no_measurements():
-    rng = np.random.default_rng(0)
-    table = pd.DataFrame(
-        {"visits": rng.poisson(3, 200), "smoker": rng.integers(0, 2, 200), "x": rng.random(200)}
-    )
-    result = mm.fit(table, 1, random_state=0)
-    assert result.schema is None
-    notes = "\n".join(result.notes)
-    assert "'smoker' has two values" in notes
-    assert "'visits'" not in notes  # which a finding names
-    assert any("families={'visits': 'poisson'}" in f.text for f in result.certificate.findings)
-    assert "'x'" not in notes
-
-
 def test_counts_and_flags_that_nobody_names_give_segments_all_the_same(tmp_path):
     # As Gaussian columns of any variance they gave components of one value: 0.3 of accuracy lost.
     frame, labels, law = TABLES["passengers"](N_ROWS, seed=12)
@@ -450,18 +436,3 @@ def test_text_of_standard_input(clients, momentmix):
         done = momentmix("summarize", "-", "-o", "x.mms", "--force", *options, stdin=text)
         assert done.code == 0, done.err
         assert (mm.MomentSummary.load("x.mms").mean == mm.summarize(clients).mean).all()
-
-
-def test_text_that_comes_late(tmp_path):
-    path, lines = tmp_path / "t.csv", [f"{i * 5 % 7}.5,{{}}\n" for i in range(1500)]
-    empty = "x,y\n" + "".join(lines).replace("{}", "") + "3,foo\n4,bar\n"
-    numbers = "x,y\n" + "".join(line.format(i % 2) for i, line in enumerate(lines)) + "3,foo\n"
-    for text in (empty, numbers):
-        path.write_text(text)
-        with pytest.raises(InputError, match=r"line 1502, column 'y': 'foo' is not a number.*list"):
-            mm.schema_from(path, missing="model")
-    levels = mm.schema_from(path, {"y": ["0", "1", "foo"]}).columns[1].levels
-    assert levels == ("0", "1", "foo")
-    path.write_text(empty)
-    found = mm.schema_from(path, {"y": "categorical"}, "model").columns[1]
-    assert (found.levels, found.has_missing) == (("bar", "foo"), True)

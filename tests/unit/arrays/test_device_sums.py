@@ -5,11 +5,10 @@ import pytest
 from campaigns.written_out import written_out
 
 from momentmix.arrays import namespace
-from momentmix.summary.kernels import array_sums, high_sums
+from momentmix.summary.kernels import array_sums
 from momentmix.summary.kernels.array_sums import ArrayExecutor
 from momentmix.summary.kernels.tile_plan import n_factors, tile_plan
 from momentmix.summary.kernels.triton_sums import _high_places
-from momentmix.summary.kernels.whole_tables import whole_table_plan
 from momentmix.summary.layout import Layout
 
 SHAPES = [
@@ -33,10 +32,10 @@ def test_slab_sums_match_products_written_out(prompt_library, d, m, q, weighted,
     slabs = library.put(rows.reshape(3, 40, d))
     given = library.put(weights.reshape(3, 40)) if weighted else None
     # Memory for the tables of 17 rows of each slab: three chunks, the last one short.
-    n_tables = whole_table_plan(layout.without_high).n_monomials
-    room = 3 * 17 * 8 * (4 * n_tables + high_sums.TABLES * d)
-    monkeypatch.setattr(array_sums, "free_bytes", lambda array: room)
     executor = ArrayExecutor(layout, namespace(slabs))
+    n_monomials = executor._plan.lefts.shape[1] + executor._plan.rights.shape[1]
+    room = 3 * 17 * 8 * (2 * n_monomials + 6 * d)
+    monkeypatch.setattr(array_sums, "free_bytes", lambda array: room)
     found = library.back(executor.sums(slabs, given, frame))
     points = rows * frame[0] - frame[1]
     for slab in range(3):

@@ -9,8 +9,8 @@ import pytest
 from momentmix import MomentSummary, open_rows, summarize
 from momentmix import arrays as array_backend
 from momentmix.errors import InputError, InputTypeError, MissingDependencyError, PrecisionWarning
+from momentmix.summary.exact import device_shard
 from momentmix.summary.kernels.array_sums import ArrayExecutor
-from momentmix.summary.shard import device_shard
 
 
 def distance(one, other):

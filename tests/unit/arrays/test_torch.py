@@ -8,11 +8,11 @@ import pytest
 from momentmix import DiagonalMixture, summarize
 from momentmix.arrays import namespace
 from momentmix.errors import InputError
+from momentmix.summary.exact import state
 from momentmix.summary.kernels.array_sums import ArrayExecutor
 from momentmix.summary.kernels.host_feed import feed
 from momentmix.summary.kernels.triton_sums import Settings, TritonExecutor
 from momentmix.summary.layout import Layout
-from momentmix.summary.shard import accumulator
 
 torch = pytest.importorskip("torch")
 
@@ -27,7 +27,7 @@ def test_rows_from_the_host_in_windows(kind, monkeypatch):
     }.get(kind) if kind in ("fortran", "reversed", "frozen") else rows.astype(kind)  # fmt: skip
     rows.setflags(write=kind != "frozen")
     weights = np.random.default_rng(1).integers(0, 3, 20_000)
-    monkeypatch.setattr(accumulator, "feed", lambda r, device: feed(r, device, 100_000))
+    monkeypatch.setattr(state, "feed", lambda r, device: feed(r, device, 100_000))
     for w in (None, weights):
         here = summarize(rows, 4, w, shard_id="a")
         there = summarize(rows, 4, w, shard_id="a", device="cpu")

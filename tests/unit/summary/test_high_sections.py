@@ -7,10 +7,10 @@ from campaigns.written_out import monomials
 import momentmix as mm
 from momentmix import MomentSummary
 from momentmix.fitting.data import moments_of
-from momentmix.summary.exact.high_sections import absent_places
-from momentmix.summary.kernels.numpy_sums import NumpyExecutor
+from momentmix.summary.exact import state
+from momentmix.summary.exact.exact_sums import absent_places
+from momentmix.summary.kernels.array_sums import ArrayExecutor
 from momentmix.summary.layout import COMPLETE, NO_HIGH, POWERS, Layout
-from momentmix.summary.shard import accumulator
 
 LEVELS = {
     (1, 1, 0): POWERS,
@@ -121,7 +121,7 @@ REACHES = [(1e30, 6), (1e41, 5), (1e50, 4), (1e60, 4), (1e70, 3), (1e90, 2), (1e
 @pytest.mark.parametrize("by_numpy", [False, True])
 def test_powers_beyond_the_range_are_absent_and_all_others_stay(size, reach, by_numpy, monkeypatch):
     if by_numpy:
-        monkeypatch.setattr(accumulator, "host_executor", NumpyExecutor)
+        monkeypatch.setattr(state, "host_executor", lambda layout: ArrayExecutor(layout, np))
     _, rows = with_wild_row(size)
     wild = mm.summarize(rows, 4).moments()
     absent = np.zeros((4, 5), bool)
@@ -172,7 +172,7 @@ def test_sums_that_are_absent_are_zero_in_the_file():
     _, rows = with_wild_row(1e90)
     totals = MomentSummary(5, 4).update(rows)._totals()
     assert totals.reach == (6, 2, 6, 6, 6)
-    flat = np.concatenate([array.ravel() for array in totals.sums])
+    flat = totals.sums.integers
     places = absent_places(totals.layout, totals.reach)
     assert len(places) == 4 + 8 + 4
     assert not flat[places].any()

@@ -5,26 +5,25 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
+from campaigns.written_out import monomials
 
 import momentmix as mm
 from momentmix.errors import InputError, ShardError
 from momentmix.native import code
 from momentmix.summary import readings
-from momentmix.summary.exact import combining, fixed_point, plausibility
-from momentmix.summary.exact.integers import frames
-from momentmix.summary.exact.integers import packed as packed_module
-from momentmix.summary.exact.integers.frames import Reframed, degrees_of
-from momentmix.summary.exact.integers.many_readings import readings_of_many
-from momentmix.summary.exact.integers.packed import (
-    PackedSums,
-    packed,
+from momentmix.summary.exact import combining, digit_sums, exact_sums, plausibility, units
+from momentmix.summary.exact.exact_sums import (
+    ExactSums,
+    Reframed,
     python_integers,
+    spread,
     trimmed,
     widths,
 )
 from momentmix.summary.file import pack
 from momentmix.summary.layout import Layout
-from momentmix.summary.shard import units
+from momentmix.summary.products import products_of
+from momentmix.summary.readings import readings_of_many
 from momentmix.summary.summary import union
 
 needs_code = pytest.mark.skipif(code is None, reason="momentmix was built without a compiler")
@@ -37,15 +36,14 @@ def integers(rng, n, bits):
 
 
 def sums_of(layout, rng, bits):
-    """Arrays of Python integers of so many bits, as the sums of a summary."""
-    return [
-        np.array(integers(rng, s.n_entries, bits), dtype=object).reshape(s.shape)
-        for s in layout.sections
-    ]
+    """Python integers of so many bits, as the sums of a summary."""
+    values = np.array(integers(rng, layout.n_entries, bits), dtype=object)
+    values[0], values[-1] = (1 << (bits - 1)) - 1, -(1 << (bits - 1))
+    return ExactSums(layout, None, values)
 
 
 def same(left, right):
-    return all((a == b).all() for a, b in zip(left, right, strict=True))
+    return (left.integers == right.integers).all()
 
 
 # -- words ----------------------------------------------------------------------------------------
@@ -54,89 +52,76 @@ def same(left, right):
 @pytest.mark.parametrize("bits", BITS)
 @pytest.mark.parametrize("shape", LAYOUTS)
 def test_words_are_the_integers(shape, bits):
-    layout, rng = Layout(*shape), np.random.default_rng(bits)
-    sums = sums_of(layout, rng, bits)
-    sums[0].flat[0], sums[-1].flat[-1] = (1 << (bits - 1)) - 1, -(1 << (bits - 1))
-    words = packed(layout, sums)
+    layout = Layout(*shape)
+    sums = sums_of(layout, np.random.default_rng(bits), bits)
+    words = ExactSums(layout, sums.words)
     assert same(words, sums)
-    assert same(words[1:], sums[1:])
-    assert (words[-1] == sums[-1]).all()
-    assert packed(layout, words) is words
-    assert words.words.shape == (layout.n_entries, (bits - 1) // 64 + 1)
-    wide = np.concatenate([words.words, words.words[:, -1:] >> 63], axis=1)
-    assert (trimmed(wide) == words.words).all()
-    assert packed_module.bit_length(words.words) >= bits - 1
+    assert (ExactSums(layout, sums.words)[1:3] == sums[1:3]).all()
+    assert sums.words.shape == (layout.n_entries, (bits - 1) // 64 + 1)
+    wide = np.concatenate([sums.words, sums.words[:, -1:] >> 63], axis=1)
+    assert (trimmed(wide) == sums.words).all()
+    assert words.floats() == pytest.approx([float(x) for x in sums.integers], rel=1e-15)
 
 
 @pytest.mark.parametrize("by_numpy", [False, True])
 @pytest.mark.parametrize("bits", [1, 7, 8, 9, 64, 65, 127, 128, 200])
 def test_widths_are_the_fewest_bytes(bits, by_numpy, monkeypatch):
     if by_numpy:
-        monkeypatch.setattr(packed_module, "code", None)
+        monkeypatch.setattr(exact_sums, "code", None)
     layout = Layout(5, 3, 2)
-    sums = sums_of(layout, np.random.default_rng(bits), bits)
-    sums[2][:] = 0
-    sums[3][:], sums[4][:] = -1, -(1 << (bits - 1))
-    words = packed(layout, sums).words
+    values = sums_of(layout, np.random.default_rng(bits), bits).integers
+    for section, value in zip(layout.sections[2:5], (0, -1, -(1 << (bits - 1))), strict=True):
+        values[section.place] = value
+    parts = [values[section.place].tolist() for section in layout.sections]
     expected = []
-    for array in sums:
+    for part in parts:
         n = 1
-        while not all(-(1 << (8 * n - 1)) <= v < 1 << (8 * n - 1) for v in array.ravel()):
+        while not all(-(1 << (8 * n - 1)) <= v < 1 << (8 * n - 1) for v in part):
             n += 1
         expected.append(n)
-    assert widths(layout.counts, words) == expected
+    assert widths(layout.counts, ExactSums(layout, None, values).words) == expected
     data = b"".join(
         v.to_bytes(n, "little", signed=True)
-        for array, n in zip(sums, expected, strict=True)
-        for v in array.ravel()
+        for part, n in zip(parts, expected, strict=True)
+        for v in part
     )
-    read = packed_module.spread(memoryview(data), layout.counts, expected)
-    assert same(PackedSums(layout, read), sums)
+    read = spread(memoryview(data), layout.counts, expected)
+    assert python_integers(read).tolist() == values.tolist()
 
 
 @pytest.mark.parametrize("by_numpy", [False, True])
 @pytest.mark.parametrize("n_digits", [1, 4, 5, 9])
 def test_digits_join_to_their_exact_sum(n_digits, by_numpy, monkeypatch):
     if by_numpy:
-        monkeypatch.setattr(fixed_point, "code", None)
+        monkeypatch.setattr(digit_sums, "code", None)
     rng = np.random.default_rng(n_digits)
     whole = rng.integers(-(1 << 52), 1 << 52, (n_digits, 50))
-    places = [Fraction(2) ** (32 * k - fixed_point.QUANTUM_BITS) for k in range(n_digits)]
+    places = [Fraction(2) ** (32 * k - digit_sums.QUANTUM_BITS) for k in range(n_digits)]
     digits = np.array([row * float(place) for row, place in zip(whole, places, strict=True)])
     expected = [sum(int(x) << 32 * k for k, x in enumerate(column)) for column in whole.T]
-    assert python_integers(fixed_point.join(digits)).tolist() == expected
+    assert python_integers(digit_sums.join(digits)).tolist() == expected
 
 
 # -- units and origins ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("shape", LAYOUTS)
-def test_lines_name_the_powers_of_a_feature_times_the_rest(shape):
-    degrees, lines, ends = (table.tolist() for table in frames._tables(Layout(*shape)))
-    start = 0
-    for j, end in enumerate(ends):
-        line, seen = lines[start:end], []
-        while line:
-            p, rows, line = line[0], line[1 : line[0] + 2], line[line[0] + 2 :]
-            assert [degrees[i][j] for i in rows] == list(range(p + 1))
-            rests = {tuple(degrees[i][:j] + degrees[i][j + 1 :]) for i in rows}
-            assert len(rests) == 1
-            seen.append((p, rows[-1]))
-        assert [p for p, _ in seen] == sorted((p for p, _ in seen), reverse=True)
-        assert sorted(i for _, i in seen) == [i for i, row in enumerate(degrees) if row[j]]
-        start = end
-
-
-def test_degrees_are_those_of_the_products():
-    layout = Layout(4, 3, 1)
-    degrees = degrees_of(layout)
-    point = np.array([2.0, 3.0, 5.0, 7.0])
-    sums = mm.MomentSummary(4, 3, squared_order=1).update(point[None] * [[1.0], [1.0]])
-    values = sums.moments(shift=0, scale=1)
-    expected = [*values.distinct[:4], *values.squared, *values.powers]
-    assert len(degrees) == layout.n_entries == len({tuple(row) for row in degrees.tolist()})
-    flat = np.concatenate([np.ravel(part) for part in expected])
-    assert np.allclose(np.sort((point**degrees).prod(axis=1)), np.sort(flat))
+def test_products_are_found_by_their_factors(shape):
+    layout, d = Layout(*shape), shape[0]
+    products = products_of(layout)
+    written = [s for section in layout.sections for s in monomials(section, d)]
+    factors = zip(products.features, products.degrees, strict=True)
+    assert [sorted(np.repeat(*pair).tolist()) for pair in factors] == [*map(sorted, written)]
+    assert products.find(products.names[::-1]).tolist() == [*range(layout.n_entries)][::-1]
+    for j in range(d):
+        held = []
+        for rows in products.lines_of[j]:
+            for line in rows.T.tolist():
+                rests = {tuple(i for i in written[place] if i != j) for place in line}
+                assert len(rests) == 1
+                assert [written[place].count(j) for place in line] == [*range(len(line))]
+                held.append(line[-1])
+        assert sorted(held) == [i for i, s in enumerate(written) if j in s]
 
 
 @needs_code
@@ -151,11 +136,11 @@ def test_compiled_code_moves_as_python_integers_do(shape, size):
         deltas[number % d] = -size
         finer = rng.integers(0, 4, d).tolist() if number else [0] * d
         parts.append(Reframed(sums_of(layout, rng, bits), finer, deltas, number == 2))
-    expected = frames._by_python(layout, parts)
-    assert same(frames.total(layout, parts), expected)
-    assert same(frames.total(layout, parts[::-1]), expected)
+    expected = exact_sums._by_python(layout, parts)
+    assert same(exact_sums.total(parts), expected)
+    assert same(exact_sums.total(parts[::-1]), expected)
     if size < 1 << 40:
-        assert isinstance(frames.total(layout, parts), PackedSums)
+        assert "words" in vars(exact_sums.total(parts))
 
 
 @pytest.mark.parametrize("by_numpy", [False, True])
@@ -205,7 +190,7 @@ def test_a_union_in_one_step_has_the_bytes_of_every_order_of_adding(
     rng = np.random.default_rng(len(options))
     parts = shards(rng, 12, **options)
     if by_python:
-        monkeypatch.setattr(frames, "code", None)
+        monkeypatch.setattr(exact_sums, "code", None)
     expected = sum(parts).to_bytes()
     for _ in range(3):
         order = [parts[i] for i in rng.permutation(len(parts))]
@@ -257,29 +242,24 @@ def test_a_union_refuses_what_adding_refuses():
         union([left, mm.MomentSummary(5, 3)])
 
 
-# -- quick looks ----------------------------------------------------------------------------------
+# -- what no rows can have ------------------------------------------------------------------------
 
 
-def test_a_quick_look_passes_ordinary_sums_and_never_more_than_exact_numbers_do():
-    rng, n_quick = np.random.default_rng(3), 0
+def test_changed_sums_are_found_and_true_ones_pass():
+    rng, n_wrong = np.random.default_rng(3), 0
     for part in shards(rng, 14):
-        totals = part._totals()
-        assert plausibility.impossible(totals) is None
-        n_quick += plausibility._surely_possible(totals)
-    assert n_quick >= 8
+        assert plausibility.impossible(part._totals()) is None
     totals = shards(rng, 1)[0]._totals()
-    assert plausibility._surely_possible(totals)
-    wrong = 0
     for name in [("distinct", 1), ("squared", 0), *(("power", p) for p in range(3, 7))]:
-        for factor in (0.0, 0.99, 1.01, 1.5, -1.0, 1e6, 1e300):
-            sums = [array.copy() for array in totals.sums]
-            place = sums[totals.layout.index[name]]
-            place[2:3] = [int(x * Fraction(factor)) for x in place[2:3].ravel()]
-            changed = combining.replace(totals, sums=sums)
-            exact = plausibility._features(changed)
-            wrong += exact is not None
-            assert exact is None or not plausibility._surely_possible(changed)
-    assert wrong > 10
+        for factor in (1.0, -1.0, 1e6, 1e300):
+            values = totals.sums.integers.copy()
+            place = totals.layout.section(*name).start + 2
+            values[place] = int(values[place] * Fraction(factor))
+            changed = combining.replace(totals, sums=ExactSums(totals.layout, None, values))
+            problem = plausibility.impossible(changed)
+            assert problem is None or factor != 1.0
+            n_wrong += problem is not None
+    assert n_wrong > 10
 
 
 # -- arguments ------------------------------------------------------------------------------------
@@ -288,21 +268,21 @@ def test_a_quick_look_passes_ordinary_sums_and_never_more_than_exact_numbers_do(
 @needs_code
 def test_arguments_that_do_not_fit_are_refused():
     layout = Layout(2, 2, 1)
-    degrees, lines, ends = frames._tables(layout)
-    n, zeros = layout.n_entries, np.zeros(2, dtype=np.int64)
+    (lines, ends), n = products_of(layout).lines, layout.n_entries
+    ends, shifts, ones = ends[:, -1].copy(), np.zeros(n, dtype=np.int64), np.ones(2, dtype=np.int64)
     words, out, space = (np.zeros((n, 2), dtype=np.int64) for _ in range(3))
-    arguments = [words, n, degrees, lines, ends, zeros, zeros + 1, False, space, out]
-    code.add_moved(*arguments)
-    for place, short in ((2, degrees[1:]), (5, zeros[1:]), (6, zeros[1:]), (8, space[1:])):
+    arguments = [words, shifts, lines, ends, ones, False, space, out]
+    code.add_moved_sums(*arguments)
+    for place, short in ((4, ones[1:]), (6, space[1:])):
         with pytest.raises(ValueError, match="needs"):
-            code.add_moved(*arguments[:place], short, *arguments[place + 1 :])
-    wrong = [(5, zeros - 1), (4, ends + 1), (9, out[:, :1].copy()), (5, zeros + 5000)]
-    for place, bad in (*wrong, (2, degrees - 1), (2, degrees + 5000)):
-        with pytest.raises(ValueError, match="bits or ends do not fit"):
-            code.add_moved(*arguments[:place], bad, *arguments[place + 1 :])
+            code.add_moved_sums(*arguments[:place], short, *arguments[place + 1 :])
+    wrong = [(1, shifts - 1), (1, shifts + 5000), (3, ends + 1), (7, out[:, :1].copy())]
+    for place, bad in wrong:
+        with pytest.raises(ValueError, match="shifts or ends do not fit"):
+            code.add_moved_sums(*arguments[:place], bad, *arguments[place + 1 :])
     for change in (1, -lines.max() - 1, n):
         with pytest.raises(ValueError, match="lines do not fit"):
-            code.add_moved(*arguments[:3], lines + change, *arguments[4:])
+            code.add_moved_sums(*arguments[:2], lines + change, *arguments[3:])
     counts = np.array([2, 3])
     with pytest.raises(ValueError, match="data is shorter"):
         code.spread_words(bytes(11), counts, np.array([1, 4]), words)
@@ -316,23 +296,12 @@ def test_arguments_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="out needs"):
         code.join_digits(np.zeros((4, 3)), np.ones(4), np.zeros(8, dtype=np.int64))
     with pytest.raises(ValueError, match="sizes must be positive"):
-        code.typical(np.zeros(4), 0, 2, zeros, np.zeros(2), zeros.copy())
+        code.typical(np.zeros(4), 0, 2, ones, np.zeros(2), ones.copy())
     with pytest.raises(ValueError, match="rows needs"):
-        code.typical(np.zeros(3), 2, 2, zeros, np.zeros(2), zeros.copy())
+        code.typical(np.zeros(3), 2, 2, ones, np.zeros(2), ones.copy())
 
 
 # -- many summaries at once -----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("bits", BITS)
-def test_words_are_numbers(bits):
-    values = [0, 1, -1, *integers(np.random.default_rng(bits), 40, bits)]
-    layout = Layout(5, 2, 1).without_high
-    values = (values * 3)[: layout.n_entries]
-    ends = np.cumsum(layout.counts)[:-1]
-    parts = np.split(np.array(values, dtype=object), ends)
-    sums = [part.reshape(1, *s.shape) for part, s in zip(parts, layout.sections, strict=True)]
-    assert packed(layout, sums).floats() == pytest.approx([float(x) for x in values], rel=1e-15)
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 0), (2, 2, 1), (3, 3, 2), (6, 4, 2), (6, 3, 2)])
@@ -372,6 +341,6 @@ def test_fewer_moments_are_the_same_words(shape):
     layout, rng = Layout(*shape), np.random.default_rng(1)
     sums = sums_of(layout, rng, 100)
     lower = Layout(layout.n_features, 2, 1, layout.high)
-    found = packed(layout, sums).some_sections(lower)
-    wanted = [sums[layout.index[s.kind, s.size]] for s in lower.sections]
-    assert same(found, wanted)
+    wanted = np.concatenate([sums[layout.section(s.kind, s.size).place] for s in lower.sections])
+    assert (sums.of_layout(lower).integers == wanted).all()
+    assert (ExactSums(layout, sums.words).of_layout(lower).integers == wanted).all()

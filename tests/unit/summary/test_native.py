@@ -10,12 +10,12 @@ from campaigns.written_out import written_out
 
 import momentmix as mm
 from momentmix.native import code
-from momentmix.summary.exact import fixed_point
+from momentmix.summary.exact import digit_sums
+from momentmix.summary.exact import units as units_module
+from momentmix.summary.exact.units import block_extremes
+from momentmix.summary.kernels.array_sums import ArrayExecutor
 from momentmix.summary.kernels.native_sums import NativeExecutor, tile_order
-from momentmix.summary.kernels.numpy_sums import NumpyExecutor
 from momentmix.summary.layout import Layout
-from momentmix.summary.shard import units as units_module
-from momentmix.summary.shard.units import block_extremes
 from momentmix.tables.validation import LARGEST_VALUE, in_range
 
 needs_code = pytest.mark.skipif(code is None, reason="momentmix was built without a compiler")
@@ -79,9 +79,8 @@ def test_an_unknown_instruction_set_is_refused(instruction_set):
 def test_the_sums_are_those_of_numpy_but_for_rounding(d, m, q):
     layout = Layout(d, m, q)
     rows, weights, units = problem(d, 1500, True)
-    native, by_numpy = (
-        kind(layout).sums(rows, weights, units) for kind in (NativeExecutor, NumpyExecutor)
-    )
+    executors = NativeExecutor(layout), ArrayExecutor(layout, np)
+    native, by_numpy = (executor.sums(rows, weights, units) for executor in executors)
     size = [
         written_out(layout, np.abs(r * units[0] - units[1]), w)
         for r, w in zip(rows, weights, strict=True)
@@ -138,7 +137,7 @@ def test_short_buffers_are_refused():
     ):
         with pytest.raises(ValueError, match="needs"):
             code.sum_blocks(*arguments[:place], short, *arguments[place + 1 :])
-    squares, rounders, lanes = np.ones(1), fixed_point.rounders(4), np.zeros((1, 4, len(sums) + 1))
+    squares, rounders, lanes = np.ones(1), digit_sums.rounders(4), np.zeros((1, 4, len(sums) + 1))
     added = [*arguments[:9], squares, rounders, lanes, 1, 1]
     code.add_blocks(*added)
     for place, short in ((8, space[1:]), (9, squares[1:]), (11, lanes.ravel()[1:])):
@@ -192,8 +191,8 @@ def test_digits_are_those_of_numpy():
     values = rng.standard_normal((3, 1000)) * 2.0 ** rng.integers(-90, 60, (3, 1000))
     expected, found = np.zeros((2, 6, 1000))
     for vector in values.copy():
-        fixed_point._add_digits(vector, expected)
-    fixed_point.add_digits(values, found)
+        digit_sums._add_digits(vector, expected)
+    digit_sums.add_digits(values, found)
     assert (found == expected).all()
 
 

@@ -5,7 +5,8 @@ import pytest
 
 import momentmix as mm
 from momentmix.errors import InputError
-from momentmix.summary.summary import rename_shards, single_shard
+from momentmix.summary.single_shard import SingleShard
+from momentmix.summary.summary import rename_shards
 
 RNG = np.random.default_rng(3)
 
@@ -15,7 +16,7 @@ def test_bytes_are_those_of_a_summary(n_rows):
     rows = RNG.lognormal(size=(n_rows, 3)) + np.array([0.0, 1e6, -5.0])
     rows[:, 2] = -5.0
     empty = mm.MomentSummary(3, 3, ["a", "b", "c"], n_threads=2)
-    shard = single_shard(empty, "first")
+    shard = SingleShard(empty, "first")
     for part in np.array_split(rows, 3):
         shard.update(part)
     data, shard_id = shard.close("last")
@@ -30,13 +31,13 @@ def test_bytes_with_a_schema_are_those_of_a_summary():
     rows[::7, 0] = np.nan
     schema = mm.summarize(rows, order=2, families={1: "poisson"}, missing="model").schema
     empty = mm.MomentSummary(schema.n_features, 2, schema=schema)
-    shard = single_shard(empty, "first")
+    shard = SingleShard(empty, "first")
     shard.update(schema.encode(rows))
     summary = mm.MomentSummary(schema.n_features, 2, schema=schema, shard_id="first").update(rows)
     assert shard.close("first")[0] == summary.to_bytes()
 
 
 def test_a_row_beyond_the_range_of_sums_is_an_error():
-    shard = single_shard(mm.MomentSummary(1, 1), "first")
+    shard = SingleShard(mm.MomentSummary(1, 1), "first")
     with pytest.raises(InputError, match="row 1500"):
         shard.update(np.append(RNG.normal(size=1500), 1e200)[:, None])

@@ -79,7 +79,7 @@ def test_what_fails_changes_no_later_byte():
 
 
 def test_a_snapshot_is_made_once(monkeypatch):
-    from momentmix.summary.shard.open_shard import OpenShard
+    from momentmix.summary.exact.open_shard import OpenShard
 
     summary, made = started(), []
     close = OpenShard.close

@@ -8,14 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from momentmix import MomentSummary
-from momentmix.summary.shard.units import (
-    constant_exponent,
-    floor_exponent,
-    round_ratio,
-    typical_exponent,
-    typical_exponents,
-)
+from momentmix import MomentSummary, summarize
+from momentmix.errors import ShardError
+from momentmix.summary.exact.totals import round_ratio
+from momentmix.summary.exact.units import floor_exponent, typical_exponents
+from momentmix.summary.summary import rename_shards
 
 
 @given(st.integers(-(10**40), 10**40), st.integers(1, 10**20))
@@ -23,27 +20,20 @@ def test_round_ratio_is_pythons_rounding_of_fractions(numerator, denominator):
     assert round_ratio(numerator, denominator) == round(Fraction(numerator, denominator))
 
 
-@given(st.floats(allow_nan=False, allow_infinity=False, min_value=-1e290, max_value=1e290))
-def test_constants_are_whole_numbers_of_their_unit_or_nearly(value):
-    exponent = constant_exponent(value)
-    if value == 0:
-        assert exponent is None
-        return
-    units = Fraction(value) / Fraction(2) ** exponent
-    assert units.denominator == 1 or abs(units) >= 2**43 or exponent == -1000
-    assert abs(units) <= 2**53
+def typical(values):
+    return typical_exponents(values[:, None])[0]
 
 
 def test_typical_deviation_ignores_outliers_and_repeated_values():
     rng = np.random.default_rng(0)
     values = rng.standard_normal(1001)
-    assert typical_exponent(values)[0] in (0, 1)
+    assert typical(values)[0] in (0, 1)
     values[:20] = 1e100
-    assert typical_exponent(values)[0] in (0, 1)
+    assert typical(values)[0] in (0, 1)
     sparse = np.zeros(1001)
     sparse[:5] = 3.0
-    assert typical_exponent(sparse) == (2, 0.0)
-    assert typical_exponent(np.full(7, 0.3)) is None
+    assert typical(sparse) == (2, 0.0)
+    assert typical(np.full(7, 0.3)) is None
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 1024])
@@ -66,28 +56,67 @@ def test_floor_follows_the_largest_value():
     assert floor_exponent(1e-320) == -1000
 
 
-def unit_after(*blocks):
-    summary = MomentSummary(1, 1, n_threads=1)
-    for block in blocks:
-        summary.update(np.asarray(block)[:, None])
-    return float(summary.scale[0])
+BLOCK = np.random.default_rng(1).standard_normal(1024)
 
 
-def test_the_unit_follows_the_rows():
-    rng = np.random.default_rng(1)
-    block = rng.standard_normal(1024)
-    usual = unit_after(block)
-    assert usual in (0.5, 1.0, 2.0)
-    assert unit_after(block, block * 1e-6) < 1e-4  # finer when the rows turn out narrow
-    assert unit_after(block * 1e-17, block) == usual  # coarser when the first rows were noise
-    assert unit_after(np.zeros(1024), block) == usual
-    assert unit_after(np.full(1024, 1e3), block) in (0.5, 1, 2)
-    outlier = block.copy()
-    outlier[5] = 1e12
-    assert unit_after(block, outlier, block) == usual
-    assert unit_after(outlier, block) == usual
-    outlier[5] = 1e18
-    assert unit_after(outlier, block) == 2.0**16  # 2^−44 of the outlier
+def outlier(value):
+    rows = BLOCK.copy()
+    rows[5] = value
+    return rows
+
+
+# Blocks, the number of shards that they open, and the unit of their sum in units of the first.
+@pytest.mark.parametrize(
+    ("blocks", "n_shards", "unit"),
+    [
+        ((BLOCK, BLOCK), 1, 1.0),
+        ((BLOCK, BLOCK * 1e-6), 1, 1.0),  # their moments are lost in those of the first
+        ((BLOCK * 2.0**-20, BLOCK), 2, 2.0**-20),
+        ((np.zeros(1024), BLOCK * 2.0**-30), 1, 2.0**-30),  # zeros take any unit
+        ((np.full(1024, 3.0), BLOCK * 2.0**-30), 1, 2.0**-30),  # a finer unit changes nothing
+        ((np.full(1024, 0.1), BLOCK), 2, 2.0**-55),
+        ((BLOCK, outlier(1e12), BLOCK), 1, 1.0),
+        ((outlier(1e12), BLOCK), 1, 1.0),
+        ((outlier(1e18), BLOCK), 1, 2.0**16),  # 2^−44 of the outlier
+        ((BLOCK, *[BLOCK + 1e4] * 4), 2, 1.0),  # the mean drifts
+        ((BLOCK, np.full(1024, 7.0), BLOCK), 1, 1.0),
+    ],
+)
+def test_blocks_that_need_other_units_open_a_shard(blocks, n_shards, unit):
+    rows = np.concatenate(blocks)[:, None]
+    summary = MomentSummary(1, 1, n_threads=1, shard_id="a").update(rows)
+    usual = MomentSummary(1, 1).update(BLOCK[:, None]).scale[0]
+    assert len(summary.shard_ids) == n_shards
+    assert summary.scale[0] == (unit if unit in (2.0**16, 2.0**-55) else unit * usual)
+    exact = [Fraction(x) for x in rows[:, 0].tolist()]
+    mean = sum(exact) / len(exact)
+    for p in range(2, 7):
+        expected = float(sum((x - mean) ** p for x in exact) / len(exact))
+        size = float(sum(abs(x - mean) ** p for x in exact) / len(exact))
+        found = summary.moments(summary.mean, 1.0)
+        value = found.powers[p - 3, 0] if p > 2 else found.squared[0][0, 0]
+        assert value == pytest.approx(expected, rel=1e-12, abs=1e-13 * size)
+
+
+def test_shards_follow_from_the_first():
+    rows = np.concatenate([BLOCK * 1e-9, BLOCK, BLOCK * 1e9])[:, None]
+    whole = MomentSummary(1, 1, shard_id="a").update(rows)
+    first = MomentSummary(1, 1, shard_id="a").update(rows[:1024])
+    numbers = [int(shard, 16) for shard in whole.shard_ids]
+    assert numbers == [int(first.shard_ids[0], 16) + i for i in range(3)]
+    assert (whole - first).n_rows == 2048  # a shard that is complete is a part
+    other = rename_shards(whole, {"a": "b"})
+    expected = MomentSummary(1, 1, shard_id="b").update(rows)
+    assert other.to_bytes() == expected.to_bytes()
+    with pytest.raises(ShardError, match="in both summaries"):
+        whole + first
+
+
+def test_sorted_rows_open_few_shards():
+    rng = np.random.default_rng(0)
+    columns = [np.arange(1e7), rng.standard_cauchy(10**7), np.exp(5 * rng.standard_normal(10**7))]
+    rows = np.sort(np.column_stack(columns), axis=0)
+    assert len(summarize(rows, 2).shard_ids) <= 64
 
 
 def test_all_zero_columns_are_neutral_in_a_merge():

@@ -13,7 +13,8 @@ from momentmix.reproduce import experiments
 def test_relative_error_is_what_the_parameters_cannot_absorb(order):
     """Tables 3 and 4: the least-squares optimum leaves sqrt(1 − r·d/C(d,m)) of the noise."""
     count = 12
-    found = [one["rel_err"] for one in experiments.approximation(15, order, 0.01, count, seed=5)]
+    generators = [experiments.generator(5, 15, order, 2000, i) for i in range(count)]
+    found = [experiments.approximation(rng, 15, order, 0.01)["rel_err"] for rng in generators]
     expected = experiments.expected_relative_error(15, order)
     error = np.std(found, ddof=1) / np.sqrt(count)
     assert abs(np.mean(found) - expected) < 4 * error

@@ -96,7 +96,7 @@ def _data(
 
     if summaries and are_summaries(inputs):
         return load_sum(inputs)
-    return open_for(mixture, inputs, read_options, by_name=True)
+    return open_for(mixture.columns, inputs, read_options, by_name=True)
 
 
 def _drawn(kind: str, mixture: Mixture, data: Any, columns: list[str | int] | None) -> Any:
@@ -104,10 +104,9 @@ def _drawn(kind: str, mixture: Mixture, data: Any, columns: list[str | int] | No
     from momentmix import displays
     from momentmix.summary.summary import MomentSummary
 
-    if kind == "means":
-        return displays.MeansDisplay.from_estimator(mixture)
-    if kind == "weights":
-        return displays.WeightsDisplay.from_estimator(mixture)
+    if kind in ("means", "weights"):
+        own = displays.MeansDisplay if kind == "means" else displays.WeightsDisplay
+        return own.from_estimator(mixture)
     if kind == "levels":
         return displays.LevelsDisplay.from_estimator(mixture, columns=columns)
     if kind == "residuals":

@@ -77,18 +77,11 @@ def load_verdict(path: str) -> str | None:
 
 
 def open_for(
-    mixture: Mixture, inputs: tuple[str, ...], read_options: ReadOptions, by_name: bool = False
-) -> TableRows:
-    """Open rows with the model's features: by name where both have names."""
-    return open_columns("the model", mixture.columns, inputs, read_options, by_name)
-
-
-def open_columns(
-    owner: str,
     columns: Sequence[Column],
     inputs: tuple[str, ...],
     read_options: ReadOptions,
     by_name: bool = False,
+    owner: str = "the model",
 ) -> TableRows:
     """Open rows with the columns that `owner` has: by name where both have names."""
     from momentmix.tables.learning import rows_with
@@ -140,7 +133,7 @@ def predict_command(
 
     output = target.check([model, *inputs])
     mixture = load_model(model)
-    rows = open_for(mixture, inputs, read_options)
+    rows = open_for(mixture.columns, inputs, read_options)
     probabilities = probabilities or digits is not None
     names = ["label"]
     if probabilities:

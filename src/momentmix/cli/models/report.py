@@ -60,7 +60,7 @@ def report_command(
     if data and are_summaries(data):
         summary_or_rows = load_sum(data)
     elif data:
-        summary_or_rows = open_for(mixture, data, read_options)
+        summary_or_rows = open_for(mixture.columns, data, read_options)
     named = [without_secrets(name) for name in data]
     from momentmix.monitoring.compare import compare
     from momentmix.monitoring.track import track

@@ -79,7 +79,7 @@ def score_command(
 
     output = target.check([model, *inputs]) if each_row else None
     mixture = load_model(model)
-    rows = open_for(mixture, inputs, read_options)
+    rows = open_for(mixture.columns, inputs, read_options)
     has_bound = quantile is not None or threshold is not None
     names = ["log_density", "anomaly"] if has_bound else ["log_density"]
     kept = KeptColumns(rows, keep, names)

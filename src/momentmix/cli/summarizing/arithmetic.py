@@ -85,13 +85,13 @@ def forget_command(
     It cannot be verified that the rows were added, only that count, range and variances allow it.
     `momentmix subtract` is exact, where there is a summary of these rows alone.
     """
-    from momentmix.cli.models.predict import open_columns
+    from momentmix.cli.models.predict import open_for
     from momentmix.cli.summaries import load_sum
     from momentmix.summary.column_facts import columns_of
 
     target.check([summary, *inputs], BINARY)
     total = load_sum([summary])
-    rows = open_columns("the summary", columns_of(total), inputs, read_options)
+    rows = open_for(columns_of(total), inputs, read_options, owner="the summary")
     with step("Forgetting", target.progress):
         _forget(total, rows)
     _finish(total, target)

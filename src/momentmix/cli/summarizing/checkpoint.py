@@ -15,7 +15,7 @@ from typing import Any
 
 from momentmix.atomic_file import atomic_write, is_at, lock, short_name
 from momentmix.errors import InputError, OutputError
-from momentmix.json_fields import parse_strict
+from momentmix.json_fields import Fields, boolean, integer, list_of, map_of, parse_strict, text
 from momentmix.tables.selection import column_keys
 from momentmix.tables.table_rows import TableRows
 
@@ -43,8 +43,8 @@ class Fingerprint:
     @property
     def digest(self) -> str:
         """Twelve bytes of a hash of all of it, as hexadecimal digits."""
-        text = json.dumps(asdict(self), sort_keys=True, ensure_ascii=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:24]
+        document = json.dumps(asdict(self), sort_keys=True, ensure_ascii=True)
+        return hashlib.sha256(document.encode()).hexdigest()[:24]
 
     def difference(self, other: Fingerprint) -> str:
         """The first difference from the other one, in words; empty if there is none."""
@@ -83,13 +83,7 @@ class Checkpoint:
 
     def save(self, path: Path) -> None:
         """Replace the checkpoint, whole or not at all."""
-        head = {
-            "input": asdict(self.fingerprint),
-            "settings": self.settings,
-            "read": self.read,
-            **{k: v for k, v in asdict(self).items() if isinstance(v, int | bool)},
-        }
-        body = json.dumps(head, sort_keys=True).encode() + b"\n" + self.summary
+        body = json.dumps(_HEAD.encode(self), sort_keys=True).encode() + b"\n" + self.summary
         atomic_write(path, _MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
 
     @classmethod
@@ -108,29 +102,14 @@ class Checkpoint:
             raise InputError(
                 f"{path} is damaged: its checksum does not match. Remove it to start again."
             )
-        text, _, summary = body.partition(b"\n")
+        head, _, summary = body.partition(b"\n")
         try:
-            return cls._from_head(parse_strict(text.decode()), summary)
-        except (KeyError, TypeError, ValueError, RecursionError):
+            return cls(**_HEAD(parse_strict(head.decode()), ""), summary=summary)
+        except (ValueError, RecursionError):
             raise InputError(
                 f"{path} is not a checkpoint of this momentmix, although its checksum is right. "
                 "Remove it to start again."
             ) from None
-
-    @classmethod
-    def _from_head(cls, head: Any, summary: bytes) -> Checkpoint:
-        inputs = head["input"]
-        fingerprint = Fingerprint(
-            tuple(_of_type(table, dict) for table in _of_type(inputs["pieces"], list)),
-            tuple(_of_type(inputs["columns"], list)),
-            _of_type(inputs["missing"], str),
-        )
-        place = {key: _of_type(head[key], int) for key in ("piece", "row", "n_dropped")}
-        if min(place.values()) < 0:
-            raise ValueError("no place in the input")
-        settings, read = _of_type(head["settings"], dict), _of_type(head["read"], str)
-        finished = _of_type(head["finished"], bool)
-        return cls(fingerprint, settings, **place, read=read, summary=summary, finished=finished)
 
     def check(self, path: Path, fingerprint: Fingerprint, settings: dict[str, Any]) -> None:
         """Raise unless this checkpoint belongs to the same input and settings."""
@@ -149,10 +128,25 @@ class Checkpoint:
                 )
 
 
-def _of_type(value: Any, kind: type) -> Any:
-    if type(value) is not kind:
-        raise TypeError(f"{value!r} is not of type {kind.__name__}")
+def _anything(value: Any, place: str) -> Any:
     return value
+
+
+_INPUT = Fields(
+    lambda values: Fingerprint(**values | {k: tuple(values[k]) for k in ("pieces", "columns")}),
+    {"pieces": list_of(map_of(_anything)), "columns": list_of(_anything), "missing": text},
+)
+_HEAD = Fields(
+    lambda values: values | {"fingerprint": values.pop("input")},
+    {
+        "input": _INPUT,
+        "settings": map_of(_anything),
+        "read": text,
+        **{name: integer(0) for name in ("piece", "row", "n_dropped")},
+        "finished": boolean,
+    },
+    attributes={"input": "fingerprint"},
+)
 
 
 def lock_path(path: Path) -> Path:

@@ -14,15 +14,16 @@ from momentmix.families.law import Law
 from momentmix.fitting.conditions.conditions import Conditions, build_conditions
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.index_sets import index_sets
-from momentmix.summary.exact.common_schema import in_schema
-from momentmix.summary.exact.integers.many_readings import MOST_ENTRIES, readings_of_many
+from momentmix.summary.exact.schemas import in_schema
 from momentmix.summary.exact.totals import Totals
 from momentmix.summary.layout import POWER_DEGREES, Layout
 from momentmix.summary.readings import moments as read_moments
+from momentmix.summary.readings import readings_of_many
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.schema import Schema
 
 MOST_CONDITIONS = 170  # a root of their covariance, taken for each group, costs a millisecond
+_MOST_TOGETHER = 1 << 13  # moments of hundreds of groups: more would fill the memory
 _MOST_LISTED = 300_000  # index sets of order 3, of which some are drawn
 
 
@@ -91,7 +92,7 @@ def read_many(
     for number, each in enumerate(totals):
         by_layout.setdefault(each.layout, []).append(number)
     for own, numbers in by_layout.items():
-        if own.n_entries <= MOST_ENTRIES:
+        if own.n_entries <= _MOST_TOGETHER:
             values = readings_of_many([totals[number] for number in numbers], shift, scale)
             found[numbers] = values[:, _places(layout, own)]
     for number in np.flatnonzero(np.isnan(found).any(axis=1)).tolist():

@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 
 from momentmix.errors import InputError, ShardError
 from momentmix.findings.messages import Message, either
-from momentmix.summary.exact.common_schema import about_means, alike_all
-from momentmix.summary.exact.high_sections import without_absent
-from momentmix.summary.exact.integers.frames import Reframed, total
+from momentmix.summary.exact.exact_sums import Reframed, absent_places, total, trimmed
 from momentmix.summary.exact.plausibility import impossible
+from momentmix.summary.exact.schemas import about_means, alike_all
 from momentmix.summary.exact.totals import (
     Exponents,
     Mark,
@@ -69,12 +68,12 @@ def combine_all(parts: Sequence[Totals]) -> Totals:
     exponents = finest_of([part.exponents for part in filled])
     centers = mean_shifts(filled, exponents)
     layout, reach = filled[0].layout, tuple(map(min, *(part.reach for part in filled)))
-    sums = total(layout, [_brought(part, exponents, centers) for part in filled])
+    sums = total([_brought(part, exponents, centers) for part in filled])
     union = replace(
         filled[0],
         exponents=exponents,
         shifts=centers,
-        sums=without_absent(layout, sums, reach),
+        sums=sums.without(absent_places(layout, reach)),
         reach=reach,
         weight_squares=sum(part.weight_squares for part in filled),
         n_rows=sum(part.n_rows for part in filled),
@@ -114,7 +113,7 @@ def remove(whole: Totals, part: Totals) -> Totals:
     moved = [_brought(a, exponents, a.shifts), _brought(part, exponents, a.shifts, negative=True)]
     rest = replace(
         a,
-        sums=without_absent(a.layout, total(a.layout, moved), reach),
+        sums=total(moved).without(absent_places(a.layout, reach)),
         reach=reach,
         weight_squares=a.weight_squares - part.weight_squares,
         n_rows=a.n_rows - part.n_rows,
@@ -144,7 +143,7 @@ def _plausible(rest: Totals, rows_left: bool) -> bool:
     """Whether rows and weight are left exactly if they should be, and nothing else otherwise."""
     if rows_left:
         return rest.n_rows > 0 and rest.weight > 0
-    return not rest.n_rows and not any(bool(array.any()) for array in rest.sums)
+    return not rest.n_rows and not rest.sums.words.any()
 
 
 def same(left: Totals, right: Totals) -> bool:
@@ -158,8 +157,7 @@ def same(left: Totals, right: Totals) -> bool:
         return False
     exponents = finest(left.exponents, right.exponents)
     a, b = (recentered(rescaled(part, exponents)) for part in (left, right))
-    equal = [bool((x == y).all()) for x, y in zip(a.sums, b.sums, strict=True)]
-    return a.shifts == b.shifts and all(equal)
+    return a.shifts == b.shifts and np.array_equal(trimmed(a.sums.words), trimmed(b.sums.words))
 
 
 # -- what goes together -----------------------------------------------------------------------
@@ -259,14 +257,31 @@ def check_origins(parts: Sequence[Totals]) -> None:
                 )
 
 
+def shard_number(first: bytes, number: int) -> bytes:
+    r"""The id of a shard that follows from the first of its rows: as integers, their sum.
+
+    Examples
+    --------
+    >>> shard_number(bytes(16), 1)[-1], shard_number(b"\xff" * 16, 1) == bytes(16)
+    (1, True)
+    """
+    return ((int.from_bytes(first) + number) % (1 << 8 * len(first))).to_bytes(len(first))
+
+
 def renamed(
     totals: Totals, ids: Mapping[bytes, bytes], origins: Mapping[bytes, bytes] | None = None
 ) -> Totals:
     """The same sums under other shard ids: those in `ids`, where there are such shards.
 
-    Shards of the new ids have these origins; others keep theirs.
+    Shards that follow from one of them follow from its new id. Shards of the new ids have these
+    origins; others keep theirs.
     """
-    names = {shard: ids.get(shard, shard) for shard in totals.shards}
+    names = {shard: shard for shard in totals.shards}
+    for old, new in ids.items():
+        number = 0
+        while (shard := shard_number(old, number)) in names:
+            names[shard] = shard_number(new, number)
+            number += 1
     check_once(list(names.values()))
     shards = frozenset(names.values())
     kept = {shard: origin for shard, origin in totals.origins.items() if shard not in ids}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from math import log10
 from typing import Any
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from momentmix.errors import InputError
 from momentmix.summary.exact.combining import remove
-from momentmix.summary.exact.fixed_point import QUANTUM_BITS
+from momentmix.summary.exact.digit_sums import QUANTUM_BITS
 from momentmix.summary.exact.plausibility import impossible
 from momentmix.summary.exact.totals import Mark, Totals, centered, recentered, rescaled, with_high
 from momentmix.tables.names import column_label
@@ -70,7 +71,7 @@ def _forgotten(totals: Totals, rows: Totals) -> Mapping[bytes, Mark]:
     before = totals.known_forgotten
     if not rows.weight:
         return before
-    (lost,) = rows.known_marks.values()
+    lost = reduce(Mark.plus, rows.known_marks.values())
     return {x: before[x].plus(lost) if x in before else lost for x in totals.shards}
 
 
@@ -83,8 +84,8 @@ def _trusted_reach(rest: Totals, lost: Totals) -> tuple[int, ...]:
     if not rest.layout.high:
         return rest.reach
     for p in (6, 4):  # an odd power is as bad as the even one above it
-        number = rest.layout.index["power", p]
-        for j, (t, left) in enumerate(zip(lost.sums[number], rest.sums[number], strict=True)):
+        place = rest.layout.section("power", p).place
+        for j, (t, left) in enumerate(zip(lost.sums[place], rest.sums[place], strict=True)):
             if t > max(weight, abs(left)) << _LOST_BITS:
                 reach[j] = min(reach[j], p - 2)
     return tuple(reach)

@@ -9,8 +9,7 @@ import numpy as np
 
 from momentmix._typing import Int
 from momentmix.errors import InputError, check_count
-from momentmix.index_sets import colex_rank, index_sets, sets_without
-from momentmix.summary.exact.integers.packed import PackedSums
+from momentmix.summary.exact.exact_sums import of_features
 from momentmix.summary.exact.totals import Mark, Totals, with_high
 from momentmix.summary.layout import Layout
 from momentmix.tables.names import feature_number
@@ -63,11 +62,7 @@ def rearranged(totals: Totals, layout: Layout) -> Totals:
     totals = with_high(totals, layout.high)
     if totals.layout == layout:
         return totals
-    if isinstance(totals.sums, PackedSums):
-        return replace(totals, layout=layout, sums=totals.sums.some_sections(layout))
-    index = totals.layout.index
-    sums = [totals.sums[index[section.kind, section.size]] for section in layout.sections]
-    return replace(totals, layout=layout, sums=sums)
+    return replace(totals, layout=layout, sums=totals.sums.of_layout(layout))
 
 
 def select(totals: Totals, chosen: Sequence[int]) -> Totals:
@@ -77,27 +72,12 @@ def select(totals: Totals, chosen: Sequence[int]) -> Totals:
     if schema is not None:
         schema = Schema(tuple(schema.columns[i] for i in chosen))
     layout = Layout(len(columns), old.order, old.squared_order, old.high)
-    sums = []
-    for section in layout.sections:
-        array = totals.sums[old.index[section.kind, section.size]]
-        if section.kind == "power":
-            sums.append(array[columns])
-            continue
-        if section.kind in ("distinct", "two squares"):
-            sets = columns[index_sets(len(columns), section.size)]
-            sums.append(array[colex_rank(np.sort(sets, axis=1))])
-            continue
-        rows = []
-        for j, feature in enumerate(columns.tolist()):
-            sets = np.sort(columns[sets_without(len(columns), section.size, j)], axis=1)
-            rows.append(array[feature, colex_rank(sets - (sets > feature))])
-        sums.append(np.stack(rows))
     return replace(
         totals,
         layout=layout,
         exponents=tuple(totals.exponents[i] for i in columns.tolist()),
         shifts=tuple(totals.shifts[i] for i in columns.tolist()),
-        sums=sums,
+        sums=of_features(totals.sums, layout, columns.tolist()),
         reach=tuple(totals.reach[i] for i in columns.tolist()),
         minimum=totals.minimum[columns],
         maximum=totals.maximum[columns],

@@ -2,11 +2,11 @@
 
 | symbol | name here | shape |
 |---|---|---|
-| Σ w z_I·2^Q, Σ w z_j² z_I·2^Q, z = y·2^(−e) − k | ``sums`` | one array for each section |
+| Σ w z_I·2^Q, Σ w z_j² z_I·2^Q, z = y·2^(−e) − k | ``sums`` | (n_entries,) |
 | e, k | ``exponents`` (None: neutral), ``shifts`` | (d,) |
 | Σ w²·2^Q | ``weight_squares`` | |
-| highest degree of sums of high sections, see ``high_sections`` | ``reach`` | (d,) |
-| columns that the features stand for, see ``encoded_sums`` | ``schema`` (None: numbers) | |
+| highest degree of sums of high sections, see ``exact_sums`` | ``reach`` | (d,) |
+| columns that the features stand for, see ``schemas`` | ``schema`` (None: numbers) | |
 
 *Why the bytes depend on the set of shards alone.* A shard's sums are integers in its own units. The
 units of a union are a function of the shards: e is the element-wise finest e of the shards, k the
@@ -32,12 +32,15 @@ from typing import NamedTuple
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.summary.exact.fixed_point import QUANTUM_BITS
-from momentmix.summary.exact.high_sections import LARGEST_REACH, without_absent
-from momentmix.summary.exact.integers.frames import reframed
-from momentmix.summary.exact.integers.packed import PackedSums, Sums, no_sums
+from momentmix.summary.exact.digit_sums import QUANTUM_BITS
+from momentmix.summary.exact.exact_sums import (
+    LARGEST_REACH,
+    ExactSums,
+    absent_places,
+    no_sums,
+    reframed,
+)
 from momentmix.summary.layout import Layout, known
-from momentmix.summary.shard.units import round_ratio
 from momentmix.tables.schema import Schema
 
 Exponents = tuple[int | None, ...]
@@ -66,7 +69,7 @@ class Totals:
     layout: Layout
     exponents: Exponents
     shifts: tuple[int, ...]
-    sums: Sums
+    sums: ExactSums
     weight_squares: int
     n_rows: int
     minimum: Float
@@ -76,7 +79,7 @@ class Totals:
     n_forgotten: int
     reach: tuple[int, ...]
     marks: Mapping[bytes, Mark] = field(default_factory=dict)
-    origins: Mapping[bytes, bytes] = field(default_factory=dict)  # see rows.fingerprint.Origin
+    origins: Mapping[bytes, bytes] = field(default_factory=dict)  # see `parts.Origin`
     forgotten: Mapping[bytes, Mark] = field(default_factory=dict)
     schema: Schema | None = None
 
@@ -106,17 +109,17 @@ class Totals:
     @cached_property
     def weight(self) -> int:
         """Σ w in units of the quantum."""
-        return int(self.sums[self.layout.index["distinct", 0]][0])
+        return int(self.sums[:1][0])
 
     @cached_property
     def first(self) -> list[int]:
         """Σ w z_j in units of the quantum, for each feature."""
-        return list(self.sums[self.layout.index["distinct", 1]].tolist())
+        return list(self.sums[self.layout.section("distinct", 1).place])
 
     @cached_property
     def second(self) -> list[int]:
         """Σ w z_j² in units of the quantum, for each feature."""
-        return list(self.sums[self.layout.index["squared", 0]][:, 0].tolist())
+        return list(self.sums[self.layout.section("squared", 0).place])
 
     @property
     def mean(self) -> Float:
@@ -215,7 +218,7 @@ def rescaled(totals: Totals, exponents: Exponents) -> Totals:
         totals,
         exponents=exponents,
         shifts=tuple(k << a for k, a in zip(totals.shifts, bits, strict=True)),
-        sums=reframed(totals.layout, totals.sums, bits, [0] * len(bits)),
+        sums=reframed(totals.sums, bits, [0] * len(bits)),
     )
 
 
@@ -234,24 +237,33 @@ def mean_shifts(parts: Sequence[Totals], exponents: Exponents) -> tuple[int, ...
     return tuple([0 if e is None else round_ratio(total, weight) for total, e in pairs])
 
 
+def round_ratio(numerator: int, denominator: int) -> int:
+    """The integer next to numerator / denominator, half to even, in exact arithmetic.
+
+    Examples
+    --------
+    >>> [round_ratio(n, 2) for n in (-3, -1, 1, 3, 5)]
+    [-2, 0, 0, 2, 2]
+    """
+    quotient, rest = divmod(numerator, denominator)
+    if 2 * rest > denominator or (2 * rest == denominator and quotient % 2):
+        quotient += 1
+    return quotient
+
+
 def recentered(totals: Totals, shifts: Sequence[int] | None = None) -> Totals:
     """The same sums about other integer shifts, by default the rounded mean: exact."""
     wanted = mean_shifts([totals], totals.exponents) if shifts is None else tuple(shifts)
-    layout, reach = totals.layout, totals.reach
-    if wanted == totals.shifts:
-        sums = without_absent(layout, totals.sums, reach)
-        return totals if sums is totals.sums else replace(totals, sums=sums)
     deltas = [new - old for new, old in zip(wanted, totals.shifts, strict=True)]
-    sums = reframed(layout, totals.sums, [0] * len(deltas), deltas)
-    return replace(totals, shifts=wanted, sums=without_absent(layout, sums, reach))
+    sums = reframed(totals.sums, [0] * len(deltas), deltas)
+    sums = sums.without(absent_places(totals.layout, totals.reach))
+    return totals if sums is totals.sums else replace(totals, shifts=wanted, sums=sums)
 
 
 def with_high(totals: Totals, high: int) -> Totals:
     """The sums with fewer high sections."""
     if high >= totals.layout.high:
         return totals
-    layout, sums = known(replace(totals.layout, high=high)), totals.sums
+    layout = known(replace(totals.layout, high=high))
     reach = totals.reach if layout.high else (LARGEST_REACH,) * layout.n_features
-    if isinstance(sums, PackedSums):
-        return replace(totals, layout=layout, sums=sums.first_sections(layout), reach=reach)
-    return replace(totals, layout=layout, sums=sums[: len(layout.sections)], reach=reach)
+    return replace(totals, layout=layout, sums=totals.sums.of_layout(layout), reach=reach)

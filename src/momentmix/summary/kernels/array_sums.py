@@ -3,28 +3,70 @@
 | symbol | name here | shape |
 |---|---|---|
 | y (in the units of the shard), in S slabs of n rows | ``points`` | (S, d, n) |
-| [y]_B | ``table`` | (S, k, n) |
+| [y]_A, [y]_B of all monomials of both lists | ``left``, ``right`` | (S, k, n) |
 | Σ w y_I of each slab | result | (S, n_entries) |
 
 A batch is cut into slabs of consecutive rows; each is one matrix of a batched product, so that all
-of the device has work. This is the reference for every library; torch on an NVIDIA device takes
-``triton_sums`` where that applies.
+of the device has work. This is the reference for every library, and what sums NumPy rows without
+compiled code; torch on an NVIDIA device takes ``triton_sums`` where that applies.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from math import comb
+from typing import Any, Protocol
 
 import numpy as np
 
+from momentmix._typing import Float, Int
 from momentmix.arrays import free_bytes, is_cuda_tensor, namespace, on_device_of
-from momentmix.summary.kernels.executor import Executor, Units
-from momentmix.summary.kernels.high_sums import TABLES, high_sums
-from momentmix.summary.kernels.plan import Plan, Product, TableRows
-from momentmix.summary.kernels.whole_tables import whole_table_plan
-from momentmix.summary.layout import Layout
+from momentmix.index_sets import index_sets
+from momentmix.parallel import few_threads
+from momentmix.summary.kernels.tile_plan import tile_plan
+from momentmix.summary.layout import COMPLETE, Layout
 
-_COPIES = 4  # of the table at once: gathered factors, their product, and the table itself
+Units = tuple[Float, Float]
+"""Inverse scale (powers of two) and shift (integers), each of shape (n_features,)."""
+
+_COPIES = 2  # of both lists of monomials at once: gathered factors, and their product
+_PANEL = 64  # monomials of a product: fewer waste less of the triangle, but leave cores idle
+_TABLES = 6  # as large as the points, for the high sections
+
+
+class Executor(Protocol):
+    """Sums rows of one layout: the same call, the same vector, whatever does the work."""
+
+    def sums(self, rows: Any, weights: Any, units: Units) -> Any:
+        """Σ over the rows of w·(all monomials of the layout), z = rows·inverse scale − shift.
+
+        Parameters
+        ----------
+        rows : float64 array of shape (S, n, n_features)
+            S slabs of n rows.
+        weights : float64 array of shape (S, n), or None
+        units : (inverse scale, shift)
+
+        Returns
+        -------
+        array of shape (S, n_entries), of the library of the rows
+            For each slab the flat vector of the layout, without Σ w². Powers of rows far away may
+            be infinite or NaN; `ShardSums.limit` finds which.
+        """
+        ...
+
+
+class HostExecutor(Executor, Protocol):
+    """Sums NumPy rows, and adds up blocks on several threads."""
+
+    def add_blocks(
+        self, blocks: Float, weights: Float | None, units: Units, digits: Any, n_digits: int,
+        n_threads: int,
+    ) -> None:  # fmt: skip
+        """Add the sums of every block, (S, n, n_features), to `DigitSums`, whose lanes stay.
+
+        No sum of a block takes more than so many digits.
+        """
+        ...
 
 
 class ArrayExecutor:
@@ -34,93 +76,128 @@ class ArrayExecutor:
     ----------
     layout : Layout
     xp : namespace of the library
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> executor = ArrayExecutor(Layout(2, 2, 0).without_high, np)
+    >>> rows, ones = np.array([[[1.0, 2.0], [3.0, 5.0]]]), np.ones(2)
+    >>> executor.sums(rows, None, (ones, np.zeros(2))).tolist()
+    [[2.0, 4.0, 7.0, 17.0, 10.0, 29.0]]
     """
 
     def __init__(self, layout: Layout, xp: Any) -> None:
-        self._layout, self._plan, self._xp = layout, whole_table_plan(layout.without_high), xp
+        d, self._layout, self._xp = layout.n_features, layout, xp
+        self._block = block = min(_PANEL, 1 + d + comb(d, 2))
+        self._plan = plan = tile_plan(layout.without_high, block)
+        n_left = plan.lefts.shape[1] // block
+        ends = np.array([[*self._ends(i)] for i in range(n_left)]) * block
+        starts = np.cumsum([0, *(np.diff(ends)[:, 0] * block)])
+        tile, entry = np.divmod(plan.positions, block**2)
+        (i, j), (row, column) = plan.tiles[tile].T, np.divmod(entry, block)
+        first, last = ends[i].T
+        positions = starts[i] + row * (last - first) + j * block - first + column
+        n_high = layout.n_entries - len(positions)
+        self._positions = np.concatenate([positions, starts[-1] + np.arange(n_high)])
+
+    def _ends(self, i: int) -> tuple[int, int]:
+        """First block of the right list that is multiplied by a left one, and the one beyond."""
+        own = self._plan.tiles[self._plan.tiles[:, 0] == i, 1]
+        return (int(own.min()), int(own.max()) + 1) if len(own) else (0, 0)
 
     def sums(self, rows: Any, weights: Any, units: Units) -> Any:
         """Sums of all moments of each slab; see `Executor`."""
         plan, xp = self._plan, self._xp
+        if isinstance(weights, np.ndarray) and (weights == 1.0).all():
+            weights = None  # BLAS multiplies a matrix by itself on a path of its own
         scale, shift = (on_device_of(values, rows, xp) for values in units)
-        n_slabs, n, _ = rows.shape
-        n_columns = _COPIES * plan.n_monomials + (
-            TABLES * rows.shape[2] if self._layout.high else 0
-        )
-        fitting = free_bytes(rows) // (8 * n_columns)
-        step = max(1, fitting // n_slabs)
+        n_slabs, n, d = rows.shape
+        n_columns = _COPIES * (plan.lefts.shape[1] + plan.rights.shape[1]) + _TABLES * d
+        step = max(1, free_bytes(rows) // (8 * n_columns) // n_slabs)
         total = None
-        for start in range(0, n, step):
-            stop = min(start + step, n)
-            w = None if weights is None else weights[:, start:stop]
-            points = xp.permute_dims(rows[:, start:stop, :] * scale - shift, (0, 2, 1))
-            products = _products(plan, points, w, xp)
-            if self._layout.high:
-                products.append(high_sums(self._layout, points, w, xp))
-            if total is None:
-                total = products
-            else:
-                total = [a + b for a, b in zip(total, products, strict=True)]
-        assert total is not None
-        flat = xp.concat([xp.reshape(product, (n_slabs, -1)) for product in total], axis=1)
-        n_high = self._layout.n_entries - len(plan.positions)
-        positions = np.concatenate([plan.positions, plan.n_sums + np.arange(n_high)])
-        return xp.take(flat, on_device_of(positions, rows, xp), axis=1)
+        # The products are small: one BLAS thread. Powers of rows far away: see `Executor`.
+        with few_threads(xp is np), np.errstate(over="ignore", invalid="ignore"):
+            for start in range(0, n, step):
+                stop = min(start + step, n)
+                w = None if weights is None else weights[:, start:stop]
+                points = xp.permute_dims(rows[:, start:stop, :] * scale - shift, (0, 2, 1))
+                flat = self._products(points, w)
+                total = flat if total is None else total + flat
+        return xp.take(total, on_device_of(self._positions, rows, xp), axis=1)
 
+    def add_blocks(
+        self, blocks: Any, weights: Any, units: Units, digits: Any, n_digits: int, n_threads: int
+    ) -> None:
+        """Add the sums of every block of NumPy rows to exact sums; see `HostExecutor`."""
+        squares = weight_squares(blocks, weights)
+        for i in range(len(blocks)):
+            w = None if weights is None else weights[[i]]
+            digits.add(self.sums(blocks[[i]], w, units), squares[[i]])
 
-def _table(plan: Plan, points: Any, xp: Any) -> Any:
-    """All monomials of some points, (S, n_monomials, n)."""
-    n_slabs, _, n = points.shape
-    parts = [
-        (slice(plan.constant, plan.constant + 1), xp.ones_like(points[:, :1, :])),
-        (plan.first_points, points[:, : plan.n_first, :]),
-        (plan.last_points, points[:, plan.n_first :, :]),
-    ]
+    def _products(self, points: Any, weights: Any) -> Any:
+        """All products of one chunk, and its high sections, (S, number of entries)."""
+        plan, xp, block = self._plan, self._xp, self._block
+        one = xp.ones_like(points[:, :1, :])
+        table, parts = xp.concat([points, one, xp.zeros_like(one)], axis=1), []
 
-    def rows_of(rows: slice) -> Any:
-        place, part = next(p for p in parts if p[0].start <= rows.start and rows.stop <= p[0].stop)
-        return part[:, rows.start - place.start : rows.stop - place.start, :]
+        def monomials(factors: Any) -> Any:
+            columns = [xp.take(table, on_device_of(f, points, xp), axis=1) for f in factors]
+            product = columns[0]
+            for column in columns[1:]:
+                product = product * column
+            return product
 
-    for fill in plan.fills:
-        left, right = rows_of(fill.left), rows_of(fill.right)
-        if fill.outer:
-            product = xp.reshape(left[:, :, None, :] * right[:, None, :, :], (n_slabs, -1, n))
-        elif fill.pairs is None:
-            product = left * right
-        else:
-            first, second = (on_device_of(rows, points, xp) for rows in fill.pairs)
-            product = xp.take(left, first, axis=1) * xp.take(right, second, axis=1)
-        parts.append((fill.out, product))
-    parts.sort(key=lambda part: (part[0].start, part[0].stop))
-    return xp.concat([part for _, part in parts], axis=1)
-
-
-def _products(plan: Plan, points: Any, weights: Any, xp: Any) -> list[Any]:
-    """All products of one chunk, each of shape (S, rows of the left, rows of the right)."""
-    table = _table(plan, points, xp)
-
-    def left_operand(rows: TableRows) -> Any:
-        if isinstance(rows, slice):
-            return table[:, rows, :]
-        return xp.take(table, on_device_of(rows, table, xp), axis=1)
-
-    def right_operand(rows: TableRows) -> Any:
-        # Features alone are taken as they lie in memory, not from the table: BLAS multiplies them
-        # on another path, and the last bits of a summary of order 5 or more depend on it.
-        if isinstance(rows, slice) and rows == plan.first_points:
-            return points[:, : plan.n_first, :]
-        if isinstance(rows, slice) and rows == plan.last_points:
-            return points[:, plan.n_first :, :]
-        return left_operand(rows)
-
-    products = []
-    for step in plan.steps:
-        assert isinstance(step, Product)
-        left, right = left_operand(step.rows), right_operand(step.columns)
+        left = right = monomials(plan.lefts)
+        if plan.rights is not plan.lefts:
+            right = monomials(plan.rights)
         if weights is not None:
             left = left * weights[:, None, :]
-        products.append(xp.matmul(left, xp.permute_dims(right, (0, 2, 1))))
-    return products
+        for i in range(plan.lefts.shape[1] // block):
+            first, last = self._ends(i)
+            columns = xp.permute_dims(right[:, first * block : last * block, :], (0, 2, 1))
+            product = xp.matmul(left[:, i * block : (i + 1) * block, :], columns)
+            parts.append(xp.reshape(product, (points.shape[0], -1)))
+        if self._layout.high:
+            parts.append(high_sums(self._layout, points, weights, xp))
+        return xp.concat(parts, axis=1)
+
+
+def high_sums(layout: Layout, points: Any, weights: Any, xp: Any) -> Any:
+    """Sums of all high sections of each slab, of shape (S, number of their entries).
+
+    The lists of monomials are chosen for the other sections; these sums would add tiles to them
+    where two products of d × d entries do.
+    """
+    squares = points * points
+    cubes = squares * points
+    weighted = (squares, cubes)
+    if weights is not None:
+        weighted = (squares * weights[:, None, :], cubes * weights[:, None, :])
+    pairs = [(weighted[1], None), (weighted[0], squares), (weighted[1], squares)]
+    pairs.append((weighted[1], cubes))
+    parts = [xp.sum(a if b is None else a * b, axis=2) for a, b in pairs]
+    if layout.high == COMPLETE:
+        for (left, right), places in zip(
+            ((weighted[1], points), (weighted[0], squares)), _high_places(layout), strict=True
+        ):
+            product = xp.matmul(left, xp.permute_dims(right, (0, 2, 1)))
+            flat = xp.reshape(product, (points.shape[0], -1))
+            parts.append(xp.take(flat, on_device_of(places, points, xp), axis=1))
+    return xp.concat(parts, axis=1)
+
+
+def _high_places(layout: Layout) -> tuple[Int, Int]:
+    """Where y_j³ y_k, and y_j² y_k² of each pair, stand in a flat product of d × d entries."""
+    d = layout.n_features
+    low, high = index_sets(d, 2).T
+    return np.flatnonzero(~np.eye(d, dtype=bool)), low * d + high
+
+
+def weight_squares(blocks: Float, weights: Float | None) -> Float:
+    """Σ w² of each block."""
+    if weights is None:
+        return np.full(len(blocks), float(blocks.shape[1]))
+    return np.asarray(np.vecdot(weights, weights))
 
 
 def device_executor(layout: Layout, rows: Any) -> Executor:

@@ -12,13 +12,10 @@
 
 The features are split into two halves, so that nearly every entry of a product of two tables of
 monomials is a distinct moment. Degrees stand side by side in one table: lower ones falling, the
-constant, upper ones rising, and after upper degree q the mixed monomials; so every operand is a
-range of rows. Lower monomials are in colex order, upper ones in colex order of the reversed
-features: then those made last need a contiguous range of features still to be multiplied by.
-Degree m−1 is needed once only and never stored: a few rows of it at a time.
-
-Products are cut into tiles of at most 1,200 entries: OpenBLAS multiplies these without copying the
-operands first, as fast as large matrices and twice as fast as thin ones.
+constant, upper ones rising; so every operand is a range of rows. Lower monomials are in colex
+order, upper ones in colex order of the reversed features: then those made last need a contiguous
+range of features still to be multiplied by. Degree m−1, and monomials that mix both halves, are
+needed once only and never stored: a few rows at a time, which stay in the first cache.
 """
 
 from __future__ import annotations
@@ -30,12 +27,11 @@ import numpy as np
 
 from momentmix._typing import Int
 from momentmix.index_sets import index_sets
-from momentmix.summary.kernels.plan import Direction, Fill, Operand, Plan, ProductPlanner, n_rows_of
+from momentmix.summary.kernels.plan import Fill, Operand, Plan, ProductPlanner
 from momentmix.summary.layout import COMPLETE, POWER_DEGREES, Layout
 
-TILE = 1200  # entries of a product: up to here OpenBLAS takes its path for small matrices
+_SLAB = 16  # rows of monomials made at a time: 32 KB
 _POWER_FEATURES = 32  # whose powers are stored at a time: enough for a call, little memory
-_CALL = 60  # entries whose products take as long as one more call of NumPy
 
 Place = tuple[str, int]
 
@@ -45,21 +41,14 @@ def mixed_degrees(squared_order: int) -> list[tuple[int, int]]:
     return [(a, b) for a in range(1, squared_order) for b in range(1, squared_order - a + 1)]
 
 
-def table_places(layout: Layout, slab: int | None = None) -> dict[Place, slice]:
-    """Rows of the table by half and degree; squares and mixed monomials; a tile of degree m−1.
-
-    With a `slab` there is no place for mixed monomials, and one for so many rows that are needed
-    once.
-    """
+def table_places(layout: Layout) -> dict[Place, slice]:
+    """Rows of the table by half and degree; squares; rows that are needed once; powers."""
     m, q, d = layout.order, layout.squared_order, layout.n_features
     half, deep = d // 2, max(1, m - 2, q)
     sizes: dict[Place, int] = {("squares", 0): d}
     sizes |= {("lower", a): comb(half, a) for a in range(deep, -1, -1)}
-    sizes |= {("upper", b): comb(d - half, b) for b in range(1, max(1, q) + 1)}
-    n_mixed = sum(comb(half, a) * comb(d - half, b) for a, b in mixed_degrees(q))
-    sizes["mixed", 0] = n_mixed if slab is None else 0
-    sizes |= {("upper", b): comb(d - half, b) for b in range(max(1, q) + 1, deep + 1)}
-    sizes["top", 0] = TILE // (half + 1) if slab is None else slab
+    sizes |= {("upper", b): comb(d - half, b) for b in range(1, deep + 1)}
+    sizes["top", 0] = _SLAB
     sizes["powers", 0] = len(POWER_DEGREES) * min(d, _POWER_FEATURES) if layout.high else 0
     places, start = {}, 0
     for place, n in sizes.items():
@@ -69,38 +58,30 @@ def table_places(layout: Layout, slab: int | None = None) -> dict[Place, slice]:
     return places
 
 
-def table_rows(layout: Layout, slab: int | None = None) -> int:
+def table_rows(layout: Layout) -> int:
     """Number of monomials that are stored for each row of data."""
-    return max(int(place.stop) for place in table_places(layout, slab).values())
+    return max(int(place.stop) for place in table_places(layout).values())
 
 
 @lru_cache(maxsize=4)  # a plan of many moments takes megabytes
-def half_split_plan(layout: Layout, slab: int | None = None) -> Plan:
+def half_split_plan(layout: Layout) -> Plan:
     """The plan for a layout.
-
-    Parameters
-    ----------
-    layout : Layout
-    slab : int, optional
-        Most rows of monomials that are made at a time where they are needed once, for code whose
-        calls cost nothing: the table is smaller, and they stay in the first cache. By default as
-        many as fill a tile.
 
     Examples
     --------
     >>> plan = half_split_plan(Layout(15, 4, 2))
     >>> plan.n_monomials, plan.n_sums, len(plan.positions)
-    (346, 4266, 3906)
+    (214, 4234, 3906)
     """
-    return _HalfSplit(layout, slab).plan()
+    return _HalfSplit(layout).plan()
 
 
 class _HalfSplit:
     """One planning: the places of the table, and the products so far."""
 
-    def __init__(self, layout: Layout, slab: int | None) -> None:
-        self.layout, self.half, self.slab = layout, layout.n_features // 2, slab
-        self.places, self.products = table_places(layout, slab), ProductPlanner(layout)
+    def __init__(self, layout: Layout) -> None:
+        self.layout, self.half = layout, layout.n_features // 2
+        self.places, self.products = table_places(layout), ProductPlanner(layout)
 
     def plan(self) -> Plan:
         """The whole plan."""
@@ -113,11 +94,10 @@ class _HalfSplit:
         self._plan_squares()
         if self.layout.high:
             self._plan_powers()
-        self.products.check_complete()
+        assert (self.products.positions >= 0).all()
         places, products = self.places, self.products
         return Plan(
-            n_monomials=table_rows(self.layout, self.slab),
-            constant=places["lower", 0].start,
+            n_monomials=table_rows(self.layout),
             first_points=places["lower", 1],
             last_points=places["upper", 1],
             fills=fills,
@@ -167,11 +147,6 @@ class _HalfSplit:
                     fills.append(Fill(below, feature, slice(used, stop)))
                     used = stop
                 degree += 1
-        used = places["mixed", 0].start
-        for a, b in mixed_degrees(self.layout.squared_order) if self.slab is None else ():
-            stop = used + comb(self.half, a) * comb(self._size("upper"), b)
-            fills.append(Fill(places["upper", b], places["lower", a], slice(used, stop), True))
-            used = stop
         used = places["squares", 0].start
         for side in ("lower", "upper"):
             points, stop = places[side, 1], used + self._size(side)
@@ -195,7 +170,7 @@ class _HalfSplit:
         columns = slice(places["lower", highest].start, places["lower", 0].stop)
         upper = Operand(rows, [self._sets("upper", b) for b in degrees])
         lower = Operand(columns, [self._sets("lower", a) for a in range(highest, -1, -1)])
-        self.products.multiply(upper, lower, tile=TILE, features="falling")
+        self.products.multiply(upper, lower)
 
     def _plan_top(self, side: str) -> None:
         """Degree m−1 of one half times the features beyond its last ones, and the constant."""
@@ -203,21 +178,26 @@ class _HalfSplit:
         sets, size = self._sets(side, degree), self._size(side)
         if side == "upper" and degree == 1:
             sets = sets[::-1]  # as they are made
-        i = degree - 1
-        while i < size:
-            columns = self._features_beyond(side, i)
-            width = n_rows_of(columns.rows)
-            members, used = [i], comb(i, degree - 1)
-            while i + 1 < size:  # the next ones too, where the waste is less than a call
-                more = comb(i + 1, degree - 1)
-                waste = more * (i + 1 - members[0])
-                if self.slab or waste > _CALL or (used + more) * width > TILE:
-                    break
-                i, used = i + 1, used + more
-                members.append(i)
-            self._plan_slab(side, members, columns, sets[done : done + used])
-            done += used
-            i += 1
+        for i in range(degree - 1, size):
+            columns, (below, feature) = (
+                self._features_beyond(side, i),
+                self._growth(side, degree, i),
+            )
+            for start in range(below.start, below.stop, _SLAB):
+                n = min(_SLAB, below.stop - start)
+                fill = Fill(slice(start, start + n), feature, self._once(n))
+                self._multiply_once(fill, sets[done : done + n], columns)
+                done += n
+
+    def _once(self, n: int) -> slice:
+        """So many rows of the table that are overwritten soon."""
+        start = self.places["top", 0].start
+        return slice(start, start + n)
+
+    def _multiply_once(self, fill: Fill, sets: Int, columns: Operand) -> None:
+        """Make some rows, and multiply them."""
+        self.products.steps.append(fill)
+        self.products.multiply(Operand(fill.out, [sets]), columns)
 
     def _features_beyond(self, side: str, i: int) -> Operand:
         """The constant and all features beyond the i-th of a half."""
@@ -231,68 +211,34 @@ class _HalfSplit:
         n = len(above) - 1 - i
         return Operand(slice(lower.start, upper.start + n), [below, constant, above[:n]])
 
-    def _plan_slab(self, side: str, members: list[int], columns: Operand, sets: Int) -> None:
-        """Some rows of degree m−1, and their products with the features beyond them."""
-        degree, top = self.layout.order - 1, self.places["top", 0].start
-        height = self.slab or max(1, TILE // n_rows_of(columns.rows))
-        if len(members) == 1:  # perhaps many rows: some at a time
-            below, feature = self._growth(side, degree, members[0])
-            for start in range(below.start, below.stop, height):
-                stop = min(start + height, below.stop)
-                out = slice(top, top + stop - start)
-                self.products.steps.append(Fill(slice(start, stop), feature, out))
-                part = sets[start - below.start : stop - below.start]
-                self._multiply_top(side, Operand(out, [part]), columns)
-            return
-        used = top
-        for i in members:
-            below, feature = self._growth(side, degree, i)
-            stop = used + below.stop - below.start
-            self.products.steps.append(Fill(below, feature, slice(used, stop)))
-            used = stop
-        self._multiply_top(side, Operand(slice(top, used), [sets]), columns)
-
-    def _multiply_top(self, side: str, rows: Operand, columns: Operand) -> None:
-        features: Direction = "rising" if side == "lower" else "falling"
-        self.products.multiply(rows, columns, tile=TILE, features=features)
-
     def _plan_squares(self) -> None:
         """Monomials up to degree q times the squares; entries (I, j) with j ∉ I are moments."""
         q, d, places = self.layout.squared_order, self.layout.n_features, self.places
         lower, upper = ([self._sets(side, a) for a in range(q + 1)] for side in ("lower", "upper"))
-        sets = [*lower[::-1], *upper[1:]]
-        if self.slab is None:
-            sets += [_joint_sets(lower[a], upper[b]) for a, b in mixed_degrees(q)]
-        is_mixed = q > 1 and self.slab is None
-        stop = places["mixed", 0].stop if is_mixed else places["upper", q].stop
-        rows = Operand(slice(places["lower", q].start, stop), sets)
-        place = places["squares", 0]
-        squares = Operand(place, [np.stack([np.arange(d)] * 2, axis=1)])
-        self.products.multiply(rows, squares, tile=TILE)
-        if self.slab:
-            for a, b in mixed_degrees(q):
-                self._plan_mixed(a, b, squares, self.slab)
-        if self.layout.high == COMPLETE:  # one more column: BLAS takes another path for A·Aᵀ
-            more = Operand(slice(place.start, place.stop + 1), squares.sets)
-            self.products.multiply(squares, more, tile=TILE)
+        rows = slice(places["lower", q].start, places["upper", q].stop)
+        squares = Operand(places["squares", 0], [np.stack([np.arange(d)] * 2, axis=1)])
+        self.products.multiply(Operand(rows, [*lower[::-1], *upper[1:]]), squares)
+        for a, b in mixed_degrees(q):
+            self._plan_mixed(a, b, squares)
+        if self.layout.high == COMPLETE:
+            self.products.multiply(squares, squares)
 
-    def _plan_mixed(self, a: int, b: int, squares: Operand, slab: int) -> None:
+    def _plan_mixed(self, a: int, b: int, squares: Operand) -> None:
         """Monomials of a features of the first half and b of the second, times the squares."""
-        lower, upper, top = self.places["lower", a], self.places["upper", b], self.places["top", 0]
-        width = max(1, min(slab, n_rows_of(lower)))  # there may be none
-        height = slab // width
-        for i in range(upper.start, upper.stop, height):
-            left = slice(i, min(i + height, upper.stop))
-            for j in range(lower.start, lower.stop, width):
-                right = slice(j, min(j + width, lower.stop))
-                n = n_rows_of(left) * n_rows_of(right)
-                out = slice(top.start, top.start + n)
-                self.products.steps.append(Fill(left, right, out, True))
-                sets = _joint_sets(
-                    self._sets("lower", a)[right.start - lower.start : right.stop - lower.start],
-                    self._sets("upper", b)[left.start - upper.start : left.stop - upper.start],
+        lower, upper = self.places["lower", a].start, self.places["upper", b].start
+        lows, highs = self._sets("lower", a), self._sets("upper", b)
+        width = max(1, min(_SLAB, len(lows)))  # there may be none
+        height = _SLAB // width
+        for i in range(0, len(highs), height):
+            some = highs[i : i + height]
+            for j in range(0, len(lows), width):
+                others = lows[j : j + width]
+                sets = np.hstack(
+                    [np.tile(others, (len(some), 1)), np.repeat(some, len(others), axis=0)]
                 )
-                self.products.multiply(Operand(out, [sets]), squares, tile=TILE)
+                left = slice(upper + i, upper + i + len(some))
+                right = slice(lower + j, lower + j + len(others))
+                self._multiply_once(Fill(left, right, self._once(len(sets)), True), sets, squares)
 
     def _plan_powers(self) -> None:
         """The powers that no other product holds, some features at a time."""
@@ -308,10 +254,12 @@ class _HalfSplit:
             self._fill_powers(first, last, rows)
             if layout.high == COMPLETE and layout.squared_order < 2:
                 cubes = Operand(rows[3], [np.stack([features] * 3, axis=1)])
-                products.multiply(cubes, self._features_beyond("lower", -1), tile=TILE)
+                products.multiply(cubes, self._features_beyond("lower", -1))
             sets = [np.stack([features] * p, axis=1) for p in missing]
             rising = Operand(slice(rows[missing[0]].start, rows[missing[-1]].stop), sets)
-            products.multiply(rising, self._constant_and_feature())
+            products.multiply(
+                rising, Operand(self.places["lower", 0], [index_sets(layout.n_features, 0)])
+            )
 
     def _fill_powers(self, first: int, last: int, rows: dict[int, slice]) -> None:
         """Powers of the features first … last − 1: each the product of two lower ones."""
@@ -330,14 +278,3 @@ class _HalfSplit:
                 )
         factors = {4: (squares, squares), 5: (rows[3], squares), 6: (rows[3], rows[3])}
         steps += [Fill(*factors[p], rows[p]) for p in rows if p > 3]
-
-    def _constant_and_feature(self) -> Operand:
-        """The constant, and a feature beside it: BLAS takes another path for one column alone."""
-        constant = self.places["lower", 0]
-        sets = [index_sets(self.layout.n_features, 0), self._sets("upper", 1)[:1]]
-        return Operand(slice(constant.start, constant.stop + 1), sets)
-
-
-def _joint_sets(lower: Int, upper: Int) -> Int:
-    """Unions of each upper set with each lower one."""
-    return np.hstack([np.tile(lower, (len(upper), 1)), np.repeat(upper, len(lower), axis=0)])

@@ -1,6 +1,6 @@
 """Blocks of NumPy rows → the sums of all their moments, by compiled code.
 
-The plan of ``numpy_sums`` becomes a table of numbers that one loop in C runs through
+The plan of ``half_split`` becomes a table of numbers that one loop in C runs through
 (``native/sums.h``): units, chunks, monomials, products. The interpreter is left once for many
 blocks, so threads do not wait for it. The order of all additions is fixed, and the same for every
 instruction set, so that the sums are a function of the block on all processors.
@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from itertools import pairwise
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
@@ -19,15 +18,18 @@ import numpy as np
 
 from momentmix._typing import Float, Int
 from momentmix.native import code, readable
-from momentmix.summary.kernels.executor import HostExecutor, Units
+from momentmix.summary.kernels.array_sums import (
+    ArrayExecutor,
+    HostExecutor,
+    Units,
+    weight_squares,
+)
 from momentmix.summary.kernels.half_split import half_split_plan
-from momentmix.summary.kernels.memory import aligned
-from momentmix.summary.kernels.numpy_sums import NumpyExecutor, weight_squares
-from momentmix.summary.kernels.plan import Fill, n_rows_of
+from momentmix.summary.kernels.plan import Fill
 from momentmix.summary.layout import Layout
 
 _EACH, _OUTER, _PRODUCT = 0, 1, 2  # kinds of steps, as in native/module.c
-_SLAB = 16  # rows of monomials made at a time: 32 KB
+_ALIGNMENT = 64  # bytes of a cache line; products of vectors off it take twice the time
 _FEW = 5000  # moments: their memory is a megabyte or two for each thread
 _LANE_NUMBERS = 1 << 23  # in all lanes of digits, 64 MB; threads share them beyond
 
@@ -88,13 +90,20 @@ class NativeExecutor:
         try:
             space = self._spaces.get_nowait()
         except Empty:
-            space = aligned(0)
+            space = _aligned(0)
         if len(space) < n_threads * self._program.space:
-            space = aligned(n_threads * self._program.space)
+            space = _aligned(n_threads * self._program.space)
         try:
             yield space
         finally:
             self._spaces.put(space)
+
+
+def _aligned(n: int) -> Float:
+    """Memory for n numbers that begins with a cache line."""
+    raw = np.empty(8 * n + _ALIGNMENT, dtype=np.uint8)
+    start = -raw.ctypes.data % _ALIGNMENT
+    return raw[start : start + 8 * n].view(np.float64)
 
 
 class _Program(NamedTuple):
@@ -120,23 +129,22 @@ class _Program(NamedTuple):
 
 @lru_cache(maxsize=4)
 def _program(layout: Layout, tile: tuple[int, int]) -> _Program:
-    plan, lines = half_split_plan(layout, _SLAB), []
+    plan, lines = half_split_plan(layout), []
     order = np.empty(plan.n_sums, dtype=np.int64)
     for step in [*plan.fills, *plan.steps]:
         if isinstance(step, Fill):
             kind = _OUTER if step.outer else _EACH
             left, right, place = step.left, step.right, step.out.start
         else:
-            assert isinstance(step.rows, slice)
-            assert isinstance(step.columns, slice)
             kind, left, right, place = _PRODUCT, step.rows, step.columns, step.start
-            n_rows, n_columns = n_rows_of(left), n_rows_of(right)
+            n_rows, n_columns = left.stop - left.start, right.stop - right.start
             part = order[place : place + n_rows * n_columns].reshape(n_rows, n_columns)
             part[:] = place + tile_order(n_rows, n_columns, tile)
         lines.append([kind, left.start, left.stop, right.start, right.stop, place])
+    points = plan.first_points
     sizes = (plan.n_monomials, plan.n_weighted, plan.n_sums, layout.n_entries, len(plan.fills))
     return _Program(
-        shape=(layout.n_features, plan.n_first, plan.first_points.start, *sizes),
+        shape=(layout.n_features, points.stop - points.start, points.start, *sizes),
         steps=np.array(lines, dtype=np.int64),
         positions=order[plan.positions],
         space=code.space_size(*sizes[:4]),
@@ -151,19 +159,22 @@ def tile_order(n_rows: int, n_columns: int, tile: tuple[int, int]) -> Int:
     >>> tile_order(2, 4, (2, 3)).tolist()
     [[0, 1, 4, 5], [2, 3, 6, 7]]
     """
-    order, place = np.empty((n_rows, n_columns), dtype=np.int64), 0
-    for top, bottom in pairwise(_cuts(n_rows, tile[0])):
-        for left, right in pairwise(_cuts(n_columns, tile[1])):
-            part = order[top:bottom, left:right]
-            part[:] = place + np.arange(part.size).reshape(part.shape)
-            place += part.size
-    return order
+    rows, columns = np.arange(n_rows)[:, None], np.arange(n_columns)
+    tops, lefts = _cuts(n_rows, tile[0]), _cuts(n_columns, tile[1])
+    i, j = (np.repeat(np.arange(len(cuts) - 1), np.diff(cuts)) for cuts in (tops, lefts))
+    top, left, height, width = (
+        tops[:-1][i, None],
+        lefts[:-1][j],
+        np.diff(tops)[i, None],
+        np.diff(lefts)[j],
+    )
+    return np.asarray(top * n_columns + height * left + (rows - top) * width + columns - left)
 
 
-def _cuts(n: int, most: int) -> list[int]:
+def _cuts(n: int, most: int) -> Int:
     """Ends of as few parts of 0 … n as will do, each of at most so many."""
     n_parts = -(-n // most)
-    return [n * i // n_parts for i in range(n_parts + 1)]
+    return n * np.arange(n_parts + 1) // n_parts
 
 
 def host_executor(layout: Layout) -> HostExecutor:
@@ -173,7 +184,7 @@ def host_executor(layout: Layout) -> HostExecutor:
     number of rows nor that of threads shows in the bits of a summary.
     """
     if code is None:
-        return NumpyExecutor(layout)
+        return ArrayExecutor(layout, np)
     return (
         _native(layout, code.tile_shape()) if layout.n_entries <= _FEW else NativeExecutor(layout)
     )

@@ -1,4 +1,4 @@
-"""The plan of the work that sums rows: monomials, products of them, and where the moments stand.
+"""The plan of the work of compiled code: monomials, products of them, and where the moments stand.
 
 | symbol | name here | shape |
 |---|---|---|
@@ -7,53 +7,34 @@
 | Σ w y_A·y_B = Σ w y_I, I = A ∪ B | an entry of a ``Product`` | |
 | where each moment stands among all products | ``Plan.positions`` | (n_entries,) |
 
-Every executor does the same work: write the points into a table, multiply rows of it to have the
-other monomials, multiply the table by itself, and pick the moments from the products. What suits a
-processor's cache does not suit a device, so the planners differ: ``half_split`` for the host,
-``whole_tables`` for array libraries, ``tile_plan`` for Triton, which stores no table.
+Write the points into a table, multiply rows of it to have the other monomials, multiply the table
+by itself, and pick the moments from the products. ``half_split`` makes the plan; devices, which
+prefer few large products, have ``tile_plan``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from math import comb
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from momentmix._typing import Int
-from momentmix.index_sets import colex_rank
-from momentmix.summary.layout import COMPLETE, POWER_DEGREES, Layout
-
-Direction = Literal["any", "rising", "falling"]
-TableRows = slice | Int  # a range of rows of a table, or their numbers
-
-
-def n_rows_of(rows: TableRows) -> int:
-    """Number of rows."""
-    return int(rows.stop - rows.start) if isinstance(rows, slice) else len(rows)
+from momentmix.summary.layout import Layout
+from momentmix.summary.products import products_of
 
 
 class Fill(NamedTuple):
     """Rows of the table as products of other rows.
 
-    Attributes
-    ----------
-    left, right, out : slice
-        Row by row; or all left rows times one right row.
-    outer : bool
-        Each left row times each right row, in place of row by row.
-    pairs : (left rows, right rows), optional
-        Which rows are multiplied, counted within `left` and `right`.
+    Row by row; or all left rows times one right row; or each left row times each right row where
+    it is `outer`.
     """
 
     left: slice
     right: slice
     out: slice
     outer: bool = False
-    pairs: tuple[Int, Int] | None = None
 
 
 class Product(NamedTuple):
@@ -62,8 +43,8 @@ class Product(NamedTuple):
     `start` is the position of its first entry among the entries of all products.
     """
 
-    rows: TableRows
-    columns: TableRows
+    rows: slice
+    columns: slice
     start: int
 
 
@@ -75,10 +56,8 @@ class Plan:
     ----------
     n_monomials : int
         Rows of the table.
-    constant : int
-        Row of the constant 1.
     first_points, last_points : slice
-        Rows of the features, in two runs.
+        Rows of the features, in two runs; the constant 1 is between them.
     fills : list of Fill
         What makes the monomials that are stored.
     steps : list of Fill or Product
@@ -92,7 +71,6 @@ class Plan:
     """
 
     n_monomials: int
-    constant: int
     first_points: slice
     last_points: slice
     fills: list[Fill]
@@ -101,31 +79,12 @@ class Plan:
     n_sums: int
     positions: Int
 
-    @property
-    def n_first(self) -> int:
-        """Number of features in the first run."""
-        return n_rows_of(self.first_points)
-
 
 class Operand(NamedTuple):
-    """Rows of a table, and the index sets of their monomials, degree by degree.
+    """Rows of a table, and the index sets of their monomials, degree by degree."""
 
-    There may be more rows than index sets: the rest is padding.
-    """
-
-    rows: TableRows
+    rows: slice
     sets: list[Int]
-
-
-def operand(table_sets: Sequence[Int], rows: slice) -> Operand:
-    """Some rows of a table whose index sets are given degree by degree."""
-    sets, first = [], 0
-    for members in table_sets:
-        start, stop = max(rows.start, first), min(rows.stop, first + len(members))
-        if start < stop:
-            sets.append(members[start - first : stop - first])
-        first += len(members)
-    return Operand(rows, sets)
 
 
 class ProductPlanner:
@@ -135,137 +94,22 @@ class ProductPlanner:
     """
 
     def __init__(self, layout: Layout) -> None:
-        self.layout = layout
+        self._products = products_of(layout)
         self.steps: list[Fill | Product] = []
         self.n_sums = 0
         self.positions = np.full(layout.n_entries, -1, dtype=np.int64)
 
-    def multiply(
-        self,
-        left: Operand,
-        right: Operand,
-        *,
-        tile: int | None = None,
-        features: Direction = "any",
-    ) -> None:
-        """Plan a product.
-
-        Parameters
-        ----------
-        left, right : Operand
-        tile : int, optional
-            Cut it into products of at most so many entries.
-        features : str
-            Count an entry only where all features of the right monomial are larger ("rising") or
-            smaller ("falling") than those of the left one.
-        """
-        n_rows, n_columns = n_rows_of(left.rows), n_rows_of(right.rows)
-        if not n_rows * n_columns:
+    def multiply(self, left: Operand, right: Operand) -> None:
+        """Plan a product."""
+        rows, columns = (
+            np.concatenate([self._products.of_feature[sets].sum(axis=1) for sets in side.sets])
+            for side in (left, right)
+        )
+        if not len(rows) * len(columns):
             return
-        entries = np.empty((n_rows, n_columns), dtype=np.int64)
-        height, width = (n_rows, n_columns) if tile is None else _cut(n_rows, n_columns, tile)
-        for r in range(0, n_rows, height):
-            for c in range(0, n_columns, width):
-                part = entries[r : r + height, c : c + width]
-                part[:] = self.n_sums + np.arange(part.size).reshape(part.shape)
-                rows, columns = _part(left.rows, r, height), _part(right.rows, c, width)
-                self.steps.append(Product(rows, columns, self.n_sums))
-                self.n_sums += part.size
-        row = 0
-        for rows_sets in left.sets:
-            column = 0
-            for columns_sets in right.sets:
-                if features == "any":
-                    places = _moment_places(self.layout, rows_sets, columns_sets)
-                else:
-                    rising = features == "rising"
-                    places = _ordered_places(self.layout, rows_sets, columns_sets, rising)
-                (k, n), kept = places.shape, places >= 0
-                part = entries[row : row + k, column : column + n]
-                self.positions[places[kept]] = part[kept]
-                column += n
-            row += len(rows_sets)
-
-    def check_complete(self) -> None:
-        """Every moment stands in a product."""
-        assert (self.positions >= 0).all()
-
-
-def _part(rows: TableRows, start: int, length: int) -> TableRows:
-    """At most `length` of some rows, from the one numbered `start` among them."""
-    if isinstance(rows, slice):
-        return slice(rows.start + start, min(rows.start + start + length, rows.stop))
-    return rows[start : start + length]
-
-
-def _cut(n_rows: int, n_columns: int, tile: int) -> tuple[int, int]:
-    """Rows and columns of the tiles of a product: as few tiles as will do."""
-    best = (n_rows * n_columns + 1, 0, 0)
-    for splits in range(1, n_columns + 1):
-        columns = -(-n_columns // splits)
-        rows = min(n_rows, tile // columns) if columns <= tile else 0
-        if rows:
-            best = min(best, (splits * -(-n_rows // rows), rows, columns))
-        if splits * n_rows > 2 * best[0] * n_columns:
-            break
-    _, rows, columns = best
-    return -(-n_rows // -(-n_rows // rows)), columns
-
-
-def _ordered_places(layout: Layout, left: Int, right: Int, rising: bool) -> Int:
-    """As `_moment_places`, where all features of one set lie beyond those of the other.
-
-    The rank of a union is then a sum of two ranks; −1 for all other pairs.
-    """
-    low, high = (left, right) if rising else (right, left)
-    size = low.shape[1] + high.shape[1]
-    if size > layout.order:
-        return np.full((len(left), len(right)), -1, dtype=np.int64)
-    ranks = colex_rank(low)[:, None] + colex_rank(high, position=low.shape[1])
-    places = layout.section("distinct", size).start + ranks
-    if low.shape[1] and high.shape[1]:
-        places[low[:, -1:] >= high[:, 0]] = -1
-    return places if rising else places.T
-
-
-def _moment_places(layout: Layout, left: Int, right: Int) -> Int:
-    """Flat places of the products of two lists of monomials, −1 where none is kept."""
-    (k, a), (m, b) = left.shape, right.shape
-    size, d = a + b, layout.n_features
-    joined = np.empty((k, m, size), dtype=np.int64)
-    joined[..., :a], joined[..., a:] = left[:, None, :], right[None, :, :]
-    joined.sort(axis=-1)
-    twice = joined[..., 1:] == joined[..., :-1]
-    n_twice = twice.sum(axis=-1)
-    places = np.full((k, m), -1, dtype=np.int64)
-    if size <= layout.order:
-        plain = n_twice == 0
-        places[plain] = layout.section("distinct", size).start + colex_rank(joined[plain])
-    if 2 <= size <= layout.squared_order + 2:
-        square = n_twice == 1
-        members, at = joined[square], twice[square].argmax(axis=1)
-        j = members[np.arange(len(members)), at]
-        rest = members[np.arange(size) != at[:, None]].reshape(len(members), size - 1)
-        rest = rest[rest != j[:, None]].reshape(len(members), size - 2)
-        section = layout.section("squared", size - 2)
-        ranks = colex_rank(rest - (rest > j[:, None]))
-        places[square] = section.start + j * comb(d - 1, size - 2) + ranks
-    if layout.high:
-        _add_high_places(layout, joined, twice, places)
-    return places
-
-
-def _add_high_places(layout: Layout, joined: Int, twice: NDArray[np.bool_], places: Int) -> None:
-    """Set the places of powers, cubes beside a feature and two squares; `joined` is sorted."""
-    size, d = joined.shape[-1], layout.n_features
-    if size in POWER_DEGREES:
-        power = twice.all(axis=-1)
-        places[power] = layout.section("power", size).start + joined[power][:, 0]
-    if size == 4 and layout.high == COMPLETE:
-        first, middle, last = np.moveaxis(twice, -1, 0)
-        cube, start = middle & (first ^ last), layout.section("cubed", 1).start
-        members = joined[cube]
-        j, k = members[:, 1], np.where(first[cube], members[:, 3], members[:, 0])
-        places[cube] = start + j * (d - 1) + k - (k > j)
-        squares, start = first & last & ~middle, layout.section("two squares", 2).start
-        places[squares] = start + colex_rank(joined[squares][:, ::2])
+        self.steps.append(Product(left.rows, right.rows, self.n_sums))
+        rising = np.argsort(columns)  # rising names are found several times faster
+        places = self._products.places(np.add.outer(rows, columns[rising]))
+        i, j = np.nonzero(places >= 0)
+        self.positions[places[i, j]] = self.n_sums + i * len(columns) + rising[j]
+        self.n_sums += len(rows) * len(columns)

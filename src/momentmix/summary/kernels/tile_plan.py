@@ -2,7 +2,7 @@
 
 | symbol | name here | shape |
 |---|---|---|
-| I = A ∪ B, A the smaller half of the indices | rows of ``lefts`` and ``rights`` | (f, …) |
+| I = A ∪ B, half of the factors each | rows of ``lefts`` and ``rights`` | (f, …) |
 | Σ y_I = Σ y_A·y_B | an entry of a tile | (block, block) |
 
 *Staircase.* The smaller half A of every index set goes to the left list, ordered by its largest
@@ -19,10 +19,10 @@ from typing import NamedTuple
 import numpy as np
 
 from momentmix._typing import Int
-from momentmix.index_sets import index_sets, sets_without
-from momentmix.summary.kernels.plan import ProductPlanner, operand
-from momentmix.summary.kernels.whole_tables import pair_sets, suits_pairs
 from momentmix.summary.layout import Layout
+from momentmix.summary.products import products_of
+
+_MOST_FEATURES = 60  # with more of them most products of pairs are no moments of order 3 or 4
 
 
 class TilePlan(NamedTuple):
@@ -62,75 +62,60 @@ def tile_plan(layout: Layout, block: int) -> TilePlan:
     >>> [len(tile_plan(Layout(d, 4, 2).without_high, 64).tiles) for d in (15, 30)]
     [3, 21]
     """
-    plans = [_staircase(layout, block)]
-    if suits_pairs(layout):
-        plans.insert(0, _triangle(layout, block))
+    d, f, products = layout.n_features, n_factors(layout), products_of(layout)
+    squared = np.where(products.degrees == 2, products.features, d)
+    factors = np.sort(np.hstack([products.features, squared]), axis=1)[:, : 2 * f].astype(np.int64)
+    plans = [_staircase(factors, d, block)]
+    if f == 2 and d <= _MOST_FEATURES:
+        plans.insert(0, _triangle(factors, d, block))
     return min(plans, key=lambda plan: len(plan.tiles))
 
 
-def _padded(monomials: Int, layout: Layout, block: int) -> Int:
+def _distinct(monomials: Int, d: int) -> tuple[Int, Int]:
+    """Different monomials among rows of factors, and the number of each row among them."""
+    codes = monomials @ (d + 1) ** np.arange(monomials.shape[1])
+    _, first, which = np.unique(codes, return_index=True, return_inverse=True)
+    return monomials[first], which
+
+
+def _padded(monomials: Int, d: int, block: int) -> Int:
     """Factors (k, f) as columns, filled up with zeros to whole blocks."""
-    k, f = monomials.shape
-    factors = np.full((f, -(-k // block) * block), layout.n_features + 1)
-    factors[:, :k] = monomials.T
-    return factors
+    n_more = -len(monomials) % block
+    return np.pad(monomials, ((0, n_more), (0, 0)), constant_values=d + 1).T.copy()
 
 
-def _triangle(layout: Layout, block: int) -> TilePlan:
-    sets = pair_sets(layout)
-    monomials = np.full((sum(len(members) for members in sets), 2), layout.n_features)
-    first = 0
-    for members in sets:
-        monomials[first : first + len(members), : members.shape[1]] = members
-        first += len(members)
-    factors = _padded(monomials, layout, block)
-    n = factors.shape[1] // block
-    diagonal = np.stack([np.arange(n)] * 2, axis=1)
-    tiles = np.concatenate([diagonal, np.stack(np.tril_indices(n, -1), axis=1)])
-    products = ProductPlanner(layout)
-    blocks = [operand(sets, slice(i * block, (i + 1) * block)) for i in range(n)]
-    for left, right in tiles.tolist():
-        products.multiply(blocks[left], blocks[right])
-    products.check_complete()
-    return TilePlan(factors, factors, tiles, n, products.positions)
+def _plan(lefts: Int, rights: Int, left: Int, right: Int, block: int) -> TilePlan:
+    """The plan, by the numbers of both monomials of each entry in the lists."""
+    pairs = np.stack([left // block, right // block], axis=1)
+    is_same = (pairs[:, 0] == pairs[:, 1]) & (lefts is rights)
+    rows, which = np.unique(np.column_stack([~is_same, pairs]), axis=0, return_inverse=True)
+    positions = which.reshape(-1) * block**2 + left % block * block + right % block
+    return TilePlan(lefts, rights, rows[:, 1:], int((rows[:, 0] == 0).sum()), positions)
 
 
-def _halves(layout: Layout) -> tuple[Int, Int]:
-    """Smaller and larger half of the indices of every entry, (n_entries, f), d for none."""
-    d, f = layout.n_features, n_factors(layout)
-    halves = [np.full((layout.n_entries, f), d) for _ in range(2)]
-    for section in layout.sections:
-        sets = index_sets(d, section.size)
-        if section.kind == "squared":
-            rows = [sets_without(d, section.size, j) for j in range(d)]
-            pairs = [np.full((len(members), 2), j) for j, members in enumerate(rows)]
-            sets = np.sort(np.hstack([np.concatenate(pairs), np.concatenate(rows)]), axis=1)
-        cut = sets.shape[1] // 2
-        halves[0][section.place, :cut] = sets[:, :cut]
-        halves[1][section.place, : sets.shape[1] - cut] = sets[:, cut:]
-    return halves[0], halves[1]
+def _triangle(factors: Int, d: int, block: int) -> TilePlan:
+    """Neighbors among the sorted factors go to different sides, so that no side has a square."""
+    monomials, which = _distinct(np.concatenate([factors[:, 0::2], factors[:, 1::2]]), d)
+    one, other = which.reshape(2, -1)
+    swapped = one // block < other // block
+    lists = _padded(monomials, d, block)
+    left, right = np.where(swapped, other, one), np.where(swapped, one, other)
+    return _plan(lists, lists, left, right, block)
 
 
-def _staircase(layout: Layout, block: int) -> TilePlan:
-    d = layout.n_features
+def _staircase(factors: Int, d: int, block: int) -> TilePlan:
+    degrees, places = (factors < d).sum(axis=1), np.arange(factors.shape[1])
+    smaller = np.where(places < degrees[:, None] // 2, factors, d)[:, : factors.shape[1] // 2]
+    larger = np.sort(np.where(places < degrees[:, None] // 2, d, factors), axis=1)
     lists, ranks = [], []
-    for half, is_left in zip(_halves(layout), (True, False), strict=True):
-        codes = half @ (d + 1) ** np.arange(half.shape[1])
-        _, first, which = np.unique(codes, return_index=True, return_inverse=True)
-        monomials = half[first]
+    for half, is_left in ((smaller, True), (larger[:, : smaller.shape[1]], False)):
+        monomials, which = _distinct(half, d)
         inner = np.where(monomials < d, monomials, -1).max(axis=1)
         if not is_left:
             inner = -monomials.min(axis=1)
         order = np.lexsort([(monomials < d).sum(axis=1), inner])
         place = np.empty_like(order)
         place[order] = np.arange(len(order))
-        lists.append(_padded(monomials[order], layout, block))
+        lists.append(_padded(monomials[order], d, block))
         ranks.append(place[which])
-    blocks = np.stack(ranks, axis=1) // block
-    width = lists[1].shape[1] // block
-    tiles, which = np.unique(blocks[:, 0] * width + blocks[:, 1], return_inverse=True)
-    row, column = (rank % block for rank in ranks)
-    return TilePlan(
-        lists[0], lists[1], np.stack(np.divmod(tiles, width), axis=1), 0,
-        which * block**2 + row * block + column,
-    )  # fmt: skip
+    return _plan(*lists, *ranks, block)

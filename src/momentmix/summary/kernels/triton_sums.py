@@ -22,8 +22,7 @@ import numpy as np
 from momentmix._typing import Int
 from momentmix.arrays import namespace
 from momentmix.index_sets import index_sets
-from momentmix.summary.kernels.executor import Units
-from momentmix.summary.kernels.high_sums import high_sums
+from momentmix.summary.kernels.array_sums import Units, high_sums
 from momentmix.summary.kernels.tile_plan import TilePlan, n_factors, tile_plan
 from momentmix.summary.layout import COMPLETE, Layout
 

@@ -1,14 +1,18 @@
-"""The shard that is being filled: rows → blocks → exact sums, in units that may still change.
+"""The shard that is being filled: rows → blocks → exact sums.
 
 Rows are gathered across calls into blocks whose sizes follow from their numbers, so that the sums
 depend on the sequence of rows alone, not on how it was cut into calls, nor on the number of
 threads.
 
+The units of a shard are those of its first block (see ``shard_sums``). A block that needs others
+opens the next shard, whose id is the first one plus a counter. So does the next block where the
+mean has drifted, which is looked at after 1, 2, 4, 8, … blocks: sorted rows open one shard for each
+doubling.
+
 *Accuracy.* A block's float64 sum of monomials of order t is wrong by a few 2^−53·Σ|z_I|, and the
 standard error of that sum is about sqrt(Σ z_I²) about the mean; since the shift stays within about
 two standard deviations of the mean, the ratio is of the order of 2^−53·3^t·sqrt(rows of a block).
-The quantum of 2^−96 units adds nothing visible while typical deviations stay above 2^−6 units: of a
-sixth power it is 2^−60 then.
+The quantum of 2^−96 units adds nothing visible: of a sixth power of 2^−6 units it is 2^−60.
 
 An error leaves the shard unusable: callers update a clone and keep it on success. Only rows that
 complete no block go into the shard itself; they count from the moment that `n_waiting` says so, and
@@ -25,23 +29,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float
-from momentmix.errors import InputError
 from momentmix.parallel import map_in_order
-from momentmix.summary.exact.common_schema import encoded
-from momentmix.summary.exact.totals import Totals, recentered
-from momentmix.summary.kernels.executor import HostExecutor
-from momentmix.summary.kernels.numpy_sums import weight_squares
+from momentmix.summary.exact.combining import combine_all, shard_number
+from momentmix.summary.exact.schemas import encoded
+from momentmix.summary.exact.shard_sums import ShardSums
+from momentmix.summary.exact.totals import Totals, empty, recentered
+from momentmix.summary.exact.units import block_extremes, check_outliers, choose_units
+from momentmix.summary.kernels.array_sums import HostExecutor, weight_squares
 from momentmix.summary.layout import Layout
-from momentmix.summary.shard.moving_sums import MovingSums
-from momentmix.summary.shard.units import block_extremes
 from momentmix.tables.names import column_label
 from momentmix.tables.schema import Schema
 
 _LARGEST_BLOCK = 4096  # rows: longer sums lose digits, and the price of a block is small by then
 _SMALLEST_BLOCK = 1024
-_DOUBLING = 64  # blocks of one size before they double
+_DOUBLING = 64  # blocks of one size before they double; a power of two, as the looks are
 _MANY_MOMENTS = 100_000  # then splitting the sums of a block into digits costs as much as rows
-_MEAN_CHECK = 128  # blocks between two looks at the mean, which take about as long as a block
 _MOST_WORK = 1 << 32  # moments times rows, for each thread and call: an interrupt waits for it
 _COPIED_BYTES = 1 << 20  # by each thread, of rows of another type or order, before they are summed
 
@@ -63,7 +65,7 @@ def block_rows(layout: Layout, number: int) -> int:
 
 
 class OpenShard:
-    """Sums of one shard while rows arrive.
+    """Sums of one shard, and of those that follow from it, while rows arrive.
 
     Parameters
     ----------
@@ -71,9 +73,18 @@ class OpenShard:
     executor : HostExecutor
         What sums the blocks, from the first to the last.
     shard_id : bytes
-        16 bytes.
+        16 bytes, of the first shard.
     schema : Schema, optional
         How columns became the features that it takes.
+
+    Attributes
+    ----------
+    earlier : Totals
+        Sums of the shards before the present one.
+    sums : ShardSums or None
+        Those of the present one; None before its first block.
+    n_blocks : int
+        Blocks of all of them.
     """
 
     def __init__(
@@ -83,13 +94,11 @@ class OpenShard:
         shard_id: bytes,
         schema: Schema | None = None,
     ) -> None:
-        d = layout.n_features
         self.layout, self.executor, self.shard_id = layout, executor, shard_id
-        self.schema = schema
-        self.sums = MovingSums(layout)
-        self.n_blocks = self.n_rows = 0
-        self.minimum, self.maximum = np.full(d, np.inf), np.full(d, -np.inf)
-        self.waiting = np.empty((_LARGEST_BLOCK, d))
+        self.schema, self.n_blocks = schema, 0
+        self.earlier = empty(layout)
+        self.sums: ShardSums | None = None
+        self.waiting = np.empty((_LARGEST_BLOCK, layout.n_features))
         self.waiting_weights = np.empty(_LARGEST_BLOCK)
         self.n_waiting = 0
 
@@ -109,9 +118,22 @@ class OpenShard:
         """A copy that shares the rows that wait: those that come behind them are not its own."""
         twin = OpenShard.__new__(OpenShard)
         twin.__dict__.update(self.__dict__)
-        for name in ("sums", "minimum", "maximum"):
-            setattr(twin, name, getattr(self, name).copy())
+        twin.sums = None if self.sums is None else self.sums.copy()
         return twin
+
+    @property
+    def _present_id(self) -> bytes:
+        return shard_number(self.shard_id, len(self.earlier.shards))
+
+    @property
+    def shards(self) -> frozenset[bytes]:
+        """Ids of all shards so far, and of the one that takes the next rows."""
+        return self.earlier.shards | {self._present_id}
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows that are added."""
+        return self.earlier.n_rows + (0 if self.sums is None else self.sums.n_rows)
 
     @property
     def n_all(self) -> int:
@@ -150,7 +172,8 @@ class OpenShard:
             part = _as_blocks(rows[start:stop], n_threads)
             w = None if weights is None else weights[start:stop]
             start += self._add_full_blocks(part, w, n_threads, (first_row + start, names))
-        self.sums.digits.gather()
+        if self.sums is not None:
+            self.sums.digits.gather()
         n_waiting = self._put(rows[start:], None if weights is None else weights[start:])
         self._check_waiting(n_waiting, (first_row + n_rows - n_waiting, names))
         self.n_waiting = n_waiting
@@ -170,7 +193,8 @@ class OpenShard:
         first_row, names = place
         place = first_row - self.n_waiting, names
         self.n_waiting = 0
-        self._add_block(self.waiting[:size], self.waiting_weights[:size], place)
+        ends = self._add_block(self.waiting[:size], self.waiting_weights[:size], place)
+        self.count(ends, size, 1)
         return n
 
     def _put(self, rows: NDArray[Any], weights: Float | None) -> int:
@@ -183,24 +207,15 @@ class OpenShard:
     def _check_waiting(self, n_waiting: int, place: tuple[int, Any]) -> None:
         """Refuse outliers at once, not when the block is full."""
         block = self.waiting[:n_waiting]
-        if not len(block) or self.sums.constants is None:
+        if not n_waiting or self.sums is None:
             return
-        ends, names = block_extremes(block[None])[0], _namer(place)
-        if self.sums.surely_in_range(ends):
-            return
-        try:
-            self.sums.check_outliers(block, (ends[0], ends[1]), names)
-        except InputError:
-            trial = self.sums.copy()  # the units may change before these rows are added
-            trial.adapt_units(block, (ends[0], ends[1]), self.largest(ends), True)
-            trial.check_outliers(block, (ends[0], ends[1]), names)
+        ends = block_extremes(block[None])[0]
+        if not self.sums.fits(ends):
+            units = self.sums.units_for(block, ends) or choose_units(block, ends)
+            degrees = self.layout.order, self.layout.squared_order
+            check_outliers(block, ends, units, degrees, _namer(place))
 
     # -- blocks → sums ------------------------------------------------------------------------
-
-    def largest(self, ends: Any) -> Float:
-        """Largest absolute value of each feature so far and in a block."""
-        low, high = np.minimum(self.minimum, ends[0]), np.maximum(self.maximum, ends[1])
-        return np.asarray(np.maximum(-low, high))
 
     def _add_full_blocks(
         self, rows: Float, weights: Float | None, n_threads: int, place: tuple[int, Any]
@@ -208,106 +223,93 @@ class OpenShard:
         """Add the full blocks among rows, and return their number of rows.
 
         Blocks go in runs, from one look at the mean to the next. A run ends early before a block
-        that may change the units; that one is added alone.
+        that needs a closer look; that one is added alone.
         """
         first_row, names = place
         d, start = self.layout.n_features, 0
         while start + self.block_size <= len(rows):
             size, n = self.block_size, 0
-            if not self._is_examined():
+            if self.sums is not None:
                 at_once = max(1, n_threads * _MOST_WORK // (self.layout.n_entries * size))
-                n = min((len(rows) - start) // size, self._blocks_to_a_look(), at_once)
+                to_a_look = (1 << self.n_blocks.bit_length()) - self.n_blocks
+                n = min((len(rows) - start) // size, to_a_look, at_once)
                 run = slice(start, start + n * size)
                 w = None if weights is None else weights[run].reshape(n, size)
-                n = self._add_fitting(rows[run].reshape(n, size, d), w, n_threads)
+                n = self._add_fitting(self.sums, rows[run].reshape(n, size, d), w, n_threads)
             if not n:
                 block, n = slice(start, start + size), 1
                 w = None if weights is None else weights[block]
-                self._add_block(rows[block], w, (first_row + start, names))
+                ends = self._add_block(rows[block], w, (first_row + start, names))
+                self.count(ends, size, 1)
             start += n * size
         return start
 
-    def _is_examined(self) -> bool:
-        """Whether the units are examined at the next block, whatever it holds."""
-        return (self.n_blocks & (self.n_blocks - 1)) == 0
+    def begin(self, block: Float, ends: Float) -> ShardSums:
+        """Open the next shard, with the units of a block, which is not added."""
+        self._end()
+        self.sums = ShardSums(self.layout, block, ends)
+        return self.sums
 
-    def _blocks_to_a_look(self) -> int:
-        """Blocks up to the next look at the mean, or to blocks of another size."""
-        n = self.n_blocks
-        return min(1 << n.bit_length(), *(n - n % k + k for k in (_MEAN_CHECK, _DOUBLING))) - n
+    def _end(self) -> None:
+        """Put the present sums to the earlier ones."""
+        if self.sums is not None and self.sums.n_rows:
+            totals = self.sums.totals(self._present_id)
+            many = self.earlier.shards
+            self.earlier = combine_all([self.earlier, totals]) if many else totals
+        self.sums = None
 
-    def _add_block(
-        self, block: Float, weights: Float | None, place: tuple[int, Any], is_last: bool = False
-    ) -> None:
-        """Add one block, with a close look at the units that it needs."""
-        ends = block_extremes(block[None])[0]
-        pair, absent = (ends[0], ends[1]), None
-        is_first = self.sums.constants is None
-        if is_first:
-            self.sums.choose_units(block, np.maximum(-ends[0], ends[1]))
-        if is_first or self._is_examined() or not self.sums.fits(pair):
-            if not is_first:
-                self.sums.adapt_units(block, pair, self.largest(ends), self._is_examined())
-            if not self.sums.surely_in_range(ends):
-                self.sums.check_outliers(block, pair, _namer(place))
-                absent = self.sums.limit_reach(pair)
+    def _add_block(self, block: Float, weights: Float | None, place: tuple[int, Any]) -> Float:
+        """Add one block, with a close look at the units that it needs; returns its bounds."""
+        ends, absent = block_extremes(block[None]), None
+        sums = self.sums or self.begin(block, ends[0])
+        if not sums.fits(ends[0]):
+            units = sums.units_for(block, ends[0])
+            if units is None:
+                sums = self.begin(block, ends[0])
+            else:
+                sums.units = units
+            absent = sums.limit(block, ends[0], _namer(place))
         blocks, w = block[None], None if weights is None else weights[None]
-        sums = self.executor.sums(blocks, w, self.sums.units())
+        values = self.executor.sums(blocks, w, sums.units.factors)
         if absent is not None:
-            sums[:, absent] = 0.0  # they may have left the range of float64
-        self.sums.digits.add(sums, weight_squares(blocks, w))
-        self._count(ends[None], len(block), is_last)
+            values[:, absent] = 0.0  # they may have left the range of float64
+        sums.digits.add(values, weight_squares(blocks, w))
+        return ends
 
-    def _add_fitting(self, run: Float, weights: Float | None, n_threads: int) -> int:
+    def _add_fitting(
+        self, sums: ShardSums, run: Float, weights: Float | None, n_threads: int
+    ) -> int:
         """Add the blocks of a run that fit the units, on all threads; returns their number."""
         ends = block_extremes(run, n_threads)
-        n = self.sums.n_fitting(ends)
+        fits = sums.fits(ends)
+        n = len(run) if fits.all() else int(np.argmin(fits))
         if n:
-            units, digits = self.sums.units(), self.sums.digits
-            needed = self.sums.digits_for(ends[:n], run.shape[1], weights)
-            w = None if weights is None else weights[:n]
-            self.executor.add_blocks(run[:n], w, units, digits, needed, n_threads)
-            self._count(ends[:n], run.shape[1])
+            needed = sums.digits_for(ends[:n], run.shape[1], weights)
+            w, units = None if weights is None else weights[:n], sums.units.factors
+            self.executor.add_blocks(run[:n], w, units, sums.digits, needed, n_threads)
+            self.count(ends[:n], n * run.shape[1], n)
         return n
 
-    def _count(self, ends: Float, size: int, is_last: bool = False) -> None:
-        """Count blocks that were added, with these bounds; now and then look at the mean.
-
-        After the last block only constants can tell: the sums are about the mean in the end.
-        """
-        self.n_rows += len(ends) * size
-        self.n_blocks += len(ends)
-        np.minimum(self.minimum, ends[:, 0].min(axis=0), out=self.minimum)
-        np.maximum(self.maximum, ends[:, 1].max(axis=0), out=self.maximum)
-        if is_last and not self.sums.has_constants:
-            return
-        if self.n_blocks % _MEAN_CHECK == 0 or self._is_examined():
-            self.sums.follow_mean()
+    def count(self, ends: Float, n_rows: int, n_blocks: int) -> None:
+        """Count what was added, with these bounds, and look at the mean now and then."""
+        assert self.sums is not None
+        self.sums.count(ends, n_rows)
+        before, self.n_blocks = self.n_blocks, self.n_blocks + n_blocks
+        if before.bit_length() < self.n_blocks.bit_length() and self.sums.has_drifted():
+            self._end()
 
     def close(self) -> Totals:
-        """The sums of the shard in its canonical units; it takes no rows after that."""
+        """The sums in their canonical units; the shard takes no rows after that."""
         if self.n_waiting:
             n, self.n_waiting = self.n_waiting, 0
             rows, weights = (x[:n] for x in self._places())
-            self._add_block(rows, weights, (-n, None), is_last=True)
-        exponents, sums = self.sums.close()
-        totals = Totals(
-            layout=self.layout,
-            exponents=exponents,
-            shifts=tuple(self.sums.shifts),
-            sums=sums,
-            weight_squares=self.sums.weight_squares,
-            n_rows=self.n_rows,
-            minimum=self.minimum,
-            maximum=self.maximum,
-            exact_bounds=True,
-            shards=frozenset([self.shard_id]),
-            n_forgotten=0,
-            reach=tuple(self.sums.reach.tolist()),
-        )
-        if self.schema is not None:
-            totals = encoded(totals, self.schema)
-        return recentered(totals)
+            ends = self._add_block(rows, weights, (-n, None))
+            assert self.sums is not None
+            self.sums.count(ends, n)  # nothing follows for which the mean would matter
+        self._end()
+        if self.schema is None:
+            return self.earlier
+        return recentered(encoded(self.earlier, self.schema))
 
 
 def _as_blocks(rows: NDArray[Any], n_threads: int) -> Float:

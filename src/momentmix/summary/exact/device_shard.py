@@ -1,19 +1,19 @@
 """Rows that lie on a device → the open shard: large batches there, units and exact sums here.
 
 The units come from the first block, on the host, as for NumPy rows. Then batches are summed where
-they lie; they start small and grow sixteenfold, so that the units are checked again early, and
-seldom later. Only bounds, one block and the sums of a batch come to the host. A batch whose bounds
-put the units in doubt (an outlier, a constant that varies, another scale) is halved, and at the
-size of a block it takes the way of NumPy rows. Sums of a batch are float64 sums of long slabs of
+they lie; they start small and grow sixteenfold, so that the mean is looked at early, and seldom
+later. Only bounds, one block and the sums of a batch come to the host. A batch whose bounds do not
+fit the units (an outlier, a constant that varies, another scale) is halved, and at the size of a
+block it takes the way of NumPy rows. Sums of a batch are float64 sums of long slabs of
 rows, so their last bits differ from NumPy's; from there on they are exact sums like all others.
 
 An NVIDIA device is kept at work: it is asked for the sums of the next batches before those of the
-present one, or of the first block, are in the exact sums. If these then change the units, the sums
-are asked for again, so that they are what they would be one batch after the other. Batches that
-look as if they will change the units are not asked for early.
+present one are in the exact sums. If another shard opens then, the sums are asked for again in its
+units, so that they are what they would be one batch after the other. Batches whose first rows have
+drifted from the shift are not asked for early.
 
 A slab of n rows is wrong by about 2^−53·3^t·sqrt(n) standard errors of its sum at order t (see
-``shard.open_shard``): about 1e-10 at the largest batches and order 4.
+``open_shard``): about 1e-10 at the largest batches and order 4.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from momentmix.arrays import (
     to_numpy,
     to_numpy_later,
 )
+from momentmix.summary.exact.open_shard import OpenShard, block_rows
+from momentmix.summary.exact.shard_sums import ShardSums
+from momentmix.summary.exact.units import ShardUnits
 from momentmix.summary.kernels.array_sums import device_executor
-from momentmix.summary.kernels.executor import Units
 from momentmix.summary.layout import Layout
-from momentmix.summary.shard.open_shard import OpenShard, block_rows
-from momentmix.summary.shard.units import block_extremes
 from momentmix.tables.validation import LARGEST_VALUE, check_values
 
 _GROWTH = 16
@@ -48,7 +48,7 @@ _LARGEST = {True: 1 << 27, False: 1 << 23}  # rows of a batch, up to order 4 and
 _MOST_SLABS, _SLAB_ENTRIES = 1024, 1 << 24  # so many fill a device; their sums have to fit too
 _SLAB_ROWS = 1024  # fewer are not worth a product
 _STEADY = 2  # batches in a row that fit before a look at those beyond the next
-_GLANCE = 256  # rows that tell whether the mean moves
+_GLANCE = 256  # rows that show whether the mean moves
 _WIDE = 1024  # rows side by side whose bounds are taken at once: the full rate of the memory
 
 
@@ -75,10 +75,13 @@ def add_device_rows(
     place : Place
     """
     adder = _Adder(shard, rows, weights, n_threads, place)
-    if shard.n_waiting or shard.sums.constants is None:
+    if shard.n_waiting or shard.sums is None:
         adder.add_first()
     while (batch := next(adder.foreseen(), None)) is not None:
-        if adder.on_device(batch):
+        if shard.sums is None:
+            adder.add_first()
+            continue
+        if adder.on_device(batch, shard.sums):
             continue
         if batch.length <= 2 * shard.block_size:
             adder.on_host(adder.start + shard.block_size)
@@ -88,15 +91,11 @@ def add_device_rows(
 
 
 class _Batch(NamedTuple):
-    """Rows that are summed at once: slabs of n rows each, fewer than n_slabs short of `length`.
-
-    The units are compared with its head, so many rows.
-    """
+    """Rows that are summed at once: slabs of n rows each, fewer than n_slabs short of `length`."""
 
     start: int
     length: int
     n_slabs: int
-    n_head: int
 
     @property
     def n(self) -> int:
@@ -105,13 +104,6 @@ class _Batch(NamedTuple):
     @property
     def stop(self) -> int:
         return self.start + self.n_slabs * self.n
-
-
-class _Look(NamedTuple):
-    """Bounds of a batch, (2, n_features), and its head, on their way to the host."""
-
-    ends: Callable[[], Float]
-    head: Callable[[], Float]
 
 
 class _Adder:
@@ -137,9 +129,9 @@ class _Adder:
         self.largest = self._first_length(shard.n_blocks, shard.n_rows)
         self._executor = device_executor(layout, rows)
         self._most_ahead, self._n_fitting = _n_ahead(rows), _STEADY
-        self._looks: dict[_Batch, _Look] = {}
+        self._looks: dict[_Batch, Callable[[], Float]] = {}  # see `_look_at`
         self._asked: dict[_Batch, Callable[[], Float]] = {}  # sums on their way to the host
-        self._units: Units | None = None  # of what was asked for
+        self._units: ShardUnits | None = None  # of what was asked for
 
     def _first_length(self, n_blocks: int, seen: int) -> int:
         return min(self._most, max(_FIRST_BLOCKS * block_rows(self.shard.layout, n_blocks), seen))
@@ -149,16 +141,13 @@ class _Adder:
         """Batches that are asked for early: none while batches have to be halved."""
         return self._most_ahead if self._n_fitting >= _STEADY else 0
 
-    def foreseen(self, n_blocks: int = 0) -> Iterator[_Batch]:
-        """The batches of the rest of the rows, if all of them fit the units.
-
-        `n_blocks` more will be added before.
-        """
+    def foreseen(self) -> Iterator[_Batch]:
+        """The batches of the rest of the rows, if all of them fit the units."""
         layout, start, largest = self.shard.layout, self.start, self.largest
-        n_blocks += self.shard.n_blocks
-        while self.n_rows - start >= (n_head := block_rows(layout, n_blocks)):
+        n_blocks = self.shard.n_blocks
+        while self.n_rows - start >= block_rows(layout, n_blocks):
             length = min(largest, self.n_rows - start)
-            batch = _Batch(start, length, slab_count(layout, length), n_head)
+            batch = _Batch(start, length, slab_count(layout, length))
             yield batch
             start, n_blocks = batch.stop, n_blocks + batch.n_slabs
             largest = min(self._most, largest * _GROWTH)
@@ -169,14 +158,8 @@ class _Adder:
         """Add rows as NumPy rows until a block is complete."""
         shard, start = self.shard, self.start
         stop = min(self.n_rows, start + shard.block_size - shard.n_waiting)
-        rows = self._checked(start, stop)
-        self.start, self.largest = stop, self._first_length(shard.n_blocks + 1, 0)
-        if self._n_ahead and not shard.n_waiting and stop - start == shard.block_size:
-            batches = list(islice(self.foreseen(1), self._n_ahead + 2))
-            self._look_at(batches)
-            shard.sums.choose_units(rows, np.abs(rows).max(axis=0))  # `update` below finds the same
-            self._ask_ahead(batches[: self._n_ahead + 1])
-        self._update(rows, start)
+        self.start = stop
+        self._update(self._checked(start, stop), start)
         self.largest = self._first_length(shard.n_blocks, shard.n_rows)
 
     def on_host(self, stop: int) -> None:
@@ -200,44 +183,35 @@ class _Adder:
 
     # -- rows → sums on the device -------------------------------------------------------------
 
-    def on_device(self, batch: _Batch) -> bool:
+    def on_device(self, batch: _Batch, sums: ShardSums) -> bool:
         """Add a batch where it lies, and True; False where it needs a closer look."""
-        shard = self.shard
         n_looks = self._n_ahead + 2 if self._n_ahead else 1  # one more than is asked for
         batches = list(islice(self.foreseen(), n_looks))
         self._look_at(batches)
-        look = self._looks.pop(batch)
-        ends, head = look.ends(), look.head()
+        ends = self._looks.pop(batch)()[:2]
         self._check_values(batch, ends)
-        low, high = ends
-        near = block_extremes(head[None])[0]
-        shard.sums.adapt_units(head, (near[0], near[1]), shard.largest((low, high)), True)
-        if not shard.sums.fits((low, high)):
+        if not sums.fits(ends):
             self._looks.clear()
             self._asked.clear()
             self._n_fitting = 0
             return False
-        if self._units is not shard.sums.units():
+        if self._units is not sums.units:
             self._asked.clear()
         if batch not in self._asked:
-            self._ask_for(batch)
-        self._ask_ahead(batches[1 : self._n_ahead + 1])
-        self._take(batch, self._asked.pop(batch)())
-        np.minimum(shard.minimum, low, out=shard.minimum)
-        np.maximum(shard.maximum, high, out=shard.maximum)
-        shard.sums.follow_mean()
+            self._ask_for(batch, sums)
+        self._ask_ahead(batches[1 : self._n_ahead + 1], sums)
+        self._take(batch, sums, ends)
         self.start, self.largest = batch.stop, min(self._most, self.largest * _GROWTH)
         self._n_fitting += 1
         return True
 
     def _look_at(self, batches: list[_Batch]) -> None:
-        """Have the device find the bounds and the heads of batches."""
+        """Have the device find the bounds of batches, with some of their rows behind these."""
         for batch in batches:
             if batch not in self._looks:
-                rows = self.rows[batch.start : batch.stop, :]
-                head = as_float64(rows[: batch.n_head, :], self.xp)
-                ends = _ends(rows, self.xp)
-                self._looks[batch] = _Look(to_numpy_later(ends), to_numpy_later(head))
+                ends = _ends(self.rows[batch.start : batch.stop, :], self.xp)
+                head = self._part(batch.start, min(batch.stop, batch.start + _GLANCE))
+                self._looks[batch] = to_numpy_later(self.xp.concat([ends, head]))
 
     def _check_values(self, batch: _Batch, ends: Float) -> None:
         """Raise as NumPy rows do where a value is missing, infinite or too large."""
@@ -248,19 +222,16 @@ class _Adder:
         row = batch.start + int(xp.argmax(xp.astype(bad, xp.int64)))
         self._checked(row, row + 1)
 
-    def _ask_ahead(self, batches: list[_Batch]) -> None:
+    def _ask_ahead(self, batches: list[_Batch], sums: ShardSums) -> None:
         """Have the device sum batches in the present units, but for one that may change them."""
         for batch in batches:
             if batch not in self._asked:
-                look, sums = self._looks[batch], self.shard.sums
-                low, high = ends = look.ends()
-                if not (_in_range(ends) and sums.fits((low, high))):
+                look = self._looks[batch]()
+                if not (_in_range(look[:2]) and sums.fits(look[:2])) or _drifts(look[2:], sums):
                     return
-                if _drifts(look.head(), sums.units()):
-                    return
-                self._ask_for(batch)
+                self._ask_for(batch, sums)
 
-    def _ask_for(self, batch: _Batch) -> None:
+    def _ask_for(self, batch: _Batch, sums: ShardSums) -> None:
         """Have the device sum a batch in the present units."""
         layout, xp, n_slabs = self.shard.layout, self.xp, batch.n_slabs
         rows, w = self._part(batch.start, batch.stop), None
@@ -268,20 +239,19 @@ class _Adder:
             weights = self.weights[batch.start : batch.stop]
             w = xp.reshape(on_device_of(weights, rows, xp), (n_slabs, -1))
         slabs = xp.reshape(rows, (n_slabs, -1, layout.n_features))
-        self._units = self.shard.sums.units()
-        sums = self._executor.sums(slabs, w, self._units)
-        self._asked[batch] = to_numpy_later(xp.sum(sums, axis=0))
+        self._units = sums.units
+        values = self._executor.sums(slabs, w, sums.units.factors)
+        self._asked[batch] = to_numpy_later(xp.sum(values, axis=0))
 
-    def _take(self, batch: _Batch, sums: Float) -> None:
+    def _take(self, batch: _Batch, sums: ShardSums, ends: Float) -> None:
         """Add the sums of a batch."""
         n_rows = batch.stop - batch.start
         squares = float(n_rows)
         if self.weights is not None:
             weights = self.weights[batch.start : batch.stop]
             squares = float(weights @ weights)
-        self.shard.sums.digits.add(sums[None], np.array([squares]))
-        self.shard.n_rows += n_rows
-        self.shard.n_blocks += batch.n_slabs
+        sums.digits.add(self._asked.pop(batch)()[None], np.array([squares]))
+        self.shard.count(ends[None], n_rows, batch.n_slabs)
 
 
 def _n_ahead(rows: Any) -> int:
@@ -293,9 +263,10 @@ def _in_range(ends: Float) -> bool:
     return bool((np.abs(ends) <= LARGEST_VALUE).all())
 
 
-def _drifts(head: Float, units: Units) -> bool:
-    """Whether the mean of a head has left the shift by as much as lets `follow_mean` move that."""
-    points = head[:_GLANCE] * units[0] - units[1]
+def _drifts(head: Float, sums: ShardSums) -> bool:
+    """Whether the mean of some rows has left the shift as far as ends a shard."""
+    factor, shift = sums.units.factors
+    points = head * factor - shift
     mean = points.mean(axis=0)
     return bool(((np.abs(mean) > 2) & (mean * mean > points.var(axis=0))).any())
 

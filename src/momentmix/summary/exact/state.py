@@ -19,12 +19,12 @@ from momentmix._typing import Float
 from momentmix.arrays import device_of, is_foreign, namespace, on_device_of, to_numpy
 from momentmix.errors import InputError, InputTypeError, ShardError
 from momentmix.parallel import usable_cores
+from momentmix.summary.exact.device_shard import Place, add_device_rows
+from momentmix.summary.exact.open_shard import OpenShard
 from momentmix.summary.exact.totals import Totals
 from momentmix.summary.kernels.host_feed import feed
 from momentmix.summary.kernels.native_sums import host_executor
 from momentmix.summary.layout import Layout
-from momentmix.summary.shard.device_shard import Place, add_device_rows
-from momentmix.summary.shard.open_shard import OpenShard
 from momentmix.tables.formats.memory import as_device_rows, as_rows
 from momentmix.tables.rows import Features
 from momentmix.tables.schema import Schema, joined, plain_schema
@@ -58,7 +58,7 @@ class State(NamedTuple):
     @property
     def shards(self) -> frozenset[bytes]:
         """Ids of all shards."""
-        return self.closed.shards | (set() if self.open is None else {self.open.shard_id})
+        return self.closed.shards | (set() if self.open is None else self.open.shards)
 
     @property
     def layout(self) -> Layout:

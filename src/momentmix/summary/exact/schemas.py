@@ -1,4 +1,18 @@
-"""Exact sums of two tables in the schema that both have: see `encoded_sums` for the maps."""
+"""Exact sums of two tables in the schema that both have.
+
+| symbol | name here |
+|---|---|
+| s, 1 where a cell is seen and 0 where it is missing | ``seen`` |
+| u = (y − c)·s, of the number y and the center c | ``value`` |
+| u − δ·s, about the center c + δ | `change_center` |
+| y with s = 1 in every row | `with_seen` |
+
+Both are linear maps of the sums, with integer coefficients, so that they commute with adding and
+never round. They rest on s² = s and u·s = u, by which every product that arises is one that the
+summary holds: u^a·s^b·R becomes Σ_k C(a, k)·(−δ)^k·u^(a−k)·s^b·R, where s stands in the place of
+u^0·s^0. Changes of a center add up: by δ and then by ε is by δ + ε, on any integers, whether or not
+rounding has broken the identities in their last digits.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +25,12 @@ from typing import Any
 import numpy as np
 
 from momentmix.families.column import CENTER_BITS, SMALLEST_CENTER
-from momentmix.summary.exact.encoded_sums import change_center, with_ones
-from momentmix.summary.exact.high_sections import LARGEST_REACH, without_absent
+from momentmix.summary.exact.exact_sums import (
+    LARGEST_REACH,
+    absent_places,
+    change_center,
+    of_features,
+)
 from momentmix.summary.exact.totals import (
     Exponents,
     Totals,
@@ -24,6 +42,7 @@ from momentmix.summary.exact.totals import (
     rescaled,
     with_high,
 )
+from momentmix.summary.exact.units import last_bit
 from momentmix.tables.schema import Schema, joined, plain_schema
 
 
@@ -49,7 +68,7 @@ def _units_of(totals: Totals, schema: Schema) -> Exponents:
             wanted[seen] = 0
     for value, _, center in centered(schema) if totals.shards else ():
         if center:
-            wanted[value] = _last_bit(center)
+            wanted[value] = last_bit(center)
     return tuple(wanted)
 
 
@@ -58,18 +77,6 @@ def has_units_of(totals: Totals) -> bool:
     if totals.schema is None:
         return True
     return finest(totals.exponents, _units_of(totals, totals.schema)) == totals.exponents
-
-
-def _last_bit(number: float) -> int:
-    """Exponent of the last binary digit of a number other than 0.
-
-    Examples
-    --------
-    >>> _last_bit(40.0), _last_bit(-0.375)
-    (3, -3)
-    """
-    numerator, denominator = number.as_integer_ratio()
-    return (numerator & -numerator).bit_length() - denominator.bit_length()
 
 
 def alike_all(parts: Sequence[Totals]) -> list[Totals]:
@@ -115,8 +122,9 @@ def _about_centers(totals: Totals, schema: Schema, exponents: Exponents) -> Tota
             assert delta.denominator == 1
             shifts = [0 if j in (value, seen) else k for j, k in enumerate(totals.shifts)]
             totals = recentered(totals, shifts)
-            sums = change_center(totals.layout, totals.sums, value, seen, delta.numerator)
-            totals = replace(totals, sums=without_absent(totals.layout, sums, totals.reach))
+            sums = change_center(totals.sums, value, seen, delta.numerator)
+            sums = sums.without(absent_places(totals.layout, totals.reach))
+            totals = replace(totals, sums=sums)
     return replace(totals, schema=schema)
 
 
@@ -194,7 +202,7 @@ def with_seen(totals: Totals, schema: Schema) -> Totals:
         layout=layout,
         exponents=tuple(wide(totals.exponents, 0)),
         shifts=tuple(wide(totals.shifts, 0)),
-        sums=with_ones(totals.layout, layout, totals.sums, ones),
+        sums=of_features(totals.sums, layout, wide(range(len(kept)), len(kept))),
         minimum=np.array(wide(totals.minimum.tolist(), 1.0)),
         maximum=np.array(wide(totals.maximum.tolist(), 1.0)),
         reach=tuple(wide(totals.reach, LARGEST_REACH)),

@@ -2,8 +2,8 @@
 
 | symbol | name here |
 |---|---|
-| z_j = y_j·2^(−e_j) − k_j | ``exponents`` e, ``shifts`` k |
-| typical deviation of a feature in a block | ``typical_exponent`` |
+| z_j = y_j·2^(−e_j) − k_j | ``exponents`` e, ``shift`` k |
+| typical deviation of a feature in a block | ``typical_exponents`` |
 | largest power of two in a monomial of a row | ``monomial_bits`` |
 
 The unit is the power of two next to the *median of the non-zero absolute deviations from the
@@ -11,14 +11,13 @@ median*: outliers do not change it, and a feature that is mostly one value (spar
 of the size of its other values. It is never finer than 2^−44 of the largest value, because float64
 rows hold little below; so offsets up to 1e13 standard deviations keep all digits that matter.
 
-A feature that is constant in its shard has no spread. Zero is neutral: it takes any unit. Another
-constant c takes the unit in which c is an integer, but at least 2^−44·|c|.
+A feature that is constant so far has the unit of the last binary digit of its value, and so z = 0.
+Zero is neutral: it takes any unit.
 """
 
 from __future__ import annotations
 
-from fractions import Fraction
-from math import frexp
+from math import frexp, ldexp
 from typing import Any
 
 import numpy as np
@@ -27,15 +26,37 @@ from numpy.typing import NDArray
 from momentmix._typing import Float, Int
 from momentmix.errors import InputError
 from momentmix.native import code, readable
-from momentmix.summary.exact.high_sections import LARGEST_REACH
+from momentmix.summary.exact.exact_sums import LARGEST_REACH
+from momentmix.summary.kernels.array_sums import Units
 
 _MANY = 1 << 19  # values whose bounds are worth several threads
 _FLOOR_BITS = 44  # of the 53 of float64: nine are left for deviations below the unit
 _LIMIT_BITS = 800  # of a monomial of one row; 2^223 rows or weights fit above it in float64
+_LEAST = -1000  # exponents: 2^1000 is a float64 number
+WIDE = 2.0**20  # units: rows that reach beyond are looked at closely
 
 
-def _exponent(value: float) -> int:
-    return frexp(value)[1]
+class ShardUnits:
+    """Units of all features.
+
+    Attributes
+    ----------
+    exponents : array of shape (n_features,)
+    shift : array of shape (n_features,)
+        Integers below 2^53.
+    factors : Units
+        Inverse scales, and the shift.
+    """
+
+    def __init__(self, exponents: Int, shift: Float) -> None:
+        self.exponents, self.shift = exponents, shift
+        self.factors: Units = np.ldexp(1.0, -exponents), shift
+
+    def distance(self, ends: Float) -> Float:
+        """Largest |z_j| of rows with these bounds, (…, 2, n_features)."""
+        factor, shift = self.factors
+        with np.errstate(over="ignore"):
+            return np.asarray(np.abs(ends * factor - shift).max(axis=-2))
 
 
 def block_extremes(blocks: Float, n_threads: int = 1) -> Float:
@@ -61,25 +82,18 @@ def block_extremes(blocks: Float, n_threads: int = 1) -> Float:
 
 def floor_exponent(largest: float) -> int:
     """Finest exponent allowed for a feature whose absolute values reach `largest`."""
-    return max(-1000, _exponent(largest) - _FLOOR_BITS)
+    return max(_LEAST, frexp(largest)[1] - _FLOOR_BITS)
 
 
-def typical_exponent(values: Float) -> tuple[int, float] | None:
-    """Exponent of the typical deviation of a feature, and its median; None for a constant.
+def typical_exponents(block: Float) -> list[tuple[int, float] | None]:
+    """Exponent of the typical deviation of each column, and its median; None for a constant.
 
     Examples
     --------
     >>> import numpy as np
-    >>> typical_exponent(np.array([0.0, 0.0, 0.0, 3.0, 1e9]))
-    (2, 0.0)
-    >>> typical_exponent(np.array([5.0, 5.0])) is None
-    True
+    >>> typical_exponents(np.array([[0.0, 5.0], [0.0, 5.0], [0.0, 5.0], [3.0, 5.0], [1e9, 5.0]]))
+    [(2, 0.0), None]
     """
-    return typical_exponents(values[:, None])[0]
-
-
-def typical_exponents(block: Float) -> list[tuple[int, float] | None]:
-    """`typical_exponent` of each column of a block."""
     n, k = block.shape
     if not k:
         return []
@@ -104,38 +118,35 @@ def _typical(block: Float) -> tuple[Int, Float, Int]:
     n_zeros = n - np.count_nonzero(deviations, axis=1)  # left out: the others stand behind them
     middles = np.minimum(n_zeros + (n - n_zeros - 1) // 2, n - 1)
     deviations.partition(np.unique(middles), axis=1)
-    exponents = np.maximum(-1000, np.frexp(deviations[np.arange(k), middles])[1])
+    exponents = np.maximum(_LEAST, np.frexp(deviations[np.arange(k), middles])[1])
     return exponents, medians, n_zeros
 
 
-def constant_exponent(value: float) -> int | None:
-    """Exponent of the unit of a feature that is constant in its shard; None (neutral) for 0.
+def choose_units(block: Float, ends: Float) -> ShardUnits:
+    """The units of a shard, from its first block and the bounds of that."""
+    exponents, shift = list[int](), list[float]()
+    pairs = zip(typical_exponents(block), *ends.tolist(), strict=True)
+    for typical, low, high in pairs:
+        exponent, value = 0, low
+        if typical is not None:
+            exponent, value = max(typical[0], floor_exponent(max(-low, high))), typical[1]
+        elif value:
+            exponent = max(_LEAST, last_bit(value))
+        exponents.append(exponent)
+        shift.append(round(ldexp(value, -exponent)))  # below 2^53: exact
+    return ShardUnits(np.array(exponents), np.array(shift, dtype=np.float64))
+
+
+def last_bit(number: float) -> int:
+    """Exponent of the last binary digit of a number other than 0.
 
     Examples
     --------
-    >>> constant_exponent(6.0), constant_exponent(0.1), constant_exponent(0.0)
-    (1, -47, None)
+    >>> last_bit(40.0), last_bit(-0.375)
+    (3, -3)
     """
-    if value == 0.0:
-        return None
-    fraction = Fraction(value)
-    trailing = (fraction.numerator & -fraction.numerator).bit_length() - 1
-    lowest = trailing - (fraction.denominator.bit_length() - 1)
-    return max(lowest, floor_exponent(abs(value)))
-
-
-def round_ratio(numerator: int, denominator: int) -> int:
-    """The integer next to numerator / denominator, half to even, in exact arithmetic.
-
-    Examples
-    --------
-    >>> [round_ratio(n, 2) for n in (-3, -1, 1, 3, 5)]
-    [-2, 0, 0, 2, 2]
-    """
-    quotient, rest = divmod(numerator, denominator)
-    if 2 * rest > denominator or (2 * rest == denominator and quotient % 2):
-        quotient += 1
-    return quotient
+    numerator, denominator = number.as_integer_ratio()
+    return (numerator & -numerator).bit_length() - denominator.bit_length()
 
 
 def monomial_bits(bits: Float, order: int, squared_order: int) -> Any:
@@ -146,19 +157,17 @@ def monomial_bits(bits: Float, order: int, squared_order: int) -> Any:
     return np.maximum(distinct, squared)
 
 
-def sum_bits(ends: Float, units: tuple[Float, Float], degrees: tuple[int, int]) -> float:
-    """Bits of the largest monomial of rows with these bounds, (…, 2, n_features), powers included.
+def sum_bits(distances: Float, order: int, squared_order: int) -> float:
+    """Bits of the largest monomial of rows that reach so far, powers included.
 
     Examples
     --------
     >>> import numpy as np
-    >>> units = np.ones(2), np.zeros(2)
-    >>> sum_bits(np.array([[[-4.0, 0.0], [1.0, 2.0]]]), units, (2, 1))
+    >>> sum_bits(np.array([4.0, 2.0]), 2, 1)
     12.0
     """
-    factor, shift = units
-    bits = _bits(np.abs(ends * factor - shift).reshape(-1, ends.shape[-1]).max(axis=0))
-    return float(max(monomial_bits(bits, *degrees), LARGEST_REACH * bits.max()))
+    bits = _bits(distances)
+    return float(max(monomial_bits(bits, order, squared_order), LARGEST_REACH * bits.max()))
 
 
 def _bits(points: Float) -> Float:
@@ -169,12 +178,6 @@ def _bits(points: Float) -> Float:
 def reach_allowed(order: int) -> float:
     """Size of z_j up to which no monomial of a summary can exceed the range of the sums."""
     return float(2.0 ** (_LIMIT_BITS / (order + 2)))
-
-
-def distance(extremes: tuple[Float, Float], exponents: NDArray[np.int64], shifts: Float) -> Float:
-    """Largest |z_j| of rows with these bounds."""
-    with np.errstate(over="ignore"):
-        return np.asarray(np.maximum(*(np.abs(np.ldexp(x, -exponents) - shifts) for x in extremes)))
 
 
 def degrees_in_range(distances: Float) -> NDArray[np.int64]:
@@ -193,32 +196,28 @@ def degrees_in_range(distances: Float) -> NDArray[np.int64]:
 
 
 def check_outliers(
-    block: Float,
-    extremes: tuple[Float, Float],
-    exponents: NDArray[np.int64],
-    shifts: Float,
-    degrees: tuple[int, int],
-    names: Any,
+    block: Float, ends: Float, units: ShardUnits, degrees: tuple[int, int], names: Any
 ) -> None:
-    """Raise where a row's monomials exceed the range of the sums; names row and column.
+    """Raise where a row's monomials exceed the range of the sums.
 
     Parameters
     ----------
     block : array of shape (n_rows, n_features)
-    extremes : (minimum, maximum) of the block by feature
-        They settle the usual case without a look at the rows.
-    exponents, shifts : arrays of shape (n_features,)
+    ends : array of shape (2, n_features)
+        Bounds of the block, which settle the usual case.
+    units : ShardUnits
     degrees : (order, squared_order)
     names : callable (row, column) → str
-        Says in the caller's terms where a value stands.
+        Names the place of a value in the caller's terms.
     """
-    reach = distance(extremes, exponents, shifts)
+    reach = units.distance(ends)
     if reach.max() <= reach_allowed(degrees[0]):
         return
     with np.errstate(over="ignore"):
         if monomial_bits(_bits(reach), *degrees) <= _LIMIT_BITS:
             return
-        bits = _bits(np.ldexp(block, -exponents) - shifts)
+        factor, shift = units.factors
+        bits = _bits(block * factor - shift)
         totals = monomial_bits(bits, *degrees)
     if not (totals > _LIMIT_BITS).any():
         return

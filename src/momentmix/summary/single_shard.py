@@ -8,14 +8,9 @@ from __future__ import annotations
 
 from momentmix._typing import Float
 from momentmix.summary.exact.combining import renamed
+from momentmix.summary.exact.state import labels_of, new_shard, shard_digest, threads_for
 from momentmix.summary.file import pack
-from momentmix.summary.shard.accumulator import (
-    State,
-    labels_of,
-    new_shard,
-    shard_digest,
-    threads_for,
-)
+from momentmix.summary.summary import MomentSummary
 
 
 class SingleShard:
@@ -23,17 +18,15 @@ class SingleShard:
 
     Parameters
     ----------
-    empty : State
-        Of an empty summary: the features, their names and their schema.
+    empty : MomentSummary
+        Without rows, whose first shard it could be.
     shard_id : str
-    n_threads : int, optional
-        By default as many as cores.
     """
 
-    def __init__(self, empty: State, shard_id: str, n_threads: int | None = None) -> None:
-        self.names, self.n_threads = empty.names, n_threads
-        self.shard = new_shard(empty, shard_digest(shard_id))
-        self.labels = labels_of(self.shard, empty.names)
+    def __init__(self, empty: MomentSummary, shard_id: str) -> None:
+        state, self.n_threads = empty._state, empty._n_threads
+        self.names, self.shard = state.names, new_shard(state, shard_digest(shard_id))
+        self.labels = labels_of(self.shard, state.names)
 
     def update(self, features: Float) -> None:
         """Add rows that are encoded and checked."""
@@ -41,7 +34,7 @@ class SingleShard:
         self.shard.update(features, None, n_threads, self.labels)
 
     def close(self, shard_id: str, origin: bytes | None = None) -> tuple[bytes, str]:
-        """The summary under this id as bytes, and its `shard_ids`; it takes no more rows."""
+        """The summary under this id as bytes, and the id of its first shard; takes no more rows."""
         digest = shard_digest(shard_id)
         origins = {} if origin is None else {digest: origin}
         totals = renamed(self.shard.close(), {self.shard.shard_id: digest}, origins)

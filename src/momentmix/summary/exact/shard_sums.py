@@ -1,0 +1,156 @@
+"""The exact sums of one shard, in units that its first block sets.
+
+A block *fits* where it reaches no further than 2^20 units and every feature that was constant so
+far still is. Others are looked at closely:
+
+- a feature that was constant so far and now varies gets a unit: any if it was 0, else a finer one,
+  in which its value is still an integer, so that its sums stay 0;
+- a block whose typical deviation is above 2^16 units needs a shard of its own, as does a constant
+  that would need a much coarser unit.
+
+The sums are about the shift, so its distance from the mean has to stay below about a standard
+deviation of the shard; `has_drifted` tells. A block that is far narrower than the unit does no
+harm: the moments of the shard are at least those of its first block.
+
+All these decisions are functions of the rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix._typing import Float, Int
+from momentmix.summary.exact.digit_sums import DigitSums, digits_needed
+from momentmix.summary.exact.exact_sums import LARGEST_REACH, absent_places
+from momentmix.summary.exact.totals import Totals, recentered
+from momentmix.summary.exact.units import (
+    WIDE,
+    ShardUnits,
+    check_outliers,
+    choose_units,
+    degrees_in_range,
+    floor_exponent,
+    reach_allowed,
+    sum_bits,
+    typical_exponents,
+)
+from momentmix.summary.layout import Layout
+
+_COARSER_BITS = 16  # by which a typical deviation may exceed the unit: no lone outlier does that
+_FAR = 2.0  # units between shift and mean that cost no digits
+
+
+class ShardSums:
+    """Sums of one shard.
+
+    Parameters
+    ----------
+    layout : Layout
+    block : array of shape (n_rows, n_features)
+        Its first rows, which set the units; they are not added.
+    ends : array of shape (2, n_features)
+        Bounds of the block.
+
+    Attributes
+    ----------
+    units : ShardUnits
+    digits : DigitSums
+    n_rows : int
+    minimum, maximum : arrays of shape (n_features,)
+    reach : array of shape (n_features,)
+        Highest degree of sums of high sections that each feature takes part in.
+    """
+
+    def __init__(self, layout: Layout, block: Float, ends: Float) -> None:
+        d = layout.n_features
+        self.layout, self.units, self.n_rows = layout, choose_units(block, ends), 0
+        self.digits, self.reach = DigitSums(layout), np.full(d, LARGEST_REACH)
+        self.minimum, self.maximum = np.full(d, np.inf), np.full(d, -np.inf)
+
+    def copy(self) -> ShardSums:
+        """Independent copy."""
+        twin = ShardSums.__new__(ShardSums)
+        twin.__dict__.update(self.__dict__)
+        for name in ("digits", "minimum", "maximum"):
+            setattr(twin, name, getattr(self, name).copy())
+        return twin
+
+    def fits(self, ends: Float) -> NDArray[np.bool_]:
+        """Whether blocks with these bounds, (n_blocks, 2, n_features), need no closer look."""
+        allowed = min(WIDE, reach_allowed(self.layout.order))
+        most = np.where(self.minimum == self.maximum, 0.0, allowed)
+        return np.asarray((self.units.distance(ends) <= most).all(axis=-1))
+
+    def units_for(self, block: Float, ends: Float) -> ShardUnits | None:
+        """The units in which a block can be added; None where it needs another shard."""
+        exponents, shift = self.units.exponents.copy(), self.units.shift.copy()
+        (low, high), constant = ends, self.minimum == self.maximum
+        starts = constant & ((low != self.minimum) | (high != self.maximum))
+        for j in np.flatnonzero(starts).tolist():
+            value, present = float(self.minimum[j]), int(exponents[j])
+            typical = typical_exponents(np.append(block[:, j], value)[:, None])[0]
+            assert typical is not None
+            largest = max(abs(value), -float(low[j]), float(high[j]))
+            exponent = max(typical[0], floor_exponent(largest))
+            if value and exponent > present + _COARSER_BITS:
+                return None
+            exponents[j] = min(exponent, present) if value else exponent
+            shift[j] = np.ldexp(shift[j], present - exponents[j])
+        far = (self.units.distance(ends) > WIDE) & (high > low) & ~constant
+        for present, typical in zip(exponents[far], typical_exponents(block[:, far]), strict=True):
+            assert typical is not None
+            if typical[0] > present + _COARSER_BITS:
+                return None
+        return ShardUnits(exponents, shift) if starts.any() else self.units
+
+    def digits_for(self, ends: Float, n_rows: int, weights: Float | None) -> int:
+        """Digits that hold all sums of a block of so many rows that fits, with these bounds."""
+        degrees = self.layout.order, self.layout.squared_order
+        heaviest = 1.0 if weights is None else max(1.0, float(weights.max()))
+        bits = sum_bits(self.units.distance(ends).max(axis=0), *degrees)
+        return digits_needed(2.0 ** (bits + 2 * np.log2(heaviest) + np.log2(n_rows) + 1))
+
+    def limit(self, block: Float, ends: Float, names: Any) -> Int:
+        """Refuse rows beyond the range of the sums, and lower the reach where powers exceed it.
+
+        Returns where absent sums stand in the flat vector; what is added there must be 0.
+        """
+        degrees = self.layout.order, self.layout.squared_order
+        check_outliers(block, ends, self.units, degrees, names)
+        self.reach = np.minimum(self.reach, degrees_in_range(self.units.distance(ends)))
+        return absent_places(self.layout, self.reach.tolist())
+
+    def count(self, ends: Float, n_rows: int) -> None:
+        """Count rows of blocks with these bounds."""
+        self.n_rows += n_rows
+        self.minimum = np.minimum(self.minimum, ends[:, 0].min(axis=0))
+        self.maximum = np.maximum(self.maximum, ends[:, 1].max(axis=0))
+
+    def has_drifted(self) -> bool:
+        """Whether the mean has left the shift by 2 units and a standard deviation."""
+        mean, square = self.digits.means()
+        return bool(((np.abs(mean) > _FAR) & (2 * mean * mean > square)).any())
+
+    def totals(self, shard_id: bytes) -> Totals:
+        """The sums in the canonical units of the shard."""
+        sums, weight_squares = self.digits.fold()
+        neutral = (self.minimum == 0.0) & (self.maximum == 0.0)
+        exponents = zip(self.units.exponents.tolist(), neutral.tolist(), strict=True)
+        totals = Totals(
+            layout=self.layout,
+            exponents=tuple(None if is_neutral else e for e, is_neutral in exponents),
+            shifts=tuple(int(k) for k in self.units.shift),
+            sums=sums,
+            weight_squares=weight_squares,
+            n_rows=self.n_rows,
+            minimum=self.minimum,
+            maximum=self.maximum,
+            exact_bounds=True,
+            shards=frozenset([shard_id]),
+            n_forgotten=0,
+            reach=tuple(self.reach.tolist()),
+        )
+        return recentered(totals)

@@ -1,1 +1,0 @@
-"""The shard that is being filled: rows → blocks → exact sums."""
