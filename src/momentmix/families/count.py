@@ -248,9 +248,10 @@ class CountLaw(Law):
         """Powers up to `highest_power`: the certificate tests those."""
         return np.asarray(exponents[:, 0] <= self.highest_power)
 
-    def base_measure(self, values: Float) -> Float | None:
+    def base_measure(self, rows: Float) -> Float | None:
         """h(y); histograms hold all of log p(y)."""
-        return None if self.n_cells else self.base(np.rint(self.shift + self.scale * values[0]))
+        counts = self.shift + self.scale * rows[:, self.features[0]]
+        return None if self.n_cells else self.base(np.rint(counts))
 
 
 @dataclass(frozen=True, eq=False)
