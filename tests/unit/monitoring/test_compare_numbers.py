@@ -183,7 +183,9 @@ def test_noise_of_each_where_it_is_more():
     test = mm.compare(mm.summarize(x), mm.summarize(y)).tests["means"]
     assert test.degrees[1] == pytest.approx(48, abs=1)  # those of 50 rows
     assert test.p_value > 1e-3
-    assert hotelling(x, y, y.mean(axis=0) - x.mean(axis=0)) < 1e-6  # with one covariance the test errs
+    assert (
+        hotelling(x, y, y.mean(axis=0) - x.mean(axis=0)) < 1e-6
+    )  # with one covariance the test errs
 
 
 def test_corrections():

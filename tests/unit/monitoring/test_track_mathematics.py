@@ -54,7 +54,9 @@ def test_the_covariance_of_moments_is_that_of_all_rows():
     products = conditions.products(powers)
     mean = products @ share
     assert own.means @ w == pytest.approx(mean, abs=1e-12)
-    assert own.covariance(w) == pytest.approx((products * share) @ products.T - np.outer(mean, mean))
+    assert own.covariance(w) == pytest.approx(
+        (products * share) @ products.T - np.outer(mean, mean)
+    )
 
 
 # Three standard errors of 750 intervals on either side of 0.95; an interval of a weight of 0 can
