@@ -77,8 +77,6 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
     def __getitem__(self, key: Any) -> MomentSummary:
         key = key if isinstance(key, tuple) else (key,)
         key = tuple(_dated(value, self._example(k)) for k, value in enumerate(key))
-        if key not in self._groups:
-            raise KeyError(key)
         group = self._groups[key]
         return MomentSummary.from_bytes(group) if isinstance(group, bytes) else group
 
@@ -193,8 +191,8 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
         groups = dict(self._groups)
         for key in other:
             groups[key] = self[key] + other[key] if key in groups else other._groups[key]
-        left_out = tuple(a + b for a, b in zip(self.left_out, other.left_out, strict=True))
-        return SummaryCube(self.key_names, groups, (left_out[0], left_out[1]))
+        left_out = self.left_out[0] + other.left_out[0], self.left_out[1] + other.left_out[1]
+        return SummaryCube(self.key_names, groups, left_out)
 
     def __radd__(self, other: Any) -> SummaryCube:
         return self if isinstance(other, int) and other == 0 else self.__add__(other)

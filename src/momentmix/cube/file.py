@@ -40,7 +40,7 @@ def packed(
     left_out: tuple[int, int],
     as_parquet: bool = False,
 ) -> bytes:
-    """The bytes of the file."""
+    """The bytes of the file; before its footer the seal: its SHA-256, twice."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -61,7 +61,10 @@ def packed(
     else:
         with pa.ipc.new_file(stream, table.schema) as writer:
             writer.write_table(table)
-    return _sealed(stream.getvalue(), len("PAR1") if as_parquet else len("ARROW1"))
+    data = stream.getvalue()
+    end = len(data) - len("PAR1" if as_parquet else "ARROW1") - 4
+    footer = end - int.from_bytes(data[end : end + 4], "little")
+    return data[:footer] + 2 * (_MARK + hashlib.sha256(data).digest()) + data[footer:]
 
 
 def _key_array(name: str, values: list[Value]) -> Any:
@@ -84,13 +87,6 @@ def _key_array(name: str, values: list[Value]) -> Any:
 
 
 # -- checksums --------------------------------------------------------------------------------
-
-
-def _sealed(data: bytes, n_magic: int) -> bytes:
-    """The file with its seal: its SHA-256, twice, between its data and its footer."""
-    end = len(data) - n_magic - 4
-    footer = end - int.from_bytes(data[end : end + 4], "little")
-    return data[:footer] + 2 * (_MARK + hashlib.sha256(data).digest()) + data[footer:]
 
 
 def _check_seal(data: bytes, name: str) -> None:

@@ -15,13 +15,7 @@ from momentmix.displays.marginals import (
 )
 from momentmix.displays.rows import matching_summary, shown_rows
 from momentmix.displays.separation import best_separating
-from momentmix.displays.style import (
-    Display,
-    component_handles,
-    component_names,
-    drawable,
-    mixture_of,
-)
+from momentmix.displays.style import Components, Display, drawable, mixture_of
 from momentmix.errors import InputError
 from momentmix.mixture.conditional import column_numbers
 from momentmix.mixture.mixture import Mixture
@@ -117,8 +111,7 @@ class ColumnsDisplay(Display):
         """Draw a grid of all columns, with title and legend."""
         laws = list(self.marginals.values())
         n = len(laws)
-        entries = component_handles(self.mixture.weights, component_names(self.mixture))
-        entries += legend_of_marginals(laws)
+        entries = Components.of(self.mixture).handles + legend_of_marginals(laws)
         across = 2 if n == 4 else min(n, 4 if n > 9 else 3)
         axes = self._grid(n, across, _PANEL, entries, "component: share of rows")
         for ax, number in zip(axes, self.marginals, strict=True):

@@ -13,8 +13,7 @@ from momentmix.displays.style import (
     MOST_LETTERS,
     SMALL,
     TURNED,
-    component_handles,
-    component_labels,
+    Components,
     component_styles,
     short_name,
 )
@@ -33,16 +32,14 @@ def is_tall(n_labels: int) -> bool:
     return n_labels > _MOST_UPRIGHT
 
 
-def heat_map_size(
-    labels: Sequence[str], weights: Float, names: Sequence[str]
-) -> tuple[float, float]:
+def heat_map_size(labels: Sequence[str], components: Components) -> tuple[float, float]:
     """Return width and height of a heat map of components × labels, in inches."""
-    r, n = len(weights), len(labels)
+    r, n = len(components.weights), len(labels)
     longest = min(MOST_LETTERS, max(map(len, labels), default=0))
     if is_tall(n):
-        legend = 0.2 * r if names else 0.0
+        legend = 0.2 * r if components.names else 0.0
         return max(4.5, 2.2 + 0.08 * longest + _CELL[0] * r), 1.4 + legend + 0.24 * n
-    beside = 0.08 * max(map(len, component_labels(weights, names)))
+    beside = 0.08 * max(map(len, components.labels))
     return max(5.0, 1.8 + beside + _CELL[0] * n), 1.2 + 0.06 * longest + max(1.0, _CELL[1] * r)
 
 
@@ -50,8 +47,7 @@ def draw_heat_map(
     ax: Any,
     values: Float,
     labels: Sequence[str],
-    weights: Float,
-    names: Sequence[str],
+    components: Components,
     *,
     written: Float,
     form: str,
@@ -63,7 +59,7 @@ def draw_heat_map(
     The numbers `written`, in the format `form`, stand in the cells where there is room. `meaning`
     is the label of the colors, and `style` goes to ``imshow``.
     """
-    tall, r = is_tall(len(labels)), len(weights)
+    tall, r = is_tall(len(labels)), len(components.weights)
     shown, written = (values.T, written.T) if tall else (values, written)
     image = ax.imshow(shown, aspect="auto", **style)
     ax.set_facecolor("0.75")  # where there is no value
@@ -72,14 +68,14 @@ def draw_heat_map(
     if tall:
         ax.set_yticks(range(len(labels)), shortened, fontsize="small")
         ax.xaxis.tick_top()
-        heads = [f"{k}\n{percent(weight)}" for k, weight in enumerate(weights)]
+        heads = [f"{k}\n{percent(weight)}" for k, weight in enumerate(components.weights)]
         ax.set_xticks(range(r), heads, fontsize="small")
-        if names:
+        if components.names:
             place: Any = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.01)}
-            ax.legend(handles=component_handles(weights, names), **place, **SMALL)
+            ax.legend(handles=components.handles, **place, **SMALL)
     else:
         ax.set_xticks(range(len(labels)), shortened, **TURNED)
-        ax.set_yticks(range(r), component_labels(weights, names))
+        ax.set_yticks(range(r), components.labels)
     ax.spines[:].set_visible(False)
     width, height = ax.figure.bbox.size / ax.figure.dpi * ax.get_position().size
     n_rows, n_columns = shown.shape
@@ -106,13 +102,11 @@ def _mark_components(ax: Any, r: int, tall: bool) -> None:
     ax.tick_params(axis="x" if tall else "y", length=0, pad=13)
 
 
-def draw_probabilities(
-    ax: Any, shown: Sequence[Parameter], weights: Float, names: Sequence[str]
-) -> None:
+def draw_probabilities(ax: Any, shown: Sequence[Parameter], components: Components) -> None:
     """Draw a heat map of probabilities, with lines between columns."""
     values = np.stack([p.estimate for p in shown], axis=1)
     draw_heat_map(
-        ax, values, [p.label for p in shown], weights, names, written=values, form=".2f",
+        ax, values, [p.label for p in shown], components, written=values, form=".2f",
         meaning="probability", cmap="Blues", vmin=0, vmax=1,
     )  # fmt: skip
     line = ax.axhline if is_tall(len(shown)) else ax.axvline

@@ -24,9 +24,8 @@ from momentmix.displays.style import (
     GRAY,
     LETTER_WIDTH,
     SMALL,
+    Components,
     Display,
-    component_handles,
-    component_names,
     component_styles,
     drawable,
     ink,
@@ -153,14 +152,13 @@ class PairsDisplay(Display):
         laws, r = list(self.marginals.values()), self.mixture.n_components
         d, has_rows = len(laws), self.rows is not None
         most_named = _MOST_NAMED_OF_THREE if d == 3 else FEW_COMPONENTS
-        names = component_names(self.mixture) if r <= most_named else []
-        entries = component_handles(self.mixture.weights, names)
-        entries += legend_of_pairs(laws, has_rows) + legend_of_marginals(laws)
+        own = Components.of(self.mixture, is_named=r <= most_named)
+        entries = own.handles + legend_of_pairs(laws, has_rows) + legend_of_marginals(laws)
         style: Any = {"title": "component: share of rows", "alignment": "left", **SMALL}
         if d == 1:
             width, height = self.figure_.get_size_inches()
             self.figure_.set_size_inches(width, height + 0.09 * len(entries))
-            columns = 1 if names else 2
+            columns = 1 if own.names else 2
             self.figure_.legend(handles=entries, loc="outside lower center", ncols=columns, **style)
         else:
             columns = 1 if r <= FEW_COMPONENTS else 2 if r <= 2 * FEW_COMPONENTS else 3

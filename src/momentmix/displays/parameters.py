@@ -20,10 +20,8 @@ from momentmix.displays.style import (
     GRAY,
     SMALL,
     TURNED,
+    Components,
     Display,
-    component_handles,
-    component_labels,
-    component_names,
     component_styles,
     drawable,
     error_bars,
@@ -78,7 +76,7 @@ class WeightsDisplay(Display):
     def from_estimator(cls, model: Any, *, ax: Any = None) -> WeightsDisplay:
         """Draw the weights of a model, in the order of its components."""
         table = parameters_of(model)
-        return cls(table.weights(), component_names(table.mixture)).plot(ax)
+        return cls(table.weights(), Components.of(table.mixture).names).plot(ax)
 
     def plot(self, ax: Any = None) -> WeightsDisplay:
         """Draw."""
@@ -162,18 +160,18 @@ class LevelsDisplay(Display):
 
     def plot(self, kind: str = "heat map", ax: Any = None) -> LevelsDisplay:
         """Draw; `kind` as for `from_estimator`."""
-        weights, names = self.table.mixture.weights, component_names(self.table.mixture)
+        own = Components.of(self.table.mixture)
         if kind == "heat map":
-            size = heat_map_size(self.labels, weights, names)
-            draw_probabilities(self._on(ax, size), self.parameters, weights, names)
+            size = heat_map_size(self.labels, own)
+            draw_probabilities(self._on(ax, size), self.parameters, own)
             return self
         n = len(self.parameters)
         panels = [self.parameters[k : k + _MOST_LABELS] for k in range(0, n, _MOST_LABELS)]
         known = any(p.has_interval for p in self.parameters)
-        entries = component_handles(weights, names)
         title = "component: share of rows" + ("; lines: 95 % intervals" if known else "")
-        size = (8.6 if n * len(weights) > _MOST_BARS else 4.6), 3.4
-        for ax, shown in zip(self._grid(len(panels), 1, size, entries, title), panels, strict=True):
+        size = (8.6 if n * len(own.weights) > _MOST_BARS else 4.6), 3.4
+        axes = self._grid(len(panels), 1, size, own.handles, title)
+        for ax, shown in zip(axes, panels, strict=True):
             _draw_bars(ax, shown)
         self.figure_.suptitle(TITLE_OF_LEVELS)
         return self
@@ -248,13 +246,13 @@ class MeansDisplay(Display):
 
     def plot(self, kind: str = "auto", ax: Any = None) -> MeansDisplay:
         """Draw; `kind` as for `from_estimator`."""
-        weights, names = self.table.mixture.weights, component_names(self.table.mixture)
+        own = Components.of(self.table.mixture)
         if kind == "auto":
-            kind = "lines" if len(weights) <= _MOST_LINES else "heat map"
-        below = heat_map_size([p.label for p in self.probabilities], weights, names)
-        width, height = heat_map_size(self.names, weights, names)
+            kind = "lines" if len(own.weights) <= _MOST_LINES else "heat map"
+        below = heat_map_size([p.label for p in self.probabilities], own)
+        width, height = heat_map_size(self.names, own)
         if kind == "lines":
-            longest = max(map(len, component_labels(weights, names)))
+            longest = max(map(len, own.labels))
             width, height = max(5.0, 0.55 * len(self.names) + 2 + 0.06 * longest), 4.5
         if not self.means:
             if ax is not None:
@@ -262,7 +260,7 @@ class MeansDisplay(Display):
                     "the mixture has no columns of numbers or counts, so that there are no means "
                     "to draw. Use LevelsDisplay."
                 )
-            draw_probabilities(self._on(ax, below), self.probabilities, weights, names)
+            draw_probabilities(self._on(ax, below), self.probabilities, own)
             return self
         if self.probabilities and ax is None:
             from matplotlib import pyplot
@@ -272,7 +270,7 @@ class MeansDisplay(Display):
             parts = self.figure_.subfigures(2, 1, height_ratios=[height, below[1]])
             self.axes_ = [part.subplots() for part in parts]
             self.ax_ = self.axes_[0]
-            draw_probabilities(self.axes_[1], self.probabilities, weights, names)
+            draw_probabilities(self.axes_[1], self.probabilities, own)
         else:
             self._on(ax, (width, height))
         numbers = [p.columns[0] for p in self.means]
@@ -280,12 +278,12 @@ class MeansDisplay(Display):
         means, *ends = _columns_of(self.means, "estimate", "low", "high")
         relative, low, high = ((x - center) / spread for x in (means, *ends))
         if kind == "lines":
-            self._draw_lines(relative, low, high, component_labels(weights, names))
+            self._draw_lines(relative, low, high, own.labels)
             return self
         largest = float(np.nanmax(np.abs(relative))) or 1.0
         draw_heat_map(
-            self.ax_, relative, self.names, weights, names, written=means, form=".3g",
-            meaning=_MEANING, cmap="PuOr_r", vmin=-largest, vmax=largest,
+            self.ax_, relative, self.names, own, written=means, form=".3g", meaning=_MEANING,
+            cmap="PuOr_r", vmin=-largest, vmax=largest,
         )  # fmt: skip
         title, contains_zero = "Means of the components", (low < 0) & (high > 0)
         for k, j in np.argwhere(contains_zero):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -86,27 +86,35 @@ def component_styles(n_components: int) -> list[tuple[str, str]]:
     return [(component_color(i), _DASHES[i // n % len(_DASHES)]) for i in range(n_components)]
 
 
-def component_names(mixture: Mixture) -> list[str]:
-    """Return names of the components by their differences; none where there is only one."""
-    return list(mixture.profile().names) if mixture.n_components > 1 else []
+class Components(NamedTuple):
+    """Shares and names of components, for legends and axes; no names where there is only one."""
 
+    weights: Float
+    names: Sequence[str] = ()
 
-def component_labels(weights: Float, names: Sequence[str] = ()) -> list[str]:
-    """Return number, share and name of each component, for legends and axes."""
-    ends = [f", {short_name(name, _MOST_LETTERS_OF_COMPONENT)}" for name in names]
-    pairs = zip(weights, ends or [""] * len(weights), strict=True)
-    return [f"{k}: {percent(weight)}{end}" for k, (weight, end) in enumerate(pairs)]
+    @classmethod
+    def of(cls, mixture: Mixture, is_named: bool = True) -> Components:
+        """Return the components of a mixture, named by their differences."""
+        is_named = is_named and mixture.n_components > 1
+        return cls(mixture.weights, mixture.profile().names if is_named else ())
 
+    @property
+    def labels(self) -> list[str]:
+        """Number, share and name of each component."""
+        ends = [f", {short_name(name, _MOST_LETTERS_OF_COMPONENT)}" for name in self.names]
+        pairs = zip(self.weights, ends or [""] * len(self.weights), strict=True)
+        return [f"{k}: {percent(weight)}{end}" for k, (weight, end) in enumerate(pairs)]
 
-def component_handles(weights: Float, names: Sequence[str] = ()) -> list[Any]:
-    """Return an entry of a legend for each component."""
-    from matplotlib.lines import Line2D
+    @property
+    def handles(self) -> list[Any]:
+        """An entry of a legend for each component."""
+        from matplotlib.lines import Line2D
 
-    pairs = zip(component_styles(len(weights)), component_labels(weights, names), strict=True)
-    return [
-        Line2D([], [], color=color, linestyle=dash, linewidth=4, label=label)  # type: ignore[arg-type]
-        for (color, dash), label in pairs
-    ]
+        pairs = zip(component_styles(len(self.weights)), self.labels, strict=True)
+        return [
+            Line2D([], [], color=color, linestyle=dash, linewidth=4, label=label)  # type: ignore[arg-type]
+            for (color, dash), label in pairs
+        ]
 
 
 # -- models -----------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -248,9 +248,10 @@ class CountLaw(Law):
         """Powers up to `highest_power`: the certificate tests those."""
         return np.asarray(exponents[:, 0] <= self.highest_power)
 
-    def base_measure(self, values: Float) -> Float | None:
+    def base_measure(self, rows: Float) -> Float | None:
         """h(y); histograms hold all of log p(y)."""
-        return None if self.n_cells else self.base(np.rint(self.shift + self.scale * values[0]))
+        counts = self.shift + self.scale * rows[:, self.features[0]]
+        return None if self.n_cells else self.base(np.rint(counts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,9 +277,7 @@ class CountBlock(ColumnBlock):
 
     @property
     def _law(self) -> CountLaw:
-        law = self.model.value_law(0)
-        assert isinstance(law, CountLaw)
-        return law
+        return cast(CountLaw, self.model.value_law(0))
 
     @property
     def means(self) -> Float:
@@ -362,8 +361,7 @@ class CountFamily(Family):
         return self.law_type((feature,))
 
     def block_of(self, column: Column, law: Law, means: Float, variances: Float) -> Block:
-        value = law.value_law
-        assert isinstance(value, CountLaw)
+        value = cast(CountLaw, law.value_law)
         found = law.value_of(means, variances)
         seen = found.q if column.has_missing else None
         rates = with_unknown(value.rates(found.mean), seen)

@@ -268,8 +268,8 @@ class Law(ABC):
         """Which monomials (n, k) are no linear combination of lower ones, of shape (n,)."""
         return np.ones(len(exponents), dtype=bool)
 
-    def base_measure(self, values: Float) -> Float | None:
-        """What the log-density of features (k, n) has beside its linear function of T; (n,).
+    def base_measure(self, rows: Float) -> Float | None:
+        """What the log-density of rows (n, d) has beside its linear function of T; (n,).
 
         None where it has nothing.
         """

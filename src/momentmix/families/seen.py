@@ -339,10 +339,12 @@ class Seen(Law):
         of_value = (by_seen == 0) & self.value.is_new(exponents[:, :1])
         return np.asarray(of_value | ((by_value == 0) & (by_seen == 1)))
 
-    def base_measure(self, values: Float) -> Float | None:
-        own = self.value.base_measure(values[:1])
-        is_seen = np.abs(values[1] - self.seen) < np.abs(values[1] - self.missing[1])
-        return None if own is None else np.where(is_seen, own, 0.0)
+    def base_measure(self, rows: Float) -> Float | None:
+        own = self.value.base_measure(rows)
+        if own is None:
+            return None
+        seen = rows[:, self.features[1]]
+        return np.where(np.abs(seen - self.seen) < np.abs(seen - self.missing[1]), own, 0.0)
 
 
 def seen_features(

@@ -189,9 +189,6 @@ def _checked(names: Sequence[str], n_components: int) -> list[str]:
     return [printable(name) for name in names]
 
 
-# -- names ------------------------------------------------------------------------------------
-
-
 def _names_of(traits: list[tuple[Trait, ...]]) -> list[str]:
     """Short names of the components, all different: as few traits as tell them apart."""
     if len(traits) == 1:
@@ -333,9 +330,6 @@ def typical_values(mixture: Mixture, component: int) -> Iterator[tuple[str, str]
         yield name, text if value == value else NEVER_SEEN
 
 
-# -- comparisons ------------------------------------------------------------------------------
-
-
 def _rest(values: Float, shares: Float) -> Float:
     """Means of values over all other components, both of shape (r, d); NaN without any."""
     r = len(values)
@@ -374,9 +368,6 @@ def _places(means: Float, shares: Float, i: int) -> NDArray[Any]:
 def _are_sure(differences: Float, errors: Float) -> NDArray[np.bool_]:
     """Which differences exceed their errors; also those whose errors are not known."""
     return np.asarray(~(np.abs(differences) < _SURE * errors))
-
-
-# -- words ------------------------------------------------------------------------------------
 
 
 def _mean_words(

@@ -559,7 +559,7 @@ done:
 #include "units.h"
 
 PyDoc_STRVAR(fold_doc,
-"fold(words, n_pieces, keys, out)\n--\n\nFour sums of each piece of 512 words: see `rows.fingerprint`.");
+"fold(words, n_pieces, keys, out)\n--\n\nFour sums of each piece of 512 words: see `tables.formats.digests`.");
 
 static PyObject *fold(PyObject *module, PyObject *args)
 {

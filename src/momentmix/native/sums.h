@@ -223,7 +223,7 @@ static int NAME(in_range)(const double *x, isize n, double largest)
     return 1;
 }
 
-/* Four sums of products of each piece of PIECE words: see rows/fingerprint.py. */
+/* Four sums of products of each piece of PIECE words: see tables/formats/digests.py. */
 static void NAME(fold)(const uint64_t *words, isize n_pieces, const uint64_t *keys, uint64_t *out)
 {
     const uint64_t mask = 0xffffffffu, *low = keys, *high = keys + PIECE + FOLDS - 1;

@@ -328,6 +328,8 @@ def _checked_layout(header: Header, size: int) -> Layout:
 
 def _stored_counts(layout: Layout, header: Header) -> Int:
     """Number of sums of each section in a file, which may hold the low ones by group."""
+    if len(header["n_rows"]) == 1:
+        return layout.counts
     groups = [len(header["n_rows"]) if section.is_low else 1 for section in layout.sections]
     return np.multiply(layout.counts, groups, dtype=np.int64)
 

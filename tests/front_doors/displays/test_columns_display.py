@@ -11,7 +11,6 @@ from scipy import stats
 
 import momentmix as mm
 from momentmix.displays import ColumnsDisplay
-from momentmix.displays.marginals import marginal_of
 from momentmix.displays.separation import separation
 from momentmix.errors import InputError
 
@@ -70,7 +69,7 @@ def test_counts_are_bars_at_integers(display, rows):
 def test_large_counts_share_bars():
     mixture = mm.Mixture.from_blocks([1.0], [mm.PoissonBlock([900.0])])
     rows = mixture.sample(2000, random_state=0)[0]
-    observed = marginal_of(mixture, 0, rows[:, 0])
+    observed = ColumnsDisplay.of_model(mixture, rows).marginals[0]
     assert len(observed.shares) <= 61
     assert observed.shares.sum() == pytest.approx(1.0, abs=0.01)
     step = observed.edges[1] - observed.edges[0]
@@ -141,7 +140,8 @@ def test_one_column_on_given_axes(truth, rows):
 
 def test_rounded_numbers_give_no_comb():
     values = np.round(np.random.default_rng(0).normal(5.0, 0.8, 400), 1)
-    edges = marginal_of(mm.DiagonalMixture([1.0], [[5.0]], [[0.64]]), 0, values).edges
+    mixture = mm.DiagonalMixture([1.0], [[5.0]], [[0.64]])
+    edges = ColumnsDisplay.of_model(mixture, values[:, None]).marginals[0].edges
     steps = np.round((edges[1:] - edges[:-1]) / 0.1, 6)
     assert (steps == np.round(steps)).all()
     assert np.abs(np.round(edges / 0.05) % 2).min() == 1  # between two values that occur

@@ -175,8 +175,11 @@ def test_residuals_are_small_for_the_right_mixture(model, rows):
     assert list(by_rows.observed) == list(by_summary.observed)
     for name, values in by_summary.observed.items():
         np.testing.assert_allclose(by_rows.observed[name], values, atol=1e-12)
+    gaps = np.where(rows > 3, np.nan, rows)
+    with_gaps = mm.summarize(gaps, missing="model")
     for arguments, keywords, error, message in [
         ((mixture,), {}, InputTypeError, "pass summary="),
+        ((mixture, with_gaps), {}, InputError, r"mixture has 5 features, the summary \d+"),
         ((drawn(3, 4), summary), {}, InputError, "4 features, the summary 5"),
         ((mixture, summary), {"rows": rows}, InputError, "of a summary or of rows; pass one"),
         ((mixture,), {"rows": rows[:, :4]}, InputError, "the 5 columns of the model; got 4"),

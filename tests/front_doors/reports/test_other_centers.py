@@ -57,11 +57,3 @@ def test_a_report_takes_a_cube_with_other_centers(result, momentmix, tmp_path):
     )
     assert done.code == 0, done.err
     assert "1,500" in page.read_text()
-
-
-def test_missing_cells_that_the_model_does_not_know_are_refused():
-    model = mm.fit(table(2000, 0, 0.0), 2, random_state=0)
-    with pytest.raises(mm.InputError, match="the mixture has 4 features, the summary 5"):
-        MomentResidualsDisplay.from_estimator(
-            model, mm.summarize(table(900, 1, 0.2), missing="model")
-        )

@@ -10,6 +10,7 @@ from scipy import stats
 import momentmix as mm
 from momentmix.errors import InputError
 from momentmix.fitting.outcome import FitFacts
+from momentmix.fitting.record import load_fit
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +26,12 @@ def test_a_record_has_the_facts_of_the_result(result):
     with pytest.raises(AttributeError):
         result.mixture = None
     assert (record.command, record.seed, type(record.seed)) == ("by hand", 7, int)
+
+
+def test_a_summary_of_gaussian_columns_is_one_of_numbers(tmp_path):
+    rows, _ = random_mixture(2, 4, seed=0, spread=3.0).sample(800, random_state=0)
+    mm.fit(mm.summarize(rows), 2, families={0: "gaussian"}, random_state=0).save(tmp_path / "m")
+    assert load_fit(tmp_path / "m")[1].standard_errors.levels is None
 
 
 def test_stages_list_every_order_that_was_tried_and_notes_those_of_the_answer():

@@ -17,12 +17,14 @@ from momentmix.monitoring.shares.components import FixedComponents, Root
 from momentmix.monitoring.shares.group_weights import (
     bounded,
     check_fit,
+    corrected,
+    equations_of,
     estimate,
+    find_shared_errors,
     linear_weights,
     settled_weights,
 )
 from momentmix.monitoring.shares.moments import MOST_CONDITIONS, list_conditions
-from momentmix.monitoring.shares.shared_errors import corrected, equations_of, find_shared_errors
 from momentmix.monitoring.shares.shrinkage import find_prior, shrink
 from momentmix.monitoring.shares.tracked_model import TrackedModel
 from momentmix.summary.layout import POWERS, Layout

@@ -34,7 +34,7 @@ _LEFT = 0.002  # nats of all rows: no parameter is further than 0.06 standard er
 _NEAR = 100.0  # times what may be left: a pass that gains less can be one of the last
 _LEAST_PART = 0.1  # of what a scoring step predicts, up to a nat of all rows; else it is no good
 _STALE = 0.1  # of what was left before a step; where more is left the matrix is out of date
-_SLOW = 0.25  # of two gains: EM that is faster needs no help
+_SLOW = 0.25  # of two gains: EM that is faster needs no help; 0.1 and 0.5 take as many passes
 _LARGEST_RATIO = 0.99  # of two gains: beyond, the sum of all that follow is not known
 
 

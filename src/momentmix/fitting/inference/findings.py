@@ -15,9 +15,9 @@ from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, found
 from momentmix.fitting.conditions.conditions import feature_powers
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.column_shapes import offer_from_moments, shape_finding, shape_words
-from momentmix.fitting.inference.correlations import CORRELATION_THAT_MATTERS, SIGNIFICANT_DEVIATES
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, OverIdentification
 from momentmix.fitting.inference.row_findings import RowFindings, at_floor
+from momentmix.fitting.inference.whitening import CORRELATION_THAT_MATTERS, SIGNIFICANT_DEVIATES
 from momentmix.index_sets import index_sets
 from momentmix.mixture.blocks import Blocks, one_a_block
 from momentmix.mixture.parameters import Parameters

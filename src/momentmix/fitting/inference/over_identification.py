@@ -36,8 +36,13 @@ from momentmix._typing import Float
 from momentmix.fitting.conditions.conditions import Conditions, build_conditions, point_powers
 from momentmix.fitting.conditions.monomial_covariance import MomentSpread
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.correlations import Correlation, find_correlations
-from momentmix.fitting.inference.whitening import Projection, Whitening, tested_conditions
+from momentmix.fitting.inference.whitening import (
+    Correlation,
+    Projection,
+    Whitening,
+    find_correlations,
+    tested_conditions,
+)
 from momentmix.mixture import gaussian
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
@@ -323,25 +328,20 @@ def fourth_cumulant_of_powers(parameters: Parameters, j: int, highest: int) -> f
     >>> [round(fourth_cumulant_of_powers(normal, 0, p)) for p in (4, 6)]
     [1150, 76218]
     """
-    k = highest - 2
-    z, shares = _points_of(parameters, j, 4 * highest)
+    p, k, degree = parameters, highest - 2, 4 * highest
+    law = next((law for law in p.blocks.laws if j in law.features), None)
+    if law is None:
+        nodes, weights = hermegauss(degree // 2 + 1)
+        points = p.means[:, j, None] + np.sqrt(p.variances[:, j, None]) * nodes
+        weights = np.broadcast_to(weights / weights.sum(), points.shape)
+    else:
+        points, weights = law.quadrature(law.features.index(j), *p.of_law(law), degree)
+    z, shares = points.ravel(), (p.weights[:, None] * weights).ravel()
     table = np.sqrt(shares)[:, None] * np.vander(z, highest + 1, increasing=True)
     squares = np.linalg.qr(table)[0][:, 3:] ** 2  # times the shares
     positive = shares > 0
     fourth = (squares[positive].sum(axis=1) ** 2 / shares[positive]).sum()
     return float(fourth - k**2 - 2 * k)
-
-
-def _points_of(parameters: Parameters, j: int, degree: int) -> tuple[Float, Float]:
-    """Values of feature j and their shares, exact for polynomials of this degree."""
-    p = parameters
-    for law in p.blocks.laws:
-        if j in law.features:
-            points, weights = law.quadrature(law.features.index(j), *p.of_law(law), degree)
-            return points.ravel(), (p.weights[:, None] * weights).ravel()
-    nodes, weights = hermegauss(degree // 2 + 1)
-    z = p.means[:, j, None] + np.sqrt(p.variances[:, j, None]) * nodes
-    return z.ravel(), np.outer(p.weights, weights / weights.sum()).ravel()
 
 
 def _squared_length(projection: Projection, white: Float) -> Float:

@@ -20,7 +20,7 @@ from momentmix.fitting.inference.column_shapes import (
     column_shapes,
     log_normal,
 )
-from momentmix.fitting.inference.correlations import SIGNIFICANT_DEVIATES
+from momentmix.fitting.inference.whitening import SIGNIFICANT_DEVIATES
 from momentmix.mixture.density import posteriors
 from momentmix.mixture.parameters import Parameters
 

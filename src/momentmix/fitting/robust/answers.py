@@ -58,7 +58,6 @@ from momentmix.fitting.inference.uncertainty import Uncertainty, uncertainty_aft
 from momentmix.fitting.inference.whitening import gaps_together
 from momentmix.fitting.moment.moment_fit import START, MomentFit, fit_moments, one_component
 from momentmix.fitting.outcome import StandardFit
-from momentmix.fitting.robust.automatic import ROWS_PER_PARAMETER
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.density import joint_densities, most_probable
 from momentmix.mixture.gaussian import coefficients, features_of
@@ -68,6 +67,7 @@ from momentmix.mixture.parameters import Parameters, component_places
 from momentmix.mixture.prior import Structure, VariancePrior
 from momentmix.parallel import begin
 
+ROWS_PER_PARAMETER = 5  # with fewer, moments are too noisy for an answer that helps
 _RELEASED_STEPS = 20  # of EM without a constraint: what it gains shows in the first few
 CLEARLY_BETTER = 1e-3  # nats a row; candidates at one optimum differ by less
 LARGEST_DISAGREEMENT = 0.02  # share of rows; twice the loss of accuracy that a certificate allows
@@ -176,11 +176,11 @@ def find_candidates(sample: Sample, n_components: int, context: FitContext) -> l
         is_simple = blocks.is_diagonal and context.constraint is None
         can_fit = is_simple and r <= robust_rank(moments.n_features, moments.order)
         if can_fit and moments.n_counted >= least:
-            moment_answer = _begin_moment_answer(moments, r, context)
+            moment_answer = begin_moment_answer(moments, r, context)
         return ranked_candidates(sample, r, context, moment_answer)
 
 
-def _begin_moment_answer(
+def begin_moment_answer(
     moments: StandardMoments, n_components: int, context: FitContext
 ) -> Callable[[], Parameters | None]:
     """What gives the moment answer; with several threads it shares the time of the EM starts."""

@@ -42,7 +42,7 @@ from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import FEWEST_ROWS, VariancePrior
 from momentmix.progress import detail
 
-_STEPS = 60  # of EM from a proposal
+_STEPS = 60  # of EM from a proposal, at most: it ends at rest, and 20 find the same blocks
 _ROUNDS = 4  # of proposals: each begins with shares that know what was joined before
 ROWS_PER_FULL_PARAMETER = 2  # with fewer rows full covariances are not tried
 MOST_FULL_FEATURES = 60  # nor with more columns: their features do not fit the memory

@@ -32,14 +32,15 @@ from momentmix.fitting.inference.findings import find_constants
 from momentmix.fitting.inference.over_identification import order_after_rows
 from momentmix.fitting.outcome import JoinedColumns, JoinReason, StandardFit
 from momentmix.fitting.result import FitResult
-from momentmix.fitting.robust.answers import answer_from_rows
+from momentmix.fitting.robust.answers import ROWS_PER_PARAMETER, answer_from_rows
 from momentmix.fitting.robust.automatic import (
-    ROWS_PER_PARAMETER,
     Choice,
+    answer_from_moments,
     choose_by_likelihood,
     choose_by_moments,
+    join_by_moments,
+    renumber,
 )
-from momentmix.fitting.robust.from_moments import answer_from_moments, join_by_moments, renumber
 from momentmix.fitting.robust.joined_missing import answer_by_patterns
 from momentmix.fitting.robust.joining import choose_blocks
 from momentmix.mixture.blocks import Blocks

@@ -82,7 +82,7 @@ class TableDensity:
         features, schema = encoded.features, self.schema
         parts = []
         for law in self.parameters.blocks.laws:
-            own = law.base_measure(features[:, list(law.features)].T)
+            own = law.base_measure(features)
             if own is not None:
                 parts.append((schema.column_of[law.features[0]], own))
         for number, column in enumerate(schema.columns):
@@ -130,9 +130,10 @@ class TableDensity:
         places, parts = [np.flatnonzero(~some)], [self._of_weights(int((~some).sum()), reduce)]
         for pattern, rows in rows_by_pattern(left_out[:, is_joined], some):
             density, kept, own = self._without(tuple(joined[pattern]), tuple(single))
-            table = np.hstack([features[np.ix_(rows, kept)], left_out[np.ix_(rows, single)]])
+            gaps = left_out[rows]
+            table = np.hstack([features[rows][:, kept], gaps[:, single]])
             for column, numbers in zip(single, own, strict=True):
-                table[np.ix_(left_out[rows, column], numbers)] = density.shift[numbers]
+                table[np.ix_(gaps[:, column], numbers)] = density.shift[numbers]
             parts.append(density.map_rows(table, reduce))
             places.append(rows)
         return np.concatenate(parts)[np.argsort(np.concatenate(places))]

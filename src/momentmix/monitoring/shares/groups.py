@@ -20,11 +20,13 @@ from momentmix.monitoring.shares.group_weights import (
     FitTest,
     GroupWeights,
     check_fit,
+    corrected,
+    equations_of,
     estimate,
+    find_shared_errors,
     settled_weights,
 )
 from momentmix.monitoring.shares.moments import read_many
-from momentmix.monitoring.shares.shared_errors import corrected, equations_of, find_shared_errors
 from momentmix.monitoring.shares.tracked_model import StandardComponents, TrackedModel
 from momentmix.progress import counting
 from momentmix.summary.layout import Layout
@@ -36,6 +38,7 @@ from momentmix.wording import cut
 _MOST_KEPT = 4_000_000  # sums of groups that are kept unpacked: about 100 megabytes
 _AT_ONCE = 256  # groups whose moments are read together; for more it takes no less time each
 _LARGEST = 1e200  # moment of standardized values: products with it are finite
+_VARIES = " was constant in the model and is not here; it takes no part"
 _MOST_USED = 300  # groups, the largest, that tell the errors of the components
 
 
@@ -207,13 +210,17 @@ def _read(
     cube: Groups, sets: ComponentSets, model: StandardComponents, names: tuple[str, ...] | None
 ) -> None:
     """Read the moments of all groups that are used, of the highest degree that is known of each."""
-    units, are_known = (cube.schema, model.shift, model.scale), False
+    schema, are_known = cube.schema, False
+    columns = {j: j if schema is None else schema.column_of[j] for j in model.constant}
+    labels = {j: column_label(column, names) for j, column in columns.items()}
     pairs = zip(cube.groups, cube.summaries(), strict=True)
     with counting("Reading groups", len(cube.groups), "groups") as count:
         while chunk := list(islice(pairs, _AT_ONCE)):
             count(len(chunk))
             full = [(own, summary) for own, summary in chunk if own.n_rows]
-            flat = read_many([summary for _, summary in full], sets.layout, *units)
+            flat = read_many(
+                [summary for _, summary in full], sets.layout, schema, model.shift, model.scale
+            )
             are_known |= not np.isnan(flat[:, 0]).all()
             for (own, summary), row in zip(full, flat, strict=True):
                 own.note = "values so far away that their powers are not known"
@@ -222,26 +229,15 @@ def _read(
                     moments = row[components.conditions.values.astype(np.int64)]
                     if (np.abs(moments) < _LARGEST).all():
                         own.components, own.moments = components, moments
-                        own.note = _varying(summary, cube.schema, model.constant, names)
+                        wrong = [j for j in labels if summary.minimum[j] != summary.maximum[j]]
+                        varying = ", ".join(labels[j] for j in wrong)
+                        own.note = varying and varying + _VARIES
                         break
     if not are_known:
         raise InputError(
             "values of all groups lie so far from those of the model that their moments are not "
             "known; are the units the same?"
         )
-
-
-def _varying(
-    summary: MomentSummary,
-    schema: Schema | None,
-    constant: tuple[int, ...],
-    names: tuple[str, ...] | None,
-) -> str:
-    """Return a note on columns that are constant in the model and vary in a group."""
-    wrong = [j for j in constant if summary.minimum[j] != summary.maximum[j]]
-    columns = [j if schema is None else schema.column_of[j] for j in wrong]
-    labels = ", ".join(column_label(j, names) for j in columns)
-    return labels and f"{labels} was constant in the model and is not here; it takes no part"
 
 
 def _equations(own: Group) -> Iterator[tuple[Float, Float]]:

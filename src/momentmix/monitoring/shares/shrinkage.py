@@ -55,7 +55,12 @@ def shrink(
     law; there is none of fewer than two groups.
     """
     first = [estimator(_raised(start)) for estimator in estimators]
-    used = [g for g, own in enumerate(first) if _possible(own)]
+    used = []
+    for g, own in enumerate(first):
+        errors = np.sqrt(np.maximum(np.diagonal(own.noise + own.shared), 0.0))
+        beyond = np.maximum(-own.weights, own.weights - 1.0)
+        if (beyond <= np.maximum(_SURE * errors, _BEYOND)).all():
+            used.append(g)
     answers: list[tuple[Float, Float] | None] = [None] * len(first)
     if len(used) < 2:
         return None, answers
@@ -68,13 +73,6 @@ def shrink(
     for g, own in zip(used, linear, strict=True):
         answers[g] = shrunken(own, prior, error)
     return prior, answers
-
-
-def _possible(own: LinearWeights) -> bool:
-    """Whether weights without bounds are nearly within [0, 1]."""
-    errors = np.sqrt(np.maximum(np.diagonal(own.noise + own.shared), 0.0))
-    beyond = np.maximum(-own.weights, own.weights - 1.0)
-    return bool((beyond <= np.maximum(_SURE * errors, _BEYOND)).all())
 
 
 def find_prior(linear: list[LinearWeights]) -> tuple[Prior, Float]:

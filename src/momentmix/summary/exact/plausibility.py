@@ -13,7 +13,6 @@ unit for values near the smallest numbers.
 
 from __future__ import annotations
 
-from fractions import Fraction
 from math import isfinite, ldexp
 
 import numpy as np
@@ -25,15 +24,11 @@ from momentmix.summary.layout import POWER_DEGREES
 from momentmix.tables.validation import LARGEST_VALUE, LARGEST_WEIGHT
 
 _TOLERANCE_BITS = 16
-_TOLERANCE = Fraction(
-    1, 1 << _TOLERANCE_BITS
-)  # far above rounding errors, far below what corrupt sums show
-_EXACT = 1 << 53  # integers below it are float64 numbers
-_ROUNDING = 2.0**-40  # far above the rounding errors of a few operations
-_LEAST_REACH = Fraction(1, 64)  # in units; powers of less are mostly rounding to the quantum
-_FAR = 1e24  # its twelfth power is a float64 number
+_TOLERANCE = 2.0**-_TOLERANCE_BITS  # far above rounding errors, far below what corrupt sums show
+_ROUNDING = 2.0**-48  # some ulps of what is compared
+_TRIPLES = ((0, 2, 4), (0, 3, 6), (2, 3, 4), (2, 4, 6), (4, 5, 6))  # (E z^p)² ≤ E z^a·E z^b
 _LARGEST_WEIGHT = int(LARGEST_WEIGHT)
-_LARGEST_SHIFT = Fraction(np.finfo(np.float64).max)
+_SHIFT_BITS = 1024  # of the largest float64 number
 
 
 def impossible(totals: Totals) -> str | None:
@@ -46,7 +41,7 @@ def impossible(totals: Totals) -> str | None:
         _impossible_weights(totals)
         or _impossible_bounds(totals)
         or _impossible_marks(totals)
-        or (None if _surely_possible(totals) else _features(totals))
+        or _impossible_features(totals)
         or _impossible_absent(totals)
     )
 
@@ -127,112 +122,68 @@ def _impossible_absent(totals: Totals) -> str | None:
     return "an absent sum that is not zero" if totals.sums[places].any() else None
 
 
-def _powers(totals: Totals) -> list[list[int]]:
-    """Σ w z_j^p, p = 3 … 6, in quanta, for each feature; none where they are not kept."""
-    if not totals.layout.high:
-        return [[] for _ in totals.shifts]
-    kept = [totals.sums[totals.layout.section("power", p).place] for p in POWER_DEGREES]
-    return [list(column) for column in zip(*kept, strict=True)]
+def _impossible_features(totals: Totals) -> str | None:
+    """Compare means, variances and powers of each feature with its bounds.
 
-
-def _surely_possible(totals: Totals) -> bool:
-    """Whether float64 shows that `_features` finds nothing; it does for all but odd sums."""
-    weight, powers = totals.weight, _powers(totals)
-    columns = zip(totals.exponents, totals.shifts, totals.first, totals.second, strict=True)
-    low, high = totals.bounds
-    rest = zip(low.tolist(), high.tolist(), powers, totals.reach, strict=True)
-    try:
-        for (e, k, s, t), (a, b, higher, reach) in zip(columns, rest, strict=True):
-            if e is None:
-                if k or s or t or a or b or any(higher):
-                    return False
-                continue
-            ldexp(k, e)  # raises where the shift is out of range
-            means = [1.0, s / weight, t / weight, *(x / weight for x in higher[: reach - 2])]
-            if abs(k) >= _EXACT or not _surely_fit(means, ldexp(a, -e), ldexp(b, -e), float(k)):
-                return False
-    except OverflowError:
-        return False
-    return True
-
-
-def _surely_fit(means: list[float], low: float, high: float, shift: float) -> bool:
-    """`_features` of one feature in units, by half of its tolerance: rounding takes far less.
-
-    The bounds about the shift are rounded once. What is compared are parts of their distance, so
-    that features that hardly vary beside their shift are left to exact numbers.
+    Distances from the shift are exact, and then float64, as parts of the largest power of two.
+    Powers of less than 2^−6 units are mostly rounding to the quantum, and not compared.
     """
-    slack, (mean, square) = 2.0 ** -(_TOLERANCE_BITS + 1), means[1:3]
-    a, b = low - shift, high - shift
-    reach = b - a + max(abs(low), abs(high)) * 2.0**-40 + 2 * slack
-    farthest = reach + max(abs(a), abs(b))
-    if (farthest + abs(mean)) * _ROUNDING > slack * reach or farthest > _FAR:
-        return False
-    if square * _ROUNDING > slack * reach * reach:
-        return False
-    variance = square - mean * mean
-    if not a - slack * reach <= mean <= b + slack * reach:
-        return False
-    if not -slack * reach**2 <= variance <= (b - mean) * (mean - a) + slack * reach**2:
-        return False
-    for p in range(2, len(means)):
-        if p > 2 and not abs(means[p]) <= (1 + slack) * farthest**p:
-            return False
-        for even in range(0, p, 2):
-            other, room = 2 * p - even, slack * farthest ** (2 * p)
-            if 2 < other < len(means) and not means[p] ** 2 <= means[even] * means[other] + room:
-                return False
-    return True
-
-
-def _features(totals: Totals) -> str | None:
-    weight, powers = totals.weight, _powers(totals)
+    weight, d, powers = totals.weight, totals.layout.n_features, list[int]()
+    if totals.layout.high:  # Σ w z_j^p, p = 3 … 6, one section after the other
+        first = totals.layout.section("power", POWER_DEGREES[0]).start
+        powers = totals.sums[first : first + len(POWER_DEGREES) * d].tolist()
     columns = zip(totals.exponents, totals.shifts, totals.first, totals.second, strict=True)
-    low, high = totals.bounds
-    ends = zip(low.tolist(), high.tolist(), strict=True)
+    ends = zip(*(side.tolist() for side in totals.bounds), strict=True)
     for j, ((e, k, s, t), (a, b)) in enumerate(zip(columns, ends, strict=True)):
         if e is None:
-            if (k, s, t) != (0, 0, 0) or a or b or any(powers[j]):
+            if (k, s, t) != (0, 0, 0) or a or b or any(powers[j::d]):
                 return "sums or bounds of a feature that is all zero"
             continue
-        unit, least, most = Fraction(2) ** e, Fraction(a), Fraction(b)
-        if abs(k) * unit > _LARGEST_SHIFT:
+        if k.bit_length() + e > _SHIFT_BITS:
             return "a shift out of range"
-        mean = (k + Fraction(s, weight)) * unit
-        variance = Fraction(t * weight - s * s, weight * weight) * unit * unit
-        reach = most - least + max(abs(least), abs(most)) / (1 << 40) + unit * _TOLERANCE
-        wrong = _impossible_moments(mean, variance, (least, most), reach)
-        if wrong is None and powers[j]:
-            farthest = reach / unit + max(abs(least / unit - k), abs(most / unit - k))
-            means = [Fraction(x, weight) for x in (weight, s, t, *powers[j])]
-            if farthest >= _LEAST_REACH:
-                wrong = _impossible_powers(means[: totals.reach[j] + 1], farthest)
+        (left, below), (right, beneath) = _distance(a, e, k), _distance(b, e, k)
+        bits = max(0, left.bit_length() - below, right.bit_length() - beneath)
+        low, high = left / (1 << below + bits), right / (1 << beneath + bits)
+        try:
+            size = ldexp(max(-a, b), -e - bits)
+            reach = high - low + size * 2.0**-40 + ldexp(_TOLERANCE, -bits)
+            farthest = reach + max(-low, high)
+            n_powers = totals.reach[j] - 2 if farthest >= ldexp(1, -bits - 6) else 0
+            kept = s, t, *powers[j::d][:n_powers]
+            means = [x / (weight << bits * p) for p, x in enumerate(kept, start=1)]
+        except OverflowError:
+            return "a power too large for the bounds"
+        wrong = _impossible_moments([1.0, *means], low, high, reach, farthest)
         if wrong:
             return wrong
     return None
 
 
-def _impossible_powers(means: list[Fraction], farthest: Fraction) -> str | None:
-    """E z^p, p = 0 … reach, where all z are at most `farthest` in size."""
-    slack = [_TOLERANCE * farthest ** (2 * p) for p in range(len(means))]
-    for p in range(2, len(means)):
-        if p > 2 and abs(means[p]) > (1 + _TOLERANCE) * farthest**p:
-            return "a power too large for the bounds"
-        for even in range(0, p, 2):  # the other degree is even too, at most the last
-            other = 2 * p - even
-            if 2 < other < len(means) and means[p] ** 2 > means[even] * means[other] + slack[p]:
-                return f"powers {even}, {p} and {other} that no feature has"
-    return None
+def _distance(value: float, exponent: int, shift: int) -> tuple[int, int]:
+    """The distance of a value from the shift in units: a numerator, and bits of the denominator."""
+    numerator, denominator = value.as_integer_ratio()
+    bits = denominator.bit_length() - 1 + exponent
+    return (numerator << max(0, -bits)) - (shift << max(0, bits)), max(0, bits)
 
 
 def _impossible_moments(
-    mean: Fraction, variance: Fraction, bounds: tuple[Fraction, Fraction], reach: Fraction
+    means: list[float], low: float, high: float, reach: float, farthest: float
 ) -> str | None:
-    (low, high), slack = bounds, _TOLERANCE * reach
+    """E z^p, p = 0, 1, …, of a feature between these bounds; all z are at most `farthest`."""
+    mean, rounding = means[1], _ROUNDING * farthest
+    slack, variance = _TOLERANCE * reach + rounding, means[2] - mean * mean
+    square = _TOLERANCE * reach * reach + rounding * farthest
     if not low - slack <= mean <= high + slack:
         return "a mean outside the bounds"
-    if variance < -slack * reach:
+    if not variance >= -square:
         return "a negative variance"
-    if variance > (high - mean) * (mean - low) + slack * reach:
+    if not variance <= (high - mean) * (mean - low) + square:
         return "a variance too large for the bounds"
+    if any(abs(means[p]) > (1 + _TOLERANCE) * farthest**p for p in range(3, len(means))):
+        return "a power too large for the bounds"
+    for even, p, other in _TRIPLES:
+        if other < len(means):
+            room = _TOLERANCE * farthest ** (2 * p)
+            if not means[p] * means[p] <= means[even] * means[other] + room:
+                return f"powers {even}, {p} and {other} that no feature has"
     return None

@@ -79,7 +79,7 @@ class Totals:
     n_forgotten: int
     reach: tuple[int, ...]
     marks: Mapping[bytes, Mark] = field(default_factory=dict)
-    origins: Mapping[bytes, bytes] = field(default_factory=dict)  # see rows.fingerprint.Origin
+    origins: Mapping[bytes, bytes] = field(default_factory=dict)  # see `parts.Origin`
     forgotten: Mapping[bytes, Mark] = field(default_factory=dict)
     schema: Schema | None = None
 

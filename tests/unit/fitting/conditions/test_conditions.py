@@ -8,8 +8,7 @@ from fitting_helpers import exact_moments, monomial_covariance, parameters_of, r
 
 from momentmix.fitting.conditions.conditions import build_conditions, point_powers
 from momentmix.fitting.conditions.derivative import by_feature, derivative
-from momentmix.fitting.inference.correlations import find_correlations
-from momentmix.fitting.inference.whitening import Whitening
+from momentmix.fitting.inference.whitening import Whitening, find_correlations
 from momentmix.mixture.parameters import Parameters, parameters_from
 
 

@@ -182,9 +182,8 @@ def test_correlations_are_found_whatever_their_signs(correlations):
 
 def test_no_correlation_is_found_where_there_is_none():
     """Deviates are those of a normal law: about 5 % of the pairs of ten tables beyond 1.96."""
-    from momentmix.fitting.inference.correlations import find_correlations
     from momentmix.fitting.inference.over_identification import choose_conditions
-    from momentmix.fitting.inference.whitening import Whitening
+    from momentmix.fitting.inference.whitening import Whitening, find_correlations
 
     deviates = []
     for seed in range(10):
