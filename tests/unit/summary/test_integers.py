@@ -10,7 +10,7 @@ import momentmix as mm
 from momentmix.errors import InputError, ShardError
 from momentmix.native import code
 from momentmix.summary import readings
-from momentmix.summary.exact import combining, digit_sums, exact_sums, plausibility, units
+from momentmix.summary.exact import combining, digit_sums, exact_sums, units
 from momentmix.summary.exact.exact_sums import (
     ExactSums,
     Reframed,

@@ -19,7 +19,7 @@ from momentmix.tables.validation import LARGEST_VALUE, in_range
 needs_code = pytest.mark.skipif(code is None, reason="momentmix was built without a compiler")
 SETS = [] if code is None else code.use()
 SHAPES = [(1, 1, 0), (2, 2, 1), (3, 3, 0), (5, 3, 2), (6, 5, 3), (7, 7, 6), (4, 4, 0), (9, 4, 2)]
-SHAPES += [(8, 6, 2), (17, 4, 2), (30, 3, 2), (40, 2, 1)]
+SHAPES += [(8, 6, 2), (17, 4, 2), (20, 3, 2), (40, 2, 1)]
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def problem(d, n, weighted):
 
 @needs_code
 @pytest.mark.parametrize("name", SETS)
-@pytest.mark.parametrize("n", [1, 8, 255, 256, 700])
+@pytest.mark.parametrize("n", [1, 256, 700])
 @pytest.mark.parametrize(("d", "m", "q"), SHAPES)
 def test_sums_match_products_written_out(name, d, m, q, n, instruction_set):
     instruction_set(name)

@@ -20,7 +20,7 @@ def mixture():
 
 @pytest.fixture(scope="module")
 def rows(mixture):
-    return with_gaps(mixture.sample(200, random_state=2)[0])
+    return with_gaps(mixture.sample(80, random_state=2)[0])
 
 
 def assert_same(found, expected, rtol=1e-9):

@@ -50,9 +50,9 @@ def test_a_part_is_the_marginal_law(mixture, columns):
 
 @pytest.mark.parametrize("known", [["plan"], ["x", "visits"], ["age", "smokes", "y", "member"]])
 def test_conditions_are_ratios_of_densities(mixture, known):
-    rows = mixture.sample(40, random_state=4)[0]
+    rows = mixture.sample(15, random_state=4)[0]
     whole = mixture.log_prob(rows)
-    for number in range(40):
+    for number in range(15):
         row = {name: column[number] for name, column in rows.items()}
         values = {name: row[name] for name in known}
         if any(is_missing(value) for value in values.values()):
