@@ -85,12 +85,12 @@ def encode_cells(
     return Encoded(features, left_out if left_out.any() else None)
 
 
-def _places(levels: tuple[Any, ...], labels: Sequence[Any]) -> NDArray[np.int64]:
-    """The number of the level that each label is, −2 where it is none."""
+def _places(levels: tuple[Any, ...], labels: Sequence[Any]) -> NDArray[np.int16]:
+    """The number of the level that each label is, −2 where it is none; short, to be compared."""
     places = {level: i for i, level in enumerate(levels)}
     if levels == (False, True):
         places |= _BOOLS  # as CSV has them
-    return np.array([places.get(label, _UNKNOWN) for label in labels], dtype=np.int64)
+    return np.array([places.get(label, _UNKNOWN) for label in labels], dtype=np.int16)
 
 
 def _fill(column: Column, source: Array, target: Float) -> None:
@@ -197,7 +197,7 @@ def warn_of_unknown(columns: Sequence[Column], cells: Sequence[Cells]) -> None:
 def _codes(levels: tuple[Any, ...], cells: Cells) -> Array:
     """The number of the level of each cell, −1 where it is missing, −2 where it is none."""
     if cells.labels is not None:
-        return np.append(_places(levels, cells.labels), -1)[cells.values]
+        return np.append(_places(levels, cells.labels), np.int16(-1))[cells.values]
     if isinstance(levels[0], str):
         return np.where(cells.missing(), -1, _UNKNOWN)
     order = np.argsort(levels)

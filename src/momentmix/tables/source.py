@@ -137,7 +137,7 @@ class FileSource(Source):
         self._opened = self.stamp()
 
     @cached_property
-    def mark(self) -> str:  # type: ignore[override]
+    def mark(self) -> str:
         """Digest of the size and of samples of the file, not of its name: a copy is the same file.
 
         Files with the same mark are told apart by a digest of their rows.

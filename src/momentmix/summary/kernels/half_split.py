@@ -71,7 +71,7 @@ def half_split_plan(layout: Layout) -> Plan:
     --------
     >>> plan = half_split_plan(Layout(15, 4, 2))
     >>> plan.n_monomials, plan.n_sums, len(plan.positions)
-    (214, 4234, 3906)
+    (156, 4011, 3906)
     """
     return _HalfSplit(layout).plan()
 

@@ -279,7 +279,7 @@ class MemoryTable(Source):
         yield Batch(0, self.n_rows or 0, given)
 
     @cached_property
-    def mark(self) -> str:  # type: ignore[override]
+    def mark(self) -> str:
         """Digest of names and of all cells."""
         digest = hashlib.sha256(repr(self.column_names).encode())
         for i in range(self.n_columns):
