@@ -46,15 +46,6 @@ def test_a_copy_is_refused_unless_told_otherwise(folder, momentmix, command):
     assert momentmix(*COUNTING[command], "--by-name").code == 0
 
 
-@pytest.mark.parametrize("name", ["copy.csv.gz", "crlf.csv", "cr.csv"])
-def test_another_packing_is_a_copy(folder, momentmix, name):
-    ends = {"crlf.csv": b"\r\n", "cr.csv": b"\r"}.get(name, b"\n")
-    text = Path("a.csv").read_bytes().replace(b"\n", ends)
-    Path(name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
-    done = momentmix("summarize", "a.csv", name, "-o", "out.mms")
-    assert (done.code, f"{name} holds the same bytes" in done.err) == (65, True), done
-
-
 # -- one file by several routes ---------------------------------------------------------------
 
 ROUTES = {

@@ -128,19 +128,15 @@ def test_a_checkpoint_with_other_settings_is_refused(half_done, momentmix, chang
 
 
 def test_a_damaged_checkpoint_is_refused(half_done, momentmix):
-    with open("state", "r+b") as file:
-        file.seek(-5, 2)
-        file.write(b"x")
-    done = momentmix("summarize", "a.npy", "b.npy", *half_done)
-    assert (done.code, "state is damaged" in done.err) == (65, True)
-    with open("state", "wb") as file:
-        file.write(b"hello")
-    done = momentmix("summarize", "a.npy", "b.npy", *half_done)
-    assert (done.code, "not a momentmix checkpoint" in done.err) == (65, True)
-    with open("state", "wb") as file:
-        file.write(b"momentmix checkpoint 1\n")
-    done = momentmix("summarize", "a.npy", "b.npy", *half_done)
-    assert (done.code, "an earlier version of momentmix" in done.err) == (65, True)
+    state = Path("state")
+    for contents, message in (
+        (state.read_bytes()[:-5] + b"x", "state is damaged"),
+        (b"hello", "not a momentmix checkpoint"),
+        (b"momentmix checkpoint 1\n", "an earlier version of momentmix"),
+    ):
+        state.write_bytes(contents)
+        done = momentmix("summarize", "a.npy", "b.npy", *half_done)
+        assert (done.code, message in done.err) == (65, True), done
 
 
 def test_standard_input_that_is_piped_again(folder, momentmix, monkeypatch):
