@@ -1,6 +1,7 @@
 """Cubes on the command line: made, resumed, merged, subtracted, fitted."""
 
 import json
+import os
 
 import numpy as np
 import pandas as pd
@@ -8,6 +9,7 @@ import pytest
 
 import momentmix as mm
 from momentmix.cube.summarize_by import CubeJob
+from momentmix.tables.source import FileSource
 
 N = 6000
 
@@ -95,6 +97,25 @@ def test_keys_of_csv_after_a_stop(momentmix, tmp_path, stopped, last, keys):
     cube = mm.SummaryCube.load(out)
     assert cube == mm.SummaryCube.load(tmp_path / "whole.parquet")
     assert [key for (key,) in cube] == keys
+
+
+@pytest.mark.parametrize(("old", "new"), [("EU", "AU"), ("EU,0.5\n", "US,0.5\n")])
+def test_a_pass_goes_on_only_with_the_keys_that_it_has_read(
+    momentmix, tmp_path, stopped, monkeypatch, old, new
+):
+    monkeypatch.setattr(FileSource, "mark", property(lambda _: "samples"))  # change between samples
+    path, out = tmp_path / "x.csv", tmp_path / "cube.arrow"
+    text = "k,x\n" + "EU,0.5\nUS,1.5\nEU,2.5\n" * 400
+    state = ("--checkpoint", tmp_path / "state", "--every", "0", "--part-rows", "512")
+    path.write_text(text)
+    os.utime(path, ns=(0, 0))
+    stopped(1)
+    assert momentmix("summarize", path, "--by", "k", "-o", out, *state).code == 130
+    path.write_text(text.replace(old, new))
+    os.utime(path, ns=(0, 0))
+    done = momentmix("summarize", path, "--by", "k", "-o", out, *state)
+    message = "not those that were summed before the interruption"
+    assert (done.code, message in done.err, out.exists()) == (65, True, False), done
 
 
 def test_cubes_are_merged_subtracted_and_fitted(momentmix, files, tmp_path):
