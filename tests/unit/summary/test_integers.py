@@ -21,8 +21,7 @@ from momentmix.summary.exact.exact_sums import (
     widths,
 )
 from momentmix.summary.file import pack
-from momentmix.summary.layout import Layout
-from momentmix.summary.products import products_of
+from momentmix.summary.layout import Layout, products_of
 from momentmix.summary.readings import readings_of_many
 from momentmix.summary.summary import union
 
