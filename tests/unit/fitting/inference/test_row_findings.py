@@ -187,21 +187,6 @@ def test_grids_are_found_whatever_their_width(width):
     assert shifted.kind is ColumnKind.CONTINUOUS
 
 
-def test_facts_of_columns():
-    rng = np.random.default_rng(0)
-    places = np.arange(500)
-    constant = check_column(np.full(500, 2.0), places)
-    assert (constant.n_values, constant.kind) == (1, ColumnKind.FEW_VALUES)
-    falling = check_column(np.sort(rng.standard_normal(500))[::-1], places)
-    assert falling.is_sorted
-    assert falling.kind is ColumnKind.CONTINUOUS
-    # Twenty rows may have few values by chance.
-    assert check_column(np.arange(20) % 7 * 1.0, np.arange(20)).kind is not ColumnKind.FEW_VALUES
-    # Numbers of rows in stretches of an excerpt.
-    stretches = (np.arange(0, 10_000, 1000)[:, None] + np.arange(50)).ravel()
-    assert check_column(stretches * 2.0, stretches).kind is ColumnKind.ROW_NUMBER
-
-
 def test_words_for_shapes():
     assert shape_words(2.0, 6.0) == "skewed to the right"
     assert shape_words(-2.0, 6.0) == "skewed to the left"
@@ -298,15 +283,6 @@ def test_spurious_components_are_fatal():
     assert component_names([0.95, 0.05], floored, 500, coarse={0, 1}) == {light, warning}
     assert component_names([0.95, 0.05], floored, 500, coarse={0}) == {light, note, warning}
     assert component_names([1.0], [[1.0] * 5], 4) == {light}  # one component has all rows
-
-
-def test_a_component_of_two_rows_is_not_passed():
-    rng = np.random.default_rng(0)
-    rows = rng.standard_normal((300, 4))
-    rows[:2] = [7.0, 7.0, 7.0, 7.0]
-    rows[:2] += 0.01 * rng.standard_normal((2, 4))
-    certificate = mm.fit(rows, 2, random_state=0).certificate
-    assert not certificate.passed
 
 
 # -- correlations -----------------------------------------------------------------------------
