@@ -15,7 +15,6 @@ from momentmix.fitting.em.passes import full_passes
 from momentmix.fitting.inference.checked_rows import ColumnKind, check_column, check_rows
 from momentmix.fitting.inference.column_shapes import (
     offer_from_rows,
-    shape_finding,
     shape_words,
     skewness_within,
 )
@@ -193,11 +192,6 @@ def test_words_for_shapes():
     assert shape_words(0.0, -1.2) == "flat"
     assert shape_words(0.05, -1.62) == "two peaks"
     assert shape_words(0.1, 6.0) == "heavy-tailed"
-    moments, _ = summarized(rows_of(np.random.default_rng(0).normal(size=(50, 9))), 1, 1)
-    one = shape_finding(Severity.FATAL, moments, {3: "flat"}, {}).text
-    assert one.startswith("column 3 (flat) does not follow")
-    many = shape_finding(Severity.FATAL, moments, dict.fromkeys(range(9), "flat"), {}).text
-    assert "6 (flat), 7 (flat) and 1 more do not" in many
 
 
 # -- rows -------------------------------------------------------------------------------------
