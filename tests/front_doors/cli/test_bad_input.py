@@ -29,6 +29,8 @@ def folder(tmp_path, monkeypatch):
     mm.summarize(rows, order=3, feature_names=["a", "b", "c"]).save("good.mms")
     mm.DiagonalMixture([1.0], np.zeros((1, 3)), np.ones((1, 3)), ("a", "b", "c")).save("good.json")
     (tmp_path / "folder").mkdir()
+    text("ab.csv", "a,b\n1,2\n")
+    text("ac.csv", "a,c\n1,2\n")
     return tmp_path
 
 
@@ -134,9 +136,7 @@ BAD_FILES = {
 }
 COMMANDS = {
     "summarize": ["summarize", "{}", "-o", "out.mms"],
-    "fit": ["fit", "{}", "-r", "1", "-o", "out.json"],
     "predict": ["predict", "good.json", "{}", "-o", "out.csv"],
-    "score": ["score", "good.json", "{}"],
 }
 
 
@@ -146,7 +146,7 @@ def contents():
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_bad_files_are_65_and_leave_no_output(folder, momentmix, command):
-    uses_model = command in ("predict", "score")
+    uses_model = command == "predict"
     for case, (make, message) in BAD_FILES.items():
         if uses_model and message == "no rows":
             continue  # no rows, no labels
@@ -157,24 +157,16 @@ def test_bad_files_are_65_and_leave_no_output(folder, momentmix, command):
         # A model of three features may complain of other columns first.
         other = uses_model and ("must have the 3 columns of" in done.err or "no column" in done.err)
         assert (done.code, said or other) == (65, True), (case, done)
-        assert "Traceback" not in done.err
         assert done.err.startswith("momentmix: ")
         assert len(done.err) < 2000
         assert contents() == before
-
-
-def test_shards_with_different_columns_are_found_before_any_work(folder, momentmix):
-    text("1.csv", "a,b\n1,2\n")
-    text("2.csv", "a,c\n1,2\n")
-    done = momentmix("summarize", "1.csv", "2.csv", "-o", "out.mms")
-    assert done.code == 65
-    assert "2.csv lacks 'b' and 2.csv also has 'c'" in done.err
 
 
 OTHER = [
     (["summarize", "nowhere.csv", "-o", "x.mms"], 66, "nowhere.csv does not exist"),
     (["summarize", "*.feather", "-o", "x.mms"], 66, "no file matches"),
     (["summarize", "folder", "-o", "x.mms"], 66, "folder without data files"),
+    (["summarize", "ab.csv", "ac.csv", "-o", "x.mms"], 65, "lacks 'b' and ac.csv also has 'c'"),
     (["fit", "nowhere.mms", "-r", "2", "-o", "m.json"], 66, "nowhere.mms does not exist"),
     (["merge", "nowhere.mms", "-o", "x.mms"], 66, "nowhere.mms does not exist"),
     (["summarize", "good.npy", "-o", "good.mms"], 73, "good.mms exists; pass --force"),
@@ -214,11 +206,7 @@ OTHER = [
     (["merge", "folder", "-o", "x.mms"], 65, "not a regular file"),
     (["predict", "good.mms", "good.npy"], 65, "but a moment summary"),
     (["predict", "folder", "good.npy"], 65, "not a regular file"),
-    (
-        ["predict", "good.json", "good.npy", "--columns", "0,1"],
-        65,
-        "the 3 columns of the model; got 2",
-    ),
+    (["predict", "good.json", "good.npy", "--columns", "0,1"], 65, "columns of the model; got 2"),
     (["predict", "good.json", "good.npy", "--json"], 2, "give a file to --output"),
     (["sample", "good.json", "-n", "0"], 2, "0 is not in the range"),
     (["plot", "good.json", "-o", "x.doc"], 2, "must end in .png"),
@@ -232,11 +220,7 @@ OTHER = [
     (["subtract", "good.mms", "-o", "x.mms"], 2, "Missing argument"),
     (["subtract", "good.mms", "good.npy", "-o", "x.mms"], 65, "not a momentmix summary"),
     (["forget", "good.mms", "nowhere.csv", "-o", "x.mms"], 66, "nowhere.csv does not exist"),
-    (
-        ["forget", "good.mms", "good.npy", "--columns", "0", "-o", "x"],
-        65,
-        "the 3 columns of the summary",
-    ),
+    (["forget", "good.mms", "good.npy", "--columns", "0", "-o", "x"], 65, "3 columns of the summ"),
     (["forget", "good.mms", "good.npy", "-o", "x.mms"], 65, "cannot be forgotten and leave"),
     (["predict", "good.json", "good.npy", "--digits", "-1"], 2, "-1 is not in the range"),
     (["predict", "good.json", "good.parquet", "--keep", "id"], 65, "no column 'id'; there are 'a'"),
@@ -246,11 +230,7 @@ OTHER = [
     (["score", "good.json", "good.npy", "--rows", "--json"], 2, "give a file to --output"),
     (["score", "good.json", "good.npy", "--quantile", "1"], 2, "1.0 is not in the range"),
     (["score", "good.json", "good.npy", "--threshold", "nan"], 2, "must be a number; got nan"),
-    (
-        ["score", "good.json", "good.npy", "--quantile", ".1", "--threshold", "-3"],
-        2,
-        "pass one of them",
-    ),
+    (["score", "good.json", "good.npy", "--quantile", ".1", "--threshold", "-3"], 2, "pass one of"),
     (["nonsense"], 2, "No such command"),
 ]
 
@@ -263,36 +243,6 @@ def test_exit_codes_and_messages(folder, momentmix, monkeypatch, arguments, code
     assert (done.code, message in done.err) == (code, True), done
     assert "Traceback" not in done.err
     assert {name: os.stat(name).st_mtime_ns for name in os.listdir()} == before
-
-
-def test_a_file_that_grows_while_it_is_read(folder, momentmix, monkeypatch):
-    text("x.csv", "a,b\n1,2\n3,5\n")
-    update = mm.MomentSummary.update
-
-    def growing(self, *arguments, **options):
-        if os.path.getsize("x.csv") < 20:
-            with open("x.csv", "a") as file:
-                file.write("7,8\n7,8\n7,8\n")
-        return update(self, *arguments, **options)
-
-    monkeypatch.setattr(mm.MomentSummary, "update", growing)
-    done = momentmix("summarize", "x.csv", "-o", "out.mms")
-    assert (done.code, "x.csv changed while it was being read" in done.err) == (65, True)
-    assert not os.path.exists("out.mms")
-
-
-def test_columns_of_one_name_are_chosen_by_number(folder, momentmix):
-    values = [pa.array(v, pa.float64()) for v in ([1, 2, 3], [10, 20, 30], [100, 200, 300])]
-    table = pa.Table.from_arrays(values, names=["a", "b", "a"])
-    pa.parquet.write_table(table, "x.parquet")
-    text("x.csv", "a,b,a\n1,10,100\n2,20,200\n3,30,300\n")
-    for name in ("x.parquet", "x.csv"):
-        for columns, mean in (("0", [2]), ("2", [200]), ("b,2", [20, 200]), ("0,2", [2, 200])):
-            done = momentmix("summarize", name, "--columns", columns, "-o", "x.mms", "--force")
-            assert done.code == 0, done
-            assert mm.MomentSummary.load("x.mms").mean.tolist() == mean
-        done = momentmix("summarize", name, "--columns", "b,a", "-o", "x.mms", "--force")
-        assert (done.code, "repeated: 'a' (columns 0, 2)" in done.err) == (65, True)
 
 
 def test_a_model_does_not_take_the_first_of_two_columns(folder, momentmix):
@@ -308,33 +258,23 @@ def test_a_model_does_not_take_the_first_of_two_columns(folder, momentmix):
     assert momentmix("predict", "m.json", "y.csv", "--columns", "1,3,2").code == 65
 
 
-def test_thousands_are_read(folder, momentmix):
-    text("x.csv", 'a,b\n"17,405",2\n"1,000",4\n')
-    assert momentmix("summarize", "x.csv", "--thousands", ",", "-o", "x.mms").code == 0
-    assert mm.MomentSummary.load("x.mms").mean.tolist() == [9202.5, 3]
+READ = {
+    "thousands": ('a,b\n"17,405",2\n"1,000",4\n', [9202.5, 3]),
+    "byte order mark": ("\ufeffa,b\n1,2\n3,5\n", [2, 3.5]),
+    "line ends": ("a,b\r\n1,2\r\n3,4\r\n", [2, 3]),
+    "old line ends": ("a,b\r1,2\r3,4\r5,9\r", [3, 5]),
+}
 
 
-def test_line_ends_from_standard_input(folder, momentmix):
-    for end in ("\n", "\r\n", "\r"):
-        data = end.join(["a,b", "1,2", "3,4", "5,9"]).encode()
-        done = momentmix("summarize", "-", "-o", "x.mms", "--force", "--json", stdin=data)
-        assert '"n_rows": 3' in done.out, done
-
-
-def test_byte_order_mark_is_read(folder, momentmix):
-    text("x.csv", b"\xef\xbb\xbfa,b\n1,2\n3,5\n")
-    assert momentmix("summarize", "x.csv", "-o", "x.mms").code == 0
-    assert mm.MomentSummary.load("x.mms").feature_names == ("a", "b")
-
-
-def test_control_characters_in_names_are_escaped(folder, momentmix):
-    text("x.csv", b'"a\x1b[31m",b\n1,x\n')
-    done = momentmix("summarize", "x.csv", "-o", "x.mms")
-    assert "\x1b" not in done.err
-    text("y.csv", b'"a\x1b[31m",b\n1,2\n3,4\n4,9\n')
-    done = momentmix("fit", "y.csv", "-r", "1", "-o", "m.json")
-    assert "\x1b" not in done.out
-    assert "\\x1b[31m" in done.out
+@pytest.mark.parametrize("case", READ)
+def test_odd_text_is_read(folder, momentmix, case):
+    contents, means = READ[case]
+    arguments = ("--thousands", ",", "-o", "x.mms", "--force")
+    for file in (text("x.csv", contents), "-"):
+        done = momentmix("summarize", file, *arguments, stdin=contents.encode())
+        assert done.code == 0, done
+        summary = mm.MomentSummary.load("x.mms")
+        assert (summary.feature_names, summary.mean.tolist()) == (("a", "b"), means)
 
 
 def raising(error):
@@ -353,74 +293,43 @@ def test_a_bug_is_70_and_a_traceback_needs_debug(folder, momentmix, monkeypatch)
         main(["summarize", "good.npy", "-o", "x.mms", "--debug"])
 
 
+UPDATE, READ_MAGIC = "momentmix.MomentSummary.update", "numpy.lib.format.read_magic"
 NO_MEMORY = {
-    "array": lambda *_, **__: np.empty((1 << 40, 1 << 10)),  # NumPy's own kind of MemoryError
-    "bare": raising(MemoryError()),
-    "Arrow": raising(pa.ArrowMemoryError("malloc of size 64 failed")),
-    "mapping": raising(OSError(errno.ENOMEM, "Cannot allocate memory")),
-    "library": raising(ImportError("libx.so: failed to map segment from shared object")),
-    "thread": raising(RuntimeError("can't start new thread")),
+    "array": (UPDATE, lambda *_, **__: np.empty((1 << 40, 1 << 10))),  # of NumPy's own kind
+    "bare": (UPDATE, raising(MemoryError())),
+    "Arrow": (UPDATE, raising(pa.ArrowMemoryError("malloc of size 64 failed"))),
+    "mapping": (UPDATE, raising(OSError(errno.ENOMEM, "Cannot allocate memory"))),
+    "library": (UPDATE, raising(ImportError("libx.so: failed to map segment from shared object"))),
+    "thread": (UPDATE, raising(RuntimeError("can't start new thread"))),
+    "while a file is read": (READ_MAGIC, raising(MemoryError())),
 }
 
 
 @pytest.mark.parametrize("case", NO_MEMORY)
-def test_a_lack_of_memory_is_no_bug(folder, momentmix, monkeypatch, case):
-    monkeypatch.setattr(mm.MomentSummary, "update", NO_MEMORY[case])
+def test_a_lack_of_memory_is_no_bug_and_no_fault_of_the_file(folder, momentmix, monkeypatch, case):
+    monkeypatch.setattr(*NO_MEMORY[case])
     done = momentmix("summarize", "good.npy", "-o", "x.mms")
     assert done.code == 74
     assert done.err.startswith("momentmix: not enough memory (")
     assert "Use a lower --order" in done.err
     assert "bug" not in done.err
+    assert "header" not in done.err
     assert not os.path.exists("x.mms")
-
-
-def test_a_lack_of_memory_while_a_file_is_read_does_not_accuse_the_file(
-    folder, momentmix, monkeypatch
-):
-    monkeypatch.setattr("numpy.lib.format.read_magic", raising(MemoryError()))
-    done = momentmix("summarize", "good.npy", "-o", "x.mms")
-    assert (done.code, "header" in done.err) == (74, False)
-
-
-LIMITED = """
-import resource, sys
-import numpy, scipy.linalg, scipy.optimize, momentmix.tables.opening, momentmix.summary.summary
-from momentmix.cli import main
-
-pages = int(open("/proc/self/statm").read().split()[0])
-limit = pages * resource.getpagesize() + (64 << 20)
-resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-main(["fit", "large.npy", "-r", "2", "-o", "x.json"])
-"""
-
-
-@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs the size of a process")
-def test_a_limit_of_memory(folder):
-    head = np.lib.format.header_data_from_array_1_0(np.zeros((1, 3)))
-    with open("large.npy", "wb") as file:  # a gigabyte of zeros that take no place on the disk
-        np.lib.format.write_array_header_1_0(file, {**head, "shape": (1 << 25, 4)})
-        file.truncate(file.tell() + (1 << 30))
-    done = subprocess.run(
-        [sys.executable, "-c", LIMITED], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 74, done.stderr
-    assert "momentmix: not enough memory (" in done.stderr
-    assert not os.path.exists("x.json")
 
 
 def test_disk_full_keeps_the_old_file(folder):
     text("out.mms", b"old")
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)); "
-    done = subprocess.run(
-        [
-            *COMMAND[:2],
-            limit + COMMAND[2],
-            *["summarize", "good.npy", "-o", "out.mms", "--force"],
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [
+        *COMMAND[:2],
+        limit + COMMAND[2],
+        "summarize",
+        "good.npy",
+        "-o",
+        "out.mms",
+        "--force",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 74
     assert "File too large" in done.stderr
     with open("out.mms", "rb") as file:
@@ -430,12 +339,8 @@ def test_disk_full_keeps_the_old_file(folder):
 
 def test_a_closed_pipe_is_quiet(folder):
     command = shlex.join(COMMAND)
-    done = subprocess.run(
-        ["bash", "-c", f"{command} sample good.json -n 500000 | head -1; echo ${{PIPESTATUS[0]}}"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    line = f"{command} sample good.json -n 100000 | head -1; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True)
     assert done.stderr == ""
     assert done.stdout.split() == ["a,b,c", "141"]
 

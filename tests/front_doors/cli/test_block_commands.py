@@ -74,31 +74,6 @@ def test_score_counts_the_parameters_of_the_blocks(folder, momentmix, truth, fra
     assert document["aic"] == pytest.approx(n_parameters * 2 - 2 * total, rel=1e-9)
 
 
-def test_predict_and_sample(folder, momentmix, truth, frame):
-    assert momentmix("predict", "truth.json", "rows.csv", "-o", "labels.csv").code == 0
-    labels = pd.read_csv("labels.csv")["label"]
-    np.testing.assert_array_equal(labels, truth.predict(frame))
-    done = momentmix("sample", "truth.json", "-n", "4000", "-o", "drawn.csv", "--labels")
-    assert done.code == 0
-    drawn = pd.read_csv("drawn.csv")
-    first = drawn[drawn["label"] == 0]
-    # Standard error of a correlation ρ of n rows: (1 − ρ²) / √n.
-    assert np.corrcoef(first["length"], first["width"])[0, 1] == pytest.approx(
-        0.8, abs=5 * 0.36 / np.sqrt(len(first))
-    )
-
-
-def test_fit_to_a_summary(folder, momentmix, truth):
-    options = ["--blocks", "length,width;x,y", "-r", "2"]
-    done = momentmix("fit", "rows.mms", *options, "-o", "model.json")
-    assert done.code == 0, done.err
-    model = truth.align(mm.Mixture.load("model.json"))
-    assert model.parameters.blocks == truth.parameters.blocks
-    # A covariance of n normal rows of variance 1 has standard error √((1 + ρ²) / n); moments alone
-    # lose some of the rows' information.
-    np.testing.assert_allclose(model.covariances, truth.covariances, atol=6 * np.sqrt(2 / 1200))
-
-
 @pytest.mark.parametrize(
     ("text", "sizes", "groups"),
     [

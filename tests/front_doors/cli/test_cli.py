@@ -40,15 +40,11 @@ def test_plan_as_json(run):
 
 def test_plan_is_for_the_method_that_fits_by_default(run):
     text = run("plan", "-d", "5", "-r", "2").output  # the paper's method cannot do it at all
-    assert (
-        "order    4  identifies up to 3 components by the robust method, 1 by the paper's" in text
-    )
+    assert "4  identifies up to 3 components by the robust method, 1 by the paper's" in text
     assert "← this plan" in text
     for d, r in ((3, 2), (4, 2), (8, 8), (15, 37)):
-        order = json.loads(run("plan", "-d", str(d), "-r", str(r), "--json").output)["chosen"][
-            "order"
-        ]
-        assert largest_rank(d, order, method="robust") >= r
+        plan = json.loads(run("plan", "-d", str(d), "-r", str(r), "--json").output)
+        assert largest_rank(d, plan["chosen"]["order"], method="robust") >= r
 
 
 def test_plan_for_one_component(run):
@@ -64,10 +60,7 @@ def test_plan_for_one_component(run):
         ),
         (["plan", "-d", "9" * 400, "-r", "5"], "n_features must be below 2^63"),
         (["plan", "-d", "15", "-r", "9999"], "no order identifies n_components=9999 with 15"),
-        (
-            ["plan", "-d", "15", "-r", "99", "--method", "paper"],
-            "the most that any order reaches is 20",
-        ),
+        (["plan", "-d", "15", "-r", "99", "--method", "paper"], "any order reaches is 20"),
         (["plan", "-d", "15", "-r", "12", "-m", "4"], "at most 11 components; n_components=12"),
         (["plan", "-d", "15", "-r", "9", "-m", "4", "--method", "paper"], "Use order=5"),
         (["plan", "-d", "0", "-r", "1"], "n_features must be at least 1"),
@@ -87,9 +80,8 @@ def test_wrong_use_is_one_line_and_exit_code_2(momentmix, arguments, message):
 
 def test_reproduce_prints_the_printed_figure_beside_ours(run, tmp_path):
     path = tmp_path / "figures.json"
-    text = run(
-        "reproduce", "decomposition", "--rows", "15,3", "--instances", "2", "--json", str(path)
-    ).output
+    options = ("--rows", "15,3", "--instances", "2", "--json", str(path))
+    text = run("reproduce", "decomposition", *options).output
     assert "3.1e-12" in text  # printed average
     (row,) = json.loads(path.read_text())["rows"]
     assert row["avg"] < 1e-12
@@ -99,7 +91,7 @@ def test_reproduce_prints_the_printed_figure_beside_ours(run, tmp_path):
 @pytest.mark.parametrize("table", ["approximation", "recovery", "stability"])
 def test_every_table_runs(run, table):
     rows = "15,3,0.1" if table == "approximation" else "15,3"
-    result = run("reproduce", table, "--rows", rows, "--instances", "2")
+    result = run("reproduce", table, "--rows", rows, "--instances", "1")
     assert result.exit_code == 0
     assert len(result.output.splitlines()) >= 3
 
@@ -115,12 +107,9 @@ def test_gaussian_table_shows_bayes_and_both_kinds_of_em(run):
 def test_the_module_runs_the_command_and_tells_which_code_is_used(value, engine):
     if not value and native.code is None:
         pytest.skip("no compiled code here")
+    command, env = [sys.executable, "-m", "momentmix", "--version"], {"MOMENTMIX_NATIVE": value}
     done = subprocess.run(
-        [sys.executable, "-m", "momentmix", "--version"],
-        env={**os.environ, "MOMENTMIX_NATIVE": value},
-        capture_output=True,
-        text=True,
-        check=True,
+        command, env={**os.environ, **env}, capture_output=True, text=True, check=True
     )
     assert done.stdout.startswith(f"momentmix, version {mm.__version__} (")
     assert engine in done.stdout

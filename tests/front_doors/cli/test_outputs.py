@@ -216,6 +216,7 @@ def test_a_signal_while_an_object_is_finalized_is_not_lost(name, code, again):
         import os, signal, threading
         from momentmix.cli import app
 
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background
         start, times = threading.Timer.start, [{again}]
 
         def interrupted(self):

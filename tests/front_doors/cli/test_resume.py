@@ -1,6 +1,5 @@
 """A killed pass goes on to the same bytes; a stopped one says so."""
 
-import hashlib
 import json
 import os
 import re
@@ -142,15 +141,6 @@ def test_a_damaged_checkpoint_is_refused(half_done, momentmix):
         file.write(b"momentmix checkpoint 1\n")
     done = momentmix("summarize", "a.npy", "b.npy", *half_done)
     assert (done.code, "an earlier version of momentmix" in done.err) == (65, True)
-
-
-@pytest.mark.parametrize("head", [b"{}", b"not JSON", b"[" * 100_000, b"\xff"])
-def test_a_forged_checkpoint_is_refused(half_done, momentmix, head):
-    body = head + b"\n" + b"summary"
-    digest = hashlib.sha256(body).hexdigest().encode()
-    Path("state").write_bytes(b"momentmix checkpoint 2\n" + digest + b"\n" + body)
-    done = momentmix("summarize", "a.npy", "b.npy", *half_done)
-    assert (done.code, "not a checkpoint of this momentmix" in done.err) == (65, True), done.err
 
 
 def test_standard_input_that_is_piped_again(folder, momentmix, monkeypatch):

@@ -92,16 +92,6 @@ def test_rows_beyond_any_density_are_anomalies(frame, momentmix):
     assert [i for i, flag in enumerate(flags) if flag] == [0, 7]
 
 
-def test_equal_files_are_refused_here_too(frame, momentmix):
-    frame.to_csv("copy.csv", index=False)
-    files = ("rows.csv", "copy.csv")
-    done = momentmix("score", "model.json", *files, "--rows", "-o", "s.csv")
-    assert (done.code, "would count twice" in done.err) == (65, True), done
-    assert not pd.io.common.file_exists("s.csv")
-    done = momentmix("score", "model.json", *files, "--rows", "-o", "s.csv", "--by-name")
-    assert len(pd.read_csv("s.csv")) == 2000
-
-
 @pytest.mark.parametrize("arguments", [(), ("--quantile", "0.1")])
 def test_no_rows(frame, momentmix, arguments):
     frame[:0].to_csv("none.csv", index=False)

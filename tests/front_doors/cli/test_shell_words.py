@@ -10,6 +10,7 @@ import pytest
 import momentmix as mm
 from momentmix.findings.messages import Message, in_shell, keyword, options
 
+SCHEMA = "a schema (momentmix schema, --schema)"
 PYTHON = re.compile(r"\b\w+=['\"{\[]|\bmm\.|[a-z_]+\(\)|np\.float64|MomentSummary|SummaryCube")
 
 
@@ -31,21 +32,9 @@ PYTHON = re.compile(r"\b\w+=['\"{\[]|\bmm\.|[a-z_]+\(\)|np\.float64|MomentSummar
             "families={'n a': 'log', 3: 'poisson'}",
             "--families 'n a=log,3=poisson'",
         ),
-        (
-            options(families={"c": ["a", "b"]}),
-            "families={'c': ['a', 'b']}",
-            "a schema (momentmix schema, --schema)",
-        ),
-        (
-            options(families={"a,b": "log"}),
-            "families={'a,b': 'log'}",
-            "a schema (momentmix schema, --schema)",
-        ),
-        (
-            options(blocks=[["a b", "c"], [3, 4]]),
-            "blocks=[['a b', 'c'], [3, 4]]",
-            "--blocks 'a b,c;3,4'",
-        ),
+        (options(families={"c": ["a", "b"]}), "families={'c': ['a', 'b']}", SCHEMA),
+        (options(families={"a,b": "log"}), "families={'a,b': 'log'}", SCHEMA),
+        (options(blocks=[["a b", "c"], [3]]), "blocks=[['a b', 'c'], [3]]", "--blocks 'a b,c;3'"),
         (options(blocks="auto"), "blocks='auto'", "--blocks auto"),
         (Message("a ", keyword("na_values"), "."), "a na_values.", "a --na-values."),
     ],
@@ -101,16 +90,8 @@ def folder(tmp_path_factory):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (
-            ["summarize", "gaps.csv", "-o", "x.mms"],
-            65,
-            "Pass --missing drop to leave such rows out",
-        ),
-        (
-            ["summarize", "gaps.csv", "--by", "", "-o", "x.parquet"],
-            2,
-            "--by needs names of columns",
-        ),
+        (["summarize", "gaps.csv", "-o", "x.mms"], 65, "Pass --missing drop to leave such rows"),
+        (["summarize", "gaps.csv", "--by", "", "-o", "x.parquet"], 2, "--by needs names of co"),
         (["summarize", "whole.csv", "--by", "amount", "-o", "x.parquet"], 65, "must be whole"),
         (
             ["summarize", "whole.csv", "--families", "amount=lognormal", "-o", "x.mms"],
@@ -122,31 +103,15 @@ def folder(tmp_path_factory):
             65,
             "--families names no column: 'amout'",
         ),
-        (
-            ["fit", "cube.parquet", "--refine", "em", "-o", "x.json"],
-            65,
-            "--refine em needs the rows",
-        ),
-        (
-            ["fit", "cube.parquet", "--families", "plan=poisson", "-o", "x.json"],
-            65,
-            "leave --families out",
-        ),
+        (["fit", "cube.parquet", "--refine", "em", "-o", "x.json"], 65, "--refine em needs the"),
+        (["fit", "cube.parquet", "--families", "plan=log", "-o", "x.json"], 65, "leave --families"),
         (["compare", "low.mms", "cube.parquet"], 65, "Summarize both with --order 2"),
         (["compare", "low.mms", "age.mms"], 65, "summarize the common ones (--columns)"),
         (["compare", "low.mms", "model.json"], 65, "model.json is no data; `momentmix track MODEL"),
         (["merge", "low.mms", "whole.csv", "-o", "x.mms"], 65, "with `momentmix summarize`"),
         (["track", "low.mms", "cube.parquet"], 65, "fit it first, with `momentmix fit`"),
-        (
-            ["track", "model.json", "cube.parquet", "--rollup", "regoin"],
-            65,
-            "--rollup regoin: the ",
-        ),
-        (
-            ["track", "model.json", "cube.parquet", "--rollup", ","],
-            2,
-            "--rollup needs keys to keep",
-        ),
+        (["track", "model.json", "cube.parquet", "--rollup", "regoin"], 65, "--rollup regoin: the"),
+        (["track", "model.json", "cube.parquet", "--rollup", ","], 2, "--rollup needs keys to kee"),
         (["report", "model.json", "--cube", "low.mms", "-o", "x.html"], 65, "low.mms is no cube"),
     ],
 )

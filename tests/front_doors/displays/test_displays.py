@@ -283,19 +283,16 @@ def test_choice_takes_families_and_blocks_of_the_model(momentmix, drawn_choices)
     assert [block.columns for block in found.mixture.blocks] == [(0, 1), (2,), (3,)]
 
 
-@pytest.mark.parametrize("kind", ["pairs", "columns", "means", "weights", "residuals"])
-@pytest.mark.parametrize("ending", ["png", "svg"])
-def test_plot_command(momentmix, tmp_path, monkeypatch, model, rows, kind, ending):
+@pytest.mark.parametrize(
+    ("kind", "data", "ending"),
+    [("columns", ["rows.mms"], "png"), ("means", [], "svg"), ("weights", [], "png")],
+)
+def test_plot_command(momentmix, tmp_path, monkeypatch, model, kind, data, ending):
     monkeypatch.chdir(tmp_path)
     model.mixture_.save("model.json")
-    np.save("rows.npy", rows)
     model.summary_.save("rows.mms")
-    inputs = {"pairs": ["rows.npy"], "columns": ["rows.mms"], "residuals": ["rows.mms"]}
-    inputs = inputs.get(kind, [])
-    if ending == "svg" and kind in ("residuals", "columns"):
-        inputs = ["rows.npy"]
     picture = f"picture.{ending}"
-    done = momentmix("plot", "model.json", *inputs, "-o", picture, "--kind", kind)
+    done = momentmix("plot", "model.json", *data, "-o", picture, "--kind", kind)
     assert done.code == 0, done.err
     start = (tmp_path / picture).read_bytes()[:5]
     assert start == (b"\x89PNG\r" if ending == "png" else b"<?xml")

@@ -47,17 +47,6 @@ def test_compiled_sums_are_those_of_numpy(case, monkeypatch):
     assert total / N == pytest.approx(expected_mean, rel=1e-12)
 
 
-def test_em_never_lowers_likelihood_times_prior(case):
-    p, _, features, prior = case
-    values = []
-    for _ in range(15):
-        statistics, mean = statistics_of(coefficients(p), features, BLOCKS)
-        values.append(float(mean + prior.log_density(p) / N))
-        p = m_step(statistics, prior)
-    assert (np.diff(values) > -1e-12).all()
-    assert values[-1] > values[0]
-
-
 def test_the_m_step_is_the_maximum(case):
     """Of expected log-likelihood plus prior, over all covariances of a block."""
     _, z, _, _ = case

@@ -6,8 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import stats
 
 import momentmix as mm
@@ -118,10 +116,7 @@ ONE = ([1.0], [[0.0, 0.0]])
             (*ONE, [[[1.0, 0.5], [0.5, 1.0]]], [[0]], ["x", "y"]),
             r"0 between.*component 0 has 0.5 between column 0 \('x'\) and column 1 \('y'\). Join",
         ),
-        ((*ONE, [np.eye(2)], [[0, 1], [1]]), "must not overlap; column 1 is in blocks 0 and 1"),
-        ((*ONE, [np.eye(2)], [["z", "x"]], ["x", "y"]), "no feature named 'z'"),
         ((*ONE, [np.eye(2)], [[0, 2]]), "no column 2"),
-        (([0.5], [[0.0, 0.0]], [np.eye(2)]), "sum 1"),
         ((*ONE, [np.eye(2)], None, ["x"]), "2 different strings"),
     ],
 )
@@ -268,55 +263,31 @@ def test_marginals_are_those_of_the_joint_law(mixture):
         part.covariances, mixture.covariances[np.ix_(range(3), columns, columns)]
     )
     assert_same(mixture.marginal(["f", "d", "b", "a"]), part, rtol=0)
+    assert_same(mixture.condition({}), mixture, rtol=0)
     assert isinstance(mixture.select([0, 1]), mm.DiagonalMixture)
 
 
-@settings(max_examples=40, deadline=None)
-@given(
-    st.integers(0, 2**32 - 1),
-    st.permutations(range(6)),
-    st.integers(1, 4),
-    st.lists(st.integers(0, 2), min_size=6, max_size=6),
+@pytest.mark.parametrize(
+    ("use", "message"),
+    [
+        (lambda m: m.select([0, 0]), "differ from each other"),
+        (lambda m: m.select([6]), "numbers in 0…5"),
+        (lambda m: m.select([]), "numbers in 0…5"),
+        (lambda m: m.select(["z"]), "no feature named 'z'"),
+        (lambda m: m.condition({0: 1.0, "a": 2.0}), "differ from each other"),
+        (lambda m: m.condition(dict.fromkeys(range(6), 0.0)), "all 6 columns are known"),
+        (lambda m: m.condition({0: np.inf}), r"not finite, or so far from all.*units"),
+        (lambda m: m.condition({0: "x"}), "rows must be real numbers|cells by column"),
+        (lambda m: m.condition([1.0, 2.0]), "values must be cells by column"),
+        (lambda m: m.predict_columns(np.zeros((2, 2))), "pass known="),
+        (lambda m: m.predict_columns(np.zeros((2, 2)), [0]), "must have the 1 columns"),
+        (lambda m: m.align("other"), "other must be a mixture; got str"),
+        (lambda m: m.align(random_mixture(r=2)), r"as many components.*\(3, 6\) and \(2, 6\)"),
+    ],
 )
-def test_conditions_and_marginals_agree_with_the_densities(seed, order, n_known, labels):
-    """p(y_U, y_K) = p(y_K) p(y_U | y_K), and a marginal of a condition needs only its columns."""
-    groups = [[j for j in range(6) if labels[j] == label] for label in range(3)]
-    mixture = random_mixture(seed, groups=groups, names=None)
-    known, others = list(order[:n_known]), sorted(order[n_known:])
-    row = mixture.sample(1, random_state=seed)[0]
-    rest = mixture.condition({j: row[0, j] for j in known})
-    both = mixture.select(known).log_prob(row[:, known]) + rest.log_prob(row[:, others])
-    np.testing.assert_allclose(both, mixture.log_prob(row), rtol=1e-6, atol=1e-6)
-    kept = [*known, others[0]]
-    directly = mixture.select(kept).condition({i: row[0, j] for i, j in enumerate(known)})
-    assert_same(rest.select([0]), directly, rtol=1e-7)
-
-
-def test_bad_columns_are_refused(mixture):
-    for columns, message in (
-        ([0, 0], "differ from each other"),
-        ([6], "numbers in 0…5"),
-        ([], "numbers in 0…5"),
-        (["z"], "no feature named 'z'"),
-    ):
-        with pytest.raises(InputError, match=message):
-            mixture.select(columns)
-    with pytest.raises(InputError, match="differ from each other"):
-        mixture.condition({0: 1.0, "a": 2.0})
-    with pytest.raises(InputError, match="all 6 columns are known"):
-        mixture.condition(dict.fromkeys(range(6), 0.0))
-    with pytest.raises(InputError, match=r"not finite, or so far from all.*units"):
-        mixture.condition({0: np.inf})
-    for values in ({0: "x"}, [1.0, 2.0], 3.0):
-        with pytest.raises(
-            InputTypeError, match=r"values must be cells by column|rows must be real numbers"
-        ):
-            mixture.condition(values)
-    with pytest.raises(InputError, match="pass known="):
-        mixture.predict_columns(np.zeros((2, 2)))
-    with pytest.raises(InputError, match="must have the 1 columns"):
-        mixture.predict_columns(np.zeros((2, 2)), [0])
-    assert_same(mixture.condition({}), mixture, rtol=0)
+def test_bad_arguments_are_refused(mixture, use, message):
+    with pytest.raises((InputError, InputTypeError), match=message):
+        use(mixture)
 
 
 # -- two mixtures -------------------------------------------------------------------------------
@@ -330,10 +301,6 @@ def test_components_of_two_mixtures_are_aligned(mixture):
     assert_same(mixture.align(mixed), mixture, rtol=0)
     with pytest.raises(InputError, match=r"the same columns; the names are 'a'.*and 'u'"):
         mixture.align(turned.with_feature_names(list("uvwxyz")))
-    with pytest.raises(InputTypeError, match="other must be a mixture; got str"):
-        mixture.align("other")
-    with pytest.raises(InputError, match=r"as many components.*\(3, 6\) and \(2, 6\)"):
-        mixture.align(random_mixture(r=2))
 
 
 def test_components_of_equal_means_are_matched_by_their_covariances():

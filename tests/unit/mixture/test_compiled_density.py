@@ -8,9 +8,8 @@ from momentmix.fitting.em import em
 from momentmix.mixture import density
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.density import Density, mean_log_densities, statistics_of
-from momentmix.mixture.gaussian import coefficients, features_of, m_step
+from momentmix.mixture.gaussian import coefficients, features_of
 from momentmix.mixture.parameters import Parameters
-from momentmix.mixture.prior import VariancePrior
 from momentmix.native import code
 
 pytestmark = pytest.mark.skipif(code is None, reason="the compiled code is not built")
@@ -49,23 +48,6 @@ def test_sums_of_features_in_memory(k, r, d, n, instructions, monkeypatch):
     np.testing.assert_allclose(statistics, expected, rtol=1e-11, atol=1e-11 * n)
     np.testing.assert_allclose(mean, expected_mean, rtol=1e-13)
     np.testing.assert_allclose(mean_log_densities(table, some), expected_mean, rtol=1e-13)
-
-
-@pytest.mark.parametrize(("k", "r", "d", "n"), SHAPES)
-def test_steps_are_those_of_numpy(k, r, d, n, instructions, monkeypatch):
-    rng = np.random.default_rng(1)
-    batch, features = batch_of(k, r, d, rng), features_of(rng.normal(size=(n, d)))
-    for prior in (VariancePrior(1e-6), VariancePrior.of_rows(n, r + 1, np.full(d, 1e-6))):
-        found, values, _ = em.run_batch(features, batch, prior, 4)
-        expected = batch
-        for _ in range(4):
-            statistics, mean = without_code(
-                lambda p=expected: statistics_of(coefficients(p), features), monkeypatch
-            )
-            before, expected = expected, m_step(statistics, prior)
-        for name in ("weights", "means", "variances"):
-            np.testing.assert_allclose(getattr(found, name), getattr(expected, name), atol=1e-9)
-        np.testing.assert_allclose(values, mean + prior.log_density(before) / n, rtol=1e-11)
 
 
 def mixture_of(r, d, rng):

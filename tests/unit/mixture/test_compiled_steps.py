@@ -1,19 +1,68 @@
-"""Compiled EM steps of mixtures with joined features against the NumPy code."""
+"""Compiled EM steps against the NumPy code: diagonal and joined features, laws of their own."""
 
 import numpy as np
 import pytest
+from tests.unit.families.toys import GeometricLaw
 from tests.unit.fitting.block_laws import block_law
+from tests.unit.fitting.family_laws import mixed_law
 
+from momentmix.families.finite import Finite
+from momentmix.families.gaussian import GaussianValue
+from momentmix.families.poisson import PoissonLaw
+from momentmix.families.seen import Seen
 from momentmix.fitting.em import em
-from momentmix.mixture import density, gaussian
-from momentmix.mixture.gaussian import features_of
+from momentmix.mixture import density
+from momentmix.mixture.blocks import Blocks
+from momentmix.mixture.gaussian import coefficients, features_of, sample
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure, VariancePrior
 from momentmix.native import code
 
 pytestmark = pytest.mark.skipif(code is None, reason="the compiled code is not built")
 
-SIZES = [(3, 2, 1), (1, 1, 4, 2, 1), (7,), (2, 2), (33, 2)]  # the last is left to NumPy
+
+def one_kind(*laws):
+    """Two components of some laws, every feature with a mean of its own."""
+    d = sum(len(law.features) for law in laws)
+    rng = np.random.default_rng(d)
+    means = rng.uniform(0.2, 0.3, size=(2, d))
+    for law in laws:
+        if isinstance(law, Seen):
+            means[:, law.features[1]] += 0.5
+    blocks = Blocks(d, (), laws)
+    return Parameters(np.array([0.3, 0.7]), means, np.ones((2, d)), None, blocks).completed()
+
+
+LAWS = {
+    "yes/no": lambda: one_kind(*(Finite.indicators((j,)) for j in range(6))),
+    "categories": lambda: one_kind(Finite.indicators((0, 1, 2)), Finite.indicators((3, 4), 1)),
+    "counts": lambda: one_kind(PoissonLaw((0,)), PoissonLaw((1,))),
+    "numbers that may be missing": lambda: one_kind(
+        Seen((0, 1), GaussianValue((0,))), Seen((2, 3), GaussianValue((2,)))
+    ),
+    "counts that may be missing": lambda: one_kind(
+        Seen((0, 1), PoissonLaw((0,))), PoissonLaw((2,))
+    ),
+    "all": mixed_law,
+}
+SIZES = [(1,) * 5, (3, 2, 1), (1, 1, 4, 2, 1), (7,), (2, 2), (33, 2)]  # the last one by NumPy
+CASES = LAWS | {str(s): lambda s=s: block_law(s, 3, seed=len(s)) for s in SIZES}
+
+
+def case_of(name, n, k=3):
+    """Standardized features of rows, k mixtures with the means moved, and the structure."""
+    law = CASES[name]()
+    rows, _ = sample(law, max(n, 2000), np.random.default_rng(n))
+    shift, scale = rows.mean(axis=0), rows.std(axis=0)
+    p, rows = law.standardized(shift, scale), (rows - shift) / scale
+    structure = Structure.of_total(1e-6, p.blocks, np.cov(rows.T))
+    rng = np.random.default_rng(1)
+    moved = [
+        Parameters(p.weights, p.means + 0.3 * rng.normal(size=p.means.shape), p.variances,
+                   p.covariances, p.blocks).completed()
+        for _ in range(k)
+    ]  # fmt: skip
+    return features_of(rows[:n], p.blocks), Parameters.stack(moved), structure
 
 
 def steps_by_numpy(monkeypatch, *arguments):
@@ -23,75 +72,73 @@ def steps_by_numpy(monkeypatch, *arguments):
         return em.run_batch(*arguments)
 
 
-def case_of(sizes, n, k=3):
-    """Rows of a law, a prior of them, and k mixtures with the means moved."""
-    law = block_law(sizes, 3, seed=len(sizes))
-    rows, _ = gaussian.sample(law, n, np.random.default_rng(n))
-    structure = Structure.of_total(1e-6, law.blocks, np.cov(rows.T))
-    rng = np.random.default_rng(1)
-    moved = [
-        Parameters(law.weights, law.means + 0.3 * rng.normal(size=law.means.shape), law.variances,
-                   law.covariances, law.blocks)
-        for _ in range(k)
-    ]  # fmt: skip
-    return features_of(rows, law.blocks), Parameters.stack(moved), structure
+def assert_same(found, expected):
+    for part in ("weights", "means", "variances", "covariances"):
+        np.testing.assert_allclose(
+            getattr(found.batch, part), getattr(expected.batch, part), rtol=1e-8, atol=1e-9
+        )
+    np.testing.assert_allclose(found.values, expected.values, rtol=1e-11)
+    np.testing.assert_allclose(found.gains, expected.gains, rtol=1e-6, atol=1e-11)
 
 
-@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("n_steps", [1, 2, 6])
-def test_steps_are_those_of_numpy(sizes, n_steps, monkeypatch):
-    features, start, structure = case_of(sizes, 2500)
-    priors = (
+@pytest.mark.parametrize("instructions", [] if code is None else code.use())
+def test_steps_are_those_of_numpy(name, n_steps, instructions, monkeypatch):
+    features, start, structure = case_of(name, 2500)
+    r = start.weights.shape[-1]
+    code.use(instructions)
+    for prior in (
         VariancePrior(structure.floor, structure=structure),
-        VariancePrior.of_rows(2500, 3, structure),
-    )
-    for prior in priors:
-        found = em.run_batch(features, start, prior, n_steps)
-        expected = steps_by_numpy(monkeypatch, features, start, prior, n_steps)
-        for name in ("weights", "means", "variances", "covariances"):
-            np.testing.assert_allclose(
-                getattr(found.batch, name), getattr(expected.batch, name), rtol=1e-8, atol=1e-9
-            )
-        np.testing.assert_allclose(found.values, expected.values, rtol=1e-11)
-        np.testing.assert_allclose(found.gains, expected.gains, rtol=1e-6, atol=1e-11)
+        VariancePrior.of_rows(2500, r, structure),
+    ):
+        arguments = features, start, prior, n_steps
+        assert_same(em.run_batch(*arguments), steps_by_numpy(monkeypatch, *arguments))
+    code.use(code.use()[0])
 
 
-def test_few_rows_reach_the_prior_and_the_floor(monkeypatch):
-    """Components of fewer rows than features, and rows that agree to the last digit."""
-    features, start, structure = case_of((4, 2), 9, k=2)
-    features[:, 5:] = features[:, [4]]
-    prior = VariancePrior.of_rows(9, 3, structure)
-    found = em.run_batch(features, start, prior, 4)
-    expected = steps_by_numpy(monkeypatch, features, start, prior, 4)
-    np.testing.assert_allclose(found.batch.spread, expected.batch.spread, rtol=1e-6, atol=1e-10)
-    bare = VariancePrior(np.full(6, 1e-3), structure=structure)
-    floored = em.run_batch(features, start, bare, 4).batch
-    assert structure.eigenvalues(floored).min() == pytest.approx(1e-6, rel=1e-3)
+@pytest.mark.parametrize("name", LAWS)
+def test_few_rows_and_an_empty_component(name, monkeypatch):
+    """A component without rows has what the prior says, and answers that no row gave are rare."""
+    features, start, structure = case_of(name, 7, k=1)
+    start.weights[0] = 1e-320, 1.0
+    prior = VariancePrior.of_rows(7, 2, structure)
+    found = em.run_batch(features, start, prior, 3)
+    expected = steps_by_numpy(monkeypatch, features, start, prior, 3)
+    np.testing.assert_allclose(found.batch.means, expected.batch.means, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(found.batch.spread, expected.batch.spread, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(found.values, expected.values, rtol=1e-10)
 
 
-@pytest.mark.parametrize(("sizes", "n"), [((3, 2, 1), 700), ((4, 4, 1), 30_000), ((1, 1), 9000)])
-def test_threads_do_not_change_the_bits(sizes, n):
-    features, start, structure = case_of(sizes, n, k=5)
+@pytest.mark.parametrize("name", LAWS)
+def test_densities_without_the_squares_that_have_no_part(name):
+    """Log-densities alone leave them out; those with statistics do not: the same to rounding."""
+    features, start, _ = case_of(name, 900)
+    table = coefficients(start)
+    alone = density.mean_log_densities(table, features, start.blocks)
+    _, with_statistics = density.statistics_of(table, features, start.blocks)
+    np.testing.assert_allclose(alone, with_statistics, rtol=1e-14)
+
+
+@pytest.mark.parametrize(("name", "n"), [("(3, 2, 1)", 700), ("(2, 2)", 30_000), ("all", 9000)])
+def test_neither_threads_nor_other_mixtures_change_the_bits(name, n):
+    features, start, structure = case_of(name, n, k=5)
     prior = VariancePrior.of_rows(n, 3, structure)
     one = em.run_batch(features, start, prior, 3, 1)
     for n_threads in (2, 3, 8):
         several = em.run_batch(features, start, prior, 3, n_threads)
-        np.testing.assert_array_equal(one.batch.spread, several.batch.spread)
-        np.testing.assert_array_equal(one.batch.means, several.batch.means)
-        np.testing.assert_array_equal(one.values, several.values)
-        np.testing.assert_array_equal(one.gains, several.gains)
-
-
-def test_a_mixture_does_not_depend_on_the_others_of_its_batch():
-    features, start, structure = case_of((3, 2), 5000, k=4)
-    prior = VariancePrior.of_rows(5000, 3, structure)
-    batch = em.run_batch(features, start, prior, 3).batch
+        for found, expected in zip(
+            (several.batch.spread, several.batch.means, several.values, several.gains),
+            (one.batch.spread, one.batch.means, one.values, one.gains),
+            strict=True,
+        ):
+            np.testing.assert_array_equal(found, expected)
     alone = em.run_batch(features, start[2:3], prior, 3).batch
-    np.testing.assert_array_equal(batch.spread[2], alone.spread[0])
+    np.testing.assert_array_equal(one.batch.spread[2], alone.spread[0])
 
 
 def test_an_empty_component_has_no_covariances():
-    features, start, structure = case_of((3, 2), 500, k=1)
+    features, start, structure = case_of("(2, 2)", 500, k=1)
     start.means[0, 1] = 1e3
     found = em.run_batch(features, start, VariancePrior.of_rows(500, 3, structure), 2).batch
     assert found.weights[0, 1] < 1e-80
@@ -99,8 +146,21 @@ def test_an_empty_component_has_no_covariances():
     np.testing.assert_array_equal(found.covariances[0, 1], 0.0)
 
 
+def test_rows_that_agree_reach_the_floor():
+    features, start, structure = case_of("(2, 2)", 9, k=2)
+    features[:, 5:] = features[:, [4]]
+    bare = VariancePrior(np.full(4, 1e-3), structure=structure)
+    floored = em.run_batch(features, start, bare, 4).batch
+    assert structure.eigenvalues(floored).min() == pytest.approx(1e-6, rel=1e-3)
+
+
 def test_a_covariance_without_a_root_is_an_error():
-    features, start, structure = case_of((2, 1), 100, k=1)
+    features, start, structure = case_of("(2, 2)", 100, k=1)
     start.covariances[0, 0] = 2.0 * start.variances[0, 0].max()
     with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
         em.run_batch(features, start, VariancePrior.of_rows(100, 3, structure), 2)
+
+
+def test_a_law_without_compiled_maps_has_no_layout():
+    blocks = Blocks(1, (), (GeometricLaw((0,)),))
+    assert Structure.of_total(1e-6, blocks, np.eye(1)).layout(blocks) is None

@@ -25,43 +25,24 @@ def masked(dtype=float, row=4, column=1):
     return rows
 
 
+# What tests/front_doors/test_bad_rows.py does not give to `update`.
 REFUSED = [
-    (table((4, 1, np.nan)), InputError, r"row 4, column 1 is NaN.*missing"),
-    (table((2, 0, np.inf)), InputError, r"row 2, column 0 is inf.*missing value"),
-    (table((5, 2, -np.inf)), InputError, r"row 5, column 2 is -inf"),
     (table((3, 2, 1e308)), InputError, r"2\^1000.*row 3, column 2 is 1e\+308.*Rescale"),
-    (table((3, 2, -1e308)), InputError, r"row 3, column 2 is -1e\+308"),
     (np.empty((0, 3)), InputError, r"at least one row.*Skip empty blocks"),
-    (np.empty((4, 0)), InputError, r"at least one column"),
     (np.ones(3), InputError, r"1 dimension\(s\).*reshape\(1, -1\)"),
     (np.ones((2, 3, 1)), InputError, r"3 dimension\(s\).*Flatten"),
-    (5.0, InputError, r"0 dimension"),
-    (np.ones((4, 2)), InputError, r"3 columns.*got 2"),
     (np.ones((4, 3)) * 1j, InputTypeError, r"complex.*separate columns"),
     (np.full((4, 3), "x"), InputTypeError, r"column 0 \(row 0 holds .*encode"),
-    (
-        np.array([[1, 2, None], [3, 4, 5]], dtype=object),
-        InputTypeError,
-        r"column 2 \(row 0 holds None",
-    ),
+    (np.array([[1, 2, None], [3, 4, 5]], object), InputTypeError, r"column 2 \(row 0 holds None"),
     (np.array([[1, "a", 2]], dtype=object), InputTypeError, r"column 1 \(row 0 holds 'a'"),
-    (np.zeros((2, 3), dtype="M8[D]"), InputTypeError, r"datetime64"),
-    ([[1.0, 2.0, 3.0], [1.0, 2.0]], InputError, r"rectangular"),
     (sparse.eye(3).tocsr(), InputTypeError, r"sparse.*toarray\(\)"),
-    (masked(), InputError, r"row 4, column 1 is NaN\."),
-    (masked(np.int64), InputError, r"row 4, column 1 is NaN\."),
     (masked(np.float32), InputError, r"row 4, column 1 is NaN\."),
     (masked(bool), InputError, r"row 4, column 1 is NaN\."),
     (list(masked(row=2, column=0)), InputError, r"row 2, column 0 is NaN\."),
     (masked(complex), InputTypeError, r"complex"),
     (masked(object), InputTypeError, r"dtype object"),
-    (np.ma.masked_all((4, 3)), InputError, r"row 0, column 0 is NaN"),
     (np.ma.masked_all(3, dtype=[("a", float), ("b", int)]), InputTypeError, r"dtype \[\('a'"),
-    (
-        mrecords.fromarrays([np.ones(4)] * 3, names="a,b,c"),
-        InputTypeError,
-        r"real numbers.*dtype",
-    ),
+    (mrecords.fromarrays([np.ones(4)] * 3, names="a,b,c"), InputTypeError, r"real numbers.*dtype"),
 ]
 
 
@@ -79,28 +60,6 @@ def test_bad_rows_are_refused_and_change_nothing(rows, error, message, filled):
     assert summary.update(table(n=2000)).to_bytes() == twin.update(table(n=2000)).to_bytes()
 
 
-@pytest.mark.parametrize(
-    ("weights", "message"),
-    [
-        ([1, 1, -1, 1, 1, 1], r"not negative; row 2 has -1.*forget"),
-        ([1, np.nan, 1, 1, 1, 1], r"finite.*row 1 has nan"),
-        (np.ma.MaskedArray([1.0] * 6, mask=[0, 0, 1, 0, 1, 0]), r"row 2 has nan \(NaN or masked\)"),
-        (np.ma.MaskedArray([1] * 6, mask=[0, 0, 0, 1, 0, 0]), r"row 3 has nan \(NaN or masked\)"),
-        ([1, np.inf, 1, 1, 1, 1], r"finite.*row 1 has inf"),
-        ([0] * 6, r"all zero"),
-        ([1] * 5, r"shape \(6,\).*\(5,\)"),
-        ([[1] * 6], r"shape \(6,\)"),
-        ([1e-30] * 6, r"between 2\^−40.*constant"),
-        ([1e30] * 6, r"1e\+30.*Multiply"),
-    ],
-)
-def test_bad_weights_are_refused(weights, message):
-    summary = MomentSummary(3, 2)
-    with pytest.raises(InputError, match=message):
-        summary.update(table(), weights)
-    assert summary.n_rows == 0
-
-
 @pytest.mark.parametrize("dtype", [float, np.float32, np.int64])
 def test_masked_arrays_that_hide_nothing_are_plain_arrays(dtype):
     rows, weights = table().astype(dtype), np.arange(1, 7)
@@ -112,16 +71,6 @@ def test_masked_arrays_that_hide_nothing_are_plain_arrays(dtype):
         assert summary.to_bytes() == plain.to_bytes()
 
 
-def test_masked_numbers_cannot_be_forgotten():
-    summary = MomentSummary(3, 2, shard_id="a").update(table())
-    before = summary.to_bytes()
-    with pytest.raises(InputError, match="row 4, column 1 is NaN"):
-        summary.forget(masked())
-    with pytest.raises(InputError, match="row 5 has nan"):
-        summary.forget(table(), np.ma.MaskedArray([1] * 6, mask=[0, 0, 0, 0, 0, 1]))
-    assert summary.to_bytes() == before
-
-
 def test_integers_behind_a_mask_do_not_warn():
     rows = np.ma.MaskedArray(np.full((4, 3), 2**60), mask=True)
     with pytest.raises(InputError, match="row 0, column 0 is NaN"):
@@ -129,11 +78,6 @@ def test_integers_behind_a_mask_do_not_warn():
     rows.mask[1] = False
     with pytest.warns(PrecisionWarning, match=r"beyond 2\^53"), pytest.raises(InputError):
         MomentSummary(3, 2).update(np.ma.MaskedArray(rows.data, mask=rows.mask))
-
-
-def test_text_weights_are_refused():
-    with pytest.raises(InputTypeError, match="sample_weight must be real numbers"):
-        MomentSummary(3, 2).update(table(), ["1"] * 6)
 
 
 @pytest.mark.parametrize("at", [1500, 2047, 2048, 2500])
@@ -213,22 +157,21 @@ def test_empty_summary_has_no_moments():
             read()
 
 
-def test_questions_out_of_range():
-    summary = summarize(table(), 2)
-    with pytest.raises(InputError, match=r"orders up to 2; order=3"):
-        summary.tensor(3)
-    with pytest.raises(InputError, match=r"squared_order=1"):
-        summary.squared(0, 2)
-    with pytest.raises(InputError, match=r"feature must be below 3"):
-        summary.squared(3, 0)
-    with pytest.raises(InputError, match=r"scale must be positive"):
-        summary.tensor(2, 0, 0)
-    with pytest.raises(InputError, match=r"shift must be finite"):
-        summary.tensor(2, np.nan)
-    with pytest.raises(InputError, match=r"shift must be a number or have shape \(3,\)"):
-        summary.tensor(2, [1, 2])
-    with pytest.raises(InputError, match=r"overflow float64"):
-        summarize(np.eye(3) * 1e200, 2).tensor(2, 1e250, 1)
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda s: s.tensor(3), r"orders up to 2; order=3"),
+        (lambda s: s.squared(0, 2), r"squared_order=1"),
+        (lambda s: s.squared(3, 0), r"feature must be below 3"),
+        (lambda s: s.tensor(2, 0, 0), r"scale must be positive"),
+        (lambda s: s.tensor(2, np.nan), r"shift must be finite"),
+        (lambda s: s.tensor(2, [1, 2]), r"shift must be a number or have shape \(3,\)"),
+        (lambda s: summarize(np.eye(3) * 1e200, 2).tensor(2, 1e250, 1), r"overflow float64"),
+    ],
+)
+def test_questions_out_of_range(ask, message):
+    with pytest.raises(InputError, match=message):
+        ask(summarize(table(), 2))
 
 
 def test_summarize_refuses_nothing_at_all():

@@ -8,9 +8,8 @@ import momentmix as mm
 from momentmix import MomentSummary
 from momentmix.fitting.data import moments_of
 from momentmix.summary.exact import state
-from momentmix.summary.exact.exact_sums import absent_places
 from momentmix.summary.kernels.array_sums import ArrayExecutor
-from momentmix.summary.layout import COMPLETE, NO_HIGH, POWERS, Layout
+from momentmix.summary.layout import COMPLETE, POWERS, Layout
 
 LEVELS = {
     (1, 1, 0): POWERS,
@@ -168,17 +167,6 @@ def test_absent_stays_absent_whatever_is_added_or_taken_away():
     assert (both - wild) - other == MomentSummary(5, 4)
 
 
-def test_sums_that_are_absent_are_zero_in_the_file():
-    _, rows = with_wild_row(1e90)
-    totals = MomentSummary(5, 4).update(rows)._totals()
-    assert totals.reach == (6, 2, 6, 6, 6)
-    flat = totals.sums.integers
-    places = absent_places(totals.layout, totals.reach)
-    assert len(places) == 4 + 8 + 4
-    assert not flat[places].any()
-    assert np.delete(flat, places).all()  # negative control
-
-
 def test_forgetting_a_row_that_outweighs_the_rest_gives_up_its_powers():
     rows, wild = with_wild_row(1e6, row=5)
     summary = MomentSummary(5, 4).update(wild).forget(wild[5:6])
@@ -200,11 +188,3 @@ def test_moments_that_overflow_float64_are_nan_where_they_are_high():
     np.testing.assert_array_equal(np.isnan(moments.powers), expected)
     assert np.isfinite(moments.two_squares).all()
     assert np.isfinite(moments.distinct[4]).all()
-
-
-def test_summaries_without_high_sections_have_no_reach():
-    _, rows = with_wild_row(1e90)
-    totals = MomentSummary(5, 4).update(rows)
-    tensor = totals.tensor(4)
-    assert np.isfinite(tensor.values).all()
-    assert Layout(5, 4, 2, NO_HIGH).without_high == Layout(5, 4, 2).without_high

@@ -5,13 +5,12 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
-from campaigns.written_out import monomials
 
 import momentmix as mm
 from momentmix.errors import InputError, ShardError
 from momentmix.native import code
 from momentmix.summary import readings
-from momentmix.summary.exact import combining, digit_sums, exact_sums, plausibility, units
+from momentmix.summary.exact import combining, digit_sums, exact_sums, units
 from momentmix.summary.exact.exact_sums import (
     ExactSums,
     Reframed,
@@ -22,7 +21,6 @@ from momentmix.summary.exact.exact_sums import (
 )
 from momentmix.summary.file import pack
 from momentmix.summary.layout import Layout
-from momentmix.summary.products import products_of
 from momentmix.summary.readings import readings_of_many
 from momentmix.summary.summary import union
 
@@ -103,25 +101,6 @@ def test_digits_join_to_their_exact_sum(n_digits, by_numpy, monkeypatch):
 
 
 # -- units and origins ----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("shape", LAYOUTS)
-def test_products_are_found_by_their_factors(shape):
-    layout, d = Layout(*shape), shape[0]
-    products = products_of(layout)
-    written = [s for section in layout.sections for s in monomials(section, d)]
-    factors = zip(products.features, products.degrees, strict=True)
-    assert [sorted(np.repeat(*pair).tolist()) for pair in factors] == [*map(sorted, written)]
-    assert products.find(products.names[::-1]).tolist() == [*range(layout.n_entries)][::-1]
-    for j in range(d):
-        held = []
-        for rows in products.lines_of[j]:
-            for line in rows.T.tolist():
-                rests = {tuple(i for i in written[place] if i != j) for place in line}
-                assert len(rests) == 1
-                assert [written[place].count(j) for place in line] == [*range(len(line))]
-                held.append(line[-1])
-        assert sorted(held) == [i for i, s in enumerate(written) if j in s]
 
 
 @needs_code
@@ -245,60 +224,7 @@ def test_a_union_refuses_what_adding_refuses():
 # -- what no rows can have ------------------------------------------------------------------------
 
 
-def test_changed_sums_are_found_and_true_ones_pass():
-    rng, n_wrong = np.random.default_rng(3), 0
-    for part in shards(rng, 14):
-        assert plausibility.impossible(part._totals()) is None
-    totals = shards(rng, 1)[0]._totals()
-    for name in [("distinct", 1), ("squared", 0), *(("power", p) for p in range(3, 7))]:
-        for factor in (1.0, -1.0, 1e6, 1e300):
-            values = totals.sums.integers.copy()
-            place = totals.layout.section(*name).start + 2
-            values[place] = int(values[place] * Fraction(factor))
-            changed = combining.replace(totals, sums=ExactSums(totals.layout, None, values))
-            problem = plausibility.impossible(changed)
-            assert problem is None or factor != 1.0
-            n_wrong += problem is not None
-    assert n_wrong > 10
-
-
 # -- arguments ------------------------------------------------------------------------------------
-
-
-@needs_code
-def test_arguments_that_do_not_fit_are_refused():
-    layout = Layout(2, 2, 1)
-    (lines, ends), n = products_of(layout).lines, layout.n_entries
-    ends, shifts, ones = ends[:, -1].copy(), np.zeros(n, dtype=np.int64), np.ones(2, dtype=np.int64)
-    words, out, space = (np.zeros((n, 2), dtype=np.int64) for _ in range(3))
-    arguments = [words, shifts, lines, ends, ones, False, space, out]
-    code.add_moved_sums(*arguments)
-    for place, short in ((4, ones[1:]), (6, space[1:])):
-        with pytest.raises(ValueError, match="needs"):
-            code.add_moved_sums(*arguments[:place], short, *arguments[place + 1 :])
-    wrong = [(1, shifts - 1), (1, shifts + 5000), (3, ends + 1), (7, out[:, :1].copy())]
-    for place, bad in wrong:
-        with pytest.raises(ValueError, match="shifts or ends do not fit"):
-            code.add_moved_sums(*arguments[:place], bad, *arguments[place + 1 :])
-    for change in (1, -lines.max() - 1, n):
-        with pytest.raises(ValueError, match="lines do not fit"):
-            code.add_moved_sums(*arguments[:2], lines + change, *arguments[3:])
-    counts = np.array([2, 3])
-    with pytest.raises(ValueError, match="data is shorter"):
-        code.spread_words(bytes(11), counts, np.array([1, 4]), words)
-    for bad in (np.array([-1, 4]), np.array([1 << 62, 4])):
-        with pytest.raises(ValueError, match="data is shorter"):
-            code.spread_words(bytes(14), bad, np.array([1, 4]), words)
-    with pytest.raises(ValueError, match="out needs"):
-        code.spread_words(bytes(14), counts, np.array([1, 4]), np.empty(4, dtype=np.int64))
-    with pytest.raises(ValueError, match="words do not fit"):
-        code.word_widths(np.zeros(11, dtype=np.int64), counts, np.zeros(2, dtype=np.int64))
-    with pytest.raises(ValueError, match="out needs"):
-        code.join_digits(np.zeros((4, 3)), np.ones(4), np.zeros(8, dtype=np.int64))
-    with pytest.raises(ValueError, match="sizes must be positive"):
-        code.typical(np.zeros(4), 0, 2, ones, np.zeros(2), ones.copy())
-    with pytest.raises(ValueError, match="rows needs"):
-        code.typical(np.zeros(3), 2, 2, ones, np.zeros(2), ones.copy())
 
 
 # -- many summaries at once -----------------------------------------------------------------------

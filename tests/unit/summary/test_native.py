@@ -8,19 +8,18 @@ import numpy as np
 import pytest
 from campaigns.written_out import written_out
 
-import momentmix as mm
 from momentmix.native import code
 from momentmix.summary.exact import digit_sums
 from momentmix.summary.exact import units as units_module
 from momentmix.summary.exact.units import block_extremes
-from momentmix.summary.kernels.native_sums import NativeExecutor, tile_order
+from momentmix.summary.kernels.native_sums import NativeExecutor
 from momentmix.summary.layout import Layout
 from momentmix.tables.validation import LARGEST_VALUE, in_range
 
 needs_code = pytest.mark.skipif(code is None, reason="momentmix was built without a compiler")
 SETS = [] if code is None else code.use()
 SHAPES = [(1, 1, 0), (2, 2, 1), (3, 3, 0), (5, 3, 2), (6, 5, 3), (7, 7, 6), (4, 4, 0), (9, 4, 2)]
-SHAPES += [(8, 6, 2), (17, 4, 2), (30, 3, 2), (40, 2, 1)]
+SHAPES += [(8, 6, 2), (17, 4, 2), (20, 3, 2), (40, 2, 1)]
 
 
 @pytest.fixture
@@ -38,7 +37,7 @@ def problem(d, n, weighted):
 
 @needs_code
 @pytest.mark.parametrize("name", SETS)
-@pytest.mark.parametrize("n", [1, 8, 255, 256, 700])
+@pytest.mark.parametrize("n", [1, 256, 700])
 @pytest.mark.parametrize(("d", "m", "q"), SHAPES)
 def test_sums_match_products_written_out(name, d, m, q, n, instruction_set):
     instruction_set(name)
@@ -88,65 +87,6 @@ def test_a_block_has_the_same_sums_alone_and_among_others():
     assert (executor.sums(rows, ones, units)[0] == executor.sums(rows, None, units)[0]).all()
 
 
-@needs_code
-def test_short_buffers_are_refused():
-    out, units = np.empty((1, 2, 3)), np.zeros((2, 3))
-    with pytest.raises(ValueError, match="rows needs"):
-        code.extremes(np.zeros(5), 1, 2, 3, out, 1)
-    with pytest.raises(ValueError, match="out needs"):
-        code.extremes(np.zeros(6), 1, 2, 3, np.empty(5), 1)
-    with pytest.raises(ValueError, match="digits needs"):
-        code.add_digits(np.zeros(6), 1, np.zeros(2), np.zeros(11))
-    executor = NativeExecutor(Layout(3, 2, 1))
-    program = executor._program
-    space, sums = np.empty(program.space), np.empty(executor.layout.n_entries)
-    arguments = [
-        program.shape,
-        program.steps,
-        program.positions,
-        np.zeros(6),
-        None,
-        units,
-        1,
-        2,
-        space,
-        sums,
-    ]
-    code.sum_blocks(*arguments)
-    for place, short in (
-        (3, np.zeros(5)),
-        (4, np.ones(1)),
-        (5, np.zeros(5)),
-        (8, space[1:]),
-        (9, sums[1:]),
-    ):
-        with pytest.raises(ValueError, match="needs"):
-            code.sum_blocks(*arguments[:place], short, *arguments[place + 1 :])
-    squares, rounders, lanes = np.ones(1), digit_sums.rounders(4), np.zeros((1, 4, len(sums) + 1))
-    added = [*arguments[:9], squares, rounders, lanes, 1, 1]
-    code.add_blocks(*added)
-    for place, short in ((8, space[1:]), (9, squares[1:]), (11, lanes.ravel()[1:])):
-        with pytest.raises(ValueError, match="needs"):
-            code.add_blocks(*added[:place], short, *added[place + 1 :])
-    with pytest.raises(ValueError, match="needs"):
-        code.add_blocks(*added[:12], 2, 1)  # lanes
-    with pytest.raises(ValueError, match="needs"):
-        code.add_blocks(*added[:13], 2)  # threads
-    beyond = program.steps.copy()
-    beyond[-1, 5] += 1 << 20
-    with pytest.raises(ValueError, match="do not fit"):
-        code.sum_blocks(program.shape, beyond, *arguments[2:])
-    with pytest.raises(ValueError, match="do not fit"):
-        code.sum_blocks(program.shape, program.steps, program.positions + (1 << 20), *arguments[3:])
-
-
-@pytest.mark.parametrize(("n_rows", "n_columns"), [(1, 1), (4, 5), (5, 6), (37, 29), (2, 64)])
-@pytest.mark.parametrize("tile", [(4, 5), (2, 3)])
-def test_tiles_cover_a_product_once(n_rows, n_columns, tile):
-    order = tile_order(n_rows, n_columns, tile)
-    assert np.array_equal(np.sort(order, axis=None), np.arange(n_rows * n_columns))
-
-
 @pytest.mark.parametrize("by_numpy", [False, True])
 @pytest.mark.parametrize("shape", [(1, 1, 1), (3, 7, 2), (2, 1024, 15), (1, 1029, 3), (2, 32, 4)])
 def test_extremes_of_blocks(shape, by_numpy, monkeypatch):
@@ -179,20 +119,6 @@ def test_digits_are_those_of_numpy():
         digit_sums._add_digits(vector, expected)
     digit_sums.add_digits(values, found)
     assert (found == expected).all()
-
-
-@pytest.mark.parametrize("change", [np.asfortranarray, lambda r: np.repeat(r, 2, axis=1)[:, ::2]])
-def test_bytes_do_not_depend_on_threads_order_or_cuts(change):
-    rng = np.random.default_rng(0)
-    rows, weights = rng.standard_normal((200_000, 3)), rng.integers(1, 4, 200_000).astype(float)
-    rows[150_000:] *= 1000.0
-    for w in (None, weights):
-        whole = mm.summarize(rows, 3, w, shard_id="a", n_threads=1).to_bytes()
-        assert mm.summarize(change(rows), 3, w, shard_id="a", n_threads=3).to_bytes() == whole
-        summary = mm.MomentSummary(3, 3, shard_id="a", n_threads=2)
-        for part in np.array_split(np.arange(200_000), 17):
-            summary.update(rows[part], None if w is None else w[part])
-        assert summary.to_bytes() == whole
 
 
 def test_numpy_does_the_work_where_there_is_no_compiled_code():

@@ -1,21 +1,15 @@
 """Memory and threads: estimates, constant memory, BLAS limits given back."""
 
-import threading
 import tracemalloc
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info
 
 from momentmix import MomentSummary
 from momentmix.arrays import physical_memory
 from momentmix.errors import InputError
 from momentmix.summary.layout import Layout
 from momentmix.summary.view import check_budget, estimate
-
-
-def blas_threads():
-    return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
 
 
 def test_streaming_takes_constant_memory():
@@ -52,33 +46,3 @@ def test_estimates():
         check_budget(Layout(40, 5, 2), 24 * 10**6)
     with pytest.raises(InputError, match=r"Use memory_budget=… in bytes"):
         check_budget(Layout(40, 5, 2), 10)
-
-
-def test_blas_threads_are_given_back():
-    before = blas_threads()
-    rows = np.random.default_rng(0).standard_normal((3000, 5))
-    summary = MomentSummary(5, 3, n_threads=2).update(rows)
-    assert blas_threads() == before
-    bad = rows.copy()
-    bad[2500, 2] = 1e200
-    with pytest.raises(InputError, match="outlier"):
-        summary.update(bad)
-    assert blas_threads() == before
-
-
-def test_summaries_fill_in_parallel_threads():
-    before = blas_threads()
-    rows = np.random.default_rng(0).standard_normal((20_000, 5))
-    results = {}
-
-    def fill(name):
-        results[name] = MomentSummary(5, 3, shard_id="same", n_threads=2).update(rows).to_bytes()
-
-    threads = [threading.Thread(target=fill, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(set(results.values())) == 1
-    assert len(results) == 4
-    assert blas_threads() == before

@@ -132,18 +132,6 @@ def test_other_schemas_are_refused(families, problem):
     assert summary() != summary(other, families)
 
 
-def test_levels_found_in_one_shard_only():
-    small = pd.DataFrame({"plan": ["basic", "gold"], "x": [1.0, 2.0]})
-    more = pd.DataFrame({"plan": ["basic", "silver"], "x": [1.0, 2.0]})
-    a, b = (mm.summarize(t, 2, families={"plan": "categorical"}) for t in (small, more))
-    cure = r"Pass the same for both: families=\{'plan': \['basic', 'gold', 'silver'\]\}"
-    with pytest.raises(InputError, match=cure):
-        a + b
-    given = {"plan": ["basic", "gold", "silver"]}
-    both = mm.summarize(small, 2, families=given) + mm.summarize(more, 2, families=given)
-    assert both.mean.tolist() == [0.25, 0.25, 1.5]
-
-
 def test_bools_and_integers_are_the_same_levels():
     bools = mm.summarize(
         {"x": [True, False, True], "y": [1.0, 2, 3]}, 2, families={"x": "bernoulli"}

@@ -53,15 +53,6 @@ def test_reading_changes_no_later_byte(read):
     assert read_often.shard_ids == alone.shard_ids
 
 
-def test_saving_changes_no_later_byte(tmp_path):
-    summary = started()
-    summary.save(tmp_path / "early.mms")
-    early = MomentSummary.load(tmp_path / "early.mms")
-    summary.update(ROWS[1500:])
-    assert early.n_rows == 1500
-    assert summary.to_bytes() == started(n=3000).to_bytes()
-
-
 def test_what_fails_changes_no_later_byte():
     summary = started()
     wrong = [
@@ -76,20 +67,6 @@ def test_what_fails_changes_no_later_byte():
         with pytest.raises((InputError, TypeError)):
             action()
     assert summary.update(ROWS[1500:]).to_bytes() == started(n=3000).to_bytes()
-
-
-def test_a_snapshot_is_made_once(monkeypatch):
-    from momentmix.summary.exact.open_shard import OpenShard
-
-    summary, made = started(), []
-    close = OpenShard.close
-    monkeypatch.setattr(OpenShard, "close", lambda *args: (made.append(1), close(*args))[1])
-    for _ in range(3):
-        summary.to_bytes(), summary.mean, summary + started("b", 5), summary.copy().mean
-    assert len(made) == 1 + 3  # and one for each new shard "b"
-    summary.update(ROWS[:1])
-    summary.to_bytes(), summary.to_bytes()
-    assert len(made) == 5
 
 
 # -- copies go on ---------------------------------------------------------------------------------

@@ -1,57 +1,14 @@
-"""Sums of a block against sums of products written out, and digits against fractions."""
+"""Digits of sums against fractions, and how blocks of rows grow."""
 
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from momentmix import MomentSummary
 from momentmix.summary.exact import digit_sums
 from momentmix.summary.exact.digit_sums import QUANTUM_BITS, DigitSums
 from momentmix.summary.exact.open_shard import block_rows
-from momentmix.summary.kernels.array_sums import ArrayExecutor
-from momentmix.summary.kernels.half_split import half_split_plan
-from momentmix.summary.kernels.native_sums import host_executor
-from momentmix.summary.kernels.plan import Product
 from momentmix.summary.layout import Layout
-
-SHAPES = [(1, 1, 0), (2, 1, 0), (2, 2, 1), (3, 3, 0), (5, 3, 2), (6, 5, 3), (7, 7, 6)]
-SHAPES += [(3, 2, 0), (4, 4, 0), (6, 4, 1), (9, 4, 2), (8, 6, 2), (17, 4, 2)]
-
-
-@pytest.mark.parametrize(("d", "m", "q"), [*SHAPES, (30, 4, 2), (21, 5, 1)])
-def test_every_moment_is_picked_from_one_entry(d, m, q):
-    plan = half_split_plan(Layout(d, m, q))
-    assert plan.positions.min() >= 0
-    assert len(np.unique(plan.positions)) == len(plan.positions)
-    tiles = [step for step in plan.steps if isinstance(step, Product)]
-    sizes = [(t.rows.stop - t.rows.start) * (t.columns.stop - t.columns.start) for t in tiles]
-    assert [t.start for t in tiles] == [0, *np.cumsum(sizes)[:-1].tolist()]
-    assert sum(sizes) == plan.n_sums > plan.positions.max()
-    assert all(t.columns.stop <= plan.n_weighted for t in tiles)
-
-
-@pytest.mark.parametrize("m", [3, 4, 5])
-def test_doubled_weights_double_every_sum(m):
-    rng = np.random.default_rng(0)
-    executor = host_executor(Layout(6, m, 2))
-    rows, units = rng.standard_normal((1, 500, 6)), (np.ones(6), np.zeros(6))
-    first = executor.sums(rows, None, units)
-    doubled = executor.sums(rows, np.full((1, 500), 2.0), units)
-    assert doubled == pytest.approx(2 * first, rel=1e-13, abs=1e-11)
-    squares = [
-        MomentSummary(6, m).update(rows[0], np.full(500, weight))._totals().weight_squares
-        for weight in (1.0, 2.0)
-    ]
-    assert squares[1] == 4 * squares[0] > 0
-
-
-def test_ones_as_weights_are_no_weights():
-    executor = ArrayExecutor(Layout(6, 4, 2), np)
-    rows, units = np.random.default_rng(0).standard_normal((2, 500, 6)), (np.ones(6), np.zeros(6))
-    plain = executor.sums(rows, None, units)
-    assert (executor.sums(rows, np.ones((2, 500)), units) == plain).all()
-    assert (executor.sums(rows[1:], None, units) == plain[1:]).all()
 
 
 @pytest.mark.parametrize("most_added", [3, 1 << 20])
@@ -81,17 +38,3 @@ def test_blocks_grow_but_never_beyond_what_there_is():
         n_rows += rows
     assert block_rows(layout, 0) == 1024
     assert rows == 4096
-
-
-def test_digits_do_not_depend_on_the_order_of_vectors():
-    rng = np.random.default_rng(4)
-    layout = Layout(3, 2, 1)
-    vectors = rng.standard_normal((50, layout.n_entries + 1)) * 10.0 ** rng.integers(-9, 9, (50, 1))
-    folded = []
-    for order in (range(50), rng.permutation(50)):
-        sums = DigitSums(layout)
-        for i in order:
-            sums.add(vectors[i : i + 1, :-1], np.abs(vectors[i, -1:]))
-        folded.append(sums.fold())
-    assert folded[0][1] == folded[1][1]
-    assert (folded[0][0].words == folded[1][0].words).all()

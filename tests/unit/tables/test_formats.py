@@ -218,21 +218,17 @@ def test_an_npy_file_that_ends_while_it_is_read(tmp_path, rows):
             [[1], *[[2]] * 9, [0.5]],
         ),
         (b'{"a":1}\n{"a":-1e-5}\n{"a":1e300}\n', [[1], [-1e-5], [1e300]]),
+        (
+            b'{"a":1,"b":2}\n{"a":3}\n{"b":4}\n{}\n{"a":5,"b":null}\n',
+            [[1, 2], [3, np.nan], [np.nan, 4], [np.nan, np.nan], [5, np.nan]],
+        ),
     ],
 )
 def test_json_that_is_read(tmp_path, monkeypatch, text, expected):
     monkeypatch.setattr(json_lines, "CHUNK", 48)
     path = tmp_path / "x.jsonl"
     path.write_bytes(text)
-    assert values(JsonLinesFile(path)).tolist() == expected
-
-
-def test_keys_that_are_not_there_are_missing_cells(tmp_path, monkeypatch):
-    monkeypatch.setattr(json_lines, "CHUNK", 24)
-    path, nan = tmp_path / "x.jsonl", np.nan
-    path.write_text('{"a":1,"b":2}\n{"a":3}\n{"b":4}\n{}\n{"a":5,"b":null}\n')
-    found = values(JsonLinesFile(path))
-    np.testing.assert_array_equal(found, [[1, 2], [3, nan], [nan, 4], [nan, nan], [5, nan]])
+    np.testing.assert_array_equal(values(JsonLinesFile(path)), expected)
 
 
 def test_kinds_of_json(tmp_path):
@@ -328,20 +324,6 @@ def test_cells_of_a_workbook(tmp_path):
         ["u", "v", None, None], [1, 2.5, None, None], [True, False, None, True], [None] * 4
     ]  # fmt: skip
     assert [str(column.type) for column in batch.columns] == ["string", "double", "bool", "double"]
-
-
-def test_names_of_a_workbook(tmp_path):
-    numbers = np.random.default_rng(0).standard_normal((40, 2)).tolist()
-    assert excel_file(tmp_path, [[7, 2], [3, 4]]).column_names is None
-    assert values(excel_file(tmp_path, [[7, 2], [3, 4]])).tolist() == [[7, 2], [3, 4]]
-    guessed = excel_file(tmp_path, [[0, 1.0], *numbers])
-    assert guessed.column_names == ("0", "1")
-    assert guessed.first_line == ("0", "1")
-    assert "is taken for names of columns" in guessed.header_note
-    plain = excel_file(tmp_path, [[0, 1], *numbers], header=False)
-    assert plain.column_names is None
-    assert len(values(plain)) == 41
-    assert values(excel_file(tmp_path, [[7, 2], [3, 4]], header=True)).tolist() == [[3, 4]]
 
 
 DAYS = [datetime.date(2024, 1, i) for i in range(1, 8)]

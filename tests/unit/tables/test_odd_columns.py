@@ -112,16 +112,6 @@ def test_intervals_are_told_by_their_text():
     assert mixture.predict(frame.iloc[:5]).tolist() == [0] * 5
 
 
-def test_wide_integers_of_polars():
-    whole = [i * 3 % 7 for i in range(N)]
-    tables = [
-        pl.DataFrame({"x": NUMBERS, "g": pl.Series(whole, dtype=kind)})
-        for kind in (pl.Int64, pl.Int128)
-    ]
-    means = [mm.summarize(table, 2).mean for table in tables]
-    assert (means[0] == means[1]).all()
-
-
 @pytest.mark.parametrize(
     ("cells", "problem"),
     [

@@ -1,11 +1,9 @@
 """Mixtures of every family and of missing cells against SciPy, by hand."""
 
-from itertools import product
-
 import numpy as np
 import pandas as pd
 import pytest
-from unit.mixture.table_truths import NAMES, PLANS, all_families, joint_densities, with_gaps
+from unit.mixture.table_truths import NAMES, all_families, joint_densities, with_gaps
 
 import momentmix as mm
 from momentmix.errors import InputError
@@ -22,7 +20,7 @@ def mixture():
 
 @pytest.fixture(scope="module")
 def rows(mixture):
-    return with_gaps(mixture.sample(200, random_state=2)[0])
+    return with_gaps(mixture.sample(80, random_state=2)[0])
 
 
 def assert_same(found, expected, rtol=1e-9):
@@ -85,34 +83,6 @@ def test_numbers_without_missing_cells_have_no_schema():
     assert single.variances.tolist() == [[4.0]]
 
 
-def test_the_value_of_a_fit():
-    """The mixture of a fit, in the columns' units: the likelihood is the one that the fit found."""
-    rng = np.random.default_rng(7)
-    seen = [0.9, 0.6]
-    blocks = [
-        GaussianBlock.of([30.0, 50.0], [9.0, 16.0], "a", seen=seen),
-        PoissonBlock([1.0, 6.0], names="b", seen=seen[::-1]),
-        CategoricalBlock([[0.7, 0.2, 0.1], [0.1, 0.2, 0.7]], PLANS, names="c"),
-        *(BernoulliBlock(p, names=f"d{j}") for j, p in enumerate(rng.dirichlet([1, 1], 4))),
-        GaussianBlock.of([0.0, 3.0], [1.0, 1.0], "e"),
-    ]
-    truth = mm.Mixture.from_blocks([0.4, 0.6], blocks)
-    rows, _ = truth.sample(4000, random_state=8)
-    families = {block.names[0]: block.family for block in truth.blocks}
-    result = mm.fit(rows, 2, families=families, missing="model", random_state=0)
-    found = result.mixture
-    assert found.schema == result.schema
-    assert found.log_prob(rows).mean() == pytest.approx(result.log_likelihood, rel=1e-10)
-    aligned = truth.align(found)
-    n_seen = 4000 * 0.4 * 0.6  # rows of a component with a cell, at least
-    numbers = [
-        j for j in range(truth.n_columns) if families[truth.feature_names[j]] != "categorical"
-    ]
-    errors = np.abs(aligned.means - truth.means)[:, numbers]
-    assert (errors < 5 * np.sqrt(truth.variances[:, numbers] / n_seen)).all()
-    np.testing.assert_allclose(aligned.blocks[0].seen, seen, atol=5 * 0.5 / np.sqrt(1600))
-
-
 # -- densities ----------------------------------------------------------------------------------
 
 
@@ -141,24 +111,6 @@ def test_far_values_are_left_out_exactly():
     found = mixture.log_prob([[np.nan, 3.0], [1e9 + 1, 2.0], [1e9 + 2, np.nan]])
     expected = np.log(joint_densities(mixture, [[None, 3], [1e9 + 1, 2], [1e9 + 2, None]]).sum(1))
     np.testing.assert_allclose(found, expected, rtol=1e-7)
-
-
-@pytest.mark.parametrize("share", [0.0, 0.4])
-def test_probabilities_of_all_outcomes_have_sum_1(share):
-    seen = None if not share else [1 - share, 1 - share / 2]
-    blocks = [
-        BernoulliBlock([0.2, 0.7], seen=seen),
-        CategoricalBlock([[0.5, 0.25, 0.25], [0.1, 0.1, 0.8]], (4, 7, 9)),
-        CategoricalBlock([[0.5, 0.5], [0.1, 0.9]], (False, True), seen=seen),
-    ]
-    mixture = mm.Mixture.from_blocks([0.4, 0.6], blocks)
-    gap = [np.nan] if share else []
-    outcomes = np.array(list(product([0, 1, *gap], [4, 7, 9], [0, 1, *gap])), dtype=float)
-    assert np.exp(mixture.log_prob(outcomes)).sum() == pytest.approx(1, abs=1e-7)
-    # Left out of the density is the same as summed over.
-    first = outcomes[(outcomes[:, 0] == 1) & (outcomes[:, 2] == 0)]
-    whole = np.exp(mixture.log_prob([[1, np.nan, 0]]))[0]
-    assert np.exp(mixture.log_prob(first)).sum() == pytest.approx(whole, rel=1e-9)
 
 
 def test_counts_have_sum_1_and_numbers_the_integral_1():

@@ -50,9 +50,9 @@ def test_a_part_is_the_marginal_law(mixture, columns):
 
 @pytest.mark.parametrize("known", [["plan"], ["x", "visits"], ["age", "smokes", "y", "member"]])
 def test_conditions_are_ratios_of_densities(mixture, known):
-    rows = mixture.sample(40, random_state=4)[0]
+    rows = mixture.sample(15, random_state=4)[0]
     whole = mixture.log_prob(rows)
-    for number in range(40):
+    for number in range(15):
         row = {name: column[number] for name, column in rows.items()}
         values = {name: row[name] for name in known}
         if any(is_missing(value) for value in values.values()):
@@ -75,15 +75,21 @@ def test_missing_values_are_not_known(mixture):
     np.testing.assert_array_equal(known.weights, mixture.condition(row).weights)
 
 
-def test_bad_conditions(mixture):
-    with pytest.raises(InputError, match="must hold its levels"):
-        mixture.condition({"plan": "platinum"})
-    with pytest.raises(InputError, match="no feature named 'height'"):
-        mixture.condition({"height": 3})
-    with pytest.raises(InputTypeError, match="values must be cells by column"):
-        mixture.condition(3)
-    with pytest.raises(InputError, match="all 8 columns are known"):
-        mixture.condition(dict(zip(NAMES, [40, "no", 1, "gold", 0, 0, 1, True], strict=True)))
+ALL = dict(zip(NAMES, [40, "no", 1, "gold", 0, 0, 1, True], strict=True))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"plan": "platinum"}, "must hold its levels"),
+        ({"height": 3}, "no feature named 'height'"),
+        (3, "values must be cells by column"),
+        (ALL, "all 8 columns are known"),
+    ],
+)
+def test_bad_conditions(mixture, values, message):
+    with pytest.raises((InputError, InputTypeError), match=message):
+        mixture.condition(values)
 
 
 def test_columns_from_others(mixture):

@@ -99,14 +99,6 @@ def test_a_diagonal_mixture_is_no_table(mixture, tmp_path):
         mm.DiagonalMixture.load(tmp_path / "model.json")
 
 
-def test_plain_parts_are_written_as_before(mixture, tmp_path):
-    path = tmp_path / "model.json"
-    mixture.select(["x"]).save(path)
-    assert json.loads(path.read_text())["version"] == 1
-    mixture.select(["x", "y"]).save(path)
-    assert json.loads(path.read_text())["version"] == 2
-
-
 def at(*place):
     """A function that sets a value at a place of a document, or removes it."""
 
