@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from momentmix.native import code, readable
+from momentmix.native import code
 
 TESTS = Path(__file__).parents[2]
 needs_code = pytest.mark.skipif(code is None, reason="momentmix was built without a compiler")
@@ -125,10 +125,3 @@ def test_members_of_sequences_that_are_gone():
     """An array makes its members when they are read; a tuple holds them."""
     with pytest.raises(TypeError, match="must be tuple, not"):
         em_steps(prior=np.zeros(3))
-
-
-def test_copies_are_made_of_arrays_that_are_not_aligned():
-    for values in (np.arange(3.0), np.arange(6.0)[::2], np.arange(6.0).reshape(2, 3).T):
-        assert readable(values) is values
-    assert readable(packed(np.arange(3.0))).flags.aligned
-    assert readable(packed(np.arange(3.0))).tolist() == [0.0, 1.0, 2.0]
