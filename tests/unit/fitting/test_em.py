@@ -21,7 +21,7 @@ from momentmix.fitting.em.pooling import (
     pool_weights,
 )
 from momentmix.fitting.em.scores import information_matrix, mean_score, scoring_step
-from momentmix.fitting.em.search import Candidate, Kind, Origin, ranked_candidates
+from momentmix.fitting.em.search import Candidate, StartKind, StartOrigin, ranked_candidates
 from momentmix.fitting.em.starts import random_starts, seeded_starts
 from momentmix.mixture.gaussian import coefficients, features_of, m_step
 from momentmix.mixture.parameters import Parameters
@@ -258,11 +258,11 @@ def test_candidates_are_sorted_and_repeatable(case):
 
 def test_candidates_have_the_names_that_results_and_files_show():
     names = {
-        Origin(Kind.SEEDED, 3): "k-means++ start 3",
-        Origin(Kind.RANDOM, 1): "random start 1",
-        Origin(Kind.POOL, 8): "pool of 8 starts",
-        Origin(Kind.MOMENTS_BEFORE_EM): "moments, before EM",
-        Origin(Kind.CLOSED_FORM): "closed form",
+        StartOrigin(StartKind.SEEDED, 3): "k-means++ start 3",
+        StartOrigin(StartKind.RANDOM, 1): "random start 1",
+        StartOrigin(StartKind.POOL, 8): "pool of 8 starts",
+        StartOrigin(StartKind.MOMENTS_BEFORE_EM): "moments, before EM",
+        StartOrigin(StartKind.CLOSED_FORM): "closed form",
     }
     for origin, name in names.items():
         assert Candidate(origin, None, 0.0).name == name

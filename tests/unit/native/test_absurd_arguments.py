@@ -5,10 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from momentmix.native import code, readable
+from momentmix.native import code
 
 TESTS = Path(__file__).parents[2]
 needs_code = pytest.mark.skipif(code is None, reason="momentmix was built without a compiler")
@@ -39,16 +38,3 @@ def test_no_call_crashes(tmp_path):
 @pytest.mark.parametrize("seed", range(1, 5))
 def test_no_call_crashes_of_many(seed, tmp_path):
     run_calls(seed, 50_000, tmp_path)
-
-
-def packed(values):
-    records = np.zeros(values.shape, dtype=[("id", "i4"), ("v", values.dtype)])
-    records["v"] = values
-    return records["v"]
-
-
-def test_copies_are_made_of_arrays_that_are_not_aligned():
-    for values in (np.arange(3.0), np.arange(6.0)[::2], np.arange(6.0).reshape(2, 3).T):
-        assert readable(values) is values
-    assert readable(packed(np.arange(3.0))).flags.aligned
-    assert readable(packed(np.arange(3.0))).tolist() == [0.0, 1.0, 2.0]

@@ -61,7 +61,7 @@ class ColumnKind(Enum):
 
 
 @dataclass(frozen=True)
-class ColumnFacts:
+class CheckedColumn:
     """Facts about one column, from an excerpt of the rows."""
 
     kind: ColumnKind
@@ -78,7 +78,7 @@ class ColumnFacts:
         return len(self.values)
 
 
-def check_column(column: Float, places: Int) -> ColumnFacts:
+def check_column(column: Float, places: Int) -> CheckedColumn:
     """Facts about the values of a column in some rows, whose numbers ascend."""
     values, counts = np.unique(column, return_counts=True)
     n, n_values = len(column), len(values)
@@ -98,7 +98,7 @@ def check_column(column: Float, places: Int) -> ColumnFacts:
         kind = ColumnKind.REPEATED_VALUE
     elif grid > 0:
         kind = ColumnKind.ROUNDED
-    return ColumnFacts(
+    return CheckedColumn(
         kind, float(values[top]), float(counts[top]) / n, grid, is_sorted, values, counts
     )
 
@@ -141,7 +141,7 @@ class CheckedRows:
         return MomentSpread(features, counts, self.n_rows)
 
     @cached_property
-    def columns(self) -> list[ColumnFacts]:
+    def columns(self) -> list[CheckedColumn]:
         """Facts about each column."""
         columns = np.ascontiguousarray(self.values.T)
         return [check_column(column, self.places) for column in columns]
@@ -236,7 +236,7 @@ def marginal_distribution(parameters: Parameters, j: int, values: Float) -> Floa
 
 
 def compare_column(
-    facts: ColumnFacts,
+    facts: CheckedColumn,
     shift: float,
     scale: float,
     parameters: Parameters,

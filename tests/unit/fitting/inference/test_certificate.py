@@ -14,7 +14,7 @@ from momentmix.fitting.inference.over_identification import ConditionGroup, Over
 from momentmix.fitting.outcome import Trial
 from momentmix.fitting.record import FitRecord, load_fit, save_fit
 from momentmix.fitting.result import MOST_TRIALS_PRINTED, FitResult
-from momentmix.fitting.robust import automatic
+from momentmix.fitting.robust import number_of_components
 
 NAN = float("nan")
 MIXTURE = mm.DiagonalMixture([0.5, 0.5], [[-2.0], [2.0]], [[1.0], [1.0]])
@@ -252,9 +252,9 @@ def test_the_answer_of_a_higher_order_is_taken_where_it_says_more(monkeypatch, t
         c = certificate(tests[moments.order - 3])
         return SimpleNamespace(order=moments.order, certificate=c)
 
-    monkeypatch.setattr(automatic, "_answer_at_order", answer)
+    monkeypatch.setattr(number_of_components, "_answer_at_order", answer)
     moments = SimpleNamespace(order=4, truncated=lambda m: SimpleNamespace(order=m))
-    assert automatic.answer_from_moments(moments, 3, 2, None, None).order == order
+    assert number_of_components.answer_from_moments(moments, 3, 2, None, None).order == order
 
 
 def test_three_components_of_one_column_cannot_be_tested():

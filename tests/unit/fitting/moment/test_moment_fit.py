@@ -20,7 +20,7 @@ from momentmix.fitting.moment.moment_fit import fit_moments, one_component
 from momentmix.fitting.moment.polish import Stopping, parameter_bounds, polish
 from momentmix.fitting.moment.pool import merge_means, select_means
 from momentmix.fitting.moment.variances import fit_variances, resolvable_variances
-from momentmix.fitting.robust.automatic import elbow, least_components
+from momentmix.fitting.robust.number_of_components import elbow, least_components
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
 

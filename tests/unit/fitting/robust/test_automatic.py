@@ -7,7 +7,10 @@ import pytest
 from fitting_helpers import random_mixture
 
 import momentmix as mm
-from momentmix.fitting.robust.automatic import LEAST_ROWS_PER_PARAMETER, ROWS_PER_PARAMETER
+from momentmix.fitting.robust.number_of_components import (
+    LEAST_ROWS_PER_PARAMETER,
+    ROWS_PER_PARAMETER,
+)
 
 NAN = float("nan")
 

@@ -5,7 +5,7 @@ import pytest
 
 import momentmix as mm
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.em.patterns import Layout, pattern_information, single_component
+from momentmix.fitting.em.patterns import PatternLayout, pattern_information, single_component
 from momentmix.fitting.em.scores import mean_score
 from momentmix.mixture.density import log_sums
 from momentmix.mixture.gaussian import m_step
@@ -125,7 +125,7 @@ def small():
         d, 1, (np.ones(1), np.zeros(d)), (np.ones((d, 1)),), len(values), len(values), shift,
         scale, features.min(axis=0), features.max(axis=0),
     ).with_laws(table.schema.laws())  # fmt: skip
-    layout = Layout.of(moments, ((0, 2, 4), (6, 8, 10)))
+    layout = PatternLayout.of(moments, ((0, 2, 4), (6, 8, 10)))
     pattern_rows = layout.rows(values)
     total = single_component(pattern_rows, 1e-6).matrices[0]
     structure = Structure.of_total(1e-6, layout.blocks, total)
