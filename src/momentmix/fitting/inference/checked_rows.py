@@ -89,8 +89,12 @@ def check_column(column: Float, places: Int) -> CheckedColumn:
     grid = _grid(values) if (n - (counts == 1).sum()) > _TIED_SHARE * n else 0.0
     kind = ColumnKind.CONTINUOUS
     even = steps[np.diff(places) == 1]
-    has_even = len(even) > 1 and even.any() and even.std() <= _EVEN_STEPS * abs(even.mean())
-    if is_sorted and has_even:
+    if (
+        is_sorted  # before the deviation, which overflows where values of 1e153 change sign
+        and len(even) > 1
+        and even.any()
+        and even.std() <= _EVEN_STEPS * abs(even.mean())
+    ):
         kind = ColumnKind.ROW_NUMBER
     elif n_values <= _FEW_VALUES and n >= _ROWS_A_VALUE * n_values:
         kind = ColumnKind.FEW_VALUES

@@ -184,25 +184,6 @@ def test_the_record_keeps_verdict_support_groups_and_trials(tmp_path, supported)
     assert fit["tried"][2]["p_value"] is None
 
 
-def test_an_untested_fit_is_saved_as_one(tmp_path):
-    record = load_fit(saved(tmp_path, certificate(UNTESTABLE)))[1]
-    assert record.certificate.verdict == "untested"
-    assert not record.certificate.passed
-    assert record.certificate.support is None
-    assert record.tried == ()
-
-
-def test_a_record_of_version_1_has_none_of_it():
-    document = result_with(certificate(UNTESTABLE), TRIED).record().to_dict()
-    document["version"] = 1
-    del document["tried"]
-    for key in ("verdict", "support", "groups"):
-        del document["certificate"][key]
-    record = FitRecord.from_dict(document, MIXTURE)
-    assert record.certificate.verdict == "untested"
-    assert record.certificate.test.groups == record.tried == ()
-
-
 @pytest.mark.parametrize(
     ("place", "value", "message"),
     [
