@@ -1,6 +1,5 @@
 """MomentSummary: shards, merging, forgetting, names, frames, threads."""
 
-import copy
 import tracemalloc
 
 import numpy as np
@@ -48,23 +47,6 @@ def test_subtracting_what_was_never_added_points_to_forget():
     with pytest.raises(ShardError, match=r"not in the summary.*forget\(\)") as caught:
         a - b
     assert caught.value.shard_ids == b.shard_ids
-
-
-def test_shards_open_and_close():
-    summary = MomentSummary(4, 2).update(normal())
-    first = summary.shard_ids
-    summary.update(normal(seed=1))
-    _ = summary.mean, summary.tensor(2), summary.minimum, summary.to_bytes()
-    assert summary.shard_ids == first  # reading leaves it open
-    twin = summary.copy()
-    summary.update(normal(seed=2))
-    assert summary.shard_ids == twin.shard_ids == first
-    assert twin.n_rows == 100
-    assert copy.deepcopy(twin) == copy.copy(twin) == twin
-    summary.update(normal(seed=3), shard_id="another")
-    assert len(summary.shard_ids) == 2
-    loaded = MomentSummary.from_bytes(summary.to_bytes()).update(normal(seed=4))
-    assert set(loaded.shard_ids) > set(summary.shard_ids)  # what was saved takes no more rows
 
 
 def test_shard_ids_by_the_caller():
