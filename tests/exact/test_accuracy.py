@@ -40,14 +40,6 @@ def test_skewed_sparse_and_heavy_tailed_columns():
     assert worst_error(summary, rows) < LIMIT
 
 
-def test_one_row_a_million_deviations_out():
-    rng = np.random.default_rng(2)
-    rows = rng.standard_normal((5000, 7))
-    rows[4321] = 1e6
-    rows[77, 3] = -1e6
-    assert worst_error(MomentSummary(7, 7).update(rows), rows) < LIMIT
-
-
 @pytest.mark.parametrize("spread", [1e-12, 1e-8, 1e-3, 1e6])
 @pytest.mark.parametrize("constant", [0.0, 1.0, 0.1, -123456.789, 1e-30, 1e30])
 def test_first_blocks_constant_later_not(constant, spread):
@@ -66,13 +58,6 @@ def test_first_blocks_constant_later_not(constant, spread):
     assert worst_error(parts[0] + parts[1], rows) < LIMIT
 
 
-def test_first_block_holds_only_rounding_noise():
-    rng = np.random.default_rng(4)
-    rows = rng.standard_normal((6000, 7))
-    rows[:1500] *= 1e-17
-    assert worst_error(MomentSummary(7, 7).update(rows), rows) < LIMIT
-
-
 def test_first_block_is_wide_and_later_ones_narrow():
     rng = np.random.default_rng(5)
     rows = rng.standard_normal((8000, 7)) * 1e-9
@@ -80,13 +65,6 @@ def test_first_block_is_wide_and_later_ones_narrow():
         rows[j, :] = 0.0
         rows[j, j] = 1e6  # alone in its row: no product of two columns sees it
     rows[7:1500] = 0.0
-    assert worst_error(MomentSummary(7, 7).update(rows), rows) < LIMIT
-
-
-def test_mean_that_wanders_off():
-    rng = np.random.default_rng(6)
-    rows = rng.standard_normal((20_000, 7))
-    rows[1024:] += 1e5
     assert worst_error(MomentSummary(7, 7).update(rows), rows) < LIMIT
 
 
@@ -110,13 +88,6 @@ def test_shards_with_their_own_frames():
     parts[3][17, 2] = 1e7
     total = sum(MomentSummary(7, 7, shard_id=str(i)).update(p) for i, p in enumerate(parts))
     assert worst_error(total, np.concatenate(parts)) < LIMIT
-
-
-@pytest.mark.long
-def test_many_rows_at_order_seven():
-    rng = np.random.default_rng(9)
-    rows = rng.standard_normal((100_000, 7)) + 1e3
-    assert worst_error(MomentSummary(7, 7, squared_order=1).update(rows), rows) < LIMIT
 
 
 def test_mean_and_variance_are_correctly_rounded():

@@ -37,14 +37,3 @@ def test_weights_that_would_be_lost_are_refused():
     summary = MomentSummary(2, 2, shard_id="a").update(rows, weights)
     with pytest.raises(InputError, match=r"In the weights these rows are about 10\^13 times"):
         summary.forget(rows[1:], weights[1:])
-
-
-def test_subtracting_a_shard_whose_rows_were_forgotten_is_refused():
-    rng = np.random.default_rng(2)
-    one, other = rng.standard_normal((40, 2)) * 100, rng.standard_normal((50, 2))
-    a = MomentSummary(2, 2, shard_id="a").update(one)
-    b = MomentSummary(2, 2, shard_id="b").update(other)
-    both = a + b
-    both.forget(one[:20])
-    with pytest.raises(InputError, match=r"would leave a .*not parts of one another"):
-        both - a

@@ -5,7 +5,6 @@ shards can be compared with one pass over all rows bit by bit.
 """
 
 import itertools
-import pickle
 from fractions import Fraction
 from math import prod
 
@@ -98,28 +97,6 @@ def test_subtracting_undoes_adding(parts):
     assert both - a == b
     assert (both - a) - b == MomentSummary(both.n_features, 3, schema=both.schema)
     assert both != a
-
-
-@laws
-@given(st.tuples(shards(), shards()))
-def test_bytes_and_pickle_come_back(parts):
-    for one in (summary(parts[0], "a"), summary(parts[0], "a") + summary(parts[1], "b")):
-        data = one.to_bytes()
-        twin = MomentSummary.from_bytes(data)
-        assert twin.to_bytes() == data
-        assert twin == one
-        assert twin.schema == one.schema
-        assert pickle.loads(pickle.dumps(one)).to_bytes() == data
-        np.testing.assert_array_equal(twin.minimum, one.minimum)
-
-
-@laws
-@given(st.tuples(shards(), shards(), shards()))
-def test_a_copy_of_the_features_has_the_same_bounds(parts):
-    both = sum(summary(part, str(i)) for i, part in enumerate(parts))
-    features = both.schema.encode(np.concatenate(parts))
-    assert (both.minimum <= features.min(axis=0)).all()
-    assert (both.maximum >= features.max(axis=0)).all()
 
 
 @laws

@@ -91,11 +91,6 @@ def test_ranks_of_the_paper():
         assert tuple(largest_rank(d, m) for m in range(3, 8)) == expected
 
 
-def test_capacity_is_not_monotone_in_the_order():
-    ranks = [largest_rank(12, m) for m in range(3, 12)]
-    assert ranks != sorted(ranks)
-
-
 @pytest.mark.parametrize("d", [5, 11, 15, 24])
 def test_smallest_order_is_the_first_that_reaches(d):
     for r in range(1, max(largest_rank(d, m) for m in range(3, d)) + 1):

@@ -58,12 +58,12 @@ def reproduce_command(
     (stability); parameters from exact moments (recovery).
     """
     from momentmix.json_fields import format_strict
-    from momentmix.reproduce.tables import TABLES, Options, format_row
+    from momentmix.reproduce.tables import TABLES, RunOptions, format_row
 
     if json_file is not None:
         check_output(str(json_file), force=True)
     experiment = TABLES[table]
-    options = Options(instances, seed, samples, 50.0 if means == "large" else 1.0)
+    options = RunOptions(instances, seed, samples, 50.0 if means == "large" else 1.0)
     chosen = _choose_rows(experiment.rows(), rows)
     say(experiment.title)
     say(format_row(experiment, None))

@@ -90,7 +90,7 @@ class GroupedShard:
         self.waiting: list[GroupedRows] = []
         self.n_bytes = 0
         self.origin: Origin | None = None  # of the rows, where it is known
-        self.open: dict[int, _Group] = {}
+        self.open: dict[int, _KeyGroup] = {}
         self.files: dict[int, IO[bytes]] = {}
         waiting = 8 * _WAITING_ROWS * (empty.n_features + 1)
         shard_bytes = _SHARD_BYTES + _ENTRY_BYTES * empty.cost.n_entries + waiting
@@ -121,7 +121,7 @@ class GroupedShard:
         for group, start, stop in zip(groups.tolist(), starts, ends, strict=True):
             own = self.open.get(group)
             if own is None and len(self.open) < self.most_open:
-                own = self.open[group] = _Group(group, self.name(group), self.new_shard)
+                own = self.open[group] = _KeyGroup(group, self.name(group), self.new_shard)
             if own is not None:
                 own.add(rows[start:stop])
             else:
@@ -143,7 +143,7 @@ class GroupedShard:
             yield self.open.pop(number).packed(self.origin)
         for groups in read_ahead(self._read_files(), n_ahead=1):
             for number, rows, digest in groups:
-                group = _Group(number, self.name(number), self.new_shard)
+                group = _KeyGroup(number, self.name(number), self.new_shard)
                 group.add(rows, digest)
                 yield group.packed(self.origin)
 
@@ -170,7 +170,7 @@ class GroupedShard:
             yield found
 
 
-class _Group:
+class _KeyGroup:
     """The shard of one group while rows come."""
 
     def __init__(self, number: int, name: str, new_shard: Callable[[str], SingleShard]) -> None:

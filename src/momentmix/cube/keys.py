@@ -30,7 +30,7 @@ from momentmix.tables.cells import Cells, cells_of, is_missing
 from momentmix.tables.formats.csv_file import CsvFile
 from momentmix.tables.formats.dialect import FALSE, TRUE, are_dates
 from momentmix.tables.source import FileSource, Source
-from momentmix.tables.table_rows import Block, common_kind
+from momentmix.tables.table_rows import RowBlock, common_kind
 from momentmix.wording import did_you_mean
 
 Value = str | int | bool | date | datetime | None
@@ -222,7 +222,7 @@ class Key:
         self._periods = Periods(spec.unit or "day")
         self._may_be_times = True  # texts, until some were looked at
 
-    def numbers(self, table: int, block: Block, pieces: Iterable[Any]) -> Int:
+    def numbers(self, table: int, block: RowBlock, pieces: Iterable[Any]) -> Int:
         """Numbers of the values of the rows that a block of a source has kept.
 
         `pieces` are the cells of all its rows, as `Block.others` has them.

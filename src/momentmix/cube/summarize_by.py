@@ -31,7 +31,7 @@ from momentmix.tables.learning import Families, learn, needs_pass
 from momentmix.tables.opening import Reading, can_open, open_table
 from momentmix.tables.selection import choose_columns
 from momentmix.tables.source import Source
-from momentmix.tables.table_rows import Block, Missing, TableRows
+from momentmix.tables.table_rows import Missing, RowBlock, TableRows
 
 PART_ROWS = 1 << 24  # of a part: small shards cost more than their rows
 _MOST_PIECES = 8  # summaries of a group that wait to be added
@@ -228,7 +228,7 @@ class CubeJob:
         """An empty shard for each group of a part."""
         return GroupedShard(self._empty, lambda number: json.dumps([shard_id, self._texts(number)]))
 
-    def _grouped(self, table: int, block: Block) -> tuple[GroupedRows, list[Array]]:
+    def _grouped(self, table: int, block: RowBlock) -> tuple[GroupedRows, list[Array]]:
         """The rows of a block with their groups, and digests of the values of these."""
         pieces = dict(zip(columns_read(self.keys, table), block.others, strict=True))
         groups = self._index.numbers([

@@ -264,7 +264,8 @@ class Task:
             job = cube_job([source], self.keys, self.schema, self.missing, reading)
             cubes = Progress(GroupSums())
             *_, cubes = cubes, *job.run(cubes, self.order, self.options)
-            return cubes.summary.groups()
+            groups: Groups = cubes.summary.groups()
+            return groups
         opened = reading.open([source], self.missing)
         opened.plan(once=True)
         rows = rows_with(self.schema, opened, drops=self.missing == "drop")

@@ -17,9 +17,9 @@ from distributed import Future
 
 from momentmix.engines.dask_rows import (
     CollectionPartition,
+    DaskPartition,
     DaskRows,
     FilePartition,
-    Partition,
     named,
 )
 from momentmix.engines.dask_schedule import Schedule
@@ -68,7 +68,7 @@ def open_collection(
     else:
         stem = dask.base.tokenize(data) if shard_id is None else shard_id
         ids = [f"{stem}/{i}" for i in range(len(blocks))]
-    partitions: list[tuple[Partition, Any]] = [
+    partitions: list[tuple[DaskPartition, Any]] = [
         (CollectionPartition(i, name, like, families), block)
         for i, (name, block) in enumerate(zip(ids, blocks, strict=True))
     ]
@@ -130,7 +130,7 @@ def _open_files(
             )
     rows = Reading(columns=columns).open(paths, missing).check_numeric()
     warn_of_header(rows.sources, None)
-    partitions: list[tuple[Partition, Any]] = []
+    partitions: list[tuple[DaskPartition, Any]] = []
     for file, (source, numbers) in enumerate(zip(rows.sources, rows.columns, strict=True)):
         starts = range(0, source.n_rows, PART_ROWS) if source.n_rows else [0]
         for start in starts:

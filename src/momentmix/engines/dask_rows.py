@@ -54,7 +54,7 @@ def named(name: str) -> Iterator[None]:
         raise type(error)(f"{name}: {error}") from None
 
 
-class Partition(ABC):
+class DaskPartition(ABC):
     """What one task reads."""
 
     number: int
@@ -79,7 +79,7 @@ class Partition(ABC):
 
 
 @dataclass(frozen=True)
-class CollectionPartition(Partition):
+class CollectionPartition(DaskPartition):
     """A partition of a Dask collection, one shard; tasks are given its computed rows.
 
     `like` are rows with the columns of the collection, of which every partition has the same ones.
@@ -113,7 +113,7 @@ class CollectionPartition(Partition):
 
 
 @dataclass(frozen=True)
-class FilePartition(Partition):
+class FilePartition(DaskPartition):
     """Rows of a file: one part of ``PART_ROWS`` rows, or all where their number is not known.
 
     The parts and their shard ids are those of ``momentmix summarize``, and so are the bytes.
@@ -164,7 +164,9 @@ class MergedSummary(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def summarize_partition(partition: Partition, options: dict[str, Any], data: Any) -> MergedSummary:
+def summarize_partition(
+    partition: DaskPartition, options: dict[str, Any], data: Any
+) -> MergedSummary:
     """Summarize one partition; its shards are closed, so that nothing changes it later."""
     rows = partition.open(data)
     if rows is None:
@@ -199,14 +201,14 @@ def _refused_twice() -> Iterator[None]:
         ) from None
 
 
-def sum_partition(partition: Partition, work: Callable[[Float], Any], data: Any) -> Any:
+def sum_partition(partition: DaskPartition, work: Callable[[Float], Any], data: Any) -> Any:
     """Add up ``work`` over the blocks of a partition; None if it has no rows."""
     with few_threads(True):
         return add_sums(work(block) for block in partition.blocks(data))
 
 
 def take_rows(
-    partition: Partition, wanted: tuple[list[Int], tuple[int, ...]], data: Any
+    partition: DaskPartition, wanted: tuple[list[Int], tuple[int, ...]], data: Any
 ) -> list[Float]:
     """Return rows of a partition; `wanted` has their numbers in it and the number of all rows."""
     places, expected = wanted[0][partition.number], wanted[1][partition.number]
@@ -249,7 +251,7 @@ class DaskRows(Rows):
 
     def __init__(
         self,
-        partitions: Sequence[tuple[Partition, Any]],
+        partitions: Sequence[tuple[DaskPartition, Any]],
         like: TableRows | None,
         schedule: Schedule,
     ) -> None:

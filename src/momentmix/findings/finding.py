@@ -8,8 +8,8 @@ from enum import Enum
 from typing import Any
 
 from momentmix.errors import printable
-from momentmix.findings.catalog import FITS, Entry, Variants
-from momentmix.findings.changes import CHANGES
+from momentmix.findings.change_sentences import CHANGES
+from momentmix.findings.fit_sentences import FITS, Entry, Variants
 from momentmix.findings.messages import Message, fill, options
 from momentmix.wording import listed, plural
 

@@ -9,7 +9,7 @@ from math import nan
 
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.em.passes import Refined
-from momentmix.fitting.em.patterns import Layout
+from momentmix.fitting.em.patterns import PatternLayout
 from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.uncertainty import Uncertainty
 from momentmix.mixture.parameters import Parameters
@@ -153,4 +153,4 @@ class StandardFit:
     candidates: Sequence[tuple[str, float]] = ()
     tried: tuple[Trial, ...] = ()
     joined: tuple[JoinedColumns, ...] = ()
-    layout: Layout | None = None
+    layout: PatternLayout | None = None

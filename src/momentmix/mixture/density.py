@@ -24,11 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float
-from momentmix.arrays import as_float64, free_bytes, namespace, on_device_of, to_numpy
+from momentmix.arrays import as_float64, free_bytes, namespace, on_device_of, readable, to_numpy
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.gaussian import feature_parts, standardized_coefficients
 from momentmix.mixture.parameters import Parameters
-from momentmix.native import code, readable
+from momentmix.native import code
 from momentmix.parallel import few_threads, map_in_order, usable_cores
 
 Reduction = Callable[[Any, Any], Any]

@@ -9,7 +9,7 @@ from numbers import Real
 from typing import Any
 
 from momentmix.errors import InputError, InputTypeError, printable
-from momentmix.findings.changes import two_numbers
+from momentmix.findings.change_sentences import two_numbers
 from momentmix.findings.finding import NOTE, Finding, found, sentences
 from momentmix.html.notebook import Markup, box, bullets, folded, paragraph, plain_table, tag
 from momentmix.json_fields import plain

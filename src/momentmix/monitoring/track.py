@@ -23,7 +23,7 @@ from momentmix.monitoring.compared.significance import holm
 from momentmix.monitoring.shares.group_weights import GroupWeights, linear_weights
 from momentmix.monitoring.shares.groups import Group, Groups, weigh
 from momentmix.monitoring.shares.moved_columns import MovedColumns, Unexplained
-from momentmix.monitoring.shares.shrinkage import Prior, shrink
+from momentmix.monitoring.shares.shrinkage import SharePrior, shrink
 from momentmix.monitoring.shares.tracked_model import TrackedModel
 from momentmix.monitoring.tracking import Tracking
 from momentmix.monitoring.trends import looks_ordered
@@ -138,7 +138,7 @@ def _with_rows(tracked: TrackedModel, model_rows: float | None, n_cube: int) -> 
     return replace(tracked, result=None, n_rows=None if known == inf else float(known))
 
 
-def _shrink(groups: list[Group], z: float) -> Prior | None:
+def _shrink(groups: list[Group], z: float) -> SharePrior | None:
     """Put weights with the whole as prior in place of those of each group alone."""
     known = [(own, own.weights) for own in groups if own.weights is not None]
     if len(known) < 2 or len(known[0][1].weights) == 1:

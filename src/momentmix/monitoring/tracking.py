@@ -21,7 +21,7 @@ from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameter_table import need_pandas
 from momentmix.monitoring.shares.groups import key_text
 from momentmix.monitoring.shares.moved_columns import Unexplained
-from momentmix.monitoring.shares.shrinkage import Prior
+from momentmix.monitoring.shares.shrinkage import SharePrior
 from momentmix.monitoring.trends import findings_of, place_of
 from momentmix.wording import aligned, cut, cut_lines, p_text, percent, plural
 
@@ -83,7 +83,7 @@ class Tracking:
     errors: Float = field(repr=False, default_factory=lambda: np.empty(0))
     notes: dict[tuple[Any, ...], str] = field(default_factory=dict)
     unexplained: dict[tuple[Any, ...], Unexplained] = field(default_factory=dict)
-    prior: Prior | None = None
+    prior: SharePrior | None = None
     model: Mixture | None = None
 
     @property

@@ -12,19 +12,9 @@ import os
 from importlib import import_module
 from typing import Any
 
-from numpy.typing import NDArray
-
 code: Any = None
 if os.environ.get("MOMENTMIX_NATIVE", "") != "0":
     try:
         code = import_module("momentmix.native.compiled")
     except ImportError:  # not built, or not for this processor
         code = None
-
-
-def readable(array: NDArray[Any]) -> NDArray[Any]:
-    """Return the array, or a copy if it is not aligned, as are views of packed records.
-
-    Compiled code refuses numbers that are not at multiples of their size.
-    """
-    return array if array.flags.aligned else array.copy()

@@ -21,7 +21,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Options:
+class RunOptions:
     """Number of instances (None: the default of the table), seed, and law of the means."""
 
     instances: int | None
@@ -31,15 +31,15 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Table:
+class PaperTable:
     """One experiment: its rows, a function that runs one, and columns to print."""
 
     title: str
     rows: Callable[[], list[Row]]
-    run: Callable[[Row, Options], Row]
+    run: Callable[[Row, RunOptions], Row]
     columns: str  # key|title|format of each, separated by commas
 
-    def results(self, rows: list[Row], options: Options) -> Iterator[Row]:
+    def results(self, rows: list[Row], options: RunOptions) -> Iterator[Row]:
         """Run the rows one by one."""
         for row in rows:
             with few_threads(row["r"] < 1000):
@@ -56,7 +56,7 @@ def printed() -> dict[str, list[Row]]:
     return tables
 
 
-def format_row(table: Table, row: Row | None) -> str:
+def format_row(table: PaperTable, row: Row | None) -> str:
     """Format one line; the header for None."""
     cells = []
     for column in table.columns.split(","):
@@ -71,7 +71,7 @@ def format_row(table: Table, row: Row | None) -> str:
 def _collect(
     experiment: Callable[..., ex.Instance],
     row: Row,
-    options: Options,
+    options: RunOptions,
     default: int,
     *settings: Any,
     key: tuple[int, ...] = (),
@@ -105,14 +105,14 @@ def _figures(instances: list[ex.Instance], errors: Any) -> Row:
     return {"n": len(instances), **extremes, "seconds": seconds}
 
 
-def _run_decomposition(row: Row, options: Options) -> Row:
+def _run_decomposition(row: Row, options: RunOptions) -> Row:
     default = 20 if row["r"] <= 200 else 3  # large ranks take minutes each
     found = _collect(ex.decomposition, row, options, default)
     vectors = _values(found, "vec_err").mean()
     return _figures(found, _values(found, "decomp_err")) | {"vec": vectors}
 
 
-def _run_approximation(row: Row, options: Options) -> Row:
+def _run_approximation(row: Row, options: RunOptions) -> Row:
     default = 2 if row["r"] > 60 else 100  # large ranks take minutes each
     key = (round(-1000 * np.log10(row["eps"])),)
     found = _collect(ex.approximation, row, options, default, row["eps"], key=key)
@@ -124,7 +124,7 @@ def _run_approximation(row: Row, options: Options) -> Row:
     }
 
 
-def _run_gaussian(row: Row, options: Options) -> Row:
+def _run_gaussian(row: Row, options: RunOptions) -> Row:
     law = options.n_rows, options.mean_scale
     found = _collect(ex.gaussian, row, options, 20, *law, key=(options.n_rows,))
     figures = {key: float(_values(found, key).mean()) for key in found[0]}
@@ -138,7 +138,7 @@ def _rows_stability() -> list[Row]:
     return full + half
 
 
-def _run_stability(row: Row, options: Options) -> Row:
+def _run_stability(row: Row, options: RunOptions) -> Row:
     r = row["r"]
     factors = _collect(ex.stability, row, options, 10, r, key=(r,))
     parameters = _collect(ex.parameter_stability, row, options, 10, r, key=(r,), end=(2,))
@@ -159,7 +159,7 @@ def _run_stability(row: Row, options: Options) -> Row:
     return figures
 
 
-def _run_recovery(row: Row, options: Options) -> Row:
+def _run_recovery(row: Row, options: RunOptions) -> Row:
     found = _collect(ex.recovery, row, options, 100, end=(1,))
     worst = np.max([_values(found, key) for key in ("weights", "means", "variances")], axis=0)
     good, median = int((worst <= 1e-8).sum()), float(np.median(worst))
@@ -170,7 +170,7 @@ _PLACE = "d|d|d, m|m|d, r|r|d"
 _COST = "seconds|s each|.3g, peak_mb|peak MB|.0f"
 
 TABLES = {
-    "decomposition": Table(
+    "decomposition": PaperTable(
         "Table 2: Algorithm 3.4 on exact tensors at capacity, decomp-err, no polish",
         lambda: list(printed()["table_decomposition"]),
         _run_decomposition,
@@ -178,7 +178,7 @@ TABLES = {
         "decomp_err_avg|printed avg|.1e, decomp_err_max|printed max|.1e, vec|vec-err|.1e, "
         f"vec_err_max_avg|printed vec|.1e, {_COST}",
     ),
-    "approximation": Table(
+    "approximation": PaperTable(
         "Tables 3 and 4: Algorithm 4.1 under noise of norm ε, rel-err; expected √(1 − rd/C(d,m))",
         lambda: printed()["table_approximation_d15"] + printed()["table_approximation_d25"],
         _run_approximation,
@@ -186,7 +186,7 @@ TABLES = {
         "max|max|.4f, expected|expected|.4f, rel_avg|printed avg|.4f, abs|abs-err|.2e, "
         f"abs_avg|printed abs|.2e, {_COST}",
     ),
-    "gaussian": Table(
+    "gaussian": PaperTable(
         "Table 5: accuracy of Algorithm 5.1 on samples, beside scikit-learn's EM (k-means++)",
         lambda: list(printed()["table_gaussian"]),
         _run_gaussian,
@@ -194,7 +194,7 @@ TABLES = {
         "paper|Alg. 5.1|.4f, algorithm|printed 5.1|.4f, em1|EM ×1|.4f, em10|EM ×10|.4f, "
         "em|printed EM|.4f, seconds|s each|.2f, em10_seconds|EM ×10 s|.2f, peak_mb|peak MB|.0f",
     ),
-    "stability": Table(
+    "stability": PaperTable(
         "Theorems 4.2 and 5.2: relative error over relative noise 1e-8…1e-4 (half capacity: 1e-3); "
         "median, largest factor off it over noise levels, instances within a factor 3, at 1e-2",
         _rows_stability,
@@ -206,7 +206,7 @@ TABLES = {
             for name in ("factors", "weights", "means", "variances")
         ),
     ),
-    "recovery": Table(
+    "recovery": PaperTable(
         "Parameters from exact moments at capacity: instances with all errors ≤ 1e-8",
         lambda: [{"d": 15, "m": m, "r": largest_rank(15, m)} for m in (3, 4, 5, 6)],
         _run_recovery,

@@ -28,7 +28,7 @@ from momentmix.summary.summary import MomentSummary, rename_shards
 from momentmix.tables.formats.digests import RowDigest, counted_twice
 from momentmix.tables.rows import Rows
 from momentmix.tables.selection import column_keys
-from momentmix.tables.table_rows import Block, TableRows
+from momentmix.tables.table_rows import RowBlock, TableRows
 
 # Enough rows that opening a shard costs nothing beside summing them; a checkpoint is at most so
 # many rows behind, and a cluster shares large files evenly.
@@ -148,7 +148,7 @@ class Part:
         self._hashing: deque[Future[None]] = deque()
 
     def add(
-        self, block: Block, summand: Any, others: Sequence[Array], pool: ThreadPoolExecutor
+        self, block: RowBlock, summand: Any, others: Sequence[Array], pool: ThreadPoolExecutor
     ) -> None:
         """Add the rows of a block.
 
@@ -196,7 +196,7 @@ def read_parts(
     stop: float = math.inf,
     part_rows: int = PART_ROWS,
     others: Sequence[int] = (),
-    added: Callable[[Block], tuple[Any, Sequence[Array]]] | None = None,
+    added: Callable[[RowBlock], tuple[Any, Sequence[Array]]] | None = None,
 ) -> Iterator[Part]:
     """The parts of one table from a row on, each when all of it has been read.
 

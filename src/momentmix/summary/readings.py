@@ -39,8 +39,7 @@ from momentmix.summary.exact.exact_sums import (
     reframed,
 )
 from momentmix.summary.exact.totals import Totals
-from momentmix.summary.layout import Layout
-from momentmix.summary.products import products_of
+from momentmix.summary.layout import Layout, products_of
 from momentmix.wording import short_repr
 
 _OVERFLOW = (

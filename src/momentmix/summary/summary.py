@@ -27,9 +27,9 @@ from momentmix.atomic_file import atomic_write
 from momentmix.errors import InputError, InputTypeError, check_count
 from momentmix.parallel import ForkSafeLock, one_at_a_time
 from momentmix.summary import file as summary_file
-from momentmix.summary import readings
+from momentmix.summary import readings, reduction
 from momentmix.summary.column_facts import summary_html
-from momentmix.summary.exact import combining, forgetting, reduction
+from momentmix.summary.exact import combining, forgetting
 from momentmix.summary.exact import totals as algebra
 from momentmix.summary.exact.schemas import encoded
 from momentmix.summary.exact.state import (

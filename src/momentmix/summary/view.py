@@ -19,12 +19,12 @@ from momentmix.errors import InputError, check_count
 from momentmix.summary import readings
 from momentmix.summary.exact.combining import combine
 from momentmix.summary.exact.open_shard import OpenShard
-from momentmix.summary.exact.reduction import rearranged
 from momentmix.summary.exact.state import State
 from momentmix.summary.exact.totals import Totals
 from momentmix.summary.kernels.half_split import table_rows
 from momentmix.summary.layout import NO_HIGH, Layout
 from momentmix.summary.readings import Moments
+from momentmix.summary.reduction import rearranged
 from momentmix.tables.schema import Schema
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
 from momentmix.wording import size_text

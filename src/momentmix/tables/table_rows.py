@@ -43,7 +43,7 @@ def check_missing(missing: object) -> None:
         raise InputError(f"missing must be 'error', 'drop' or 'model'; got {missing!r}.")
 
 
-class Block(NamedTuple):
+class RowBlock(NamedTuple):
     """Consecutive rows of a source as features."""
 
     first_row: int  # number in the source of the first row that was read
@@ -201,7 +201,7 @@ class TableRows(Rows):
 
     def placed_blocks(
         self, others: Sequence[Sequence[int]] = (), unseen: Unseen | None = None
-    ) -> Iterator[tuple[int, Block]]:
+    ) -> Iterator[tuple[int, RowBlock]]:
         """All blocks, with the numbers of their sources; equal sources are an error."""
         n_dropped = n_rows = 0
         seen: set[object] = set()
@@ -235,7 +235,7 @@ class TableRows(Rows):
         stop: float = math.inf,
         others: Sequence[int] = (),
         unseen: Unseen | None = None,
-    ) -> Iterator[Block]:
+    ) -> Iterator[RowBlock]:
         """Blocks of one source; another thread reads and encodes the next ones of a file meanwhile.
 
         Blocks end at multiples of `part_rows`, too, and so does the last one where there is a
@@ -358,12 +358,12 @@ class _Reader:
             self.refuses = rows.is_learned or rows.missing != "model"
         self.examined: set[int] = set()  # columns of CSV whose first large number was examined
 
-    def blocks(self, start: int, part_rows: int | None, stop: float) -> Generator[Block]:
+    def blocks(self, start: int, part_rows: int | None, stop: float) -> Generator[RowBlock]:
         """Blocks from row `start` on; see `TableRows.source_blocks`."""
         position, n_own = start, len(self.own)
         columns = [*self.own, *self.others]
         texts = [*self.rows.texts, *range(n_own, len(columns))]
-        pieces: list[Block] = []
+        pieces: list[RowBlock] = []
         for batch in self.source.batches(columns, start, texts):
             cells = self.rows.cells(self.table, batch._replace(columns=batch.columns[:n_own]))
             end = batch.first_row + batch.n_rows
@@ -385,14 +385,14 @@ class _Reader:
         if pieces:
             yield join_blocks(pieces, n_own)
 
-    def _piece(self, first: int, cells: list[Cells]) -> Block:
+    def _piece(self, first: int, cells: list[Cells]) -> RowBlock:
         """The features of consecutive rows."""
         columns, size = self.schema.columns, len(cells[0].values)
         if self.source.nulls:
             self._warn_of_integers(cells, first)
         whole = _one_array(cells) if self.schema.is_plain else None
         if whole is not None and in_range(whole):
-            return Block(first, size, whole)
+            return RowBlock(first, size, whole)
 
         def where(row: int, column: int) -> str:
             return self.rows.where(self.table, first + row, column)
@@ -403,7 +403,7 @@ class _Reader:
                 left_out = np.zeros((size, len(cells)), bool) if left_out is None else left_out
                 left_out[:, j] |= gap  # a gap is a value of this column
         if left_out is None:
-            return Block(first, size, features)
+            return RowBlock(first, size, features)
         gaps = left_out
         if self.unseen == "missing":
             if not first and not self.source.in_memory:
@@ -416,12 +416,12 @@ class _Reader:
             raise missing_cell(gaps & ~self.drops, where)
         if self.unseen is None and not self.refuses:
             features[left_out] = np.nan
-            return Block(first, size, features)
+            return RowBlock(first, size, features)
         kept = ~(gaps & self.drops).any(axis=1)
         if kept.all():
-            return Block(first, size, features, left_out)
+            return RowBlock(first, size, features, left_out)
         features, left_out = features[kept], left_out[kept]
-        return Block(first, size, features, left_out if left_out.any() else None, kept)
+        return RowBlock(first, size, features, left_out if left_out.any() else None, kept)
 
     def _warn_of_integers(self, cells: list[Cells], first_row: int) -> None:
         """Warn once for each column of CSV that holds integers which float64 rounds."""
@@ -439,11 +439,11 @@ class _Reader:
                     warn_beyond(f"{self.rows.where(self.table, row, j)} holds", integer)
 
 
-def join_blocks(pieces: Sequence[Block], n_columns: int) -> Block:
+def join_blocks(pieces: Sequence[RowBlock], n_columns: int) -> RowBlock:
     """Consecutive blocks as one."""
     if len(pieces) == 1:
         return pieces[0]
-    return Block(
+    return RowBlock(
         pieces[0].first_row,
         sum(piece.n_read for piece in pieces),
         np.concatenate([piece.features for piece in pieces]),

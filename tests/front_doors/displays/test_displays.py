@@ -258,7 +258,7 @@ def test_choice_tries_numbers_up_to_what_the_data_can_tell_apart(
     momentmix, drawn_choices, model, rows
 ):
     model.mixture_.save("model.json")
-    np.save("rows.npy", rows)
+    np.save("rows.npy", rows[:600])
     mm.summarize(rows, order=3).save("rows.mms")
     choice = ("plot", "model.json", "--kind", "choice", "-o", "x.png", "--force")
     most = mm.largest_rank(5, 3, "robust")
@@ -283,19 +283,16 @@ def test_choice_takes_families_and_blocks_of_the_model(momentmix, drawn_choices)
     assert [block.columns for block in found.mixture.blocks] == [(0, 1), (2,), (3,)]
 
 
-@pytest.mark.parametrize("kind", ["pairs", "columns", "means", "weights", "residuals"])
-@pytest.mark.parametrize("ending", ["png", "svg"])
-def test_plot_command(momentmix, tmp_path, monkeypatch, model, rows, kind, ending):
+@pytest.mark.parametrize(
+    ("kind", "data", "ending"),
+    [("columns", ["rows.mms"], "png"), ("means", [], "svg"), ("weights", [], "png")],
+)
+def test_plot_command(momentmix, tmp_path, monkeypatch, model, kind, data, ending):
     monkeypatch.chdir(tmp_path)
     model.mixture_.save("model.json")
-    np.save("rows.npy", rows)
     model.summary_.save("rows.mms")
-    inputs = {"pairs": ["rows.npy"], "columns": ["rows.mms"], "residuals": ["rows.mms"]}
-    inputs = inputs.get(kind, [])
-    if ending == "svg" and kind in ("residuals", "columns"):
-        inputs = ["rows.npy"]
     picture = f"picture.{ending}"
-    done = momentmix("plot", "model.json", *inputs, "-o", picture, "--kind", kind)
+    done = momentmix("plot", "model.json", *data, "-o", picture, "--kind", kind)
     assert done.code == 0, done.err
     start = (tmp_path / picture).read_bytes()[:5]
     assert start == (b"\x89PNG\r" if ending == "png" else b"<?xml")

@@ -41,7 +41,7 @@ class Fragment(HTMLParser):
 def wide():
     """Many components and columns with long names."""
     rng = np.random.default_rng(0)
-    r, d = 60, 300
+    r, d = 30, 80
     names = [f"a rather long name of column {j} <b>" for j in range(d)]
     return mm.DiagonalMixture(np.full(r, 1 / r), rng.normal(size=(r, d)), np.ones((r, d)), names)
 
@@ -66,11 +66,11 @@ def result(table):
 
 
 def test_reprs_are_short_whatever_the_size(wide):
-    columns = [mm.GaussianBlock.of([0.0] * 60, [1.0] * 60, f"column {j}") for j in range(200)]
-    levels = tuple(f"level {k}" for k in range(200))
+    columns = [mm.GaussianBlock.of([0.0] * 30, [1.0] * 30, f"column {j}") for j in range(60)]
+    levels = tuple(f"level {k}" for k in range(100))
     assert len(str(wide.profile())) > MOST  # so that the limit has something to do
-    columns.append(mm.CategoricalBlock(np.full((60, 200), 1 / 200), levels, names="c"))
-    many = mm.Mixture.from_blocks(np.full(60, 1 / 60), columns)
+    columns.append(mm.CategoricalBlock(np.full((30, 100), 1 / 100), levels, names="c"))
+    many = mm.Mixture.from_blocks(np.full(30, 1 / 30), columns)
     rng = np.random.default_rng(1)
     half = rng.normal(size=(40, 40))
     full = mm.Mixture([1.0], np.zeros((1, 40)), [half @ half.T + np.eye(40)])

@@ -83,8 +83,6 @@ def test_commands_show_the_verdict(momentmix, tmp_path, monkeypatch, size, r, wo
     assert bool(found["untested"]) == (word == "untested")
     done = momentmix("report", "m.json", "-o", "r.html")
     assert done.out == f"report written to r.html (certificate: {word})\n"
-    done = momentmix("report", "m.json", "-o", "r.html", "--force", "--json")
-    assert json.loads(done.out)["verdict"] == word
     done = momentmix("score", "m.json", "rows.csv")
     assert done.out.endswith(f"certificate of the model {word}\n")
     done = momentmix("score", "m.json", "rows.csv", "--json")
@@ -180,8 +178,6 @@ def test_the_page_has_a_section_and_a_picture_of_what_was_tried(results, tmp_pat
     assert '<td data-value="8000.25" data-label="BIC">8000.25</td>' in text
     assert '<td data-value="nan" data-label="p-value"></td>' in text
     assert '<figure id="picture-tried" class="full">' in text
-    mm.report(tmp_path / "m.json", tmp_path / "again.html", date="2025-01-31")
-    assert (tmp_path / "again.html").read_text() == text
 
 
 # -- pictures ---------------------------------------------------------------------------------
@@ -215,14 +211,14 @@ def test_picture_of_what_was_tried(results, momentmix, tmp_path):
     assert "nothing to draw" in done.err
 
 
-@pytest.mark.parametrize("odd", [1e308, -1e308, float("inf")])
-def test_numbers_too_large_for_a_picture_are_left_out_of_it(odd):
-    tried = [Trial(2**62, 1.0, odd, odd, True), Trial(3, 5e-324, 0.0, 7.0, False)]
+def test_numbers_too_large_for_a_picture_are_left_out_of_it():
+    tried = [Trial(2**62, 1.0, odd, odd, True) for odd in (1e308, -1e308, float("inf"))]
+    tried.append(Trial(3, 5e-324, 0.0, 7.0, False))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         display = displays.TrialsDisplay(tried).plot()
         display.figure_.canvas.draw()
-    assert np.isnan(display.ax_.lines[-1].get_ydata()[0])
+    assert np.isnan(display.ax_.lines[-1].get_ydata()[:3]).all()
 
 
 def test_picture_of_the_choice_tells_the_verdicts_apart(results):

@@ -258,25 +258,6 @@ def test_sums_that_are_asked_for_early_change_no_bit(library, data, weighted, co
     assert (n_summed[1] > n_summed[0]) == (data is away_for_a_while)
 
 
-def test_outliers_are_found_by_hardly_more_looks(library, monkeypatch):
-    """Each of them halves batches again and again; what lies beyond is not looked at then."""
-    rows, ends, found = (
-        np.random.default_rng(0).standard_normal((200_000, 3)),
-        device_shard._ends,
-        [],
-    )
-    rows[::30_011, 1] = 1e12
-    for n_ahead in (0, 2):
-        counts = []
-        monkeypatch.setattr(device_shard, "_n_ahead", lambda rows, n=n_ahead: n)
-        monkeypatch.setattr(
-            device_shard, "_ends", lambda r, xp, c=counts: c.append(r.shape[0]) or ends(r, xp)
-        )
-        summarize(library.put(rows), 2)
-        found.append(sum(counts))
-    assert found[0] <= found[1] <= found[0] + len(rows)
-
-
 def test_batches_stay_within_the_memory(library, counted, monkeypatch):
     rows = plain(np.random.default_rng(0), 20_000)
     monkeypatch.setattr(device_shard, "free_bytes", lambda array: 16 * 5 * 3_000)

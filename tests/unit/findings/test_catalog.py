@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 import momentmix as mm
-from momentmix.findings.catalog import FITS
-from momentmix.findings.changes import CHANGES
+from momentmix.findings.change_sentences import CHANGES
 from momentmix.findings.finding import CATALOG, FATAL, WARNING, Finding, found
+from momentmix.findings.fit_sentences import FITS
 
 SOURCE = Path(mm.__file__).parent
 PAIRS = {"pairs": [["'a'", "the gaps of 'b'", 0.5], ["'a'", "'c'", None]]}

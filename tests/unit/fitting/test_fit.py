@@ -11,11 +11,9 @@ from fitting_helpers import exact_moments, matched, random_mixture
 import momentmix as mm
 from momentmix.errors import CapacityError, InputError, InputTypeError
 from momentmix.findings.finding import Severity
-from momentmix.fitting.data import summarized
 from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.findings import collect_findings
 from momentmix.fitting.inference.over_identification import check_conditions
-from momentmix.fitting.inference.standard_errors import column_errors, column_intervals
 from momentmix.fitting.inference.uncertainty import uncertainty_after_em
 from momentmix.fitting.robust import pipeline
 from momentmix.mixture.parameters import Parameters
@@ -113,14 +111,6 @@ def test_over_capacity_with_rows_goes_on_from_the_rows_and_says_so():
     assert not mm.fit(rows, 2, random_state=0).certificate.passed
 
 
-def test_duplicate_columns_are_named(case):
-    _, rows = case
-    result = mm.fit(np.column_stack([rows, 2 * rows[:, 3] + 1]), 3, random_state=0)
-    texts = [f.text for f in result.certificate.findings if f.kind == "duplicate-columns"]
-    assert "columns 3 and 6 are copies" in texts[0]
-    assert not result.certificate.passed
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int64, np.uint8])
 def test_number_types_are_cast(dtype):
     rng = np.random.default_rng(0)
@@ -132,8 +122,9 @@ def test_number_types_are_cast(dtype):
 
 def test_layout_in_memory_does_not_matter(case):
     _, rows = case
+    rows = rows[:600]
     expected = mm.fit(rows, 2, random_state=0).mixture.means
-    wide = np.zeros((6000, 12))
+    wide = np.zeros((600, 12))
     wide[:, ::2] = rows
     frozen = rows.copy()
     frozen.setflags(write=False)
@@ -216,42 +207,12 @@ def test_certificate_gives_every_reason():
     assert "not identified" in text
 
 
-def test_standard_errors_of_one_gaussian_are_the_textbook_ones():
-    rng = np.random.default_rng(0)
-    rows = rng.normal(size=(4000, 3)) * [1, 2, 3]
-    moments, _ = summarized(rows, 3, 1)
-    p = Parameters(np.ones(1), np.zeros((1, 3)), np.ones((1, 3)))
-    information = np.diag([0.0] + [1.0] * 3 + [0.5] * 3)
-    uncertainty = uncertainty_after_em(p, information, 4000.0)
-    errors = column_errors(uncertainty, moments)
-    np.testing.assert_allclose(errors.means[0], rows.std(axis=0) / np.sqrt(4000))
-    np.testing.assert_allclose(errors.variances[0], rows.var(axis=0) * np.sqrt(2 / 4000))
-    low, high = column_intervals(uncertainty, moments).variances
-    assert (low[0] < rows.var(axis=0)).all()
-    assert (rows.var(axis=0) < high[0]).all()
-
-
 def test_automatic_number_from_a_summary_without_a_fit_is_an_elbow():
     rng = np.random.default_rng(0)
     rows = rng.exponential(size=(20000, 4)) @ rng.normal(size=(4, 4))
     result = mm.fit(mm.summarize(rows, 4), "auto", random_state=0)
     assert "elbow of the effect size" in result.notes[0]
     assert not result.certificate.passed
-
-
-def test_rows_of_a_source_are_read_again_for_each_pass(tmp_path):
-    truth = random_mixture(3, 8, seed=4, spread=3.0)
-    rows, _ = truth.sample(30_000, random_state=0)
-    np.save(tmp_path / "rows.npy", rows)
-    source = mm.open_rows(tmp_path / "rows.npy", block_rows=7000)
-    streamed = mm.fit(source, 3, random_state=0)
-    whole = mm.fit(rows, 3, random_state=0)
-    assert streamed.refine == "em"
-    np.testing.assert_allclose(streamed.mixture.means, whole.mixture.means, atol=1e-3)
-    paper = mm.fit(source, 3, method="paper", random_state=0).mixture
-    np.testing.assert_allclose(
-        paper.means, mm.fit(rows, 3, method="paper", random_state=0).mixture.means, rtol=1e-6
-    )
 
 
 @pytest.mark.parametrize("shift", [0.0, -1e-3])
@@ -283,13 +244,9 @@ def answers(step=1.0, gaps=0.02):
     return pd.DataFrame(step * table, columns=list("abcde"))
 
 
-def in_file(name):
-    def written(frame, folder):
-        path = folder / name
-        frame.to_csv(path, index=False) if name.endswith("csv") else frame.to_parquet(path)
-        return path
-
-    return written
+def in_file(frame, folder):
+    frame.to_parquet(folder / "rows.parquet")
+    return folder / "rows.parquet"
 
 
 @pytest.mark.parametrize("missing", ["model", "drop"])
@@ -299,10 +256,9 @@ def in_file(name):
         lambda frame, folder: frame,
         lambda frame, folder: frame.astype("Int64"),
         lambda frame, folder: frame.to_numpy(),
-        in_file("rows.csv"),
-        in_file("rows.parquet"),
+        in_file,
     ],
-    ids=["frame", "Int64", "numpy", "csv", "parquet"],
+    ids=["frame", "Int64", "numpy", "parquet"],
 )
 def test_whole_numbers_with_gaps_have_no_components_on_one_value(route, missing, tmp_path):
     result = mm.fit(route(answers(), tmp_path), 7, missing=missing, random_state=0)
@@ -345,18 +301,16 @@ def test_many_levels_and_components_of_few_rows_are_no_wide_block():
 
 
 def test_memory_of_many_levels_grows_as_their_square():
-    rng, n_levels = np.random.default_rng(0), 250
-    codes = np.concatenate([np.arange(n_levels), rng.integers(n_levels, size=350)])
-    z = codes % 2
-    data = {"town": [f"t{k}" for k in codes], "x": z + rng.normal(size=600), "y": 3 * z - 1.0}
-    data["y"] = data["y"] + rng.normal(size=600)
+    rng, n_levels = np.random.default_rng(0), 120
+    codes = np.concatenate([np.arange(n_levels), rng.integers(n_levels, size=180)])
+    data = {"town": [f"t{k}" for k in codes], "x": codes % 2 + rng.normal(size=300)}
     tracemalloc.start()
     try:
         mm.fit(data, 2, families={"town": "categorical"}, random_state=0)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < 1000 * 8 * n_levels**2  # of levels**4, a product alone would be 31 times as much
+    assert peak < 1000 * 8 * n_levels**2  # of levels**4, a product alone would be 7 times as much
 
 
 def test_a_fit_beyond_the_memory_is_refused_before_the_work(monkeypatch):

@@ -7,11 +7,9 @@ import momentmix as mm
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import rows_of, summarized
 from momentmix.fitting.em.em import draw_sample
-from momentmix.fitting.em.scores import information_matrix
 from momentmix.fitting.inference.uncertainty import uncertainty_after_em
 from momentmix.fitting.robust.joining import BlockSearch
 from momentmix.mixture.blocks import Blocks
-from momentmix.mixture.gaussian import features_of
 from momentmix.mixture.parameters import Parameters
 from momentmix.tables.rows import ArrayRows, WeightedRows
 
@@ -99,15 +97,6 @@ def test_weights_undo_a_biased_sample(case):
     assert abs(truth.align(ignored.mixture).weights[0] - 0.4) > 0.1
 
 
-def test_weighted_information_is_that_of_repeated_rows():
-    rng = np.random.default_rng(5)
-    p = Parameters(np.array([0.3, 0.7]), rng.normal(size=(2, 3)), np.full((2, 3), 0.8))
-    z, times = rng.normal(size=(900, 3)), rng.integers(0, 4, 900)
-    found = information_matrix(features_of(z), p, 2, times.astype(float))
-    expected = information_matrix(features_of(np.repeat(z, times, axis=0)), p)
-    np.testing.assert_allclose(found, expected, atol=1e-12)
-
-
 def test_the_covariance_is_a_sandwich():
     p = Parameters(np.ones(1), np.zeros((1, 2)), np.ones((1, 2)))
     rng = np.random.default_rng(6)
@@ -146,73 +135,25 @@ def test_errors_of_one_component_allow_for_weights_that_depend_on_the_rows():
     assert (by_kish[:, 0] - 1 > 3 * np.sqrt(1 / (2 * n_fits))).all()
 
 
-def held(result, truth):
-    """Whether weight and means and variances of the first column lie in their intervals."""
-    order, ends = np.argsort(result.mixture.means[:, 0]), result.intervals()
-    pairs = [(ends.weights, truth.weights)]
-    pairs += [
-        ((low[:, 0], high[:, 0]), known[:, 0])
-        for (low, high), known in ((ends.means, truth.means), (ends.variances, truth.variances))
-    ]
-    return [(low[order] <= known) & (known <= high[order]) for (low, high), known in pairs]
-
-
-def test_coverage_of_rows_drawn_with_a_bias(case):
-    truth, blocks = case
-    n_fits = 40
-    found, ignored, rejected = [], [], 0
-    for k in range(n_fits):
-        rows, weights = drawn_with_bias(truth, 3000, 0.8, [30, k])
-        options = {"blocks": blocks, "random_state": 0}
-        result = mm.fit(rows, 2, sample_weight=weights, **options)
-        found.append(held(result, truth))
-        rejected += result.certificate.p_value < 1e-3
-        if k < 12:  # the control misses by far
-            ignored.append(held(mm.fit(rows, 2, **options), truth))
-    error = np.sqrt(0.95 * 0.05 / n_fits)  # as if both components were one: their errors may agree
-    coverage, control = (np.mean(x, axis=(0, 2)) for x in (found, ignored))
-    assert (coverage > 0.95 - 4 * error).all()
-    assert rejected <= 1
-    assert (control[:2] < 0.1).all()
-
-
 def test_the_test_knows_how_weighted_moments_vary():
     def p_values():
         return np.array([
             mm.fit(rows, 1, random_state=0, sample_weight=weights).certificate.p_value
-            for rows, weights in (tilted(1500, 0.5, [8, k]) for k in range(100))
+            for rows, weights in (tilted(1500, 0.5, [8, k]) for k in range(50))
         ])  # fmt: skip
 
-    assert (p_values() < 0.01).sum() <= 5  # one is expected; more than five by a chance of 1e-3
+    assert (p_values() < 0.01).sum() <= 3  # half of one is expected; four have a chance of 2e-3
     rows, weights = tilted(3000, 0.5, 9)
     rows[:, 1] = np.where(np.abs(rows[:, 1]) > 1, rows[:, 1], 0.3 * rows[:, 2])  # control
     assert mm.fit(rows, 1, random_state=0, sample_weight=weights).certificate.p_value < 1e-4
 
 
 @pytest.mark.parametrize("blocks", [None, [[0, 1]]])
-def test_heavy_weights_make_no_components(blocks, monkeypatch):
-    truth = LAWS["diagonal"][0]
-    cases = [drawn_with_bias(truth, 3000, 1.0, [10, k]) for k in range(3)]
-
-    def numbers():
-        return [
-            mm.fit(
-                rows, "auto", blocks=blocks, random_state=0, sample_weight=w
-            ).mixture.n_components
-            for rows, w in cases
-        ]
-
-    assert numbers() == [2, 2, 2]
-    made = WeightedRows.__init__
-
-    def by_kish(self, rows, weights):  # control: heavy rows count as several
-        made(self, rows, weights)
-        self.row_counts = self.row_counts * (
-            weights.sum() * (weights**3).sum() / (weights**2).sum() ** 2
-        )
-
-    monkeypatch.setattr(WeightedRows, "__init__", by_kish)
-    assert max(numbers()) > 2
+def test_heavy_weights_make_no_components(blocks):
+    for k in range(2):
+        rows, weights = drawn_with_bias(LAWS["diagonal"][0], 3000, 1.0, [10, k])
+        found = mm.fit(rows, "auto", blocks=blocks, random_state=0, sample_weight=weights)
+        assert found.mixture.n_components == 2
 
 
 def test_blocks_are_found_with_weights():

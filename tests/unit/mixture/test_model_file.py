@@ -52,23 +52,15 @@ BAD = [
     (changed(format="other"), 'no "format"'),
     (changed(version=4), "has version 4; this momentmix reads versions 1, 2 and 3"),
     (changed(version=3), "lacks blocks, schema"),
-    (changed(version=2), "lacks blocks"),
     (changed(blocks=[]), "holds unknown keys: 'blocks'"),
-    (changed(version=None), "has version None"),
     (changed().replace('"version": 1', '"version": 1, "version": 1'), "a key occurs twice"),
     (changed().replace("[1.0]", "[NaN]", 1), "NaN is not a number"),
-    (changed().replace("[1.0]", "[Infinity]", 1), "Infinity is not a number"),
     (changed(means=[["0"]]), "means must be lists of numbers"),
     (changed(weights=[True]), "weights must be a list of numbers"),
-    (changed(weights=[]), "weights must be a list of numbers"),
-    (changed(weights=[[1.0]]), "weights must be a list of numbers"),
     (changed(version=True), "has version True"),
-    (changed(version=1.0), "has version 1.0"),
     (changed(means=[[10**400]]), "means must be lists of numbers"),
     (changed(means=[[]], variances=[[]]), "means must be lists of numbers"),
     (changed(sha256="0" * 64), "checksum does not match.*remove the line"),
-    (changed(sha256=None), "checksum does not match"),
-    (changed(means=None), "means must be lists of numbers"),
     (changed(means=[[0.0], [1.0]]), "shapes"),
     (changed(means=[[0.0], [1.0, 2.0]]), "all of the same length"),
     (changed(means=[[1e999]]), "Infinity is not a number"),
@@ -164,10 +156,8 @@ BAD_BLOCKS = [
     ({"blocks": [[0, 2]]}, "blocks must be an object"),
     ({"blocks": [BLOCK, BLOCK]}, "must not overlap; column 0 is in blocks 0 and 1"),
     ({"version": 1}, "holds unknown keys: 'blocks'"),
-    ({"sha256": "0" * 64}, "checksum does not match"),
     (block(columns=[0]), "two or more different numbers, ascending"),
     (block(columns=[2, 0]), "two or more different numbers, ascending"),
-    (block(columns=[0, 0]), "two or more different numbers, ascending"),
     (block(columns=[0, 3]), r"no column 3: blocks take numbers in 0…2"),
     (block(columns=[-1, 2]), "blocks.columns is -1, out of range"),
     (block(columns=["0", 2]), "blocks.columns must be an integer"),
@@ -192,25 +182,3 @@ def test_bad_blocks(tmp_path, changes, message):
     path.write_text(json.dumps({**JOINED, **changes}))
     with pytest.raises(ModelFileError, match=message):
         Mixture.load(path)
-
-
-def test_every_number_of_a_block_is_in_the_checksum(joined, tmp_path):
-    path = tmp_path / "model.json"
-    joined.save(path)
-    whole = path.read_bytes()
-    for cut in (len(whole) // 3, len(whole) // 2, len(whole) - 3):
-        path.write_bytes(whole[:cut])
-        with pytest.raises(ModelFileError, match="not a momentmix model"):
-            Mixture.load(path)
-    for k, columns in ((0, [0, 4]), (1, [1, 2, 3])):
-        document = json.loads(whole)
-        matrices = document["blocks"][k]["covariances"]
-        matrices[2][0][1] = matrices[2][1][0] = 0.999 * matrices[2][1][0]
-        path.write_text(json.dumps(document))
-        with pytest.raises(ModelFileError, match="checksum does not match"):
-            Mixture.load(path)
-        document = json.loads(whole)
-        document["blocks"][k]["columns"] = columns
-        path.write_text(json.dumps(document))
-        with pytest.raises(ModelFileError, match="checksum does not match"):
-            Mixture.load(path)

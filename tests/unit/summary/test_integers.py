@@ -3,14 +3,13 @@
 from fractions import Fraction
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import momentmix as mm
-from momentmix.errors import InputError, ShardError
 from momentmix.native import code
 from momentmix.summary import readings
 from momentmix.summary.exact import combining, digit_sums, exact_sums, units
+from momentmix.summary.exact.digit_sums import QUANTUM_BITS, DigitSums
 from momentmix.summary.exact.exact_sums import (
     ExactSums,
     Reframed,
@@ -19,6 +18,7 @@ from momentmix.summary.exact.exact_sums import (
     trimmed,
     widths,
 )
+from momentmix.summary.exact.open_shard import block_rows
 from momentmix.summary.file import pack
 from momentmix.summary.layout import Layout
 from momentmix.summary.readings import readings_of_many
@@ -197,30 +197,6 @@ def test_a_union_without_powers_has_none():
     assert found.layout.high == 0
 
 
-def test_a_union_of_tables_has_the_bytes_of_every_order_of_adding():
-    rng, parts = np.random.default_rng(1), []
-    for i in range(6):
-        n = 40
-        y = rng.standard_normal(n) * (i + 1) + 10 * i
-        y[: 3 * (i % 3)] = np.nan  # in some tables nothing is missing
-        kind = np.where(rng.random(n) < 0.4, "a", "b")
-        table = pd.DataFrame({"y": y, "kind": kind, "count": rng.poisson(3, n)})
-        families = {"y": "gaussian", "kind": ["a", "b"], "count": "poisson"}
-        parts.append(mm.summarize(table, 2, families=families, missing="model", shard_id=str(i)))
-    expected = sum(parts).to_bytes()
-    for _ in range(3):
-        order = [parts[i] for i in rng.permutation(len(parts))]
-        assert union(order).to_bytes() == expected
-
-
-def test_a_union_refuses_what_adding_refuses():
-    left, right = shards(np.random.default_rng(2), 2)
-    with pytest.raises(ShardError, match="count twice"):
-        union([left, right, left])
-    with pytest.raises(InputError, match="same orders"):
-        union([left, mm.MomentSummary(5, 3)])
-
-
 # -- what no rows can have ------------------------------------------------------------------------
 
 
@@ -270,3 +246,32 @@ def test_fewer_moments_are_the_same_words(shape):
     wanted = np.concatenate([sums[layout.section(s.kind, s.size).place] for s in lower.sections])
     assert (sums.of_layout(lower).integers == wanted).all()
     assert (ExactSums(layout, sums.words).of_layout(lower).integers == wanted).all()
+
+
+@pytest.mark.parametrize("most_added", [3, 1 << 20])
+def test_digits_hold_the_exact_sum_rounded_once_per_vector(monkeypatch, most_added):
+    monkeypatch.setattr(digit_sums, "_MOST_ADDED", most_added)  # 3: the digits carry often
+    rng = np.random.default_rng(3)
+    layout = Layout(4, 3, 2)
+    sums, n = DigitSums(layout), layout.n_entries + 1
+    expected = np.zeros(n, dtype=object)
+    for _ in range(40):
+        vector = rng.standard_normal(n) * 2.0 ** rng.integers(-120, 300, n)
+        vector[-1] = abs(vector[-1])  # a sum of squares
+        quanta = [round(Fraction(x) * 2**QUANTUM_BITS) for x in vector.tolist()]
+        expected += np.array(quanta, dtype=object)
+        sums.add(vector[None, :-1], vector[-1:])
+    found, weight_squares = sums.fold()
+    assert found.integers.tolist() == expected[:-1].tolist()
+    assert weight_squares == expected[-1]
+
+
+def test_blocks_grow_but_never_beyond_what_there_is():
+    layout, n_rows = Layout(4, 2, 1), 0
+    for number in range(200):
+        rows = block_rows(layout, number)
+        assert rows % 512 == 0
+        assert number == 0 or rows <= n_rows
+        n_rows += rows
+    assert block_rows(layout, 0) == 1024
+    assert rows == 4096

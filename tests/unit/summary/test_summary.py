@@ -1,6 +1,6 @@
 """MomentSummary: shards, merging, forgetting, names, frames, threads."""
 
-import copy
+import tracemalloc
 
 import numpy as np
 import pandas
@@ -8,8 +8,14 @@ import polars
 import pyarrow
 import pytest
 
+import momentmix as mm
 from momentmix import MomentSummary, summarize
+from momentmix.arrays import physical_memory
 from momentmix.errors import InputError, InputTypeError, ShardError
+from momentmix.summary.layout import Layout
+from momentmix.summary.single_shard import SingleShard
+from momentmix.summary.summary import rename_shards
+from momentmix.summary.view import check_budget, estimate
 
 
 def normal(n=50, d=4, seed=0):
@@ -41,23 +47,6 @@ def test_subtracting_what_was_never_added_points_to_forget():
     with pytest.raises(ShardError, match=r"not in the summary.*forget\(\)") as caught:
         a - b
     assert caught.value.shard_ids == b.shard_ids
-
-
-def test_shards_open_and_close():
-    summary = MomentSummary(4, 2).update(normal())
-    first = summary.shard_ids
-    summary.update(normal(seed=1))
-    _ = summary.mean, summary.tensor(2), summary.minimum, summary.to_bytes()
-    assert summary.shard_ids == first  # reading leaves it open
-    twin = summary.copy()
-    summary.update(normal(seed=2))
-    assert summary.shard_ids == twin.shard_ids == first
-    assert twin.n_rows == 100
-    assert copy.deepcopy(twin) == copy.copy(twin) == twin
-    summary.update(normal(seed=3), shard_id="another")
-    assert len(summary.shard_ids) == 2
-    loaded = MomentSummary.from_bytes(summary.to_bytes()).update(normal(seed=4))
-    assert set(loaded.shard_ids) > set(summary.shard_ids)  # what was saved takes no more rows
 
 
 def test_shard_ids_by_the_caller():
@@ -310,3 +299,74 @@ def test_repr_and_cost():
     assert summary.cost.n_entries == 15 + 4 * (1 + 3 + 3) + 4 * 4
     assert "59 moments" in str(summary.cost)
     assert summary.cost.memory_bytes > summary.cost.n_entries * 100
+
+
+def test_streaming_takes_constant_memory():
+    rng, peaks = np.random.default_rng(0), []
+    block = rng.standard_normal((8192, 15))
+    for n_blocks in (4, 24):
+        summary = MomentSummary(15, 4, n_threads=2)
+        tracemalloc.start()
+        for _ in range(n_blocks):
+            summary.update(block)
+        _ = summary.mean
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.1 * peaks[0] + 2**20
+    assert peaks[1] < 2 * summary.cost.memory_bytes + 32 * 2**20
+
+
+def test_float32_input_is_cast_block_by_block():
+    rows = np.random.default_rng(0).standard_normal((200_000, 6)).astype(np.float32)
+    summary = MomentSummary(6, 2, n_threads=1)
+    tracemalloc.start()
+    summary.update(rows)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < rows.nbytes
+
+
+def test_estimates():
+    cost = estimate(Layout(40, 5, 2))
+    assert cost.n_entries == 760_099 + 40 * (1 + 39 + 741) + 40 * 4 + 780 * 3
+    assert cost.memory_bytes > 8 * cost.n_entries
+    assert physical_memory() > 2**28
+    with pytest.raises(InputError, match=r"order 5 with 40 features.*µs a row.*Use order=3 \("):
+        check_budget(Layout(40, 5, 2), 24 * 10**6)
+    with pytest.raises(InputError, match=r"Use memory_budget=… in bytes"):
+        check_budget(Layout(40, 5, 2), 10)
+
+
+RNG = np.random.default_rng(3)
+
+
+@pytest.mark.parametrize("n_rows", [1, 700, 1024, 9000])
+def test_bytes_are_those_of_a_summary(n_rows):
+    rows = RNG.lognormal(size=(n_rows, 3)) + np.array([0.0, 1e6, -5.0])
+    rows[:, 2] = -5.0
+    empty = mm.MomentSummary(3, 3, ["a", "b", "c"], n_threads=2)
+    shard = SingleShard(empty, "first")
+    for part in np.array_split(rows, 3):
+        shard.update(part)
+    data, shard_id = shard.close("last")
+    summary = mm.MomentSummary(3, 3, ["a", "b", "c"], shard_id="first")
+    summary = rename_shards(summary.update(rows), {"first": "last"})
+    assert (data, (shard_id,)) == (summary.to_bytes(), summary.shard_ids)
+    assert empty.n_rows == 0
+
+
+def test_bytes_with_a_schema_are_those_of_a_summary():
+    rows = np.column_stack([RNG.normal(size=500), RNG.integers(0, 3, 500)])
+    rows[::7, 0] = np.nan
+    schema = mm.summarize(rows, order=2, families={1: "poisson"}, missing="model").schema
+    empty = mm.MomentSummary(schema.n_features, 2, schema=schema)
+    shard = SingleShard(empty, "first")
+    shard.update(schema.encode(rows))
+    summary = mm.MomentSummary(schema.n_features, 2, schema=schema, shard_id="first").update(rows)
+    assert shard.close("first")[0] == summary.to_bytes()
+
+
+def test_a_row_beyond_the_range_of_sums_is_an_error():
+    shard = SingleShard(mm.MomentSummary(1, 1), "first")
+    with pytest.raises(InputError, match="row 1500"):
+        shard.update(np.append(RNG.normal(size=1500), 1e200)[:, None])

@@ -178,11 +178,3 @@ def test_columns_by_names_that_are_numbers(tmp_path, rows):
         assert mm.open_rows(path, columns=columns).feature_names == ("2002",)
     with pytest.raises(InputError, match=r"no column 'age'; .*header=False"):
         mm.open_rows(path, columns=["age"])
-
-
-def test_cubes(tmp_path, rows):
-    frame = pd.DataFrame(np.column_stack([rows, np.arange(N) % 3]))
-    path = written(tmp_path / "x.csv", frame.astype({3: int}), index=False)
-    with pytest.warns(TableWarning, match="is taken for names"):
-        assert mm.summarize_by(path, "3").n_rows == N
-    assert mm.summarize_by(path, "3", header=True).n_rows == N

@@ -6,9 +6,7 @@ from unit.tables.table_files import write
 
 import momentmix as mm
 from momentmix.errors import InputError
-from momentmix.fitting.data import summary_of
 from momentmix.tables.learning import learn
-from momentmix.tables.rows import ArrayRows
 
 FAMILIES = {"visits": "poisson", "plan": "categorical"}
 NAMES = ("age", "visits", "plan", "x")
@@ -108,26 +106,6 @@ def test_numbers_without_missing_cells_stay_as_they_are(rows):
     assert learn(source).schema is None
     a = mm.summarize(source, 2, shard_id="a")
     assert a.to_bytes() == mm.summarize(rows[:1000], 2, shard_id="a").to_bytes()
-
-
-@pytest.mark.parametrize("held", [True, False])
-def test_rows_of_a_fit(rows, held):
-    """They know their schema, and so does their summary; also without some of them."""
-    encoded = learn(mm.open_rows(rows), {1: "poisson", 2: "categorical"}, "model")
-    features, schema = encoded.read_all(), encoded.schema
-    if held:
-        encoded = ArrayRows(features, schema=schema)
-    assert encoded.n_features == 8
-    summary = summary_of(encoded, 2, 1, 1)
-    assert summary.schema == schema
-    assert summary.mean == pytest.approx(features.mean(axis=0), abs=1e-12)
-    places = np.array([0, 5, 2999])
-    fewer = encoded.without(places)
-    assert fewer.n_rows == 2997
-    left = np.concatenate(list(fewer.blocks()))
-    assert (left == np.delete(features, places, axis=0)).all()
-    assert (fewer.take(np.array([0, 3])) == left[[0, 3]]).all()
-    assert summary_of(fewer, 2, 1, 1).schema == schema
 
 
 @pytest.mark.parametrize("asked", ["list", "schema"])

@@ -4,20 +4,18 @@ import gc
 import subprocess
 import sys
 import threading
-import weakref
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pytest
-from unit.tables.table_files import KINDS, write
+from unit.tables.table_files import write
 
 from momentmix import MomentSummary, open_rows
 from momentmix.errors import InputError
-from momentmix.summary.parts import Progress, read_parts, summarize_parts
+from momentmix.summary.parts import read_parts
 from momentmix.tables import table_rows
 from momentmix.tables.cells import cells_of
-from momentmix.tables.formats import csv_file
 
 
 @pytest.fixture
@@ -74,7 +72,7 @@ def test_hidden_numbers_of_nulls_do_not_warn(tmp_path, recwarn):
 
 
 @pytest.mark.parametrize("kind", ["parquet", "feather", "arrow"])
-@pytest.mark.parametrize("batch", [1, 7, 100, 640, 5000])
+@pytest.mark.parametrize("batch", [3, 100, 640, 5000])
 def test_small_batches_become_blocks_of_the_size_asked_for(tmp_path, rows, kind, batch):
     path = write(tmp_path / f"x.{kind}", rows[:640], "wxyz", batch)
     for start in (0, 1, 99, 100, 639):
@@ -83,59 +81,6 @@ def test_small_batches_become_blocks_of_the_size_asked_for(tmp_path, rows, kind,
         assert [block.first_row for block in blocks] == list(range(start, 640, 64))
         found = np.concatenate([block.features for block in blocks])
         np.testing.assert_array_equal(found, rows[start:640])
-
-
-def test_blocks_are_as_large_as_their_bytes_allow(tmp_path, rows, monkeypatch):
-    path = write(tmp_path / "x.npy", rows, "wxyz")
-    assert open_rows(path).block_rows == 1 << 17
-    wide = np.ones((3, 1000))
-    assert open_rows(wide).block_rows == 2048
-    assert open_rows(path, block_rows=10**12).block_rows == 10**12
-    monkeypatch.setattr("momentmix.tables.opening._BLOCK_BYTES", 7999)
-    assert open_rows(wide).block_rows == 1  # there is no smaller one
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_reading_stops_where_it_is_told(tmp_path, rows, kind, monkeypatch):
-    monkeypatch.setattr(csv_file, "BLOCK", 5000)
-    path = write(tmp_path / f"x.{kind}", rows, "wxyz")
-    np.testing.assert_array_equal(open_rows(path, block_rows=10**12).read_all(), rows)
-    source = open_rows(path, block_rows=70)
-    blocks = [block.features for block in source.source_blocks(0, 1000, 500, 2000)]
-    np.testing.assert_array_equal(np.concatenate(blocks), rows[1000:2000])
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_few_blocks_are_in_memory_at_once(tmp_path, rows, kind, monkeypatch):
-    """Counted by the arrays of blocks, in a pass that sums and makes digests."""
-    monkeypatch.setattr(csv_file, "BLOCK", 5000)
-    alive, n_alive = weakref.WeakSet(), []
-
-    class Values(np.ndarray):
-        """An array whose lifetime can be followed."""
-
-        __hash__ = object.__hash__
-
-    join = table_rows.join_blocks
-
-    def followed(pieces, n_columns):
-        block = join(pieces, n_columns)
-        values = block.features.view(Values)
-        alive.add(values)
-        n_alive.append(len(alive))
-        return block._replace(features=values)
-
-    monkeypatch.setattr(table_rows, "join_blocks", followed)
-    source = open_rows(write(tmp_path / f"x.{kind}", rows, "wxyz"), block_rows=50)
-
-    def new_shard(shard_id=None):
-        return MomentSummary(4, 2, source.feature_names, shard_id=shard_id)
-
-    start = Progress(new_shard(), 0, 0, 0)
-    *_, last = summarize_parts(source, start, new_shard, part_rows=2000)
-    assert last.summary.n_rows == 5000
-    assert len(n_alive) >= 100
-    assert max(n_alive) <= 6  # two ahead and one being made, one to be summed, two for the digest
 
 
 def test_no_thread_is_left_by_parts_that_are_not_read_to_their_end(tmp_path, rows):

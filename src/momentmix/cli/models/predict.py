@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from momentmix.mixture.mixture import Mixture
     from momentmix.mixture.tables.rows import TableDensity
     from momentmix.tables.source import Source
-    from momentmix.tables.table_rows import Block, TableRows
+    from momentmix.tables.table_rows import RowBlock, TableRows
 
 _BLOCK = 65536
 
@@ -180,7 +180,7 @@ def _predicted(
 
 
 def _answer(
-    density: TableDensity, block: Block, source: Source, probabilities: bool
+    density: TableDensity, block: RowBlock, source: Source, probabilities: bool
 ) -> NDArray[np.float64]:
     """Return labels and probabilities; raise for a row that is finite, with squares not."""
     import numpy as np

@@ -39,14 +39,14 @@ _MOST_STEPS = 100  # for the total covariance, of which only the units of a prio
 
 
 @dataclass(frozen=True)
-class Layout:
+class PatternLayout:
     """Features of standardized rows, some of whose joined values may be missing."""
 
     blocks: Blocks
     seen_of: dict[int, tuple[int, float]]
 
     @classmethod
-    def of(cls, moments: StandardMoments, joined: tuple[tuple[int, ...], ...]) -> Layout:
+    def of(cls, moments: StandardMoments, joined: tuple[tuple[int, ...], ...]) -> PatternLayout:
         """The layout where features are joined, whose laws may be `Seen`."""
         values = {j for block in joined for j in block}
         laws = with_joined_values(moments.laws, values)
@@ -89,7 +89,7 @@ class Layout:
             for pattern, rows in rows_by_pattern(self.gaps(values, features), everything):
                 known = features[~pattern]
                 own = features_of(values[np.ix_(rows, known)], Blocks.full(known.size))
-                groups.append(_Group(features, known, features[pattern], rows, own))
+                groups.append(_PatternGroup(features, known, features[pattern], rows, own))
         part = self.blocks.restricted(self.others)
         return PatternRows(self, features_of(values[:, self.others], part), tuple(groups))
 
@@ -105,7 +105,7 @@ class Layout:
         return Parameters(p.weights, means, variances, None, self.blocks).with_spread(spread)
 
 
-class _Group(NamedTuple):
+class _PatternGroup(NamedTuple):
     """Rows (m,) in which the same values of one block are seen, and T of these, (n_T, m)."""
 
     block: Int
@@ -130,9 +130,9 @@ def conditional(p: Parameters, known: Int, unknown: Int) -> tuple[Float, Float, 
 class PatternRows:
     """Standardized rows: T(z) outside the blocks with missing cells, and groups by pattern."""
 
-    layout: Layout
+    layout: PatternLayout
     features: Float
-    groups: tuple[_Group, ...]
+    groups: tuple[_PatternGroup, ...]
 
     def joint(self, p: Parameters) -> Float:
         """Joint log-densities of components and what is seen of rows, of shape (r, n)."""
@@ -168,7 +168,7 @@ class PatternRows:
         return statistics, float(logs.sum()), logs.size
 
 
-def _expected(p: Parameters, group: _Group, own: Float) -> tuple[Float, Float]:
+def _expected(p: Parameters, group: _PatternGroup, own: Float) -> tuple[Float, Float]:
     """Expected sums of (z_K, z_U), (r, k), and of their products, (r, k, k)."""
     k = group.known.size
     counts, first = own[:, -1], own[:, :k]
@@ -185,7 +185,7 @@ def _expected(p: Parameters, group: _Group, own: Float) -> tuple[Float, Float]:
 
 
 def pattern_sums(
-    block: Float, moments: StandardMoments, layout: Layout, p: Parameters
+    block: Float, moments: StandardMoments, layout: PatternLayout, p: Parameters
 ) -> tuple[Float, float, int]:
     """`PatternRows.sums` of some rows."""
     values = np.asarray(block, dtype=np.float64)[:, moments.columns]
@@ -239,7 +239,7 @@ def drawn_values(
 # -- scores -------------------------------------------------------------------------------------
 
 
-def pattern_information(layout: Layout, values: Float, p: Parameters) -> Float:
+def pattern_information(layout: PatternLayout, values: Float, p: Parameters) -> Float:
     """Mean outer product of the scores of standardized rows (n, d), as `information_matrix`."""
     r, size = p.n_components, p.blocks.n_places
     places = component_places(p)
@@ -257,7 +257,7 @@ def pattern_information(layout: Layout, values: Float, p: Parameters) -> Float:
     return np.asarray(information)
 
 
-def _scores(layout: Layout, values: Float, p: Parameters) -> Iterator[Float]:
+def _scores(layout: PatternLayout, values: Float, p: Parameters) -> Iterator[Float]:
     """Expected scores of each component, (n_places, n), times its shares of the rows."""
     rows = layout.rows(values)
     shares, _ = responsibilities(rows.joint(p))

@@ -46,7 +46,7 @@ _CLEAR_STARTS, _CLEAR_SHARE = 3, 1 / 3  # starts that end at the best optimum, w
 _POOLED_RUNS = 12  # the best, with few rows; poor runs add components that no mixture keeps
 
 
-class Kind(Enum):
+class StartKind(Enum):
     """What a candidate was made of; the value is its name in results and files."""
 
     SEEDED = "k-means++ start {}"
@@ -59,10 +59,10 @@ class Kind(Enum):
     GIVEN = "given start"
 
 
-class Origin(NamedTuple):
+class StartOrigin(NamedTuple):
     """Kind, and number of the start (or of all starts of the pool)."""
 
-    kind: Kind
+    kind: StartKind
     number: int = 0
 
 
@@ -73,7 +73,7 @@ class Candidate(NamedTuple):
     light components too.
     """
 
-    origin: Origin
+    origin: StartOrigin
     parameters: Parameters
     score: float
     objective: float = 0.0
@@ -99,7 +99,7 @@ def ranked_candidates(
     """
     search = _Search(sample, n_components, context)
     if known is not None:
-        search.candidates[Origin(Kind.JOINED)] = search.converge([known])[0]
+        search.candidates[StartOrigin(StartKind.JOINED)] = search.converge([known])[0]
     with few_threads(True):
         # Components in all starts of a kind: with covariances fewer, for as much arithmetic.
         started = _STARTED_COMPONENTS * (2 * sample.blocks.n_features + 1) // len(search.short)
@@ -130,7 +130,9 @@ def given_candidate(sample: Sample, start: Start, context: FitContext) -> Candid
     p = start.parameters(sample.features, prior)
     if not sample.is_all:
         p = settle(sample.features, p[None], prior, _STEPS_ON_SAMPLE, context.n_threads)[0][0]
-    return Candidate(Origin(Kind.GIVEN), p, float(log_likelihoods(sample.judges, p[None])[0]))
+    return Candidate(
+        StartOrigin(StartKind.GIVEN), p, float(log_likelihoods(sample.judges, p[None])[0])
+    )
 
 
 def quick_fit(
@@ -162,20 +164,20 @@ class _Search:
         # a component of its own gains much.
         on_all = sample.is_all and (self.has_few_rows or not sample.blocks.laws)
         self.short = sample.features if on_all else sample.features[:, :n_short]
-        self.runs: dict[Origin, Parameters] = {}
-        self.candidates: dict[Origin, Parameters] = {}
+        self.runs: dict[StartOrigin, Parameters] = {}
+        self.candidates: dict[StartOrigin, Parameters] = {}
         self.pool: Parameters
 
     def add_starts(self, n_starts: int) -> None:
         """Short EM runs from both kinds of start."""
         arguments = (self.short, self.n_components, n_starts, self.prior, self.context.rng)
-        for kind, make in ((Kind.SEEDED, seeded_starts), (Kind.RANDOM, random_starts)):
+        for kind, make in ((StartKind.SEEDED, seeded_starts), (StartKind.RANDOM, random_starts)):
             batch, _ = settle(
                 self.short, make(*arguments), self.prior, _SHORT_STEPS, self.context.n_threads,
                 _AT_REST, -np.inf, _LEAST_SHORT,
             )  # fmt: skip
             first = 1 + sum(origin.kind is kind for origin in self.runs)
-            self.runs.update({Origin(kind, first + k): batch[k] for k in range(n_starts)})
+            self.runs.update({StartOrigin(kind, first + k): batch[k] for k in range(n_starts)})
 
     def compete(self) -> None:
         """EM on the sample from the best runs, the pool and the moments."""
@@ -192,10 +194,10 @@ class _Search:
                 parts.append(self.moment_answer)
             self.pool = merge_copies(Parameters.concatenate(parts).normalized())
             weighted = pool_weights(self.thinned(), self.pool)
-            pool_origin = Origin(Kind.POOL, len(self.runs))
+            pool_origin = StartOrigin(StartKind.POOL, len(self.runs))
             new[pool_origin] = reduce_pool(self.short, weighted, r, self.prior)
-        if self.moment_answer is not None and Origin(Kind.MOMENTS) not in self.candidates:
-            new[Origin(Kind.MOMENTS)] = self.moment_answer
+        if self.moment_answer is not None and StartOrigin(StartKind.MOMENTS) not in self.candidates:
+            new[StartOrigin(StartKind.MOMENTS)] = self.moment_answer
         if not new:  # a later round made the best clear, which is a candidate already
             return
         settled = self.converge([_padded(p, r, features, self.context.rng) for p in new.values()])
@@ -220,7 +222,9 @@ class _Search:
             return True
         judged = self.judged()
         # With few rows a pool often agrees with one of the few starts that it is made of.
-        others = [c for c in judged[1:] if not (self.has_few_rows and c.origin.kind is Kind.POOL)]
+        others = [
+            c for c in judged[1:] if not (self.has_few_rows and c.origin.kind is StartKind.POOL)
+        ]
         return any(abs(c.objective - judged[0].objective) < _SAME for c in others)
 
     def thinned(self) -> Float:
@@ -232,7 +236,7 @@ class _Search:
         options = dict(self.candidates)
         if self.moment_answer is not None and not self.sample.is_all:
             # Moments of all rows may know more than EM on a sample: the bare answer competes too.
-            options[Origin(Kind.MOMENTS_BEFORE_EM)] = self.moment_answer
+            options[StartOrigin(StartKind.MOMENTS_BEFORE_EM)] = self.moment_answer
         return _best_first(options, self.sample.judges, self.prior)
 
     def converge(self, options: list[Parameters]) -> Parameters:
@@ -243,7 +247,7 @@ class _Search:
 
 
 def _best_first(
-    options: dict[Origin, Parameters], features: Float, prior: VariancePrior
+    options: dict[StartOrigin, Parameters], features: Float, prior: VariancePrior
 ) -> list[Candidate]:
     """Candidates with their likelihood on some rows, best first.
 

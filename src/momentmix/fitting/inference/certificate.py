@@ -11,8 +11,8 @@ from functools import cached_property
 from math import isnan
 from typing import Literal
 
-from momentmix.findings.catalog import UNTESTED
 from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, found
+from momentmix.findings.fit_sentences import UNTESTED
 from momentmix.findings.messages import Message, in_lines
 from momentmix.fitting.inference.over_identification import (
     LEAST_P_VALUE,

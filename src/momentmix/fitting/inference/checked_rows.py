@@ -61,7 +61,7 @@ class ColumnKind(Enum):
 
 
 @dataclass(frozen=True)
-class ColumnFacts:
+class CheckedColumn:
     """Facts about one column, from an excerpt of the rows."""
 
     kind: ColumnKind
@@ -78,7 +78,7 @@ class ColumnFacts:
         return len(self.values)
 
 
-def check_column(column: Float, places: Int) -> ColumnFacts:
+def check_column(column: Float, places: Int) -> CheckedColumn:
     """Facts about the values of a column in some rows, whose numbers ascend."""
     values, counts = np.unique(column, return_counts=True)
     n, n_values = len(column), len(values)
@@ -89,8 +89,12 @@ def check_column(column: Float, places: Int) -> ColumnFacts:
     grid = _grid(values) if (n - (counts == 1).sum()) > _TIED_SHARE * n else 0.0
     kind = ColumnKind.CONTINUOUS
     even = steps[np.diff(places) == 1]
-    has_even = len(even) > 1 and even.any() and even.std() <= _EVEN_STEPS * abs(even.mean())
-    if is_sorted and has_even:
+    if (
+        is_sorted  # before the deviation, which overflows where values of 1e153 change sign
+        and len(even) > 1
+        and even.any()
+        and even.std() <= _EVEN_STEPS * abs(even.mean())
+    ):
         kind = ColumnKind.ROW_NUMBER
     elif n_values <= _FEW_VALUES and n >= _ROWS_A_VALUE * n_values:
         kind = ColumnKind.FEW_VALUES
@@ -98,7 +102,7 @@ def check_column(column: Float, places: Int) -> ColumnFacts:
         kind = ColumnKind.REPEATED_VALUE
     elif grid > 0:
         kind = ColumnKind.ROUNDED
-    return ColumnFacts(
+    return CheckedColumn(
         kind, float(values[top]), float(counts[top]) / n, grid, is_sorted, values, counts
     )
 
@@ -141,7 +145,7 @@ class CheckedRows:
         return MomentSpread(features, counts, self.n_rows)
 
     @cached_property
-    def columns(self) -> list[ColumnFacts]:
+    def columns(self) -> list[CheckedColumn]:
         """Facts about each column."""
         columns = np.ascontiguousarray(self.values.T)
         return [check_column(column, self.places) for column in columns]
@@ -236,7 +240,7 @@ def marginal_distribution(parameters: Parameters, j: int, values: Float) -> Floa
 
 
 def compare_column(
-    facts: ColumnFacts,
+    facts: CheckedColumn,
     shift: float,
     scale: float,
     parameters: Parameters,

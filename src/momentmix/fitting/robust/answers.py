@@ -37,8 +37,8 @@ from momentmix.fitting.em.scores import information_matrix, settle_floored
 from momentmix.fitting.em.search import (
     FEW_ROWS,
     Candidate,
-    Kind,
-    Origin,
+    StartKind,
+    StartOrigin,
     given_candidate,
     ranked_candidates,
 )
@@ -98,7 +98,7 @@ def _settled(sample: Sample, candidates: list[Candidate], context: FitContext) -
     """Passes over the rows from the best candidate, standard errors and certificate."""
     best, moments, clock, support = candidates[0], sample.moments, context.clock, None
     with clock.stage("passes"):
-        is_before_em = best.origin == Origin(Kind.MOMENTS_BEFORE_EM)
+        is_before_em = best.origin == StartOrigin(StartKind.MOMENTS_BEFORE_EM)
         done = full_passes(sample, best.parameters, context, is_before_em)
     p = done.parameters
     test = begin_test(moments, p, context, after_rows=True)
@@ -165,7 +165,7 @@ def find_candidates(sample: Sample, n_components: int, context: FitContext) -> l
     r, moments, blocks = n_components, sample.moments, sample.blocks
     if r == 1:
         closed_form = one_component(moments, context.variance_floor, blocks)
-        return [Candidate(Origin(Kind.CLOSED_FORM), closed_form, 0.0)]
+        return [Candidate(StartOrigin(StartKind.CLOSED_FORM), closed_form, 0.0)]
     # With few rows EM from many starts finds the same, and takes less time.
     least = max(FEW_ROWS, ROWS_PER_PARAMETER * r * blocks.n_parameters)
     moment_answer = None

@@ -16,13 +16,13 @@ from math import log
 import numpy as np
 
 from momentmix.errors import InputError
-from momentmix.findings.catalog import UNTESTED
 from momentmix.findings.finding import NOTE, found
+from momentmix.findings.fit_sentences import UNTESTED
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import Pass, Sample, information_rows
 from momentmix.fitting.em.passes import climb
 from momentmix.fitting.em.patterns import (
-    Layout,
+    PatternLayout,
     PatternRows,
     drawn_values,
     pattern_information,
@@ -53,7 +53,7 @@ MOST_STARTS = 3  # of each kind
 
 
 def answer_by_patterns(
-    sample: Sample, layout: Layout, n_components: int, context: FitContext
+    sample: Sample, layout: PatternLayout, n_components: int, context: FitContext
 ) -> StandardFit:
     """The answer where joined columns have missing cells."""
     check_pairs(sample, layout)
@@ -65,7 +65,7 @@ def answer_by_patterns(
     return fit_patterns(sample, layout, candidates, context)
 
 
-def check_pairs(sample: Sample, layout: Layout) -> None:
+def check_pairs(sample: Sample, layout: PatternLayout) -> None:
     """Raise where two columns of a block are hardly ever seen in the same row."""
     values = values_of(sample.all_features, sample.blocks).T
     for features in layout.wide:
@@ -82,7 +82,7 @@ def check_pairs(sample: Sample, layout: Layout) -> None:
 
 
 def start_samples(
-    sample: Sample, layout: Layout, n_components: int, context: FitContext
+    sample: Sample, layout: PatternLayout, n_components: int, context: FitContext
 ) -> list[Sample]:
     """Rows of the sample without gaps: all with draws for missing values, and the complete ones."""
     values = values_of(sample.all_features, sample.blocks).T[:_MOST_SAMPLED]
@@ -101,7 +101,7 @@ def start_samples(
 
 
 def fit_patterns(
-    sample: Sample, layout: Layout, candidates: list[Candidate], context: FitContext
+    sample: Sample, layout: PatternLayout, candidates: list[Candidate], context: FitContext
 ) -> StandardFit:
     """EM by pattern from the best of the candidates, standard errors and certificate."""
     rows, moments, n = sample.rows, sample.moments, sample.rows.n_counted

@@ -34,7 +34,7 @@ from momentmix.fitting.em.em import Sample, log_likelihood, settle
 from momentmix.fitting.em.search import Candidate, ranked_candidates
 from momentmix.fitting.moment.moment_fit import one_component
 from momentmix.fitting.outcome import JoinedColumns, JoinReason, Trial
-from momentmix.fitting.robust.automatic import Choice, bic, choose_by_likelihood, chosen
+from momentmix.fitting.robust.number_of_components import Choice, bic, choose_by_likelihood, chosen
 from momentmix.mixture.blocks import Blocks, spread_of
 from momentmix.mixture.density import joint_densities, log_sums, responsibilities
 from momentmix.mixture.gaussian import coefficients, values_of

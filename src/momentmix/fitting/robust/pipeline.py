@@ -26,14 +26,16 @@ from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import AskedBlocks, Table, known_blocks, summarized
 from momentmix.fitting.em.em import draw_sample, standardized_density
-from momentmix.fitting.em.patterns import Layout, pattern_sums
+from momentmix.fitting.em.patterns import PatternLayout, pattern_sums
 from momentmix.fitting.inference.checked_rows import check_rows
 from momentmix.fitting.inference.findings import find_constants
 from momentmix.fitting.inference.over_identification import order_after_rows
 from momentmix.fitting.outcome import JoinedColumns, JoinReason, StandardFit
 from momentmix.fitting.result import FitResult
 from momentmix.fitting.robust.answers import ROWS_PER_PARAMETER, answer_from_rows
-from momentmix.fitting.robust.automatic import (
+from momentmix.fitting.robust.joined_missing import answer_by_patterns
+from momentmix.fitting.robust.joining import choose_blocks
+from momentmix.fitting.robust.number_of_components import (
     Choice,
     answer_from_moments,
     choose_by_likelihood,
@@ -41,8 +43,6 @@ from momentmix.fitting.robust.automatic import (
     join_by_moments,
     renumber,
 )
-from momentmix.fitting.robust.joined_missing import answer_by_patterns
-from momentmix.fitting.robust.joining import choose_blocks
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.mixture import Mixture, mixture_from
 from momentmix.summary.summary import MomentSummary
@@ -115,7 +115,7 @@ def fit_robust(
         _check_widest(joined, moments, r)
         sample = sample.of_blocks(joined)._replace(moments=moments)
         if with_missing:
-            layout = Layout.of(moments, (*joined.joined, *with_missing))
+            layout = PatternLayout.of(moments, (*joined.joined, *with_missing))
             _check_widest(layout.blocks, moments, r)
             answer = answer_by_patterns(sample, layout, r, context)
             values = set(varying.columns[list(layout.seen_of)].tolist())

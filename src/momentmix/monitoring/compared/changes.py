@@ -99,7 +99,7 @@ class Change:
         )  # fmt: skip
 
 
-class Estimate(NamedTuple):
+class ChangeEstimate(NamedTuple):
     """Effects, their standard errors and p-values, one for each value."""
 
     effect: Float
@@ -133,10 +133,10 @@ class ColumnTests:
         """The mean of two numbers by rows."""
         return np.asarray(self._weights[0] * left + self._weights[1] * right)
 
-    def _estimate(self, effect: Float, variances: tuple[Float, Float], p: Float) -> Estimate:
+    def _estimate(self, effect: Float, variances: tuple[Float, Float], p: Float) -> ChangeEstimate:
         left, right = variances[0] / self.a.n_seen, variances[1] / self.b.n_seen
         error = np.where(self._enough, np.sqrt(left + right), nan)
-        return Estimate(effect, error, np.where(self.varies, p, nan))
+        return ChangeEstimate(effect, error, np.where(self.varies, p, nan))
 
     def _p(self, change: Float, left: Float, right: Float) -> Float:
         return two_sided(change, left, right, self.a.n_seen, self.b.n_seen)
@@ -148,7 +148,7 @@ class ColumnTests:
         return np.asarray(self.common(a[4], b[4]) / self.common(a[2], b[2]) ** 2)
 
     @cached_property
-    def means(self) -> Estimate:
+    def means(self) -> ChangeEstimate:
         """Differences of means in common deviations; constants that differ have p = 0."""
         change = self.b.location - self.a.location
         effect = np.where(change == 0, 0.0, change / self.spread)
@@ -163,7 +163,7 @@ class ColumnTests:
         return found._replace(p_value=np.where(moved, 0.0, found.p_value))
 
     @cached_property
-    def spreads(self) -> Estimate:
+    def spreads(self) -> ChangeEstimate:
         """Logarithms of the ratios of deviations, tested by the difference of variances."""
         a, b = self.a.central, self.b.central
         own = [x[4] - x[2] ** 2 for x in (a, b)]
@@ -191,11 +191,11 @@ class ColumnTests:
         return np.asarray(exact[0] & exact[1] & other & (np.maximum(*np.abs(two)) < _TWO_VALUES))
 
     @cached_property
-    def shapes(self) -> dict[str, tuple[Float, Float, Estimate]]:
+    def shapes(self) -> dict[str, tuple[Float, Float, ChangeEstimate]]:
         """Skewness and excess kurtosis of both, and differences."""
         return {"skewness": self._shape(3), "kurtosis": self._shape(4)}
 
-    def _shape(self, t: int) -> tuple[Float, Float, Estimate]:
+    def _shape(self, t: int) -> tuple[Float, Float, ChangeEstimate]:
         """Moments of order t over powers of the variance, tested at common and at own spreads.
 
         The noise of the kurtosis needs the eighth power, which summaries do not keep.
@@ -287,4 +287,4 @@ def _share(
     error = np.sqrt(left * (1 - left) / n_left + right * (1 - right) / n_right)
     p = share_test(left, right, n_left, n_right)
     change = Change(what, name, None, level, float(left[0]), float(right[0]), nan)
-    return Estimate(right - left, error, p).of(0, change)
+    return ChangeEstimate(right - left, error, p).of(0, change)

@@ -27,7 +27,7 @@ from scipy import sparse
 
 from momentmix._typing import Float, Int
 from momentmix.findings.finding import NOTE, Finding, found
-from momentmix.monitoring.compared.changes import Change, ColumnTests, Estimate
+from momentmix.monitoring.compared.changes import Change, ChangeEstimate, ColumnTests
 from momentmix.monitoring.compared.side import Side
 from momentmix.monitoring.compared.significance import FEW, JointTest, joint_test, two_sided
 
@@ -154,7 +154,7 @@ def _changes(
     p = np.maximum(two_sided(effect, *own, *n), two_sided(score, *scores, *n))
     stiff = np.maximum(own[0], own[1]) <= _STIFF  # copies of a column
     p = np.where(stiff, np.where(np.abs(effect) > _MOVED, 0.0, nan), p)
-    estimate = Estimate(effect, np.sqrt(own[0] / n[0] + own[1] / n[1]), p)
+    estimate = ChangeEstimate(effect, np.sqrt(own[0] / n[0] + own[1] / n[1]), p)
     pairs = zip(i.tolist(), j.tolist(), rho[0].tolist(), rho[1].tolist(), strict=True)
     return tuple(
         estimate.of(t, Change("correlation", names[x], names[y], None, first, second, nan))

@@ -33,7 +33,7 @@ _BEYOND, _SURE = 0.5, 8.0  # outside of [0, 1], a share and standard errors that
 
 
 @dataclass(frozen=True)
-class Prior:
+class SharePrior:
     """The law of the weights of groups: their mean (r,), and τ."""
 
     center: Float
@@ -47,7 +47,7 @@ class Prior:
 
 def shrink(
     estimators: Sequence[Callable[[Float], LinearWeights]], start: Float
-) -> tuple[Prior | None, list[tuple[Float, Float] | None]]:
+) -> tuple[SharePrior | None, list[tuple[Float, Float] | None]]:
     """Weights of groups with their common law as prior, and their covariances.
 
     Estimators give the weights of a group without bounds, with the covariance of its moments taken
@@ -75,7 +75,7 @@ def shrink(
     return prior, answers
 
 
-def find_prior(linear: list[LinearWeights]) -> tuple[Prior, Float]:
+def find_prior(linear: list[LinearWeights]) -> tuple[SharePrior, Float]:
     """The common law of the weights, and the covariance of its mean within a sum of 0."""
     r = len(linear[0].weights)
     basis = helmert(r)  # (r − 1, r)
@@ -87,7 +87,7 @@ def find_prior(linear: list[LinearWeights]) -> tuple[Prior, Float]:
         spread = _spread(values, noise, between)
         mean, error = _common_mean(values, noise + spread * between)
         center = _raised(1.0 / r + basis.T @ mean)
-    return Prior(center, spread), error
+    return SharePrior(center, spread), error
 
 
 def _raised(weights: Float) -> Float:
@@ -123,7 +123,7 @@ def _spread(values: Float, noise: Float, between: Float) -> float:
     return float(brentq(excess, 0.0, _LARGEST, xtol=1e-9, rtol=1e-6))
 
 
-def shrunken(own: LinearWeights, prior: Prior, error: Float) -> tuple[Float, Float]:
+def shrunken(own: LinearWeights, prior: SharePrior, error: Float) -> tuple[Float, Float]:
     """Weights of a group given the prior, and their covariance; `error` is of the prior's mean."""
     r = len(own.weights)
     basis, mu = helmert(r), prior.center

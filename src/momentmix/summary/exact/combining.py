@@ -32,6 +32,7 @@ from momentmix.summary.exact.totals import (
     mean_shifts,
     recentered,
     rescaled,
+    shard_number,
     with_high,
 )
 from momentmix.summary.layout import Layout
@@ -255,17 +256,6 @@ def check_origins(parts: Sequence[Totals]) -> None:
                     "would count twice. Leave one of them out, or subtract it first.",
                     shard_ids=both,
                 )
-
-
-def shard_number(first: bytes, number: int) -> bytes:
-    r"""The id of a shard that follows from the first of its rows: as integers, their sum.
-
-    Examples
-    --------
-    >>> shard_number(bytes(16), 1)[-1], shard_number(b"\xff" * 16, 1) == bytes(16)
-    (1, True)
-    """
-    return ((int.from_bytes(first) + number) % (1 << 8 * len(first))).to_bytes(len(first))
 
 
 def renamed(

@@ -36,8 +36,7 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
 from momentmix.native import code
-from momentmix.summary.layout import POWER_DEGREES, Layout
-from momentmix.summary.products import products_of
+from momentmix.summary.layout import POWER_DEGREES, Layout, products_of
 
 Integers = NDArray[np.object_]
 

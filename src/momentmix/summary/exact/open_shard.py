@@ -29,13 +29,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float
+from momentmix.arrays import weight_squares
 from momentmix.parallel import map_in_order
-from momentmix.summary.exact.combining import combine_all, shard_number
+from momentmix.summary.exact.combining import combine_all
 from momentmix.summary.exact.schemas import encoded
 from momentmix.summary.exact.shard_sums import ShardSums
-from momentmix.summary.exact.totals import Totals, empty, recentered
+from momentmix.summary.exact.totals import Totals, empty, recentered, shard_number
 from momentmix.summary.exact.units import block_extremes, check_outliers, choose_units
-from momentmix.summary.kernels.array_sums import HostExecutor, weight_squares
+from momentmix.summary.kernels.array_sums import HostExecutor
 from momentmix.summary.layout import Layout
 from momentmix.tables.names import column_label
 from momentmix.tables.schema import Schema

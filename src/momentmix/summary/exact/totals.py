@@ -267,3 +267,14 @@ def with_high(totals: Totals, high: int) -> Totals:
     layout = known(replace(totals.layout, high=high))
     reach = totals.reach if layout.high else (LARGEST_REACH,) * layout.n_features
     return replace(totals, layout=layout, sums=totals.sums.of_layout(layout), reach=reach)
+
+
+def shard_number(first: bytes, number: int) -> bytes:
+    r"""The id of a shard that follows from the first of its rows: as integers, their sum.
+
+    Examples
+    --------
+    >>> shard_number(bytes(16), 1)[-1], shard_number(b"\xff" * 16, 1) == bytes(16)
+    (1, True)
+    """
+    return ((int.from_bytes(first) + number) % (1 << 8 * len(first))).to_bytes(len(first))

@@ -24,8 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
+from momentmix.arrays import readable
 from momentmix.errors import InputError
-from momentmix.native import code, readable
+from momentmix.native import code
 from momentmix.summary.exact.exact_sums import LARGEST_REACH
 from momentmix.summary.kernels.array_sums import Units
 

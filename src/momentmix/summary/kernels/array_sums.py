@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from momentmix._typing import Float, Int
-from momentmix.arrays import free_bytes, is_cuda_tensor, namespace, on_device_of
+from momentmix.arrays import free_bytes, is_cuda_tensor, namespace, on_device_of, weight_squares
 from momentmix.index_sets import index_sets
 from momentmix.parallel import few_threads
 from momentmix.summary.kernels.tile_plan import tile_plan
@@ -191,13 +191,6 @@ def _high_places(layout: Layout) -> tuple[Int, Int]:
     d = layout.n_features
     low, high = index_sets(d, 2).T
     return np.flatnonzero(~np.eye(d, dtype=bool)), low * d + high
-
-
-def weight_squares(blocks: Float, weights: Float | None) -> Float:
-    """Σ w² of each block."""
-    if weights is None:
-        return np.full(len(blocks), float(blocks.shape[1]))
-    return np.asarray(np.vecdot(weights, weights))
 
 
 def device_executor(layout: Layout, rows: Any) -> Executor:

@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from momentmix._typing import Float, Int
-from momentmix.native import code, readable
+from momentmix.arrays import readable, weight_squares
+from momentmix.native import code
 from momentmix.summary.kernels.array_sums import (
     ArrayExecutor,
     HostExecutor,
     Units,
-    weight_squares,
 )
 from momentmix.summary.kernels.half_split import half_split_plan
 from momentmix.summary.kernels.plan import Fill

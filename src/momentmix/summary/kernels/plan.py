@@ -20,8 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from momentmix._typing import Int
-from momentmix.summary.layout import Layout
-from momentmix.summary.products import products_of
+from momentmix.summary.layout import Layout, products_of
 
 
 class Fill(NamedTuple):

@@ -19,8 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from momentmix._typing import Int
-from momentmix.summary.layout import Layout
-from momentmix.summary.products import products_of
+from momentmix.summary.layout import Layout, products_of
 
 _MOST_FEATURES = 60  # with more of them most products of pairs are no moments of order 3 or 4
 
@@ -118,4 +117,5 @@ def _staircase(factors: Int, d: int, block: int) -> TilePlan:
         place[order] = np.arange(len(order))
         lists.append(_padded(monomials[order], d, block))
         ranks.append(place[which])
-    return _plan(*lists, *ranks, block)
+    (lefts, rights), (left, right) = lists, ranks
+    return _plan(lefts, rights, left, right, block)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float
 from momentmix.findings.messages import Message, options
-from momentmix.native import code, readable
+from momentmix.native import code
 
 _PIECE, _FOLDS = 512, 4  # words, and sums of them; the same in native/module.c
 _PIECE_BYTES = 8 * _PIECE
@@ -109,7 +109,7 @@ def fold(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """The sums of pieces of shape (n, _PIECE), (n, _FOLDS); see `RowDigest`."""
     sums = np.empty((len(words), _FOLDS), dtype="<u8")
     if code is not None:
-        code.fold(readable(words), len(words), _keys(), sums)
+        code.fold(np.require(words, requirements="A"), len(words), _keys(), sums)
         return sums
     half, mask = np.uint64(32), np.uint64(2**32 - 1)
     for first in range(0, len(words), _AT_ONCE):

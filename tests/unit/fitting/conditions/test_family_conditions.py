@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from family_laws import all_families, drawn, mixed_law, standard_moments
+from family_laws import drawn, mixed_law, standard_moments
 
 from momentmix.fitting.conditions.conditions import (
     build_conditions,
-    feature_powers,
     point_powers,
 )
 from momentmix.fitting.conditions.derivative import by_feature, derivative
@@ -167,17 +166,3 @@ def test_em_raises_the_objective(case):
         value = float(mean_log[0]) * 3000 + float(prior.log_density(current))
         assert value > last - 1e-6
         last, current = value, m_step(statistics[0], prior)
-
-
-def test_powers_of_features_are_those_of_their_laws(case):
-    p, _, _ = case
-    rows, _ = sample(p, 200_000, np.random.default_rng(7))
-    powers = np.einsum("i,pij->pj", p.weights, feature_powers(p, 4))
-    for exponent in (1, 2, 3, 4):
-        values = rows**exponent
-        errors = values.std(axis=0) / np.sqrt(len(rows))
-        assert (np.abs(values.mean(axis=0) - powers[exponent]) < 5 * errors + 1e-9).all()
-
-
-def test_laws_cover_the_features():
-    assert sorted(j for law in all_families() for j in law.features) == list(range(3, 11))

@@ -14,7 +14,7 @@ from momentmix.fitting.inference.over_identification import ConditionGroup, Over
 from momentmix.fitting.outcome import Trial
 from momentmix.fitting.record import FitRecord, load_fit, save_fit
 from momentmix.fitting.result import MOST_TRIALS_PRINTED, FitResult
-from momentmix.fitting.robust import automatic
+from momentmix.fitting.robust import number_of_components
 
 NAN = float("nan")
 MIXTURE = mm.DiagonalMixture([0.5, 0.5], [[-2.0], [2.0]], [[1.0], [1.0]])
@@ -184,25 +184,6 @@ def test_the_record_keeps_verdict_support_groups_and_trials(tmp_path, supported)
     assert fit["tried"][2]["p_value"] is None
 
 
-def test_an_untested_fit_is_saved_as_one(tmp_path):
-    record = load_fit(saved(tmp_path, certificate(UNTESTABLE)))[1]
-    assert record.certificate.verdict == "untested"
-    assert not record.certificate.passed
-    assert record.certificate.support is None
-    assert record.tried == ()
-
-
-def test_a_record_of_version_1_has_none_of_it():
-    document = result_with(certificate(UNTESTABLE), TRIED).record().to_dict()
-    document["version"] = 1
-    del document["tried"]
-    for key in ("verdict", "support", "groups"):
-        del document["certificate"][key]
-    record = FitRecord.from_dict(document, MIXTURE)
-    assert record.certificate.verdict == "untested"
-    assert record.certificate.test.groups == record.tried == ()
-
-
 @pytest.mark.parametrize(
     ("place", "value", "message"),
     [
@@ -252,9 +233,9 @@ def test_the_answer_of_a_higher_order_is_taken_where_it_says_more(monkeypatch, t
         c = certificate(tests[moments.order - 3])
         return SimpleNamespace(order=moments.order, certificate=c)
 
-    monkeypatch.setattr(automatic, "_answer_at_order", answer)
+    monkeypatch.setattr(number_of_components, "_answer_at_order", answer)
     moments = SimpleNamespace(order=4, truncated=lambda m: SimpleNamespace(order=m))
-    assert automatic.answer_from_moments(moments, 3, 2, None, None).order == order
+    assert number_of_components.answer_from_moments(moments, 3, 2, None, None).order == order
 
 
 def test_three_components_of_one_column_cannot_be_tested():

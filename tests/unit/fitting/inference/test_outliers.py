@@ -12,7 +12,7 @@ from momentmix.findings.finding import Severity
 from momentmix.fitting.data import rows_of, summarized
 from momentmix.fitting.inference.checked_rows import check_rows
 from momentmix.fitting.inference.findings import collect_findings
-from momentmix.fitting.inference.outliers import _apart, find_outliers, robust_scale
+from momentmix.fitting.inference.outliers import robust_scale
 from momentmix.fitting.inference.over_identification import check_conditions
 from momentmix.mixture.parameters import Parameters
 from momentmix.tables.rows import BlockRows
@@ -52,7 +52,7 @@ LAWS = [
 
 
 @pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("n", [100, 500, 5000, 20_000])
+@pytest.mark.parametrize("n", [100, 500, 5000])
 def test_no_column_loses_its_rows(law, n):
     """A gap in the heaviest tail (Cauchy) has a chance of 1 %, and then few rows are lost."""
     counts = [outliers_of(column(law, n, seed)[:, None]).n_found for seed in range(40)]
@@ -135,24 +135,6 @@ def test_rows_unlike_the_first_ones_are_no_outliers():
     assert outliers_of(BlockRows(Source(x))).n_found == 0
 
 
-def test_all_rows_are_looked_at_only_where_the_bounds_are_far():
-    x = np.random.default_rng(0).standard_normal((50_000, 2))
-    rows = rows_of(x)
-    moments, _ = summarized(rows, 1, 1)
-    places, values = rows.excerpt(20_000)
-    passes = []
-
-    class Watched(type(rows)):
-        def blocks(self):
-            passes.append(1)
-            return super().blocks()
-
-    find_outliers(Watched(x), moments, places, values)
-    assert not passes
-    find_outliers(Watched(x), replace(moments, maximum=moments.maximum + 90), places, values)
-    assert len(passes) == 2
-
-
 # -- in a fit ---------------------------------------------------------------------------------
 
 
@@ -181,18 +163,6 @@ def test_one_wild_row_neither_spoils_the_fit_nor_is_passed(case, refine):
     assert not any("rows were used" in note for note in clean.notes)
     assert "outlier-rows" not in [f.kind for f in clean.certificate.findings]
     assert result.mixture.predict(wild).shape == (501,)
-
-
-def test_constant_columns_do_not_shift_the_names(case):
-    pd = pytest.importorskip("pandas")
-    wild = np.column_stack([np.full(500, 7.0), case])
-    wild[[3, 9], [2, 4]] = 1e6, -1e5
-    frame = pd.DataFrame(wild, columns=list("abcdef"))
-    certificate = mm.fit(frame, 2, random_state=0).certificate
-    (text,) = (f.text for f in certificate.findings if f.kind == "outlier-rows")
-    assert "2 rows far from all others" in text
-    assert "row 3 (1e+06 in column 'c'); row 9 (-100000 in column 'e')" in text
-    assert "Correct them, or leave them out." in text
 
 
 def test_too_many_are_kept_and_said_to_be():
@@ -250,9 +220,6 @@ def test_powers_tell_one_far_row_from_a_heavy_tail():
     assert finding.severity is Severity.WARNING
 
 
-def test_equal_distances_near_zero_stay_above_it():
+def test_equal_distances_near_zero_are_no_outliers():
     distances = np.repeat([9.0, 5.0, 3.0, 0.2], [1, 1, 40, 40])  # the grid is wider than the least
-    apart = _apart(distances)
-    assert apart.min() > 0
-    assert (np.diff(apart) <= 0).all()
     assert outliers_of(np.column_stack([distances, -distances])).places.size == 0

@@ -95,14 +95,6 @@ def test_kinds_that_are_not_testable_alone_are_tested_with_the_next():
     assert test.degrees_of_freedom == 3 + 3 + 2 * 6 - 9
 
 
-def test_more_parameters_than_conditions_cannot_be_tested():
-    case = Case(4, 1, 20_000)
-    test = case.test(case.observed())
-    assert not test.testable
-    assert test.groups == ()
-    assert np.isnan(test.p_value)
-
-
 def test_exact_moments_have_statistic_zero():
     case = Case(2, 4, 20_000)
     test = case.test(case.conditions.values)
@@ -150,14 +142,6 @@ def test_a_true_model_is_rejected_as_often_as_the_level_says(true_model):
     assert found["pairs"] >= least
     any_of_them = sum(test.p_value < level for test in true_model)
     assert any_of_them <= most_by_chance(count, level)
-
-
-@pytest.mark.parametrize("true_model", [TABLES[0]], indirect=True)
-def test_without_the_excess_of_powers_their_level_would_be_wrong(true_model):
-    """Negative control: χ² rejects powers of a true model too often."""
-    level, groups = 0.005, [group for test in true_model for group in test.groups[3:]]
-    number = sum(chi2.sf(group.statistic, group.degrees_of_freedom) < level for group in groups)
-    assert number > most_by_chance(len(groups), level)
 
 
 def test_with_few_rows_the_bootstrap_keeps_the_level():
@@ -221,11 +205,6 @@ def test_a_wrong_pair_is_found_among_pairs(wide, exponents):
 def test_a_wrong_product_is_found_among_distinct_features(wide):
     test = wide.test(shifted(wide, {0: 1, 3: 1, 6: 1}, 250.0))
     assert test.rejected_groups[0].name == "distinct features"
-
-
-def test_observed_means_of_the_model_reject_nothing(wide):
-    """Control of those before: the same means without a shift."""
-    assert [wide.test(wide.observed(k)).rejected_groups for k in range(5)] == [[]] * 5
 
 
 def test_an_error_of_the_parameters_is_no_misfit(wide):

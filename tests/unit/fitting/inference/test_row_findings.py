@@ -15,7 +15,6 @@ from momentmix.fitting.em.passes import full_passes
 from momentmix.fitting.inference.checked_rows import ColumnKind, check_column, check_rows
 from momentmix.fitting.inference.column_shapes import (
     offer_from_rows,
-    shape_finding,
     shape_words,
     skewness_within,
 )
@@ -187,32 +186,12 @@ def test_grids_are_found_whatever_their_width(width):
     assert shifted.kind is ColumnKind.CONTINUOUS
 
 
-def test_facts_of_columns():
-    rng = np.random.default_rng(0)
-    places = np.arange(500)
-    constant = check_column(np.full(500, 2.0), places)
-    assert (constant.n_values, constant.kind) == (1, ColumnKind.FEW_VALUES)
-    falling = check_column(np.sort(rng.standard_normal(500))[::-1], places)
-    assert falling.is_sorted
-    assert falling.kind is ColumnKind.CONTINUOUS
-    # Twenty rows may have few values by chance.
-    assert check_column(np.arange(20) % 7 * 1.0, np.arange(20)).kind is not ColumnKind.FEW_VALUES
-    # Numbers of rows in stretches of an excerpt.
-    stretches = (np.arange(0, 10_000, 1000)[:, None] + np.arange(50)).ravel()
-    assert check_column(stretches * 2.0, stretches).kind is ColumnKind.ROW_NUMBER
-
-
 def test_words_for_shapes():
     assert shape_words(2.0, 6.0) == "skewed to the right"
     assert shape_words(-2.0, 6.0) == "skewed to the left"
     assert shape_words(0.0, -1.2) == "flat"
     assert shape_words(0.05, -1.62) == "two peaks"
     assert shape_words(0.1, 6.0) == "heavy-tailed"
-    moments, _ = summarized(rows_of(np.random.default_rng(0).normal(size=(50, 9))), 1, 1)
-    one = shape_finding(Severity.FATAL, moments, {3: "flat"}, {}).text
-    assert one.startswith("column 3 (flat) does not follow")
-    many = shape_finding(Severity.FATAL, moments, dict.fromkeys(range(9), "flat"), {}).text
-    assert "6 (flat), 7 (flat) and 1 more do not" in many
 
 
 # -- rows -------------------------------------------------------------------------------------
@@ -298,15 +277,6 @@ def test_spurious_components_are_fatal():
     assert component_names([0.95, 0.05], floored, 500, coarse={0, 1}) == {light, warning}
     assert component_names([0.95, 0.05], floored, 500, coarse={0}) == {light, note, warning}
     assert component_names([1.0], [[1.0] * 5], 4) == {light}  # one component has all rows
-
-
-def test_a_component_of_two_rows_is_not_passed():
-    rng = np.random.default_rng(0)
-    rows = rng.standard_normal((300, 4))
-    rows[:2] = [7.0, 7.0, 7.0, 7.0]
-    rows[:2] += 0.01 * rng.standard_normal((2, 4))
-    certificate = mm.fit(rows, 2, random_state=0).certificate
-    assert not certificate.passed
 
 
 # -- correlations -----------------------------------------------------------------------------

@@ -64,15 +64,6 @@ def test_the_last_conditions_are_whitened_as_among_all(case):
     np.testing.assert_allclose(whitening.whiten_last(7), whitening.whiten(units), atol=1e-9)
 
 
-def test_a_remainder_is_orthogonal_to_every_slope(case):
-    conditions, _, whitening = case
-    values = conditions.values + 1e-3 * np.random.default_rng(1).standard_normal(conditions.size)
-    left = whitening.projection.project(whitening.residual(values))
-    assert np.linalg.norm(left) > 1e-3
-    np.testing.assert_allclose(whitening.projection.slopes.T @ left, 0.0, atol=1e-10)
-    np.testing.assert_array_equal(whitening.residual(whitening.model), 0.0)
-
-
 def two_valued(variance, n_copies):
     """Two components; the last `n_copies` columns take one value in each, up to `variance`."""
     rng = np.random.default_rng(4)

@@ -82,13 +82,6 @@ def test_every_step_lowers_the_cost_by_what_it_says(case):
     assert costs[-1] < 1e-6 * costs[0]
 
 
-def test_at_the_minimum_a_step_stays(case):
-    whitening = Whitening(case.conditions, case.truth)
-    end, cost, gain = efficient_step(case.conditions, case.truth, case.bounds, whitening)
-    assert (cost, gain) == (pytest.approx(0.0, abs=1e-20), pytest.approx(0.0, abs=1e-20))
-    np.testing.assert_allclose(end.flat(), case.truth.flat(), atol=1e-9)
-
-
 def test_bounds_are_kept(case):
     lower, upper = case.bounds.lower.copy(), case.bounds.upper.copy()
     truth = case.truth.flat()

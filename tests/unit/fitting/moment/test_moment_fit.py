@@ -8,19 +8,16 @@ from fitting_helpers import (
     random_mixture,
 )
 
-from momentmix import DiagonalMixture, fit, summarize
-from momentmix.capacity.monomials import count_monomials, robust_rank
-from momentmix.capacity.ranks import largest_rank
-from momentmix.errors import InputError
+from momentmix import DiagonalMixture
+from momentmix.capacity.monomials import count_monomials
 from momentmix.fitting.conditions.conditions import build_conditions
 from momentmix.fitting.context import FitContext
-from momentmix.fitting.inference.whitening import Whitening
 from momentmix.fitting.moment.candidates import draw_candidates, partition_shapes
-from momentmix.fitting.moment.moment_fit import fit_moments, one_component
+from momentmix.fitting.moment.moment_fit import fit_moments
 from momentmix.fitting.moment.polish import Stopping, parameter_bounds, polish
 from momentmix.fitting.moment.pool import merge_means, select_means
 from momentmix.fitting.moment.variances import fit_variances, resolvable_variances
-from momentmix.fitting.robust.automatic import elbow, least_components
+from momentmix.fitting.robust.number_of_components import elbow, least_components
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
 
@@ -60,29 +57,6 @@ def test_every_partition_shape_holds_the_rank_it_claims():
             count_monomials(right, shape.right_degree),
         )
         assert shape.rank == min(sides) >= 10
-
-
-def test_robust_capacity_is_the_maximum_over_all_partitions():
-    for d in range(1, 11):
-        for order in range(1, d + 1):
-            best = max(
-                (
-                    min(count_monomials(a, p), count_monomials(b, q))
-                    for a in range(1, d)
-                    for b in range(1, d - a)
-                    for p in range(1, order)
-                    for q in range(1, order - p)
-                ),
-                default=1,
-            )
-            assert robust_rank(d, order) == best
-
-
-def test_capacity_by_method():
-    assert [largest_rank(15, m, method="robust") for m in (3, 4, 5)] == [8, 11, 29]
-    assert largest_rank(2, 3, method="robust") == 1
-    with pytest.raises(InputError, match='"paper" or "robust"; got'):
-        largest_rank(15, 3, method="magic")
 
 
 def test_selection_keeps_the_true_means_among_decoys():
@@ -128,20 +102,6 @@ def test_polish_never_raises_the_cost_and_keeps_bounds():
     assert (end.weights > 0).all()
 
 
-def test_a_mixture_that_allows_for_more_noise_is_not_preferred(monkeypatch):
-    """Two scales around one mean: mixtures with heavier tails have smaller statistics."""
-    truth = DiagonalMixture([0.5, 0.5], np.zeros((2, 6)), np.array([np.ones(6), np.full(6, 9.0)]))
-    summary = summarize(truth.sample(50_000, random_state=0)[0], order=4)
-
-    def deviates():
-        fit_ = fit(summary, 2, random_state=0)
-        return np.abs(fit_.mixture.weights - 0.5) / fit_.standard_errors.weights
-
-    assert deviates().max() < 5
-    monkeypatch.setattr(Whitening, "log_determinant", 0.0)
-    assert deviates().max() > 10
-
-
 def test_variances_from_exact_moments():
     truth = random_mixture(4, 6, seed=7)
     moments = exact_moments(truth, 3)
@@ -161,14 +121,6 @@ def test_variances_are_raised_to_what_can_be_resolved_and_no_further():
     # Half-normal mean s·√(2/π) for an estimate of 0, and the squared error of the mean.
     assert raised[0] == pytest.approx(0.01 * np.sqrt(2 / np.pi) + 1e-4, rel=0.01)
     assert raised[2] == pytest.approx(0.5 + 1e-4, rel=1e-3)
-
-
-def test_one_component_is_closed_form():
-    truth = random_mixture(1, 4, seed=0)
-    moments = exact_moments(truth, 2)
-    found = moments.restore(_mixture(one_component(moments, 1e-6)))
-    np.testing.assert_allclose(found.means, truth.means)
-    np.testing.assert_allclose(found.variances, truth.variances)
 
 
 def test_singular_values_count_components_of_exact_moments():

@@ -104,11 +104,6 @@ def test_moments_that_are_not_known_give_no_starts(name):
     values = getattr(moments, name).copy()
     values.flat[D if name == "powers" else 0] = np.nan  # of the powers z⁴, which splits rest on
     assert split_starts(replace(moments, **{name: values}), parent) == []
-
-
-def test_powers_that_splits_do_not_use_may_be_missing():
-    moments = exact_moments(one_column(), 4)
     powers = moments.powers.copy()
-    powers[2:] = np.nan  # z⁵ and z⁶, as where they overflow
-    parent = one_component(moments, 1e-6)
+    powers[2:] = np.nan  # z⁵ and z⁶, as where they overflow: splits do not use them
     assert len(split_starts(replace(moments, powers=powers), parent)) == 12

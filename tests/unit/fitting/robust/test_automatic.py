@@ -7,9 +7,10 @@ import pytest
 from fitting_helpers import random_mixture
 
 import momentmix as mm
-from momentmix.fitting.robust.automatic import LEAST_ROWS_PER_PARAMETER, ROWS_PER_PARAMETER
-
-NAN = float("nan")
+from momentmix.fitting.robust.number_of_components import (
+    LEAST_ROWS_PER_PARAMETER,
+    ROWS_PER_PARAMETER,
+)
 
 
 def one_column(n=20_000):
@@ -89,9 +90,8 @@ def test_what_was_tried_is_listed(law):
         assert trial.bic == pytest.approx(n_free * log(n) - 2 * n * trial.log_likelihood)
 
 
-@pytest.mark.parametrize("scale", [1e3, 1e-3])
-def test_bic_is_in_the_units_of_the_data(scale):
-    rows = scale * generic(3, 2000)
+def test_bic_is_in_the_units_of_the_data():
+    rows = 1e3 * generic(3, 2000)
     result = mm.fit(rows, "auto", random_state=0)
     (trial,) = (trial for trial in result.tried if trial.chosen)
     own = result.mixture.log_prob(rows).mean()

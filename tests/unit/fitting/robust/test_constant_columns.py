@@ -41,20 +41,19 @@ def forms(rows, tmp_path):
 
 @pytest.fixture(scope="module")
 def fit_without(case, tmp_path_factory):
-    """Fit to the rows that have no constant columns, made once for each form and number."""
+    """Fit to the rows that have no constant columns, made once for each form."""
     given = forms(case[0], tmp_path_factory.mktemp("rows"))
-    return cache(lambda form, r: mm.fit(given[form], r, order=4, random_state=0))
+    return cache(lambda form: mm.fit(given[form], 2, order=4, random_state=0))
 
 
 @pytest.mark.parametrize(("places", "values"), PLACES)
 @pytest.mark.parametrize("form", ["rows", "summary", "source"])
-@pytest.mark.parametrize("r", [1, 2])
-def test_everything_is_as_without_them(case, fit_without, tmp_path, places, values, form, r):
+def test_everything_is_as_without_them(case, fit_without, tmp_path, places, values, form):
     rows, _ = case
     wide, own = with_columns(rows, places, values)
     constant = np.setdiff1d(np.arange(wide.shape[1]), own)
-    a = fit_without(form, r)
-    b = mm.fit(forms(wide, tmp_path)[form], r, order=4, random_state=0)
+    a = fit_without(form)
+    b = mm.fit(forms(wide, tmp_path)[form], 2, order=4, random_state=0)
     assert b.certificate.passed == a.certificate.passed
     assert b.certificate.test.degrees_of_freedom == a.certificate.test.degrees_of_freedom
     np.testing.assert_allclose(b.certificate.statistic, a.certificate.statistic, rtol=1e-9)
@@ -189,20 +188,6 @@ def test_moments_of_the_features_that_vary(constant):
         np.testing.assert_allclose(one, other, atol=1e-12)
     for name in ("powers", "cubed", "two_squares"):
         np.testing.assert_allclose(getattr(found, name), getattr(wanted, name), atol=1e-12)
-
-
-@pytest.mark.parametrize("known", [set(), {"powers"}, {"cubed"}, {"two_squares", "powers"}])
-def test_moments_that_are_not_known_stay_unknown(known):
-    whole = exact_moments(random_mixture(2, 4, seed=0), 3)
-    mask = np.array([False, True, False, False])
-    names = {"powers", "cubed", "two_squares"}
-    given = dict.fromkeys(names - known)
-    found = StandardMoments(**{**vars(whole), **given, "constant": mask}).varying()
-    assert {name for name in names if getattr(found, name) is not None} == known
-    powers = whole.powers.copy()
-    powers[3, 2] = np.nan
-    found = StandardMoments(**{**vars(whole), "powers": powers, "constant": mask}).varying()
-    assert np.argwhere(np.isnan(found.powers)).tolist() == [[3, 1]]
 
 
 def test_entries_of_pairs_are_those_of_the_features_that_vary():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import momentmix as mm
-from momentmix.errors import CapacityError, InputError, InputTypeError
+from momentmix.errors import CapacityError, InputError
 from momentmix.fitting.outcome import JoinReason
 from momentmix.fitting.robust.joining import paying_blocks
 
@@ -148,36 +148,12 @@ def test_constant_columns_leave_their_blocks(case):
     assert (result.mixture.means[:, 1] == 3.0).all()
 
 
-def test_blocks_of_names(case):
-    pandas = pytest.importorskip("pandas")
-    _, rows, _ = case
-    frame = pandas.DataFrame(rows[:2000], columns=list("abcdefg"))
-    result = mm.fit(frame, 3, blocks=[["b", "a", "c"], ["d", "e"]], random_state=0)
-    assert joined(result.mixture) == [[0, 1, 2], [3, 4]]
-    again = mm.fit(rows[:2000], 3, blocks=[[0, 1, 2], [3, 4]], random_state=0)
-    np.testing.assert_array_equal(result.mixture.covariances, again.mixture.covariances)
-
-
 def test_the_order_of_columns_and_threads_change_nothing(case):
     _, rows, _ = case
     blocks = [[0, 1, 2], [3, 4]]
     one = mm.fit(rows, 3, blocks=blocks, random_state=0, n_threads=1).mixture
     two = mm.fit(rows, 3, blocks=blocks, random_state=0, n_threads=2).mixture
     np.testing.assert_array_equal(one.covariances, two.covariances)
-
-
-@pytest.mark.parametrize(
-    ("blocks", "error", "message"),
-    [
-        ([[0, 1], [1, 2]], InputError, "column 1 is in blocks 0 and 1"),
-        ([["a", "b"]], InputError, "no feature named 'a'"),
-        ([[0, 7]], InputError, "no column 7"),
-        ("all", InputTypeError, "list of lists"),
-    ],
-)
-def test_blocks_that_cannot_be(case, blocks, error, message):
-    with pytest.raises(error, match=message):
-        mm.fit(case[1], 3, blocks=blocks)
 
 
 def test_what_cannot_be_fitted(case):

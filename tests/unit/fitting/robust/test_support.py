@@ -67,17 +67,6 @@ def test_what_fewer_components_fit_is_not_supported(single):
     assert "do not determine 2. Use fewer components, more rows" in found.text
 
 
-def test_numbers_are_in_the_plural_where_they_are(clear):
-    """Three components of data that have two."""
-    _, moments, fit, _ = clear
-    p = fit.parameters
-    halves = Parameters.concatenate([p, p[1:]])
-    larger = replace(fit, parameters=replace(halves, weights=halves.weights / [1, 2, 2]))
-    found = support_from_moments(moments, larger, fit, rng())
-    assert found.supported is False
-    assert found.text.startswith("2 components fit the moments too")
-
-
 def test_a_rival_that_sorts_rows_otherwise_counts_against_it(clear):
     _, moments, fit, smaller = clear
     p = fit.parameters

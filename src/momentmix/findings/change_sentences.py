@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from math import exp, expm1, isfinite
 from typing import TYPE_CHECKING
 
-from momentmix.findings.catalog import Entry, Variants
+from momentmix.findings.fit_sentences import Entry, Variants
 from momentmix.wording import numbers_apart, percent, short_number
 
 if TYPE_CHECKING:
