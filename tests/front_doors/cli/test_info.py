@@ -138,7 +138,7 @@ def test_a_checkpoint(tmp_path, monkeypatch, momentmix, interrupted):
     rows = np.random.default_rng(0).standard_normal((300, 3))
     np.save("rows.npy", rows)
     arguments = ("--checkpoint", "state", "--part-rows", "100", "--every", "0", "-q")
-    interrupted(4, "summarize", "rows.npy", "-o", "x.mms", *arguments)
+    interrupted(5, "summarize", "rows.npy", "-o", "x.mms", *arguments)
     found = info(momentmix, "state")
     assert (found["kind"], found["inputs"], found["finished"]) == ("checkpoint", ["rows.npy"], True)
     assert (found["n_rows"], found["n_shards"]) == (300, 3)
