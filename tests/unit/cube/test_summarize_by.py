@@ -86,9 +86,9 @@ def test_the_same_groups_from_every_kind_of_table(frame, kind, tmp_path):
 
 def test_periods_are_those_of_the_calendar(frame):
     for unit, rule in [("year", "Y"), ("quarter", "Q"), ("month", "M"), ("day", "D")]:
-        cube = mm.summarize_by(frame, by=f"{unit}(ts)", columns=["a", "b", "c"])
+        cube = mm.summarize_by(frame, by=f"{unit}(ts)", columns=["a"])
         starts = frame["ts"].dt.to_period(rule).dt.start_time.dt.date
-        check_groups(cube, {(day,): part for day, part in frame.groupby(starts)})
+        assert cube.group_rows == {(day,): n for day, n in starts.value_counts().items()}
     cube = mm.summarize_by(frame, by="hour(ts)", columns=["a"])
     hours = frame["ts"].dt.floor("h")
     assert {key[0] for key in cube} == set(hours.dt.to_pydatetime())
