@@ -11,10 +11,6 @@ import momentmix as mm
 from momentmix.errors import InputError
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.data import moments_of
-from momentmix.fitting.em.scores import information_matrix, settle_floored
-from momentmix.mixture.gaussian import features_of
-from momentmix.mixture.parameters import Parameters
-from momentmix.mixture.prior import Structure
 
 PLACES = [([2], [5.0]), ([0, 6], [0.0, -3e7]), ([1, 1, 4], [1e-200, 5e-324, 1e100])]
 
@@ -172,24 +168,6 @@ def test_a_column_constant_but_for_forgotten_rows(case):
     assert any(f.kind == "constant-column" for f in result.certificate.findings)
 
 
-@pytest.mark.parametrize("constant", [[], [0], [2, 4], [1, 2, 3, 4], [0, 1, 2, 3, 5]])
-def test_moments_of_the_features_that_vary(constant):
-    truth = random_mixture(3, 6, seed=1)
-    whole = exact_moments(truth, 4)
-    mask = np.isin(np.arange(6), constant)
-    found = StandardMoments(**{**vars(whole), "constant": mask}).varying()
-    own = np.flatnonzero(~mask)
-    wanted = exact_moments(truth.marginal(own), min(4, own.size))
-    np.testing.assert_array_equal(found.columns, own)
-    assert found.order == wanted.order
-    for one, other in zip(
-        found.orders + found.squared, wanted.orders + wanted.squared, strict=True
-    ):
-        np.testing.assert_allclose(one, other, atol=1e-12)
-    for name in ("powers", "cubed", "two_squares"):
-        np.testing.assert_allclose(getattr(found, name), getattr(wanted, name), atol=1e-12)
-
-
 def test_entries_of_pairs_are_those_of_the_features_that_vary():
     """By brute force over rows: each entry is the mean of the product that it stands for."""
     rows = np.random.default_rng(0).standard_normal((200, 5)) ** 3
@@ -230,17 +208,3 @@ def test_shapes_of_high_moments_are_checked(name, good, bad):
     message = re.escape(f"{name} must have shape {good}; got {bad}.")
     with pytest.raises(InputError, match=message):
         StandardMoments(**{**vars(whole), name: np.zeros(bad)})
-
-
-def test_information_of_a_variance_at_its_floor_is_the_models_own():
-    rng = np.random.default_rng(0)
-    z = np.column_stack([rng.standard_normal(5000), np.zeros(5000), np.zeros(5000)])
-    p = Parameters(np.ones(1), np.zeros((1, 3)), np.array([[1.0, 1e-6, 1e-6]]))
-    information = information_matrix(features_of(z), p)
-    assert information[2, 2] == information[3, 3] == 0.0  # nothing about the means
-    before = information.copy()
-    settle_floored(information, p, 1e-6, Structure(1e-6))
-    np.testing.assert_allclose(np.diag(information)[[2, 3, 5, 6]], [1e6, 1e6, 0.5, 0.5])
-    kept = [0, 1, 4]
-    np.testing.assert_array_equal(information[np.ix_(kept, kept)], before[np.ix_(kept, kept)])
-    assert not information[np.ix_(kept, [2, 3, 5, 6])].any()

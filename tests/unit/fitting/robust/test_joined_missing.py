@@ -95,16 +95,6 @@ def small():
     return values, layout, pattern_rows, prior, m_step(statistics, prior)
 
 
-def test_every_step_raises_the_objective():
-    _, _, rows, prior, p = small()
-    objectives = []
-    for _ in range(8):
-        statistics, total, _ = rows.sums(p)
-        objectives.append(total + float(prior.log_density(p)))
-        p = m_step(statistics, prior)
-    assert (np.diff(objectives) > 0).all()
-
-
 def test_scores_are_the_slopes_of_the_likelihood():
     _, layout, rows, _, p = small()
     statistics, _, n = rows.sums(p)
