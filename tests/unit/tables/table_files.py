@@ -72,3 +72,26 @@ def write(path, rows, names=NAMES, batch=130):
         kind, _, packing = name.partition(".")[2].partition(".")
         path.write_bytes(PACK[packing and f".{packing}"](text_of(rows, kind, names)))
     return path
+
+
+def values(source, columns=None):
+    """Return the rows of a source, float64 with NaN for nulls; batches must follow each other."""
+    columns = range(source.n_columns) if columns is None else columns
+    parts, position = [np.empty((0, len(columns)))], 0
+    for batch in source.batches(columns):
+        assert batch.first_row == position
+        assert batch.n_rows > 0
+        position += batch.n_rows
+        arrays = [
+            column if isinstance(column, np.ndarray)
+            else column.cast(pa.float64()).to_numpy(zero_copy_only=False)
+            for column in batch.columns
+        ]  # fmt: skip
+        assert {len(array) for array in arrays} == {batch.n_rows}
+        parts.append(np.column_stack(arrays))
+    return np.concatenate(parts)
+
+
+def cells(source, column):
+    """Return the cells of a column as objects of Python."""
+    return [cell for batch in source.batches([column]) for cell in batch.columns[0].to_pylist()]

@@ -10,38 +10,15 @@ import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet
 import pytest
-from unit.tables.table_files import FILES, PACK, text_of, write, zipped
+from unit.tables.table_files import PACK, cells, text_of, values, write, zipped
 
 from momentmix.errors import InputError, MissingDependencyError
-from momentmix.tables.formats import binary_files, excel, json_lines
+from momentmix.tables.formats import excel, json_lines
 from momentmix.tables.formats.binary_files import ArrowFile, NpyFile, ParquetFile
 from momentmix.tables.formats.dialect import Dialect
 from momentmix.tables.formats.excel import ExcelFile
 from momentmix.tables.formats.json_lines import JsonLinesFile
 from momentmix.tables.opening import open_file
-
-
-def values(table, columns=None, start=0):
-    """Rows of a source from `start` on, float64 with NaN for nulls."""
-    columns = range(table.n_columns) if columns is None else columns
-    parts, position = [np.empty((0, len(columns)))], None
-    for batch in table.batches(columns, start):
-        assert position in (None, batch.first_row)
-        assert 0 < batch.n_rows <= binary_files.BATCH_ROWS
-        position = batch.first_row + batch.n_rows
-        arrays = [
-            column if isinstance(column, np.ndarray)
-            else column.cast(pa.float64()).to_numpy(zero_copy_only=False)
-            for column in batch.columns
-        ]  # fmt: skip
-        assert {len(array) for array in arrays} == {batch.n_rows}
-        parts.append(np.column_stack(arrays)[max(0, start - batch.first_row) :])
-    return np.concatenate(parts)
-
-
-def cells(table, column):
-    """Cells of a column as objects of Python."""
-    return [cell for batch in table.batches([column]) for cell in batch.columns[0].to_pylist()]
 
 
 def workbook(path, sheet):
@@ -53,23 +30,6 @@ def workbook(path, sheet):
     book.create_sheet("second").append(["no rows", 1])
     book.save(path)
     return path
-
-
-@pytest.mark.parametrize("kind", FILES)
-def test_a_copy_has_the_same_mark_and_contents(tmp_path, rows, kind):
-    (tmp_path / "other").mkdir()
-    paths = [write(folder / f"x.{kind}", rows) for folder in (tmp_path, tmp_path / "other")]
-    tables = [open_file(path, Dialect()) for path in paths]
-    marks = {table.mark for table in tables}
-    assert len(marks) == 1 or kind in ("xlsx", "csv.zip")  # these hold a time
-    if kind.startswith(("csv", "tsv", "jsonl", "ndjson")):
-        assert tables[0].contents() is None  # not before all of it was read
-        for table in tables:
-            values(table)
-        assert tables[0].contents() == tables[1].contents()
-        assert tables[0].contents()[1]
-    elif kind != "xlsx":
-        assert tables[0].contents() == (*marks, True)
 
 
 def test_the_columns_of_every_type(tmp_path):
@@ -132,13 +92,6 @@ def test_damaged_files_of_arrow(tmp_path, rows, kind):
     path.write_bytes(b"")
     with pytest.raises(InputError, match="is empty"):
         opener(path)
-    path.write_bytes(whole)
-    table = opener(path)
-    path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(InputError, match="cannot be read; it is truncated"):
-        values(table)
-    with pytest.raises(InputError, match="changed while it was being read"):
-        table.check_unchanged()
 
 
 def test_text_whose_bytes_are_no_utf8_is_refused(tmp_path):

@@ -40,11 +40,6 @@ def test_dictionaries_of_any_index(index):
     assert column(arrow(pa.chunked_array([cells[:7], cells[7:]]))) == EXPECTED
 
 
-def test_categories_of_polars_in_arrow():
-    frame = pl.DataFrame({"x": NUMBERS, "g": pl.Series(LETTERS, dtype=pl.Categorical)})
-    assert column(frame) == column(frame.to_arrow()) == column(frame.lazy()) == EXPECTED
-
-
 def test_dictionaries_that_repeat_labels_or_hold_nulls(tmp_path):
     places = pa.array([i % 4 for i in range(N)])
     cells = pa.DictionaryArray.from_arrays(places, pa.array(["b", None, "a", "b"]))
@@ -64,20 +59,6 @@ def test_dictionaries_that_repeat_labels_or_hold_nulls(tmp_path):
 def test_dictionaries_that_differ_between_chunks():
     parts = [pa.array(part).dictionary_encode() for part in (LETTERS[:2], LETTERS[2:])]
     assert column(arrow(pa.chunked_array(parts))) == EXPECTED
-
-
-def test_a_category_of_one_level_is_left_out_everywhere(tmp_path):
-    frame = pd.DataFrame({"x": NUMBERS, "g": pd.Categorical(["a"] * N)})
-    frame.to_parquet(tmp_path / "t.parquet")
-    for table in (
-        frame,
-        pa.Table.from_pandas(frame),
-        pl.from_pandas(frame),
-        tmp_path / "t.parquet",
-    ):
-        assert column(table) is None
-    with pytest.raises(InputError, match="one level only"):
-        mm.schema_from(frame, columns=["x", "g"])
 
 
 def test_categories_of_many_levels_are_categories_everywhere(tmp_path):

@@ -13,6 +13,7 @@ import pyarrow.csv
 import pyarrow.dataset
 import pyarrow.parquet
 import pytest
+from unit.tables.table_files import cells, values
 
 import momentmix as mm
 from momentmix.errors import InputError, PrecisionWarning
@@ -70,23 +71,6 @@ KINDS = [*QUERIES, *STREAMS, "dataset"]
 
 def opened(data):
     return query_class(data)(data)
-
-
-def values(source, columns=None):
-    """Rows of a source, float64 with NaN for nulls."""
-    columns = range(source.n_columns) if columns is None else columns
-    parts, position = [np.empty((0, len(columns)))], 0
-    for batch in source.batches(columns):
-        assert batch.first_row == position
-        position += batch.n_rows
-        arrays = [c.cast(pa.float64()).to_numpy(zero_copy_only=False) for c in batch.columns]
-        assert {len(array) for array in arrays} == {batch.n_rows}
-        parts.append(np.column_stack(arrays))
-    return np.concatenate(parts)
-
-
-def cells(source, column):
-    return [cell for batch in source.batches([column]) for cell in batch.columns[0].to_pylist()]
 
 
 @pytest.mark.parametrize("kept", [0, 8000, 1 << 20], ids=["file", "both", "memory"])

@@ -9,14 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pytest
-from unit.tables.table_files import KINDS, write
+from unit.tables.table_files import write
 
 from momentmix import MomentSummary, open_rows
 from momentmix.errors import InputError
 from momentmix.summary.parts import read_parts
 from momentmix.tables import table_rows
 from momentmix.tables.cells import cells_of
-from momentmix.tables.formats import csv_file
 
 
 @pytest.fixture
@@ -73,7 +72,7 @@ def test_hidden_numbers_of_nulls_do_not_warn(tmp_path, recwarn):
 
 
 @pytest.mark.parametrize("kind", ["parquet", "feather", "arrow"])
-@pytest.mark.parametrize("batch", [1, 7, 100, 640, 5000])
+@pytest.mark.parametrize("batch", [3, 100, 640, 5000])
 def test_small_batches_become_blocks_of_the_size_asked_for(tmp_path, rows, kind, batch):
     path = write(tmp_path / f"x.{kind}", rows[:640], "wxyz", batch)
     for start in (0, 1, 99, 100, 639):
@@ -82,16 +81,6 @@ def test_small_batches_become_blocks_of_the_size_asked_for(tmp_path, rows, kind,
         assert [block.first_row for block in blocks] == list(range(start, 640, 64))
         found = np.concatenate([block.features for block in blocks])
         np.testing.assert_array_equal(found, rows[start:640])
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_reading_stops_where_it_is_told(tmp_path, rows, kind, monkeypatch):
-    monkeypatch.setattr(csv_file, "BLOCK", 5000)
-    path = write(tmp_path / f"x.{kind}", rows, "wxyz")
-    np.testing.assert_array_equal(open_rows(path, block_rows=10**12).read_all(), rows)
-    source = open_rows(path, block_rows=70)
-    blocks = [block.features for block in source.source_blocks(0, 1000, 500, 2000)]
-    np.testing.assert_array_equal(np.concatenate(blocks), rows[1000:2000])
 
 
 def test_no_thread_is_left_by_parts_that_are_not_read_to_their_end(tmp_path, rows):
