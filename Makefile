@@ -121,7 +121,7 @@ $(SPARK)/.test: $(NEEDS)
 
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 GET_JAVA := Install one, as default-jre-headless (17 or newer), and run make test-spark
-SPARK_TESTS := tests/front_doors/engines/test_spark.py tests/front_doors/engines/test_spark_files.py \
+SPARK_TESTS := tests/front_doors/engines/test_spark.py \
   "tests/docs/test_pages.py::test_page[how-to/spark.md]"
 
 test-spark: $(SPARK)/.test       ## Spark data frames, with a local Spark; needs a Java runtime (17)

@@ -7,11 +7,18 @@ the code happened to reach.
 import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
+from scipy.stats import chi2, kstest
 from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.mixture import GaussianMixture
 
 import momentmix as mm
+from momentmix.fitting.data import summarized
+from momentmix.fitting.em.em import objectives, run_batch
+from momentmix.fitting.inference.over_identification import check_conditions
+from momentmix.mixture.gaussian import features_of
 from momentmix.mixture.matching import clustering_accuracy
+from momentmix.mixture.parameters import Parameters
+from momentmix.mixture.prior import VariancePrior
 
 
 def unit_scale(r, d, seed):
@@ -67,6 +74,30 @@ def test_default_fit_reaches_bayes_accuracy_and_few_passes():
     assert result.n_passes <= 6
     # The maximum of the likelihood lies above the truth's on the fit's own rows.
     assert result.log_likelihood >= truth.log_prob(rows).mean()
+
+
+def test_over_identification_is_calibrated_at_the_truth_and_rejects_a_wrong_model():
+    values, distinct = [], []
+    for seed in range(40):
+        truth = overlapping(3, 6, seed)
+        rows, _ = truth.sample(4000, random_state=seed)
+        moments, _ = summarized(rows, 3, 1)
+        z = moments.standardize(truth)
+        rng = np.random.default_rng(seed)
+        p = Parameters(z.weights, z.means, z.variances)
+        test = check_conditions(moments, p, rng)
+        values.append(test.p_value)
+        first = test.groups[0]
+        distinct.append(chi2.sf(first.statistic, first.degrees_of_freedom))
+        if seed < 5:  # the control: one component less must be seen
+            w = z.weights[:2] / z.weights[:2].sum()
+            wrong = Parameters(w, z.means[:2], z.variances[:2])
+            assert check_conditions(moments, wrong, rng).p_value < 0.01
+    assert kstest(distinct, "uniform").pvalue > 0.001
+    # The least of several p-values, corrected for their number, is below a level at most so often.
+    for level in (0.05, 0.2):
+        most = 40 * level + 3 * np.sqrt(40 * level * (1 - level))
+        assert sum(value < level for value in values) <= most
 
 
 def test_correlation_within_components_is_caught_and_named():
@@ -155,5 +186,12 @@ def test_never_far_below_scikit_learn_on_real_data():
                 r, covariance_type="diag", init_params="k-means++", n_init=10, max_iter=500,
                 reg_covar=1e-3, random_state=0,
             ).fit(rows)  # fmt: skip
-            # A fit maximizes likelihood times prior, which costs it up to 0.05.
-            assert ours.log_likelihood > theirs.score(rows) - 0.05
+            # Both by likelihood times prior, which is what a fit maximizes.
+            features, n, d = features_of(rows), *rows.shape
+            prior = VariancePrior.of_rows(n, r, np.full(d, 1e-3))
+            other = Parameters(theirs.weights_, theirs.means_, theirs.covariances_)[None]
+            other = run_batch(features, other, prior, 100)[0]
+            found, best = (
+                objectives(features, p, prior)[0] for p in (ours.mixture.parameters[None], other)
+            )
+            assert found > best - 0.02

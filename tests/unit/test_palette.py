@@ -54,12 +54,6 @@ def contrast(color, other):
     return (high + 0.05) / (low + 0.05)
 
 
-def test_distance_and_contrast_are_the_usual_ones():
-    assert lab(linear("#FFFFFF")) == pytest.approx([100, 0, 0], abs=0.01)
-    assert lab(linear("#FF0000")) == pytest.approx([53.24, 80.09, 67.20], abs=0.02)
-    assert contrast(WHITE, "#000000") == pytest.approx(21)
-
-
 @pytest.mark.parametrize("vision", VISION)
 def test_twelve_colors_are_distinct(vision):
     assert len(COLORS) == 12

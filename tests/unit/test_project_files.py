@@ -92,21 +92,7 @@ def test_hooks_and_workflows_use_what_is_pinned_and_supported():
     assert min(listed, key=lambda v: int(v[2:])) == PROJECT["requires-python"].removeprefix(">=")
 
 
-def test_all_forms_and_workflows_can_be_read():
-    files = [*(ROOT / ".github").rglob("*.yml")]
-    assert len(files) >= 8
-    for file in files:
-        assert isinstance(yaml.safe_load(file.read_text(encoding="utf-8")), dict), file
-
-
 def test_every_target_of_make_is_listed():
     text = text_of("Makefile")
     phony = re.search(r"^\.PHONY: (.*)$", text, re.MULTILINE).group(1).split()
     assert sorted(re.findall(r"^([a-z-]+):.*## ", text, re.MULTILINE)) == sorted(phony)
-
-
-def test_the_documentation_has_what_its_pages_import_and_is_built_before_the_long_tests():
-    # docs/api/dask.md documents momentmix.dask, which imports dask.
-    assert "momentmix[all,dask]" in PROJECT["optional-dependencies"]["docs"]
-    steps = re.search(r"^test-all:.*\n((?:\t.*\n)+)", text_of("Makefile"), re.MULTILINE).group(1)
-    assert 0 < steps.index("docs\n") < steps.index("-m long")

@@ -40,46 +40,33 @@ def text(name, contents):
     return name
 
 
-def csv(contents):
-    return lambda: text("bad.csv", contents)
+def write(contents):
+    """Write a file of the kind that the contents are of; give its name."""
+    if isinstance(contents, dict):
+        pa.parquet.write_table(pa.table(contents), "bad.parquet")
+        return "bad.parquet"
+    if isinstance(contents, np.ndarray):
+        np.save("bad.npy", contents)
+        return "bad.npy"
+    return contents() if callable(contents) else text("bad.csv", contents)
 
 
 def cell(value):
     """A CSV file with a wrong cell in its line 7."""
     lines = [["1", "2", "3.5"] for _ in range(8)]
     lines[5][1] = value
-    return csv("a,b,c\n" + "".join(",".join(line) + "\n" for line in lines))
-
-
-def parquet(columns):
-    def write():
-        pa.parquet.write_table(pa.table(columns), "bad.parquet")
-        return "bad.parquet"
-
-    return write
-
-
-def npy(array):
-    def write():
-        np.save("bad.npy", array)
-        return "bad.npy"
-
-    return write
+    return "a,b,c\n" + "".join(",".join(line) + "\n" for line in lines)
 
 
 def with_value(value, dtype=float):
     rows = np.random.default_rng(0).standard_normal((60, 3)).astype(dtype)
     rows[7, 1] = value
-    return npy(rows)
+    return rows
 
 
 def truncated(name):
-    def write():
-        with open(name, "rb") as file:
-            data = file.read()
-        return text("cut." + name.rpartition(".")[2], data[: len(data) // 2])
-
-    return write
+    data = Path(name).read_bytes()
+    return text("cut." + name.rpartition(".")[2], data[: len(data) // 2])
 
 
 WORDS = ("x", "1.2.3", "1e", "0x1F", "1_000", "--1", "1 2", "true", "€", "1e400")
@@ -90,46 +77,46 @@ BAD_FILES = {
     "infinite": (with_value(-np.inf), "row 7, column 1 is -inf"),
     "inf float16": (with_value(np.inf, np.float16), "is inf"),
     "1e308": (with_value(1e308), "column 1 is 1e+308"),
-    "no rows": (npy(np.zeros((0, 3))), "no rows"),
-    "no columns": (npy(np.zeros((3, 0))), "at least one"),
-    "1-D": (npy(np.zeros(3)), "1 dimension(s)"),
-    "3-D": (npy(np.zeros((3, 3, 3))), "3 dimension(s)"),
-    "complex": (npy(np.zeros((3, 3), complex)), "complex128"),
-    "text": (npy(np.array([["a"]])), "must hold real numbers"),
-    "times": (npy(np.zeros((3, 3), "M8[D]")), "real numbers"),
-    "records": (npy(np.zeros(3, [("a", float)])), "real numbers"),
-    "objects": (npy(np.array([[{}]], dtype=object)), "never unpickles"),
-    "cut NPY": (truncated("good.npy"), "is truncated: shape (400, 3)"),
+    "no rows": (np.zeros((0, 3)), "no rows"),
+    "no columns": (np.zeros((3, 0)), "at least one"),
+    "1-D": (np.zeros(3), "1 dimension(s)"),
+    "3-D": (np.zeros((3, 3, 3)), "3 dimension(s)"),
+    "complex": (np.zeros((3, 3), complex), "complex128"),
+    "text": (np.array([["a"]]), "must hold real numbers"),
+    "times": (np.zeros((3, 3), "M8[D]"), "real numbers"),
+    "records": (np.zeros(3, [("a", float)]), "real numbers"),
+    "objects": (np.array([[{}]], dtype=object), "never unpickles"),
+    "cut NPY": (lambda: truncated("good.npy"), "is truncated: shape (400, 3)"),
     "NPY bomb": (
         lambda: text("x.npy", b"\x93NUMPY\x02\0\xff\xff\xff\xff{}\n"),
         "header, expected 4294967295 bytes",
     ),
     **{f"CSV {value!r}": (cell(value), "line 7") for value in WORDS + MISSING},
-    "header only": (csv("a,b\n"), "no rows"),
-    "ragged short": (csv("a,b\n1,2\n3\n"), "bad.csv, line 3 has 1 field(s)"),
-    "ragged long": (csv("a,b\n1,2\n3,4,5\n"), "line 3"),
-    "header again": (csv("a,b\n1,2\na,b\n"), "line 3 repeats the header"),
-    "decimal commas": (csv("a;b\n1,5;2,5\n"), "--decimal ,"),
-    "thousands": (csv('a,b\n"17,405",2\n'), "--thousands ,"),
-    "same names": (csv("a,b,a\n1,2,3\n"), "repeated: 'a' (columns 0, 2)"),
-    "UTF-16": (csv("a,b\n1,2\n".encode("utf-16")), "UTF-16"),
-    "bad UTF-8": (csv(b"a,b\n1,\xff\xfe2\n"), "line 2"),
-    "NUL": (csv(b"a,b\n1,\x002\n"), "binary"),
-    "open quote": (csv('a,b\n1,"2\n3,4\n'), "a quote opens in line 2"),
-    "empty": (csv(""), "is empty"),
-    "missing": (parquet({"a": [1.0, 2.0], "b": [None, 1.0]}), "missing"),
-    "Parquet NaN": (parquet({"a": [1.0, 2.0], "b": [float("nan"), 1.0]}), "missing or NaN"),
+    "header only": ("a,b\n", "no rows"),
+    "ragged short": ("a,b\n1,2\n3\n", "bad.csv, line 3 has 1 field(s)"),
+    "ragged long": ("a,b\n1,2\n3,4,5\n", "line 3"),
+    "header again": ("a,b\n1,2\na,b\n", "line 3 repeats the header"),
+    "decimal commas": ("a;b\n1,5;2,5\n", "--decimal ,"),
+    "thousands": ('a,b\n"17,405",2\n', "--thousands ,"),
+    "same names": ("a,b,a\n1,2,3\n", "repeated: 'a' (columns 0, 2)"),
+    "UTF-16": ("a,b\n1,2\n".encode("utf-16"), "UTF-16"),
+    "bad UTF-8": (b"a,b\n1,\xff\xfe2\n", "line 2"),
+    "NUL": (b"a,b\n1,\x002\n", "binary"),
+    "open quote": ('a,b\n1,"2\n3,4\n', "a quote opens in line 2"),
+    "empty": ("", "is empty"),
+    "missing": ({"a": [1.0, 2.0], "b": [None, 1.0]}, "missing"),
+    "Parquet NaN": ({"a": [1.0, 2.0], "b": [float("nan"), 1.0]}, "missing or NaN"),
     "levels": (
-        parquet({"x": [f"a{i % 60}" for i in range(600)], "y": [1.0, 2.0] * 300}),
+        {"x": [f"a{i % 60}" for i in range(600)], "y": [1.0, 2.0] * 300},
         "text with 60 different levels",
     ),
-    "nested": (parquet({"x": [[1.0]], "y": [1.0]}), "'x' (list<"),
-    "struct": (parquet({"x": [{"a": 1}], "y": [1.0]}), "'x' (struct<"),
-    "decimal": (parquet({"x": pa.array([1], pa.decimal128(5))}), "'x' (decimal128"),
-    "null column": (parquet({"x": pa.nulls(2)}), "'x' (null)"),
-    "time": (parquet({"x": pa.array([0], pa.timestamp("s"))}), "left out: dates"),
-    "Parquet without rows": (parquet({"x": pa.array([], pa.float64())}), "no rows"),
-    "cut Parquet": (truncated("good.parquet"), "truncated, damaged"),
+    "nested": ({"x": [[1.0]], "y": [1.0]}, "'x' (list<"),
+    "struct": ({"x": [{"a": 1}], "y": [1.0]}, "'x' (struct<"),
+    "decimal": ({"x": pa.array([1], pa.decimal128(5))}, "'x' (decimal128"),
+    "null column": ({"x": pa.nulls(2)}, "'x' (null)"),
+    "time": ({"x": pa.array([0], pa.timestamp("s"))}, "left out: dates"),
+    "Parquet without rows": ({"x": pa.array([], pa.float64())}, "no rows"),
+    "cut Parquet": (lambda: truncated("good.parquet"), "truncated, damaged"),
     "empty Parquet": (lambda: text("x.parquet", ""), "is empty"),
     "unknown": (lambda: text("x.docx", ""), "it reads .npy"),
     "model": (lambda: "good.json", "it reads .npy"),
@@ -147,10 +134,10 @@ def contents():
 @pytest.mark.parametrize("command", COMMANDS)
 def test_bad_files_are_65_and_leave_no_output(folder, momentmix, command):
     uses_model = command == "predict"
-    for case, (make, message) in BAD_FILES.items():
+    for case, (made, message) in BAD_FILES.items():
         if uses_model and message == "no rows":
             continue  # no rows, no labels
-        file = make()
+        file = write(made)
         before = contents()
         done = momentmix(*[x.format(file) for x in COMMANDS[command]])
         said = message in done.err or (message == "no rows" and "at least one row" in done.err)

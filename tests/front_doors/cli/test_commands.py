@@ -117,7 +117,7 @@ def test_long_tables_of_parameters_are_printed_when_asked_for(momentmix, tmp_pat
     monkeypatch.chdir(tmp_path)
     law = mm.DiagonalMixture([0.5, 0.5], np.outer([-2, 2], np.ones(31)), np.ones((2, 31)))
     names = ["an_exact_name_of_thirty_letters", "n" * 40, *(f"x{j}" for j in range(29))]
-    pd.DataFrame(law.sample(800, random_state=0)[0], columns=names).to_csv("t.csv", index=False)
+    pd.DataFrame(law.sample(300, random_state=0)[0], columns=names).to_csv("t.csv", index=False)
     done = momentmix("fit", "t.csv", "-r", "2", "-o", "m.json", "-q")
     said = "66 lines of parameters are left out: --verbose prints them, and `momentmix report m.j"
     assert said in done.out

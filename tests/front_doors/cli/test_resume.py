@@ -128,37 +128,22 @@ def test_a_checkpoint_with_other_settings_is_refused(half_done, momentmix, chang
 
 
 def test_a_damaged_checkpoint_is_refused(half_done, momentmix):
-    with open("state", "r+b") as file:
-        file.seek(-5, 2)
-        file.write(b"x")
-    done = momentmix("summarize", "a.npy", "b.npy", *half_done)
-    assert (done.code, "state is damaged" in done.err) == (65, True)
-    with open("state", "wb") as file:
-        file.write(b"hello")
-    done = momentmix("summarize", "a.npy", "b.npy", *half_done)
-    assert (done.code, "not a momentmix checkpoint" in done.err) == (65, True)
-    with open("state", "wb") as file:
-        file.write(b"momentmix checkpoint 1\n")
-    done = momentmix("summarize", "a.npy", "b.npy", *half_done)
-    assert (done.code, "an earlier version of momentmix" in done.err) == (65, True)
+    state = Path("state")
+    for contents, message in (
+        (state.read_bytes()[:-5] + b"x", "state is damaged"),
+        (b"hello", "not a momentmix checkpoint"),
+        (b"momentmix checkpoint 1\n", "an earlier version of momentmix"),
+    ):
+        state.write_bytes(contents)
+        done = momentmix("summarize", "a.npy", "b.npy", *half_done)
+        assert (done.code, message in done.err) == (65, True), done
 
 
-def test_standard_input_that_is_piped_again(folder, momentmix, monkeypatch):
+def test_standard_input_that_is_piped_again(folder, momentmix, interrupted):
     rows = (folder / "data" / "b.csv").read_bytes()
     options = ["--checkpoint", "state", "--every", "0", "--part-rows", "300", "--missing", "drop"]
     assert momentmix("summarize", "-", "-o", "all.mms", *options, stdin=rows).code == 0
-    replace, n_saves = os.replace, 0
-
-    def interrupted(*arguments, **options):
-        nonlocal n_saves
-        replace(*arguments, **options)
-        n_saves += 1
-        if n_saves == 4:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "replace", interrupted)
-        assert momentmix("summarize", "-", "-o", "x.mms", *options, stdin=rows).code == 130
+    interrupted(4, "summarize", "-", "-o", "x.mms", *options, stdin=rows)
     assert not os.path.exists("x.mms")
     done = momentmix("summarize", "-", "-o", "x.mms", *options, stdin=rows + b"1,2,3,4,5,6\n")
     assert (done.code, "state belongs to another input" in done.err) == (65, True), done

@@ -95,10 +95,7 @@ def test_forgetting_rows_of_a_table_with_families_and_missing_cells(folder, mome
 
 
 BAD = {
-    "outside": (
-        "a,b,c,d\n0,0,0,0\n0,99,0,0\n",
-        "bad.csv, rows from line 2 on: rows to forget",
-    ),
+    "outside": ("a,b,c,d\n0,0,0,0\n0,99,0,0\n", "bad.csv, rows from line 2 on: rows to forget"),
     "missing": ("a,b,c,d\n0,0,0,0\n0,,0,0\n", "line 3, column 'b', is missing"),
     "no rows": ("a,b,c,d\n", "bad.csv holds no rows"),
     "other names": ("a,b,c,e\n0,0,0,0\n", "has no column 'd'"),

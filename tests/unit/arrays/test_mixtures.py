@@ -45,13 +45,6 @@ def test_densities_agree_and_stay_where_they_are(library, mixture, rows, name, r
     np.testing.assert_allclose(found, here, rtol=1e-12, atol=1e-12)
 
 
-def test_rows_far_from_every_component(library, mixture):
-    far = np.full((2, 8), 1e150)
-    found = library.back(mixture.log_prob(library.put(far)))
-    assert (found < -1e300).all()
-    np.testing.assert_allclose(found, mixture.log_prob(far), rtol=1e-12)
-
-
 def test_bad_rows(library, mixture):
     with pytest.raises(InputError, match=r"shape \(n_rows, 8\).*got \(2, 3\)"):
         mixture.predict(library.put(np.ones((2, 3))))
@@ -135,25 +128,6 @@ def test_weighted_fits_agree(library, rows, whole):
     np.testing.assert_allclose(there.means_, here.means_, rtol=1e-8, atol=1e-8)
     errors = here.standard_errors_.means
     np.testing.assert_allclose(there.standard_errors_.means, errors, rtol=1e-6)
-
-
-def test_estimator_refuses(library, rows):
-    there = library.put(rows)
-    model = MomentGaussianMixture(2, random_state=0)
-    model.partial_fit(there).partial_fit(rows)
-    assert model.summary_.n_rows == 2 * len(rows)
-    with pytest.raises(InputError, match=r"must have 8 columns.*got 3"):
-        model.predict(library.put(np.ones((4, 3))))
-
-
-def test_constant_columns_take_no_part_in_a_fit(library, rows):
-    wide = np.insert(rows, [0, 5], [3.0, 0.0], axis=1)
-    here, there = (fit(x, 3, order=4, random_state=0) for x in (rows, library.put(wide)))
-    own = [1, 2, 3, 4, 5, 7, 8, 9]
-    np.testing.assert_allclose(there.mixture.means[:, own], here.mixture.means, rtol=1e-7)
-    assert there.certificate.passed == here.certificate.passed
-    assert there.certificate.predicted_loss == here.certificate.predicted_loss
-    assert (there.mixture.means[:, [0, 6]] == [3.0, 0.0]).all()
 
 
 def test_values_beyond_the_squares_of_float64(library, mixture, rows):

@@ -37,13 +37,6 @@ def test_rows_from_the_host_in_windows(kind, monkeypatch):
         assert gap <= 1e-12
 
 
-def test_bad_rows_in_a_later_window_are_named():
-    rows = np.ones((5_000, 3)) + np.arange(5_000)[:, None] % 7
-    rows[4_000, 2] = np.nan
-    with pytest.raises(InputError, match="row 4000, column 2 is NaN"):
-        summarize(rows, 2, device="cpu")
-
-
 @pytest.mark.parametrize("device", ["nonsense", "cuda:99"])
 def test_unusable_devices_are_refused(device):
     with pytest.raises(InputError, match=rf"device='{device}' cannot be used by torch here"):

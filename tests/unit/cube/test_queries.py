@@ -6,7 +6,6 @@ import pyarrow.parquet
 import pytest
 
 import momentmix as mm
-from momentmix.errors import InputError
 
 ENGINES = ["duckdb", "polars"]
 
@@ -49,18 +48,6 @@ def test_conditions_are_those_of_the_query(path, engine):
     found = mm.summarize_by(query(engine, path, True), "region", 2, columns=["x", "amount"])
     assert found.group_rows == {("EU",): 60, ("US",): 60, (None,): 30}
     assert found[("EU",)].mean[1] == sum(i for i in range(50, 200) if i % 5 in (0, 3)) / 60
-
-
-def test_a_connection_is_free_after_groups_and_after_an_error():
-    connection = pytest.importorskip("duckdb").connect()
-    relation = connection.sql(
-        "select case when i < 150_000 then i / 3 end as x, i % 7 as k from range(160_000) t(i)"
-    )
-    with pytest.raises(InputError, match="the query, row 150000, column 'x', is missing"):
-        mm.summarize_by(relation, "k", 1)
-    assert connection.sql("select 42").fetchall() == [(42,)]
-    assert mm.summarize_by(relation, "k", 1, missing="drop").n_rows == 150_000
-    assert connection.sql("select 42").fetchall() == [(42,)]
 
 
 def test_a_query_runs_once_for_features_and_keys():

@@ -12,12 +12,7 @@ import pytest
 import momentmix as mm
 from momentmix.cube import grouping
 from momentmix.cube.grouping import KeyIndex
-from momentmix.cube.keys import parse_keys
-from momentmix.cube.summarize_by import GroupSums, cube_job
 from momentmix.errors import InputError
-from momentmix.summary.parts import Progress
-from momentmix.tables.opening import Reading
-from momentmix.tables.source import FileSource
 
 N = 3000
 
@@ -189,21 +184,6 @@ def test_small_groups_can_be_left_out(frame):
     assert cube.left_out == ((counts < 50).sum(), counts[counts < 50].sum())
     with pytest.raises(InputError, match="min_rows must be"):
         mm.summarize_by(frame, by="store", min_rows=0)
-
-
-def test_the_same_file_twice_is_an_error(frame, tmp_path):
-    frame.to_csv(tmp_path / "x.csv", index=False)
-    frame.to_csv(tmp_path / "y.csv", index=False)
-    with pytest.raises(InputError, match="count twice"):
-        mm.summarize_by([tmp_path / "x.csv", tmp_path / "y.csv"], by="region", columns=["a"])
-    cube = mm.summarize_by(
-        [tmp_path / "x.csv", tmp_path / "y.csv"], by="region", columns=["a"], by_name=True
-    )
-    assert cube.n_rows == 2 * N
-    one = mm.summarize_by(tmp_path / "x.csv", by="region", columns=["a"])
-    other = mm.summarize_by(tmp_path / "y.csv", by="region", columns=["a"])
-    with pytest.raises(mm.MomentmixError, match="count twice"):
-        _ = one + other
 
 
 @pytest.mark.parametrize(
@@ -398,24 +378,3 @@ def test_days_of_any_library_are_keys():
         mm.summarize_by({"x": x, "k": numpy_days.astype("M8[h]")}, by="k")
     with pytest.raises(InputError, match=r"row 0, column 'k': .* is no date"):
         mm.summarize_by({"x": x, "k": numpy_days - numpy_days[0]}, by="day(k)")
-
-
-@pytest.mark.parametrize(("old", "new"), [("EU", "AU"), ("EU,0.5\n", "US,0.5\n")])
-def test_a_pass_goes_on_only_with_the_keys_that_it_has_read(tmp_path, monkeypatch, old, new):
-    monkeypatch.setattr(FileSource, "mark", lambda _: "samples")  # as of a change between samples
-    path = tmp_path / "x.csv"
-    text = "k,x\n" + "EU,0.5\nUS,1.5\nEU,2.5\n" * 4
-    options = {"families": None, "missing": "error", "reading": Reading()}
-
-    def states(start):
-        return cube_job(path, parse_keys("k"), **options).run(start, 1, {}, part_rows=3)
-
-    path.write_text(text)
-    whole = list(states(Progress(GroupSums())))[-1].summary.groups()
-    before = next(states(Progress(GroupSums())))
-    assert (before.row, before.n_rows) == (3, 3)
-    path.write_text(text.replace(old, new))
-    with pytest.raises(InputError, match="not those that were summed before the interruption"):
-        list(states(before))
-    path.write_text(text)
-    assert list(states(next(states(Progress(GroupSums())))))[-1].summary.groups() == whole

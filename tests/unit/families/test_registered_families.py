@@ -77,23 +77,6 @@ def test_a_registered_family_is_fitted(family):
 
 
 @pytest.mark.parametrize("family", ["geometric", "zipf"])
-def test_densities_are_those_of_the_family(family):
-    table, _ = drawn(family, 500, 2)
-    mixture = mm.fit(drawn(family, 5_000, 3)[0], 2, families={"k": family}).mixture
-    means, variances = mixture.means, mixture.variances
-    counts = table["k"][:, None]
-    rates = means[:, 2]
-    if family == "geometric":
-        mass = stats.geom.logpmf(counts + 1, 1 / (1 + rates))
-    else:
-        mass = stats.zipfian.logpmf(counts + 1, powers_of(rates), N_PLACES)
-    numbers = np.stack([table["x"], table["y"]], axis=1)[:, None]
-    normal = stats.norm.logpdf(numbers, means[:, :2], np.sqrt(variances[:, :2])).sum(axis=2)
-    expected = np.log(np.exp(mass + normal) @ mixture.weights)
-    np.testing.assert_allclose(mixture.log_prob(table), expected, rtol=1e-9)
-
-
-@pytest.mark.parametrize("family", ["geometric", "zipf"])
 def test_missing_cells_draws_and_imputation(family):
     table, labels = drawn(family, 20_000, 4)
     rng = np.random.default_rng(5)

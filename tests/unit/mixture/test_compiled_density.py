@@ -6,7 +6,6 @@ import pytest
 from momentmix import DiagonalMixture
 from momentmix.fitting.em import em
 from momentmix.mixture import density
-from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.density import Density, mean_log_densities, statistics_of
 from momentmix.mixture.gaussian import coefficients, features_of
 from momentmix.mixture.parameters import Parameters
@@ -92,32 +91,3 @@ def test_rows_that_count_several_times(r, d, n, instructions, monkeypatch):
         np.testing.assert_allclose(statistics, expected[0], rtol=1e-11, atol=1e-11 * n)
         assert total == pytest.approx(expected[1], rel=1e-12)
         assert count == counts.sum() == expected[2]
-
-
-def test_exponentials_are_exact_to_the_last_digits(instructions):
-    """Shares of two components: e^x / (1 + e^x) over the whole range that is kept."""
-    x = np.linspace(-690.0, 0.0, 5001)
-    table = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]])  # log-densities 0 and z
-    shares = Density(table, np.zeros(1), np.ones(1), np.arange(1), Blocks(1)).map_rows(
-        x[:, None], density.posteriors
-    )
-    np.testing.assert_allclose(
-        shares[:, 1], np.exp(x) / (1 + np.exp(x)), rtol=6e-16
-    )  # a unit for e^x, halves for three more
-
-
-def test_a_row_without_a_density_changes_no_other(instructions, monkeypatch):
-    rng = np.random.default_rng(5)
-    rows = rng.normal(size=(700, 4))
-    mixture = DiagonalMixture([0.3, 0.7], rng.normal(size=(2, 4)), rng.uniform(0.5, 1.0, (2, 4)))
-    bad = rows.copy()
-    bad[3, 1], bad[200, 0], bad[201, 2], bad[699, 3] = np.nan, np.inf, -np.inf, 1e200
-    good = np.isin(np.arange(700), [3, 200, 201, 699], invert=True)
-    for use in (mixture.log_prob, mixture.responsibilities):
-        found = use(bad)
-        np.testing.assert_array_equal(found[good], use(rows)[good])
-        expected = without_code(lambda use=use: use(bad), monkeypatch)
-        np.testing.assert_array_equal(found[[200, 201, 699]], expected[[200, 201, 699]])
-        assert np.isnan(found[200]).all()
-        others = use.__func__(mixture.select([0, 2, 3]), rows[3:4, [0, 2, 3]])[0]
-        np.testing.assert_allclose(found[3], others, rtol=1e-11)

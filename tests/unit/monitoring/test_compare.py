@@ -38,13 +38,13 @@ def test_false_alarms_are_as_often_as_the_level_says():
     assert 0.2 - 3.5 * np.sqrt(0.16 / 60) < alarms / 60 < 0.2 + 3.5 * np.sqrt(0.16 / 60)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_a_small_shift_is_named(seed):
-    x, y = rows_of(seed, 20_000, 10), rows_of(100 + seed, 20_000, 10)
+def test_a_small_shift_is_named():
+    x, y = rows_of(0, 20_000, 10), rows_of(100, 20_000, 10)
     y[:, 3] += 0.1
-    assert named(compare(x, y)) == [("mean", "3")]
-    assert not compare(x, y).differs(least_effect=0.2)
-    assert compare(x, y).differs(least_effect=0.05)
+    found = compare(x, y)
+    assert named(found) == [("mean", "3")]
+    assert found.differs(least_effect=0.05)
+    assert not found.differs(least_effect=0.2)
 
 
 @pytest.mark.parametrize(

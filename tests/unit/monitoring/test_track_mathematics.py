@@ -112,6 +112,7 @@ def test_groups_together_tell_the_errors_of_the_components():
     few, many = (mm.track(model, groups, model_rows=1200) for groups in (some, cube))
     assert covered(mm.track(model, cube, model_rows=inf), wanted) < 0.8  # all wrong together
     assert 0.91 <= covered(many, wanted) <= 0.99
+    assert covered(mm.track(model, cube), wanted) > 0.9  # it may come from few rows
     assert many.fits.all()
     assert (many.high - many.low)[:2].mean() < 0.95 * (few.high - few.low).mean()
     far = mm.track(*moved_groups(8.0, 40)[:2], model_rows=1200)
@@ -140,13 +141,12 @@ def test_wide_tables_keep_single_columns_first():
         assert ((used == 1) & (powers == degree)).sum() == 40
 
 
-@pytest.mark.parametrize("concentration", [15.0, 150.0])
-def test_the_spread_of_groups_is_found(concentration):
+def test_the_spread_of_groups_is_found():
     center = np.array([0.5, 0.3, 0.2])
-    wanted = np.random.default_rng(6).dirichlet(concentration * center, 150)
+    wanted = np.random.default_rng(6).dirichlet(15.0 * center, 150)
     prior = mm.track(mixture(), cube_of(wanted, 400), model_rows=inf, prior="whole").prior
     assert prior.center == pytest.approx(center, abs=0.05)
-    assert 0.6 < prior.spread * (concentration + 1) < 1.7
+    assert 0.6 < prior.spread * (15.0 + 1) < 1.7
     assert prior.n_rows == pytest.approx(1 / prior.spread - 1)
 
 

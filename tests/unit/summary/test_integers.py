@@ -3,11 +3,9 @@
 from fractions import Fraction
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import momentmix as mm
-from momentmix.errors import InputError, ShardError
 from momentmix.native import code
 from momentmix.summary import readings
 from momentmix.summary.exact import combining, digit_sums, exact_sums, units
@@ -197,30 +195,6 @@ def test_a_union_without_powers_has_none():
     found = combining.combine_all([parts[2], parts[0], old])
     assert pack(found, None) == pack(expected, None)
     assert found.layout.high == 0
-
-
-def test_a_union_of_tables_has_the_bytes_of_every_order_of_adding():
-    rng, parts = np.random.default_rng(1), []
-    for i in range(6):
-        n = 40
-        y = rng.standard_normal(n) * (i + 1) + 10 * i
-        y[: 3 * (i % 3)] = np.nan  # in some tables nothing is missing
-        kind = np.where(rng.random(n) < 0.4, "a", "b")
-        table = pd.DataFrame({"y": y, "kind": kind, "count": rng.poisson(3, n)})
-        families = {"y": "gaussian", "kind": ["a", "b"], "count": "poisson"}
-        parts.append(mm.summarize(table, 2, families=families, missing="model", shard_id=str(i)))
-    expected = sum(parts).to_bytes()
-    for _ in range(3):
-        order = [parts[i] for i in rng.permutation(len(parts))]
-        assert union(order).to_bytes() == expected
-
-
-def test_a_union_refuses_what_adding_refuses():
-    left, right = shards(np.random.default_rng(2), 2)
-    with pytest.raises(ShardError, match="count twice"):
-        union([left, right, left])
-    with pytest.raises(InputError, match="same orders"):
-        union([left, mm.MomentSummary(5, 3)])
 
 
 # -- what no rows can have ------------------------------------------------------------------------

@@ -179,19 +179,6 @@ def test_forgetting():
         one.forget(TABLE[:1].assign(age=99.0))
 
 
-def test_powers_that_are_absent_stay_absent():
-    rows = np.random.default_rng(0).standard_normal((1500, 4))
-    rows[-1, 0] = 1e45
-    wild = mm.summarize(rows, 3, shard_id="a", missing="model")
-    rows = rows[:-1].copy()
-    rows[3, 0] = np.nan
-    both = wild + mm.summarize(rows, 3, shard_id="b", missing="model")
-    powers = both.moments().powers
-    assert np.isnan(powers[3, 0])
-    assert np.isfinite(powers[:, 1:]).all()
-    assert MomentSummary.from_bytes(both.to_bytes()) == both
-
-
 def test_large_offsets_keep_their_digits():
     """About centers far from 0 and from each other the spread of what is seen is exact."""
     rng = np.random.default_rng(7)

@@ -1,6 +1,5 @@
 """MomentSummary: shards, merging, forgetting, names, frames, threads."""
 
-import copy
 import tracemalloc
 
 import numpy as np
@@ -48,23 +47,6 @@ def test_subtracting_what_was_never_added_points_to_forget():
     with pytest.raises(ShardError, match=r"not in the summary.*forget\(\)") as caught:
         a - b
     assert caught.value.shard_ids == b.shard_ids
-
-
-def test_shards_open_and_close():
-    summary = MomentSummary(4, 2).update(normal())
-    first = summary.shard_ids
-    summary.update(normal(seed=1))
-    _ = summary.mean, summary.tensor(2), summary.minimum, summary.to_bytes()
-    assert summary.shard_ids == first  # reading leaves it open
-    twin = summary.copy()
-    summary.update(normal(seed=2))
-    assert summary.shard_ids == twin.shard_ids == first
-    assert twin.n_rows == 100
-    assert copy.deepcopy(twin) == copy.copy(twin) == twin
-    summary.update(normal(seed=3), shard_id="another")
-    assert len(summary.shard_ids) == 2
-    loaded = MomentSummary.from_bytes(summary.to_bytes()).update(normal(seed=4))
-    assert set(loaded.shard_ids) > set(summary.shard_ids)  # what was saved takes no more rows
 
 
 def test_shard_ids_by_the_caller():
@@ -145,19 +127,6 @@ def test_forget_refuses_the_implausible():
     with pytest.raises(InputError, match=r"row 0, column 1 is NaN"):
         summary.forget([[0, np.nan, 0, 0]])
     assert summary.to_bytes() == untouched.to_bytes()
-
-
-def test_forgetting_in_a_part_shows_when_it_is_subtracted():
-    a, b = made(normal()), made(normal(seed=1), "b")
-    both, alone = a + b, a.copy()
-    b.forget(normal(seed=1)[:5])
-    with pytest.raises(InputError, match=r"not parts of one another. Were rows forgotten"):
-        both - b
-    a.forget(normal()[:5])
-    with pytest.raises(InputError, match=r"not parts of one another"):
-        alone - a
-    with pytest.raises(InputError, match=r"not parts of one another"):
-        a - alone
 
 
 REFUSED = r"in summaries from which different rows were forgotten: {} rows .*, {} in the other"

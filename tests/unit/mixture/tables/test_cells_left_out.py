@@ -121,14 +121,6 @@ def test_a_column_that_is_missing_in_all_rows(make):
     np.testing.assert_allclose(mixture.predict_columns(make(known)), expected[:, 1:], rtol=1e-11)
 
 
-def test_single_precision_and_integers():
-    mixture = diagonal()
-    rows = with_gaps(mixture).astype(np.float32)
-    np.testing.assert_array_equal(mixture.log_prob(rows), mixture.log_prob(rows.astype(float)))
-    whole = np.ma.masked_equal([[1, 2, 3, -9]], -9)
-    assert mixture.log_prob(whole) == pytest.approx(mixture.select("abc").log_prob([[1, 2, 3]]))
-
-
 def test_infinite_numbers_have_no_density():
     mixture = joined()
     rows = with_gaps(mixture)

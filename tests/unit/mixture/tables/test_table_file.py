@@ -93,12 +93,6 @@ def test_a_changed_number_does_not_pass(mixture, tmp_path):
         assert mm.Mixture.load(path).n_columns == 8
 
 
-def test_a_diagonal_mixture_is_no_table(mixture, tmp_path):
-    mixture.save(tmp_path / "model.json")
-    with pytest.raises(ModelFileError, match="of other families or with missing cells, not a Diag"):
-        mm.DiagonalMixture.load(tmp_path / "model.json")
-
-
 def at(*place):
     """A function that sets a value at a place of a document, or removes it."""
 

@@ -1,9 +1,10 @@
-"""`predict` and `score` with columns of the input beside their answers, in step with the rows."""
+"""`predict` and `score`: columns of the input beside their answers, log-densities and anomalies."""
 
 import csv
 import datetime
 import gzip
 import io
+import json
 import os
 
 import numpy as np
@@ -14,13 +15,14 @@ import pytest
 
 import momentmix as mm
 
-N_ROWS = 3000
+N_ROWS = 1000
+NAMES = ["a", "b", "c"]
 
 
 @pytest.fixture(scope="module")
 def truth():
     means = [[0.0, 0.0, 0.0], [3.0, 3.0, 3.0]]
-    return mm.DiagonalMixture([0.5, 0.5], means, np.ones((2, 3)), ["a", "b", "c"])
+    return mm.DiagonalMixture([0.5, 0.5], means, np.ones((2, 3)), NAMES)
 
 
 @pytest.fixture
@@ -28,7 +30,7 @@ def frame(tmp_path, monkeypatch, truth):
     """Columns of text, some of it awkward in CSV, dates and numbers around the model's own."""
     monkeypatch.chdir(tmp_path)
     truth.save("model.json")
-    frame = pd.DataFrame(truth.sample(N_ROWS, random_state=0)[0], columns=["a", "b", "c"])
+    frame = pd.DataFrame(truth.sample(N_ROWS, random_state=0)[0], columns=NAMES)
     awkward = ["", "x, y", 'say "no"', "two\nlines", " spaces ", "Zürich", "007", "NA"]
     frame.insert(0, "id", [f"c{i}" for i in range(N_ROWS)])
     frame.insert(2, "text", [awkward[i % len(awkward)] for i in range(N_ROWS)])
@@ -52,7 +54,7 @@ def test_columns_are_copied_as_they_are(frame, momentmix, truth, ending):
     assert done.code == 0, done.err
     header, *found = lines(done.out)
     assert header == ["text", "day", "id", "n", "label"]
-    labels = truth.predict(frame[["a", "b", "c"]])
+    labels = truth.predict(frame[NAMES])
     columns = [frame["text"], frame["day"].astype(str), frame["id"], frame["n"], labels]
     assert found == [[str(x) for x in row] for row in zip(*columns, strict=True)]
 
@@ -63,7 +65,7 @@ def test_types_stay_in_parquet(frame, momentmix, truth):
     table = pyarrow.parquet.read_table("out.parquet")
     before = pyarrow.parquet.read_table("rows.parquet").select(["day", "n", "id", "a"])
     assert table.select(["day", "n", "id", "a"]).equals(before)
-    np.testing.assert_array_equal(table["label"], truth.predict(frame[["a", "b", "c"]]))
+    np.testing.assert_array_equal(table["label"], truth.predict(frame[NAMES]))
 
 
 def test_nulls_are_empty_fields_and_nulls_again(frame, momentmix):
@@ -87,7 +89,7 @@ def test_several_files_of_other_formats_and_orders_of_columns(frame, momentmix):
 
 
 def test_columns_without_names_by_number(frame, momentmix):
-    np.save("rows.npy", frame[["a", "b", "c"]].to_numpy())
+    np.save("rows.npy", frame[NAMES].to_numpy())
     found = lines(momentmix("predict", "model.json", "rows.npy", "--keep", "2").out)
     assert found[0] == ["column_2", "label"]
     assert [float(row[0]) for row in found[1:]] == frame["c"].tolist()
@@ -96,7 +98,7 @@ def test_columns_without_names_by_number(frame, momentmix):
 def test_missing_cells_are_left_out_of_the_density_where_that_is_asked(frame, momentmix, truth):
     frame.loc[[0, 5], "b"] = np.nan
     frame[:8].to_csv("holes.csv", index=False)
-    rows = frame[["a", "b", "c"]][:8]
+    rows = frame[NAMES][:8]
     part = truth.select(["a", "c"])
     done = momentmix("predict", "model.json", "holes.csv", "--missing", "model", "-p")
     found = np.array(lines(done.out)[1:], dtype=float)[:, 1:]
@@ -109,7 +111,7 @@ def test_missing_cells_are_left_out_of_the_density_where_that_is_asked(frame, mo
 
 
 def test_digits_of_probabilities(frame, momentmix, truth):
-    shares = truth.responsibilities(frame[["a", "b", "c"]])
+    shares = truth.responsibilities(frame[NAMES])
     for output in ("out.csv", "out.parquet"):
         arguments = ("--keep", "id", "--digits", "4", "-o", output)
         assert momentmix("predict", "model.json", "rows.csv", *arguments).code == 0
@@ -117,6 +119,81 @@ def test_digits_of_probabilities(frame, momentmix, truth):
         found = read(output)
         assert list(found) == ["id", "label", "probability_0", "probability_1"]
         np.testing.assert_array_equal(found.iloc[:, 2:], shares.round(4))
+
+
+# -- log-densities and anomalies ------------------------------------------------------------------
+
+
+def test_log_density_of_each_row(frame, momentmix, truth):
+    expected = truth.log_prob(frame[NAMES])
+    done = momentmix("score", "model.json", "rows.csv", "--rows")
+    header, *found = done.out.split()
+    assert (done.code, header, done.err) == (0, "log_density", "")
+    np.testing.assert_array_equal(np.array(found, dtype=float), expected)
+    done = momentmix("score", "model.json", "rows.csv", "--rows", "--keep", "id", "-o", "s.parquet")
+    table = pyarrow.parquet.read_table("s.parquet").to_pandas()
+    assert table["id"].tolist() == frame["id"].tolist()
+    np.testing.assert_array_equal(table["log_density"], expected)
+    plain = momentmix("score", "model.json", "rows.csv").out
+    assert done.out == plain + "scores written to s.parquet\n"
+
+
+@pytest.mark.parametrize("quantile", [0.0001, 0.01, 0.0333, 0.5, 0.9999])
+def test_anomalies_are_the_rows_below_the_quantile(frame, momentmix, truth, quantile):
+    scores = truth.log_prob(frame[NAMES])
+    arguments = ("--rows", "--quantile", quantile, "-o", "s.csv", "--json")
+    found = json.loads(momentmix("score", "model.json", "rows.csv", *arguments).out)
+    flags = pd.read_csv("s.csv")["anomaly"].to_numpy()
+    np.testing.assert_array_equal(flags, scores < np.quantile(scores, quantile))
+    assert found["n_anomalies"] == flags.sum()
+    assert found["output"] == "s.csv"
+    assert found["threshold"] in scores
+
+
+def test_a_threshold_of_some_rows_serves_for_others(frame, momentmix, truth):
+    done = momentmix("score", "model.json", "rows.csv", "--quantile", "0.02", "--json")
+    threshold = json.loads(done.out)["threshold"]
+    printed = momentmix("score", "model.json", "rows.csv", "--quantile", "0.02").out
+    assert f"20 of 1,000 rows have a log-density below the threshold {threshold!r}\n" in printed
+    again = momentmix("score", "model.json", "rows.csv", "--threshold", repr(threshold), "--json")
+    assert json.loads(again.out)["n_anomalies"] == 20  # no digit is lost on the way
+    rows = truth.sample(500, random_state=1)[0]
+    rows[:5] += 20.0
+    np.save("new.npy", rows)
+    done = momentmix("score", "model.json", "new.npy", "--rows", "--threshold", threshold)
+    flags = [line.endswith(",True") for line in done.out.split()[1:]]
+    np.testing.assert_array_equal(flags, truth.log_prob(rows) < threshold)
+    assert all(flags[:5])
+    assert f"{sum(flags)} of 500 rows have a log-density below the threshold" in done.err
+
+
+def test_dropped_rows_have_empty_fields_and_do_not_count(frame, momentmix, truth):
+    frame.loc[[1, 3], "b"] = np.nan
+    frame[:6].to_csv("holes.csv", index=False)
+    arguments = ("--rows", "--missing", "drop", "--quantile", "0.5", "--keep", "id")
+    done = momentmix("score", "model.json", "holes.csv", *arguments)
+    found = [line.split(",") for line in done.out.splitlines()[1:]]
+    assert [row[0] for row in found] == frame["id"][:6].tolist()
+    assert [row[1:] for row in (found[1], found[3])] == [["", ""], ["", ""]]
+    scores = truth.log_prob(frame.loc[[0, 2, 4, 5], NAMES])
+    expected = (scores < np.quantile(scores, 0.5)).tolist()
+    assert [row[2] == "True" for i, row in enumerate(found) if i not in (1, 3)] == expected
+
+
+def test_rows_beyond_any_density_are_anomalies(frame, momentmix):
+    frame.loc[[0, 7], "a"] = 1e200
+    frame[:100].to_csv("far.csv", index=False)
+    done = momentmix("score", "model.json", "far.csv", "--rows", "--quantile", "0.015")
+    flags = [line.endswith("True") for line in done.out.splitlines()[1:]]
+    assert [i for i, flag in enumerate(flags) if flag] == [0, 7]
+
+
+@pytest.mark.parametrize("arguments", [(), ("--quantile", "0.1")])
+def test_no_rows(frame, momentmix, arguments):
+    frame[:0].to_csv("none.csv", index=False)
+    done = momentmix("score", "model.json", "none.csv", "--rows", "-o", "s.csv", *arguments)
+    assert (done.code, "none.csv holds no rows" in done.err) == (65, True), done
+    assert not pd.io.common.file_exists("s.csv")
 
 
 # -- bad input --------------------------------------------------------------------------------
@@ -155,7 +232,7 @@ def test_a_kept_column_must_not_be_named_like_an_answer(frame, momentmix):
 
 
 def test_a_file_without_the_column_is_found_before_any_work(frame, momentmix):
-    frame[["a", "b", "c"]][:5].to_csv("second.csv", index=False)
+    frame[NAMES][:5].to_csv("second.csv", index=False)
     files = ("rows.csv", "second.csv")
     done = momentmix("predict", "model.json", *files, "--keep", "id", "-o", "out.csv")
     assert (done.code, "second.csv lacks 'id'" in done.err) == (65, True), done
