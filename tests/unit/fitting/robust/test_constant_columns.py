@@ -11,6 +11,10 @@ import momentmix as mm
 from momentmix.errors import InputError
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.data import moments_of
+from momentmix.fitting.em.scores import information_matrix, settle_floored
+from momentmix.mixture.gaussian import features_of
+from momentmix.mixture.parameters import Parameters
+from momentmix.mixture.prior import Structure
 
 PLACES = [([2], [5.0]), ([0, 6], [0.0, -3e7]), ([1, 1, 4], [1e-200, 5e-324, 1e100])]
 
@@ -208,3 +212,17 @@ def test_shapes_of_high_moments_are_checked(name, good, bad):
     message = re.escape(f"{name} must have shape {good}; got {bad}.")
     with pytest.raises(InputError, match=message):
         StandardMoments(**{**vars(whole), name: np.zeros(bad)})
+
+
+def test_information_of_a_variance_at_its_floor_is_the_models_own():
+    rng = np.random.default_rng(0)
+    z = np.column_stack([rng.standard_normal(5000), np.zeros(5000), np.zeros(5000)])
+    p = Parameters(np.ones(1), np.zeros((1, 3)), np.array([[1.0, 1e-6, 1e-6]]))
+    information = information_matrix(features_of(z), p)
+    assert information[2, 2] == information[3, 3] == 0.0  # nothing about the means
+    before = information.copy()
+    settle_floored(information, p, 1e-6, Structure(1e-6))
+    np.testing.assert_allclose(np.diag(information)[[2, 3, 5, 6]], [1e6, 1e6, 0.5, 0.5])
+    kept = [0, 1, 4]
+    np.testing.assert_array_equal(information[np.ix_(kept, kept)], before[np.ix_(kept, kept)])
+    assert not information[np.ix_(kept, [2, 3, 5, 6])].any()
