@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 import pytest
 from campaigns import reshifts
-from campaigns.reshifts import check_maps, draw, equal
+from campaigns.reshifts import check_maps, draw
 from campaigns.written_out import exact_sums, monomials
 
 from momentmix import MomentSummary
@@ -26,15 +26,6 @@ def test_moving_and_refining_are_maps_of_points_and_can_be_undone(d, m, q):
 def test_random_maps_and_walks():
     """The first of ten thousand."""
     assert reshifts.reshifts(0, 60, seed=0)["re-shifts"] == 60
-
-
-def test_negative_control_a_wrong_move_is_noticed():
-    rng = np.random.default_rng(1)
-    layout, points = draw(3, 2, 1, rng)
-    sums = exact_sums(layout, points)
-    wrong = sums.integers.copy()
-    wrong[-1] += 1
-    assert not equal(sums, ExactSums(layout, None, wrong))
 
 
 def test_coarser_rounds_once_to_the_quantum():
@@ -74,19 +65,3 @@ def test_moments_of_integer_rows_equal_fractions():
                 value = float(exact / len(points))
                 assert moments.squared[s][j, place] == pytest.approx(value, rel=1e-15, abs=1e-15)
                 assert summary.squared(j, s, shift, scale)[place] == pytest.approx(value, rel=1e-14)
-
-
-def test_hops_come_back_to_the_same_bytes():
-    hops, rng = 300, np.random.default_rng(6)
-    rows = rng.standard_normal((3000, 7)) * 10.0 ** rng.integers(-5, 5, 7) + rng.standard_normal(7)
-    summary = MomentSummary(7, 7, shard_id="a").update(rows)
-    start = summary.to_bytes()
-    steps = rng.integers(-4, 5, (hops // 2, 7))
-    here = summary
-    for step in [*steps, *-rng.permutation(steps)]:
-        here = here.recenter(here.shift + step * here.scale)
-    assert here.to_bytes() == start
-    away = summary.recenter(summary.shift + 3 * summary.scale)
-    assert away.to_bytes() != start
-    assert away == summary
-    assert away.recenter().to_bytes() == start

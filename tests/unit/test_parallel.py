@@ -149,6 +149,22 @@ def test_a_library_with_a_number_for_each_thread(monkeypatch):
     assert seen == [1, 8]
 
 
+def test_libraries_are_looked_for_again_after_imports():
+    script = """
+        import numpy
+        from threadpoolctl import threadpool_info
+        from momentmix.parallel import few_threads
+        with few_threads(True):
+            pass
+        import scipy.linalg
+        with few_threads(True):
+            print({p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas"})
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert found.stdout.strip() == "{1}", found.stderr
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 def test_a_forked_child_is_not_bound_by_threads_that_it_does_not_have():
     """Another thread holds the limit and the lock while this one forks."""

@@ -132,14 +132,6 @@ def test_layout_in_memory_does_not_matter(case):
         np.testing.assert_allclose(mm.fit(same, 2, random_state=0).mixture.means, expected)
 
 
-def test_the_number_of_components_is_chosen_where_none_is_given(case):
-    _, rows = case
-    chosen = mm.fit(rows[:1000], random_state=0)
-    np.testing.assert_array_equal(
-        chosen.mixture.means, mm.fit(rows[:1000], "auto", random_state=0).mixture.means
-    )
-
-
 GOOD = np.random.default_rng(0).normal(size=(200, 5))
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from momentmix.errors import InputError, InputTypeError
-from momentmix.mixture.blocks import Blocks, blocks_from, full_matrices, spread_of
-from momentmix.mixture.parameters import Parameters, component_places, parameters_from
+from momentmix.mixture.blocks import Blocks, blocks_from, spread_of
+from momentmix.mixture.parameters import Parameters
 
 BLOCKS = Blocks.of(6, [[5, 1, 4], [0, 3]])
 
@@ -28,28 +28,6 @@ def test_a_partition_has_all_features_in_order():
     assert (BLOCKS.n_pairs, BLOCKS.n_spread) == (4, 10)
     assert not BLOCKS.is_diagonal
     assert Blocks(3).is_diagonal
-
-
-def test_spread_and_matrices_are_inverses():
-    p = parameters(np.random.default_rng(0))
-    matrices = full_matrices(p.spread, BLOCKS)
-    np.testing.assert_array_equal(spread_of(matrices, BLOCKS), p.spread)
-    for features, places in BLOCKS.places:
-        part = p.spread[..., places]
-        np.testing.assert_array_equal(part, matrices[:, features[:, None], features])
-    assert (matrices[:, 0, 1] == 0).all()
-
-
-def test_parameters_survive_being_flat_and_chosen():
-    p = parameters(np.random.default_rng(1))
-    q = parameters_from(p.flat(), 3, BLOCKS)
-    for name in ("weights", "means", "variances", "covariances"):
-        np.testing.assert_array_equal(getattr(p, name), getattr(q, name))
-    assert p.n_free == p.flat().size - 1 == 3 * (1 + 6 + 10) - 1
-    batch = Parameters.stack([p, q])
-    np.testing.assert_array_equal(batch[1].covariances, p.covariances)
-    places = component_places(p)
-    np.testing.assert_array_equal(p.flat()[places[2, 7:]], p.spread[2])
 
 
 def test_blocks_of_some_features_and_back():

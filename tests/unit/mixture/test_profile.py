@@ -156,7 +156,7 @@ def test_the_repr_is_short_whatever_the_size():
     rng = np.random.default_rng(0)
     names = [f"{'long ' * 9}{j}" for j in range(50)]
     mixture = mm.DiagonalMixture(
-        np.full(40, 1 / 40), rng.normal(size=(40, 50)), np.ones((40, 50)), names
+        np.full(25, 1 / 25), rng.normal(size=(25, 50)), np.ones((25, 50)), names
     )
     assert len(str(mixture.profile())) > 4000
     assert len(repr(mixture.profile())) <= 2000

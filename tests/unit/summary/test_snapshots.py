@@ -72,19 +72,6 @@ def test_what_fails_changes_no_later_byte():
 # -- copies go on ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, MomentSummary.copy])
-@pytest.mark.parametrize("n", [0, 700, 1500])
-def test_a_copy_takes_the_same_rows_to_the_same_bytes(copied, n):
-    summary = MomentSummary(4, 3, shard_id="a", n_threads=1)
-    if n:
-        summary.update(ROWS[:n])
-    twin = copied(summary)
-    twin.update(ROWS[n:])
-    assert summary.n_rows == n
-    summary.update(ROWS[n:])
-    assert twin.to_bytes() == summary.to_bytes() == started(n=3000).to_bytes()
-
-
 def test_what_was_pickled_holds_no_rows_and_opens_another_shard():
     summary = started(n=700)  # all wait for their block
     data = pickle.dumps(summary)

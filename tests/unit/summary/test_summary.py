@@ -129,19 +129,6 @@ def test_forget_refuses_the_implausible():
     assert summary.to_bytes() == untouched.to_bytes()
 
 
-def test_forgetting_in_a_part_shows_when_it_is_subtracted():
-    a, b = made(normal()), made(normal(seed=1), "b")
-    both, alone = a + b, a.copy()
-    b.forget(normal(seed=1)[:5])
-    with pytest.raises(InputError, match=r"not parts of one another. Were rows forgotten"):
-        both - b
-    a.forget(normal()[:5])
-    with pytest.raises(InputError, match=r"not parts of one another"):
-        alone - a
-    with pytest.raises(InputError, match=r"not parts of one another"):
-        a - alone
-
-
 REFUSED = r"in summaries from which different rows were forgotten: {} rows .*, {} in the other"
 
 

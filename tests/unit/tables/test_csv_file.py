@@ -10,7 +10,7 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from momentmix.errors import InputError
@@ -144,6 +144,7 @@ def test_numbers_are_those_of_python(folder, options):
         assert repr(found) == repr(expected), text
 
 
+@settings(max_examples=40)
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=20))
 @example([5e-324, -0.0, 1.7976931348623157e308])
 def test_plain_numbers_are_read_to_the_bit(folder, values):

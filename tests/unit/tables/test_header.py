@@ -1,6 +1,5 @@
 """First lines of numbers: names of columns, or a row."""
 
-import gzip
 import io
 
 import numpy as np
@@ -157,18 +156,6 @@ def test_names_that_stand_in_the_middle_again(tmp_path, rows):
         mm.open_rows(path).read_all()
     path.write_text("0,1\n" + "3,4\n5,6\n" * 30 + "0,1\n")
     assert mm.open_rows(path).n_rows == 61  # a row of whole numbers like others
-
-
-def test_a_stream_that_gives_its_lines_one_by_one(rows):
-    class Lines(io.BytesIO):
-        def read(self, size=-1):
-            return self.readline() if size > 100 else super().read(size)
-
-    text = pd.DataFrame(rows).to_csv(index=False).encode()
-    source = mm.open_rows(Lines(text))
-    assert source.feature_names == ("0", "1", "2")
-    np.testing.assert_array_equal(source.read_all(), rows)
-    assert len(mm.open_rows(io.BytesIO(gzip.compress(text))).read_all()) == N
 
 
 def test_columns_by_names_that_are_numbers(tmp_path, rows):

@@ -62,16 +62,6 @@ def test_a_copy_is_noticed_by_every_reader(tmp_path, rows, kind):
     assert (named.n_rows, len(named.shard_ids)) == (3000, 12)
 
 
-def test_the_copy_of_a_file_has_its_shards_wherever_it_is_read(tmp_path, rows):
-    one, two = (write(tmp_path / f"{name}.npy", rows) for name in "ab")
-    other = write(tmp_path / "c.npy", rows[:500])
-    alone = shards_of(one, 300)
-    assert alone.to_bytes() == shards_of(two, 300).to_bytes()
-    together = shards_of([other, two], 300)
-    assert set(alone.shard_ids) < set(together.shard_ids)
-    assert together - alone == shards_of(other, 300)
-
-
 def test_files_that_differ_in_a_column_that_is_not_read_are_different(tmp_path, rows):
     one = write(tmp_path / "a.csv", rows)
     rows[:, 2] += 1

@@ -88,7 +88,6 @@ def test_folders_and_patterns_at_addresses(memory, rows, bytes_of):
         ("memory://bucket/bad.csv", InputError, "memory://bucket/bad.csv, line 2 has 1 field"),
         ("gs:/bucket/x.csv", MissingDependencyError, "gs://bucket/x.csv needs"),  # as Path() has it
         ("C:/x.csv", NoInputError, "C:/x.csv does not exist; check the path"),
-        ("file:///tmp/a.csv", NoInputError, "give the path alone, without file://"),
     ],
 )
 def test_bad_addresses(temporary, memory, monkeypatch, address, kind, message):

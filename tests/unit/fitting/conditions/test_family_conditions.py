@@ -15,10 +15,9 @@ from momentmix.fitting.conditions.monomial_covariance import monomial_correlatio
 from momentmix.fitting.em import scores
 from momentmix.fitting.em.scores import information_matrix, mean_score
 from momentmix.fitting.inference.whitening import Whitening
-from momentmix.mixture.density import joint_densities, log_sums, statistics_of
-from momentmix.mixture.gaussian import coefficients, features_of, m_step, sample
+from momentmix.mixture.density import statistics_of
+from momentmix.mixture.gaussian import coefficients, features_of, sample
 from momentmix.mixture.parameters import dependent_places, parameters_from
-from momentmix.mixture.prior import VariancePrior
 
 
 @pytest.fixture(scope="module")
@@ -104,36 +103,6 @@ def test_degrees_of_freedom_count_free_parameters(case):
     assert p.blocks.n_parameters == per_component
 
 
-def test_scores_are_derivatives_of_the_likelihood(case):
-    p, _, _ = case
-    rows, _ = sample(p, 50, np.random.default_rng(4))
-    features = features_of(rows, p.blocks)
-    statistics, _ = statistics_of(coefficients(p)[None], features, p.blocks)
-    score = mean_score(statistics[0], p)
-    r, d = p.means.shape
-    step = 1e-6
-
-    def value(q):
-        return float(log_sums(joint_densities(coefficients(q), features)).mean())
-
-    for j in range(d):
-        ends = []
-        for sign in (1, -1):
-            means = p.means.copy()
-            means[0, j] += sign * step
-            ends.append(value(p.__class__(p.weights, means, p.variances, p.covariances, p.blocks)))
-        expected = (ends[0] - ends[1]) / (2 * step)
-        assert score[r + j] == pytest.approx(expected, rel=1e-4, abs=1e-6)
-    # Variances that follow from the means have score 0, and do not hide a singular matrix.
-    places = dependent_places(p)
-    assert not score[places].any()
-    information = information_matrix(features_of(drawn_standard(p), p.blocks), p)
-    assert (np.diagonal(information)[places] == 1.0).all()
-    off = information[places].copy()
-    off[np.arange(places.size), places] = 0.0
-    assert not off.any()
-
-
 @pytest.mark.parametrize("mostly", [0.0, 2.0])  # all components at once, and pairs of them
 @pytest.mark.parametrize("weighted", [False, True])
 def test_information_is_the_mean_outer_product_of_scores(case, mostly, weighted, monkeypatch):
@@ -153,16 +122,3 @@ def test_information_is_the_mean_outer_product_of_scores(case, mostly, weighted,
 
 def drawn_standard(p):
     return sample(p, 2000, np.random.default_rng(5))[0]
-
-
-def test_em_raises_the_objective(case):
-    p, _, moments = case
-    rows, _ = sample(p, 3000, np.random.default_rng(6))
-    features = features_of(rows, p.blocks)
-    prior = VariancePrior.of_rows(3000, 2, moments.structure(1e-6, p.blocks))
-    current, last = p, -np.inf
-    for _ in range(6):
-        statistics, mean_log = statistics_of(coefficients(current)[None], features, p.blocks)
-        value = float(mean_log[0]) * 3000 + float(prior.log_density(current))
-        assert value > last - 1e-6
-        last, current = value, m_step(statistics[0], prior)

@@ -95,19 +95,6 @@ def test_several_rows_do_not_hide_each_other():
     np.testing.assert_array_equal(outliers_of(x).places, wild[:3])
 
 
-def test_robust_scale_of_columns_that_hold_one_value():
-    rng = np.random.default_rng(0)
-    normal = np.abs(rng.standard_normal(100_000))
-    assert robust_scale(normal) == pytest.approx(1.0, abs=0.02)
-    for share in (0.6, 0.9, 0.98):
-        some = np.where(rng.uniform(size=100_000) < share, 0.0, normal)
-        assert 0 < robust_scale(some) < 1.5
-    rare = np.zeros(1000)
-    rare[:3] = 1.0, 2.0, 3.0
-    assert robust_scale(rare) == 2.0
-    assert robust_scale(np.zeros(5)) == 0.0
-
-
 class Source:
     """A caller's own blocks."""
 
@@ -223,3 +210,16 @@ def test_powers_tell_one_far_row_from_a_heavy_tail():
 def test_equal_distances_near_zero_are_no_outliers():
     distances = np.repeat([9.0, 5.0, 3.0, 0.2], [1, 1, 40, 40])  # the grid is wider than the least
     assert outliers_of(np.column_stack([distances, -distances])).places.size == 0
+
+
+def test_robust_scale_of_columns_that_hold_one_value():
+    rng = np.random.default_rng(0)
+    normal = np.abs(rng.standard_normal(100_000))
+    assert robust_scale(normal) == pytest.approx(1.0, abs=0.02)
+    for share in (0.6, 0.9, 0.98):
+        some = np.where(rng.uniform(size=100_000) < share, 0.0, normal)
+        assert 0 < robust_scale(some) < 1.5
+    rare = np.zeros(1000)
+    rare[:3] = 1.0, 2.0, 3.0
+    assert robust_scale(rare) == 2.0
+    assert robust_scale(np.zeros(5)) == 0.0

@@ -7,8 +7,8 @@ from fitting_helpers import (
     monomial_covariance,
     parameters_of,
     random_mixture,
-    sample_means,
 )
+from scipy.linalg import block_diag, helmert
 
 from momentmix.fitting.conditions.conditions import Conditions, build_conditions
 from momentmix.fitting.conditions.derivative import by_feature, derivative
@@ -100,46 +100,15 @@ def test_bounds_are_kept(case):
     assert np.abs(end - inside).max() > 1e-3  # the others make up for it
 
 
-# -- the covariance ---------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def spread(case):
-    """Estimates from simulated tables, and the covariance that is claimed at the truth."""
-    rng = np.random.default_rng(1)
-    estimates = [
-        case.polished(sample_means(case.conditions, case.truth, N_ROWS, rng), rounds=3)
-        for _ in range(80)
-    ]
-    return np.array([e.parameters.flat() for e in estimates]), case.polished().factor
-
-
-def test_the_covariance_is_that_of_estimates(case, spread):
-    estimates, factor = spread
-    count = len(estimates)
-    claimed = np.sqrt((factor**2).sum(axis=1))
-    found = np.sqrt(((estimates - case.truth.flat()) ** 2).mean(axis=0))
-    # Of 18 standard deviations of 80 estimates; a relative error of 1/√160 each.
-    np.testing.assert_allclose(found / claimed, 1.0, atol=3.5 / np.sqrt(2 * count))
-    # All directions at once: χ² with one degree of freedom less than there are parameters.
-    covariance = factor @ factor.T
-    values, vectors = np.linalg.eigh(covariance / claimed / claimed[:, None])
-    assert values[0] < 1e-5 < values[1]  # the weights sum to 1
-    along = ((estimates - case.truth.flat()) / claimed) @ vectors[:, 1:] / np.sqrt(values[1:])
-    distances, dof = (along**2).sum(axis=1), values.size - 1
-    assert abs(distances.mean() - dof) < 3 * distances.std(ddof=1) / np.sqrt(count)
-    # Control: standard errors half as long.
-    assert abs(4 * distances.mean() - dof) > 3 * 4 * distances.std(ddof=1) / np.sqrt(count)
-
-
-def test_it_is_smaller_than_that_of_weights_without_correlations(case, spread):
-    """The sandwich of ``polish.py``'s weights, in closed form: no parameter is known better."""
-    noise = np.sqrt(case.with_sum.row_variances(case.truth) / N_ROWS)
-    noise[0] = 1e-3 / np.sqrt(N_ROWS)
-    slopes = derivative(case.with_sum, case.truth, noise).table()
-    covariance = monomial_covariance(case.with_sum, case.truth) / noise / noise[:, None] / N_ROWS
-    influence = np.linalg.solve(slopes.T @ slopes, slopes.T)
-    diagonal = np.sqrt(np.diagonal(influence @ covariance @ influence.T))
-    efficient = np.sqrt((spread[1] ** 2).sum(axis=1))[by_feature(case.truth)]
-    assert (efficient < (1 + 1e-6) * diagonal).all()
-    assert (efficient / diagonal).mean() < 0.9
+def test_the_covariance_is_that_of_efficient_weights(case):
+    """(Dᵀ C⁻¹ D)⁻¹ / N along changes that keep the sum of the weights."""
+    slopes = derivative(case.conditions, case.truth).table()
+    covariance = monomial_covariance(case.conditions, case.truth)
+    r = case.truth.n_components
+    free = block_diag(helmert(r).T, np.eye(slopes.shape[1] - r))
+    information = free.T @ slopes.T @ np.linalg.solve(covariance, slopes @ free)
+    expected = free @ np.linalg.inv(information) @ free.T / N_ROWS
+    factor = case.polished().factor[by_feature(case.truth)]
+    errors = np.sqrt(np.diagonal(expected))
+    found = factor @ factor.T / errors / errors[:, None]
+    np.testing.assert_allclose(found, expected / errors / errors[:, None], atol=1e-4)

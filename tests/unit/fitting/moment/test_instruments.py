@@ -171,5 +171,3 @@ def test_what_is_needed_is_asked_for(case):
     powers = np.array(case.moments.powers)
     powers[1, 0] = np.nan
     assert not has_complete_moments(replace(case.moments, powers=powers))
-    with_highest = build_conditions(case.moments, 4, 2, highest_power=6)
-    assert with_highest.size > case.complete.conditions.size

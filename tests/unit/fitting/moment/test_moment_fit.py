@@ -22,7 +22,7 @@ from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
 
 
-@pytest.mark.parametrize(("r", "d", "order"), [(2, 3, 3), (3, 5, 3), (4, 7, 4), (8, 15, 4)])
+@pytest.mark.parametrize(("r", "d", "order"), [(2, 3, 3), (3, 5, 3), (4, 7, 4)])
 def test_exact_moments_give_back_the_parameters(r, d, order):
     truth = random_mixture(r, d, seed=r)
     moments = exact_moments(truth, order)

@@ -172,24 +172,6 @@ def test_a_column_constant_but_for_forgotten_rows(case):
     assert any(f.kind == "constant-column" for f in result.certificate.findings)
 
 
-@pytest.mark.parametrize("constant", [[], [0], [2, 4], [1, 2, 3, 4], [0, 1, 2, 3, 5]])
-def test_moments_of_the_features_that_vary(constant):
-    truth = random_mixture(3, 6, seed=1)
-    whole = exact_moments(truth, 4)
-    mask = np.isin(np.arange(6), constant)
-    found = StandardMoments(**{**vars(whole), "constant": mask}).varying()
-    own = np.flatnonzero(~mask)
-    wanted = exact_moments(truth.marginal(own), min(4, own.size))
-    np.testing.assert_array_equal(found.columns, own)
-    assert found.order == wanted.order
-    for one, other in zip(
-        found.orders + found.squared, wanted.orders + wanted.squared, strict=True
-    ):
-        np.testing.assert_allclose(one, other, atol=1e-12)
-    for name in ("powers", "cubed", "two_squares"):
-        np.testing.assert_allclose(getattr(found, name), getattr(wanted, name), atol=1e-12)
-
-
 def test_entries_of_pairs_are_those_of_the_features_that_vary():
     """By brute force over rows: each entry is the mean of the product that it stands for."""
     rows = np.random.default_rng(0).standard_normal((200, 5)) ** 3

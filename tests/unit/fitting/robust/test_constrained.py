@@ -28,6 +28,11 @@ def round_rows(n=6000, seed=0, deviations=(0.5, 2.0)):
     return 3 * MEANS[label] + noise
 
 
+@pytest.fixture(scope="module")
+def tied():
+    return mm.fit(tied_rows(), 2, constraint="tied", blocks=ALL, random_state=0)
+
+
 # -- one M-step -------------------------------------------------------------------------------
 
 
@@ -94,8 +99,8 @@ def test_the_optimum_is_that_of_plain_em(kind, rows):
     assert found.log_likelihood == pytest.approx(logs.mean(), abs=1e-6)
 
 
-def test_components_of_tied_covariances_are_equal_to_the_last_bit():
-    found = mm.fit(tied_rows(), 2, constraint="tied", blocks=ALL, random_state=0).mixture
+def test_components_of_tied_covariances_are_equal_to_the_last_bit(tied):
+    found = tied.mixture
     np.testing.assert_array_equal(found.covariances[0], found.covariances[1])
     # Standard error of a covariance from n normal rows: √((v_j v_k + c²) / n).
     v = np.diag(MATRIX)
@@ -122,9 +127,8 @@ def test_one_component_in_closed_form():
     assert "constraint" not in [f.kind for f in tied.certificate.findings]
 
 
-def test_errors_know_that_a_variance_is_shared():
+def test_errors_know_that_a_variance_is_shared(tied):
     n = 6000
-    tied = mm.fit(tied_rows(n), 2, constraint="tied", blocks=ALL, random_state=0)
     # All rows tell of the one variance, whose relative error is √(2/n); components overlap little.
     expected = np.diag(MATRIX) * np.sqrt(2 / n)
     for found in tied.standard_errors.variances:
@@ -152,14 +156,6 @@ def test_rows_that_reject_the_constraint(kind, rows, advice):
     (reason,) = [f.text for f in found.findings if f.kind == "constraint"]
     assert f"the rows reject {kind} covariances" in reason
     assert advice in reason
-
-
-def test_the_same_bits_for_any_number_of_threads():
-    a, b = (
-        mm.fit(tied_rows(), 2, constraint="tied", blocks=ALL, random_state=0, n_threads=n)
-        for n in (1, 3)
-    )
-    np.testing.assert_array_equal(a.mixture.covariances, b.mixture.covariances)
 
 
 def test_whole_weights_are_repeated_rows():

@@ -7,7 +7,6 @@ import momentmix as mm
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.em.patterns import PatternLayout, pattern_information, single_component
 from momentmix.fitting.em.scores import mean_score
-from momentmix.mixture.density import log_sums
 from momentmix.mixture.gaussian import m_step
 from momentmix.mixture.parameters import Parameters, dependent_places, moved_spread
 from momentmix.mixture.prior import Structure, VariancePrior
@@ -61,40 +60,6 @@ def test_parameters_are_within_their_errors(fitted):
     assert ((low < result.mixture.means) & (result.mixture.means < high)).all()
 
 
-def test_shuffled_columns_have_no_correlations():
-    rows, _ = truth().sample(4000, random_state=7)
-    rng = np.random.default_rng(1)
-    shuffled = {name: rng.permutation(column) for name, column in rows.items()}
-    result = mm.fit(shuffled, 1, blocks=BLOCKS, missing="model", random_state=0, n_threads=1)
-    whole = mm.fit(rows, 1, blocks=BLOCKS, missing="model", random_state=0, n_threads=1)
-    between = ~np.eye(6, dtype=bool) & (whole.mixture.covariances[0] != 0)
-    for fit, is_correlated in ((result, False), (whole, True)):
-        errors = fit.standard_errors.covariances[0][between]
-        deviates = np.abs(fit.mixture.covariances[0][between]) / errors
-        assert (deviates.max() > 4) == is_correlated
-
-
-def test_better_than_complete_rows_and_than_columns_apart(fitted):
-    rows, result = fitted
-    others, labels = truth().sample(4000, random_state=8)
-    apart = mm.fit(rows, 3, missing="model", random_state=0, n_threads=1)
-    assert result.mixture.log_prob(others).mean() > apart.mixture.log_prob(others).mean() + 0.1
-    dropped = mm.fit(rows, 3, blocks=BLOCKS, missing="drop", random_state=0, n_threads=1)
-    values_alone = mm.Mixture.from_blocks(
-        result.mixture.weights,
-        [mm.GaussianBlock.of(b.means, b.covariances, b.names) for b in result.mixture.blocks],
-    )
-    own, of_dropped = (
-        mixture.table_density().map_rows(others, log_sums)
-        for mixture in (values_alone, dropped.mixture)
-    )
-    gains = own - of_dropped
-    assert gains.mean() > 4 * gains.std() / np.sqrt(gains.size)
-    aligned = truth().align(result.mixture)
-    correct, best = (mixture.predict(others) == labels for mixture in (aligned, truth()))
-    assert correct.mean() > best.mean() - 0.01
-
-
 def test_certificate_says_that_nothing_was_tested(fitted):
     certificate = fitted[1].certificate
     assert certificate.verdict == "untested"
@@ -128,16 +93,6 @@ def small():
     start = Parameters(np.array([0.4, 0.6]), means, np.ones((2, d)), None, layout.blocks)
     statistics, _, _ = pattern_rows.sums(start.completed())
     return values, layout, pattern_rows, prior, m_step(statistics, prior)
-
-
-def test_every_step_raises_the_objective():
-    _, _, rows, prior, p = small()
-    objectives = []
-    for _ in range(8):
-        statistics, total, _ = rows.sums(p)
-        objectives.append(total + float(prior.log_density(p)))
-        p = m_step(statistics, prior)
-    assert (np.diff(objectives) > 0).all()
 
 
 def test_scores_are_the_slopes_of_the_likelihood():

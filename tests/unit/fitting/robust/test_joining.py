@@ -91,14 +91,6 @@ def test_blocks_are_found_by_bic(case):
     assert "  joined               column 3, column 4: BIC falls by" in str(result)
 
 
-def test_number_and_blocks_are_found_together(case):
-    _, rows, _ = case
-    result = mm.fit(rows, "auto", blocks="auto", random_state=0)
-    assert result.mixture.n_components == 3
-    assert joined(result.mixture) == [[0, 1, 2], [3, 4]]
-    assert [trial.n_components for trial in result.tried if trial.chosen] == [3]
-
-
 def test_nothing_is_joined_where_nothing_is_correlated():
     truth = law(correlation=0.0)
     rows, _ = truth.sample(N, random_state=2)

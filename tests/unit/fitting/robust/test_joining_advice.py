@@ -51,23 +51,19 @@ def test_one_pair_by_name():
 
 def test_pairs_that_share_a_column_become_one_block():
     pairs = {(4, 5): 0.5, (0, 2): -0.4, (2, 1): 0.3, (1, 0): 0.2}
-    rows = drawn(pairs)
-    text = advice(pairs, rows=rows)
+    text = advice(pairs, rows=drawn(pairs))
     assert code_of(text) == [[0, 1, 2], [4, 5]]
     assert "0 and 2 (about -0.40)" in text  # the estimate, close to what the rows show
     assert text.count("about") == 3
-
-
-def test_the_code_names_the_columns_that_were_meant():
-    text = advice({(3, 4): 0.5}, NAMES)
-    assert text.isascii()
-    assert blocks_from(code_of(text), 6, NAMES).joined == ((3, 4),)
+    named = advice({(3, 4): 0.5}, NAMES)
+    assert named.isascii()
+    assert blocks_from(code_of(named), 6, NAMES).joined == ((3, 4),)
 
 
 def test_blocks_of_the_fit_stay_joined():
-    text = advice({(1, 2): 0.5}, blocks=Blocks.of(6, [[0, 1], [4, 5]]))
-    assert code_of(text) == [[0, 1, 2], [4, 5]]
-    assert advice({(0, 1): 0.5}, blocks=Blocks.of(6, [[0, 1], [4, 5]])) is None
+    blocks = Blocks.of(6, [[0, 1], [4, 5]])
+    assert code_of(advice({(1, 2): 0.5}, blocks=blocks)) == [[0, 1, 2], [4, 5]]
+    assert advice({(0, 1): 0.5}, blocks=blocks) is None
 
 
 @pytest.mark.parametrize("from_rows", [True, False])
@@ -77,8 +73,7 @@ def test_fewer_than_three_blocks_need_the_rows(from_rows):
     assert code_of(text) == [[0, 1], [2, 3, 4]]
 
 
-@pytest.mark.parametrize("d", [6, 30])
-def test_pairs_that_link_most_columns_are_left_to_auto(d):
-    text = advice({(0, j): 0.5 for j in range(1, 2 + d // 2)}, d=d)
+def test_pairs_that_link_most_columns_are_left_to_auto():
+    text = advice({(0, j): 0.5 for j in range(1, 5)})
     assert text.endswith("Join the columns that belong together: blocks='auto'")
     assert advice({(0, 1): 0.5}, d=2).endswith("Join them: blocks=[[0, 1]]")

@@ -9,8 +9,7 @@ from fitting_helpers import parameters_of, random_mixture
 
 import momentmix as mm
 from momentmix.fitting.context import FitContext
-from momentmix.fitting.data import rows_of, summarized
-from momentmix.fitting.em.em import draw_sample
+from momentmix.fitting.data import summarized
 from momentmix.fitting.inference.over_identification import OverIdentification
 from momentmix.fitting.moment.moment_fit import SMALLER, MomentFit, fit_moments
 from momentmix.fitting.robust import answers as module
@@ -18,7 +17,6 @@ from momentmix.fitting.robust.answers import (
     LARGEST_DISAGREEMENT,
     disagreement,
     support_from_moments,
-    support_from_rows,
 )
 from momentmix.mixture.parameters import Parameters
 
@@ -29,50 +27,50 @@ def rng(seed=0):
     return np.random.default_rng(seed)
 
 
-@pytest.fixture(scope="module")
-def clear():
-    """Moments of two clear components, with the answers for one and for two."""
-    truth = mm.DiagonalMixture([0.4, 0.6], [[-2, 1, 0, 1], [1, -1, 1, 0]], np.ones((2, 4)))
-    rows, _ = truth.sample(N, random_state=0)
-    moments, _ = summarized(rows, 4, 1)
+TWO = mm.DiagonalMixture([0.4, 0.6], [[-2, 1, 0, 1], [1, -1, 1, 0]], np.ones((2, 4)))
+ROWS = {1: rng().standard_normal((N, 4)), 2: TWO.sample(N, random_state=0)[0]}
+PRICE = 0.5 * 9 * np.log(3000) / 3000  # the 2d + 1 parameters of a component
+
+
+@pytest.mark.parametrize(
+    ("n_true", "r", "from_rows", "supported", "words"),
+    [
+        (2, 2, False, True, "the rank of the moments shows it"),
+        (
+            1,
+            2,
+            False,
+            False,
+            r"1 component fits the moments too \(least p-value .*determine 2\. Use",
+        ),
+        (2, 2, True, True, "BIC rejects 1 component"),
+        (1, 2, True, False, "1 component explains the rows as well: the last one gains "),
+        (2, 3, True, False, f"2 components explain the rows as well.*BIC asks for {PRICE:.2g}"),
+    ],
+)
+def test_what_supports_a_number_of_components(n_true, r, from_rows, supported, words):
+    data = ROWS[n_true][:3000] if from_rows else mm.summarize(ROWS[n_true], order=4)
+    found = mm.fit(data, r, random_state=0).certificate.support
+    assert (found.n_components, found.supported) == (r, supported)
+    assert re.match(words, found.text)
+
+
+def test_moments_may_support_what_bic_does_not(monkeypatch):
+    rejected = OverIdentification(900.0, 20, 1e-9, 0.5, False, 1.0)
+    monkeypatch.setattr(module, "check_conditions", lambda *_, **__: rejected)
+    found = mm.fit(ROWS[1][:3000], 2, random_state=0).certificate.support
+    assert (found.supported, found.text) == (True, "the moments reject 1 component")
+
+
+def test_a_rival_that_sorts_rows_otherwise_counts_against_it():
+    moments, _ = summarized(ROWS[2], 4, 1)
     smaller = fit_moments(moments, 1, FitContext(rng()), SMALLER)
-    return rows, moments, fit_moments(moments, 2, FitContext(rng()), parent=smaller.raw), smaller
-
-
-@pytest.fixture(scope="module")
-def single():
-    """The same of one component."""
-    rows = rng().standard_normal((N, 4))
-    moments, _ = summarized(rows, 4, 1)
-    smaller = fit_moments(moments, 1, FitContext(rng()), SMALLER)
-    return rows, moments, fit_moments(moments, 2, FitContext(rng()), parent=smaller.raw), smaller
-
-
-# -- moments ----------------------------------------------------------------------------------
-
-
-def test_clear_components_are_supported(clear):
-    _, moments, fit, smaller = clear
-    found = support_from_moments(moments, fit, smaller, rng())
-    assert found.n_components == 2
-    assert found.supported is True
-    assert found.text == "the moments reject 1 component"
-
-
-def test_what_fewer_components_fit_is_not_supported(single):
-    _, moments, fit, smaller = single
-    found = support_from_moments(moments, fit, smaller, rng())
-    assert found.supported is False
-    assert found.text.startswith("1 component fits the moments too (least p-value ")
-    assert "do not determine 2. Use fewer components, more rows" in found.text
-
-
-def test_a_rival_that_sorts_rows_otherwise_counts_against_it(clear):
-    _, moments, fit, smaller = clear
+    fit = fit_moments(moments, 2, FitContext(rng()), parent=smaller.raw)
     p = fit.parameters
     permuted = p[::-1]
     found = support_from_moments(moments, replace(fit, rivals=[permuted]), smaller, rng())
-    assert found.supported is True  # control: the same mixture is no rival
+    # Control: the same mixture is no rival.
+    assert (found.supported, found.text) == (True, "the moments reject 1 component")
     other = Parameters(p.weights, p.means[:, ::-1], p.variances)
     share = disagreement(p, other, rng())
     assert share > LARGEST_DISAGREEMENT
@@ -96,46 +94,6 @@ def test_what_cannot_be_tested_is_not_decided():
     found = support_from_moments(moments, fit(z), fit(z[:3].normalized()), rng())
     assert found.supported is None
     assert "cannot tell whether 3 components would do" in found.text
-
-
-# -- rows -------------------------------------------------------------------------------------
-
-
-def support_of_rows(rows, parameters_in_data_units):
-    moments, _ = summarized(rows, 3, 1)
-    source = rows_of(rows)
-    context = FitContext(rng(), max_passes=10)
-    sample = draw_sample(source, moments, rng())
-    p = parameters_of(moments.standardize(parameters_in_data_units))
-    return support_from_rows(sample, p, context)
-
-
-def test_rows_support_clear_components(clear):
-    rows = clear[0][:3000]
-    found = support_of_rows(rows, mm.fit(rows, 2, random_state=0).mixture)
-    assert (found.n_components, found.supported) == (2, True)
-    assert found.text == "BIC rejects 1 component"
-
-
-@pytest.mark.parametrize("r", [2, 3])
-def test_rows_do_not_support_more_than_there_are(clear, single, r):
-    rows = (single if r == 2 else clear)[0][:3000]
-    mixture = mm.fit(rows, r, random_state=0).mixture
-    found = support_of_rows(rows, mixture)
-    assert found.supported is False
-    words = "1 component explains" if r == 2 else "2 components explain"
-    assert found.text.startswith(f"{words} the rows as well: the last one gains ")
-    price = 0.5 * 9 * np.log(3000) / 3000  # the 2d + 1 parameters of a component
-    assert f"BIC asks for {price:.2g}" in found.text
-
-
-def test_moments_may_support_what_bic_does_not(single, monkeypatch):
-    rows = single[0][:3000]
-    mixture = mm.fit(rows, 2, random_state=0).mixture
-    rejected = OverIdentification(900.0, 20, 1e-9, 0.5, False, 1.0)
-    monkeypatch.setattr(module, "check_conditions", lambda *_, **__: rejected)
-    found = support_of_rows(rows, mixture)
-    assert (found.supported, found.text) == (True, "the moments reject 1 component")
 
 
 # -- disagreement -----------------------------------------------------------------------------
