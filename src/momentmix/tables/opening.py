@@ -219,6 +219,7 @@ def open_table(
     data: Any, reading: Reading = READ_ALL, expected: Sequence[str] | None = None
 ) -> list[Source]:
     """The sources of anything that holds a table, one for each file; `expected` are its names."""
+    dialect = reading.dialect  # checked for rows in memory, too
     if isinstance(data, Source):
         return [data]
     if names := path_list(data):
@@ -226,12 +227,11 @@ def open_table(
         repeated = sorted(without_secrets(str(x)) for x, n in Counter(files).items() if n > 1)
         if repeated:
             raise InputError(f"the same file is given twice: {', '.join(repeated[:5])}.")
-        dialect = reading.dialect
         return _agreed([_open_any(file, dialect) for file in files], dialect)
     if (query := query_class(data)) is not None:
         return [query(data)]
     if _is_stream(data):
-        return [open_file(copies.copied_stream(data), reading.dialect)]
+        return [open_file(copies.copied_stream(data), dialect)]
     if hasattr(data, "__next__"):
         raise InputTypeError(
             "rows must be readable more than once; an iterator is not. Pass an array or a file."

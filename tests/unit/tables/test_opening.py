@@ -287,6 +287,8 @@ def test_no_input(tmp_path, monkeypatch, source, kind, message):
     ("options", "message"),
     [
         ({"missing": "impute"}, "missing must be"),
+        ({"delimiter": ",,"}, "one character"),
+        ({"decimal": ","}, "must differ"),
         ({"columns": []}, "at least one"),
         ({"columns": [0, 0]}, "different"),
         ({"columns": [7]}, "column 7 was asked"),
