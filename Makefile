@@ -53,7 +53,7 @@ lint: $(VENV)/.test          ## style and types
 	@echo "Checking the types (mypy)"
 	@MYPY_NUM_WORKERS=2 $(BIN)/mypy
 
-test: lint                   ## style, types and every fast test: about ten minutes on two cores
+test: lint                   ## style, types and every fast test: about eight minutes on two cores
 	@echo "Running the fast tests on two processes"
 	@$(BIN)/python -m pytest -m "not long" -n 2
 
