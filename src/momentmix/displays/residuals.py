@@ -10,7 +10,15 @@ import numpy as np
 from momentmix._typing import Float, Int
 from momentmix.displays.pairs import point_style
 from momentmix.displays.rows import matching_summary, summary_of_rows
-from momentmix.displays.style import GRAY, LARGEST_DRAWN, TURNED, Display, drawable, mixture_of
+from momentmix.displays.style import (
+    GRAY,
+    LARGEST_DRAWN,
+    TURNED,
+    Display,
+    component_marker,
+    drawable,
+    mixture_of,
+)
 from momentmix.errors import InputError, InputTypeError
 from momentmix.findings.messages import FITTED_TO, Message
 from momentmix.fitting.result import FitResult
@@ -19,8 +27,6 @@ from momentmix.index_sets import index_sets, sets_without
 from momentmix.mixture.gaussian import product_moments
 from momentmix.mixture.mixture import Mixture
 from momentmix.summary.summary import MomentSummary
-
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 
 
 @dataclass
@@ -76,7 +82,7 @@ class MomentResidualsDisplay(Display):
         size, alpha = point_style(sum(map(len, self.observed.values())))
         for i, name in enumerate(names):
             style: dict[str, Any] = {"s": max(8.0, 1.8 * size), "alpha": max(0.5, alpha)}
-            style |= {"marker": _MARKERS[i % len(_MARKERS)], "color": component_color(i)}
+            style |= {"marker": component_marker(i), "color": component_color(i)}
             style |= {"linewidths": 0, "rasterized": len(self.fitted[name]) > 2000}
             style["zorder"] = 2 + len(names) - i  # the few moments of low orders on top
             left.scatter(self.fitted[name], self.observed[name], **style)

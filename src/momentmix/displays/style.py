@@ -24,6 +24,7 @@ LETTER_WIDTH = 0.07  # of small letters, in inches, on average
 TURNED: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
 SMALL: dict[str, Any] = {"fontsize": "small", "title_fontsize": "small", "frameon": False}
 _MOST_LETTERS_OF_COMPONENT = 36  # of the name of a component in a legend
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 _DASHES = ("-", "--", ":", "-.")
 
 
@@ -78,6 +79,11 @@ class Display:
 
 
 # -- components -------------------------------------------------------------------------------
+
+
+def component_marker(number: int) -> str:
+    """Return the marker of a component; they repeat after ten."""
+    return _MARKERS[number % len(_MARKERS)]
 
 
 def component_styles(n_components: int) -> list[tuple[str, str]]:

@@ -17,7 +17,7 @@ from momentmix.findings.messages import Message, either, options
 from momentmix.parallel import map_in_order, usable_cores
 from momentmix.tables.cells import Cells
 from momentmix.tables.formats.dialect import FALSE, TRUE
-from momentmix.tables.names import column_label, listed
+from momentmix.tables.names import column_label, escaped_names
 from momentmix.tables.validation import in_range, out_of_range
 
 _BLOCK = 8192  # rows at a time: they and their features stay in the processor's cache
@@ -154,7 +154,8 @@ def _level_codes(
         return codes
     row = int(np.argmax(unknown))
     text = (
-        f"{where(row)} must hold its levels, {listed(column.levels)}; it is {cells.text(row)}. "
+        f"{where(row)} must hold its levels, {escaped_names(column.levels)}; it is "
+        f"{cells.text(row)}. "
         "Correct the cell or set it to missing; or give all levels of the column from the start, "
     )
     place = either(

@@ -16,7 +16,7 @@ def column_label(column: int, names: Sequence[str] | None) -> str:
     return f"column {column}" if names is None else f"column {column} ({names[column]!a})"
 
 
-def listed(names: Sequence[object]) -> str:
+def escaped_names(names: Sequence[object]) -> str:
     """The first names as messages print them, escaped."""
     more = ["…"] if len(names) > _NAMES_IN_MESSAGES else []
     return ", ".join([*map(ascii, names[:_NAMES_IN_MESSAGES]), *more])
@@ -66,7 +66,7 @@ def place_of(name: str, names: Sequence[str] | None, problem: str, note: str = "
     """The place of a name among all; `problem` begins the message where it is not there."""
     if names is not None and name in names:
         return list(names).index(name)
-    known = "the columns have no names" if names is None else f"there are {listed(names)}"
+    known = "the columns have no names" if names is None else f"there are {escaped_names(names)}"
     text = f" {name!a}; {known}.{did_you_mean(name, names or ())}"
     raise InputError(Message(problem, text, note))
 
@@ -98,15 +98,15 @@ def match_names(
     if not lacking and not extra:
         return [positions[name] for name in expected]
     reasons = [
-        f"{listed(found)} {'is' if len(found) == 1 else 'are'} {what}"
+        f"{escaped_names(found)} {'is' if len(found) == 1 else 'are'} {what}"
         for found, what in ((lacking, "missing"), (extra, "not among them"))
         if found
     ]
     cure = ("Rename" if extra else "Add or rename") if lacking else "Drop"
     raise InputError(
         f"the columns must be the features of {owner}, in any order; {' and '.join(reasons)}. "
-        f"{cure} columns so that the names are {listed(expected)}; the columns of a plain array "
-        "are taken by position."
+        f"{cure} columns so that the names are {escaped_names(expected)}; the columns of a plain "
+        "array are taken by position."
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix.displays.style import Display, need_matplotlib, short_name
+from momentmix.displays.style import Display, component_marker, need_matplotlib, short_name
 from momentmix.errors import InputError, InputTypeError
 from momentmix.html.palette import component_color
 from momentmix.monitoring.shares.groups import key_text
@@ -19,7 +19,6 @@ from momentmix.monitoring.tracking import Tracking
 from momentmix.monitoring.trends import place_of
 from momentmix.wording import percent
 
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 _MOST_PANELS = 12
 _MOST_GROUPS = 60  # without an order: more dots cannot be read
 _MOST_TICKS = 8
@@ -195,8 +194,7 @@ class SharesDisplay(Display):
 
 def _style(component: int) -> dict[str, Any]:
     """Color and marker of a component."""
-    marker = _MARKERS[component % len(_MARKERS)]
-    return {"color": component_color(component), "marker": marker}
+    return {"color": component_color(component), "marker": component_marker(component)}
 
 
 def _some(n: int, first: list[int], most: int) -> list[int]:
