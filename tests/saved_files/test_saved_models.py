@@ -60,7 +60,7 @@ def saved_again(folder, mixture, record):
     """The record as this version writes it, but for the number of the version."""
     save_fit(folder / "again.json", mixture, record)
     fit = json.loads((folder / "again.json").read_bytes())["fit"]
-    assert fit["version"] == 4
+    assert fit["version"] == 5
     return {**fit, "version": 3 if record.joined else 2}
 
 

@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from math import nan
 
+from momentmix._typing import Float
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.em.passes import Refined
 from momentmix.fitting.em.patterns import PatternLayout
 from momentmix.fitting.inference.certificate import Certificate
+from momentmix.fitting.inference.description import Description
 from momentmix.fitting.inference.uncertainty import Uncertainty
 from momentmix.mixture.parameters import Parameters
 
@@ -29,6 +31,8 @@ class Trial:
     bic : float
         Bayesian information criterion, in the units of the data: lower is better.
     chosen : bool
+    reproducibility : tuple of float
+        Of each component, as in `Certificate`; empty where it was not computed.
     """
 
     n_components: int
@@ -36,6 +40,7 @@ class Trial:
     log_likelihood: float
     bic: float
     chosen: bool
+    reproducibility: tuple[float, ...] = ()
 
 
 class JoinReason(Enum):
@@ -132,6 +137,21 @@ class FitFacts:
     certificate: Certificate
     tried: tuple[Trial, ...] = ()
     joined: tuple[JoinedColumns, ...] = ()
+
+    @property
+    def reproducibility(self) -> Float:
+        """How well other rows give each component again, (n_components,); see `Certificate`."""
+        return self.certificate.reproducibility
+
+    @property
+    def separation(self) -> Float:
+        """Depth of the valley between each pair of components, of shape (r, r)."""
+        return self.certificate.separation
+
+    @property
+    def description(self) -> Description:
+        """How close the mixture is to the distribution of the rows."""
+        return self.certificate.description
 
 
 @dataclass(frozen=True)

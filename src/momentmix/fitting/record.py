@@ -20,6 +20,7 @@ from momentmix import __version__
 from momentmix.errors import InputTypeError, ModelFileError, without_secrets
 from momentmix.findings.finding import Finding, Severity
 from momentmix.fitting.inference.certificate import Certificate, Support
+from momentmix.fitting.inference.description import Description
 from momentmix.fitting.inference.over_identification import ConditionGroup, OverIdentification
 from momentmix.fitting.inference.standard_errors import StandardErrors
 from momentmix.fitting.outcome import FitFacts, JoinedColumns, JoinReason, Trial
@@ -44,9 +45,13 @@ from momentmix.mixture.model_file import read_model, write_model
 from momentmix.mixture.parameter_table import Intervals
 from momentmix.wording import short_repr
 
-_VERSION = 4
+_VERSION = 5
 _NOT_ALWAYS = ("covariances", "levels", "seen")  # of joined columns, and of families
-_ADDED = {"tried", "verdict", "support", "groups", "joined"}  # keys that older records lack
+# Keys that older records lack.
+_ADDED = {
+    "tried", "verdict", "support", "groups", "joined", "reproducibility", "separation",
+    "description",
+}  # fmt: skip
 
 
 def versions() -> dict[str, str]:
@@ -164,6 +169,7 @@ def _record_fields(r: int, d: int, joined: bool, has_families: bool = False) -> 
         "log_likelihood": number(),
         "bic": number(),
         "chosen": boolean,
+        "reproducibility": list_of(number(0.0, 1.0)),
     }
     joined_columns = {
         "columns": lambda value, place: tuple(list_of(integer(0, d - 1))(value, place)),
@@ -183,7 +189,7 @@ def _record_fields(r: int, d: int, joined: bool, has_families: bool = False) -> 
             "converged": boolean,
             "log_likelihood_per_row": optional(number()),
             "notes": texts,
-            "tried": list_of(Fields(lambda values: Trial(**values), trial)),
+            "tried": list_of(Fields(_trial, trial, may_lack=_ADDED)),
             "joined": list_of(Fields(lambda values: JoinedColumns(**values), joined_columns)),
             "certificate": _certificate_fields(r),
             "standard_errors": optional(Fields(_standard_errors, errors)),
@@ -217,6 +223,7 @@ def _certificate_fields(n_components: int) -> Fields:
         ),
     }
     support = {"n_components": integer(1), "supported": optional(boolean), "text": text}
+    description = {"level": text, "distance": number(0.0), "columns": map_of(number(0.0))}
     finding = {
         "name": text,
         "severity": choice(Severity),
@@ -235,6 +242,9 @@ def _certificate_fields(n_components: int) -> Fields:
             **test,
             "predicted_loss": number(0.0, 1.0),
             "support": optional(Fields(lambda values: Support(**values), support)),
+            "reproducibility": array(n_components, nulls=True),
+            "separation": array(n_components, n_components, nulls=True),
+            "description": Fields(lambda values: Description(**values), description),
             "findings": list_of(
                 Fields(_finding, finding, attributes={"name": "kind"}, defaults=empty)
             ),
@@ -245,11 +255,22 @@ def _certificate_fields(n_components: int) -> Fields:
 
 
 def _record(values: dict[str, Any]) -> FitRecord:
-    certificate = replace(values.pop("certificate"), after_rows=values["refine"] == "em")
+    certificate, said = values.pop("certificate")
+    certificate = replace(certificate, after_rows=values["refine"] == "em")
+    for key, value in said.items():
+        if getattr(certificate, key) != value:
+            raise ValueError(
+                f"fit.certificate says {key}={repr(value)[:40]}, its numbers say "
+                f"{getattr(certificate, key)!r}"
+            )
     for key in ("notes", "tried", "joined"):
         values[key] = tuple(values.get(key, ()))
     log_likelihood = values.pop("log_likelihood_per_row")
     return FitRecord(certificate=certificate, log_likelihood=log_likelihood, **values)
+
+
+def _trial(values: dict[str, Any]) -> Trial:
+    return Trial(**{**values, "reproducibility": tuple(values.get("reproducibility", ()))})
 
 
 def _finding(values: dict[str, Any]) -> Finding:
@@ -270,19 +291,15 @@ def _finding(values: dict[str, Any]) -> Finding:
     return finding if texts[0] and has_data else replace(finding, written=written)
 
 
-def _certificate(n_components: int, values: dict[str, Any]) -> Certificate:
-    said = {key: values.pop(key) for key in ("passed", "verdict") if key in values}
+def _certificate(n_components: int, values: dict[str, Any]) -> tuple[Certificate, dict[str, Any]]:
+    """The certificate, and what the file says of its verdict."""
+    said: dict[str, Any] = {key: values.pop(key) for key in ("passed", "verdict") if key in values}
     loss, findings = values.pop("predicted_loss"), values.pop("findings")
     support = values.pop("support", None)
+    keys = ("reproducibility", "separation", "description")
+    groups = {key: values.pop(key) for key in keys if key in values}
     test = OverIdentification(**{**values, "groups": tuple(values.get("groups", ()))})
-    certificate = Certificate(test, loss, findings, n_components, support)
-    for key, value in said.items():
-        if getattr(certificate, key) != value:
-            raise ValueError(
-                f"fit.certificate says {key}={repr(value)[:40]}, its numbers say "
-                f"{getattr(certificate, key)!r}"
-            )
-    return certificate
+    return Certificate(test, loss, findings, n_components, support, **groups), said
 
 
 def _standard_errors(errors: dict[str, Any]) -> StandardErrors:

@@ -6,14 +6,18 @@ fewer components would do.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import isnan
 from typing import Literal
 
+import numpy as np
+
+from momentmix._typing import Float
 from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, found
 from momentmix.findings.fit_sentences import UNTESTED
 from momentmix.findings.messages import Message, in_lines
+from momentmix.fitting.inference.description import Description
 from momentmix.fitting.inference.over_identification import (
     LEAST_P_VALUE,
     OverIdentification,
@@ -22,10 +26,14 @@ from momentmix.fitting.inference.over_identification import (
 from momentmix.html.notebook import bullets, folded, paragraph, plain_table, tag
 from momentmix.wording import cut_lines
 
-Verdict = Literal["passed", "not passed", "untested"]
+Verdict = Literal["passed", "useful", "not passed", "untested"]
 
 NEGLIGIBLE_EFFECT = 5e-4  # standard deviations of one row; with enough rows every test rejects
 LARGEST_LOSS = 0.01  # of accuracy
+LEAST_REPRODUCIBILITY = 0.75  # the usual line between stable and unstable clusters (Hennig 2007)
+USEFUL_LOSS = 0.05  # of accuracy: groups that are only an approximation have no sharper borders
+# Findings that speak against the exact density of a component, not against the groups.
+_OF_DENSITY = {"misfit", "imprecise", "shape", "heavy-tails", "outlier-rows", "constraint"}
 _MOST_IN_NOTEBOOK = 8  # reasons and findings; the others are folded away
 _MOST_GROUPS = 3  # of conditions, in a reason
 
@@ -55,10 +63,13 @@ class Certificate:
 
     Attributes
     ----------
-    verdict : {"passed", "not passed", "untested"}
-        "not passed": there are `reasons`. "untested": there are none, but nothing could be tested,
-        for the reasons in `untested`. "passed": p-value ≥ 0.01 (or a negligible effect size),
-        predicted loss ≤ 0.01, no fatal finding, and fewer components would not do.
+    verdict : {"passed", "useful", "not passed", "untested"}
+        "passed": p-value ≥ 0.01 (or a negligible effect size), predicted loss ≤ 0.01, no fatal
+        finding, and fewer components would not do. "useful": not passed or untested, but other rows
+        give every component again, the parameters are precise enough to sort rows, and the mixture
+        describes the rows at least roughly; intervals are then those of an approximation. "not
+        passed": there are `reasons`. "untested": there are none, but nothing could be tested, for
+        the reasons in `untested`.
     predicted_loss : float
         Loss of accuracy to be expected from the errors of the parameters.
     findings : list of Finding
@@ -66,6 +77,13 @@ class Certificate:
         Whether the data need this many components; None where that was not tested.
     after_rows : bool
         Whether EM passes over the rows were made.
+    reproducibility : array of shape (n_components,)
+        How well other rows give each component again: Jaccard index of the rows that fits of two
+        halves give to it, the median of several splits. NaN where it is unknown.
+    separation : array of shape (n_components, n_components)
+        Depth of the valley between each pair of components, 0 to 1; NaN on the diagonal.
+    description : Description
+        How close the mixture is to the distribution of the rows.
     """
 
     test: OverIdentification
@@ -74,6 +92,16 @@ class Certificate:
     n_components: int
     support: Support | None = None
     after_rows: bool = False
+    reproducibility: Float = field(default_factory=lambda: np.zeros(0), compare=False)
+    separation: Float = field(default_factory=lambda: np.zeros((0, 0)), compare=False)
+    description: Description = field(default_factory=Description, compare=False)
+
+    def __post_init__(self) -> None:
+        r = self.n_components
+        if not self.reproducibility.size:
+            object.__setattr__(self, "reproducibility", np.full(r, 1.0 if r == 1 else np.nan))
+        if not self.separation.size:
+            object.__setattr__(self, "separation", np.full((r, r), np.nan))
 
     @property
     def statistic(self) -> float:
@@ -116,7 +144,7 @@ class Certificate:
 
     @property
     def reasons(self) -> list[str]:
-        """Reasons against the fit; empty unless the verdict is "not passed"."""
+        """Reasons against the fit; empty unless the verdict is "not passed" or "useful"."""
         return [f.text for f in [*self.findings, *self.tests] if f.severity is FATAL]
 
     @property
@@ -128,9 +156,23 @@ class Certificate:
     @property
     def verdict(self) -> Verdict:
         """Whether something speaks against the fit, or nothing, or nothing could be tested."""
-        if self.reasons:
-            return "not passed"
-        return "untested" if self.untested else "passed"
+        if not self.reasons and not self.untested:
+            return "passed"
+        if self.is_useful:
+            return "useful"
+        return "not passed" if self.reasons else "untested"
+
+    @property
+    def is_useful(self) -> bool:
+        """Whether the groups serve, though the density may be an approximation."""
+        fatal = {f.kind for f in [*self.findings, *self.tests] if f.severity is FATAL}
+        return (
+            self.after_rows
+            and bool((self.reproducibility >= LEAST_REPRODUCIBILITY).all())
+            and self.predicted_loss <= USEFUL_LOSS
+            and self.description.level in ("exact", "close", "rough")
+            and fatal <= _OF_DENSITY
+        )
 
     @property
     def passed(self) -> bool:
@@ -141,7 +183,7 @@ class Certificate:
         return cut_lines(str(self))
 
     def _repr_html_(self) -> str:
-        tone = {"passed": "good", "not passed": "bad", "untested": "plain"}[self.verdict]
+        tone = {"passed": "good", "useful": "good", "not passed": "bad"}.get(self.verdict, "plain")
         head = paragraph("Certificate:", tag(self.verdict, tone))
         numbers = plain_table(["test", ""], self._numbers())
         others = [f.text for f in self._others() if f.severity is not NOTE]
@@ -172,7 +214,8 @@ class Certificate:
         return rows
 
     def __str__(self) -> str:
-        verdict = self.verdict if self.passed else self.verdict.upper()
+        is_good = self.verdict in ("passed", "useful")
+        verdict = self.verdict if is_good else self.verdict.upper()
         rows = [("verdict", verdict), *self._numbers()]
         lines = ["Certificate", *(f"  {name:<20} {value}" for name, value in rows)]
         lines += [Message("  - ", reason) for reason in self.reasons]
