@@ -59,6 +59,7 @@ class FitContext:
     thorough: bool = False
     start: Start | None = None
     constraint: Constraint | None = None
+    max_components: int = 20  # where the number is chosen
 
     def structure(self, moments: StandardMoments, blocks: Blocks | None) -> Structure:
         """Blocks, floors and constraint of the features."""
