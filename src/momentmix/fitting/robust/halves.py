@@ -29,6 +29,7 @@ from momentmix.fitting.inference.certificate import LEAST_REPRODUCIBILITY
 from momentmix.mixture.density import joint_densities, most_probable
 from momentmix.mixture.gaussian import coefficients, values_of
 from momentmix.mixture.parameters import Parameters
+from momentmix.mixture.prior import VariancePrior
 from momentmix.parallel import map_in_order
 
 _SEED = 35  # of the splits
@@ -94,17 +95,7 @@ class Halves:
         """The best mixture of some rows that EM finds from `p` and from fresh starts."""
         features, r = np.ascontiguousarray(self.features(p)[:, places]), p.n_components
         prior = self.context.prior(self.sample.moments, p.blocks, features.shape[1], r)
-        starts = [p]
-        if r > 1:
-            rng = np.random.default_rng(seed)
-            fresh = Parameters.concatenate(
-                [
-                    seeded_starts(features, r, _SEEDED, prior, rng),
-                    random_starts(features, r, _RANDOM, prior, rng),
-                ]
-            )
-            batch, values, _ = run_batch(features, fresh, prior, _SHORT_STEPS)
-            starts += [batch[int(k)] for k in np.argsort(-values, kind="stable")[:_KEPT]]
+        starts = [p, *fresh_starts(features, r, prior, seed)]
         found, values = settle(features, Parameters.stack(starts), prior, _STEPS)
         return found[int(values.argmax())]
 
@@ -127,6 +118,20 @@ class Halves:
             if is_lost or (number + 1 >= SPLITS and abs(least - needed) > _CLOSE):
                 break
         return Again(np.asarray(np.median(indices, axis=0)), unseen)
+
+
+def fresh_starts(
+    features: Float, n_components: int, prior: VariancePrior, seed: list[int]
+) -> list[Parameters]:
+    """The best of a few short EM runs of these rows; none for one component."""
+    if n_components == 1:
+        return []
+    arguments = (prior, np.random.default_rng(seed))
+    seeded = seeded_starts(features, n_components, _SEEDED, *arguments)
+    random = random_starts(features, n_components, _RANDOM, *arguments)
+    batch = Parameters.concatenate([seeded, random])
+    batch, values, _ = run_batch(features, batch, prior, _SHORT_STEPS)
+    return [batch[int(k)] for k in np.argsort(-values, kind="stable")[:_KEPT]]
 
 
 def found_again(own: Int, first: Int, second: Int, n_components: int) -> Float:
