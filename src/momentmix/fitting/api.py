@@ -119,7 +119,7 @@ def fit(
     variance_floor : float
         Least variance of a component, as a fraction of the feature's variance. With rows a prior
         keeps variances of small components well above it. Of rows in which a column is rounded, as
-        whole numbers are, its deviations stay above half of the step, or its variances at 0.9 of
+        whole numbers are, its deviations stay above 0.6 of the step, or its variances at 0.9 of
         the column's where that is less.
     max_passes : int
         Passes over all rows at most; 0: the best start as it is.
