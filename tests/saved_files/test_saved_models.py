@@ -16,6 +16,7 @@ FILE = Path(__file__).parent / "fitted_model_v1.json"
 RECORD_2 = Path(__file__).parent / "fitted_model_record_v2.json"
 TABLE = Path(__file__).parent / "table_model_v3.json"
 RECORD_3 = Path(__file__).parent / "fitted_model_record_v3.json"
+RECORD_5 = Path(__file__).parent / "fitted_model_record_v5.json"
 JOINED = Path(__file__).parent / "fitted_model_v2.json"
 
 
@@ -57,10 +58,16 @@ def test_the_record_of_version_2():
 
 
 def saved_again(folder, mixture, record):
-    """The record as this version writes it, but for the number of the version."""
+    """The record as version 2 or 3 would write it; what they lack must be unknown."""
     save_fit(folder / "again.json", mixture, record)
     fit = json.loads((folder / "again.json").read_bytes())["fit"]
     assert fit["version"] == 5
+    assert [trial.pop("reproducibility") for trial in fit["tried"]] == [[]] * len(fit["tried"])
+    r, certificate = mixture.n_components, fit["certificate"]
+    assert certificate.pop("reproducibility") == [None] * r
+    assert certificate.pop("separation") == [[None] * r] * r
+    unknown = {"level": "unknown", "distance": None, "columns": {}}
+    assert certificate.pop("description") == unknown
     return {**fit, "version": 3 if record.joined else 2}
 
 
@@ -70,6 +77,21 @@ def test_the_record_of_version_3(tmp_path):
     assert str(record.joined[0]) == "a, c: BIC falls by 12"
     assert saved_again(tmp_path, mixture, record) == json.loads(RECORD_3.read_bytes())["fit"]
     assert read_model(RECORD_3.read_bytes())[0] == mixture.weights.tolist()
+
+
+def test_the_record_of_version_5(tmp_path):
+    mixture, record = load_fit(RECORD_5)
+    assert record.reproducibility.tolist() == [0.96875, 0.75]
+    assert record.separation[0, 1] == record.separation[1, 0] == 0.8125
+    assert np.isnan(record.separation.diagonal()).all()
+    assert (record.description.level, record.description.distance) == ("rough", 0.0625)
+    assert record.description.columns["b<"] == 0.03125
+    assert record.certificate.verdict == "useful"
+    assert not record.certificate.passed
+    assert record.tried[1].reproducibility == (0.96875, 0.75)
+    assert np.isnan(record.tried[2].reproducibility[1])
+    save_fit(tmp_path / "again.json", mixture, record)
+    assert (tmp_path / "again.json").read_bytes() == RECORD_5.read_bytes()
 
 
 def test_joined_columns_of_version_2(tmp_path):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -21,7 +22,7 @@ from momentmix.fitting.data import (
 )
 from momentmix.fitting.em.starts import Start
 from momentmix.fitting.paper import fit_as_printed
-from momentmix.fitting.result import FitResult
+from momentmix.fitting.result import BegunFit, FitResult
 from momentmix.fitting.robust.pipeline import fit_robust
 from momentmix.mixture.prior import Constraint
 from momentmix.parallel import few_threads, usable_cores
@@ -152,6 +153,37 @@ def fit(
     >>> result.mixture.weights.round(1).tolist() in ([0.4, 0.6], [0.6, 0.4])
     True
     """
+    with step("Fitting", _asked(progress)):
+        return begin_fit(
+            data, n_components, order, method, refine, random_state, blocks, sample_weight,
+            families, missing, variance_floor, max_passes, n_threads, progress, constraint, start,
+            tol, thorough, reading,
+        ).finish()  # fmt: skip
+
+
+def begin_fit(
+    data: Any,
+    n_components: int | Auto,
+    order: int | Auto,
+    method: Literal["robust", "paper"],
+    refine: Literal["auto", "em"] | None,
+    random_state: int | np.random.Generator | None,
+    blocks: AskedBlocks,
+    sample_weight: Any,
+    families: Families,
+    missing: Missing,
+    variance_floor: float,
+    max_passes: int,
+    n_threads: int | None,
+    progress: Callable[[str], None] | bool | None,
+    constraint: Constraint | None,
+    start: Any,
+    tol: float | None,
+    thorough: bool,
+    reading: dict[str, Any],
+    defers: bool = False,
+) -> BegunFit:
+    """Fit the mixture; a fit that `defers` computes the rest when it is finished."""
     if method not in ("robust", "paper"):
         raise InputError(f'method must be "robust" or "paper"; got {method!r}.')
     if refine not in ("auto", "em", None):
@@ -169,7 +201,7 @@ def fit(
         isinstance(tol, bool) or not isinstance(tol, int | float | np.number) or not tol >= 0
     ):
         raise InputError(f"tol must be a number that is not negative; got {tol!r}.")
-    with step("Fitting", False if callable(progress) else check_asked(progress, ", a callable")):
+    with step("Fitting", _asked(progress)):
         if is_summary_path(data):
             data = load_summaries(path_list(data))
         if method == "paper" and blocks is not None:
@@ -188,7 +220,9 @@ def fit(
                 raise InputError(Message(PAPER, text, ROBUST, "."))
             if not isinstance(table.data, StandardMoments):
                 data = table.data
-            return fit_as_printed(data, n_components, order, refine, random_state, variance_floor)
+            asked_for = (n_components, order, refine, random_state, variance_floor)
+            printed = fit_as_printed(data, *asked_for)
+            return BegunFit(printed, lambda: printed)
         if isinstance(table.data, StandardMoments) and refine == "em":
             text = " needs the rows, and a summary holds none. Pass the rows, or use "
             auto = Message(options(refine="auto"), " (no passes for a summary).")
@@ -205,23 +239,37 @@ def fit(
             thorough=thorough,
             start=None if start is None else Start.of(start, table.schema),
             constraint=constraint,
+            defers=defers,
         )
-        # Many small products: more than one BLAS thread each makes them slower.
-        with few_threads(True):
+        with _at_work(progress):
             has_rows = refine is not None and not isinstance(table.data, StandardMoments)
             if isinstance(blocks, str) and blocks == "full":
                 columns = () if table.schema is None else table.schema.columns
                 joinable = [i for i, column in enumerate(columns) if column.model.joins]
                 blocks = [joinable if columns else list(range(table.data.n_features))]
             asked = feature_blocks(blocks, table.schema, has_rows)
-            try:
-                return fit_robust(table, n_components, order, refine is not None, context, asked)
-            except np.linalg.LinAlgError as error:
-                raise InputError(
-                    f"a matrix of the fit is singular ({error}), as where columns repeat each "
-                    "other or a component holds hardly any rows. Use fewer components, a larger "
-                    "variance_floor, or leave such columns out."
-                ) from error
+            begun = fit_robust(table, n_components, order, refine is not None, context, asked)
+        return begun._replace(finish=_at_work(progress)(begun.finish))
+
+
+@contextmanager
+def _at_work(progress: Any) -> Iterator[None]:
+    """Show progress, and raise an InputError where a matrix is singular."""
+    # Many small products: more than one BLAS thread each makes them slower.
+    with step("Fitting", _asked(progress)), few_threads(True):
+        try:
+            yield
+        except np.linalg.LinAlgError as error:
+            raise InputError(
+                f"a matrix of the fit is singular ({error}), as where columns repeat each "
+                "other or a component holds hardly any rows. Use fewer components, a larger "
+                "variance_floor, or leave such columns out."
+            ) from error
+
+
+def _asked(progress: Any) -> bool | None:
+    """Return whether a bar is asked for; a callable takes its place."""
+    return False if callable(progress) else check_asked(progress, ", a callable")
 
 
 def _check_constraint(

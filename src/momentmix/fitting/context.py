@@ -46,7 +46,8 @@ class FitContext:
     """Options of one call of `fit`, and what its stages share.
 
     All random numbers come from `rng`, stage after stage. `checked` has an excerpt of the rows;
-    None without rows. `start` is in standardized features once the moments are known.
+    None without rows. `start` is in standardized features once the moments are known. A fit that
+    `defers` leaves standard errors and certificate for later.
     """
 
     rng: np.random.Generator
@@ -59,6 +60,7 @@ class FitContext:
     thorough: bool = False
     start: Start | None = None
     constraint: Constraint | None = None
+    defers: bool = False
 
     def structure(self, moments: StandardMoments, blocks: Blocks | None) -> Structure:
         """Blocks, floors and constraint of the features."""

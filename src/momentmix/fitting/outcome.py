@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from math import nan
+from typing import NamedTuple
 
 from momentmix._typing import Float
 from momentmix.fitting.conditions.standard_moments import StandardMoments
@@ -154,9 +155,18 @@ class FitFacts:
         return self.certificate.description
 
 
+class Rest(NamedTuple):
+    """What is known of an answer beside the mixture: its errors, and whether to trust it."""
+
+    uncertainty: Uncertainty
+    certificate: Certificate
+
+
 @dataclass(frozen=True)
 class StandardFit:
     """A fit in standardized features, constant columns left out.
+
+    The parameters are final; `rest` computes standard errors and certificate, once.
 
     `passes` is None where the answer is that of moments alone. Other fields are as in a
     `FitResult`, but log-likelihoods are those of standardized features, and `joined` has numbers of
@@ -165,8 +175,7 @@ class StandardFit:
 
     moments: StandardMoments
     parameters: Parameters
-    uncertainty: Uncertainty
-    certificate: Certificate
+    rest: Callable[[], Rest]
     notes: Sequence[str] = ()
     winner: str = "moments"
     passes: Refined | None = None
@@ -174,3 +183,8 @@ class StandardFit:
     tried: tuple[Trial, ...] = ()
     joined: tuple[JoinedColumns, ...] = ()
     layout: PatternLayout | None = None
+
+    @property
+    def certificate(self) -> Certificate:
+        """Whether the answer can be trusted."""
+        return self.rest().certificate

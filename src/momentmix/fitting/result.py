@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 from momentmix.errors import InputError
 from momentmix.findings.messages import Message, in_lines
@@ -29,6 +29,17 @@ from momentmix.wording import cut_lines, listed, plural
 
 MOST_TRIALS_PRINTED = 8  # numbers of components; all of them are in `tried`
 MOST_COLUMNS_PRINTED = 8  # of one family
+
+
+class BegunFit(NamedTuple):
+    """A fit whose mixture is final.
+
+    The draft lacks standard errors and certificate, which `finish` computes, from a sample of the
+    rows: the rows themselves are not kept.
+    """
+
+    draft: FitResult
+    finish: Callable[[], FitResult]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

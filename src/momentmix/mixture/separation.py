@@ -173,7 +173,7 @@ def _standardized(values: Float) -> tuple[Float, Float, Float]:
     places += m * np.arange(r)[:, None]
     counts = np.bincount(places.astype(np.int64).ravel(), minlength=r * m).reshape(r, m)
     kernel = np.exp(-0.5 * (grid[:, None] - grid) ** 2 / _SMOOTHED)
-    return means, deviations, counts @ kernel
+    return means, deviations, np.asarray(counts @ kernel, dtype=np.float64)
 
 
 def _values_at(curves: Float, places: Float) -> Float:

@@ -6,7 +6,7 @@ Sums of blocks of rows are added in the order of the blocks: the bits do not dep
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -204,6 +204,10 @@ class Sample(NamedTuple):
         )
         judges = features if self.is_all else judges
         return self._replace(features=features, judges=judges, blocks=blocks)
+
+    def without_rows(self) -> Sample:
+        """The same sample, which does not keep all rows in memory."""
+        return self._replace(rows=cast(Rows, None))
 
     @property
     def all_features(self) -> Float:

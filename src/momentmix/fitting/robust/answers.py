@@ -3,6 +3,8 @@
 The search is repeated where the test rejects the answer. The M-step of `VariancePrior` obeys a
 constraint, so that search and passes are those of every fit; which parameters are then free, and
 whether the rows reject it, is found here. Answers from moments alone end with the same certificate.
+Standard errors and certificate have a generator of their own and need no rows but the sample: an
+estimator computes them when they are asked for, and gets the bits of `momentmix.fit`.
 
 *Support.* Where a mixture with one component less passes the same test, the moments do not need the
 last component. Where another mixture with as many components fits about as well and sorts rows
@@ -19,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from math import log, nan
 
 import numpy as np
@@ -57,7 +59,7 @@ from momentmix.fitting.inference.row_findings import row_findings
 from momentmix.fitting.inference.uncertainty import Uncertainty, uncertainty_after_em
 from momentmix.fitting.inference.whitening import gaps_together
 from momentmix.fitting.moment.moment_fit import START, MomentFit, fit_moments, one_component
-from momentmix.fitting.outcome import StandardFit
+from momentmix.fitting.outcome import Rest, StandardFit
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.density import joint_densities, most_probable
 from momentmix.mixture.gaussian import coefficients, features_of
@@ -67,6 +69,8 @@ from momentmix.mixture.parameters import Parameters, component_places
 from momentmix.mixture.prior import Structure, VariancePrior
 from momentmix.mixture.separation import separation_of
 from momentmix.parallel import begin
+
+BegunTest = Callable[[], OverIdentification]
 
 ROWS_PER_PARAMETER = 5  # with fewer, moments are too noisy for an answer that helps
 _RELEASED_STEPS = 20  # of EM without a constraint: what it gains shows in the first few
@@ -84,51 +88,68 @@ def answer_from_rows(
 ) -> StandardFit:
     """The answer from candidates (unless `found` already); a second search where it is rejected."""
     candidates = list(found) or find_candidates(sample, n_components, context)
-    answer = _settled(sample, candidates, context)
-    is_rejected = answer.certificate.test.p_value < LEAST_P_VALUE
+    answer, begun = _settled(sample, candidates, context)
     can_search = context.start is None and sample.rows.n_counted >= FEW_ROWS
-    if is_rejected and can_search and n_components > 1:
+    if can_search and n_components > 1 and begun()().p_value < LEAST_P_VALUE:
         with context.clock.stage("second search"):
             again = ranked_candidates(sample, n_components, replace(context, thorough=True))
         if again[0].objective > candidates[0].objective + CLEARLY_BETTER:
-            answer = _settled(sample, again, context)
+            answer, _ = _settled(sample, again, context)
     return answer
 
 
-def _settled(sample: Sample, candidates: list[Candidate], context: FitContext) -> StandardFit:
-    """Passes over the rows from the best candidate, standard errors and certificate."""
-    best, moments, clock, support = candidates[0], sample.moments, context.clock, None
-    with clock.stage("passes"):
+def _settled(
+    sample: Sample, candidates: list[Candidate], context: FitContext
+) -> tuple[StandardFit, Callable[[], BegunTest]]:
+    """Passes over the rows from the best candidate: the answer, and what begins its test."""
+    best, moments = candidates[0], sample.moments
+    with context.clock.stage("passes"):
         is_before_em = best.origin == StartOrigin(StartKind.MOMENTS_BEFORE_EM)
         done = full_passes(sample, best.parameters, context, is_before_em)
     p = done.parameters
-    test = begin_test(moments, p, context, after_rows=True)
-    with clock.stage("standard errors"):
-        uncertainty = uncertainty_from_rows(sample, p, context)
-    if p.n_components > 1:
-        with clock.stage("support"):
-            support = support_from_rows(sample, p, context)
-    certificate = certify(moments, p, test, uncertainty, support, context)
-    if context.constraint is not None:
-        findings = [*certificate.findings, *_constraint_findings(sample, p, context)]
-        certificate = replace(certificate, findings=findings)
-    scores = [(c.name, c.score) for c in candidates] if p.n_components > 1 else []
-    return StandardFit(
-        moments, p, uncertainty, certificate, (), best.name, passes=done, candidates=scores
-    )
-
-
-def uncertainty_from_rows(sample: Sample, p: Parameters, context: FitContext) -> Uncertainty:
-    """Covariance of the parameters after the passes."""
-    moments, rows = sample.moments, sample.rows
     features, counts = information_rows(sample, p.flat().size, context.rng)
     weights: list[Float | None] = [counts]
-    if counts is not None and not rows.is_frequency:
+    if counts is not None and not sample.rows.is_frequency:
         weights.append(counts**2)
-    prior = context.prior(moments, sample.blocks, rows.n_counted, p.n_components)
+    kept = sample.without_rows()  # which may have changed when `rest` is computed
+    seed = int(context.rng.integers(2**63))
+
+    @cache
+    def begun() -> BegunTest:
+        own = replace(context, rng=np.random.default_rng((seed, 1)))
+        return begin_test(moments, p, own, after_rows=True)
+
+    @cache
+    def rest() -> Rest:
+        own, support = replace(context, rng=np.random.default_rng(seed)), None
+        test = begun()
+        with own.clock.stage("standard errors"):
+            uncertainty = _uncertainty(kept, p, own, features, weights)
+        if p.n_components > 1:
+            with own.clock.stage("support"):
+                support = support_from_rows(kept, p, own)
+        certificate = certify(moments, p, test, uncertainty, support, own)
+        if own.constraint is not None:
+            findings = [*certificate.findings, *_constraint_findings(kept, p, own)]
+            certificate = replace(certificate, findings=findings)
+        return Rest(uncertainty, certificate)
+
+    if not context.defers:
+        rest()  # while another thread works on the test
+    scores = [(c.name, c.score) for c in candidates] if p.n_components > 1 else []
+    answer = StandardFit(moments, p, rest, (), best.name, passes=done, candidates=scores)
+    return answer, begun
+
+
+def _uncertainty(
+    sample: Sample, p: Parameters, context: FitContext, features: Float, weights: list[Float | None]
+) -> Uncertainty:
+    """Covariance of the parameters after the passes, from features of rows and their weights."""
+    moments, n = sample.moments, sample.moments.n_counted
+    prior = context.prior(moments, sample.blocks, n, p.n_components)
     matrices = [information_matrix(features, p, context.n_threads, w) for w in weights]
     for k in range(len(matrices)):  # no name for a matrix: it may be large, and is given away
-        settle_floored(matrices[k], p, prior.floors(p, rows.n_counted), prior.structure)
+        settle_floored(matrices[k], p, prior.floors(p, n), prior.structure)
     of_scores = matrices[1] if len(matrices) > 1 else None
     free, together = free_parameters(p, prior.structure), gaps_together(moments, p)
     return uncertainty_after_em(p, matrices.pop(0), moments.n_effective, of_scores, free, together)
@@ -202,7 +223,7 @@ def begin_moment_answer(
 
 def begin_test(
     moments: StandardMoments, parameters: Parameters, context: FitContext, after_rows: bool = False
-) -> Callable[[], OverIdentification]:
+) -> BegunTest:
     """What gives the over-identification test; with several threads it is under way on one of them.
 
     It then shares the time of the standard errors and of the support of r.
@@ -212,9 +233,9 @@ def begin_test(
     noise = context.noise(moments)
     test = partial(check_conditions, moments, parameters, after_rows=after_rows, noise=noise)
     if moments.n_effective < BOOTSTRAP_BELOW:  # a bootstrap draws when it is its turn
-        return lambda: test(context.rng)
+        return cache(lambda: test(context.rng))
     # Where there are too many conditions, some are drawn: the same for every seed.
-    return begin(lambda: test(np.random.default_rng(0)), context.n_threads)
+    return begin(cache(lambda: test(np.random.default_rng(0))), context.n_threads)
 
 
 def _has_few_rows(moments: StandardMoments, parameters: Parameters) -> bool:
@@ -225,7 +246,7 @@ def _has_few_rows(moments: StandardMoments, parameters: Parameters) -> bool:
 def certify(
     moments: StandardMoments,
     parameters: Parameters,
-    begun: Callable[[], OverIdentification],
+    begun: BegunTest,
     uncertainty: Uncertainty,
     support: Support | None,
     context: FitContext,

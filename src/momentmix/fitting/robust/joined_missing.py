@@ -10,7 +10,7 @@ untested.
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from math import log
 
 import numpy as np
@@ -38,7 +38,7 @@ from momentmix.fitting.inference.findings import component_findings
 from momentmix.fitting.inference.over_identification import UNTESTABLE
 from momentmix.fitting.inference.uncertainty import uncertainty_after_em
 from momentmix.fitting.inference.whitening import gaps_together
-from momentmix.fitting.outcome import StandardFit
+from momentmix.fitting.outcome import Rest, StandardFit
 from momentmix.fitting.robust.answers import find_candidates, predicted_loss, support_by_bic
 from momentmix.mixture.gaussian import features_of, values_of
 from momentmix.mixture.parameters import Parameters
@@ -128,31 +128,33 @@ def fit_patterns(
         scoring = information_of if len(scored) >= 8 * start.n_free else None
         done = climb(sums_of, scoring, start, prior, n, context)
     p, r = done.parameters, start.n_components
-    with context.clock.stage("standard errors"):
-        information = information_of(p)
-        settle_floored(information, p, prior.floors(p, n), structure)
-        together = gaps_together(moments, p)
-        uncertainty = uncertainty_after_em(p, information, moments.n_effective, together=together)
-    with context.clock.stage("certificate"):
-        support, loss = None, 0.0
-        if r > 1:
-            support = _support(few, p, structure, moments.n_counted)
-            loss = predicted_loss(
-                p, uncertainty, context.rng, joint_of=lambda z: layout.rows(z).joint
+    seed = context.rng.integers(2**63)
+
+    @cache
+    def rest() -> Rest:
+        with context.clock.stage("standard errors"):
+            information = information_of(p)
+            settle_floored(information, p, prior.floors(p, n), structure)
+            n_effective, together = moments.n_effective, gaps_together(moments, p)
+            uncertainty = uncertainty_after_em(p, information, n_effective, together=together)
+        with context.clock.stage("certificate"):
+            support, loss, rng = None, 0.0, np.random.default_rng(seed)
+            if r > 1:
+                support = _support(few, p, structure, moments.n_counted)
+                loss = predicted_loss(p, uncertainty, rng, joint_of=lambda z: layout.rows(z).joint)
+            ordered = p[context.order_of(p)]
+            findings = [
+                found(NOTE, UNTESTED, remedy={"missing": "drop"}),
+                *component_findings(moments, ordered, context.variance_floor),
+            ]
+            separation = separation_of(ordered, lambda z: layout.rows(z).joint(ordered))
+            certificate = Certificate(
+                UNTESTABLE, loss, findings, r, support, True, separation=separation
             )
-        ordered = p[context.order_of(p)]
-        findings = [
-            found(NOTE, UNTESTED, remedy={"missing": "drop"}),
-            *component_findings(moments, ordered, context.variance_floor),
-        ]
-        separation = separation_of(ordered, lambda z: layout.rows(z).joint(ordered))
-        certificate = Certificate(
-            UNTESTABLE, loss, findings, r, support, True, separation=separation
-        )
+        return Rest(uncertainty, certificate)
+
     notes, winner = ["joined columns with missing cells: EM by missing pattern"], candidates[place]
-    return StandardFit(
-        moments, p, uncertainty, certificate, notes, winner.name, passes=done, layout=layout
-    )
+    return StandardFit(moments, p, rest, notes, winner.name, passes=done, layout=layout)
 
 
 def _run(rows: PatternRows, start: Parameters, structure: Structure) -> tuple[Parameters, float]:

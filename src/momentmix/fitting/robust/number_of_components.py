@@ -36,7 +36,7 @@ from momentmix.fitting.inference.whitening import (
 )
 from momentmix.fitting.moment.candidates import least_components
 from momentmix.fitting.moment.moment_fit import ANSWER, SMALLER, fit_moments, one_component
-from momentmix.fitting.outcome import JoinedColumns, JoinReason, StandardFit, Trial
+from momentmix.fitting.outcome import JoinedColumns, JoinReason, Rest, StandardFit, Trial
 from momentmix.fitting.robust.answers import (
     ROWS_PER_PARAMETER,
     begin_test,
@@ -260,7 +260,8 @@ def _answer_at_order(
     assert uncertainty is not None
     test = begin_test(moments, fit.parameters, replace(context, n_threads=1))
     certificate = certify(moments, fit.parameters, test, uncertainty, support, context, fit.usable)
-    return StandardFit(moments, fit.parameters, uncertainty, certificate, notes)
+    rest = Rest(uncertainty, certificate)
+    return StandardFit(moments, fit.parameters, lambda: rest, notes)
 
 
 def join_by_moments(

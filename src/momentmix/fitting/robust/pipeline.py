@@ -11,6 +11,7 @@ the data.
 from __future__ import annotations
 
 from dataclasses import replace
+from math import nan
 from typing import Any, Literal
 
 import numpy as np
@@ -27,11 +28,12 @@ from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import AskedBlocks, Table, known_blocks, summarized
 from momentmix.fitting.em.em import draw_sample, standardized_density
 from momentmix.fitting.em.patterns import PatternLayout, pattern_sums
+from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.checked_rows import check_rows
 from momentmix.fitting.inference.findings import find_constants
-from momentmix.fitting.inference.over_identification import order_after_rows
+from momentmix.fitting.inference.over_identification import UNTESTABLE, order_after_rows
 from momentmix.fitting.outcome import JoinedColumns, JoinReason, StandardFit
-from momentmix.fitting.result import FitResult
+from momentmix.fitting.result import BegunFit, FitResult
 from momentmix.fitting.robust.answers import ROWS_PER_PARAMETER, answer_from_rows
 from momentmix.fitting.robust.joined_missing import answer_by_patterns
 from momentmix.fitting.robust.joining import choose_blocks
@@ -63,7 +65,7 @@ def fit_robust(
     refine: bool,
     context: FitContext,
     blocks: AskedBlocks = None,
-) -> FitResult:
+) -> BegunFit:
     """Fit by the robust method; `refine` allows passes over the rows, where there are rows."""
     _check_memory(table, n_components)
     data, all_columns, summary, context, notes = _used(
@@ -298,8 +300,8 @@ def in_data_units(
     rows: Rows | None = None,
     summary: MomentSummary | None = None,
     schema: Schema | None = None,
-) -> FitResult:
-    """The result: all columns, in the units of the data."""
+) -> BegunFit:
+    """The result, and what finishes it: all columns, in the units of the data."""
     moments, floor = all_columns.truncated(answer.moments.order), context.variance_floor
     place = (answer.moments.columns, moments.n_features, floor, moments.laws)
     parameters = answer.parameters.embedded(*place)
@@ -321,7 +323,7 @@ def in_data_units(
     if passes is not None and not passes.converged:
         stopped = f"stopped after max_passes={context.max_passes} passes, not converged"
         notes = [*notes, stopped]
-    return FitResult(
+    draft = FitResult(
         n_rows=answer.moments.n_rows,
         order=answer.moments.order,
         method="robust",
@@ -331,7 +333,7 @@ def in_data_units(
         converged=passes is None or passes.converged,
         log_likelihood=log_likelihood,
         notes=notes,
-        certificate=replace(answer.certificate, findings=answer.certificate.findings + findings),
+        certificate=Certificate(UNTESTABLE, nan, findings, mixture.n_components),
         tried=tuple(
             replace(t, log_likelihood=t.log_likelihood - units, bic=t.bic + bic_units)
             for t in answer.tried
@@ -339,13 +341,21 @@ def in_data_units(
         joined=_joined_columns(answer, moments, schema),
         mixture=mixture,
         moments=moments,
-        uncertainty=answer.uncertainty.embedded(*place).reordered(order),
         summary=summary,
         schema=schema,
         candidates=[(name, score - units) for name, score in answer.candidates],
         stages=context.clock.stages,
         log_likelihoods=[] if passes is None else [x - units for x in passes.log_likelihoods],
     )
+    rest = answer.rest
+
+    def finish() -> FitResult:
+        uncertainty, certificate = rest()
+        certificate = replace(certificate, findings=certificate.findings + findings)
+        uncertainty = uncertainty.embedded(*place).reordered(order)
+        return replace(draft, certificate=certificate, uncertainty=uncertainty)
+
+    return BegunFit(draft, finish)
 
 
 def _log_likelihoods(
