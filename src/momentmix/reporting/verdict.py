@@ -14,7 +14,6 @@ from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, Severity
 from momentmix.findings.messages import Message
 from momentmix.fitting.inference.certificate import (
     LARGEST_LOSS,
-    NEGLIGIBLE_EFFECT,
     Certificate,
     decisive_line,
     rejected_lines,
@@ -131,7 +130,7 @@ def _contradiction(c: Certificate) -> Reply:
             "Averages that the model predicts differ from those of the data no more than chance "
             f"explains: no test rejects it, the least p-value is {p_value_text(test.p_value)}."
         )
-    elif test.effect_size <= NEGLIGIBLE_EFFECT:
+    elif not test.is_rejected:
         short = "Not by much"
         text = "There are so many rows that a difference is visible, but it is too small to matter."
     return Reply(question, short, text, numbers)

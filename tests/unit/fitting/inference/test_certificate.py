@@ -10,6 +10,7 @@ import pytest
 import momentmix as mm
 from momentmix.findings.finding import Finding, Severity, found
 from momentmix.fitting.inference.certificate import Certificate, Support
+from momentmix.fitting.inference.description import Description
 from momentmix.fitting.inference.over_identification import ConditionGroup, OverIdentification
 from momentmix.fitting.outcome import Trial
 from momentmix.fitting.record import FitRecord, load_fit, save_fit
@@ -162,6 +163,11 @@ def saved(tmp_path, c, tried=()):
     path = tmp_path / "model.json"
     save_fit(path, MIXTURE, result_with(c, tried).record())
     return path
+
+
+def test_the_record_keeps_the_description_by_numbers_of_columns(tmp_path):
+    c = replace(certificate(), description=Description("rough", 0.2, {0: 0.2}))
+    assert load_fit(saved(tmp_path, c))[1].description == c.description
 
 
 @pytest.mark.parametrize("supported", [True, False, None])
