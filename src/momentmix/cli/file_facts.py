@@ -83,7 +83,8 @@ def _data_facts(path: Path, delimiter: str | None, header: bool | None) -> dict[
 def _model_facts(path: Path) -> dict[str, Any]:
     """Facts of a model file, and of the fit where the file has a record of it."""
     mixture, record = load_fit(path)
-    profile = profile_of(mixture, None, None if record is None else record.standard_errors)
+    known = (None, None) if record is None else (record.standard_errors, record.reproducibility)
+    profile = profile_of(mixture, None, *known)
     facts = {
         "kind": "model",
         "version": int(read_model(path)["version"]),
@@ -96,10 +97,15 @@ def _model_facts(path: Path) -> dict[str, Any]:
     }
     if record is not None:
         keys = ("n_rows", "order", "method", "refine", "n_passes", "converged")
+        certificate = record.to_dict()["certificate"]
         facts |= {
             "joined": list(map(str, record.joined)),  # with the reasons
             "verdict": record.certificate.verdict,
+            "answers": [f"{answer.question} {answer}" for answer in record.certificate.answers],
             "reasons": list(record.certificate.reasons),
+            "groups": {
+                key: certificate[key] for key in ("reproducibility", "separation", "description")
+            },
             **{key: getattr(record, key) for key in keys},
             "log_likelihood_per_row": record.log_likelihood,
             "command": record.command,

@@ -12,7 +12,7 @@ from momentmix._typing import Float
 from momentmix.displays.style import GRAY, LARGEST_DRAWN, SMALL, Display, need_matplotlib
 from momentmix.errors import CapacityError, InputError
 from momentmix.fitting.api import fit
-from momentmix.fitting.inference.certificate import Verdict
+from momentmix.fitting.inference.certificate import LEAST_REPRODUCIBILITY, Verdict
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE
 from momentmix.fitting.outcome import FitFacts, Trial
 from momentmix.fitting.result import FitResult
@@ -21,6 +21,7 @@ from momentmix.progress import counting
 
 _MARKERS: dict[Verdict, tuple[str, str]] = {
     "passed": ("o", COLORS[0]),
+    "useful": ("P", COLORS[4]),
     "not passed": ("X", COLORS[1]),
     "untested": ("d", COLORS[3]),
 }
@@ -149,9 +150,10 @@ class ChoiceDisplay(Display):
 
 @dataclass
 class TrialsDisplay(Display):
-    """BIC and p-value of each number of components that "auto" tried; the chosen one is marked.
+    """Numbers of components that "auto" tried: BIC and least reproducibility; the chosen is marked.
 
-    Unlike `ChoiceDisplay`, it makes no fits: it shows ``tried`` of a result.
+    Where the reproducibility is unknown, as without rows, the p-value stands in its place. Unlike
+    `ChoiceDisplay`, it makes no fits: it shows ``tried`` of a result.
     """
 
     tried: Sequence[Trial]
@@ -184,17 +186,24 @@ class TrialsDisplay(Display):
         bic = np.array([t.bic for t in self.tried])
         bic[~(np.abs(bic) <= LARGEST_DRAWN)] = np.nan
         p_values = np.maximum([t.p_value for t in self.tried], _LEAST_DRAWN)
+        again = np.array([t.least_reproducibility for t in self.tried])
+        other, limit, name = p_values, LEAST_P_VALUE, "p-value"
+        if np.isfinite(again).any():
+            other, limit, name = again, LEAST_REPRODUCIBILITY, "least reproducibility"
         axes, lines = ax, list[Any]()
         for values, style, color, label in (
             (bic, "s-", COLORS[0], "BIC, lower is better"),
-            (p_values, "o--", COLORS[1], "p-value (dotted: 0.01)"),
+            (other, "o--", COLORS[1], f"{name} (dotted: {limit:g})"),
         ):
             if not np.isfinite(values).any():
                 continue
             axes = ax.twinx() if lines else ax
+            if values is other:
+                axes.axhline(limit, color=color, linestyle=":", linewidth=1)
             if values is p_values:
                 axes.set_yscale("log")
-                axes.axhline(LEAST_P_VALUE, color=color, linestyle=":", linewidth=1)
+            if values is again:
+                axes.set_ylim(-0.02, 1.02)
             axes.set_ylabel(label, color=color)
             lines += axes.plot(
                 numbers, values, style, color=color, markersize=5, linewidth=1, label=label

@@ -356,8 +356,8 @@ FITS: dict[str, Entry] = {
     ),
     "misfit": Entry(
         lambda f: "the moments do not fit" + " ({groups})" * bool(f.numbers["groups"])
-        + ": p-value {p_value}, effect size {effect_size:.2g}. Too few components, or columns that "
-        "are correlated within components, are the usual causes.",
+        + ": corrected p-value {p_value}, effect size {effect_size:.2g}. Too few components, or "
+        "columns that are correlated within components, are the usual causes.",
         "Ask for more groups.",
         "Averages of the data differ from those of the model by more than chance. Too few groups, "
         "or columns that move together within a group, are the usual causes.",

@@ -8,6 +8,8 @@ from enum import Enum
 from math import nan
 from typing import NamedTuple
 
+import numpy as np
+
 from momentmix._typing import Float
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.em.passes import Refined
@@ -42,6 +44,11 @@ class Trial:
     bic: float
     chosen: bool
     reproducibility: tuple[float, ...] = ()
+
+    @property
+    def least_reproducibility(self) -> float:
+        """Of the least reproducible component; NaN where it is unknown."""
+        return float(np.min(self.reproducibility)) if self.reproducibility else nan
 
 
 class JoinReason(Enum):

@@ -120,7 +120,7 @@ class FitResult(FitFacts):
             Names of the components; made of what is different by default.
         """
         errors = None if self.uncertainty is None else self.standard_errors
-        return profile_of(self.mixture, names, errors)
+        return profile_of(self.mixture, names, errors, self.reproducibility)
 
     def _known_uncertainty(self) -> Uncertainty:
         if self.uncertainty is None:
@@ -231,13 +231,18 @@ class FitResult(FitFacts):
         most = MOST_TRIALS_PRINTED
         first = max(0, min(chosen - most // 2, len(self.tried) - most))
         shown = self.tried[first : first + most]
-        rows: list[tuple[str, ...]] = [("r", "p-value", "log-lik./row", "BIC", "")]
+        rows = [("r", "p-value", "log-lik./row", "BIC", "least reproducibility", "")]
         for t in shown:
-            numbers = zip((t.p_value, t.log_likelihood, t.bic), ("2g", "6g", "9g"), strict=True)
-            texts = ("-" if x != x else f"{x:.{digits}}" for x, digits in numbers)
-            rows.append((str(t.n_components), *texts, "chosen" if t.chosen else ""))
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = ["  ".join(map(str.rjust, row, widths)).rstrip() for row in rows]
+            numbers = (t.p_value, t.log_likelihood, t.bic, t.least_reproducibility)
+            p, score, bic, least = (
+                "-" if x != x else f"{x:.{digits}}"
+                for x, digits in zip(numbers, ("2g", "6g", "9g", "2f"), strict=True)
+            )
+            chosen_too = "chosen" if t.chosen else ""
+            rows.append((str(t.n_components), p, score, bic, least, chosen_too))
+        known = [column for column in zip(*rows, strict=True) if set(column[1:]) != {"-"}]
+        padded = ([text.rjust(max(map(len, column))) for text in column] for column in known)
+        lines = ["  ".join(row).rstrip() for row in zip(*padded, strict=True)]
         if len(shown) < len(self.tried):
             lines.append(f"{len(self.tried) - len(shown)} more in FitResult.tried")
         labels = ["components tried", *[""] * (len(lines) - 1)]

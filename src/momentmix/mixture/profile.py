@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import log
+from math import isnan, log, nan
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -109,20 +109,34 @@ class ComponentProfile:
         Its weight.
     traits : tuple of Trait
         What makes it different, the strongest first, at most 20.
+    reproducibility : float
+        How well other rows give it again, as in `Certificate`; NaN where that is unknown.
     """
 
     component: int
     name: str
     share: float
     traits: tuple[Trait, ...]
+    reproducibility: float = nan
 
     @property
     def text(self) -> str:
         """The strongest traits in words."""
         return ", ".join(trait.text for trait in self.traits[:_MOST_SAID])
 
+    @property
+    def found_again(self) -> str:
+        """The reproducibility in words; empty where it is unknown, and where all rows are one.
+
+        >>> ComponentProfile(0, "tall", 0.5, (), 0.962).found_again
+        'found again in other rows: 96 %'
+        """
+        is_known = not isnan(self.reproducibility) and self.share < 1
+        return f"found again in other rows: {percent(self.reproducibility)}" if is_known else ""
+
     def __str__(self) -> str:
-        return f"{percent(self.share)} of rows" + (f"; {self.text}" if self.text else "")
+        again = f", {self.found_again}" if self.found_again else ""
+        return f"{percent(self.share)} of rows{again}" + (f"; {self.text}" if self.text else "")
 
 
 class Profile(tuple[ComponentProfile, ...]):
@@ -134,15 +148,16 @@ class Profile(tuple[ComponentProfile, ...]):
         return [component.name for component in self]
 
     def to_frame(self) -> Any:
-        """The traits as a pandas frame: component, name, share, column, what, level, …."""
+        """The traits as a pandas frame: component, name, share, reproducibility, column, …."""
         pd = need_pandas()
+        own = ("component", "name", "share", "reproducibility")
         keys = ("column", "what", "level", "value", "others", "strength")
         rows = [
-            (c.component, c.name, c.share, *(getattr(trait, key) for key in keys))
+            (*(getattr(c, key) for key in own), *(getattr(trait, key) for key in keys))
             for c in self
             for trait in c.traits
         ]
-        return pd.DataFrame(rows, columns=["component", "name", "share", *keys])
+        return pd.DataFrame(rows, columns=[*own, *keys])
 
     def __str__(self) -> str:
         width = len(str(len(self) - 1))
@@ -152,14 +167,18 @@ class Profile(tuple[ComponentProfile, ...]):
         return cut_lines(str(self))
 
     def _repr_html_(self) -> str:
-        rows = [(chip(c.component), c.name, bar(c.share, c.component), c.text) for c in self]
-        return plain_table(["", "component", "share", "what is different"], rows)
+        rows = [
+            [chip(c.component), c.name, bar(c.share, c.component), c.found_again, c.text]
+            for c in self
+        ]
+        return plain_table(["", "component", "share", "", "what is different"], rows)
 
 
 def profile_of(
     mixture: Mixture,
     names: Sequence[str] | None = None,
     errors: ColumnValues | None = None,
+    reproducibility: Float | None = None,
 ) -> Profile:
     """The components of a mixture in words, with names made of their traits by default.
 
@@ -172,7 +191,8 @@ def profile_of(
         given = _names_of(own)
     else:
         given = _checked(names, mixture.n_components)
-    parts = zip(given, mixture.weights.tolist(), traits, strict=True)
+    again = np.full(len(given), nan) if reproducibility is None else reproducibility
+    parts = zip(given, mixture.weights.tolist(), traits, again.tolist(), strict=True)
     return Profile(ComponentProfile(i, *part) for i, part in enumerate(parts))
 
 

@@ -14,7 +14,7 @@ from momentmix.reporting.changes import comparison_section, tracking_section
 from momentmix.reporting.contents import Contents
 from momentmix.reporting.pictures import MOST_POINTS, Picture
 from momentmix.reporting.tables import expert_section, parameter_tables
-from momentmix.reporting.verdict import columns_to_see, fit_section, next_section
+from momentmix.reporting.verdict import asked, columns_to_see, fit_section, next_section
 from momentmix.wording import percent, short_number
 
 _COLUMNS_SHOWN = 12  # pictures of columns; the others are folded
@@ -59,6 +59,7 @@ def page(c: Contents) -> str:
     )
     links = "".join(f'<li><a href="#{name}">{heading}</a></li>' for name, heading, _ in sections)
     about = f"Report on {c.model_name}" if c.model_name else "Report on a fitted mixture"
+    answers = "" if c.record is None else asked(c.record.certificate.answers)
     written = f"{c.day.day} {c.day:%B} {c.day.year}"
     # The browser may run only this script and style, and load nothing.
     policy = (
@@ -81,6 +82,7 @@ def page(c: Contents) -> str:
 <p class="soft">{escaped(about)}, <time datetime="{c.day.isoformat()}">{written}</time></p>
 <h1>{escaped(c.title)}</h1>
 <p class="lead">{escaped(c.answer)}</p>
+{answers}
 <nav aria-label="Sections"><ul>{links}</ul></nav>
 </header>
 <main id="main">
@@ -129,7 +131,7 @@ def _cards(c: Contents) -> list[str]:
 
 
 def _card(c: Contents, component: ComponentProfile) -> str:
-    i = component.component
+    i, again = component.component, escaped(component.found_again)
     shown, more = component.traits[:_MOST_TRAITS], component.traits[_MOST_TRAITS:]
     alike = "" if len(c.profile) == 1 else "<p>Much like the others.</p>"
     traits = _traits(shown) if shown else alike
@@ -142,7 +144,8 @@ def _card(c: Contents, component: ComponentProfile) -> str:
         f'<article class="card e{i % len(COLORS)}" aria-labelledby="group-{i}">'
         f'<h3 id="group-{i}">{chip(i)} {escaped(component.name)}</h3>'
         f'<p class="share"><strong>{percent(component.share)}</strong> {_rows(c, component)}</p>'
-        f"{_bar(component.share, i)}{traits}{others}{typical}</article>"
+        f"{_bar(component.share, i)}{f'<p>{again}</p>' if again else ''}"
+        f"{traits}{others}{typical}</article>"
     )
 
 

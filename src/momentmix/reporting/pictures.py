@@ -153,10 +153,11 @@ def _residuals(mixture: Mixture, facts: DataFacts) -> str:
 def _tried(tried: Sequence[Trial]) -> str:
     numbers = ", ".join(str(t.n_components) for t in tried)
     caption = (
-        "BIC, where rows were at hand, and p-value of the test of the moments, for each number of "
-        "components that was tried. The bar marks the number that was chosen."
+        "For each number of components that was tried: BIC and how well other rows give its least "
+        "reproducible group again, where rows were at hand, else the p-value of the test of the "
+        "moments. The bar marks the number that was chosen."
     )
-    alt = f"BIC and p-value over the number of components: {numbers}."
+    alt = f"BIC and reproducibility, or p-value, over the number of components: {numbers}."
     return full_width("tried", alt, data_url(TrialsDisplay(tried).plot().figure_), caption)
 
 

@@ -84,8 +84,8 @@ def report(
         if value is not None and not isinstance(value, kind):
             raise InputTypeError(f"{name} must be what {maker} gives; got {type(value).__name__}.")
     day = day_of(date)
-    errors = None if record is None else record.standard_errors
-    profile = profile_of(mixture, names, errors)
+    known = (None, None) if record is None else (record.standard_errors, record.reproducibility)
+    profile = profile_of(mixture, names, *known)
     model_name = os.fspath(model) if isinstance(model, str | os.PathLike) else None
     if data is None and isinstance(model, _Estimator):
         data = getattr(model, "summary_", None)

@@ -60,10 +60,14 @@ def parameter_tables(c: Contents) -> list[str]:
 
 def _shares(c: Contents, weights: Parameter) -> str:
     counts = None if c.facts is None else c.facts.counts
-    headings = ["Group", "Name", "Share"] + (["Rows"] if counts is not None else [])
+    is_known = any(own.found_again for own in c.profile)
+    headings = ["Group", "Name", "Share"] + ["Found again in other rows"] * is_known
+    headings += ["Rows"] * (counts is not None)
     rows = []
     for own, share in zip(c.profile, share_cells(weights), strict=True):
         row = [group_cell(own.component), Cell(own.name, own.name), share]
+        again = own.reproducibility
+        row += [Cell(percent(again) if own.found_again else "unknown", again)] * is_known
         if counts is not None:
             count = counts[own.component]
             row.append(Cell(f"{count:,}", float(count)))
@@ -163,15 +167,17 @@ def _tried(c: Contents) -> list[str]:
     text = (
         "The number of components was chosen automatically. A p-value below 0.01 says that a "
         "number does not fit the moments. BIC weighs the likelihood of the rows against the number "
-        "of parameters: lower is better."
+        "of parameters: lower is better. “Found again” is how well other rows give the least "
+        "reproducible group again; 75 % is the line."
     )
-    headings = ["Components", "p-value", "Log-likelihood per row", "BIC", "Chosen"]
+    headings = ["Components", "p-value", "Log-likelihood per row", "BIC", "Found again", "Chosen"]
     rows = []
     for t in c.record.tried:
         numbers = (t.n_components, 20), (t.p_value, 2), (t.log_likelihood, 6), (t.bic, 9)
         cells = [Cell("" if x != x else f"{x:.{n}g}", float(x)) for x, n in numbers]
-        chosen = "yes" if t.chosen else "no"
-        rows.append([*cells, Cell(chosen, chosen)])
+        least, chosen = t.least_reproducibility, "yes" if t.chosen else "no"
+        again = Cell("" if least != least else percent(least), least)
+        rows.append([*cells, again, Cell(chosen, chosen)])
     caption = "One row for each number of components that was tried"
     table = sortable_table("tried-table", caption, headings, rows)
     return [f"<p>{text}</p>", table, c.pictures.tried]

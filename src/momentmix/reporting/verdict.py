@@ -8,12 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import reduce
 from math import isnan
-from typing import Any, NamedTuple
+from typing import Any
 
 from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, Severity
 from momentmix.findings.messages import Message
 from momentmix.fitting.inference.certificate import (
     LARGEST_LOSS,
+    USEFUL_LOSS,
+    Answer,
     Certificate,
     decisive_line,
     rejected_lines,
@@ -32,6 +34,7 @@ _DIFFER = "Averages of the data differ from those of the model by more than chan
 _SHAPES = frozenset({"column-shape", "skewed-column"})  # their remedy is a logarithm
 _BANNERS = {  # CSS class and words of each verdict
     "passed": ("good", "✓ Yes"),
+    "useful": ("good", "✓ Useful"),
     "not passed": ("bad", "✗ No"),
     "untested": ("plain", "? Not tested"),
 }
@@ -42,34 +45,33 @@ _LABELS = {  # CSS class and words of each severity
 }
 
 
-class Reply(NamedTuple):
-    """A question, a short answer, the reason for it, and the numbers behind it."""
-
-    question: str
-    short: str
-    text: str
-    numbers: str = ""
-
-
 def fit_section(c: Contents) -> list[str]:
-    """Return yes, no or not tested, and why."""
+    """Return yes, useful, no or not tested, and why."""
     if c.record is None:
         text = escaped(_NO_RECORD)
         return [f'<p class="verdict plain"><strong>? Not tested</strong> {text}</p>']
     certificate = c.record.certificate
     kind, word = _BANNERS[certificate.verdict]
     text = escaped(verdict(certificate))
-    parts = [f'<p class="verdict {kind}"><strong>{word}</strong> {text}</p>', '<dl class="asked">']
-    for reply in answers(certificate):
-        short = f'<span class="answer">{escaped(reply.short)}.</span>'
-        parts.append(f"<div><dt>{escaped(reply.question)}</dt>")
-        parts.append(f"<dd>{short} {escaped(reply.text)}</dd></div>")
-    parts.append("</dl>")
-    return [*parts, folded("The statistics behind this", *_statistics(certificate))]
+    return [
+        f'<p class="verdict {kind}"><strong>{word}</strong> {text}</p>',
+        asked(details(certificate)),
+        folded("The statistics behind this", *_statistics(certificate)),
+    ]
+
+
+def asked(answers: list[Answer]) -> str:
+    """Return questions with their answers beside one another."""
+    parts = (
+        f'<div><dt>{escaped(a.question)}</dt><dd><span class="answer">{escaped(a.short)}:</span> '
+        f"{escaped(a.text)}</dd></div>"
+        for a in answers
+    )
+    return f'<dl class="asked">{"".join(parts)}</dl>'
 
 
 def _statistics(c: Certificate) -> list[str]:
-    numbers = [f"{reply.question} {reply.numbers}" for reply in answers(c) if reply.numbers]
+    numbers = [f"{a.question} {a.numbers}" for a in details(c) if a.numbers]
     lists = {
         "Reasons against the fit:": c.reasons,
         "Moments that do not fit:": rejected_lines(c.test),
@@ -85,8 +87,8 @@ def _statistics(c: Certificate) -> list[str]:
 # -- questions and their answers ----------------------------------------------------------------
 
 
-def answers(certificate: Certificate) -> list[Reply]:
-    """Return answers to the questions of the certificate; the third where it was asked."""
+def details(certificate: Certificate) -> list[Answer]:
+    """Return answers to the questions behind the verdict; the third where it was asked."""
     replies = [_contradiction(certificate), _precision(certificate)]
     support = certificate.support
     if support is not None:
@@ -94,68 +96,69 @@ def answers(certificate: Certificate) -> list[Reply]:
         if support.n_components == 1:
             question = "Does one group do?"
         short, text = {
-            True: ("Yes", "One group less describes the data clearly worse."),
-            False: ("No", "Fewer groups, or others, describe the data as well."),
+            True: ("Yes", "one group less describes the data clearly worse."),
+            False: ("No", "fewer groups, or others, describe the data as well."),
             None: (
                 "Cannot be said",
-                "There are too few averages to tell whether fewer groups would do.",
+                "there are too few averages to tell whether fewer groups would do.",
             ),
         }[support.supported]
-        replies.append(Reply(question, short, text, support.text))
+        replies.append(Answer(question, short, text, support.text))
     return replies
 
 
-def _contradiction(c: Certificate) -> Reply:
+def _contradiction(c: Certificate) -> Answer:
     question, test = "Do the data contradict the model?", c.test
     if not test.testable:
-        text = "There are no more averages to compare than parameters."
+        text = "there are no more averages to compare than parameters."
         if c.n_components == 1:
-            text = "One group leaves nothing to be tested here."
-        return Reply(question, "Not tested", text)
+            text = "one group leaves nothing to be tested here."
+        return Answer(question, "Not tested", text)
     numbers = (
         f"Over-identification test, {decisive_line(test)}, p-value {test.p_value_words}, effect "
         f"size {test.effect_size:.2g} standard deviations of one row."
     )
     short = "Yes"
-    text = "Averages of the data differ from what the model predicts by more than chance."
+    text = "averages of the data differ from what the model predicts by more than chance."
     if test.overdispersed_model:
         short = "Cannot be said"
         text = (
-            "The averages agree far better than expected by chance, as happens if a few extreme "
+            "the averages agree far better than expected by chance, as happens if a few extreme "
             "rows dominate them: the test has no power."
         )
     elif test.p_value >= LEAST_P_VALUE:
         short = "No"
         text = (
-            "Averages that the model predicts differ from those of the data no more than chance "
-            f"explains: no test rejects it, the least p-value is {p_value_text(test.p_value)}."
+            "averages that the model predicts differ from those of the data no more than chance "
+            f"explains: no test rejects it, the least corrected p-value is "
+            f"{p_value_text(test.p_value)}."
         )
     elif not test.is_rejected:
         short = "Not by much"
-        text = "There are so many rows that a difference is visible, but it is too small to matter."
-    return Reply(question, short, text, numbers)
+        text = "there are so many rows that a difference is visible, but it is too small to matter."
+    return Answer(question, short, text, numbers)
 
 
-def _precision(c: Certificate) -> Reply:
+def _precision(c: Certificate) -> Answer:
     question, loss = "Are the groups known precisely enough?", c.predicted_loss
     if c.support is not None and c.support.supported is False:
-        return Reply(question, "Unknown", "The data do not determine that many groups.")
+        return Answer(question, "Unknown", "the data do not determine that many groups.")
     if any(finding.kind == "too-few-rows" for finding in c.findings):
-        return Reply(question, "Unknown", "There are too few rows to say.")
+        return Answer(question, "Unknown", "there are too few rows to say.")
     if isnan(loss):
-        text = "This method gives no standard errors, which are needed to tell."
-        return Reply(question, "Unknown", text)
+        text = "this method gives no standard errors, which are needed to tell."
+        return Answer(question, "Unknown", text)
     if c.n_components == 1:
-        return Reply(question, "Yes", "There is one group only: no row can be in a wrong one.")
+        return Answer(question, "Yes", "there is one group only: no row can be in a wrong one.")
     numbers = f"Predicted loss of accuracy {loss:.4f} (not exceeded in nine of ten)."
     # It comes from 2,500 drawn rows, so that smaller shares are not distinguishable.
     share = "less than 0.1 %" if loss < 1e-3 else f"about {100 * loss:.2g} %"
-    if loss <= LARGEST_LOSS:
+    if loss <= (USEFUL_LOSS if c.verdict == "useful" else LARGEST_LOSS):
         most = share if loss < 1e-3 else f"at most {share}"
-        text = f"Errors of the parameters put {most} of the rows into a wrong group."
-        return Reply(question, "Yes", text, numbers)
-    text = f"Errors of the parameters may put {share} of the rows into a wrong group."
-    return Reply(question, "No", text, numbers)
+        text = f"errors of the parameters put {most} of the rows into a wrong group."
+        return Answer(question, "Yes", text, numbers)
+    text = f"errors of the parameters may put {share} of the rows into a wrong group."
+    return Answer(question, "No", text, numbers)
 
 
 # -- what to do ---------------------------------------------------------------------------------
@@ -167,7 +170,7 @@ class Action:
 
     text: str
     why: str
-    severity: Severity  # FATAL: without it the model does not pass
+    severity: Severity  # FATAL: without it the groups do not serve
     code: Message  # keywords of `fit` that do it; may be empty
     details: str  # the findings in the words of statistics
     is_logarithm: bool = False  # whether it is to take logarithms, which comes first
@@ -193,7 +196,10 @@ def actions(certificate: Certificate, mixture: Mixture) -> list[Action]:
         for (_, severity), own in alike.items()
     ]
     todo.sort(key=lambda action: not action.is_logarithm)
-    return sorted([*todo, *_of_tests(c, mixture, number)], key=_rank)
+    todo += _of_tests(c, mixture, number)
+    if c.verdict == "useful":  # nothing has to be done
+        todo = [replace(x, severity=WARNING) if x.severity is FATAL else x for x in todo]
+    return sorted(todo, key=_rank)
 
 
 def _rank(action: Action) -> int:

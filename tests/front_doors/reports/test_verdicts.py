@@ -1,4 +1,4 @@
-"""The three verdicts where users meet them: exit codes, pages, pictures, warnings."""
+"""The verdicts where users meet them: exit codes, pages, pictures, warnings."""
 
 import json
 import warnings
@@ -18,10 +18,11 @@ import momentmix as mm
 from momentmix import displays
 from momentmix.errors import FitWarning, InputError
 from momentmix.fitting.inference.certificate import Support
+from momentmix.fitting.inference.description import Description
 from momentmix.fitting.inference.over_identification import ConditionGroup
 from momentmix.fitting.outcome import Trial
 from momentmix.reporting.contents import verdict
-from momentmix.reporting.verdict import answers
+from momentmix.reporting.verdict import details
 
 TRIED = (
     Trial(1, 0.0, -9.0, 9000.5, False),
@@ -49,6 +50,20 @@ def results():
         "not passed": mm.fit(rows, 1, random_state=0),
         "untested": mm.fit(clusters(3, 1), 3, random_state=0),
     }
+
+
+@pytest.fixture(scope="module")
+def useful(results):
+    """A fit whose groups serve, though the test rejects it."""
+    c = results["passed"].certificate
+    return changed(
+        results["passed"],
+        test=replace(c.test, p_value=1e-9, effect_size=0.1),
+        findings=[],
+        reproducibility=np.array([0.97, 0.914]),
+        separation=np.array([[np.nan, 0.88], [0.88, np.nan]]),
+        description=Description("rough", 0.08, {"x<": 0.08}),
+    )
 
 
 def changed(result, *, tried=(), **certificate):
@@ -87,6 +102,31 @@ def test_commands_show_the_verdict(momentmix, tmp_path, monkeypatch, size, r, wo
     assert done.out.endswith(f"certificate of the model {word}\n")
     done = momentmix("score", "m.json", "rows.csv", "--json")
     assert json.loads(done.out)["verdict"] == word
+
+
+def test_a_useful_fit_is_0_and_with_strict_4(useful, momentmix, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("momentmix.fitting.api.fit", lambda *_, **__: useful)
+    np.save("rows.npy", clusters(2, 4, 50))
+    done = momentmix("fit", "rows.npy", "-r", 2, "-o", "m.json")
+    assert (done.code, done.err) == (0, "")
+    answer = "Would other rows give these groups? Yes: the least reproducible group is found"
+    assert answer in done.out
+    assert ", found again in other rows: 91 %; " in done.out
+    assert "certificate useful; model written to m.json" in done.out
+    done = momentmix("fit", "rows.npy", "-r", 2, "-o", "s.json", "--strict", "--json")
+    assert done.code == 4
+    found = json.loads(done.out)["certificate"]
+    assert (found["verdict"], found["passed"]) == ("useful", False)
+    assert found["reproducibility"] == [0.97, 0.914]
+    assert found["separation"] == [[None, 0.88], [0.88, None]]
+    assert found["description"] == {"level": "rough", "distance": 0.08, "columns": {"x<": 0.08}}
+    assert [a["answer"] for a in found["answers"]] == ["Yes", "Yes", "Roughly"]
+    done = momentmix("info", "m.json")
+    assert answer in done.out
+    found = json.loads(momentmix("info", "m.json", "--json").out)
+    assert (found["verdict"], len(found["answers"])) == ("useful", 3)
+    assert found["groups"]["reproducibility"] == [0.97, 0.914]
 
 
 def test_from_moments_alone_not_passed_is_4(momentmix, tmp_path, monkeypatch):
@@ -138,6 +178,28 @@ def test_the_page_shows_the_verdict(results, tmp_path, word, banner, kind):
     assert "nothing to test" in text or word != "untested"
 
 
+def test_the_page_of_a_useful_fit(useful, tmp_path):
+    mm.report(useful, tmp_path / "r.html")
+    text = (tmp_path / "r.html").read_text()
+    assert '<p class="verdict good"><strong>✓ Useful</strong> The groups serve;' in text
+    assert "Needed" not in text
+    first_screen = text[: text.index("<main")]
+    for answer in useful.certificate.answers:
+        assert answer.question in first_screen
+        assert answer.text.replace("<", "&lt;") in first_screen
+    assert text.count("<p>found again in other rows: 97 %</p>") == 1
+    assert text.count("<p>found again in other rows: 91 %</p>") == 1
+    assert '<td data-value="0.914">91 %</td>' in text
+
+
+def test_the_page_of_a_fit_whose_reproducibility_is_unknown(results, tmp_path):
+    mixture = results["passed"].mixture
+    mm.report(mixture, tmp_path / "r.html")
+    text = (tmp_path / "r.html").read_text()
+    assert "found again" not in text
+    assert "Would other rows" not in text
+
+
 def test_the_verdict_in_a_sentence(results):
     assert verdict(results["passed"].certificate) == "No test speaks against this fit."
     bad = results["not passed"].certificate  # shape of columns, and the test
@@ -154,10 +216,10 @@ def test_the_verdict_in_a_sentence(results):
 )
 def test_whether_the_number_of_components_is_needed_is_answered(results, supported, short):
     c = replace(results["passed"].certificate, support=Support(2, supported, "some words"))
-    reply = answers(c)[2]
+    reply = details(c)[2]
     assert reply.question == "Do the data need 2 groups?"
     assert (reply.short, reply.numbers) == (short, "some words")
-    assert len(answers(replace(c, support=None))) == 2
+    assert len(details(replace(c, support=None))) == 2
 
 
 def test_the_page_lists_groups_that_are_rejected(results, tmp_path):
@@ -166,17 +228,19 @@ def test_the_page_lists_groups_that_are_rejected(results, tmp_path):
     result = changed(results["not passed"], test=replace(c.test, groups=groups))
     mm.report(result, tmp_path / "r.html")
     text = (tmp_path / "r.html").read_text()
-    assert "<li>&lt;b&gt;shape: 99.0 on 2 d.o.f., p-value below 1e-16</li>" in text
+    assert "<li>&lt;b&gt;shape: 99.0 on 2 d.o.f., corrected p-value below 1e-16</li>" in text
     assert "pairs: 3.0" not in text
 
 
 def test_the_page_has_a_section_and_a_picture_of_what_was_tried(results, tmp_path):
-    changed(results["passed"], tried=TRIED).save(tmp_path / "m.json")
+    tried = (*TRIED[:1], replace(TRIED[1], reproducibility=(0.9, 0.8)), TRIED[2])
+    changed(results["passed"], tried=tried).save(tmp_path / "m.json")
     mm.report(tmp_path / "m.json", tmp_path / "r.html", date="2025-01-31")
     text = (tmp_path / "r.html").read_text()
     assert '<details id="tried"><summary>Number of components: what was tried</summary>' in text
     assert '<td data-value="8000.25" data-label="BIC">8000.25</td>' in text
     assert '<td data-value="nan" data-label="p-value"></td>' in text
+    assert '<td data-value="0.8" data-label="Found again">80 %</td>' in text
     assert '<figure id="picture-tried" class="full">' in text
 
 
@@ -211,6 +275,16 @@ def test_picture_of_what_was_tried(results, momentmix, tmp_path):
     assert "nothing to draw" in done.err
 
 
+def test_picture_of_what_was_tried_has_the_reproducibility_in_place_of_the_p_value():
+    least = (1.0, 0.9, np.nan)
+    tried = [replace(t, reproducibility=(1.0, x)) for t, x in zip(TRIED, least, strict=True)]
+    left, right = displays.TrialsDisplay(tried).plot().figure_.axes
+    np.testing.assert_array_equal(right.lines[-1].get_ydata(), least)
+    assert right.lines[0].get_ydata()[0] == 0.75
+    labels = [text.get_text() for text in left.get_legend().get_texts()]
+    assert labels == ["chosen", "BIC, lower is better", "least reproducibility (dotted: 0.75)"]
+
+
 def test_numbers_too_large_for_a_picture_are_left_out_of_it():
     tried = [Trial(2**62, 1.0, odd, odd, True) for odd in (1e308, -1e308, float("inf"))]
     tried.append(Trial(3, 5e-324, 0.0, 7.0, False))
@@ -221,26 +295,30 @@ def test_numbers_too_large_for_a_picture_are_left_out_of_it():
     assert np.isnan(display.ax_.lines[-1].get_ydata()[:3]).all()
 
 
-def test_picture_of_the_choice_tells_the_verdicts_apart(results):
-    display = displays.ChoiceDisplay.from_results(list(results.values()))
-    assert display.verdicts == ["not passed", "passed", "untested"]
-    assert display.passed == [False, True, False]
+def test_picture_of_the_choice_tells_the_verdicts_apart(results, useful):
+    display = displays.ChoiceDisplay.from_results([*results.values(), useful])
+    assert display.verdicts == ["not passed", "passed", "useful", "untested"]
+    assert display.passed == [False, True, False, False]
     labels = {text.get_text() for text in display.ax_.get_legend().get_texts()}
-    assert {f"certificate {word}" for word in results} <= labels
+    assert {f"certificate {word}" for word in (*results, "useful")} <= labels
 
 
 # -- the estimator ----------------------------------------------------------------------------
 
 
 def test_the_estimator_warns_once_at_the_callers_line_where_the_certificate_does_not_pass():
-    rows = clusters(2, 4)
-    model = mm.MomentGaussianMixture(1)
-    with pytest.warns(mm.CertificateWarning, match=r"did not pass: .*moments do not fit") as seen:
-        model.fit(rows)
-    assert len(seen) == 1
-    assert seen[0].filename == __file__
-    for reason in model.certificate_.reasons:
-        assert reason in str(seen[0].message)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = mm.MomentGaussianMixture(1).fit(clusters(2, 4))
+        model.predict(clusters(2, 4))
+    with pytest.warns(mm.CertificateWarning, match=r"pass: [^.]*; see certificate_\.$") as seen:
+        reasons = model.certificate_.reasons
+    assert [w.filename for w in seen] == [__file__]
+    assert any(reason.startswith("the moments do not fit") for reason in reasons)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert model.result_.certificate is model.certificate_
+        assert model.standard_errors_.means.shape == (1, 4)
     assert issubclass(mm.CertificateWarning, UserWarning)
     assert not issubclass(mm.CertificateWarning, FitWarning)
 
@@ -254,24 +332,23 @@ def test_the_estimator_is_quiet_where_the_certificate_passed_or_is_untested():
             assert model.n_components_ == len(model.weights_) == r
 
 
-def test_partial_fit_warns_when_the_fit_is_made():
+def test_a_fit_of_parts_warns_when_it_is_asked():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model = mm.MomentGaussianMixture(1)
         for part in np.array_split(clusters(2, 4), 3):
             model.partial_fit(part)
-    with pytest.warns(mm.CertificateWarning) as seen:
         assert model.sample(3)[1].tolist() == [0] * 3
-    assert [w.filename for w in seen] == [__file__]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
         assert model.weights_.tolist() == [1.0]
+    with pytest.warns(mm.CertificateWarning) as seen:
+        assert not model.certificate_.passed
+    assert [w.filename for w in seen] == [__file__]
 
 
-def test_an_estimator_whose_warning_is_an_error_stays_as_it_was():
-    model = mm.MomentGaussianMixture(1)
+def test_a_warning_that_is_an_error_comes_once():
+    model = mm.MomentGaussianMixture(1).fit(clusters(2, 4))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(mm.CertificateWarning):
-            model.fit(clusters(2, 4))
-    assert not hasattr(model, "n_components_")
+            model.certificate_  # noqa: B018
+        assert not model.certificate_.passed

@@ -1,5 +1,7 @@
 """What makes components different, in words: against numbers worked out by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -112,6 +114,23 @@ def test_a_result_leaves_out_what_chance_explains():
     assert told == {"feature 0", "feature 1", "feature 2"}
     shifted = mm.DiagonalMixture([0.5, 0.5], [[0.0] * 4, [9.0, 9.0, 9.0, 0.5]], np.ones((2, 4)))
     assert "feature 3" in {t.column for p in shifted.profile() for t in p.traits}
+
+
+def test_a_result_says_how_well_other_rows_give_each_component_again():
+    law = mm.DiagonalMixture([0.5, 0.5], [[0.0] * 4, [9.0] * 4], np.ones((2, 4)))
+    result = mm.fit(law.sample(200, random_state=0)[0], 2, random_state=0)
+    known = replace(result.certificate, reproducibility=np.array([0.962, np.nan]))
+    first, second = profile = replace(result, certificate=known).profile()
+    assert (first.reproducibility, first.found_again) == (0.962, "found again in other rows: 96 %")
+    assert " % of rows, found again in other rows: 96 %; feature" in str(first)
+    assert np.isnan(second.reproducibility)
+    assert "found again" not in str(second)
+    assert "found again in other rows: 96 %" in profile._repr_html_()
+    assert "nan" not in str(profile) + profile._repr_html_()
+    assert profile.to_frame()["reproducibility"][0] == 0.962
+    one = mm.fit(law.sample(50, random_state=0)[0], 1, random_state=0)
+    assert one.reproducibility.tolist() == [1.0]
+    assert str(one.profile()) == "0  all rows: 100 % of rows"
 
 
 def test_names_differ_whatever_the_components():

@@ -92,7 +92,9 @@ def _components(context: click.Context, parameter: click.Parameter, text: str) -
     help=f"Print the parameters also where they take more than {_MOST_LINES} lines.",
 )
 @click.option(
-    "--strict", is_flag=True, help="Exit with 4 unless the certificate passed: untested is 4 too."
+    "--strict",
+    is_flag=True,
+    help="Exit with 4 unless the certificate passed: useful and untested are 4 too.",
 )
 @where_option
 @families_options
@@ -116,10 +118,11 @@ def fit_command(
 ) -> None:
     """Fit a mixture to data files, or to summaries (which are added up).
 
-    The model is written in any case. The certificate's verdict is passed, not passed or untested.
-    If it did not pass, the exit code is 4 for a fit from moments alone, and with --strict;
-    otherwise a warning is printed. If the fit could not be tested, a warning is printed, and the
-    exit code is 4 with --strict only. A few rows that lie alone and far from all others are left
+    The model is written in any case. The certificate's verdict is passed, useful (other rows give
+    the groups again, but the model is an approximation), not passed or untested. If it did not
+    pass, the exit code is 4 for a fit from moments alone, and with --strict; otherwise a warning is
+    printed. If the fit could not be tested, a warning is printed, and the exit code is 4 with
+    --strict only, as for a useful fit. A few rows that lie alone and far from all others are left
     out; the certificate names them and does not pass.
     """
     from momentmix.cli.summaries import are_summaries
@@ -166,9 +169,11 @@ def _from_summaries(
 
 
 def _exit_code(result: FitResult, strict: bool) -> int:
-    """Exit code of the verdict; a warning where it is 0 although the certificate did not pass."""
+    """Exit code of the verdict; a warning where it is 0 although the fit is not to be relied on."""
     verdict = result.certificate.verdict
     if verdict == "passed":
+        return 0
+    if verdict == "useful" and not strict:
         return 0
     if strict or (verdict == "not passed" and result.refine == "none"):
         return NOT_TRUSTWORTHY
@@ -201,6 +206,10 @@ def _document(result: FitResult, output: str, record: dict[str, Any]) -> dict[st
     """Return the model and the record as they are saved, and the profile."""
     record["certificate"]["reasons"] = result.certificate.reasons
     record["certificate"]["untested"] = result.certificate.untested
+    record["certificate"]["answers"] = [
+        {"question": a.question, "answer": a.short, "text": a.text}
+        for a in result.certificate.answers
+    ]
     profile = [
         {"name": own.name, "share": own.share, "traits": [asdict(trait) for trait in own.traits]}
         for own in result.profile()

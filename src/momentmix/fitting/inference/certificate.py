@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import isnan
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from momentmix.findings.messages import Message, in_lines
 from momentmix.fitting.inference.description import Description
 from momentmix.fitting.inference.over_identification import OverIdentification, p_value_text
 from momentmix.html.notebook import bullets, folded, paragraph, plain_table, tag
-from momentmix.wording import cut_lines
+from momentmix.wording import cut_lines, percent, plural
 
 Verdict = Literal["passed", "useful", "not passed", "untested"]
 
@@ -29,6 +29,9 @@ LEAST_REPRODUCIBILITY = 0.75  # the usual line between stable and unstable clust
 USEFUL_LOSS = 0.05  # of accuracy: groups that are only an approximation have no sharper borders
 # Findings that speak against the exact density of a component, not against the groups.
 _OF_DENSITY = {"misfit", "imprecise", "shape", "heavy-tails", "outlier-rows", "constraint"}
+_CLEAR, _GAP = 0.5, 0.1
+# What the verdict "useful" means, in a sentence.
+USEFUL = "The groups serve; intervals describe the approximation, not a truth."
 _MOST_IN_NOTEBOOK = 8  # reasons and findings; the others are folded away
 _MOST_GROUPS = 3  # of conditions, in a reason
 
@@ -50,6 +53,18 @@ class Support:
     n_components: int
     supported: bool | None
     text: str
+
+
+class Answer(NamedTuple):
+    """A question, a short answer, the reason for it in a sentence, and numbers behind it."""
+
+    question: str
+    short: str
+    text: str
+    numbers: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.short}: {self.text}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -169,6 +184,11 @@ class Certificate:
         )
 
     @property
+    def answers(self) -> list[Answer]:
+        """Answers: would other rows give the groups, are they apart, are the rows described."""
+        return [_reproduced(self), _apart(self), _described(self)]
+
+    @property
     def passed(self) -> bool:
         """Whether the fit was tested and nothing speaks against it."""
         return self.verdict == "passed"
@@ -179,13 +199,15 @@ class Certificate:
     def _repr_html_(self) -> str:
         tone = {"passed": "good", "useful": "good", "not passed": "bad"}.get(self.verdict, "plain")
         head = paragraph("Certificate:", tag(self.verdict, tone))
+        asked = plain_table(["question", "answer"], [(a.question, str(a)) for a in self.answers])
         numbers = plain_table(["test", ""], self._numbers())
         others = [f.text for f in self._others() if f.severity is not NOTE]
         notes = [f.text for f in self._others() if f.severity is NOTE]
         texts = [*self.reasons, *self.untested, *others]
         shown = bullets(texts[:_MOST_IN_NOTEBOOK]) if texts else ""
         rest = [*texts[_MOST_IN_NOTEBOOK:], *notes]
-        return paragraph(head, shown, folded("Numbers and notes", numbers, bullets(rest)))
+        head = paragraph(head, USEFUL) if self.verdict == "useful" else head
+        return paragraph(head, asked, shown, folded("Numbers and notes", numbers, bullets(rest)))
 
     def _others(self) -> list[Finding]:
         """Findings that are neither reasons nor missing tests."""
@@ -210,12 +232,67 @@ class Certificate:
     def __str__(self) -> str:
         is_good = self.verdict in ("passed", "useful")
         verdict = self.verdict if is_good else self.verdict.upper()
-        rows = [("verdict", verdict), *self._numbers()]
-        lines = ["Certificate", *(f"  {name:<20} {value}" for name, value in rows)]
+        lines = ["Certificate", f"  {'verdict':<20} {verdict}"]
+        lines += [f"  {USEFUL}"] * (verdict == "useful")
+        width = max(len(a.question) for a in self.answers)
+        lines += [f"  {a.question:<{width}} {a}" for a in self.answers]
+        lines += [f"  {name:<20} {value}" for name, value in self._numbers()]
         lines += [Message("  - ", reason) for reason in self.reasons]
         lines += [Message("  - [untested] ", reason) for reason in self.untested]
         lines += [Message(f"  - [{f.severity.value}] ", f.text) for f in self._others()]
         return in_lines(lines)
+
+
+# -- three questions and their answers --------------------------------------------------------
+
+
+def _reproduced(c: Certificate) -> Answer:
+    question, least = "Would other rows give these groups?", float(c.reproducibility.min())
+    if c.n_components == 1:
+        return Answer(question, "Yes", "there is one group only.")
+    if isnan(least):
+        why = "it was not measured." if c.after_rows else "a fit from moments has no rows to split."
+        return Answer(question, "Unknown", why)
+    weak = int((c.reproducibility < LEAST_REPRODUCIBILITY).sum())
+    worst = f"is found again in {percent(least)} of its rows"
+    if not weak:
+        return Answer(question, "Yes", f"the least reproducible group {worst}.")
+    short = "No" if weak == c.n_components else "Partly"
+    limit = percent(LEAST_REPRODUCIBILITY)
+    others = f", {weak - 1} other{plural(weak - 1)} in less than {limit}" if weak > 1 else ""
+    return Answer(question, short, f"group {c.reproducibility.argmin()} {worst} only{others}.")
+
+
+def _apart(c: Certificate) -> Answer:
+    question, r = "Are they apart?", c.n_components
+    if r == 1:
+        return Answer(question, "Does not apply", "there is one group only.")
+    depths = np.where(np.eye(r, dtype=bool), np.inf, c.separation)
+    depth = float(depths.min())
+    if isnan(depth):
+        return Answer(question, "Unknown", "it was not measured.")
+    i, j = divmod(int(depths.argmin()), r)
+    pair, number = f"groups {i} and {j}", f"({depth:.2f})"
+    if depth >= _CLEAR:
+        return Answer(question, "Yes", f"even {pair} are clearly apart {number}.")
+    if depth >= _GAP:
+        return Answer(question, "Mostly", f"{pair} overlap {number}.")
+    others = int((depths < _GAP).sum()) // 2 - 1
+    more = f", like {others} other pair{plural(others)}" if others else ""
+    short = "No" if (depths.min(axis=0) < _GAP).all() else "Partly"
+    return Answer(question, short, f"{pair} have no gap between them {number}{more}.")
+
+
+def _described(c: Certificate) -> Answer:
+    question, d = "Does the mixture describe the rows?", c.description
+    words = {"exact": "Yes", "close": "Closely", "rough": "Roughly", "poor": "No"}
+    if d.level not in words:
+        why = "it was not measured." if c.after_rows else "there are no rows to compare with."
+        return Answer(question, "Unknown", why)
+    name = max(d.columns, key=lambda key: d.columns[key], default="")
+    where = f" ({name if isinstance(name, str) else f'column {name}'})" if d.columns else ""
+    text = f"the largest distance of a column is {d.distance:.2g}{where}."
+    return Answer(question, words[d.level], text)
 
 
 def decisive_line(test: OverIdentification) -> str:
@@ -230,7 +307,7 @@ def rejected_lines(test: OverIdentification, most: int = 6) -> list[str]:
     """A line for each group of conditions that the test rejects; each column can be a group."""
     groups = test.rejected_groups
     lines = [
-        f"{g.name}: {g.statistic:.1f} on {g.degrees_of_freedom} d.o.f., p-value "
+        f"{g.name}: {g.statistic:.1f} on {g.degrees_of_freedom} d.o.f., corrected p-value "
         f"{p_value_text(g.p_value)}"
         for g in groups[:most]
     ]

@@ -1,4 +1,4 @@
-"""The three verdicts: what each rests on, in words and in the record of a fit."""
+"""The verdicts: what each rests on, in words and in the record of a fit."""
 
 import json
 from dataclasses import replace
@@ -31,7 +31,7 @@ UNTESTABLE = OverIdentification(0.0, 0, NAN, NAN, False, NAN)
 
 
 def certificate(test=None, loss=0.001, findings=(), r=2, support=None):
-    return Certificate(test or outcome(), loss, list(findings), r, support)
+    return Certificate(test or outcome(), loss, list(findings), r, support, after_rows=True)
 
 
 def support(supported):
@@ -51,7 +51,7 @@ def support(supported):
         ({"test": UNTESTABLE, "findings": [WARNING]}, "untested", "a summary made by this version"),
         ({"support": support(None)}, "untested", "words on support"),
         ({"findings": [FATAL]}, "not passed", "fatal words"),
-        ({"test": outcome(1e-9, 0.1)}, "not passed", "the moments do not fit: p-value 1e-09"),
+        ({"test": outcome(1e-9, 0.1)}, "not passed", "do not fit: corrected p-value 1e-09"),
         ({"loss": 0.02}, "not passed", "too imprecise"),
         ({"support": support(False)}, "not passed", "not supported: words on support"),
         ({"test": UNTESTABLE, "findings": [FATAL]}, "not passed", "fatal words"),
@@ -79,6 +79,110 @@ def test_what_could_not_be_tested_is_said_beside_the_reasons():
     assert "  - [untested] nothing to test" in str(c)
     assert "  - [untested] words on support" in str(c)
     assert "over-identification  nothing to test" in str(c)
+
+
+# -- the verdict "useful", and three answers ----------------------------------------------------
+
+ROUGH = Description("rough", 0.08, {"age": 0.03, "gain": 0.08})
+APART = np.array([[NAN, 0.9, 0.8], [0.9, NAN, 0.7], [0.8, 0.7, NAN]])
+
+
+def with_groups(again=(0.96, 0.92, 0.81), separation=APART, description=ROUGH, **changes):
+    """A certificate of three components that other rows give again, with a rejected test."""
+    c = certificate(**{"test": outcome(1e-9, 0.1), "r": 3, **changes})
+    numbers = {"reproducibility": np.array(again), "separation": separation}
+    return replace(c, **numbers, description=description)
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict"),
+    [
+        ({}, "useful"),
+        ({"test": UNTESTABLE}, "useful"),
+        ({"loss": 0.04}, "useful"),
+        ({"test": outcome()}, "passed"),
+        ({"again": (0.96, 0.92, 0.74)}, "not passed"),
+        ({"again": (0.96, 0.92, NAN)}, "not passed"),
+        ({"loss": 0.06}, "not passed"),
+        ({"loss": NAN}, "not passed"),
+        ({"findings": [FATAL]}, "not passed"),
+        ({"support": support(False)}, "not passed"),
+        ({"description": Description("poor", 0.3)}, "not passed"),
+        ({"test": UNTESTABLE, "description": Description()}, "untested"),
+    ],
+)
+def test_groups_that_other_rows_give_again_are_useful(changes, verdict):
+    c = with_groups(**changes)
+    assert c.verdict == verdict
+    assert c.passed is (verdict == "passed")
+    sentence = "The groups serve; intervals describe the approximation, not a truth."
+    assert (sentence in str(c)) == (sentence in c._repr_html_()) == (verdict == "useful")
+    assert replace(c, after_rows=False).verdict in ("passed", "not passed", "untested")
+
+
+def shallow(**depths):
+    """Valleys of three components; p01=0.2 is that between 0 and 1."""
+    separation = APART.copy()
+    for pair, depth in depths.items():
+        i, j = int(pair[1]), int(pair[2])
+        separation[i, j] = separation[j, i] = depth
+    return separation
+
+
+@pytest.mark.parametrize(
+    ("changes", "place", "answer"),
+    [
+        ({}, 0, "Yes: the least reproducible group is found again in 81 % of its rows."),
+        ({"again": (0.9, 0.3, 0.8)}, 0, "Partly: group 1 is found again in 30 % of its rows only."),
+        (
+            {"again": (0.5, 0.3, 0.6)}, 0,
+            "No: group 1 is found again in 30 % of its rows only, 2 others in less than 75 %.",
+        ),
+        ({"again": (NAN, 0.9, 0.9)}, 0, "Unknown: it was not measured."),
+        ({}, 1, "Yes: even groups 1 and 2 are clearly apart (0.70)."),
+        ({"separation": shallow(p02=0.2)}, 1, "Mostly: groups 0 and 2 overlap (0.20)."),
+        (
+            {"separation": shallow(p12=0.0)}, 1,
+            "Partly: groups 1 and 2 have no gap between them (0.00).",
+        ),
+        (
+            {"separation": shallow(p01=0.0, p12=0.01)}, 1,
+            "No: groups 0 and 1 have no gap between them (0.00), like 1 other pair.",
+        ),
+        ({"separation": np.full((3, 3), NAN)}, 1, "Unknown: it was not measured."),
+        ({}, 2, "Roughly: the largest distance of a column is 0.08 (gain)."),
+        (
+            {"description": Description("poor", 0.31, {0: 0.31})}, 2,
+            "No: the largest distance of a column is 0.31 (column 0).",
+        ),
+        ({"description": Description()}, 2, "Unknown: it was not measured."),
+    ],
+)  # fmt: skip
+def test_three_questions_are_answered(changes, place, answer):
+    c = with_groups(**changes)
+    assert str(c.answers[place]) == answer
+    questions = [answer.question for answer in c.answers]
+    assert questions == [
+        "Would other rows give these groups?",
+        "Are they apart?",
+        "Does the mixture describe the rows?",
+    ]
+    for text in (str(c), c._repr_html_()):
+        assert answer in text
+        assert all(question in text for question in questions)
+        assert "nan" not in text.lower()
+
+
+def test_without_rows_or_with_one_component_the_answers_say_why():
+    from_moments = replace(certificate(), after_rows=False)
+    assert [str(answer) for answer in from_moments.answers] == [
+        "Unknown: a fit from moments has no rows to split.",
+        "Unknown: it was not measured.",
+        "Unknown: there are no rows to compare with.",
+    ]
+    one = certificate(r=1)
+    assert str(one.answers[0]) == "Yes: there is one group only."
+    assert str(one.answers[1]) == "Does not apply: there is one group only."
 
 
 # -- groups of conditions ---------------------------------------------------------------------
@@ -111,14 +215,15 @@ def test_rejected_groups_are_listed():
     assert "the moments do not fit (shape of column 3" in c.reasons[0]
     text = str(c)
     assert (
-        r"rejected             shape of column 3\x1b[31m: 50.0 on 5 d.o.f., p-value 1e-12" in text
+        r"rejected             shape of column 3\x1b[31m: 50.0 on 5 d.o.f., corrected p-value 1e-12"
+        in text
     )
     assert "pairs" not in text
     many = [group(f"shape of column {j}", 1e-9) for j in range(20)]
     c = certificate(outcome(1e-8, 0.1, many))
     assert "(shape of column 0, shape of column 1, shape of column 2, 17 more)" in c.reasons[0]
     assert "14 more" in str(c)
-    assert str(c).count("50.0 on 5 d.o.f., p-value") == 6
+    assert str(c).count("50.0 on 5 d.o.f., corrected p-value") == 6
 
 
 # -- what "auto" tried, and the record --------------------------------------------------------
@@ -148,6 +253,18 @@ def test_what_was_tried_is_a_short_table():
     assert lines[first + 2].split() == ["2", "0.4", "-2.5", "5031.25", "chosen"]
     assert lines[first + 3].split() == ["3", "-", "-2.49", "5042"]
     assert "components tried" not in str(result_with(certificate()))
+
+
+def test_what_was_tried_has_the_least_reproducibility():
+    known = [(1.0,), (0.97, 0.9), (0.4, NAN, 0.2)]
+    tried = tuple(replace(t, reproducibility=x) for t, x in zip(TRIED, known, strict=True))
+    assert [t.least_reproducibility for t in tried[:2]] == [1.0, 0.9]
+    assert np.isnan([t.least_reproducibility for t in (tried[2], TRIED[0])]).all()
+    lines = str(result_with(certificate(), tried)).splitlines()
+    first = next(i for i, line in enumerate(lines) if "components tried" in line)
+    assert lines[first].endswith("BIC  least reproducibility")
+    assert lines[first + 2].split()[-2:] == ["0.90", "chosen"]
+    assert lines[first + 3].split()[-1] == "-"
 
 
 @pytest.mark.parametrize("chosen", [1, 15, 30])
@@ -201,7 +318,7 @@ def test_the_record_keeps_verdict_support_groups_and_trials(tmp_path, supported)
         (("certificate", "groups"), [{"name": "x"}], "groups lacks degrees_of_freedom"),
         (("tried",), [{}], "tried lacks bic, chosen"),
         (("tried",), {}, r"fit\.tried must be a list"),
-        (("version",), 5, "fit has version 5; this momentmix reads versions 1, 2, 3 and 4"),
+        (("version",), 6, "fit has version 6; this momentmix reads versions 1, 2, 3, 4 and 5"),
     ],
 )
 def test_damaged_fields_are_refused(place, value, message):
