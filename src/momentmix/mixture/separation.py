@@ -29,7 +29,7 @@ from momentmix.mixture.parameters import Parameters
 # Two Gaussians of equal weights have no valley up to 2 deviations, 0.1 at 2.4, 0.36 at 3, 0.6 at
 # 3.6 and 0.73 at 4. Fits of 2 and 3 components to one cloud (Gaussian, t, logistic, gamma,
 # lognormal) reach 0.05, to a uniform one 0.56: Gaussians give each part of a box a mode.
-_NO_GAP, _CLEAR = 0.1, 0.6
+LEAST_GAP, CLEAR_GAP = 0.1, 0.6
 _POINTS = 128  # of a path: deviations apart by less than a fifth, also at covariances of ratio 1e4
 _FIRST_STEP = 0.05  # of a path, in deviations of the component where it begins
 _ALL_DRAWS, _FEWEST_DRAWS = 12000, 1000  # of all components and of each: errors of 0.015 to 0.04
@@ -49,9 +49,9 @@ def separation_words(value: float) -> str:
     """Return what the depth of the valley between two components means."""
     if np.isnan(value):
         return "unknown"
-    if value >= _CLEAR:
+    if value >= CLEAR_GAP:
         return "clearly apart"
-    return "overlap" if value >= _NO_GAP else "no gap: a cut through a continuum"
+    return "overlap" if value >= LEAST_GAP else "no gap: a cut through a continuum"
 
 
 def separation_of(parameters: Parameters, joint_of: JointOf | None = None) -> Float:
