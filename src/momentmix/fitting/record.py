@@ -124,7 +124,7 @@ class FitRecord(FitFacts):
         named = tuple(columns.named(mixture.feature_names) for columns in record.joined)
         found = record.certificate.description
         if mixture.feature_names is None:  # keys of JSON are texts
-            columns = {int(j) if j.isdecimal() else j: x for j, x in found.columns.items()}
+            columns = {int(j) if str(j).isdecimal() else j: x for j, x in found.columns.items()}
             found = replace(found, columns=columns)
         certificate = replace(record.certificate, description=found)
         return replace(record, joined=named, certificate=certificate)
