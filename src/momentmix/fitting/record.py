@@ -122,7 +122,11 @@ class FitRecord(FitFacts):
         if record.joined and sorted(found.columns for found in record.joined) != own:
             raise ValueError("fit.joined must list the columns that the mixture joins")
         named = tuple(columns.named(mixture.feature_names) for columns in record.joined)
-        return replace(record, joined=named)
+        certificate, known = record.certificate, record.description
+        if mixture.feature_names is None:  # keys of JSON are texts
+            numbered: dict[str | int, float] = {int(j): x for j, x in known.columns.items()}
+            certificate = replace(certificate, description=replace(known, columns=numbered))
+        return replace(record, joined=named, certificate=certificate)
 
 
 # -- files ------------------------------------------------------------------------------------

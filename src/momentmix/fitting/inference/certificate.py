@@ -296,9 +296,15 @@ def _described(c: Certificate) -> Answer:
         why = "it was not measured." if c.after_rows else "there are no rows to compare with."
         return Answer(question, "Unknown", why)
     name = max(d.columns, key=lambda key: d.columns[key], default="")
-    where = f" ({name if isinstance(name, str) else f'column {name}'})" if d.columns else ""
-    text = f"the largest distance of a column is {d.distance:.2g}{where}."
-    return Answer(question, words[d.level], text)
+    if isnan(d.distance):
+        text = f"the misfit of the moments is {c.effect_size:.2g} deviations of one row"
+    elif name == "" or d.columns[name] < d.distance:
+        text = f"the largest distance, {d.distance:.2g}, is along the widest direction of the rows"
+    else:
+        where = name if isinstance(name, str) else f"column {name}"
+        text = f"the largest distance of a column is {d.distance:.2g} ({where})"
+    exact = "no test rejects it; " if d.level == "exact" else ""
+    return Answer(question, words[d.level], f"{exact}{text}.")
 
 
 def decisive_line(test: OverIdentification) -> str:

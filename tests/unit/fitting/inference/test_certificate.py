@@ -155,6 +155,18 @@ def shallow(**depths):
             {"description": Description("poor", 0.31, {0: 0.31})}, 2,
             "No: the largest distance of a column is 0.31 (column 0).",
         ),
+        (
+            {"description": Description("close", 0.05, {"a": 0.03})}, 2,
+            "Closely: the largest distance, 0.05, is along the widest direction of the rows.",
+        ),
+        (
+            {"description": Description("exact", 0.02, {"a": 0.02})}, 2,
+            "Yes: no test rejects it; the largest distance of a column is 0.02 (a).",
+        ),
+        (
+            {"description": Description("rough")}, 2,
+            "Roughly: the misfit of the moments is 0.1 deviations of one row.",
+        ),
         ({"description": Description()}, 2, "Unknown: it was not measured."),
     ],
 )  # fmt: skip
@@ -280,6 +292,20 @@ def saved(tmp_path, c, tried=()):
     path = tmp_path / "model.json"
     save_fit(path, MIXTURE, result_with(c, tried).record())
     return path
+
+
+def test_the_record_keeps_what_was_found_of_the_groups(tmp_path):
+    c = replace(
+        certificate(),
+        reproducibility=np.array([0.9, NAN]),
+        separation=np.array([[NAN, 0.7], [0.7, NAN]]),
+        description=Description("close", 0.05, {0: 0.05}),
+    )
+    record = load_fit(saved(tmp_path, c))[1]
+    np.testing.assert_array_equal(record.reproducibility, c.reproducibility)
+    np.testing.assert_array_equal(record.separation, c.separation)
+    assert record.description == c.description  # the number of a column is one again
+    assert str(record.certificate) == str(c)
 
 
 @pytest.mark.parametrize("supported", [True, False, None])
