@@ -172,7 +172,7 @@ class FitWarning(_Printable, UserWarning):
 
 
 class CertificateWarning(_Printable, UserWarning):
-    """The certificate of a fit did not pass; the message gives the reasons.
+    """The certificate of an estimator did not pass; the message gives the first reason.
 
     It is not scikit-learn's ``ConvergenceWarning``: the fit may have converged, to an answer that
     the data contradict. To silence it::

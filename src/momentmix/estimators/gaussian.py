@@ -22,7 +22,7 @@ from momentmix.estimators.options import (
     threads_of,
     warn_without_effect,
 )
-from momentmix.fitting.api import fit
+from momentmix.fitting.api import begin_fit
 from momentmix.fitting.data import known_blocks
 from momentmix.mixture.mixture import Mixture
 from momentmix.summary.summary import MomentSummary
@@ -39,9 +39,10 @@ _SHARED = (  # with scikit-learn's, beside the covariances
 class MomentGaussianMixture(MixtureMethods):
     """Mixture of Gaussians from one pass of moments, and EM where there are rows.
 
-    Methods and attributes are those of ``sklearn.mixture.GaussianMixture``. A fit whose
-    certificate does not pass warns, once and with the reasons (`CertificateWarning`); one that
-    could not be tested does not.
+    Methods and attributes are those of ``sklearn.mixture.GaussianMixture``. `certificate_`,
+    `standard_errors_` and `result_` are computed when one of them, or a display, is asked for; a
+    certificate that does not pass warns then, once (`CertificateWarning`). Until then a sample of
+    the rows is kept; copies and pickles are computed first, and keep none.
 
     Parameters
     ----------
@@ -122,13 +123,14 @@ class MomentGaussianMixture(MixtureMethods):
         The same at each pass whose step was kept.
     certificate_ : Certificate
         Whether the fit can be trusted, and why not: ``certificate_.verdict`` is "passed",
-        "not passed" or "untested".
+        "useful", "not passed" or "untested". Computed when it is asked for.
     standard_errors_ : StandardErrors or None
-        Of weights, means and variances; None for method="paper".
+        Of weights, means and variances; None for method="paper". Computed when asked for.
     summary_ : MomentSummary
         Of the rows seen; a row of whole weight 3 counts as three rows after `fit`.
     mixture_ : Mixture
     result_ : FitResult
+        As `momentmix.fit` returns it, bit for bit. Computed when it is asked for.
     n_features_in_ : int
     feature_names_in_ : array of shape (n_features,)
         Where the rows had names.
@@ -287,17 +289,16 @@ class MomentGaussianMixture(MixtureMethods):
             (self.n_components, self.n_features_in_),
         )  # fmt: skip
         blocks = asked_blocks(self.covariance_type, self.blocks, self.n_features_in_)
-        result = fit(
-            data, self.n_components, self.order, self.method, self.refine, self._seed(),
-            blocks=blocks, constraint=constraint_of(self.covariance_type),
+        begun = begin_fit(
+            data, method=self.method, blocks=blocks, constraint=constraint_of(self.covariance_type),
             variance_floor=larger_floor(self.variance_floor, self.reg_covar), start=start,
-            **self._fit_options(),
+            sample_weight=None, families=None, missing="error", **self._fit_options(),
         )  # fmt: skip
-        mixture = result.mixture
+        mixture = begun.draft.mixture
         names = mixture.feature_names or range(mixture.n_features)
         self.blocks_ = [[names[j] for j in block] for block in mixture.parameters.blocks.joined]
         self.__dict__.update(covariance_attributes(mixture, self.covariance_type))
-        self._set_from(result)
+        self._set_from(begun)
         return self
 
     def _n_parameters(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, Self, TypeVar, cast
@@ -24,13 +25,15 @@ from momentmix.errors import (
     warn_caller,
 )
 from momentmix.estimators.options import progress_of, threads_of
-from momentmix.fitting.result import FitResult
+from momentmix.fitting.result import BegunFit, FitResult
 from momentmix.mixture.mixture import Mixture
 from momentmix.parallel import ForkSafeLock, one_at_a_time
 from momentmix.summary.summary import MomentSummary
 
 _WARNED_OF = {"constant-column", "duplicate-columns", "outlier-influence", "outlier-rows"}
 
+
+_WHEN_ASKED = ("result_", "certificate_", "standard_errors_")
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -59,6 +62,8 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     Rows of `partial_fit` wait in `summary_` until a method needs the fit: `_pending` is True then.
     Looking at an attribute never makes a fit: `hasattr`, `repr`, copies and debuggers look at many.
+    Of a fit that was made, `_WHEN_ASKED` are computed when one of them is looked at: `_unasked` is
+    the function that does it, or its result after a copy was made, which keeps no sample of rows.
     """
 
     def _set_parameters(self, given: dict[str, Any]) -> None:
@@ -88,6 +93,11 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     def __getattr__(self, name: str) -> Any:
         # Only called for what is not there.
+        if name in _WHEN_ASKED:
+            with self._lock.held():
+                self._finish()
+                if name in self.__dict__:
+                    return self.__dict__[name]
         if _is_fitted(name) and self.__dict__.get("_pending"):
             raise NotFittedError(  # an AttributeError too
                 f"{name} is not known yet: partial_fit added rows, and no fit was made since. Call "
@@ -95,16 +105,27 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *(_WHEN_ASKED if "_unasked" in self.__dict__ else ())})
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock.held():
+            self._compute()
+            state: dict[str, Any] = super().__getstate__()
+            return state
+
     def __sklearn_is_fitted__(self) -> bool:
         """Whether there is a fit, or rows that methods can make one of."""
         return "mixture_" in self.__dict__ or bool(self.__dict__.get("_pending"))
 
     # -- fitting ------------------------------------------------------------------------------
 
-    def _set_from(self, result: FitResult) -> None:
-        """Set the attributes that every estimator has, and warn where there is reason to."""
-        mixture = result.mixture
-        self.result_, self.mixture_ = result, mixture
+    def _set_from(self, begun: BegunFit) -> None:
+        """Set the attributes that every estimator has."""
+        result, mixture = begun.draft, begun.draft.mixture
+        for name in _WHEN_ASKED:  # those of the last fit
+            self.__dict__.pop(name, None)
+        self.mixture_, self._unasked = mixture, begun.finish
         if result.summary is not None:  # fitted to rows
             self.summary_ = result.summary
         self.n_components_ = mixture.n_components
@@ -113,9 +134,35 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
         self.lower_bound_ = np.nan if result.log_likelihood is None else result.log_likelihood
         # After each step, as scikit-learn has them; those of a result are before.
         self.lower_bounds_ = [*result.log_likelihoods, self.lower_bound_][1:]
-        self.certificate_ = result.certificate
-        self.standard_errors_ = None if result.uncertainty is None else result.standard_errors
-        self._warn(result)
+        if not self.converged_:
+            warn_caller(
+                f"not converged after max_iter={self.max_iter} passes; allow more.",
+                ConvergenceWarning,
+            )
+
+    def _compute(self) -> FitResult | None:
+        """Compute the result if nobody has asked for it; it waits where the function was."""
+        unasked = self.__dict__.get("_unasked")
+        if callable(unasked):
+            unasked = self._unasked = unasked()
+        return cast("FitResult | None", unasked)
+
+    def _finish(self) -> None:
+        """Set what was not asked for before, and warn where there is reason to."""
+        result = self._compute()
+        if result is None:
+            return
+        errors = None if result.uncertainty is None else result.standard_errors
+        self.result_, self.certificate_, self.standard_errors_ = result, result.certificate, errors
+        del self._unasked
+        is_refused = result.certificate.verdict == "not passed"
+        reason = result.certificate.reasons[0] if is_refused else ""
+        for finding in result.certificate.findings:
+            if finding.kind in _WARNED_OF and finding.text != reason:
+                warn_caller(finding.text, FitWarning)
+        if is_refused:
+            text = f"the certificate did not pass: {_first_sentence(reason)}; see certificate_."
+            warn_caller(text, CertificateWarning)
 
     @keeps_state
     def fit_summary(self, summary: MomentSummary | None = None) -> Self:
@@ -159,13 +206,19 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
         return None if names is None else tuple(names)
 
     def _fit_options(self) -> dict[str, Any]:
-        """Return options of `momentmix.fit` that the names of scikit-learn stand for."""
+        """Return options of `begin_fit` that all estimators have, by the names of scikit-learn."""
         return {
+            "n_components": self.n_components,
+            "order": self.order,
+            "refine": self.refine,
+            "random_state": self._seed(),
             "max_passes": check_count("max_iter", self.max_iter, 0),
             "tol": self.tol,
             "thorough": check_count("n_init", self.n_init, 1) > 1,
             "n_threads": threads_of(self.n_threads, self.n_jobs),
             "progress": progress_of(self.verbose, type(self).__name__),
+            "reading": {},
+            "defers": True,
         }
 
     def _can_start(self, previous: Mixture | None) -> bool:
@@ -181,19 +234,6 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
         if state is None or isinstance(state, int | np.integer | np.random.Generator):
             return state
         return int(check_random_state(state).randint(2**31 - 1))
-
-    def _warn(self, result: FitResult) -> None:
-        if not self.converged_:
-            warn_caller(
-                f"not converged after max_iter={self.max_iter} passes; allow more.",
-                ConvergenceWarning,
-            )
-        for finding in result.certificate.findings:
-            if finding.kind in _WARNED_OF:
-                warn_caller(finding.text, FitWarning)
-        if result.certificate.verdict == "not passed":
-            reasons = " ".join(result.certificate.reasons)
-            warn_caller(f"the certificate did not pass: {reasons}", CertificateWarning)
 
     # -- using --------------------------------------------------------------------------------
 
@@ -253,7 +293,7 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     def _with_result(self, html: str) -> str:
         """Put the result below the diagram of scikit-learn, once there is one."""
-        result = vars(self).get("result_")
+        result = getattr(self, "result_", None)
         return html if result is None else f"{html}{result._repr_html_()}"
 
     def _total(self, X: Any) -> tuple[float, int]:
@@ -274,7 +314,13 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
         return float(-2 * self._total(X)[0] + 2 * self._n_parameters())
 
 
+def _first_sentence(text: str) -> str:
+    """Return the first sentence without its period; names of columns, in quotes, may have some."""
+    found = re.match(r"(?:'[^']*'|.)*?(?=\. [A-Z]|\.?$)", text, re.DOTALL)
+    return text if found is None else found[0]
+
+
 def _is_fitted(name: str) -> bool:
     """Whether an attribute is what a fit finds, not what it is given."""
     is_result = name.endswith("_") and not name.startswith("_")
-    return name == "_pending" or (is_result and not name.endswith("_in_"))
+    return name in ("_pending", "_unasked") or (is_result and not name.endswith("_in_"))

@@ -12,7 +12,7 @@ from sklearn.utils.validation import validate_data
 from momentmix.arrays import is_foreign, to_numpy
 from momentmix.errors import InputError
 from momentmix.estimators.methods import MixtureMethods, keeps_state
-from momentmix.fitting.api import fit
+from momentmix.fitting.api import begin_fit
 from momentmix.mixture.mixture import Mixture
 from momentmix.summary.summarize import summarize
 from momentmix.summary.summary import MomentSummary
@@ -146,14 +146,14 @@ class MomentMixture(MixtureMethods):
     ) -> MomentMixture:
         has_schema = isinstance(data, MomentSummary) and data.schema is not None
         families = None if has_schema else self.families
-        result = fit(
-            data, self.n_components, self.order, "robust", self.refine, self._seed(),
-            blocks=self.blocks, sample_weight=sample_weight, families=families,
-            missing=self.missing, variance_floor=self.variance_floor,
-            start=previous if self._can_start(previous) else None, **self._fit_options(),
+        begun = begin_fit(
+            data, method="robust", blocks=self.blocks, sample_weight=sample_weight,
+            families=families, missing=self.missing, variance_floor=self.variance_floor,
+            constraint=None, start=previous if self._can_start(previous) else None,
+            **self._fit_options(),
         )  # fmt: skip
-        self.schema_ = result.schema
-        self._set_from(result)
+        self.schema_ = begun.draft.schema
+        self._set_from(begun)
         return self
 
     # -- tables -------------------------------------------------------------------------------

@@ -122,10 +122,11 @@ class FitRecord(FitFacts):
         if record.joined and sorted(found.columns for found in record.joined) != own:
             raise ValueError("fit.joined must list the columns that the mixture joins")
         named = tuple(columns.named(mixture.feature_names) for columns in record.joined)
-        certificate, known = record.certificate, record.description
+        found = record.certificate.description
         if mixture.feature_names is None:  # keys of JSON are texts
-            numbered: dict[str | int, float] = {int(j): x for j, x in known.columns.items()}
-            certificate = replace(certificate, description=replace(known, columns=numbered))
+            columns = {int(j) if str(j).isdecimal() else j: x for j, x in found.columns.items()}
+            found = replace(found, columns=columns)
+        certificate = replace(record.certificate, description=found)
         return replace(record, joined=named, certificate=certificate)
 
 

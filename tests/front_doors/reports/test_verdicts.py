@@ -307,14 +307,18 @@ def test_picture_of_the_choice_tells_the_verdicts_apart(results, useful):
 
 
 def test_the_estimator_warns_once_at_the_callers_line_where_the_certificate_does_not_pass():
-    rows = clusters(2, 4)
-    model = mm.MomentGaussianMixture(1)
-    with pytest.warns(mm.CertificateWarning, match=r"did not pass: .*moments do not fit") as seen:
-        model.fit(rows)
-    assert len(seen) == 1
-    assert seen[0].filename == __file__
-    for reason in model.certificate_.reasons:
-        assert reason in str(seen[0].message)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = mm.MomentGaussianMixture(1).fit(clusters(2, 4))
+        model.predict(clusters(2, 4))
+    with pytest.warns(mm.CertificateWarning, match=r"pass: [^.]*; see certificate_\.$") as seen:
+        reasons = model.certificate_.reasons
+    assert [w.filename for w in seen] == [__file__]
+    assert any(reason.startswith("the moments do not fit") for reason in reasons)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert model.result_.certificate is model.certificate_
+        assert model.standard_errors_.means.shape == (1, 4)
     assert issubclass(mm.CertificateWarning, UserWarning)
     assert not issubclass(mm.CertificateWarning, FitWarning)
 
@@ -328,24 +332,23 @@ def test_the_estimator_is_quiet_where_the_certificate_passed_or_is_untested():
             assert model.n_components_ == len(model.weights_) == r
 
 
-def test_partial_fit_warns_when_the_fit_is_made():
+def test_a_fit_of_parts_warns_when_it_is_asked():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model = mm.MomentGaussianMixture(1)
         for part in np.array_split(clusters(2, 4), 3):
             model.partial_fit(part)
-    with pytest.warns(mm.CertificateWarning) as seen:
         assert model.sample(3)[1].tolist() == [0] * 3
-    assert [w.filename for w in seen] == [__file__]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
         assert model.weights_.tolist() == [1.0]
+    with pytest.warns(mm.CertificateWarning) as seen:
+        assert not model.certificate_.passed
+    assert [w.filename for w in seen] == [__file__]
 
 
-def test_an_estimator_whose_warning_is_an_error_stays_as_it_was():
-    model = mm.MomentGaussianMixture(1)
+def test_a_warning_that_is_an_error_comes_once():
+    model = mm.MomentGaussianMixture(1).fit(clusters(2, 4))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(mm.CertificateWarning):
-            model.fit(clusters(2, 4))
-    assert not hasattr(model, "n_components_")
+            model.certificate_  # noqa: B018
+        assert not model.certificate_.passed

@@ -18,17 +18,12 @@ from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, found
 from momentmix.findings.fit_sentences import UNTESTED
 from momentmix.findings.messages import Message, in_lines
 from momentmix.fitting.inference.description import Description
-from momentmix.fitting.inference.over_identification import (
-    LEAST_P_VALUE,
-    OverIdentification,
-    p_value_text,
-)
+from momentmix.fitting.inference.over_identification import OverIdentification, p_value_text
 from momentmix.html.notebook import bullets, folded, paragraph, plain_table, tag
 from momentmix.wording import cut_lines, percent, plural
 
 Verdict = Literal["passed", "useful", "not passed", "untested"]
 
-NEGLIGIBLE_EFFECT = 5e-4  # standard deviations of one row; with enough rows every test rejects
 LARGEST_LOSS = 0.01  # of accuracy
 LEAST_REPRODUCIBILITY = 0.75  # the usual line between stable and unstable clusters (Hennig 2007)
 USEFUL_LOSS = 0.05  # of accuracy: groups that are only an approximation have no sharper borders
@@ -137,8 +132,7 @@ class Certificate:
     def tests(self) -> list[Finding]:
         """Findings of the tests: reasons against the fit (fatal), and missing tests."""
         tests = []
-        is_rejected = self.p_value < LEAST_P_VALUE and self.effect_size > NEGLIGIBLE_EFFECT
-        if self.test.testable and is_rejected:
+        if self.test.is_rejected:
             names = [group.name for group in self.test.rejected_groups]
             more = [f"{len(names) - _MOST_GROUPS} more"] if len(names) > _MOST_GROUPS else []
             where, p_value = ", ".join([*names[:_MOST_GROUPS], *more]), p_value_text(self.p_value)

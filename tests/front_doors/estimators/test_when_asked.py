@@ -1,0 +1,194 @@
+"""Standard errors and certificate of an estimator: computed when they are asked for."""
+
+import copy
+import gc
+import pickle
+import warnings
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV, cross_val_score
+
+import momentmix as mm
+
+BOTH = pytest.mark.parametrize("kind", [mm.MomentGaussianMixture, mm.MomentMixture])
+ASKED = ("result_", "certificate_", "standard_errors_")
+
+
+def skewed(n_rows=4500, seed=0):
+    """Rows that no mixture of three Gaussians fits, enough of them for a second search."""
+    rng = np.random.default_rng(seed)
+    return np.concatenate([rng.gamma(2, 1, (n_rows // 3, 4)) + 3 * k for k in range(3)])
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return skewed()
+
+
+@pytest.fixture
+def strict():
+    """Any warning is an error."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+def assert_same_result(found, expected):
+    for name in ("weights", "means", "variances"):
+        ours, theirs = getattr(found.mixture, name), getattr(expected.mixture, name)
+        np.testing.assert_array_equal(ours, theirs, strict=True)
+        errors = getattr(expected.standard_errors, name)
+        np.testing.assert_array_equal(getattr(found.standard_errors, name), errors)
+    assert found.record().to_dict() == expected.record().to_dict()
+    assert {name for name, _ in found.stages} == {name for name, _ in expected.stages}
+
+
+# -- the same bits ----------------------------------------------------------------------------
+
+
+@BOTH
+@pytest.mark.filterwarnings("ignore::momentmix.CertificateWarning")
+def test_the_bits_are_those_of_fit_whatever_happens_before_they_are_asked_for(kind, rows):
+    """Other draws from the generator, other threads, and rows that change."""
+    expected = mm.fit(rows, 3, random_state=np.random.default_rng(7))
+    assert "second search" in dict(expected.stages)
+    own, rng = rows.copy(), np.random.default_rng(7)
+    model = kind(3, random_state=rng, n_threads=1).fit(own)
+    rng.standard_normal(1000)
+    own[:] = 0.0
+    assert_same_result(model.result_, expected)
+    other = kind(3, random_state=np.random.default_rng(8)).fit(rows).result_
+    assert other.record().to_dict() != expected.record().to_dict()
+
+
+@pytest.mark.filterwarnings("ignore::momentmix.CertificateWarning")
+def test_the_bits_of_weighted_rows_and_of_joined_columns_with_gaps(rows):
+    weights = np.random.default_rng(1).uniform(0.5, 2, len(rows))
+    model = mm.MomentGaussianMixture(3, random_state=0).fit(rows, sample_weight=weights)
+    assert_same_result(model.result_, mm.fit(rows, 3, random_state=0, sample_weight=weights))
+    frame = pd.DataFrame(rows[::3], columns=list("abcd"))
+    frame.iloc[::7, 1] = np.nan
+    options = {"blocks": [["a", "b"]], "random_state": 0}
+    model = mm.MomentMixture(2, **options).fit(frame)
+    assert_same_result(model.result_, mm.fit(frame, 2, missing="model", **options))
+
+
+# -- quiet until asked ------------------------------------------------------------------------
+
+
+@BOTH
+def test_cross_validation_computes_no_certificates(kind, strict, capsys):
+    iris = load_iris().data
+    model = kind(3, random_state=0, verbose=1)
+    cross_val_score(model, iris, cv=3)
+    grid = {"n_components": [1, 2, 3]}
+    search = GridSearchCV(model, grid, cv=3).fit(iris)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines.count(f"{kind.__name__}: passes") == 3 + 9 + 1
+    assert f"{kind.__name__}: standard errors" not in lines
+    assert f"{kind.__name__}: certificate" not in lines
+    best = search.best_estimator_
+    warnings.simplefilter("ignore")
+    for _ in range(2):
+        assert best.certificate_.verdict
+    assert capsys.readouterr().out.splitlines().count(f"{kind.__name__}: certificate") == 1
+
+
+@BOTH
+def test_attributes_are_there_and_computed_together(kind, rows):
+    model = kind(3, random_state=0)
+    assert not any(hasattr(model, name) for name in ASKED)
+    model.fit(rows)
+    assert set(ASKED) <= set(dir(model))
+    assert not set(ASKED) & set(vars(model))
+    with pytest.warns(mm.CertificateWarning) as seen:
+        assert hasattr(model, "standard_errors_")
+    assert len(seen) == 1
+    assert set(ASKED) <= set(vars(model))
+    assert model.certificate_ is model.result_.certificate
+    result = model.result_
+    model.set_params(n_components=1).fit(rows)
+    assert not set(ASKED) & set(vars(model))
+    with pytest.warns(mm.CertificateWarning):
+        assert model.result_ is not result
+
+
+def test_a_notebook_asks(rows):
+    model = mm.MomentGaussianMixture(1, random_state=0).fit(rows)
+    repr(model)
+    assert "result_" not in vars(model)
+    with pytest.warns(mm.CertificateWarning):
+        html = model._repr_html_()
+    assert "not passed" in html
+
+
+def test_passes_that_run_out_warn_at_the_fit(rows):
+    with pytest.warns(ConvergenceWarning, match="max_iter=1"):
+        mm.MomentGaussianMixture(3, max_iter=1, random_state=0).fit(rows)
+
+
+def test_the_warning_is_one_sentence_and_findings_are_warned_of_once(rows):
+    frame = pd.DataFrame(rows, columns=["St. Louis", "b", "c", "d"]).assign(same=1.0)
+    frame.loc[5, "b"] = 1e5
+    model = mm.MomentGaussianMixture(3, random_state=0).fit(frame)
+    with pytest.warns(mm.errors.FitWarning) as seen:
+        reasons = model.certificate_.reasons
+    texts = [str(w.message) for w in seen]
+    assert sum("'same' holds one value" in text for text in texts) == 1
+    assert sum("row 5 (100000" in text for text in texts) == 1
+    said = [str(w.message) for w in seen if w.category is mm.CertificateWarning]
+    assert len(said) == 1
+    assert len(reasons) > 1
+    first = said[0].removeprefix("the certificate did not pass: ")
+    first = first.removesuffix("; see certificate_.")
+    assert reasons[0].startswith(first)
+    assert "'St. Louis'" in first
+    assert not first.endswith(".")
+
+
+# -- copies and memory ------------------------------------------------------------------------
+
+
+@BOTH
+def test_copies_have_the_certificate_and_no_rows(kind, rows, strict):
+    model = kind(3, random_state=0).fit(rows)
+    packed = pickle.dumps(model)
+    assert len(packed) < rows.nbytes / 2
+    twins = [pickle.loads(packed), copy.copy(model), copy.deepcopy(model)]
+    labels = model.predict(rows)
+    for twin in twins:  # a copy warns when it is asked, as the model itself
+        np.testing.assert_array_equal(twin.predict(rows), labels)
+        with pytest.warns(mm.CertificateWarning) as seen:
+            assert twin.certificate_.verdict == "not passed"
+        assert len(seen) == 1
+    with pytest.warns(mm.CertificateWarning):
+        result = model.result_
+    for twin in [*twins, pickle.loads(pickle.dumps(model))]:
+        assert twin.result_.record().to_dict() == result.record().to_dict()
+
+
+@BOTH
+@pytest.mark.parametrize("n_rows", [4500, 24_000])
+def test_a_fit_does_not_keep_the_rows(kind, n_rows):
+    rows = skewed(n_rows)
+    seen = weakref.ref(rows)
+    model = kind(3, random_state=0).fit(rows)
+    del rows
+    gc.collect()
+    assert seen() is None
+    with pytest.warns(mm.CertificateWarning):
+        assert model.certificate_.test.testable
+
+
+def test_threads_that_ask_get_one_result(rows):
+    model = mm.MomentGaussianMixture(2, random_state=0).fit(rows)
+    with warnings.catch_warnings(), ThreadPoolExecutor(8) as pool:
+        warnings.simplefilter("ignore")
+        found = list(pool.map(lambda _: model.result_, range(8)))
+    assert all(result is found[0] for result in found)
