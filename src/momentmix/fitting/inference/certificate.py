@@ -20,6 +20,7 @@ from momentmix.findings.messages import Message, in_lines
 from momentmix.fitting.inference.description import Description
 from momentmix.fitting.inference.over_identification import OverIdentification, p_value_text
 from momentmix.html.notebook import bullets, folded, paragraph, plain_table, tag
+from momentmix.mixture.separation import CLEAR_GAP, LEAST_GAP
 from momentmix.wording import cut_lines, percent, plural
 
 Verdict = Literal["passed", "useful", "not passed", "untested"]
@@ -29,7 +30,6 @@ LEAST_REPRODUCIBILITY = 0.75  # the usual line between stable and unstable clust
 USEFUL_LOSS = 0.05  # of accuracy: groups that are only an approximation have no sharper borders
 # Findings that speak against the exact density of a component, not against the groups.
 _OF_DENSITY = {"misfit", "imprecise", "shape", "heavy-tails", "outlier-rows", "constraint"}
-_CLEAR, _GAP = 0.5, 0.1
 # What the verdict "useful" means, in a sentence.
 USEFUL = "The groups serve; intervals describe the approximation, not a truth."
 _MOST_IN_NOTEBOOK = 8  # reasons and findings; the others are folded away
@@ -273,13 +273,13 @@ def _apart(c: Certificate) -> Answer:
         return Answer(question, "Unknown", "it was not measured.")
     i, j = divmod(int(depths.argmin()), r)
     pair, number = f"groups {i} and {j}", f"({depth:.2f})"
-    if depth >= _CLEAR:
+    if depth >= CLEAR_GAP:
         return Answer(question, "Yes", f"even {pair} are clearly apart {number}.")
-    if depth >= _GAP:
+    if depth >= LEAST_GAP:
         return Answer(question, "Mostly", f"{pair} overlap {number}.")
-    others = int((depths < _GAP).sum()) // 2 - 1
+    others = int((depths < LEAST_GAP).sum()) // 2 - 1
     more = f", like {others} other pair{plural(others)}" if others else ""
-    short = "No" if (depths.min(axis=0) < _GAP).all() else "Partly"
+    short = "No" if (depths.min(axis=0) < LEAST_GAP).all() else "Partly"
     return Answer(question, short, f"{pair} have no gap between them {number}{more}.")
 
 

@@ -67,6 +67,7 @@ from momentmix.mixture.gaussian import sample as drawn_rows
 from momentmix.mixture.matching import clustering_accuracy
 from momentmix.mixture.parameters import Parameters, component_places
 from momentmix.mixture.prior import Structure, VariancePrior
+from momentmix.mixture.separation import separation_of
 from momentmix.parallel import begin
 
 BegunTest = Callable[[], OverIdentification]
@@ -267,7 +268,10 @@ def certify(
         capacity = robust_rank(moments.n_features, moments.order, p.blocks)
         ordered = p[context.order_of(p)]  # findings name components by number
         findings = collect_findings(moments, ordered, test, capacity, floor, after_rows, found)
-        return Certificate(test, loss, findings, p.n_components, support, after_rows)
+        separation = separation_of(ordered)
+        return Certificate(
+            test, loss, findings, p.n_components, support, after_rows, separation=separation
+        )
 
 
 def predicted_loss(

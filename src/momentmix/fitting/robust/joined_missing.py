@@ -43,6 +43,7 @@ from momentmix.fitting.robust.answers import find_candidates, predicted_loss, su
 from momentmix.mixture.gaussian import features_of, values_of
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure, VariancePrior
+from momentmix.mixture.separation import separation_of
 
 _STEPS = 30  # of EM on a sample for each start
 _MOST_SAMPLED = 20000  # rows of these steps
@@ -146,7 +147,10 @@ def fit_patterns(
                 found(NOTE, UNTESTED, remedy={"missing": "drop"}),
                 *component_findings(moments, ordered, context.variance_floor),
             ]
-            certificate = Certificate(UNTESTABLE, loss, findings, r, support, True)
+            separation = separation_of(ordered, lambda z: layout.rows(z).joint(ordered))
+            certificate = Certificate(
+                UNTESTABLE, loss, findings, r, support, True, separation=separation
+            )
         return Rest(uncertainty, certificate)
 
     notes, winner = ["joined columns with missing cells: EM by missing pattern"], candidates[place]
