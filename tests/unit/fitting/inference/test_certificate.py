@@ -143,11 +143,11 @@ def shallow(**depths):
         ({"separation": shallow(p02=0.2)}, 1, "Mostly: groups 0 and 2 overlap (0.20)."),
         (
             {"separation": shallow(p12=0.0)}, 1,
-            "Partly: groups 1 and 2 have no gap between them (0.00).",
+            "Partly: groups 1 and 2 have no gap: a cut through a continuum (0.00).",
         ),
         (
             {"separation": shallow(p01=0.0, p12=0.01)}, 1,
-            "No: groups 0 and 1 have no gap between them (0.00), like 1 other pair.",
+            "No: groups 0 and 1 have no gap: a cut through a continuum (0.00), like 1 other pair.",
         ),
         ({"separation": np.full((3, 3), NAN)}, 1, "Unknown: it was not measured."),
         ({}, 2, "Roughly: the largest distance of a column is 0.08 (gain)."),
