@@ -293,10 +293,10 @@ def _described(c: Certificate) -> Answer:
     if isnan(d.distance):
         text = f"the misfit of the moments is {c.effect_size:.2g} deviations of one row"
     elif name == "" or d.columns[name] < d.distance:
-        text = f"the largest distance, {d.distance:.2g}, is along the widest direction of the rows"
+        text = f"the largest distance, {d.distance:.2f}, is along the widest direction of the rows"
     else:
         where = name if isinstance(name, str) else f"column {name}"
-        text = f"the largest distance of a column is {d.distance:.2g} ({where})"
+        text = f"the largest distance of a column is {d.distance:.2f} ({where})"
     exact = "no test rejects it; " if d.level == "exact" else ""
     return Answer(question, words[d.level], f"{exact}{text}.")
 
