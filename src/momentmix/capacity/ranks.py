@@ -234,7 +234,7 @@ def check_order(order: object, n_features: int) -> int:
 
 def choose_order(
     n_features: int,
-    n_components: int | Literal["auto"],
+    n_components: int | Literal["auto", "bic"],
     available: int | None = None,
     method: Literal["paper", "robust"] = "robust",
     blocks: Groups = None,
@@ -249,8 +249,8 @@ def choose_order(
     Parameters
     ----------
     n_features : int
-    n_components : int or "auto"
-        "auto" allows for 8.
+    n_components : int, "auto" or "bic"
+        "auto" and "bic" allow for 8.
     available : int, optional
         Highest order that a summary holds; no higher one is chosen.
     method : {"robust", "paper"}
@@ -262,7 +262,9 @@ def choose_order(
     >>> choose_order(15, 8), choose_order(15, 9), choose_order(15, 9, available=4)
     (4, 5, 4)
     """
-    r = _AUTO_COMPONENTS if n_components == "auto" else check_count("n_components", n_components, 1)
+    r = _AUTO_COMPONENTS
+    if not isinstance(n_components, str):
+        r = check_count("n_components", n_components, 1)
     limit = n_features if available is None else min(n_features, available)
     if method == "paper":
         return min(3, limit) if r == 1 else smallest_order(n_features, r)
@@ -281,7 +283,7 @@ def choose_order(
 
 def affordable_order(
     n_features: int,
-    n_components: int | Literal["auto"],
+    n_components: int | Literal["auto", "bic"],
     n_rows: int | None,
     rows_per_parameter: int,
 ) -> int:
@@ -301,7 +303,7 @@ def affordable_order(
     order = choose_order(n_features, n_components)
     if n_features <= _FEW_FEATURES:
         return order
-    r = 2 if n_components == "auto" else n_components
+    r = 2 if isinstance(n_components, str) else n_components
     most = max(_MOST_SUMS, _SUMS_PER_PARAMETER * r * n_features)
     if n_rows is not None and n_rows < rows_per_parameter * r * (2 * n_features + 1):
         most = _CHEAP_SUMS

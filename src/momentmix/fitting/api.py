@@ -32,16 +32,18 @@ from momentmix.tables.opening import Reading, path_list
 from momentmix.tables.table_rows import Missing
 
 Auto = Literal["auto"]
+Number = int | Literal["auto", "bic"]
 
 
 def fit(
     data: Any,
-    n_components: int | Auto = "auto",
+    n_components: Number = "auto",
     order: int | Auto = "auto",
     method: Literal["robust", "paper"] = "robust",
     refine: Literal["auto", "em"] | None = "auto",
     random_state: int | np.random.Generator | None = None,
     *,
+    max_components: int = 20,
     blocks: AskedBlocks = None,
     sample_weight: Any = None,
     families: Families = None,
@@ -70,11 +72,13 @@ def fit(
         Names of columns become those of the mixture; labels 0, 1, 2, … of a frame are no names.
         A few rows that lie alone and far from all others are left out; the certificate names them
         and does not pass.
-    n_components : int or "auto", default="auto"
-        "auto" with rows: the number of least BIC, from full searches next to the minimum of quick
-        fits; up to three more while the test of all rows rejects the answer and BIC falls. From a
-        summary, or with refine=None: the smallest number whose moments the test accepts, else the
-        elbow of the effect size. `FitResult.tried` lists what was tried.
+    n_components : int, "auto" or "bic", default="auto"
+        "auto" with rows: the largest number whose components other rows would give again, for
+        groups. Each component has to keep three quarters of its rows (Jaccard index 0.75) when
+        halves of the rows are fitted; nine tenths where components have no gap between them and BIC
+        wants more. "bic" with rows: the number of least BIC, for densities. From a summary, or with
+        refine=None, both: the smallest number whose moments the test accepts, else the elbow of the
+        effect size. `FitResult.tried` lists what was tried.
     order : int or "auto"
         Highest order of the moments. "auto" takes a lower one where rows are at hand and the table
         is wide, or where there are too few rows for a moment answer.
@@ -85,10 +89,13 @@ def fit(
         answer. "em" with a summary is an error.
     random_state : int, Generator or None
         The same seed gives the same bits.
-    blocks : None, "auto", "full" or list of lists of int or str
+    max_components : int, default=20
+        The largest number that "auto" and "bic" try; a note says where it is reached.
+    blocks : None, "auto", "diag", "full" or list of lists of int or str
         Columns that may be correlated within components, by number or name; columns that are not
-        named are blocks of their own. None: diagonal covariances. "auto" joins columns where it
-        pays: by BIC with rows, by the test of the moments without. "full", or one block of all
+        named are blocks of their own. "diag": diagonal covariances. "auto" joins columns where it
+        pays: by BIC with rows, by the test of the moments without. None: "auto" where the number of
+        components is chosen and there are rows, else "diag". "full", or one block of all
         columns, is full covariances, for which rows are needed; a summary needs at least three
         blocks. Columns with missing cells are joined only where they are named, with a number of
         components and passes over the rows; the certificate is then untested.
@@ -112,7 +119,7 @@ def fit(
     variance_floor : float
         Least variance of a component, as a fraction of the feature's variance. With rows a prior
         keeps variances of small components well above it. Of rows in which a column is rounded, as
-        whole numbers are, its deviations stay above half of the step, or its variances at 0.9 of
+        whole numbers are, its deviations stay above 0.6 of the step, or its variances at 0.9 of
         the column's where that is less.
     max_passes : int
         Passes over all rows at most; 0: the best start as it is.
@@ -157,13 +164,13 @@ def fit(
         return begin_fit(
             data, n_components, order, method, refine, random_state, blocks, sample_weight,
             families, missing, variance_floor, max_passes, n_threads, progress, constraint, start,
-            tol, thorough, reading,
+            tol, thorough, reading, max_components=max_components,
         ).finish()  # fmt: skip
 
 
 def begin_fit(
     data: Any,
-    n_components: int | Auto,
+    n_components: Number,
     order: int | Auto,
     method: Literal["robust", "paper"],
     refine: Literal["auto", "em"] | None,
@@ -182,18 +189,19 @@ def begin_fit(
     thorough: bool,
     reading: dict[str, Any],
     defers: bool = False,
+    max_components: int = 20,
 ) -> BegunFit:
     """Fit the mixture; a fit that `defers` computes the rest when it is finished."""
     if method not in ("robust", "paper"):
         raise InputError(f'method must be "robust" or "paper"; got {method!r}.')
     if refine not in ("auto", "em", None):
         raise InputError(f'refine must be "auto", "em" or None; got {refine!r}.')
-    if not (isinstance(n_components, str) and n_components == "auto"):
+    if not (isinstance(n_components, str) and n_components in ("auto", "bic")):
         try:
             n_components = check_count("n_components", n_components, 1)
         except InputTypeError:
             raise InputTypeError(
-                f"n_components must be an integer ≥ 1 or 'auto'; got {n_components!r}."
+                f"n_components must be an integer ≥ 1, 'auto' or 'bic'; got {n_components!r}."
             ) from None
     if not 0 < variance_floor < 1:
         raise InputError(f"variance_floor must lie between 0 and 1; got {variance_floor}.")
@@ -204,7 +212,7 @@ def begin_fit(
     with step("Fitting", _asked(progress)):
         if is_summary_path(data):
             data = load_summaries(path_list(data))
-        if method == "paper" and blocks is not None:
+        if method == "paper" and blocks not in (None, "diag"):
             text = " has diagonal covariances only; got blocks. Use "
             raise InputError(Message(PAPER, text, ROBUST, "."))
         told = Reading.of(reading)
@@ -239,11 +247,16 @@ def begin_fit(
             thorough=thorough,
             start=None if start is None else Start.of(start, table.schema),
             constraint=constraint,
+            max_components=check_count("max_components", max_components, 1),
             defers=defers,
         )
         with _at_work(progress):
             has_rows = refine is not None and not isinstance(table.data, StandardMoments)
-            if isinstance(blocks, str) and blocks == "full":
+            if blocks is None and has_rows and isinstance(n_components, str):
+                blocks = "auto"
+            elif isinstance(blocks, str) and blocks == "diag":
+                blocks = None
+            elif isinstance(blocks, str) and blocks == "full":
                 columns = () if table.schema is None else table.schema.columns
                 joinable = [i for i, column in enumerate(columns) if column.model.joins]
                 blocks = [joinable if columns else list(range(table.data.n_features))]
@@ -290,12 +303,12 @@ def _check_constraint(
             "families or missing cells. Leave the constraint out, or the rows with such cells: "
             'missing="drop".'
         )
-    if n_components == "auto":
+    if isinstance(n_components, str):
         raise InputError(
-            f'n_components="auto" does not go with {constraint} covariances. Give a number, and '
-            "compare those of several fits by BIC."
+            f'n_components="{n_components}" does not go with {constraint} covariances. Give a '
+            "number, and compare those of several fits by BIC."
         )
-    if isinstance(blocks, str) or (constraint == "spherical" and blocks is not None):
+    if blocks in ("auto", "full") or (constraint == "spherical" and blocks not in (None, "diag")):
         raise InputError(
             f"{constraint} covariances do not go with blocks={blocks!r}. Give the blocks of tied "
             "covariances as lists, and none for spherical ones."

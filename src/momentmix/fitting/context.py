@@ -60,6 +60,7 @@ class FitContext:
     thorough: bool = False
     start: Start | None = None
     constraint: Constraint | None = None
+    max_components: int = 20  # where the number is chosen
     defers: bool = False
 
     def structure(self, moments: StandardMoments, blocks: Blocks | None) -> Structure:

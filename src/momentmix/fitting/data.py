@@ -27,7 +27,7 @@ from momentmix.tables.table_rows import Missing, TableRows, check_missing
 from momentmix.tables.validation import LARGEST_TO_FIT, as_weights, check_sizes, check_values
 from momentmix.wording import plural
 
-AskedBlocks = Sequence[Sequence[int | str]] | Literal["auto", "full"] | None
+AskedBlocks = Sequence[Sequence[int | str]] | Literal["auto", "diag", "full"] | None
 
 SHARE_IN_MEMORY = 0.125  # of the memory: rows of files that take more are read for each pass
 _SMALLEST_DEVIATION = 1e-151  # its square, times the usual variance floor, is a float64 number

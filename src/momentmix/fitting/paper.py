@@ -180,7 +180,7 @@ def _non_negative(table: Array, target: Array) -> Array:
 
 def fit_as_printed(
     data: Any,
-    n_components: int | Literal["auto"],
+    n_components: int | str,
     order: int | Literal["auto"],
     refine: str | None,
     random_state: int | np.random.Generator | None,

@@ -40,6 +40,10 @@ from momentmix.tables.schema import Schema
 from momentmix.wording import short_repr
 
 _BY_FEATURE = ("shift", "scale", "minimum", "maximum")
+# Least deviation of a component, in steps of a rounded column. Components at neighboring values,
+# half a step wide each, add up to waves of 1.4 % with their tops at the values: with 10,000 rows
+# BIC would take them. At 0.6 the waves are 0.2 %.
+_LEAST_STEPS = 0.6
 _HIGHEST = 6  # power of a feature in a condition
 
 
@@ -87,7 +91,7 @@ class StandardMoments:
         The part of a table that each feature is; empty without a schema.
     grids : array, optional
         Width of the grid that each column of the rows is rounded to; 0 where there is none.
-        Deviations of components stay above half of it: the likelihood of spikes is unbounded.
+        Deviations of components stay above 0.6 of it: the likelihood of spikes is unbounded.
     """
 
     n_features: int
@@ -205,13 +209,13 @@ class StandardMoments:
         """
         floors = np.full(self.n_features, floor)
         if self.grids is not None:
-            own = (0.5 * self.grids[self.columns] / self.scale) ** 2
+            own = (_LEAST_STEPS * self.grids[self.columns] / self.scale) ** 2
             floors = np.maximum(floors, np.minimum(own, MOST_FLOOR))
         return floors
 
     def with_grids(self, grids: Float) -> StandardMoments:
         """Return the same with columns rounded to grids of these widths, (n_columns,)."""
-        least = (0.5 * grids[self.columns] / self.scale) ** 2
+        least = (_LEAST_STEPS * grids[self.columns] / self.scale) ** 2
         laws = tuple(law.with_floor(float(least[law.features[0]])) for law in self.laws)
         return replace(self, laws=laws, grids=grids)
 

@@ -27,7 +27,7 @@ from momentmix.native import code
 from momentmix.parallel import map_in_order
 from momentmix.tables.rows import Rows, proportional_places
 
-MOST_COMPILED = 32  # features of a block: the rotations of wider matrices take longer than LAPACK
+MOST_COMPILED = 16  # features of a block: the rotations of wider matrices take longer than LAPACK
 _ROUND = 5  # EM steps between looks at the gains
 _ROUNDS_AHEAD = 20.0  # a mixture that needs more rounds like the last does not catch up
 FEWEST_SAMPLED, MOST_NUMBERS = 4000, 10**7  # rows, and numbers of the features of a sample
@@ -223,13 +223,18 @@ class Sample(NamedTuple):
         return features[:, : max(fewest, min(most, _SCORING_WORK // n_parameters**2))]
 
 
-def draw_sample(rows: Rows, moments: StandardMoments, rng: np.random.Generator) -> Sample:
+def draw_sample(
+    rows: Rows,
+    moments: StandardMoments,
+    rng: np.random.Generator,
+    most: int = 2 * ALL_ROWS_BELOW,
+) -> Sample:
     """All rows if they are few; otherwise one sample to work on and one to judge by."""
     n, is_all = rows.n_counted, rows.n_counted <= ALL_ROWS_BELOW
-    size = min(n, 2 * ALL_ROWS_BELOW)
+    size = min(n, most)
     if rows.row_counts is None:
         values = _taken(rows, moments, _random_places(n, size, rng))
-    elif rows.n_rows > 2 * ALL_ROWS_BELOW:
+    elif rows.n_rows > most:
         offset = float(rng.uniform())
         values = _taken(rows, moments, proportional_places(rows.row_counts, size, offset))
     else:

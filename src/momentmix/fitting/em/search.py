@@ -102,10 +102,11 @@ def ranked_candidates(
         search.candidates[StartOrigin(StartKind.JOINED)] = search.converge([known])[0]
     with few_threads(True):
         # Components in all starts of a kind: with covariances fewer, for as much arithmetic.
-        started = _STARTED_COMPONENTS * (2 * sample.blocks.n_features + 1) // len(search.short)
-        n_starts, n_rounds = max(_STARTS, started // n_components), _ROUNDS
+        share = (2 * sample.blocks.n_features + 1) / len(search.short)
+        n_starts, n_rounds = max(_STARTS, int(_STARTED_COMPONENTS * share) // n_components), _ROUNDS
         if search.has_few_rows:
-            n_starts = max(_LEAST_OF_FEW_ROWS, _SEEDS_OF_FEW_ROWS // n_components)
+            started = int(_SEEDS_OF_FEW_ROWS * share)
+            n_starts = max(_LEAST_OF_FEW_ROWS, started // n_components)
             n_rounds = _ROUNDS_OF_FEW_ROWS
         few = not context.thorough and not search.has_few_rows
         n_first = min(n_starts, _STARTS) if few else n_starts

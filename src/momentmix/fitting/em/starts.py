@@ -4,9 +4,11 @@
 |---|---|---|
 | D²-sampled rows (k-means++) | ``seeded_starts`` | (k, r, d) |
 | EM step from random responsibilities | ``random_starts`` | (k, r, d) |
+| a mixture with one component cut in two | ``split_starts`` | (k, r + 1, d) |
 
-Both kinds find what the other misses: k-means++ finds components far from the rest, random
-responsibilities find those that differ in spread.
+The first two find what the other misses: k-means++ finds components far from the rest, random
+responsibilities find components that differ in spread. A cut finds clusters along one column of
+many.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ from momentmix.errors import InputError
 from momentmix.families.column import Column
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.mixture.blocks import spread_of
-from momentmix.mixture.gaussian import m_step, values_of
+from momentmix.mixture.density import joint_densities, responsibilities
+from momentmix.mixture.gaussian import coefficients, m_step, values_of
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VariancePrior
@@ -33,6 +36,7 @@ from momentmix.mixture.tables.block_features import parameters_of
 from momentmix.tables.schema import Schema
 
 LEAST_WEIGHT = 1e-6
+_FEWEST_CUT = 10.0  # rows: a component of fewer is not worth a cut
 
 
 def seeded_starts(
@@ -120,6 +124,40 @@ def random_starts(
     return m_step(np.array(statistics), prior).normalized()
 
 
+def split_starts(features: Float, p: Parameters, prior: VariancePrior) -> Parameters:
+    """A few mixtures with one component of `p` cut in two, where its rows ask for it most.
+
+    Cuts go through the mean of columns that are flat or skewed within a component, about the mean
+    of a column with heavy tails, and across the axis along which a component is longest.
+    """
+    z, gaussian = values_of(features, p.blocks), p.blocks.gaussian
+    shares, _ = responsibilities(joint_densities(coefficients(p), features))
+    flat, odd, long = [], [], []
+    for i, share in enumerate(shares):
+        count = max(float(share.sum()), _FEWEST_CUT)
+        x = z - (z @ share / count)[:, None]
+        x /= np.sqrt(np.maximum((x * x) @ share / count, LEAST_WEIGHT))[:, None]
+        lengths, axes = np.linalg.eigh((x * share) @ x.T / count)
+        long.append((-lengths[-1] * count, i, axes[:, -1] @ x > 0))
+        if gaussian.size:
+            y = x[gaussian]
+            third, fourth = y**3 @ share / count, y**4 @ share / count - 3.0
+            j = int(fourth.argmin())
+            flat.append((fourth[j] * count, i, y[j] > 0))
+            # Jarque and Bera's measure; heavy tails are no better reason than two clusters.
+            measure = third**2 / 6 + np.minimum(np.abs(fourth), 2.0) ** 2 / 24
+            j = int(measure.argmax())
+            is_heavy = fourth[j] > third[j] ** 2
+            odd.append((-measure[j] * count, i, np.abs(y[j]) > 1 if is_heavy else y[j] > 0))
+    found = []
+    for options, n_cuts in ((flat, 2), (odd, 1), (long, 2)):
+        for _, i, upper in sorted(options, key=lambda option: option[0])[:n_cuts]:
+            cut = np.vstack([shares, shares[i] * upper])
+            cut[i] *= ~upper
+            found.append(cut @ features.T)
+    return m_step(np.array(found), prior).normalized()
+
+
 @dataclass(frozen=True)
 class Start:
     """Means (r, d), weights and covariances (r, d, d); from the rows where they are None."""
@@ -149,10 +187,10 @@ class Start:
 
     def check(self, n_components: Any, n_features: int) -> None:
         """Raise unless it has so many components and features."""
-        if n_components == "auto":
+        if isinstance(n_components, str):
             raise InputError(
-                'a start has a number of components of its own; got n_components="auto". Give that '
-                "number, or no start."
+                "a start has a number of components of its own; got "
+                f'n_components="{n_components}". Give that number, or no start.'
             )
         if self.means.shape != (n_components, n_features):
             raise InputError(

@@ -29,7 +29,10 @@ LARGEST_LOSS = 0.01  # of accuracy
 LEAST_REPRODUCIBILITY = 0.75  # the usual line between stable and unstable clusters (Hennig 2007)
 USEFUL_LOSS = 0.05  # of accuracy: groups that are only an approximation have no sharper borders
 # Findings that speak against the exact density of a component, not against the groups.
-_OF_DENSITY = {"misfit", "imprecise", "shape", "heavy-tails", "outlier-rows", "constraint"}
+_OF_DENSITY = {
+    "misfit", "imprecise", "column-shape", "heavy-tails", "outlier-rows", "constraint",
+    "too-few-rows",
+}  # fmt: skip
 # What the verdict "useful" means, in a sentence.
 USEFUL = "The groups serve; intervals describe the approximation, not a truth."
 _MOST_IN_NOTEBOOK = 8  # reasons and findings; the others are folded away
@@ -178,7 +181,7 @@ class Certificate:
         return (
             self.after_rows
             and bool((self.reproducibility >= LEAST_REPRODUCIBILITY).all())
-            and self.predicted_loss <= USEFUL_LOSS
+            and not self.predicted_loss > USEFUL_LOSS  # NaN: rows are few, and halves have to do
             and self.description.level in ("exact", "close", "rough")
             and fatal <= _OF_DENSITY
         )

@@ -45,6 +45,7 @@ from momentmix.fitting.em.search import (
     ranked_candidates,
 )
 from momentmix.fitting.inference.certificate import Certificate, Support
+from momentmix.fitting.inference.description import describe, described_by_effect
 from momentmix.fitting.inference.findings import LEAST_ROWS_PER_PARAMETER, collect_findings
 from momentmix.fitting.inference.over_identification import (
     BOOTSTRAP_BELOW,
@@ -60,6 +61,7 @@ from momentmix.fitting.inference.uncertainty import Uncertainty, uncertainty_aft
 from momentmix.fitting.inference.whitening import gaps_together
 from momentmix.fitting.moment.moment_fit import START, MomentFit, fit_moments, one_component
 from momentmix.fitting.outcome import Rest, StandardFit
+from momentmix.fitting.robust.halves import Again, Halves
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.density import joint_densities, most_probable
 from momentmix.mixture.gaussian import coefficients, features_of
@@ -111,6 +113,7 @@ def _settled(
     weights: list[Float | None] = [counts]
     if counts is not None and not sample.rows.is_frequency:
         weights.append(counts**2)
+    halves = Halves.of_answer(sample, p, context)
     kept = sample.without_rows()  # which may have changed when `rest` is computed
     seed = int(context.rng.integers(2**63))
 
@@ -128,7 +131,9 @@ def _settled(
         if p.n_components > 1:
             with own.clock.stage("support"):
                 support = support_from_rows(kept, p, own)
-        certificate = certify(moments, p, test, uncertainty, support, own)
+        with own.clock.stage("halves"):
+            again = halves.compare(p)
+        certificate = certify(moments, p, test, uncertainty, support, own, again=again)
         if own.constraint is not None:
             findings = [*certificate.findings, *_constraint_findings(kept, p, own)]
             certificate = replace(certificate, findings=findings)
@@ -251,8 +256,9 @@ def certify(
     support: Support | None,
     context: FitContext,
     usable: Callable[[Parameters], Parameters] | None = None,
+    again: Again | None = None,
 ) -> Certificate:
-    """Test (as `begin_test` gave it), predicted loss and findings."""
+    """Test (as `begin_test` gave it), predicted loss, findings, and what halves gave `again`."""
     with context.clock.stage("certificate"):
         loss = 0.0
         if _has_few_rows(moments, parameters) or (
@@ -266,12 +272,17 @@ def certify(
             found = row_findings(context.checked, moments, p, after_rows, floor)
         test = begun()  # which other threads may have worked on meanwhile
         capacity = robust_rank(moments.n_features, moments.order, p.blocks)
-        ordered = p[context.order_of(p)]  # findings name components by number
+        order = context.order_of(p)
+        ordered = p[order]  # findings name components by number
         findings = collect_findings(moments, ordered, test, capacity, floor, after_rows, found)
-        separation = separation_of(ordered)
+        found_again, description = np.zeros(0), described_by_effect(test)
+        if again is not None:
+            found_again = again.reproducibility[order]
+            description = describe(again.unseen, moments, test.is_rejected)
         return Certificate(
-            test, loss, findings, p.n_components, support, after_rows, separation=separation
-        )
+            test, loss, findings, p.n_components, support, after_rows, found_again,
+            separation_of(ordered), description,
+        )  # fmt: skip
 
 
 def predicted_loss(

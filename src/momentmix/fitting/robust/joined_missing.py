@@ -14,7 +14,9 @@ from functools import cache, partial
 from math import log
 
 import numpy as np
+from numpy.typing import NDArray
 
+from momentmix._typing import Float, Int
 from momentmix.errors import InputError
 from momentmix.findings.finding import NOTE, found
 from momentmix.findings.fit_sentences import UNTESTED
@@ -40,6 +42,8 @@ from momentmix.fitting.inference.uncertainty import uncertainty_after_em
 from momentmix.fitting.inference.whitening import gaps_together
 from momentmix.fitting.outcome import Rest, StandardFit
 from momentmix.fitting.robust.answers import find_candidates, predicted_loss, support_by_bic
+from momentmix.fitting.robust.halves import Halves, fresh_starts
+from momentmix.mixture.density import most_probable
 from momentmix.mixture.gaussian import features_of, values_of
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure, VariancePrior
@@ -128,6 +132,7 @@ def fit_patterns(
         scoring = information_of if len(scored) >= 8 * start.n_free else None
         done = climb(sums_of, scoring, start, prior, n, context)
     p, r = done.parameters, start.n_components
+    halves = _PatternHalves(sample, context, layout, structure)
     seed = context.rng.integers(2**63)
 
     @cache
@@ -142,19 +147,56 @@ def fit_patterns(
             if r > 1:
                 support = _support(few, p, structure, moments.n_counted)
                 loss = predicted_loss(p, uncertainty, rng, joint_of=lambda z: layout.rows(z).joint)
-            ordered = p[context.order_of(p)]
+            order = context.order_of(p)
+            ordered, again = p[order], halves.compare(p)
             findings = [
                 found(NOTE, UNTESTED, remedy={"missing": "drop"}),
                 *component_findings(moments, ordered, context.variance_floor),
             ]
             separation = separation_of(ordered, lambda z: layout.rows(z).joint(ordered))
             certificate = Certificate(
-                UNTESTABLE, loss, findings, r, support, True, separation=separation
+                UNTESTABLE,
+                loss,
+                findings,
+                r,
+                support,
+                True,
+                again.reproducibility[order],
+                separation,
             )
         return Rest(uncertainty, certificate)
 
     notes, winner = ["joined columns with missing cells: EM by missing pattern"], candidates[place]
     return StandardFit(moments, p, rest, notes, winner.name, passes=done, layout=layout)
+
+
+class _PatternHalves(Halves):
+    """Halves of rows whose joined columns have missing cells."""
+
+    def __init__(
+        self, sample: Sample, context: FitContext, layout: PatternLayout, structure: Structure
+    ) -> None:
+        super().__init__(sample, context)
+        self.layout, self.structure = layout, structure
+        self.values = values_of(self.sample.features, sample.blocks).T
+
+    def features(self, p: Parameters) -> Float:
+        """Features of all rows; 0 stands for joined values that are missing."""
+        return features_of(self.values, p.blocks)
+
+    def labels(self, p: Parameters) -> Int:
+        """Component of each row, by what is seen of it."""
+        return np.asarray(most_probable(self.layout.rows(self.values).joint(p)))
+
+    def fitted(self, places: NDArray[np.bool_], p: Parameters, seed: list[int]) -> Parameters:
+        """The best of EM by pattern from `p` and from starts of the columns apart."""
+        own, r = self.sample, p.n_components
+        features = np.ascontiguousarray(own.features[:, places])
+        prior = self.context.prior(own.moments, own.blocks, features.shape[1], r)
+        fresh = map(self.layout.started, fresh_starts(features, r, prior, seed))
+        starts = [p, *map(self.structure.raised, fresh)]
+        rows = self.layout.rows(self.values[places])
+        return max((_run(rows, q, self.structure) for q in starts), key=lambda run: run[1])[0]
 
 
 def _run(rows: PatternRows, start: Parameters, structure: Structure) -> tuple[Parameters, float]:

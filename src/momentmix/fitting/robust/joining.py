@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import inf, log, nan
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -65,19 +65,11 @@ class Option(NamedTuple):
         return self.parameters.n_components, self.parameters.blocks
 
 
-def choose_blocks(
-    sample: Sample, n_components: int | Literal["auto"], context: FitContext
-) -> Choice:
+def choose_blocks(sample: Sample, n_components: int | str, context: FitContext) -> Choice:
     """Blocks of least BIC, and the number of components too where it is to be found."""
-    moments, is_auto = sample.moments, n_components == "auto"
-    d, n = moments.n_features, moments.n_counted
-    search = BlockSearch(sample, context)
-    r = 2 if n_components == "auto" else n_components
-    kinds = [moments.alone]
-    full = Blocks.full(d, moments.laws)
-    n_full = r * full.n_parameters
-    if full.joined and d <= MOST_FULL_FEATURES and n >= ROWS_PER_FULL_PARAMETER * n_full:
-        kinds.append(full)
+    is_auto, search = isinstance(n_components, str), BlockSearch(sample, context)
+    r = 2 if isinstance(n_components, str) else n_components
+    kinds = search.kinds(r)
     if is_auto:
         r = search.number_of(kinds)
     for blocks in kinds:
@@ -102,11 +94,21 @@ class BlockSearch:
         self.candidates: dict[tuple[int, Blocks], list[Candidate]] = {}
         self.trials: tuple[Trial, ...] = ()
         self.preferred: Option | None = None
+        self.number: int | None = None  # of components, where it is decided
 
     @property
     def best(self) -> Option:
         """The option that predicts left-out rows clearly better, else that of least BIC."""
-        return self.preferred or min(self.options.values(), key=lambda option: option.bic)
+        own = [o for (r, _), o in self.options.items() if self.number in (None, r)]
+        return self.preferred or min(own, key=lambda option: option.bic)
+
+    def kinds(self, n_components: int) -> list[Blocks]:
+        """Diagonal covariances and, where rows allow for them, full ones."""
+        d, laws = self.moments.n_features, self.moments.laws
+        full = Blocks.full(d, laws)
+        enough = ROWS_PER_FULL_PARAMETER * n_components * full.n_parameters
+        is_full = full.joined and d <= MOST_FULL_FEATURES and self.moments.n_counted >= enough
+        return [self.moments.alone, *([full] if is_full else [])]
 
     def add(self, parameters: Parameters) -> Option:
         """Price a mixture; of two with the same blocks and components the better one stays."""
@@ -223,7 +225,7 @@ class BlockSearch:
             best = self.best
             number, blocks = best.key
             for r in (number - 1, number + 1):
-                if r >= 1 and (r, blocks) not in self.options:
+                if 1 <= r <= self.context.max_components and (r, blocks) not in self.options:
                     self.improve(self.start(r, blocks))
             if self.best is best:
                 break

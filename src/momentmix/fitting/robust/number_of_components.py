@@ -1,9 +1,9 @@
 """Automatic number of components and answers from moments alone.
 
-With rows, the number of least BIC. Without rows, the smallest number that the test accepts; where
-it accepts none, the elbow of the effect size, and the certificate does not pass. From moments alone
-the order is raised, columns are joined and the number is chosen again while the certificate asks
-for it; `momentmix.fitting.moment` makes each answer.
+With rows and "bic", the number of least BIC; `groups` has the rule of "auto". Without rows, the
+smallest number that the test accepts; where it accepts none, the elbow of the effect size, and the
+certificate does not pass. From moments alone the order is raised, columns are joined and the number
+is chosen again while the certificate asks for it; `momentmix.fitting.moment` makes each answer.
 """
 
 from __future__ import annotations
@@ -83,6 +83,7 @@ def choose_by_likelihood(sample: Sample, context: FitContext, thorough: bool = T
     """The number of least BIC, of mixtures of the sample's blocks."""
     d, n_rows = sample.moments.n_features, sample.moments.n_counted
     most = max(1, (n_rows // LEAST_ROWS_PER_PARAMETER + 1) // sample.blocks.n_parameters)
+    most = min(most, context.max_components)
     number = _Numbers(sample, context)
     with context.clock.stage("number of components"):
         level, lowest = min(most, FIRST_LEVEL), 1
@@ -100,7 +101,9 @@ def choose_by_likelihood(sample: Sample, context: FitContext, thorough: bool = T
         best = number.best
     trials = number.trials
     note = f"n_components={best}: least BIC of {min(trials)} to {max(trials)}"
-    if best == most:
+    if best == context.max_components > 1:
+        note += f"; max_components={best} allows no more"
+    elif best == most:
         note += f"; {n_rows} rows with {d} features allow no more"
     return Choice(best, note, chosen(trials, best), number.candidates.get(best, []))
 
@@ -166,6 +169,7 @@ def choose_by_moments(
     blocks = blocks or moments.alone
     affordable = moments.n_rows // (ROWS_PER_PARAMETER * blocks.n_parameters)
     most = max(1, min(robust_rank(d, moments.order, blocks), affordable))
+    most = min(most, context.max_components)
     with context.clock.stage("number of components"):
         least = min(most, least_components(moments, context.rng, blocks))
         tested = _tested_numbers(moments, least, most, context, blocks)

@@ -35,6 +35,7 @@ from momentmix.fitting.inference.over_identification import UNTESTABLE, order_af
 from momentmix.fitting.outcome import JoinedColumns, JoinReason, StandardFit
 from momentmix.fitting.result import BegunFit, FitResult
 from momentmix.fitting.robust.answers import ROWS_PER_PARAMETER, answer_from_rows
+from momentmix.fitting.robust.groups import choose_groups
 from momentmix.fitting.robust.joined_missing import answer_by_patterns
 from momentmix.fitting.robust.joining import choose_blocks
 from momentmix.fitting.robust.number_of_components import (
@@ -52,7 +53,7 @@ from momentmix.tables.rows import Rows
 from momentmix.tables.schema import Schema
 from momentmix.wording import plural, size_text
 
-Number = int | Literal["auto"]
+Number = int | Literal["auto", "bic"]
 
 _SQUARES, _TABLES = 6, 6  # held at once, measured with 100 to 1000 levels
 MOST_PARAMETERS = 8000  # with blocks: the covariance of so many takes half a gigabyte
@@ -86,17 +87,21 @@ def fit_robust(
     sample = None if rows is None else draw_sample(rows, varying, context.rng)
     choice: Choice | None = None
     # Without rows, blocks that are to be found remain None: the test of an answer names them.
-    if sample is not None and joined is None:
+    if sample is not None and n_components == "auto":
+        own = None if joined is None else sample.of_blocks(joined).blocks
+        choice = choose_groups(sample, context, own)
+        joined = choice.blocks
+    elif sample is not None and joined is None:
         choice = choose_blocks(sample, n_components, context)
         joined = choice.blocks
-    elif n_components == "auto" and sample is None:
+    elif isinstance(n_components, str) and sample is None:
         choice = choose_by_moments(varying, context, joined)
-    elif n_components == "auto" and sample is not None:
+    elif isinstance(n_components, str) and sample is not None:
         sample = sample.of_blocks(joined or varying.alone)
         choice = choose_by_likelihood(sample, context)
     r = choice.n_components if choice is not None else check_count("n_components", n_components, 1)
     moments = varying
-    if n_components != "auto" and order == "auto":
+    if choice is None and order == "auto":
         best = choose_order(varying.n_features, r, varying.order, blocks=joined)
         moments = varying.truncated(best)
     if moments.n_rows < r:
@@ -177,7 +182,7 @@ def _order_beside_rows(rows: Rows, n_components: Number, blocks: AskedBlocks) ->
     d = rows.n_features
     order = affordable_order(d, n_components, rows.expected_rows, ROWS_PER_PARAMETER)
     joined = known_blocks(blocks, d, rows.feature_names)
-    if joined is not None and not joined.is_diagonal and n_components != "auto":
+    if joined is not None and not joined.is_diagonal and not isinstance(n_components, str):
         enough = order_after_rows(n_components, joined)
         if robust_rank(d, enough, joined) >= n_components:
             return min(order, enough), enough - 2
@@ -199,10 +204,10 @@ def _varying_blocks(
         return None, ()
     values = {law.value_feature for law in all_columns.laws} - {None}
     found = [block for block in known.joined if values.intersection(block)]
-    if found and n_components == "auto":
+    if found and isinstance(n_components, str):
         raise InputError(
-            'n_components="auto" does not go with joined columns that have missing cells. Give a '
-            "number of components, and compare those of several fits by BIC."
+            f'n_components="{n_components}" does not go with joined columns that have missing '
+            "cells. Give a number of components, and compare those of several fits by BIC."
         )
     place = {int(column): number for number, column in enumerate(varying.columns)}
     for j in (j for block in found for j in block):
@@ -218,7 +223,7 @@ def _varying_blocks(
 
 def _check_memory(table: Table, n_components: Number) -> None:
     """Raise, before any work, where a fit takes more than half of the memory."""
-    d, r = table.data.n_features, 1 if n_components == "auto" else n_components
+    d, r = table.data.n_features, 1 if isinstance(n_components, str) else n_components
     known = 0 if isinstance(table.data, StandardMoments) else table.data.expected_rows or 0
 
     def n_bytes(n_features: int) -> float:

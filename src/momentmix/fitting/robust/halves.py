@@ -1,0 +1,151 @@
+"""Would other rows give the same components? Fits of random halves, compared row by row.
+
+| symbol | name here | shape |
+|---|---|---|
+| A_i, B_i: rows that the fits of two halves give to component i | ``labels`` | (n,) |
+| |A_i ∩ B_k| / |A_i ∪ B_k| | `jaccard` | (r, r) |
+| least index of A_i, B_i and the rows of the answer; its median over splits | ``indices`` | (r,) |
+
+A half is fitted by EM from the answer and from fresh starts: from the answer alone a local optimum
+would always be found again. The splits are the same for every seed and for every mixture of the
+same rows, so that numbers of components are compared on the same halves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+from momentmix._typing import Float, Int
+from momentmix.fitting.context import FitContext
+from momentmix.fitting.em.em import MOST_NUMBERS, Sample, draw_sample, run_batch, settle
+from momentmix.fitting.em.starts import random_starts, seeded_starts
+from momentmix.fitting.inference.certificate import LEAST_REPRODUCIBILITY
+from momentmix.mixture.density import joint_densities, most_probable
+from momentmix.mixture.gaussian import coefficients, values_of
+from momentmix.mixture.parameters import Parameters
+from momentmix.mixture.prior import VariancePrior
+from momentmix.parallel import map_in_order
+
+_SEED = 35  # of the splits
+ROWS = 6000  # of both halves: more find groups that fewer would not, and take longer
+LEAST_OF_A_COMPONENT = 200  # rows of the smallest component in each half, where there are as many
+SPLITS, MOST_SPLITS = 3, 7  # more where the median of three is close to what is needed
+_CLOSE = 0.1
+_SEEDED, _RANDOM, _SHORT_STEPS, _KEPT = 4, 2, 20, 2  # fresh starts of a half, and their EM steps
+_STEPS = 100
+
+
+class Again(NamedTuple):
+    """How well halves give a mixture again, and the fits of halves with the rows of the others."""
+
+    reproducibility: Float  # (r,)
+    unseen: list[tuple[Parameters, Float]]  # features (n_statistics, n) of rows not fitted to
+
+
+class Halves:
+    """Rows of a sample in random halves."""
+
+    def __init__(self, sample: Sample, context: FitContext, n_rows: int = ROWS) -> None:
+        self.context, rng = context, np.random.default_rng(_SEED)
+        features, rows = sample.all_features, sample.rows
+        size = min(n_rows, max(ROWS, MOST_NUMBERS // sample.blocks.n_statistics), rows.n_counted)
+        if size > features.shape[1]:
+            drawn = draw_sample(rows, sample.moments, rng, size)
+            features = drawn.of_blocks(sample.blocks).all_features
+        if sample.is_all:  # in an order that depends on the rows alone, not on the seed
+            values = values_of(features, sample.blocks)
+            order = np.argsort(rng.normal(size=len(values)) @ values, kind="stable")
+            features = np.ascontiguousarray(features[:, rng.permutation(order)[:size]])
+        features = features[:, :size]
+        self.sample = sample._replace(features=features, judges=features, is_all=True)
+        n = features.shape[1]
+        self.group = np.arange(n)  # rows of one group are never parted
+        if rows.row_counts is not None and not rows.is_frequency:
+            # A heavy row of a survey was drawn several times: its copies are one observation.
+            copies = np.unique(values_of(features, sample.blocks), axis=1, return_inverse=True)[1]
+            self.group = copies.ravel()
+
+    @classmethod
+    def of_answer(cls, sample: Sample, p: Parameters, context: FitContext) -> Halves:
+        """Halves with enough rows of the smallest component, where there are as many."""
+        needed = 2 * LEAST_OF_A_COMPONENT / max(float(p.weights.min()), 1e-6)
+        return cls(sample, context, max(ROWS, ceil(needed)))
+
+    def splits(self) -> Iterator[tuple[int, Int]]:
+        """Number of each split, and the half that each row is in."""
+        for number in range(MOST_SPLITS):
+            rng = np.random.default_rng([_SEED, number])
+            yield number, (rng.permutation(int(self.group.max()) + 1) % 2)[self.group]
+
+    def features(self, p: Parameters) -> Float:
+        """Features of all rows for mixtures like `p`."""
+        return self.sample.of_blocks(p.blocks).features
+
+    def labels(self, p: Parameters) -> Int:
+        """Component of each row."""
+        return np.asarray(most_probable(joint_densities(coefficients(p), self.features(p))))
+
+    def fitted(self, places: NDArray[np.bool_], p: Parameters, seed: list[int]) -> Parameters:
+        """The best mixture of some rows that EM finds from `p` and from fresh starts."""
+        features, r = np.ascontiguousarray(self.features(p)[:, places]), p.n_components
+        prior = self.context.prior(self.sample.moments, p.blocks, features.shape[1], r)
+        starts = [p, *fresh_starts(features, r, prior, seed)]
+        found, values = settle(features, Parameters.stack(starts), prior, _STEPS)
+        return found[int(values.argmax())]
+
+    def compare(self, p: Parameters, needed: float = LEAST_REPRODUCIBILITY) -> Again:
+        """Fit the halves of several splits; fewer where it is clear whether `needed` is reached."""
+        r, own = p.n_components, self.labels(p)
+        indices, unseen = list[Float](), list[tuple[Parameters, Float]]()
+        for number, half in self.splits():
+
+            def work(side: int) -> Parameters:
+                return self.fitted(half == side, p, [_SEED, number, side])  # noqa: B023
+
+            fits = list(map_in_order(work, (0, 1), min(self.context.n_threads, 2)))
+            unseen += [(q, self.features(p)[:, half != side]) for side, q in enumerate(fits)]
+            if r == 1:
+                return Again(np.ones(1), unseen)
+            indices.append(found_again(own, self.labels(fits[0]), self.labels(fits[1]), r))
+            least = np.median(indices, axis=0).min()
+            is_lost = number == 1 and bool((np.max(indices, axis=0) < needed).any())
+            if is_lost or (number + 1 >= SPLITS and abs(least - needed) > _CLOSE):
+                break
+        return Again(np.asarray(np.median(indices, axis=0)), unseen)
+
+
+def fresh_starts(
+    features: Float, n_components: int, prior: VariancePrior, seed: list[int]
+) -> list[Parameters]:
+    """The best of a few short EM runs of these rows; none for one component."""
+    if n_components == 1:
+        return []
+    arguments = (prior, np.random.default_rng(seed))
+    seeded = seeded_starts(features, n_components, _SEEDED, *arguments)
+    random = random_starts(features, n_components, _RANDOM, *arguments)
+    batch = Parameters.concatenate([seeded, random])
+    batch, values, _ = run_batch(features, batch, prior, _SHORT_STEPS)
+    return [batch[int(k)] for k in np.argsort(-values, kind="stable")[:_KEPT]]
+
+
+def found_again(own: Int, first: Int, second: Int, n_components: int) -> Float:
+    """Least Jaccard index of each component's rows in the answer and two fits, (r,)."""
+    tables = [jaccard(own, other, n_components) for other in (first, second)]
+    i, k = (linear_sum_assignment(-table)[1] for table in tables)
+    between = jaccard(first, second, n_components)[i, k]
+    rows = np.arange(n_components)
+    return np.minimum(between, np.minimum(tables[0][rows, i], tables[1][rows, k]))
+
+
+def jaccard(first: Int, second: Int, n_components: int) -> Float:
+    """Rows that two labels share over the rows that have either, (r, r)."""
+    both = np.zeros((n_components, n_components))
+    np.add.at(both, (first, second), 1.0)
+    either = both.sum(axis=1)[:, None] + both.sum(axis=0) - both
+    return np.asarray(both / np.maximum(either, 1.0))
