@@ -80,7 +80,7 @@ class Certificate:
         "passed": p-value ≥ 0.01 (or a negligible effect size), predicted loss ≤ 0.01, no fatal
         finding, and fewer components would not do. "useful": not passed or untested, but other rows
         give every component again, so that the parameters are precise enough to sort rows, and the
-        mixture describes the rows at least roughly; intervals are then those of an approximation. "not
+        mixture describes the rows at least roughly; intervals describe the approximation. "not
         passed": there are `reasons`. "untested": there are none, but nothing could be tested, for
         the reasons in `untested`.
     predicted_loss : float
