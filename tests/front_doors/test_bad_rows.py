@@ -109,7 +109,7 @@ def state_of(thing):
     if isinstance(thing, mm.MomentSummary):
         return thing.copy().to_bytes()
     if isinstance(thing, mm.MomentGaussianMixture):
-        values = {**vars(thing), "summary_": state_of(thing.summary_)}
+        values = {**thing.__getstate__(), "summary_": state_of(thing.summary_)}
         return [(name, pickle.dumps(values[name])) for name in sorted(values)]
     return pickle.dumps(thing)
 
