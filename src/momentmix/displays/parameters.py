@@ -31,13 +31,13 @@ from momentmix.displays.style import (
     short_name,
 )
 from momentmix.errors import InputError
-from momentmix.mixture.conditional import column_numbers
 from momentmix.mixture.parameter_table import (
     Parameter,
     ParameterTable,
     numeric_columns,
     overall_spread,
 )
+from momentmix.mixture.tables.conditional import column_numbers
 from momentmix.wording import percent
 
 _MOST_LINES = 3  # lines over all features; more of them cross too often to be followed

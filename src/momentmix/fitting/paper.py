@@ -46,6 +46,7 @@ from momentmix.fitting.result import FitResult
 from momentmix.index_sets import sets_without
 from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.mixture.parameters import Parameters
+from momentmix.mixture.separation import separation_of
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.names import column_label
 from momentmix.tensor.approximate import Approximation, approximate
@@ -228,7 +229,7 @@ def fit_as_printed(
         converged=converged,
         log_likelihood=None,
         notes=[f"relative residual of the decomposed tensor {residual:.2e}"],
-        certificate=Certificate(test, float("nan"), findings, r),
+        certificate=Certificate(test, float("nan"), findings, r, separation=separation_of(p)),
         mixture=mixture,
         moments=moments,
         summary=None if isinstance(data, MomentSummary) else summary,

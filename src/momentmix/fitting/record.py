@@ -122,7 +122,12 @@ class FitRecord(FitFacts):
         if record.joined and sorted(found.columns for found in record.joined) != own:
             raise ValueError("fit.joined must list the columns that the mixture joins")
         named = tuple(columns.named(mixture.feature_names) for columns in record.joined)
-        return replace(record, joined=named)
+        found = record.certificate.description
+        if mixture.feature_names is None:  # keys of JSON are texts
+            columns = {int(j) if str(j).isdecimal() else j: x for j, x in found.columns.items()}
+            found = replace(found, columns=columns)
+        certificate = replace(record.certificate, description=found)
+        return replace(record, joined=named, certificate=certificate)
 
 
 # -- files ------------------------------------------------------------------------------------

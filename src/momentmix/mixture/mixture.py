@@ -32,7 +32,6 @@ from momentmix.families.block import Block
 from momentmix.families.column import Level
 from momentmix.html.notebook import Markup, box
 from momentmix.index_sets import sets_without
-from momentmix.mixture.conditional import blocks_given, column_numbers, expected_columns
 from momentmix.mixture.matching import in_same_columns, match_components
 from momentmix.mixture.model_file import (
     blocks_in,
@@ -56,6 +55,7 @@ from momentmix.mixture.tables.block_features import (
     selected,
     with_floor,
 )
+from momentmix.mixture.tables.conditional import blocks_given, column_numbers, expected_columns
 from momentmix.tables.names import check_feature_names
 from momentmix.tables.schema import Schema
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor

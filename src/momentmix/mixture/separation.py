@@ -2,9 +2,9 @@
 
 | symbol | name here | shape |
 |---|---|---|
-| S_i = B Bᵀ, S_k = B Λ Bᵀ of each pair | `_common_axes` | (n_pairs, d, d), (n_pairs, d) |
-| x(a) = m_i + B w(a) B⁻¹ (m_k − m_i), w = a / (a + (1 − a) Λ) | `_ridgelines` | (n_pairs, n, d) |
-| L = log p_i(z) / p_k(z) of rows z of components i and k | `_log_odds` | (r, r, n) |
+| S_i = B Bᵀ, S_k = B Λ Bᵀ of each pair, Λ diagonal | ``axes``, ``ratios`` | (n_pairs, d) |
+| x(a) = m_i + B w B⁻¹ (m_k − m_i), w = a / (a + (1 − a) Λ) | `_ridgelines` | (n_pairs, n, d) |
+| L = log p_i(z) / p_k(z) of rows z of component i | `_log_odds` | (r, n) |
 | max_x 1 − f(x) / min(max f before x, max f after x) | `_depths` | (n_pairs,) |
 
 Of Gaussian features f is the density of the whole mixture along the ridgeline of the pair (Ray and
@@ -15,29 +15,29 @@ two. Both weigh the pair as the mixture does: for two Gaussians of one covarianc
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
 from scipy.special import expit
 
-from momentmix._typing import Float
+from momentmix._typing import Float, Int
 from momentmix.mixture.density import Density, joint_densities, log_sums
 from momentmix.mixture.gaussian import features_of, sample
 from momentmix.mixture.parameters import Parameters
 
-# Two Gaussians of equal weights have no valley up to 2 deviations; 0.1 is reached at 2.4, 0.5 at
-# 3.3, where one row in twenty is on the wrong side, 0.73 at 4. Fits of two or three components to one cloud of
-# other shape stay below 0.1 ... placeholder
-_NO_GAP = 0.1
-_CLEAR = 0.5
+# Two Gaussians of equal weights have no valley up to 2 deviations, 0.1 at 2.4, 0.36 at 3, 0.6 at
+# 3.6 and 0.73 at 4. Fits of 2 and 3 components to one cloud (Gaussian, t, logistic, gamma,
+# lognormal) reach 0.05, to a uniform one 0.56: Gaussians give each part of a box a mode.
+LEAST_GAP, CLEAR_GAP = 0.1, 0.6
 _POINTS = 128  # of a path: deviations apart by less than a fifth, also at covariances of ratio 1e4
 _FIRST_STEP = 0.05  # of a path, in deviations of the component where it begins
 _ALL_DRAWS, _FEWEST_DRAWS = 12000, 1000  # of all components and of each: errors of 0.015 to 0.04
-# Share of the variance of log-odds that is noise. At a half, the two values of a fair coin are one
-# hump, so that the gaps between the values of a few yes/no columns are no valleys.
+# Share of noise in the variance of smoothed log-odds. At 0.7 a yes/no column of probabilities 0.8
+# and 0.2, 1.5 deviations apart, has no valley between its two values; at 0.5 it would have 0.23.
 _SMOOTHED = 0.7
 _REACH, _BIN = 6.0, 0.1  # deviations: of the densities of log-odds
+_PAIRS = 256  # whose paths are in memory at once
 _LEAST_RATIO = 1e-12  # of variances: eigenvalues below are rounding
 _LEAST_DEVIATION = 1e-9  # of log-odds: those of equal components are rounding
 _NOTHING = 1e-300
@@ -46,10 +46,12 @@ JointOf = Callable[[Float], Float]
 
 
 def separation_words(value: float) -> str:
-    """Return what a depth of the valley between two components means."""
-    if value >= _CLEAR:
+    """Return what the depth of the valley between two components means."""
+    if np.isnan(value):
+        return "unknown"
+    if value >= CLEAR_GAP:
         return "clearly apart"
-    return "overlap" if value >= _NO_GAP else "no gap: a cut through a continuum"
+    return "overlap" if value >= LEAST_GAP else "no gap: a cut through a continuum"
 
 
 def separation_of(parameters: Parameters, joint_of: JointOf | None = None) -> Float:
@@ -91,14 +93,17 @@ def _ends_and_steps(first: Float, last: Float) -> Float:
 
 def _of_ridgelines(p: Parameters) -> Float:
     """Depths along the ridgelines of all pairs, (n_pairs,)."""
-    paths = _ridgelines(p)
-    logs = Density.of_mixture(p).map_rows(paths.reshape(-1, paths.shape[-1]), log_sums)
-    return _depths(logs.reshape(paths.shape[:-1]))
+    density, pairs = Density.of_mixture(p), np.array(np.triu_indices(p.n_components, 1))
+    depths = []
+    for start in range(0, pairs.shape[1], _PAIRS):
+        paths = _ridgelines(p, *pairs[:, start : start + _PAIRS])
+        logs = density.map_rows(paths.reshape(-1, paths.shape[-1]), log_sums)
+        depths.append(_depths(logs.reshape(paths.shape[:-1])))
+    return np.concatenate(depths)
 
 
-def _ridgelines(p: Parameters) -> Float:
-    """Points of the ridgelines of all pairs, (n_pairs, n, d), with the means at their ends."""
-    i, k = np.triu_indices(p.n_components, 1)
+def _ridgelines(p: Parameters, i: Int, k: Int) -> Float:
+    """Points of the ridgelines of pairs, (n_pairs, n, d), with the means at their ends."""
     roots = np.sqrt(p.variances)[i]
     ratios, change = p.variances[k] / p.variances[i], (p.means[k] - p.means[i]) / roots
     axes = []
@@ -125,24 +130,22 @@ def _ridgelines(p: Parameters) -> Float:
 
 
 def _of_log_odds(p: Parameters, joint_of: JointOf | None) -> Float:
-    """Depths in the log-odds of rows of each pair, (n_pairs,), from the density of the pair."""
+    """Depths in the distribution of the log-odds of rows of each pair, (n_pairs,)."""
     i, k = np.triu_indices(p.n_components, 1)
-    odds = _log_odds(p, joint_of)
-    means, deviations = odds.mean(axis=-1), np.maximum(odds.std(axis=-1), _LEAST_DEVIATION)
-    curves = _smoothed((odds - means[..., None]) / deviations[..., None])
-    # From the mean of k to that of i: of equal components both are about 0, whatever the draws.
-    length = np.maximum(means[i, k] + means[k, i], 0.0)
+    found = [_standardized(odds) for odds in _log_odds(p, joint_of)]
+    means, deviations, curves = (np.array(part) for part in zip(*found, strict=True))
+    length = np.maximum(means[i, k] + means[k, i], 0.0)  # from the mean of k to that of i
     logits = _ends_and_steps(length / deviations[k, i], length / deviations[i, k])
-    total = 0.0
-    for one, other, side in ((i, k, -logits), (k, i, logits)):
-        places = -expit(side) * (length / deviations[one, other])[:, None]  # 0 at its own mean
-        heights = (p.weights[one] / deviations[one, other])[:, None]
-        total = total + heights * _values_at(curves[one, other], places)
-    return _depths(np.log(np.maximum(total, _NOTHING)))
+    total = np.full(logits.shape, _NOTHING)
+    for own, other, way in ((i, k, -logits), (k, i, logits)):
+        units = deviations[own, other][:, None]
+        values = _values_at(curves[own, other], -expit(way) * length[:, None] / units)
+        total += p.weights[own][:, None] * values / units
+    return _depths(np.log(total))
 
 
-def _log_odds(p: Parameters, joint_of: JointOf | None) -> Float:
-    """log p_i / p_k of rows of each component i, (r, r, n)."""
+def _log_odds(p: Parameters, joint_of: JointOf | None) -> Iterator[Float]:
+    """log p_i / p_k of rows of component i, over k, (r, n); for each i."""
     r, own = p.n_components, Density.of_mixture(p)
 
     def joint(rows: Float) -> Float:
@@ -150,33 +153,32 @@ def _log_odds(p: Parameters, joint_of: JointOf | None) -> Float:
         return np.asarray(joint_densities(own.coefficients, features))
 
     n, logs = max(_FEWEST_DRAWS, _ALL_DRAWS // r), np.log(np.maximum(p.weights, _NOTHING))
-    odds = np.empty((r, r, n))
     for i in range(r):
         # The same noise for every component: their order makes no difference.
-        drawn = sample(replace(p[[i]], weights=np.ones(1)), n, np.random.default_rng(0))[0]
-        densities = (joint_of or joint)(drawn) - logs[:, None]
-        odds[i] = densities[i] - densities
-    return odds
+        rows, _ = sample(replace(p[[i]], weights=np.ones(1)), n, np.random.default_rng(0))
+        densities = (joint_of or joint)(rows) - logs[:, None]
+        yield densities[i] - densities
 
 
-def _smoothed(values: Float) -> Float:
-    """Densities of standardized values (r, r, n) on a grid of ±`_REACH`, smoothed, (r, r, m).
+def _standardized(values: Float) -> tuple[Float, Float, Float]:
+    """Means and deviations (r,) of values (r, n), and smoothed densities in units of them, (r, m).
 
-    They keep mean 0 and variance 1: values are drawn to the mean by as much as noise adds.
+    On a grid of ±`_REACH`. They keep mean and variance: values are drawn to the mean by as much as
+    noise adds.
     """
+    means, deviations = values.mean(axis=1), np.maximum(values.std(axis=1), _LEAST_DEVIATION)
     r, m = len(values), round(2 * _REACH / _BIN) + 1
-    grid = np.linspace(-_REACH, _REACH, m)
-    places = np.rint((np.sqrt(1 - _SMOOTHED) * values + _REACH) / _BIN).clip(0, m - 1)
-    places += m * np.arange(r * r).reshape(r, r, 1)
-    counts = np.bincount(places.astype(np.int64).ravel(), minlength=r * r * m).reshape(r, r, m)
+    grid, shrunk = np.linspace(-_REACH, _REACH, m), np.sqrt(1 - _SMOOTHED) / deviations[:, None]
+    places = np.rint(((values - means[:, None]) * shrunk + _REACH) / _BIN).clip(0, m - 1)
+    places += m * np.arange(r)[:, None]
+    counts = np.bincount(places.astype(np.int64).ravel(), minlength=r * m).reshape(r, m)
     kernel = np.exp(-0.5 * (grid[:, None] - grid) ** 2 / _SMOOTHED)
-    return np.asarray(counts @ kernel)
+    return means, deviations, np.asarray(counts @ kernel, dtype=np.float64)
 
 
 def _values_at(curves: Float, places: Float) -> Float:
     """Values of curves on the grid, (n_pairs, m), at places (n_pairs, n), between its points."""
-    m = curves.shape[1]
-    at = ((places + _REACH) / _BIN).clip(0, m - 1)
-    left = np.minimum(at.astype(np.int64), m - 2)
+    at = ((places + _REACH) / _BIN).clip(0, curves.shape[1] - 1)
+    left = np.minimum(at.astype(np.int64), curves.shape[1] - 2)
     low, high = (np.take_along_axis(curves, x, axis=1) for x in (left, left + 1))
     return np.asarray(low + (at - left) * (high - low))

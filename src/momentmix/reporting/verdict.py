@@ -14,7 +14,6 @@ from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, Severity
 from momentmix.findings.messages import Message
 from momentmix.fitting.inference.certificate import (
     LARGEST_LOSS,
-    NEGLIGIBLE_EFFECT,
     USEFUL_LOSS,
     Answer,
     Certificate,
@@ -134,7 +133,7 @@ def _contradiction(c: Certificate) -> Answer:
             f"explains: no test rejects it, the least corrected p-value is "
             f"{p_value_text(test.p_value)}."
         )
-    elif test.effect_size <= NEGLIGIBLE_EFFECT:
+    elif not test.is_rejected:
         short = "Not by much"
         text = "there are so many rows that a difference is visible, but it is too small to matter."
     return Answer(question, short, text, numbers)

@@ -18,23 +18,20 @@ from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, found
 from momentmix.findings.fit_sentences import UNTESTED
 from momentmix.findings.messages import Message, in_lines
 from momentmix.fitting.inference.description import Description
-from momentmix.fitting.inference.over_identification import (
-    LEAST_P_VALUE,
-    OverIdentification,
-    p_value_text,
-)
+from momentmix.fitting.inference.over_identification import OverIdentification, p_value_text
 from momentmix.html.notebook import bullets, folded, paragraph, plain_table, tag
+from momentmix.mixture.separation import CLEAR_GAP, LEAST_GAP
 from momentmix.wording import cut_lines, percent, plural
 
 Verdict = Literal["passed", "useful", "not passed", "untested"]
 
-NEGLIGIBLE_EFFECT = 5e-4  # standard deviations of one row; with enough rows every test rejects
 LARGEST_LOSS = 0.01  # of accuracy
 LEAST_REPRODUCIBILITY = 0.75  # the usual line between stable and unstable clusters (Hennig 2007)
 USEFUL_LOSS = 0.05  # of accuracy: groups that are only an approximation have no sharper borders
 # Findings that speak against the exact density of a component, not against the groups.
-_OF_DENSITY = {"misfit", "imprecise", "shape", "heavy-tails", "outlier-rows", "constraint"}
-_CLEAR, _GAP = 0.5, 0.1
+_OF_DENSITY = {
+    "misfit", "imprecise", "column-shape", "heavy-tails", "outlier-rows", "constraint", "too-few-rows",
+}  # fmt: skip
 # What the verdict "useful" means, in a sentence.
 USEFUL = "The groups serve; intervals describe the approximation, not a truth."
 _MOST_IN_NOTEBOOK = 8  # reasons and findings; the others are folded away
@@ -137,8 +134,7 @@ class Certificate:
     def tests(self) -> list[Finding]:
         """Findings of the tests: reasons against the fit (fatal), and missing tests."""
         tests = []
-        is_rejected = self.p_value < LEAST_P_VALUE and self.effect_size > NEGLIGIBLE_EFFECT
-        if self.test.testable and is_rejected:
+        if self.test.is_rejected:
             names = [group.name for group in self.test.rejected_groups]
             more = [f"{len(names) - _MOST_GROUPS} more"] if len(names) > _MOST_GROUPS else []
             where, p_value = ", ".join([*names[:_MOST_GROUPS], *more]), p_value_text(self.p_value)
@@ -184,7 +180,7 @@ class Certificate:
         return (
             self.after_rows
             and bool((self.reproducibility >= LEAST_REPRODUCIBILITY).all())
-            and self.predicted_loss <= USEFUL_LOSS
+            and not self.predicted_loss > USEFUL_LOSS  # NaN: rows are few, and halves have to do
             and self.description.level in ("exact", "close", "rough")
             and fatal <= _OF_DENSITY
         )
@@ -279,13 +275,13 @@ def _apart(c: Certificate) -> Answer:
         return Answer(question, "Unknown", "it was not measured.")
     i, j = divmod(int(depths.argmin()), r)
     pair, number = f"groups {i} and {j}", f"({depth:.2f})"
-    if depth >= _CLEAR:
+    if depth >= CLEAR_GAP:
         return Answer(question, "Yes", f"even {pair} are clearly apart {number}.")
-    if depth >= _GAP:
+    if depth >= LEAST_GAP:
         return Answer(question, "Mostly", f"{pair} overlap {number}.")
-    others = int((depths < _GAP).sum()) // 2 - 1
+    others = int((depths < LEAST_GAP).sum()) // 2 - 1
     more = f", like {others} other pair{plural(others)}" if others else ""
-    short = "No" if (depths.min(axis=0) < _GAP).all() else "Partly"
+    short = "No" if (depths.min(axis=0) < LEAST_GAP).all() else "Partly"
     return Answer(question, short, f"{pair} have no gap between them {number}{more}.")
 
 

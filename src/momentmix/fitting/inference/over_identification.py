@@ -48,6 +48,7 @@ from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
 
 LEAST_P_VALUE = 0.01  # of a model that is accepted: a true one fails once in a hundred fits
+NEGLIGIBLE_EFFECT = 5e-4  # standard deviations of one row; with enough rows every test rejects
 CLEAR_P_VALUE = 1e-3  # below it a smaller number of components is rejected: one more needs proof
 MOST_CONDITIONS = 2000  # their covariance has n² entries, and its root costs n³ operations
 FEWEST_CONDITIONS = 400  # whatever the rows
@@ -156,6 +157,13 @@ class OverIdentification:
     def testable(self) -> bool:
         """Whether there are more conditions than parameters."""
         return self.degrees_of_freedom > 0
+
+    @property
+    def is_rejected(self) -> bool | None:
+        """Whether the model is rejected, beyond chance and by an amount; None if not testable."""
+        if not self.testable:
+            return None
+        return self.p_value < LEAST_P_VALUE and self.effect_size > NEGLIGIBLE_EFFECT
 
 
 UNTESTABLE = OverIdentification(0.0, 0, float("nan"), float("nan"), False, float("nan"))

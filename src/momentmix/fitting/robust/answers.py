@@ -45,6 +45,7 @@ from momentmix.fitting.em.search import (
     ranked_candidates,
 )
 from momentmix.fitting.inference.certificate import Certificate, Support
+from momentmix.fitting.inference.description import describe, described_by_effect
 from momentmix.fitting.inference.findings import LEAST_ROWS_PER_PARAMETER, collect_findings
 from momentmix.fitting.inference.over_identification import (
     BOOTSTRAP_BELOW,
@@ -274,10 +275,13 @@ def certify(
         order = context.order_of(p)
         ordered = p[order]  # findings name components by number
         findings = collect_findings(moments, ordered, test, capacity, floor, after_rows, found)
-        found_again = np.zeros(0) if again is None else again.reproducibility[order]
+        found_again, description = np.zeros(0), described_by_effect(test)
+        if again is not None:
+            found_again = again.reproducibility[order]
+            description = describe(again.unseen, moments, test.is_rejected)
         return Certificate(
             test, loss, findings, p.n_components, support, after_rows, found_again,
-            separation_of(ordered),
+            separation_of(ordered), description,
         )  # fmt: skip
 
 

@@ -36,11 +36,10 @@ from momentmix.mixture.density import joint_densities, most_probable
 from momentmix.mixture.gaussian import coefficients, values_of
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VariancePrior
-from momentmix.mixture.separation import separation_of
+from momentmix.mixture.separation import LEAST_GAP, separation_of
 from momentmix.progress import detail
 
 WITHOUT_GAP = 0.9  # reproducibility that is needed where components have no gap
-_GAP = 0.05  # separation: two components of one cloud have 0.00
 _FIRST_LEVEL = 8  # numbers that are tried at least, while BIC falls
 _PATIENCE = 4  # numbers in a row that fail end the search, from there on
 _MERGED_STEPS, _MERGES, _SPLIT_STEPS = 10, 3, 40  # EM steps after a merge and a cut
@@ -160,7 +159,7 @@ class _GroupSearch:
 
     def _needed(self, p: Parameters) -> float:
         """The least reproducibility that counts for a mixture."""
-        has_gaps = bool(np.nanmin(separation_of(p)) >= _GAP)
+        has_gaps = bool(np.nanmin(separation_of(p)) >= LEAST_GAP)
         if p.n_components == self.wanted:
             return LEAST_REPRODUCIBILITY
         if not p.blocks.laws and claims_a_gap(self._rows(p.blocks).features, p):

@@ -47,6 +47,7 @@ from momentmix.mixture.density import most_probable
 from momentmix.mixture.gaussian import features_of, values_of
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure, VariancePrior
+from momentmix.mixture.separation import separation_of
 
 _STEPS = 30  # of EM on a sample for each start
 _MOST_SAMPLED = 20000  # rows of these steps
@@ -152,8 +153,16 @@ def fit_patterns(
                 found(NOTE, UNTESTED, remedy={"missing": "drop"}),
                 *component_findings(moments, ordered, context.variance_floor),
             ]
+            separation = separation_of(ordered, lambda z: layout.rows(z).joint(ordered))
             certificate = Certificate(
-                UNTESTABLE, loss, findings, r, support, True, again.reproducibility[order]
+                UNTESTABLE,
+                loss,
+                findings,
+                r,
+                support,
+                True,
+                again.reproducibility[order],
+                separation,
             )
         return Rest(uncertainty, certificate)
 

@@ -282,6 +282,11 @@ def saved(tmp_path, c, tried=()):
     return path
 
 
+def test_the_record_keeps_the_description_by_numbers_of_columns(tmp_path):
+    c = replace(certificate(), description=Description("rough", 0.2, {0: 0.2}))
+    assert load_fit(saved(tmp_path, c))[1].description == c.description
+
+
 @pytest.mark.parametrize("supported", [True, False, None])
 def test_the_record_keeps_verdict_support_groups_and_trials(tmp_path, supported):
     groups = (group("pairs", 0.5), ConditionGroup('shape of "a\x1b"', 9.5, 2, NAN))
