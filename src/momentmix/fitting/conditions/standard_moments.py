@@ -40,8 +40,8 @@ from momentmix.tables.schema import Schema
 from momentmix.wording import short_repr
 
 _BY_FEATURE = ("shift", "scale", "minimum", "maximum")
-# Least deviation of a component, in steps of a rounded column. Components at neighboring values with
-# deviations of half a step add up to waves of 1.4 % with their tops at the values: with 10,000 rows
+# Least deviation of a component, in steps of a rounded column. Components at neighboring values,
+# half a step wide each, add up to waves of 1.4 % with their tops at the values: with 10,000 rows
 # BIC would take them. At 0.6 the waves are 0.2 %.
 _LEAST_STEPS = 0.6
 _HIGHEST = 6  # power of a feature in a condition

@@ -30,7 +30,8 @@ LEAST_REPRODUCIBILITY = 0.75  # the usual line between stable and unstable clust
 USEFUL_LOSS = 0.05  # of accuracy: groups that are only an approximation have no sharper borders
 # Findings that speak against the exact density of a component, not against the groups.
 _OF_DENSITY = {
-    "misfit", "imprecise", "column-shape", "heavy-tails", "outlier-rows", "constraint", "too-few-rows",
+    "misfit", "imprecise", "column-shape", "heavy-tails", "outlier-rows", "constraint",
+    "too-few-rows",
 }  # fmt: skip
 # What the verdict "useful" means, in a sentence.
 USEFUL = "The groups serve; intervals describe the approximation, not a truth."

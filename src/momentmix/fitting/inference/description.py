@@ -24,6 +24,7 @@ from typing import Literal
 import numpy as np
 
 from momentmix._typing import Float
+from momentmix.families.seen import Seen
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.over_identification import OverIdentification
 from momentmix.mixture.gaussian import sample, values_of
@@ -43,8 +44,8 @@ _CLOSE_EFFECT, _ROUGH_EFFECT = 0.05, 0.25
 # n V² of an exact mixture on average, and what log d adds for the largest of d columns: one
 # component, 1 to 20 columns, 150 to 3,000 rows. Kuiper's law without a fit has π²/6 = 1.6.
 _BY_CHANCE, _BY_LOG = 1.1, 0.45
-_MOST_ROWS = 2000  # of a half that are compared: a distance is then known to 0.02
-_DRAWN = 12_000  # rows in all
+_DOUBT = 3.0  # times what chance gives: a test without power does not make a poor mixture exact
+_ROWS = 8000  # that are compared, of all halves, and that are drawn: distances to about 0.01
 _PLACES = 400  # along a column, where the shares are compared: to 1/400
 _DIGITS = 9  # of sums of yes/no answers, which are equal up to rounding
 
@@ -61,8 +62,9 @@ class Description:
     Attributes
     ----------
     level : {"exact", "close", "rough", "poor", "unknown"}
-        "exact": the test does not reject the mixture. Else by the distance: "close" up to 0.1,
-        "rough" up to 0.3, "poor" above. "unknown": there are no rows to compare with.
+        "exact": the test does not reject the mixture, and it is not poor beyond doubt. Else by the
+        distance: "close" up to 0.1, "rough" up to 0.3, "poor" above; without rows by the effect
+        size. "unknown": there are neither rows nor a test, or fewer than 13 to 30 rows.
     distance : float
         The largest of the distances in the columns and along the direction in which the rows vary
         most; NaN where it is unknown.
@@ -83,9 +85,9 @@ def describe(
     The two halves of a split follow each other. `rejected`: whether the test rejects the mixture
     of all rows; None where nothing could be tested.
     """
-    seen = [_some(values_of(features, p.blocks)) for p, features in unseen]
-    rng = np.random.default_rng(0)  # of its own: the same rows give the same distances
-    drawn = [sample(p, _DRAWN // len(unseen), rng)[0].T for p, _ in unseen]
+    size, rng = _ROWS // len(unseen), np.random.default_rng(0)  # the same for every seed
+    seen = [_some(values_of(features, p.blocks), size) for p, features in unseen]
+    drawn = [_draw(p, size, moments, rng) for p, _ in unseen]
     directions = [_widest(seen[k ^ 1]) for k in range(len(seen))]
     signs = [1.0 if v @ directions[0] >= 0 else -1.0 for v in directions]
     along = [
@@ -101,8 +103,10 @@ def describe(
     for j in range(d):
         column = moments.part(j).column
         columns[column] = max(columns.get(column, 0.0), apart[j])
-    distance = max(apart)
-    level = "exact" if rejected is False else _level(distance, _CLOSE, _ROUGH)
+    distance, limit = max(apart), _ROUGH**2
+    level = _level(distance, _CLOSE, _ROUGH) if noise < limit else "unknown"
+    if rejected is False and distance**2 <= limit + _DOUBT * noise:
+        level = "exact"
     return Description(level, distance, columns)
 
 
@@ -118,14 +122,24 @@ def _level(size: float, close: float, rough: float) -> Level:
     return "close" if size <= close else "rough" if size <= rough else "poor"
 
 
-def _some(values: Float) -> Float:
-    """At most `_MOST_ROWS` of the rows (d, n), from all over them."""
-    return values[:, :: -(-values.shape[1] // _MOST_ROWS)]
+def _some(values: Float, most: int) -> Float:
+    """At most so many of the rows (d, n), from all over them."""
+    return values[:, :: -(-values.shape[1] // most)]
+
+
+def _draw(p: Parameters, n: int, moments: StandardMoments, rng: np.random.Generator) -> Float:
+    """Features (d, n) of rows drawn from a mixture."""
+    drawn = sample(p, n, rng)[0].T
+    for law in moments.laws:
+        if isinstance(law, Seen):  # joined values are drawn where their cells are missing, too
+            value, seen = law.features
+            drawn[value, drawn[seen] < law.seen_middle] = law.missing[0]
+    return drawn
 
 
 def _widest(values: Float) -> Float:
     """The direction in which features (d, n) vary most, of length 1."""
-    return np.asarray(np.linalg.eigh(np.atleast_2d(np.cov(values)))[1][:, -1])
+    return np.asarray(np.linalg.eigh(np.atleast_2d(np.cov(values, bias=True)))[1][:, -1])
 
 
 def _apart(values: Float, drawn: Float) -> float:

@@ -153,6 +153,18 @@ def test_a_mixture_that_the_test_does_not_reject_is_exact():
     assert exact.distance == untested.distance
 
 
+@pytest.mark.parametrize(("n", "level"), [(200, "poor"), (20, "exact")])
+def test_a_test_without_power_does_not_make_a_poor_mixture_exact(n, level):
+    found = described(two_clusters(n, np.random.default_rng(9)), rejected=False)
+    assert found.distance > 0.3  # of 20 rows by a chance of more
+    assert found.level == level
+
+
+@pytest.mark.parametrize("n", [2, 3, 10])
+def test_a_few_rows_describe_nothing(n):
+    assert described(gaussian(n, np.random.default_rng(10))).level == "unknown"
+
+
 @pytest.mark.parametrize(
     ("p_value", "effect", "level"),
     [(0.3, 0.4, "exact"), (1e-9, 1e-4, "exact"), (1e-9, 0.01, "close"), (1e-9, 0.1, "rough"),
