@@ -323,10 +323,10 @@ def test_the_estimator_warns_once_at_the_callers_line_where_the_certificate_does
     assert not issubclass(mm.CertificateWarning, FitWarning)
 
 
-def test_the_estimator_is_quiet_where_the_certificate_passed_or_is_untested():
+def test_the_estimator_is_quiet_where_the_certificate_passed_or_is_useful():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for r, d, word in ((2, 4, "passed"), (3, 1, "untested")):
+        for r, d, word in ((2, 4, "passed"), (3, 1, "useful")):
             model = mm.MomentGaussianMixture(r, random_state=0).fit(clusters(r, d))
             assert model.certificate_.verdict == word
             assert model.n_components_ == len(model.weights_) == r
