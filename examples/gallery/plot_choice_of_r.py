@@ -32,8 +32,8 @@ for result in results:
     )
 
 # %%
-# ``n_components="auto"`` chooses by itself: by BIC of the rows, or from a summary the smallest
-# number that the moments accept.
+# ``n_components="auto"`` chooses by itself: the largest number that other rows would give again, or
+# from a summary the smallest number that the moments accept.
 
 automatic = mm.fit(summary, "auto", random_state=0)
 print("automatic choice:", automatic.mixture.n_components)

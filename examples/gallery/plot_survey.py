@@ -137,8 +137,9 @@ figure.colorbar(image, ax=axes, label="probability", shrink=0.6)
 plt.show()
 
 # %%
-# How many classes? ``"auto"`` takes the number of least BIC.
+# How many classes? ``"auto"`` takes the largest number that other rows would give again.
 
 by_rows = mm.fit(answers, "auto", families=families, random_state=0)
 for trial in by_rows.tried[:4]:
-    print(f"number of classes {trial.n_components}: BIC {trial.bic:.0f}{', chosen' * trial.chosen}")
+    least, chosen = trial.least_reproducibility, ", chosen" * trial.chosen
+    print(f"number of classes {trial.n_components}: least reproducibility {least:.2f}{chosen}")

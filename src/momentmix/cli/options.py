@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import click
 
@@ -244,10 +244,13 @@ def with_options(command: Command, *options: Command) -> Command:
     return command
 
 
-def parse_blocks(text: str | None) -> list[list[str | int]] | Literal["auto", "full"] | None:
-    """Parse blocks of columns, separated by semicolons; "auto" and "full" stay."""
-    if text is None or text == "auto" or text == "full":
-        return cast(Literal["auto", "full"] | None, text)
+Named = Literal["auto", "diag", "full"]  # kinds of blocks
+
+
+def parse_blocks(text: str | None) -> list[list[str | int]] | Named | None:
+    """Parse blocks of columns, separated by semicolons; names of kinds stay."""
+    if text is None or text in get_args(Named):
+        return cast(Named | None, text)
     blocks = [parse_columns(part) or [] for part in text.rstrip("; ").split(";")]
     if not all(blocks):
         raise click.UsageError(

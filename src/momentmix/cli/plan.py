@@ -157,7 +157,7 @@ def _blocks(text: str | None, n_features: int) -> list[list[int]]:
         asked = [[f"{place} {k}" for k in range(int(size))] for place, size in enumerate(sizes)]
     elif asked == "full":
         asked = [list(range(n_features))]
-    elif asked is None:
+    elif asked is None or asked == "diag":
         return []
     columns = [column for block in asked for column in block]
     if len(columns) > n_features:

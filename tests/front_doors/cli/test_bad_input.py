@@ -181,7 +181,7 @@ OTHER = [
     (["predict", "https://x.org/m.json", "good.npy"], 66, "is an address"),
     (["summarize", "good.parquet", "-o", "x.mms", "--columns", "z"], 65, "no column 'z'"),
     (["fit", "good.npy", "-r", "0", "-o", "m.json"], 2, "expected at least 1; got 0"),
-    (["fit", "good.npy", "-r", "2.5", "-o", "m.json"], 2, "expected a number or 'auto'"),
+    (["fit", "good.npy", "-r", "2.5", "-o", "m.json"], 2, "expected a number, 'auto' or 'bic'"),
     (["fit", "good.npy", "good.mms", "-r", "1", "-o", "m.json"], 2, "not both"),
     (["fit", "good.npy", "-r", "500", "-o", "m.json"], 65, "500"),
     (["fit", "good.mms", "-r", "9", "-o", "m.json"], 2, "identifies at most"),

@@ -59,6 +59,28 @@ def test_fit_gives_the_bits_of_python(folder, momentmix, frame, text, blocks):
     assert "diagonal" not in done.out.splitlines()[0]
 
 
+@pytest.mark.parametrize(
+    ("options", "keywords"),
+    [
+        (["-r", "auto"], {"n_components": "auto"}),
+        (["-r", "auto", "--blocks", "diag"], {"n_components": "auto", "blocks": "diag"}),
+        (["-r", "bic", "--max-components", "3"], {"n_components": "bic", "max_components": 3}),
+        (["--max-components", "1"], {"max_components": 1}),
+    ],
+)
+def test_the_number_that_is_chosen_is_that_of_python(folder, momentmix, frame, options, keywords):
+    done = momentmix("fit", "rows.csv", *options, "-o", "model.json")
+    assert done.code == 0, done.err
+    model, result = mm.Mixture.load("model.json"), mm.fit(frame, random_state=0, **keywords)
+    np.testing.assert_array_equal(model.means, result.mixture.means)
+    assert model.parameters.blocks.joined == result.mixture.parameters.blocks.joined
+    assert max(t.n_components for t in result.tried) <= keywords.get("max_components", 20)
+    if keywords.get("max_components") != 1:
+        joined = () if "blocks" in keywords else ((0, 1), (3, 4))
+        assert model.parameters.blocks.joined == joined
+        assert model.n_components == 2 or joined == ()
+
+
 def test_numbers_count_the_columns_that_are_used(folder, momentmix):
     options = ["--columns", "mass,y,x", "--blocks", "1,2"]
     assert momentmix("fit", "rows.csv", "-r", "2", "-o", "m.json", *options).code == 0

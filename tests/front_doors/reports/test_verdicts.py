@@ -48,7 +48,7 @@ def results():
     return {
         "passed": mm.fit(rows, 2, random_state=0),
         "not passed": mm.fit(rows, 1, random_state=0),
-        "untested": mm.fit(clusters(3, 1), 3, random_state=0),
+        "untested": changed(mm.fit(clusters(3, 1), 3, random_state=0), description=Description()),
     }
 
 
@@ -79,7 +79,7 @@ def changed(result, *, tried=(), **certificate):
     [
         ((2, 4), 2, "passed", ""),
         ((2, 4), 1, "not passed", "the certificate did not pass"),
-        ((3, 1), 3, "untested", "the fit is untested"),
+        ((3, 1), 3, "useful", ""),
     ],
 )
 def test_commands_show_the_verdict(momentmix, tmp_path, monkeypatch, size, r, word, warning):
@@ -87,7 +87,7 @@ def test_commands_show_the_verdict(momentmix, tmp_path, monkeypatch, size, r, wo
     pd.DataFrame(clusters(*size)).rename(columns="x{}".format).to_csv("rows.csv", index=False)
     done = momentmix("fit", "rows.csv", "-r", r, "-o", "m.json")
     assert done.code == 0
-    shown = word if word == "passed" else word.upper()
+    shown = word.upper() if word == "not passed" else word
     assert f"verdict              {shown}\n" in done.out
     assert (warning in done.err, bool(done.err)) == (True, bool(warning))
     done = momentmix("fit", "rows.csv", "-r", r, "-o", "strict.json", "--strict", "--json")
@@ -95,7 +95,7 @@ def test_commands_show_the_verdict(momentmix, tmp_path, monkeypatch, size, r, wo
     found = json.loads(done.out)["certificate"]
     assert (found["verdict"], found["passed"]) == (word, word == "passed")
     assert bool(found["reasons"]) == (word == "not passed")
-    assert bool(found["untested"]) == (word == "untested")
+    assert bool(found["untested"]) == (word == "useful")
     done = momentmix("report", "m.json", "-o", "r.html")
     assert done.out == f"report written to r.html (certificate: {word})\n"
     done = momentmix("score", "m.json", "rows.csv")
@@ -127,6 +127,16 @@ def test_a_useful_fit_is_0_and_with_strict_4(useful, momentmix, tmp_path, monkey
     found = json.loads(momentmix("info", "m.json", "--json").out)
     assert (found["verdict"], len(found["answers"])) == ("useful", 3)
     assert found["groups"]["reproducibility"] == [0.97, 0.914]
+
+
+def test_an_untested_fit_is_0_with_a_warning(results, momentmix, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("momentmix.fitting.api.fit", lambda *_, **__: results["untested"])
+    np.save("rows.npy", clusters(3, 1, 50))
+    done = momentmix("fit", "rows.npy", "-o", "m.json")
+    assert (done.code, "the fit is untested" in done.err) == (0, True)
+    assert "verdict              UNTESTED\n" in done.out
+    assert momentmix("fit", "rows.npy", "-o", "s.json", "--strict").code == 4
 
 
 def test_from_moments_alone_not_passed_is_4(momentmix, tmp_path, monkeypatch):
@@ -323,7 +333,7 @@ def test_the_estimator_warns_once_at_the_callers_line_where_the_certificate_does
     assert not issubclass(mm.CertificateWarning, FitWarning)
 
 
-def test_the_estimator_is_quiet_where_the_certificate_passed_or_is_useful():
+def test_the_estimator_is_quiet_where_the_fit_passed_or_is_useful():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for r, d, word in ((2, 4, "passed"), (3, 1, "useful")):

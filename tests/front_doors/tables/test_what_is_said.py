@@ -157,7 +157,7 @@ def test_a_p_value_is_that_of_the_test_it_is_printed_with():
         )
         result = quiet_fit(law.sample(4000, random_state=seed)[0], 2)
         lines = dict(
-            line.strip().split("  ", 1) for line in str(result.certificate).splitlines()[1:5]
+            line.strip().split("  ", 1) for line in str(result.certificate).splitlines()[5:8]
         )
         found = re.search(r": ([\d.]+) on (\d+)", lines["over-identification"])
         statistic, dof = map(float, found.groups())

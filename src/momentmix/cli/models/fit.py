@@ -29,12 +29,12 @@ _MOST_LINES = 60  # of parameters, so that what follows them is seen
 
 
 def _components(context: click.Context, parameter: click.Parameter, text: str) -> int | str:
-    if text == "auto":
+    if text in ("auto", "bic"):
         return text
     try:
         number = int(text)
     except ValueError:
-        raise click.BadParameter(f"expected a number or 'auto'; got {text!r}.") from None
+        raise click.BadParameter(f"expected a number, 'auto' or 'bic'; got {text!r}.") from None
     if number < 1:
         raise click.BadParameter(f"expected at least 1; got {number}.")
     return number
@@ -48,15 +48,24 @@ def _components(context: click.Context, parameter: click.Parameter, text: str) -
     default="auto",
     show_default=True,
     callback=_components,
-    help="Number of components, or 'auto': the number of least BIC; of a summary, the smallest "
-    "number that the moments accept. `plot --kind trials` shows what was tried.",
+    help="Number of components, or 'auto': the largest number that other rows would give again, "
+    "for groups; or 'bic': the number of least BIC, for densities. Of a summary both are the "
+    "smallest number that the moments accept. `plot --kind trials` shows what was tried.",
+)
+@click.option(
+    "--max-components",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="Largest number of components that 'auto' and 'bic' try.",
 )
 @output_options("File of the model (JSON).", required=True, quiet=True)
 @click.option(
     "--blocks",
     help="Columns that may be correlated within components, by name or number among those used: "
     "columns of a block are separated by commas, blocks by semicolons, as in 'length,width;x,y'. "
-    "'auto' joins columns where it pays, 'full' all. Without rows there must be three blocks.",
+    "'auto' joins columns where it pays, 'full' all, 'diag' none. By default 'auto' for rows with "
+    "-r auto or bic, else 'diag'. Without rows there must be three blocks.",
 )
 @click.option(
     "-m",
@@ -103,6 +112,7 @@ def _components(context: click.Context, parameter: click.Parameter, text: str) -
 def fit_command(
     inputs: tuple[str, ...],
     components: Any,
+    max_components: int,
     target: Target,
     blocks: str | None,
     order: int | None,
@@ -136,6 +146,7 @@ def fit_command(
         "refine": None if refine == "none" else refine,
         "random_state": seed,
         "max_passes": max_passes,
+        "max_components": max_components,
     }
     if families is not None:
         options["families"] = families

@@ -20,7 +20,7 @@ from momentmix.findings.messages import Message, in_lines
 from momentmix.fitting.inference.description import Description
 from momentmix.fitting.inference.over_identification import OverIdentification, p_value_text
 from momentmix.html.notebook import bullets, folded, paragraph, plain_table, tag
-from momentmix.mixture.separation import CLEAR_GAP, LEAST_GAP
+from momentmix.mixture.separation import CLEAR_GAP, LEAST_GAP, separation_words
 from momentmix.wording import cut_lines, percent, plural
 
 Verdict = Literal["passed", "useful", "not passed", "untested"]
@@ -275,15 +275,15 @@ def _apart(c: Certificate) -> Answer:
     if isnan(depth):
         return Answer(question, "Unknown", "it was not measured.")
     i, j = divmod(int(depths.argmin()), r)
-    pair, number = f"groups {i} and {j}", f"({depth:.2f})"
+    pair, words = f"groups {i} and {j}", f"{separation_words(depth)} ({depth:.2f})"
     if depth >= CLEAR_GAP:
-        return Answer(question, "Yes", f"even {pair} are clearly apart {number}.")
+        return Answer(question, "Yes", f"even {pair} are {words}.")
     if depth >= LEAST_GAP:
-        return Answer(question, "Mostly", f"{pair} overlap {number}.")
+        return Answer(question, "Mostly", f"{pair} {words}.")
     others = int((depths < LEAST_GAP).sum()) // 2 - 1
     more = f", like {others} other pair{plural(others)}" if others else ""
     short = "No" if (depths.min(axis=0) < LEAST_GAP).all() else "Partly"
-    return Answer(question, short, f"{pair} have no gap between them {number}{more}.")
+    return Answer(question, short, f"{pair} have {words}{more}.")
 
 
 def _described(c: Certificate) -> Answer:
@@ -293,9 +293,15 @@ def _described(c: Certificate) -> Answer:
         why = "it was not measured." if c.after_rows else "there are no rows to compare with."
         return Answer(question, "Unknown", why)
     name = max(d.columns, key=lambda key: d.columns[key], default="")
-    where = f" ({name if isinstance(name, str) else f'column {name}'})" if d.columns else ""
-    text = f"the largest distance of a column is {d.distance:.2g}{where}."
-    return Answer(question, words[d.level], text)
+    if isnan(d.distance):
+        text = f"the misfit of the moments is {c.effect_size:.2g} deviations of one row"
+    elif name == "" or d.columns[name] < d.distance:
+        text = f"the largest distance, {d.distance:.2f}, is along the widest direction of the rows"
+    else:
+        where = name if isinstance(name, str) else f"column {name}"
+        text = f"the largest distance of a column is {d.distance:.2f} ({where})"
+    exact = "no test rejects it; " if d.level == "exact" else ""
+    return Answer(question, words[d.level], f"{exact}{text}.")
 
 
 def decisive_line(test: OverIdentification) -> str:

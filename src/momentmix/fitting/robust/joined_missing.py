@@ -36,6 +36,7 @@ from momentmix.fitting.em.pooling import merges_by_bound
 from momentmix.fitting.em.scores import settle_floored
 from momentmix.fitting.em.search import Candidate, ranked_candidates
 from momentmix.fitting.inference.certificate import Certificate, Support
+from momentmix.fitting.inference.description import describe
 from momentmix.fitting.inference.findings import component_findings
 from momentmix.fitting.inference.over_identification import UNTESTABLE
 from momentmix.fitting.inference.uncertainty import uncertainty_after_em
@@ -155,15 +156,9 @@ def fit_patterns(
             ]
             separation = separation_of(ordered, lambda z: layout.rows(z).joint(ordered))
             certificate = Certificate(
-                UNTESTABLE,
-                loss,
-                findings,
-                r,
-                support,
-                True,
-                again.reproducibility[order],
-                separation,
-            )
+                UNTESTABLE, loss, findings, r, support, True, again.reproducibility[order],
+                separation, describe(again.unseen, moments, None),
+            )  # fmt: skip
         return Rest(uncertainty, certificate)
 
     notes, winner = ["joined columns with missing cells: EM by missing pattern"], candidates[place]

@@ -104,7 +104,7 @@ def with_groups(again=(0.96, 0.92, 0.81), separation=APART, description=ROUGH, *
         ({"again": (0.96, 0.92, 0.74)}, "not passed"),
         ({"again": (0.96, 0.92, NAN)}, "not passed"),
         ({"loss": 0.06}, "not passed"),
-        ({"loss": NAN}, "not passed"),
+        ({"loss": NAN}, "useful"),  # rows are few
         ({"findings": [FATAL]}, "not passed"),
         ({"support": support(False)}, "not passed"),
         ({"description": Description("poor", 0.3)}, "not passed"),
@@ -143,17 +143,29 @@ def shallow(**depths):
         ({"separation": shallow(p02=0.2)}, 1, "Mostly: groups 0 and 2 overlap (0.20)."),
         (
             {"separation": shallow(p12=0.0)}, 1,
-            "Partly: groups 1 and 2 have no gap between them (0.00).",
+            "Partly: groups 1 and 2 have no gap: a cut through a continuum (0.00).",
         ),
         (
             {"separation": shallow(p01=0.0, p12=0.01)}, 1,
-            "No: groups 0 and 1 have no gap between them (0.00), like 1 other pair.",
+            "No: groups 0 and 1 have no gap: a cut through a continuum (0.00), like 1 other pair.",
         ),
         ({"separation": np.full((3, 3), NAN)}, 1, "Unknown: it was not measured."),
         ({}, 2, "Roughly: the largest distance of a column is 0.08 (gain)."),
         (
             {"description": Description("poor", 0.31, {0: 0.31})}, 2,
             "No: the largest distance of a column is 0.31 (column 0).",
+        ),
+        (
+            {"description": Description("close", 0.05, {"a": 0.03})}, 2,
+            "Closely: the largest distance, 0.05, is along the widest direction of the rows.",
+        ),
+        (
+            {"description": Description("exact", 0.02, {"a": 0.02})}, 2,
+            "Yes: no test rejects it; the largest distance of a column is 0.02 (a).",
+        ),
+        (
+            {"description": Description("rough")}, 2,
+            "Roughly: the misfit of the moments is 0.1 deviations of one row.",
         ),
         ({"description": Description()}, 2, "Unknown: it was not measured."),
     ],
@@ -282,9 +294,18 @@ def saved(tmp_path, c, tried=()):
     return path
 
 
-def test_the_record_keeps_the_description_by_numbers_of_columns(tmp_path):
-    c = replace(certificate(), description=Description("rough", 0.2, {0: 0.2}))
-    assert load_fit(saved(tmp_path, c))[1].description == c.description
+def test_the_record_keeps_what_was_found_of_the_groups(tmp_path):
+    c = replace(
+        certificate(),
+        reproducibility=np.array([0.9, NAN]),
+        separation=np.array([[NAN, 0.7], [0.7, NAN]]),
+        description=Description("close", 0.05, {0: 0.05}),
+    )
+    record = load_fit(saved(tmp_path, c))[1]
+    np.testing.assert_array_equal(record.reproducibility, c.reproducibility)
+    np.testing.assert_array_equal(record.separation, c.separation)
+    assert record.description == c.description  # the number of a column is one again
+    assert str(record.certificate) == str(c)
 
 
 @pytest.mark.parametrize("supported", [True, False, None])
@@ -362,11 +383,12 @@ def test_the_answer_of_a_higher_order_is_taken_where_it_says_more(monkeypatch, t
 
 
 def test_three_components_of_one_column_cannot_be_tested():
-    result = mm.fit(one_column(3), 3, random_state=0)
-    assert result.certificate.verdict == "untested"
-    assert result.certificate.reasons == []
-    worse = replace(result.certificate, predicted_loss=0.5)
-    assert worse.verdict == "not passed"
+    c = mm.fit(one_column(3), 3, random_state=0).certificate
+    assert c.verdict == "useful"  # they are 20 deviations apart: other rows give them again
+    assert c.reasons == []
+    assert "nothing to test" in c.untested[0]
+    assert replace(c, reproducibility=np.array([1.0, 1.0, 0.7])).verdict == "untested"
+    assert replace(c, predicted_loss=0.5).verdict == "not passed"
 
 
 def test_findings_come_back_from_a_file_as_data(tmp_path):
