@@ -64,7 +64,8 @@ class Halves:
             order = np.argsort(rng.normal(size=len(values)) @ values, kind="stable")
             features = np.ascontiguousarray(features[:, rng.permutation(order)[:size]])
         features = features[:, :size]
-        self.sample = sample._replace(features=features, judges=features, is_all=True)
+        kept = sample.without_rows()  # nor do estimators keep them until this is computed
+        self.sample = kept._replace(features=features, judges=features, is_all=True)
         self._kept: Sample | None = None
         n = features.shape[1]
         self.group = np.arange(n)  # rows of one group are never parted
