@@ -46,9 +46,13 @@ class MomentGaussianMixture(MixtureMethods):
 
     Parameters
     ----------
-    n_components : int or "auto", default=1
-        "auto": the number of least BIC; after `fit_summary`, `partial_fit` and with refine=None the
-        smallest number whose moments the test accepts. ``result_.tried`` lists what was tried.
+    n_components : int, "auto" or "bic", default=1
+        "auto": the largest number whose components other rows would give again, for groups. "bic":
+        the number of least BIC, for densities. After `fit_summary`, `partial_fit` and with
+        refine=None both are the smallest number whose moments the test accepts. ``result_.tried``
+        lists what was tried.
+    max_components : int, default=20
+        The largest number that "auto" and "bic" try.
     covariance_type : {"diag", "spherical", "block", "full", "tied", "auto"}, default="diag"
         "diag": columns are independent within components. "spherical": so they are, and have one
         variance there. "block": those of one block may be correlated. "full": all may. "tied": all
@@ -103,7 +107,7 @@ class MomentGaussianMixture(MixtureMethods):
     Attributes
     ----------
     n_components_ : int
-        Number of components, also where "auto" chose it.
+        Number of components, also where it was chosen.
     weights_ : array of shape (n_components,)
         Heaviest component first, or in the order of `means_init`.
     means_ : array of shape (n_components, n_features)
@@ -149,8 +153,9 @@ class MomentGaussianMixture(MixtureMethods):
 
     def __init__(
         self,
-        n_components: int | Literal["auto"] = 1,
+        n_components: int | Literal["auto", "bic"] = 1,
         *,
+        max_components: int = 20,
         covariance_type: CovarianceType = "diag",
         blocks: Any = None,
         order: int | Literal["auto"] = "auto",

@@ -209,6 +209,7 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
         """Return options of `begin_fit` that all estimators have, by the names of scikit-learn."""
         return {
             "n_components": self.n_components,
+            "max_components": self.max_components,
             "order": self.order,
             "refine": self.refine,
             "random_state": self._seed(),

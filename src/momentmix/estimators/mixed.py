@@ -31,9 +31,12 @@ class MomentMixture(MixtureMethods):
 
     Parameters
     ----------
-    n_components : int or "auto", default=1
-        "auto": the number of least BIC; after `fit_summary` and `partial_fit` the smallest number
-        whose moments the test accepts.
+    n_components : int, "auto" or "bic", default=1
+        "auto": the largest number whose components other rows would give again, for groups. "bic":
+        the number of least BIC, for densities. After `fit_summary` and `partial_fit` both are the
+        smallest number whose moments the test accepts.
+    max_components : int, default=20
+        The largest number that "auto" and "bic" try.
     families : dict, optional
         Family of a column, by name or number, as in `momentmix.fit`. Others are guessed.
     missing : {"model", "drop", "error"}, default="model"
@@ -41,8 +44,9 @@ class MomentMixture(MixtureMethods):
     unseen : {"error", "missing"}, default="error"
         What a level gets, in rows to predict, that no row of the fit had: an error, or its cell is
         left out.
-    blocks : None, "auto" or list of lists of int or str, default=None
-        Columns that may be correlated within components.
+    blocks : None, "auto", "diag" or list of lists of int or str, default=None
+        Columns that may be correlated within components. None: "auto" where `fit` chooses the
+        number of components, else "diag", none.
     order, refine, variance_floor, max_iter, tol, n_init
         As for `MomentGaussianMixture`.
     random_state, warm_start, verbose, n_threads, n_jobs
@@ -57,8 +61,10 @@ class MomentMixture(MixtureMethods):
         In the units of each column; probabilities of yes/no answers, NaN for categories.
     schema_ : Schema or None
         How columns became features; None where the features are the columns.
-    mixture_, result_, certificate_, standard_errors_, summary_
+    mixture_, summary_
         As for `MomentGaussianMixture`.
+    result_, certificate_, standard_errors_
+        Computed when they are asked for, as for `MomentGaussianMixture`.
     converged_, n_iter_, lower_bound_, lower_bounds_, n_features_in_, feature_names_in_
         As for `MomentGaussianMixture`.
 
@@ -76,8 +82,9 @@ class MomentMixture(MixtureMethods):
 
     def __init__(
         self,
-        n_components: int | Literal["auto"] = 1,
+        n_components: int | Literal["auto", "bic"] = 1,
         *,
+        max_components: int = 20,
         families: Families = None,
         missing: Missing = "model",
         unseen: Unseen = "error",

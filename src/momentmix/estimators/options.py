@@ -177,7 +177,7 @@ def asked_blocks(covariance_type: CovarianceType, blocks: Any, n_features: int) 
         )
     if covariance_type in ("full", "tied"):
         return [list(range(n_features))]
-    return "auto" if covariance_type == "auto" else None
+    return "auto" if covariance_type == "auto" else "diag"
 
 
 def constraint_of(covariance_type: CovarianceType) -> Constraint | None:

@@ -235,7 +235,7 @@ def known_blocks(asked: AskedBlocks, n_features: int, names: Sequence[str] | Non
     """Blocks of all columns; None where the fit is to find them."""
     if asked == "auto":
         return None
-    return blocks_from(() if asked is None else asked, n_features, names)
+    return blocks_from(() if asked in (None, "diag") else asked, n_features, names)
 
 
 def feature_blocks(blocks: Any, schema: Schema | None, has_rows: bool = True) -> Any:

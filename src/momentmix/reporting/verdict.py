@@ -14,7 +14,6 @@ from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, Severity
 from momentmix.findings.messages import Message
 from momentmix.fitting.inference.certificate import (
     LARGEST_LOSS,
-    USEFUL_LOSS,
     Answer,
     Certificate,
     decisive_line,
@@ -153,7 +152,9 @@ def _precision(c: Certificate) -> Answer:
     numbers = f"Predicted loss of accuracy {loss:.4f} (not exceeded in nine of ten)."
     # It comes from 2,500 drawn rows, so that smaller shares are not distinguishable.
     share = "less than 0.1 %" if loss < 1e-3 else f"about {100 * loss:.2g} %"
-    if loss <= (USEFUL_LOSS if c.verdict == "useful" else LARGEST_LOSS):
+    if loss > LARGEST_LOSS and c.verdict == "useful":
+        return Answer(question, "Yes", "fits of half of the rows sort the rows alike.", numbers)
+    if loss <= LARGEST_LOSS:
         most = share if loss < 1e-3 else f"at most {share}"
         text = f"errors of the parameters put {most} of the rows into a wrong group."
         return Answer(question, "Yes", text, numbers)

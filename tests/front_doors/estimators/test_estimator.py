@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import momentmix as mm
 from momentmix import MomentGaussianMixture
-from momentmix.errors import InputTypeError
+from momentmix.errors import InputError, InputTypeError
 
 NAMES = ["a", "b", "c", "d", "e", "f"]
 
@@ -262,7 +262,8 @@ def test_the_same_bits_as_fit(truth, n_rows, change):
     [
         {"n_components": 1},
         {"n_components": 3, "refine": None},
-        {"n_components": "auto"},
+        {"n_components": "auto", "max_components": 4},
+        {"n_components": "bic"},
         {"n_components": 2, "order": 3, "variance_floor": 1e-3},
         {"n_components": 2, "method": "paper"},
     ],
@@ -270,7 +271,20 @@ def test_the_same_bits_as_fit(truth, n_rows, change):
 def test_the_same_bits_as_fit_with_options(rows, options):
     part = rows[:1500] + 20.0
     fitted = MomentGaussianMixture(**options, random_state=1).fit(part)
-    assert_same_fit(fitted, mm.fit(part, **options, random_state=1))
+    assert_same_fit(fitted, mm.fit(part, **options, random_state=1, blocks="diag"))
+
+
+@pytest.mark.parametrize("number", ["auto", "bic"])
+def test_the_number_is_chosen_up_to_the_largest(rows, number):
+    options = {"n_components": number, "random_state": 1}
+    fitted = mm.MomentMixture(**options).fit(rows[:1500])
+    assert_same_fit(fitted, mm.fit(rows[:1500], **options))
+    assert fitted.n_components_ == 2
+    for kind in (MomentGaussianMixture, mm.MomentMixture):
+        one = kind(**options, max_components=1).fit(rows[:1500])
+        assert one.n_components_ == 1
+        with pytest.raises(InputError, match="max_components"):
+            kind(**options, max_components=0).fit(rows[:1500])
 
 
 @pytest.mark.parametrize("kind", [MomentGaussianMixture, mm.MomentMixture])

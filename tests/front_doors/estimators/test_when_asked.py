@@ -21,7 +21,7 @@ ASKED = ("result_", "certificate_", "standard_errors_")
 
 
 def skewed(n_rows=4500, seed=0):
-    """Rows that no mixture of three Gaussians fits, enough of them for a second search."""
+    """Three groups, not Gaussian; enough rows for a second search. Five are not found again."""
     rng = np.random.default_rng(seed)
     return np.concatenate([rng.gamma(2, 1, (n_rows // 3, 4)) + 3 * k for k in range(3)])
 
@@ -102,7 +102,7 @@ def test_cross_validation_computes_no_certificates(kind, strict, capsys):
 
 @BOTH
 def test_attributes_are_there_and_computed_together(kind, rows):
-    model = kind(3, random_state=0)
+    model = kind(5, random_state=0)
     assert not any(hasattr(model, name) for name in ASKED)
     model.fit(rows)
     assert set(ASKED) <= set(dir(model))
@@ -134,9 +134,9 @@ def test_passes_that_run_out_warn_at_the_fit(rows):
 
 
 def test_the_warning_is_one_sentence_and_findings_are_warned_of_once(rows):
-    frame = pd.DataFrame(rows, columns=["St. Louis", "b", "c", "d"]).assign(same=1.0)
-    frame.loc[5, "b"] = 1e5
-    model = mm.MomentGaussianMixture(3, random_state=0).fit(frame)
+    frame = pd.DataFrame(rows, columns=["St. A", "St. B", "St. C", "St. D"]).assign(same=1.0)
+    frame.loc[5, "St. B"] = 1e5
+    model = mm.MomentGaussianMixture(5, random_state=0).fit(frame)
     with pytest.warns(mm.errors.FitWarning) as seen:
         reasons = model.certificate_.reasons
     texts = [str(w.message) for w in seen]
@@ -148,7 +148,7 @@ def test_the_warning_is_one_sentence_and_findings_are_warned_of_once(rows):
     first = said[0].removeprefix("the certificate did not pass: ")
     first = first.removesuffix("; see certificate_.")
     assert reasons[0].startswith(first)
-    assert "'St. Louis'" in first
+    assert " 'St. " in first
     assert not first.endswith(".")
 
 
@@ -157,7 +157,7 @@ def test_the_warning_is_one_sentence_and_findings_are_warned_of_once(rows):
 
 @BOTH
 def test_copies_have_the_certificate_and_no_rows(kind, rows, strict):
-    model = kind(3, random_state=0).fit(rows)
+    model = kind(5, random_state=0).fit(rows)
     packed = pickle.dumps(model)
     assert len(packed) < rows.nbytes / 2
     twins = [pickle.loads(packed), copy.copy(model), copy.deepcopy(model)]
@@ -178,7 +178,7 @@ def test_copies_have_the_certificate_and_no_rows(kind, rows, strict):
 def test_a_fit_does_not_keep_the_rows(kind, n_rows):
     rows = skewed(n_rows)
     seen = weakref.ref(rows)
-    model = kind(3, random_state=0).fit(rows)
+    model = kind(5, random_state=0).fit(rows)
     del rows
     gc.collect()
     assert seen() is None

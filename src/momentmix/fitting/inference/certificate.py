@@ -27,11 +27,11 @@ Verdict = Literal["passed", "useful", "not passed", "untested"]
 
 LARGEST_LOSS = 0.01  # of accuracy
 LEAST_REPRODUCIBILITY = 0.75  # the usual line between stable and unstable clusters (Hennig 2007)
-USEFUL_LOSS = 0.05  # of accuracy: groups that are only an approximation have no sharper borders
-# Findings that speak against the exact density of a component, not against the groups.
+# Findings that speak against the exact density of a component, not against the groups. Whether
+# parameters are precise enough to sort rows, and whether one row matters, halves of the rows show.
 _OF_DENSITY = {
-    "misfit", "imprecise", "column-shape", "heavy-tails", "outlier-rows", "constraint",
-    "too-few-rows",
+    "misfit", "imprecise", "column-shape", "heavy-tails", "outlier-rows", "outlier-influence",
+    "constraint", "too-few-rows",
 }  # fmt: skip
 # What the verdict "useful" means, in a sentence.
 USEFUL = "The groups serve; intervals describe the approximation, not a truth."
@@ -79,8 +79,8 @@ class Certificate:
     verdict : {"passed", "useful", "not passed", "untested"}
         "passed": p-value ≥ 0.01 (or a negligible effect size), predicted loss ≤ 0.01, no fatal
         finding, and fewer components would not do. "useful": not passed or untested, but other rows
-        give every component again, the parameters are precise enough to sort rows, and the mixture
-        describes the rows at least roughly; intervals are then those of an approximation. "not
+        give every component again, so that the parameters are precise enough to sort rows, and the
+        mixture describes the rows at least roughly; intervals describe the approximation. "not
         passed": there are `reasons`. "untested": there are none, but nothing could be tested, for
         the reasons in `untested`.
     predicted_loss : float
@@ -181,7 +181,6 @@ class Certificate:
         return (
             self.after_rows
             and bool((self.reproducibility >= LEAST_REPRODUCIBILITY).all())
-            and not self.predicted_loss > USEFUL_LOSS  # NaN: rows are few, and halves have to do
             and self.description.level in ("exact", "close", "rough")
             and fatal <= _OF_DENSITY
         )

@@ -35,10 +35,11 @@ from momentmix.parallel import map_in_order
 _SEED = 35  # of the splits
 ROWS = 6000  # of both halves: more find groups that fewer would not, and take longer
 LEAST_OF_A_COMPONENT = 200  # rows of the smallest component in each half, where there are as many
-SPLITS, MOST_SPLITS = 3, 7  # more where the median of three is close to what is needed
-_CLOSE = 0.1
-_SEEDED, _RANDOM, _SHORT_STEPS, _KEPT = 4, 2, 20, 2  # fresh starts of a half, and their EM steps
-_STEPS = 100
+SPLITS, MOST_SPLITS = 3, 5  # more where the median of three is close to what is needed
+_CLOSE, _FAR = 0.1, 0.5  # of what is needed: within, or after one split so far below
+# Fresh starts of a half: of each kind, EM steps on so many rows, and those that go on.
+_SEEDED, _RANDOM, _SHORT_STEPS, _SHORT_ROWS, _KEPT = 3, 2, 15, 3000, 2
+_STEPS = 60
 
 
 class Again(NamedTuple):
@@ -63,7 +64,9 @@ class Halves:
             order = np.argsort(rng.normal(size=len(values)) @ values, kind="stable")
             features = np.ascontiguousarray(features[:, rng.permutation(order)[:size]])
         features = features[:, :size]
-        self.sample = sample._replace(features=features, judges=features, is_all=True)
+        kept = sample.without_rows()  # nor do estimators keep them until this is computed
+        self.sample = kept._replace(features=features, judges=features, is_all=True)
+        self._kept: Sample | None = None
         n = features.shape[1]
         self.group = np.arange(n)  # rows of one group are never parted
         if rows.row_counts is not None and not rows.is_frequency:
@@ -84,8 +87,10 @@ class Halves:
             yield number, (rng.permutation(int(self.group.max()) + 1) % 2)[self.group]
 
     def features(self, p: Parameters) -> Float:
-        """Features of all rows for mixtures like `p`."""
-        return self.sample.of_blocks(p.blocks).features
+        """Features of all rows for mixtures like `p`; those of the last blocks are kept."""
+        if self._kept is None or self._kept.blocks != p.blocks:
+            self._kept = self.sample.of_blocks(p.blocks)
+        return self._kept.features
 
     def labels(self, p: Parameters) -> Int:
         """Component of each row."""
@@ -113,8 +118,8 @@ class Halves:
             if r == 1:
                 return Again(np.ones(1), unseen)
             indices.append(found_again(own, self.labels(fits[0]), self.labels(fits[1]), r))
-            least = np.median(indices, axis=0).min()
-            is_lost = number == 1 and bool((np.max(indices, axis=0) < needed).any())
+            least, most = (f(indices, axis=0).min() for f in (np.median, np.max))
+            is_lost = most < {0: _FAR * needed, 1: needed}.get(number, 0.0)
             if is_lost or (number + 1 >= SPLITS and abs(least - needed) > _CLOSE):
                 break
         return Again(np.asarray(np.median(indices, axis=0)), unseen)
@@ -126,7 +131,7 @@ def fresh_starts(
     """The best of a few short EM runs of these rows; none for one component."""
     if n_components == 1:
         return []
-    arguments = (prior, np.random.default_rng(seed))
+    features, arguments = features[:, :_SHORT_ROWS], (prior, np.random.default_rng(seed))
     seeded = seeded_starts(features, n_components, _SEEDED, *arguments)
     random = random_starts(features, n_components, _RANDOM, *arguments)
     batch = Parameters.concatenate([seeded, random])
