@@ -79,6 +79,7 @@ def test_progress_names_the_stages_and_is_silent_by_default(case, capsys):
         "passes",
         "standard errors",
         "support",
+        "halves",
         "certificate",
         "second search",  # two components are too few: the test rejects them
         "log-likelihood",
@@ -139,8 +140,8 @@ GOOD = np.random.default_rng(0).normal(size=(200, 5))
     ("data", "arguments", "error", "message"),
     [
         (GOOD, {"n_components": 0}, InputError, "at least 1; got 0"),
-        (GOOD, {"n_components": 2.5}, InputTypeError, "must be an integer ≥ 1 or 'auto'"),
-        (GOOD, {"n_components": "3"}, InputTypeError, "must be an integer ≥ 1 or 'auto'; got '3'"),
+        (GOOD, {"n_components": 2.5}, InputTypeError, "integer ≥ 1, 'auto' or 'bic'"),
+        (GOOD, {"n_components": "3"}, InputTypeError, "integer ≥ 1, 'auto' or 'bic'; got '3'"),
         (GOOD, {"n_components": True}, InputTypeError, "must be an integer"),
         (GOOD, {"n_components": 2, "order": 6}, InputError, "order=6 needs that many features"),
         (GOOD, {"n_components": 2, "order": 2}, InputError, "order must be at least 3"),

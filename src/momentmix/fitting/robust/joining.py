@@ -99,8 +99,12 @@ class BlockSearch:
     @property
     def best(self) -> Option:
         """The option that predicts left-out rows clearly better, else that of least BIC."""
-        own = [o for (r, _), o in self.options.items() if self.number in (None, r)]
-        return self.preferred or min(own, key=lambda option: option.bic)
+        return self.preferred or min(self.eligible, key=lambda option: option.bic)
+
+    @property
+    def eligible(self) -> list[Option]:
+        """Options of the number of components that is decided, else all."""
+        return [o for (r, _), o in self.options.items() if self.number in (None, r)]
 
     def kinds(self, n_components: int) -> list[Blocks]:
         """Diagonal covariances and, where rows allow for them, full ones."""
@@ -265,7 +269,7 @@ class BlockSearch:
             text = options(blocks=[moments.columns_of(block) for block in blocks.joined])
         full = Blocks.full(moments.n_features, moments.laws)
         for name, other in {"diagonal": moments.alone, "full covariances": full}.items():
-            rivals = [o.bic for (_, own), o in self.options.items() if own == other]
+            rivals = [o.bic for o in self.eligible if o.parameters.blocks == other]
             if rivals and other != blocks:
                 compared.append(f"{min(rivals) - best.bic:.0f} below {name}")
         reasons = ["least BIC", *filter(None, [" and ".join(compared)])]

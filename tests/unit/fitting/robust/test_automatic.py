@@ -50,6 +50,10 @@ def law(request):
     return rows, number, mm.fit(rows, "auto", random_state=0)
 
 
+def given_blocks(rows, n_components):
+    return mm.fit(rows, n_components, blocks="diag", random_state=0)
+
+
 # -- the number -------------------------------------------------------------------------------
 
 
@@ -57,9 +61,29 @@ def test_the_number_with_rows_is_right(law):
     rows, number, result = law
     assert result.mixture.n_components == number
     assert result.certificate.passed
-    assert any(note.startswith(f"n_components={number}: least BIC") for note in result.notes)
+    most = max(trial.n_components for trial in result.tried)
+    reason = f"n_components={number}: the most of 1 to {most} that halves of the rows give again"
+    assert any(note.startswith(reason) for note in result.notes)
     given = mm.fit(rows, number, random_state=0)
     np.testing.assert_allclose(result.log_likelihood, given.log_likelihood, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", list(LAWS))
+def test_the_number_of_least_bic_is_right(name):
+    make, number = LAWS[name]
+    rows = make()
+    result = given_blocks(rows, "bic")
+    assert result.mixture.n_components == number
+    assert result.certificate.passed
+    assert any(note.startswith(f"n_components={number}: least BIC") for note in result.notes)
+    numbers = check_trials(result, number)
+    assert min(result.tried, key=lambda trial: trial.bic).n_components == number
+    assert numbers[-1] > number
+    n, d = rows.shape
+    for trial in result.tried:
+        assert trial.reproducibility == ()
+        n_free = trial.n_components * (2 * d + 1) - 1
+        assert trial.bic == pytest.approx(n_free * log(n) - 2 * n * trial.log_likelihood)
 
 
 @pytest.mark.parametrize("name", list(LAWS))
@@ -76,23 +100,30 @@ def test_the_number_from_a_summary_is_right(name):
     assert all(np.isnan(trial.bic) and np.isnan(trial.log_likelihood) for trial in result.tried)
 
 
-def test_what_was_tried_is_listed(law):
-    rows, number, result = law
+def check_trials(result, number):
+    """Every number once, ascending from 1, and the chosen one is marked; return them."""
     numbers = [trial.n_components for trial in result.tried]
-    assert numbers == list(range(1, max(numbers) + 1))
-    assert max(numbers) > number
+    assert numbers == list(range(1, len(numbers) + 1))
     assert [trial.n_components for trial in result.tried if trial.chosen] == [number]
-    least = min(result.tried, key=lambda trial: trial.bic)
-    assert least.n_components == number
-    n, d = rows.shape
+    return numbers
+
+
+def test_what_was_tried_is_listed(law):
+    _, number, result = law
+    assert check_trials(result, number)[-1] > number
     for trial in result.tried:
-        n_free = trial.n_components * (2 * d + 1) - 1
-        assert trial.bic == pytest.approx(n_free * log(n) - 2 * n * trial.log_likelihood)
+        again = trial.reproducibility
+        assert len(again) == trial.n_components
+        assert 0 <= min(again) <= max(again) <= 1
+        if trial.n_components > number:
+            assert min(again) < 0.75
+    (own,) = (trial for trial in result.tried if trial.chosen)
+    assert min(own.reproducibility) >= 0.75
 
 
 def test_bic_is_in_the_units_of_the_data():
     rows = 1e3 * generic(3, 2000)
-    result = mm.fit(rows, "auto", random_state=0)
+    result = given_blocks(rows, "auto")
     (trial,) = (trial for trial in result.tried if trial.chosen)
     own = result.mixture.log_prob(rows).mean()
     assert result.log_likelihood == pytest.approx(own, abs=1e-6)
@@ -116,13 +147,17 @@ def test_rows_limit_the_number(n):
     rng = np.random.default_rng(0)
     corners = 20.0 * np.array(list(np.ndindex(2, 2, 2)))
     rows = corners[np.arange(n) % 8] + rng.standard_normal((n, 3))
-    result = mm.fit(rows, "auto", random_state=0)
+    result = given_blocks(rows, "bic")
     most = (n // LEAST_ROWS_PER_PARAMETER + 1) // 7
     assert most == {60: 4, 130: 9}[n]
     assert max(trial.n_components for trial in result.tried) <= most
     assert result.mixture.n_components == min(most, 8)
     limited = f"{n} rows with 3 features allow no more"
     assert any(limited in note for note in result.notes) == (most < 8)
+    # Halves do not agree on which pairs of the eight clusters make four components.
+    groups = given_blocks(rows, "auto")
+    assert max(trial.n_components for trial in groups.tried) <= most
+    assert groups.mixture.n_components == {60: 2, 130: 8}[n]
 
 
 def test_a_summary_of_few_rows_limits_the_number():
