@@ -75,6 +75,15 @@ def percent(share: float) -> str:
     return f"{100 * share:.{digits}f} %"
 
 
+def whole_percent(share: float) -> str:
+    """Format a share in whole percent, rounded down: 100 % is all.
+
+    >>> [whole_percent(x) for x in (0.29, 0.7499, 0.999, 1.0)]
+    ['29 %', '74 %', '99 %', '100 %']
+    """
+    return f"{floor(100 * share + 1e-9)} %"
+
+
 def p_text(p: float) -> str:
     """Format a p-value with two digits; those below 0.0001 are not written out.
 

@@ -119,7 +119,7 @@ def test_readme(tmp_path, monkeypatch):
     for kind, body in BLOCK.findall(text):
         if kind == "python":
             exec(body, values)
-            profiles.append(str(values["result"].profile()))
+            profiles.append(str(values["result"].mixture.profile()))
             pd.DataFrame(values["table"]).to_csv("data.csv", index=False)
         for line in body.splitlines() if kind in ("bash", "console", "sh") else ():
             if not line.startswith(SET_UP):

@@ -37,7 +37,7 @@ from momentmix.mixture.parameter_table import (
     overall_spread,
 )
 from momentmix.mixture.tables.block_features import column_seen
-from momentmix.wording import cut, cut_lines, numbers_apart, percent, short_number
+from momentmix.wording import cut, cut_lines, numbers_apart, percent, short_number, whole_percent
 
 if TYPE_CHECKING:
     from momentmix.mixture.mixture import Mixture
@@ -132,7 +132,9 @@ class ComponentProfile:
         'found again in other rows: 96 %'
         """
         is_known = not isnan(self.reproducibility) and self.share < 1
-        return f"found again in other rows: {percent(self.reproducibility)}" if is_known else ""
+        return (
+            f"found again in other rows: {whole_percent(self.reproducibility)}" if is_known else ""
+        )
 
     def __str__(self) -> str:
         again = f", {self.found_again}" if self.found_again else ""

@@ -21,7 +21,7 @@ from momentmix.mixture.profile import NEVER_SEEN
 from momentmix.reporting.contents import Contents
 from momentmix.summary.column_facts import ColumnFacts, column_facts
 from momentmix.summary.summary import MomentSummary
-from momentmix.wording import percent, short_number
+from momentmix.wording import percent, short_number, whole_percent
 
 _MOST_PAIRS = 20  # pairs of joined columns in the table, the strongest of them
 _MOST_UNFOLDED = 60  # rows of a table that is shown at once
@@ -67,7 +67,7 @@ def _shares(c: Contents, weights: Parameter) -> str:
     for own, share in zip(c.profile, share_cells(weights), strict=True):
         row = [group_cell(own.component), Cell(own.name, own.name), share]
         again = own.reproducibility
-        row += [Cell(percent(again) if own.found_again else "unknown", again)] * is_known
+        row += [Cell(whole_percent(again) if own.found_again else "unknown", again)] * is_known
         if counts is not None:
             count = counts[own.component]
             row.append(Cell(f"{count:,}", float(count)))
@@ -176,7 +176,7 @@ def _tried(c: Contents) -> list[str]:
         numbers = (t.n_components, 20), (t.p_value, 2), (t.log_likelihood, 6), (t.bic, 9)
         cells = [Cell("" if x != x else f"{x:.{n}g}", float(x)) for x, n in numbers]
         least, chosen = t.least_reproducibility, "yes" if t.chosen else "no"
-        again = Cell("" if least != least else percent(least), least)
+        again = Cell("" if least != least else whole_percent(least), least)
         rows.append([*cells, again, Cell(chosen, chosen)])
     caption = "One row for each number of components that was tried"
     table = sortable_table("tried-table", caption, headings, rows)

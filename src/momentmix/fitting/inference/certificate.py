@@ -21,7 +21,7 @@ from momentmix.fitting.inference.description import Description
 from momentmix.fitting.inference.over_identification import OverIdentification, p_value_text
 from momentmix.html.notebook import bullets, folded, paragraph, plain_table, tag
 from momentmix.mixture.separation import CLEAR_GAP, LEAST_GAP, separation_words
-from momentmix.wording import cut_lines, percent, plural
+from momentmix.wording import cut_lines, plural, whole_percent
 
 Verdict = Literal["passed", "useful", "not passed", "untested"]
 
@@ -267,12 +267,14 @@ def _reproduced(c: Certificate) -> Answer:
         why = "it was not measured." if c.after_rows else "a fit from moments has no rows to split."
         return Answer(question, "Unknown", why)
     weak = int((c.reproducibility < c.needed).sum())
-    worst = f"is found again in {percent(least)} of its rows"
     if not weak:
-        return Answer(question, "Yes", f"the least reproducible group {worst}.")
-    short = "No" if weak == c.n_components else "Partly"
-    others = f", {weak - 1} other{plural(weak - 1)} not often enough" if weak > 1 else ""
-    return Answer(question, short, f"group {c.reproducibility.argmin()} {worst} only{others}.")
+        text = f"the least reproducible group is found again in {whole_percent(least)} of its rows."
+        return Answer(question, "Yes", text)
+    place = int((c.reproducibility - c.needed).argmin())
+    share, limit = (whole_percent(float(x[place])) for x in (c.reproducibility, c.needed))
+    others = f", and {weak - 1} more as well" if weak > 1 else ""
+    text = f"group {place} is found again in {share} of its rows, below {limit}{others}."
+    return Answer(question, "No" if weak == c.n_components else "Partly", text)
 
 
 def _apart(c: Certificate) -> Answer:
@@ -304,6 +306,8 @@ def _described(c: Certificate) -> Answer:
     name = max(d.columns, key=lambda key: d.columns[key], default="")
     if isnan(d.distance):
         text = f"the misfit of the moments is {c.effect_size:.2g} deviations of one row"
+    elif d.distance < 0.005:  # 0.00 in print
+        text = "no column is further from the rows than chance explains"
     elif name == "" or d.columns[name] < d.distance:
         text = f"the largest distance, {d.distance:.2f}, is along the widest direction of the rows"
     else:

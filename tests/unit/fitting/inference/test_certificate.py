@@ -164,6 +164,10 @@ def shallow(**depths):
             "Yes: no test rejects it; the largest distance of a column is 0.02 (a).",
         ),
         (
+            {"description": Description("exact", 0.004, {"a": 0.004})}, 2,
+            "Yes: no test rejects it; no column is further from the rows than chance explains.",
+        ),
+        (
             {"description": Description("rough")}, 2,
             "Roughly: the misfit of the moments is 0.1 deviations of one row.",
         ),
