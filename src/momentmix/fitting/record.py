@@ -122,11 +122,12 @@ class FitRecord(FitFacts):
         if record.joined and sorted(found.columns for found in record.joined) != own:
             raise ValueError("fit.joined must list the columns that the mixture joins")
         named = tuple(columns.named(mixture.feature_names) for columns in record.joined)
-        found = record.certificate.description
-        if mixture.feature_names is None:  # keys of JSON are texts
-            columns = {int(j) if str(j).isdecimal() else j: x for j, x in found.columns.items()}
-            found = replace(found, columns=columns)
-        certificate = replace(record.certificate, description=found)
+        found, names = record.certificate.description, mixture.feature_names or ()
+        columns = {  # keys of JSON are texts
+            int(j) if str(j).isdecimal() and j not in names else j: x
+            for j, x in found.columns.items()
+        }
+        certificate = replace(record.certificate, description=replace(found, columns=columns))
         return replace(record, joined=named, certificate=certificate)
 
 

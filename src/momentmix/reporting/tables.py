@@ -61,16 +61,16 @@ def parameter_tables(c: Contents) -> list[str]:
 def _shares(c: Contents, weights: Parameter) -> str:
     counts = None if c.facts is None else c.facts.counts
     is_known = any(own.found_again for own in c.profile)
-    headings = ["Group", "Name", "Share"] + ["Found again in other rows"] * is_known
-    headings += ["Rows"] * (counts is not None)
+    headings = ["Group", "Name", "Share"] + ["Rows"] * (counts is not None)
+    headings += ["Found again in other rows"] * is_known
     rows = []
     for own, share in zip(c.profile, share_cells(weights), strict=True):
         row = [group_cell(own.component), Cell(own.name, own.name), share]
-        again = own.reproducibility
-        row += [Cell(whole_percent(again) if own.found_again else "unknown", again)] * is_known
         if counts is not None:
             count = counts[own.component]
             row.append(Cell(f"{count:,}", float(count)))
+        again = own.reproducibility
+        row += [Cell(whole_percent(again) if own.found_again else "unknown", again)] * is_known
         rows.append(row)
     return sortable_table("component-table", "Shares of the groups", headings, rows)
 
