@@ -279,7 +279,7 @@ def test_what_was_tried_has_the_least_reproducibility():
     lines = str(result_with(certificate(), tried)).splitlines()
     first = next(i for i, line in enumerate(lines) if "components tried" in line)
     assert lines[first].endswith("BIC  least reproducibility")
-    assert lines[first + 2].split()[-2:] == ["0.90", "chosen"]
+    assert lines[first + 2].split()[-3:] == ["90", "%", "chosen"]
     assert lines[first + 3].split()[-1] == "-"
 
 
