@@ -131,6 +131,13 @@ FITS: dict[str, Entry] = {
         "{components} {n:has|have} only a handful of rows.",
         "fewer", "Do not read anything into the smallest groups.",
     ),
+    "cut": Entry(
+        "the mixture has a gap between {components}, and the rows show none there: they are parts "
+        "of one cloud. Use fewer components, or join columns.",
+        "Ask for fewer groups, or join columns that belong together.",
+        "{components} are parts of one cloud of rows.",
+        "fewer", "Join columns that belong together.",
+    ),
     "light-components": Entry(
         "{components} {n:holds|hold} few rows: means and variances are rough.",
         "Read small groups with care, or ask for fewer.",

@@ -20,6 +20,7 @@ NUMBERS = {
     "capacity-margin": [SIZE],
     "too-few-rows": [{"n_rows": 9.0, "n_parameters": 8, "least": 16}],
     "spurious-components": [{"n_features": 3, "asides": ["5 rows", "7 rows"]}],
+    "cut": [{}],
     "light-components": [{"asides": ["5 rows", "7 rows"]}],
     "conditioning": [{"condition_number": 1e5}, {"condition_number": None}],
     "empty-level": [{"levels": "'a' = x"}],

@@ -26,6 +26,7 @@ from momentmix.wording import cut_lines, plural, whole_percent
 Verdict = Literal["passed", "useful", "not passed", "untested"]
 
 LARGEST_LOSS = 0.01  # of accuracy
+WITHOUT_GAP = 0.9  # where components have no gap: cuts through one cloud can reach 0.9
 LEAST_REPRODUCIBILITY = 0.75  # the usual line between stable and unstable clusters (Hennig 2007)
 # Findings that speak against the exact density of a component, not against the groups. Whether
 # parameters are precise enough to sort rows, and whether one row matters, halves of the rows show.
@@ -175,12 +176,22 @@ class Certificate:
         return "not passed" if self.reasons else "untested"
 
     @property
+    def needed(self) -> Float:
+        """Reproducibility that each component needs, (r,): more for parts of a continuum.
+
+        Where the test does not reject the mixture, a component may lie within another.
+        """
+        gaps = np.where(np.isnan(self.separation), 1.0, self.separation).min(axis=1)
+        is_part = (gaps < LEAST_GAP) & bool(self.test.is_rejected)
+        return np.where(is_part, WITHOUT_GAP, LEAST_REPRODUCIBILITY)
+
+    @property
     def is_useful(self) -> bool:
         """Whether the groups serve, though the density may be an approximation."""
         fatal = {f.kind for f in [*self.findings, *self.tests] if f.severity is FATAL}
         return (
             self.after_rows
-            and bool((self.reproducibility >= LEAST_REPRODUCIBILITY).all())
+            and bool((self.reproducibility >= self.needed).all())
             and self.description.level in ("exact", "close", "rough")
             and fatal <= _OF_DENSITY
         )
@@ -255,14 +266,15 @@ def _reproduced(c: Certificate) -> Answer:
     if isnan(least):
         why = "it was not measured." if c.after_rows else "a fit from moments has no rows to split."
         return Answer(question, "Unknown", why)
-    weak = int((c.reproducibility < LEAST_REPRODUCIBILITY).sum())
-    worst = f"is found again in {whole_percent(least)} of its rows"
+    weak = int((c.reproducibility < c.needed).sum())
     if not weak:
-        return Answer(question, "Yes", f"the least reproducible group {worst}.")
-    short = "No" if weak == c.n_components else "Partly"
-    limit = whole_percent(LEAST_REPRODUCIBILITY)
-    others = f", {weak - 1} other{plural(weak - 1)} in less than {limit}" if weak > 1 else ""
-    return Answer(question, short, f"group {c.reproducibility.argmin()} {worst} only{others}.")
+        text = f"the least reproducible group is found again in {whole_percent(least)} of its rows."
+        return Answer(question, "Yes", text)
+    place = int((c.reproducibility - c.needed).argmin())
+    share, limit = (whole_percent(float(x[place])) for x in (c.reproducibility, c.needed))
+    others = f", and {weak - 1} more as well" if weak > 1 else ""
+    text = f"group {place} is found again in {share} of its rows, below {limit}{others}."
+    return Answer(question, "No" if weak == c.n_components else "Partly", text)
 
 
 def _apart(c: Certificate) -> Answer:

@@ -267,17 +267,20 @@ def certify(
             loss = nan  # of parameters that are not identified, errors say nothing
         elif parameters.n_components > 1:
             loss = predicted_loss(parameters, uncertainty, context.rng, usable)
-        p, floor, after_rows, found = parameters, context.variance_floor, usable is None, None
+        p, floor, after_rows, shown = parameters, context.variance_floor, usable is None, None
         if context.checked is not None and len(context.checked.values):  # no remote rows
-            found = row_findings(context.checked, moments, p, after_rows, floor)
+            shown = row_findings(context.checked, moments, p, after_rows, floor)
         test = begun()  # which other threads may have worked on meanwhile
         capacity = robust_rank(moments.n_features, moments.order, p.blocks)
         order = context.order_of(p)
         ordered = p[order]  # findings name components by number
-        findings = collect_findings(moments, ordered, test, capacity, floor, after_rows, found)
+        findings = collect_findings(moments, ordered, test, capacity, floor, after_rows, shown)
         found_again, description = np.zeros(0), described_by_effect(test)
         if again is not None:
             found_again = again.reproducibility[order]
+            if again.cut and test.is_rejected:
+                places = sorted(int(np.flatnonzero(order == i)[0]) for i in again.cut)
+                findings.append(found(FATAL, "cut", components=places))
             description = describe(again.unseen, moments, test.is_rejected)
         return Certificate(
             test, loss, findings, p.n_components, support, after_rows, found_again,

@@ -19,34 +19,26 @@ from math import inf, nan
 
 import numpy as np
 
-from momentmix._typing import Float
 from momentmix.findings.messages import Message
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import Sample, settle
 from momentmix.fitting.em.pooling import one_less
 from momentmix.fitting.em.search import quick_fit
 from momentmix.fitting.em.starts import split_starts
-from momentmix.fitting.inference.certificate import LEAST_REPRODUCIBILITY
+from momentmix.fitting.inference.certificate import LEAST_REPRODUCIBILITY, WITHOUT_GAP
 from momentmix.fitting.outcome import Trial
 from momentmix.fitting.robust.halves import Halves
 from momentmix.fitting.robust.joining import BlockSearch, Option
 from momentmix.fitting.robust.number_of_components import Choice, chosen
 from momentmix.mixture.blocks import Blocks
-from momentmix.mixture.density import joint_densities, most_probable
-from momentmix.mixture.gaussian import coefficients, values_of
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VariancePrior
 from momentmix.mixture.separation import LEAST_GAP, separation_of
 from momentmix.progress import detail
 
-WITHOUT_GAP = 0.9  # reproducibility that is needed where components have no gap
 _FIRST_LEVEL = 8  # numbers that are tried at least, while BIC falls
 _PATIENCE = 4  # numbers in a row that fail end the search, from there on
 _MERGED_STEPS, _MERGES, _SPLIT_STEPS = 10, 3, 40  # EM steps after a merge and a cut
-_CLAIMED, _SHOWN = 0.25, 0.5  # a valley of the mixture, and the part of it that rows have to show
-_ERROR = 0.35  # of the valley, at most, of what rows show: else too few rows lie near it
-_WINDOW = 0.1  # of the distance of two means, to either side, in which rows are counted
-_POINTS = 61  # between two means
 
 
 def choose_groups(sample: Sample, context: FitContext, blocks: Blocks | None) -> Choice:
@@ -162,7 +154,7 @@ class _GroupSearch:
         has_gaps = bool(np.nanmin(separation_of(p)) >= LEAST_GAP)
         if p.n_components == self.wanted:
             return LEAST_REPRODUCIBILITY
-        if not p.blocks.laws and claims_a_gap(self._rows(p.blocks).features, p):
+        if self.halves.cut(p):
             return inf
         if p.n_components > self.wanted:
             return WITHOUT_GAP if has_gaps else inf
@@ -198,37 +190,3 @@ class _GroupSearch:
         text = Message(note, *(["; ", search.note(False)] if self.joins else []))
         joined = search.joined() if self.joins else ()
         return Choice(number, text, chosen(self.trials, number), candidates, blocks, joined)
-
-
-def claims_a_gap(features: Float, p: Parameters) -> bool:
-    """Whether the mixture has a valley between two components that the rows do not show.
-
-    Along the direction that tells the two apart best, rows near the lowest point of the mixture's
-    density are counted, and rows near the tops to both sides.
-    """
-    labels = most_probable(joint_densities(coefficients(p), features))
-    z, matrices = values_of(features, p.blocks), p.matrices
-    for i in range(p.n_components):
-        for k in range(i):
-            direction = np.linalg.solve(matrices[i] + matrices[k], p.means[i] - p.means[k])
-            ends = p.means[[i, k]] @ direction
-            deviations = np.sqrt([direction @ matrices[a] @ direction for a in (i, k)])
-            grid = np.linspace(ends[0], ends[1], _POINTS)
-            scaled = (grid - ends[:, None]) / deviations[:, None]
-            density = (p.weights[[i, k]] / deviations) @ np.exp(-0.5 * scaled**2)
-            left, right = np.maximum.accumulate(density), np.maximum.accumulate(density[::-1])[::-1]
-            depth = 1.0 - density / np.minimum(left, right)
-            low = int(depth.argmax())
-            if depth[low] < _CLAIMED:
-                continue
-            tops = int(density[:low].argmax()), low + int(density[low:].argmax())
-            x = direction @ z[:, (labels == i) | (labels == k)]
-            width = _WINDOW * abs(ends[1] - ends[0])
-            at_low, first, second = (int((np.abs(x - grid[a]) < width).sum()) for a in (low, *tops))
-            fewest = min(first, second)
-            # The error of the ratio has to be small beside the valley, or nothing is known.
-            error = np.sqrt(1.0 / max(at_low, 1) + 1.0 / max(fewest, 1))
-            is_known = error < _ERROR * depth[low]
-            if is_known and at_low > (1.0 - _SHOWN * depth[low]) * fewest:
-                return True
-    return False

@@ -40,6 +40,10 @@ _CLOSE, _FAR = 0.1, 0.5  # of what is needed: within, or after one split so far 
 # Fresh starts of a half: of each kind, EM steps on so many rows, and those that go on.
 _SEEDED, _RANDOM, _SHORT_STEPS, _SHORT_ROWS, _KEPT = 3, 2, 15, 3000, 2
 _STEPS = 60
+_CLAIMED, _SHOWN = 0.25, 0.5  # a valley of the mixture, and the part of it that rows have to show
+_ERROR = 0.35  # of the valley, at most, of what rows show: else too few rows lie near it
+_WINDOW = 0.1  # of the distance of two means, to either side, in which rows are counted
+_POINTS = 61  # between two means
 
 
 class Again(NamedTuple):
@@ -47,6 +51,7 @@ class Again(NamedTuple):
 
     reproducibility: Float  # (r,)
     unseen: list[tuple[Parameters, Float]]  # features (n_statistics, n) of rows not fitted to
+    cut: tuple[int, ...] = ()  # two components that are parts of one cloud
 
 
 class Halves:
@@ -122,7 +127,11 @@ class Halves:
             is_lost = most < {0: _FAR * needed, 1: needed}.get(number, 0.0)
             if is_lost or (number + 1 >= SPLITS and abs(least - needed) > _CLOSE):
                 break
-        return Again(np.asarray(np.median(indices, axis=0)), unseen)
+        return Again(np.asarray(np.median(indices, axis=0)), unseen, self.cut(p))
+
+    def cut(self, p: Parameters) -> tuple[int, ...]:
+        """Two components of numbers with a gap between them that the rows do not show."""
+        return () if p.blocks.laws else cut_between(self.features(p), p)
 
 
 def fresh_starts(
@@ -154,3 +163,37 @@ def jaccard(first: Int, second: Int, n_components: int) -> Float:
     np.add.at(both, (first, second), 1.0)
     either = both.sum(axis=1)[:, None] + both.sum(axis=0) - both
     return np.asarray(both / np.maximum(either, 1.0))
+
+
+def cut_between(features: Float, p: Parameters) -> tuple[int, ...]:
+    """Two components with a valley between them that the rows do not show; () for none.
+
+    Along the direction that tells the two apart best, rows near the lowest point of the mixture's
+    density are counted, and rows near the tops to both sides.
+    """
+    labels = most_probable(joint_densities(coefficients(p), features))
+    z, matrices = values_of(features, p.blocks), p.matrices
+    for i in range(p.n_components):
+        for k in range(i):
+            direction = np.linalg.solve(matrices[i] + matrices[k], p.means[i] - p.means[k])
+            ends = p.means[[i, k]] @ direction
+            deviations = np.sqrt([direction @ matrices[a] @ direction for a in (i, k)])
+            grid = np.linspace(ends[0], ends[1], _POINTS)
+            scaled = (grid - ends[:, None]) / deviations[:, None]
+            density = (p.weights[[i, k]] / deviations) @ np.exp(-0.5 * scaled**2)
+            left, right = np.maximum.accumulate(density), np.maximum.accumulate(density[::-1])[::-1]
+            depth = 1.0 - density / np.minimum(left, right)
+            low = int(depth.argmax())
+            if depth[low] < _CLAIMED:
+                continue
+            tops = int(density[:low].argmax()), low + int(density[low:].argmax())
+            x = direction @ z[:, (labels == i) | (labels == k)]
+            width = _WINDOW * abs(ends[1] - ends[0])
+            at_low, first, second = (int((np.abs(x - grid[a]) < width).sum()) for a in (low, *tops))
+            fewest = min(first, second)
+            # The error of the ratio has to be small beside the valley, or nothing is known.
+            error = np.sqrt(1.0 / max(at_low, 1) + 1.0 / max(fewest, 1))
+            is_known = error < _ERROR * depth[low]
+            if is_known and at_low > (1.0 - _SHOWN * depth[low]) * fewest:
+                return k, i
+    return ()

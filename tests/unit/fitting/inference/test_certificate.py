@@ -133,10 +133,10 @@ def shallow(**depths):
     ("changes", "place", "answer"),
     [
         ({}, 0, "Yes: the least reproducible group is found again in 81 % of its rows."),
-        ({"again": (0.9, 0.3, 0.8)}, 0, "Partly: group 1 is found again in 30 % of its rows only."),
+        ({"again": (0.9, 0.3, 0.8)}, 0, "Partly: group 1 is found again in 30 % of its rows, below 75 %."),
         (
             {"again": (0.5, 0.3, 0.6)}, 0,
-            "No: group 1 is found again in 30 % of its rows only, 2 others in less than 75 %.",
+            "No: group 1 is found again in 30 % of its rows, below 75 %, and 2 more as well.",
         ),
         ({"again": (NAN, 0.9, 0.9)}, 0, "Unknown: it was not measured."),
         ({}, 1, "Yes: even groups 1 and 2 are clearly apart (0.70)."),
