@@ -133,7 +133,10 @@ def shallow(**depths):
     ("changes", "place", "answer"),
     [
         ({}, 0, "Yes: the least reproducible group is found again in 81 % of its rows."),
-        ({"again": (0.9, 0.3, 0.8)}, 0, "Partly: group 1 is found again in 30 % of its rows, below 75 %."),
+        (
+            {"again": (0.9, 0.3, 0.8)}, 0,
+            "Partly: group 1 is found again in 30 % of its rows, below 75 %.",
+        ),
         (
             {"again": (0.5, 0.3, 0.6)}, 0,
             "No: group 1 is found again in 30 % of its rows, below 75 %, and 2 more as well.",
