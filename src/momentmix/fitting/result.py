@@ -25,7 +25,7 @@ from momentmix.mixture.parameter_table import Intervals, ParameterTable
 from momentmix.mixture.profile import Profile, profile_of
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.schema import Schema
-from momentmix.wording import cut_lines, listed, plural
+from momentmix.wording import cut_lines, listed, plural, whole_percent
 
 MOST_TRIALS_PRINTED = 8  # numbers of components; all of them are in `tried`
 MOST_COLUMNS_PRINTED = 8  # of one family
@@ -233,13 +233,12 @@ class FitResult(FitFacts):
         shown = self.tried[first : first + most]
         rows = [("r", "p-value", "log-lik./row", "BIC", "least reproducibility", "")]
         for t in shown:
-            numbers = (t.p_value, t.log_likelihood, t.bic, t.least_reproducibility)
-            p, score, bic, least = (
-                "-" if x != x else f"{x:.{digits}}"
-                for x, digits in zip(numbers, ("2g", "6g", "9g", "2f"), strict=True)
-            )
+            numbers = zip((t.p_value, t.log_likelihood, t.bic), ("2g", "6g", "9g"), strict=True)
+            p, score, bic = ("-" if x != x else f"{x:.{digits}}" for x, digits in numbers)
+            least = t.least_reproducibility
+            again = "-" if least != least else whole_percent(least)
             chosen_too = "chosen" if t.chosen else ""
-            rows.append((str(t.n_components), p, score, bic, least, chosen_too))
+            rows.append((str(t.n_components), p, score, bic, again, chosen_too))
         known = [column for column in zip(*rows, strict=True) if set(column[1:]) != {"-"}]
         padded = ([text.rjust(max(map(len, column))) for text in column] for column in known)
         lines = ["  ".join(row).rstrip() for row in zip(*padded, strict=True)]

@@ -133,7 +133,10 @@ def shallow(**depths):
     ("changes", "place", "answer"),
     [
         ({}, 0, "Yes: the least reproducible group is found again in 81 % of its rows."),
-        ({"again": (0.9, 0.3, 0.8)}, 0, "Partly: group 1 is found again in 30 % of its rows, below 75 %."),
+        (
+            {"again": (0.9, 0.3, 0.8)}, 0,
+            "Partly: group 1 is found again in 30 % of its rows, below 75 %.",
+        ),
         (
             {"again": (0.5, 0.3, 0.6)}, 0,
             "No: group 1 is found again in 30 % of its rows, below 75 %, and 2 more as well.",
@@ -279,7 +282,7 @@ def test_what_was_tried_has_the_least_reproducibility():
     lines = str(result_with(certificate(), tried)).splitlines()
     first = next(i for i, line in enumerate(lines) if "components tried" in line)
     assert lines[first].endswith("BIC  least reproducibility")
-    assert lines[first + 2].split()[-2:] == ["0.90", "chosen"]
+    assert lines[first + 2].split()[-3:] == ["90", "%", "chosen"]
     assert lines[first + 3].split()[-1] == "-"
 
 
