@@ -213,8 +213,11 @@ def test_stages_and_passes_of_a_fit_are_shown(rows, terminal):
 
 def test_numbers_of_components_that_are_tried_are_shown(rows, terminal):
     mm.fit(rows, "auto", random_state=0)
-    for text in ("up to 8", "2 components", "3 components"):
+    for text in ("2 components", "3 components"):
         assert f", {text} [" in terminal.getvalue()
+    assert "up to 8" not in terminal.getvalue()
+    mm.fit(rows, "bic", random_state=0)
+    assert ", up to 8 [" in terminal.getvalue()
 
 
 def test_one_bar_at_a_time(terminal, rows):

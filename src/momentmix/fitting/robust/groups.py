@@ -29,7 +29,7 @@ from momentmix.fitting.inference.certificate import LEAST_REPRODUCIBILITY, WITHO
 from momentmix.fitting.outcome import Trial
 from momentmix.fitting.robust.halves import Halves
 from momentmix.fitting.robust.joining import BlockSearch, Option
-from momentmix.fitting.robust.number_of_components import Choice, chosen
+from momentmix.fitting.robust.number_of_components import Choice, chosen, limit_note
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VariancePrior
@@ -70,7 +70,9 @@ class _GroupSearch:
         """Try numbers from 1 on, until several in a row fail or BIC wants no more."""
         level = 0
         for kind in self.kinds:
-            self.search.start(1, kind)
+            option = self.search.start(1, kind)
+            if self.joins:
+                self.search.improve(option)
         number, last = 1, 1
         while number < self.most:
             number += 1
@@ -182,10 +184,8 @@ class _GroupSearch:
         assert one is not None
         self.trials[1] = Trial(1, nan, one.score, one.bic, False, (1.0,))
         note = f"n_components={number}: the most of 1 to {max(self.trials)} that halves of the "
-        note += "rows give again"
-        if number == self.context.max_components > 1:
-            note += f"; max_components={number} allows no more"
-        elif number == self.most:
+        note += f"rows give again{limit_note(number, self.context)}"
+        if number == self.most < self.context.max_components:
             note += f"; {self.moments.n_counted} rows allow no more"
         text = Message(note, *(["; ", search.note(False)] if self.joins else []))
         joined = search.joined() if self.joins else ()

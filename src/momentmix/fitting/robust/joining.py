@@ -34,7 +34,13 @@ from momentmix.fitting.em.em import Sample, log_likelihood, settle
 from momentmix.fitting.em.search import Candidate, ranked_candidates
 from momentmix.fitting.moment.moment_fit import one_component
 from momentmix.fitting.outcome import JoinedColumns, JoinReason, Trial
-from momentmix.fitting.robust.number_of_components import Choice, bic, choose_by_likelihood, chosen
+from momentmix.fitting.robust.number_of_components import (
+    Choice,
+    bic,
+    choose_by_likelihood,
+    chosen,
+    limit_note,
+)
 from momentmix.mixture.blocks import Blocks, spread_of
 from momentmix.mixture.density import joint_densities, log_sums, responsibilities
 from momentmix.mixture.gaussian import coefficients, values_of
@@ -81,8 +87,10 @@ def choose_blocks(sample: Sample, n_components: int | str, context: FitContext) 
         search.validate()
         number, blocks = search.best.key
         candidates = search.searched(number, blocks)
-    tried = search.tried() if is_auto else ()
-    return Choice(number, search.note(is_auto), tried, candidates, blocks, search.joined())
+    tried, note = search.tried() if is_auto else (), search.note(is_auto)
+    if is_auto:
+        note = Message(note, limit_note(number, context))
+    return Choice(number, note, tried, candidates, blocks, search.joined())
 
 
 class BlockSearch:

@@ -101,9 +101,8 @@ def choose_by_likelihood(sample: Sample, context: FitContext, thorough: bool = T
         best = number.best
     trials = number.trials
     note = f"n_components={best}: least BIC of {min(trials)} to {max(trials)}"
-    if best == context.max_components > 1:
-        note += f"; max_components={best} allows no more"
-    elif best == most:
+    note += limit_note(best, context)
+    if best == most < context.max_components:
         note += f"; {n_rows} rows with {d} features allow no more"
     return Choice(best, note, chosen(trials, best), number.candidates.get(best, []))
 
@@ -153,6 +152,13 @@ class _Numbers:
             self.trials[r] = Trial(r, nan, score, value, False)
 
 
+def limit_note(number: int, context: FitContext) -> str:
+    """The end of a note where `max_components` allows no larger number."""
+    if number < context.max_components or number == 1:
+        return ""
+    return f"; max_components={number} allows no more"
+
+
 def chosen(trials: dict[int, Trial], number: int) -> tuple[Trial, ...]:
     """All trials by number, one of them marked."""
     return tuple(replace(trials[r], chosen=r == number) for r in sorted(trials))
@@ -186,7 +192,9 @@ def choose_by_moments(
             f"no number of components from {least} to {max(effects)} fits the moments; this is the "
             "elbow of the effect size"
         )
-        if max(effects) == most:
+        if max(effects) == context.max_components:
+            note += limit_note(max(effects), context)
+        elif max(effects) == most:
             note += f", and order {moments.order} with these rows can tell no more apart"
     return Choice(r, f"n_components={r}: {note}", chosen(trials, r))
 
