@@ -212,7 +212,8 @@ def begin_fit(
     with step("Fitting", _asked(progress)):
         if is_summary_path(data):
             data = load_summaries(path_list(data))
-        if method == "paper" and blocks not in (None, "diag"):
+        word = blocks if isinstance(blocks, str) else ""
+        if method == "paper" and blocks is not None and word != "diag":
             text = " has diagonal covariances only; got blocks. Use "
             raise InputError(Message(PAPER, text, ROBUST, "."))
         told = Reading.of(reading)
@@ -254,9 +255,9 @@ def begin_fit(
             has_rows = refine is not None and not isinstance(table.data, StandardMoments)
             if blocks is None and has_rows and isinstance(n_components, str):
                 blocks = "auto"
-            elif isinstance(blocks, str) and blocks == "diag":
+            elif word == "diag":
                 blocks = None
-            elif isinstance(blocks, str) and blocks == "full":
+            elif word == "full":
                 columns = () if table.schema is None else table.schema.columns
                 joinable = [i for i, column in enumerate(columns) if column.model.joins]
                 blocks = [joinable if columns else list(range(table.data.n_features))]
@@ -308,7 +309,9 @@ def _check_constraint(
             f'n_components="{n_components}" does not go with {constraint} covariances. Give a '
             "number, and compare those of several fits by BIC."
         )
-    if blocks in ("auto", "full") or (constraint == "spherical" and blocks not in (None, "diag")):
+    word = blocks if isinstance(blocks, str) else ""
+    has_blocks = blocks is not None and word != "diag"
+    if word in ("auto", "full") or (constraint == "spherical" and has_blocks):
         raise InputError(
             f"{constraint} covariances do not go with blocks={blocks!r}. Give the blocks of tied "
             "covariances as lists, and none for spherical ones."

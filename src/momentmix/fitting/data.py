@@ -233,9 +233,10 @@ def _check_spread(moments: StandardMoments, feature_names: Sequence[str] | None)
 
 def known_blocks(asked: AskedBlocks, n_features: int, names: Sequence[str] | None) -> Blocks | None:
     """Blocks of all columns; None where the fit is to find them."""
-    if asked == "auto":
+    word = asked if isinstance(asked, str) else ""
+    if word == "auto":
         return None
-    return blocks_from(() if asked in (None, "diag") else asked, n_features, names)
+    return blocks_from(() if asked is None or word == "diag" else asked, n_features, names)
 
 
 def feature_blocks(blocks: Any, schema: Schema | None, has_rows: bool = True) -> Any:

@@ -123,9 +123,12 @@ class Halves:
             if r == 1:
                 return Again(np.ones(1), unseen)
             indices.append(found_again(own, self.labels(fits[0]), self.labels(fits[1]), r))
-            least, most = (f(indices, axis=0).min() for f in (np.median, np.max))
-            is_lost = most < {0: _FAR * needed, 1: needed}.get(number, 0.0)
-            if is_lost or (number + 1 >= SPLITS and abs(least - needed) > _CLOSE):
+            low, middle, high = (f(indices, axis=0).min() for f in (np.min, np.median, np.max))
+            # The median of three lies above the lower of two, and below the higher.
+            is_clear = number == 1 and (low > needed + _CLOSE or high < needed)
+            is_lost = number == 0 and high < _FAR * needed
+            is_known = number + 1 >= SPLITS and abs(middle - needed) > _CLOSE
+            if is_clear or is_lost or is_known:
                 break
         return Again(np.asarray(np.median(indices, axis=0)), unseen, self.cut(p))
 
