@@ -24,7 +24,7 @@ from scipy.optimize import linear_sum_assignment
 from momentmix._typing import Float, Int
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import MOST_NUMBERS, Sample, draw_sample, run_batch, settle
-from momentmix.fitting.em.starts import random_starts, seeded_starts
+from momentmix.fitting.em.starts import LEAST_WEIGHT, random_starts, seeded_starts
 from momentmix.fitting.inference.certificate import LEAST_REPRODUCIBILITY
 from momentmix.mixture.density import joint_densities, most_probable
 from momentmix.mixture.gaussian import coefficients, values_of
@@ -74,8 +74,9 @@ class Halves:
         self._kept: Sample | None = None
         n = features.shape[1]
         self.group = np.arange(n)  # rows of one group are never parted
-        if rows.row_counts is not None and not rows.is_frequency:
-            # A heavy row of a survey was drawn several times: its copies are one observation.
+        is_survey = rows.row_counts is not None and not rows.is_frequency
+        if is_survey or (context.checked is not None and context.checked.n_duplicates):
+            # Duplicates, like the copies of a heavy row that were drawn, are one observation.
             copies = np.unique(values_of(features, sample.blocks), axis=1, return_inverse=True)[1]
             self.group = copies.ravel()
 
@@ -181,22 +182,27 @@ def cut_between(features: Float, p: Parameters) -> tuple[int, ...]:
             direction = np.linalg.solve(matrices[i] + matrices[k], p.means[i] - p.means[k])
             ends = p.means[[i, k]] @ direction
             deviations = np.sqrt([direction @ matrices[a] @ direction for a in (i, k)])
+            if not deviations.all():  # equal means
+                continue
             grid = np.linspace(ends[0], ends[1], _POINTS)
             scaled = (grid - ends[:, None]) / deviations[:, None]
-            density = (p.weights[[i, k]] / deviations) @ np.exp(-0.5 * scaled**2)
-            left, right = np.maximum.accumulate(density), np.maximum.accumulate(density[::-1])[::-1]
-            depth = 1.0 - density / np.minimum(left, right)
-            low = int(depth.argmax())
-            if depth[low] < _CLAIMED:
+            # In logarithms: densities between components far apart underflow.
+            heights = np.log(np.maximum(p.weights[[i, k]], LEAST_WEIGHT) / deviations)
+            logs = np.logaddexp(*(heights[:, None] - 0.5 * scaled**2))
+            left, right = np.maximum.accumulate(logs), np.maximum.accumulate(logs[::-1])[::-1]
+            drops = np.minimum(left, right) - logs
+            low = int(drops.argmax())
+            depth = 1.0 - np.exp(-drops[low])
+            if depth < _CLAIMED:
                 continue
-            tops = int(density[:low].argmax()), low + int(density[low:].argmax())
+            tops = int(logs[:low].argmax()), low + int(logs[low:].argmax())
             x = direction @ z[:, (labels == i) | (labels == k)]
             width = _WINDOW * abs(ends[1] - ends[0])
             at_low, first, second = (int((np.abs(x - grid[a]) < width).sum()) for a in (low, *tops))
             fewest = min(first, second)
             # The error of the ratio has to be small beside the valley, or nothing is known.
             error = np.sqrt(1.0 / max(at_low, 1) + 1.0 / max(fewest, 1))
-            is_known = error < _ERROR * depth[low]
-            if is_known and at_low > (1.0 - _SHOWN * depth[low]) * fewest:
+            is_known = error < _ERROR * depth
+            if is_known and at_low > (1.0 - _SHOWN * depth) * fewest:
                 return k, i
     return ()

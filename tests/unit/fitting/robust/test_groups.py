@@ -178,6 +178,15 @@ def test_a_small_component_of_many_rows_is_kept():
 LAWS = {
     **{f"three of {shape}": (lambda s=shape: clusters(shape=s), 3) for shape in SHAPES},
     **{f"one of {shape}": (lambda s=shape: clusters(1, shape=s), 1) for shape in SHAPES},
+    # Densities between them underflow.
+    "three of gamma far apart": (lambda: clusters(shape="gamma", distance=100.0), 3),
+    # Halves of duplicates would be the same rows.
+    "one of sixty rows copied": (
+        lambda: np.repeat(np.random.default_rng(1).normal(size=(60, 3)), 20, 0),
+        1,
+    ),
+    "three of rows copied": (lambda: np.repeat(clusters(n=600), 3, 0), 3),
+    "three points": (lambda: np.repeat(np.random.default_rng(1).normal(size=(3, 3)), 100, 0), 3),
     "one column": (lambda: clusters(2, d=2)[:, :1], 2),
 }
 
@@ -190,7 +199,8 @@ def test_the_number_is_that_of_the_groups(law):
     trials = {trial.n_components: trial for trial in result.tried}
     assert [r for r, trial in trials.items() if trial.chosen] == [number]
     assert all(len(trial.reproducibility) == r for r, trial in trials.items())
-    assert result.certificate.verdict in ("passed", "useful") or number == 1
+    if number > 1 and law != "three points":  # which have no spread
+        assert result.certificate.verdict in ("passed", "useful")
 
 
 @pytest.mark.parametrize("shape", ["t", "gamma"])
