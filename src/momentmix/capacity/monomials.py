@@ -101,10 +101,7 @@ def count_block_monomials(sizes: tuple[int, ...], counts: tuple[int, ...], degre
 def block_partitions(
     counts: Sequence[int],
 ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Numbers of blocks of each size in A and in B; at least one block is left to C.
-
-    Where there are too many ways, only those that share all sizes about evenly.
-    """
+    """Numbers of blocks of each size in A and in B, one left to C; of too many ways, even ones."""
     n = sum(counts)
     if prod(comb(count + 2, 2) for count in counts) <= _MOST_PARTITIONS:
         for left in product(*(range(count + 1) for count in counts)):

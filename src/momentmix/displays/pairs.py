@@ -267,10 +267,7 @@ def _draw_rings(ax: Any, mixture: Mixture, columns: tuple[int, int]) -> None:
 
 
 def ellipse(first: float, second: float, covariance: float) -> tuple[float, float, float]:
-    """Return half axes of the ellipse of one standard deviation, and its angle in degrees.
-
-    In closed form: eigenvalues of columns in very different units would lose the shorter axis.
-    """
+    """Return half axes and angle of one standard deviation, in closed form for any two units."""
     if covariance == 0:
         return first**0.5, second**0.5, 0.0
     longest = 0.5 * (first + second) + np.hypot(0.5 * (first - second), covariance)

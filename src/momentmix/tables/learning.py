@@ -315,10 +315,7 @@ def has_levels(family: object) -> bool:
 def rows_with(
     schema: Schema, rows: TableRows, owner: str = "the schema", drops: bool = False
 ) -> TableRows:
-    """Rows as features of a schema, of `owner`, by name where both have names.
-
-    With `drops`, rows with missing cells are left out.
-    """
+    """Rows as features of a schema, by name where both have names; `drops` those with gaps."""
     name = rows.sources[0].name
     rows = rows.selected(schema.places_in(rows.column_names, len(rows.kinds), owner, name))
     return _encoded_by(schema, rows, drops)
