@@ -125,8 +125,6 @@ def largest_rank(
 def best_split(n_features: int, order: int, n_components: int = 1) -> Split:
     """The split (k, p) of the largest rank; raise where that is below `n_components`.
 
-    Examples
-    --------
     >>> best_split(15, 4)
     Split(n_lower=8, degree=1, rank=8)
     """

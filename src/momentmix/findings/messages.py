@@ -14,8 +14,6 @@ _SCHEMA = "a schema (momentmix schema, --schema)"  # for what an option cannot s
 class Message(str):
     """Text for Python; `shell` is the same text with the options of the command.
 
-    Examples
-    --------
     >>> text = Message("Pass ", options(missing="drop"), ".")
     >>> text, text.shell
     ("Pass missing='drop'.", 'Pass --missing drop.')

@@ -280,8 +280,6 @@ def blocks_from(
 ) -> Blocks:
     """Blocks that a user gave, by numbers or names of columns; those not named are single.
 
-    Examples
-    --------
     >>> blocks_from([["width", "length"]], 3, ["length", "width", "weight"]).joined
     ((0, 1),)
     """
