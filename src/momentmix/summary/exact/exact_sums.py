@@ -46,7 +46,7 @@ _MOST_WORDS = 64  # as in native/integers.h
 
 
 class ExactSums:
-    """The sums of all products of a layout, never written to: words (n_entries, n_words) or integers.
+    """The sums of all products of a layout, never written to: words of them, or integers.
 
     >>> layout = Layout(2, 1, 0)
     >>> sums = ExactSums(layout, np.arange(-1, layout.n_entries - 1)[:, None])
