@@ -60,8 +60,6 @@ def keyword(name: str) -> Message:
 def options(**keywords: Any) -> Message:
     """Return keyword arguments as code; an ellipsis stands for a value that the user has to choose.
 
-    Examples
-    --------
     >>> options(families={"plan": "categorical", "late fees": "log"}).shell
     "--families 'plan=categorical,late fees=log'"
     >>> options(blocks=[["a", "b"], [3, 4]], header=False).shell

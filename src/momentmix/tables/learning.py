@@ -113,8 +113,6 @@ def learn(
     what all rows hold, where `rows` are the first of them; by default a pass does. Cells that take
     no more than `n_bytes` are kept in memory from that pass on.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> from momentmix.tables.opening import open_rows
     >>> rows = open_rows(np.array([[1.5, 0], [np.nan, 2], [2.5, 1]]))
