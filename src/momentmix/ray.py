@@ -182,12 +182,7 @@ def _met_in(block: Any, listed: Sequence[str]) -> Any:
 
 
 def block_digest(block: Any) -> str:
-    """A digest of the cells of a table, however they are cut in memory.
-
-    Parameters
-    ----------
-    block : pyarrow.Table
-    """
+    """A digest of the cells of an Arrow table, however they are cut in memory."""
     import pyarrow as pa
 
     digest = hashlib.blake2b(digest_size=16)

@@ -73,15 +73,7 @@ class GroupedRows(NamedTuple):
 
 
 class GroupedShard:
-    """A shard for each group of the rows of one part.
-
-    Parameters
-    ----------
-    empty : MomentSummary
-        Without rows, as the summary of each group begins.
-    name : callable
-        Number of a group → what names its shard, before the digest of its rows.
-    """
+    """A shard for each group of the rows of one part; `name` gives their ids without the digest."""
 
     def __init__(self, empty: MomentSummary, name: Callable[[int], str]) -> None:
         self.name = name

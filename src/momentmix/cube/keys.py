@@ -197,21 +197,13 @@ def _times(spec: KeySpec, source: Source, type_: str) -> InputError:
 
 
 class Key:
-    """A key: where it is read, and the values that its numbers stand for.
-
-    Attributes
-    ----------
-    columns : list of int
-        The number of its column in each source; empty where folders have the key, a value each.
-    values : list
-        What its numbers stand for, as they are met.
-    """
+    """A key: where it is read, and the values that its numbers stand for."""
 
     def __init__(
         self,
         spec: KeySpec,
         sources: Sequence[Source],
-        columns: list[int],
+        columns: list[int],  # its number in each source; empty where folders have the key
         kind: str = "text",
         values: Sequence[Value] = (),
     ) -> None:

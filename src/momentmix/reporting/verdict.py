@@ -16,10 +16,8 @@ from momentmix.fitting.inference.certificate import (
     LARGEST_LOSS,
     Answer,
     Certificate,
-    decisive_line,
     rejected_lines,
 )
-from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, p_value_text
 from momentmix.html.markup import escaped, folded, items
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameter_table import column_names
@@ -70,10 +68,11 @@ def asked(answers: list[Answer]) -> str:
 
 
 def _statistics(c: Certificate) -> list[str]:
-    numbers = [f"{a.question} {a.numbers}" for a in details(c) if a.numbers]
+    numbers = [f"{name}: {value}" for name, value in c.numbers()]
+    if c.support is not None:
+        numbers.append(f"number of groups: {c.support.text}")
     lists = {
         "Reasons against the fit:": c.reasons,
-        "Moments that do not fit:": rejected_lines(c.test),
         "Not tested:": c.untested,
         "Also found:": [str(f) for f in c.findings if f.severity is not FATAL],
     }
@@ -87,55 +86,19 @@ def _statistics(c: Certificate) -> list[str]:
 
 
 def details(certificate: Certificate) -> list[Answer]:
-    """Return answers to the questions behind the verdict; the third where it was asked."""
-    replies = [_contradiction(certificate), _precision(certificate)]
+    """Return answers beside the three of the certificate; the second where it was asked."""
     support = certificate.support
-    if support is not None:
-        question = f"Do the data need {support.n_components} groups?"
-        if support.n_components == 1:
-            question = "Does one group do?"
-        short, text = {
-            True: ("Yes", "one group less describes the data clearly worse."),
-            False: ("No", "fewer groups, or others, describe the data as well."),
-            None: (
-                "Cannot be said",
-                "there are too few averages to tell whether fewer groups would do.",
-            ),
-        }[support.supported]
-        replies.append(Answer(question, short, text, support.text))
-    return replies
-
-
-def _contradiction(c: Certificate) -> Answer:
-    question, test = "Do the data contradict the model?", c.test
-    if not test.testable:
-        text = "there are no more averages to compare than parameters."
-        if c.n_components == 1:
-            text = "one group leaves nothing to be tested here."
-        return Answer(question, "Not tested", text)
-    numbers = (
-        f"Over-identification test, {decisive_line(test)}, p-value {test.p_value_words}, effect "
-        f"size {test.effect_size:.2g} standard deviations of one row."
-    )
-    short = "Yes"
-    text = "averages of the data differ from what the model predicts by more than chance."
-    if test.overdispersed_model:
-        short = "Cannot be said"
-        text = (
-            "the averages agree far better than expected by chance, as happens if a few extreme "
-            "rows dominate them: the test has no power."
-        )
-    elif test.p_value >= LEAST_P_VALUE:
-        short = "No"
-        text = (
-            "averages that the model predicts differ from those of the data no more than chance "
-            f"explains: no test rejects it, the least corrected p-value is "
-            f"{p_value_text(test.p_value)}."
-        )
-    elif not test.is_rejected:
-        short = "Not by much"
-        text = "there are so many rows that a difference is visible, but it is too small to matter."
-    return Answer(question, short, text, numbers)
+    if support is None:
+        return [_precision(certificate)]
+    question = f"Do the data need {support.n_components} groups?"
+    if support.n_components == 1:
+        question = "Does one group do?"
+    short, text = {
+        True: ("Yes", "one group less describes the data clearly worse."),
+        False: ("No", "fewer groups, or others, describe the data as well."),
+        None: ("Cannot be said", "there are too few averages to tell whether fewer would do."),
+    }[support.supported]
+    return [_precision(certificate), Answer(question, short, text)]
 
 
 def _precision(c: Certificate) -> Answer:
@@ -149,17 +112,12 @@ def _precision(c: Certificate) -> Answer:
         return Answer(question, "Unknown", text)
     if c.n_components == 1:
         return Answer(question, "Yes", "there is one group only: no row can be in a wrong one.")
-    numbers = f"Predicted loss of accuracy {loss:.4f} (not exceeded in nine of ten)."
+    if loss > LARGEST_LOSS and c.verdict == "useful":
+        return Answer(question, "Yes", "fits of half of the rows sort the rows alike.")
     # It comes from 2,500 drawn rows, so that smaller shares are not distinguishable.
     share = "less than 0.1 %" if loss < 1e-3 else f"about {100 * loss:.2g} %"
-    if loss > LARGEST_LOSS and c.verdict == "useful":
-        return Answer(question, "Yes", "fits of half of the rows sort the rows alike.", numbers)
-    if loss <= LARGEST_LOSS:
-        most = share if loss < 1e-3 else f"at most {share}"
-        text = f"errors of the parameters put {most} of the rows into a wrong group."
-        return Answer(question, "Yes", text, numbers)
     text = f"errors of the parameters may put {share} of the rows into a wrong group."
-    return Answer(question, "No", text, numbers)
+    return Answer(question, "Yes" if loss <= LARGEST_LOSS else "No", text)
 
 
 # -- what to do ---------------------------------------------------------------------------------

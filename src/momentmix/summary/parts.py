@@ -129,21 +129,13 @@ class Part:
     """A part while it is read: its sums, and a digest that a second thread makes meanwhile.
 
     The digest may be a block behind the sums, so that neither waits for the other at every block.
-
-    Attributes
-    ----------
-    n_kept, n_dropped : int
-        Numbers of rows so far.
-    stop : int
-        First row of the table after it.
-    complete : bool
-        Whether it has all its ``part_rows`` rows; the last part of a table may have fewer.
     """
 
     def __init__(self, place_id: str, in_pass: str, shard: MomentSummary | None) -> None:
         self.place_id, self.in_pass, self.shard = place_id, in_pass, shard
-        self.n_kept = self.n_dropped = self.stop = 0
-        self.complete = False
+        self.n_kept = self.n_dropped = 0  # rows so far
+        self.stop = 0  # first row of the table after it
+        self.complete = False  # whether it has all its rows; the last part may have fewer
         self._digest = RowDigest()
         self._hashing: deque[Future[None]] = deque()
 
@@ -200,24 +192,9 @@ def read_parts(
 ) -> Iterator[Part]:
     """The parts of one table from a row on, each when all of it has been read.
 
-    Parameters
-    ----------
-    rows : TableRows
-    table, start : int
-        Where to begin; a multiple of `part_rows`.
-    number : int, optional
-        Number of the table in the pass, where `rows` are not all of it.
-    summed_to : float
-        Parts that start before this row are summed already: only their digests are made.
-    stop : float
-        Where to stop, a multiple of `part_rows`; by default at the end of the table.
-    new_shard, part_rows
-        As for `summarize_parts`.
-    others : sequence of int
-        Numbers of further columns to read.
-    added : callable, optional
-        Block → what is added to a shard, and what the digest covers beside the features; by default
-        the features, and nothing.
+    Start and stop are multiples of `part_rows`. `number` is that of the table in the pass, where
+    `rows` are not all of it. Of parts before the row `summed_to` only digests are made. `added`
+    gives what a block adds to a shard, and what the digest covers beside the features.
     """
     part = None
     with ThreadPoolExecutor(1) as pool:
@@ -259,15 +236,7 @@ def summarize_parts(
 ) -> Iterator[Progress]:
     """Go on from `start` to the end of the rows, and give the state after every part.
 
-    Parameters
-    ----------
-    rows : TableRows
-    start : Progress
-        Where to begin; table 0, row 0 and an empty summary for a new pass. The rows before that
-        place are read again, without summing, and compared with what was read then.
-    new_shard : NewShard
-    part_rows : int
-        Rows in a part, before any are dropped.
+    The rows before `start` are read again, without summing, and compared with what was read then.
     """
     check = ResumeCheck(start, rows)
     total, n_dropped, read = start.summary, start.n_dropped, ""

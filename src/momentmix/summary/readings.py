@@ -153,20 +153,11 @@ def _target(
 
 
 class NearSums(NamedTuple):
-    """Sums near the wanted origin, in units that are fine enough.
-
-    Attributes
-    ----------
-    sums : ExactSums
-    rests : list of float
-        What is left of the way to the origin, in units; at most half a unit.
-    factors : array of shape (d,)
-        Units over the wanted scale.
-    """
+    """Sums near the wanted origin, in units that are fine enough."""
 
     sums: ExactSums
-    rests: list[float]
-    factors: Float
+    rests: list[float]  # of the way to the origin, in units; at most half a unit
+    factors: Float  # units over the wanted scale, (d,)
 
 
 def near_sums(totals: Totals, shift: Float, scale: Float) -> NearSums:

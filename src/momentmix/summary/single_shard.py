@@ -14,14 +14,7 @@ from momentmix.summary.summary import MomentSummary
 
 
 class SingleShard:
-    """A shard to fill.
-
-    Parameters
-    ----------
-    empty : MomentSummary
-        Without rows, whose first shard it could be.
-    shard_id : str
-    """
+    """A shard to fill, which could be the first of a summary without rows."""
 
     def __init__(self, empty: MomentSummary, shard_id: str) -> None:
         state, self.n_threads = empty._state, empty._n_threads

@@ -423,14 +423,7 @@ def rename_shards(
 
 
 def copied_shards(summary: MomentSummary, number: int) -> MomentSummary:
-    """The same sums under the shard ids of a copy: of other rows with the same values.
-
-    Parameters
-    ----------
-    summary : MomentSummary
-    number : int
-        Number of the copy.
-    """
+    """The same sums under the shard ids of a numbered copy: of other rows with the same values."""
     totals = summary._totals()
     digests = {x: shard_digest(x + b" copy %d" % number) for x in totals.shards}
     return summary._derived(combining.renamed(totals, digests), summary._names)

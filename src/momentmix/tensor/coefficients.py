@@ -48,14 +48,7 @@ _LOST = 1e-6  # ratio of two squared norms below which their difference would lo
 def lower_coordinates(
     blocks: SubTensors, split: Split, upper: Array, n_threads: int = 1
 ) -> tuple[Array, Array] | None:
-    """ṽ_i from (coef-1) and (coef-2), and the λ_i that follow; None where not determined.
-
-    Returns
-    -------
-    lower : array of shape (r, k)
-    weights : array of shape (r,)
-        λ_i of (1, ṽ_i, w̃_i), from (coef-1) alone.
-    """
+    """ṽ_i (r, k) from (coef-1) and (coef-2), and λ_i of (coef-1); None where not determined."""
     k, p = split.n_lower, split.degree
     table = monomials(upper.T, blocks.co_degree)[-1]  # (#J_2, r), [w̃]_{J_3}
     both = np.concatenate([blocks.base, blocks.raised_lower]).T

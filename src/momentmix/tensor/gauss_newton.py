@@ -117,21 +117,7 @@ class PowerFit:
 def fit_powers(
     tensor: IncompleteSymmetricTensor, start: Array, *, max_iterations: int = 100
 ) -> PowerFit:
-    """Minimize ‖F − Σ_i q_i^{⊗m}‖ on Ω_m from `start` (paper: solve-F).
-
-    Parameters
-    ----------
-    tensor : IncompleteSymmetricTensor
-    start : array of shape (rank, n_features)
-        Real or complex; the result is of the same kind.
-    max_iterations : int
-        Steps of Levenberg–Marquardt, rejected ones included.
-
-    Returns
-    -------
-    PowerFit
-        With all weights one.
-    """
+    """Minimize ‖F − Σ_i q_i^{⊗m}‖ on Ω_m (paper: solve-F); complex where `start` (r, d) is."""
     r, d = start.shape
     order = tensor.order
     size = float(np.linalg.norm(tensor.values)) or 1.0
@@ -161,19 +147,6 @@ def fit_weighted_powers(
     """Minimize Σ_t ‖M_t − Σ_i ω_i μ_i^{⊗t}‖² over several orders t, ω ≥ 0, Σ ω = 1.
 
     With the orders m and t this is (paper: prob:nls-w mu).
-
-    Parameters
-    ----------
-    tensors : sequence of IncompleteSymmetricTensor
-        Real moments of different orders.
-    weights : array of shape (r,)
-    vectors : array of shape (r, d)
-    max_iterations : int
-
-    Returns
-    -------
-    PowerFit
-        ``factors`` are the vectors μ_i.
     """
     r, d = vectors.shape
     size = float(np.sqrt(sum(tensor.norm() ** 2 for tensor in tensors))) or 1.0

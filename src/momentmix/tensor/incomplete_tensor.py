@@ -243,13 +243,7 @@ def power_sum(factors: ArrayLike, order: int, weights: ArrayLike | None = None) 
 
 
 def contract(values: Array, factors: Array, order: int) -> Array:
-    """Contract a tensor on Ω_m with powers of each factor.
-
-    Returns
-    -------
-    array of shape (rank,)
-        Σ_I values_I · Π_{a∈I} factors_ia, the sum over index sets.
-    """
+    """Contract a tensor on Ω_m with powers of each factor: Σ_I values_I · Π_{a∈I} factors_ia."""
     tables = _PivotTables(factors.T, order)
     inner = np.zeros(factors.shape[0], np.result_type(values, factors))
     for j, starts, n_upper, n_lower in tables:
@@ -261,14 +255,9 @@ def contract(values: Array, factors: Array, order: int) -> Array:
 def project_remainder(
     values: Array, factors: Array, order: int, weights: Array, n_threads: int = 1
 ) -> tuple[Array, float]:
-    """Contract what a sum of powers leaves of a tensor, which is never stored as a whole.
+    """Contract what Σ_i weights_i factors_i^{⊗m} leaves of a tensor with the conjugate factors.
 
-    Returns
-    -------
-    inner : array of shape (rank,)
-        ``contract(values - power_sum(factors, order, weights), conj(factors), order)``
-    squares : float
-        Sum of the squared absolute values of the remainder.
+    With it the sum of the remainder's squared absolute values; it is never stored as a whole.
     """
     inner = np.zeros(factors.shape[0], np.result_type(values, factors, weights))
     squares = 0.0
@@ -320,13 +309,7 @@ def _map_remainder(
 
 
 def contract_gradient(values: Array, factors: Array, order: int) -> Array:
-    """Derivative of `contract` by each entry of the factors.
-
-    Returns
-    -------
-    array of shape (rank, d)
-        Σ_{I∋a} values_I · Π_{c∈I∖a} factors_ic.
-    """
+    """Derivative of `contract` by the factors, (r, d): Σ_{I∋a} values_I · Π_{c∈I∖a} factors_ic."""
     tables = _PivotTables(factors.T, order)
     lower, upper = tables.lower[-1], tables.upper[-1]
     dtype = np.result_type(values, factors)

@@ -62,13 +62,7 @@ def leave_one_out(x: Array, degree: int) -> Array:
 
 
 def vector_block(first: Array, others: Array, order: int) -> tuple[Array, Array]:
-    """⟨∂μ_ia, ∂μ_kb⟩ without weights, for one i and several k, and e_{m−1}(z without b).
-
-    Returns
-    -------
-    block : array of shape (n_others, d, d), indexed (k, a, b)
-    single : array of shape (n_others, d)
-    """
+    """⟨∂μ_ia, ∂μ_kb⟩ without weights, (k, a, b) for one i, and e_{m−1}(z without b), (k, b)."""
     d = first.size
     z = np.conj(first) * others  # (n, d)
     single = leave_one_out(z, order - 1)
@@ -83,16 +77,7 @@ def vector_block(first: Array, others: Array, order: int) -> tuple[Array, Array]
 def normal_matrix(weights: Array, vectors: Array, order: int) -> Array:
     """Gauss–Newton matrix of Σ_i weights_i · vectors_i^{⊗order} on Ω_order in closed form.
 
-    Parameters
-    ----------
-    weights : array of shape (r,)
-    vectors : array of shape (r, d)
-    order : int
-
-    Returns
-    -------
-    array of shape (r + r·d, r + r·d)
-        Unknowns: the weights, then the vectors row by row. Sums over index sets, without m!.
+    Unknowns: the weights, then the vectors row by row. Sums over index sets, without m!.
     """
     r, d = vectors.shape
     dtype = np.result_type(weights, vectors, float)

@@ -60,12 +60,11 @@ class Support:
 
 
 class Answer(NamedTuple):
-    """A question, a short answer, the reason for it in a sentence, and numbers behind it."""
+    """A question, a short answer, and the reason for it in a sentence."""
 
     question: str
     short: str
     text: str
-    numbers: str = ""
 
     def __str__(self) -> str:
         return f"{self.short}: {self.text}"
@@ -213,7 +212,7 @@ class Certificate:
         tone = {"passed": "good", "useful": "good", "not passed": "bad"}.get(self.verdict, "plain")
         head = paragraph("Certificate:", tag(self.verdict, tone))
         asked = plain_table(["question", "answer"], [(a.question, str(a)) for a in self.answers])
-        numbers = plain_table(["test", ""], self._numbers())
+        numbers = plain_table(["test", ""], self.numbers())
         others = [f.text for f in self._others() if f.severity is not NOTE]
         notes = [f.text for f in self._others() if f.severity is NOTE]
         texts = [*self.reasons, *self.untested, *others]
@@ -226,12 +225,12 @@ class Certificate:
         """Findings that are neither reasons nor missing tests."""
         return [f for f in self.findings if f.kind != UNTESTED and f.severity is not FATAL]
 
-    def _numbers(self) -> list[tuple[str, str]]:
+    def numbers(self) -> list[tuple[str, str]]:
         """The figures of the test, and the predicted loss."""
         t, rows = self.test, []
         if t.testable:
             rows += [
-                ("over-identification", decisive_line(t)),
+                ("over-identification", str(t.decisive or "tested")),
                 ("p-value", t.p_value_words),
                 ("effect size", f"{t.effect_size:.2g}"),
             ]
@@ -249,7 +248,7 @@ class Certificate:
         lines += [f"  {USEFUL}"] * (verdict == "useful")
         width = max(len(a.question) for a in self.answers)
         lines += [f"  {a.question:<{width}} {a}" for a in self.answers]
-        lines += [f"  {name:<20} {value}" for name, value in self._numbers()]
+        lines += [f"  {name:<20} {value}" for name, value in self.numbers()]
         lines += [Message("  - ", reason) for reason in self.reasons]
         lines += [Message("  - [untested] ", reason) for reason in self.untested]
         lines += [Message(f"  - [{f.severity.value}] ", f.text) for f in self._others()]
@@ -317,20 +316,8 @@ def _described(c: Certificate) -> Answer:
     return Answer(question, words[d.level], f"{exact}{text}.")
 
 
-def decisive_line(test: OverIdentification) -> str:
-    """The test that the p-value is of."""
-    group = test.decisive
-    if group is None:
-        return "tested"
-    return f"{group.name}: {group.statistic:.1f} on {group.degrees_of_freedom} d.o.f."
-
-
 def rejected_lines(test: OverIdentification, most: int = 6) -> list[str]:
     """A line for each group of conditions that the test rejects; each column can be a group."""
     groups = test.rejected_groups
-    lines = [
-        f"{g.name}: {g.statistic:.1f} on {g.degrees_of_freedom} d.o.f., corrected p-value "
-        f"{p_value_text(g.p_value)}"
-        for g in groups[:most]
-    ]
+    lines = [f"{g}, corrected p-value {p_value_text(g.p_value)}" for g in groups[:most]]
     return lines + [f"{len(groups) - most} more"] * (len(groups) > most)

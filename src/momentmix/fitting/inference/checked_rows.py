@@ -41,6 +41,10 @@ _ATOM_ROWS = 10  # that one value holds at least
 _ATOM_RATIO = 5.0  # of its rows to those of the next value: neighbors on a grid hold about as many
 _ON_GRID = 1e-6  # of the grid's width: rounding errors of decimal numbers
 _TIED_SHARE = 0.3  # of the rows share their value with another row, on a grid that matters
+_COPIES_SHARE = 0.01  # of the rows are copies of another one
+_FEWEST_COPIES = 3
+_FINEST_COLUMN = 50  # different values; rows of coarser columns are equal by chance
+_COPIES_AMONG_TIES = 0.5  # of the rows that agree in the finest column agree in all
 _EVEN_STEPS = 0.05  # relative deviation of the steps between row numbers; a sorted column has 1
 CHANCE = 1e-4  # that a column of a right mixture is named
 LEAST_DISTANCE = 0.015  # real columns are never exactly Gaussian; less changes little
@@ -171,6 +175,23 @@ class CheckedRows:
         keys = values.view(np.dtype((np.void, values.itemsize * values.shape[1]))).ravel().tolist()
         first: dict[Any, int] = {}
         return np.array([first.setdefault(key, i) != i for i, key in enumerate(keys)], np.bool_)
+
+    @cached_property
+    def n_duplicates(self) -> int:
+        """Number of rows that are equal to an earlier one; 0 where that may be by chance."""
+        n = len(self.values)
+        if n == 0 or sum(f.n_values > 1 for f in self.columns) < 2:
+            return 0  # of one column alone, equal rows are rounded values
+        place = int(np.argmax([f.n_values for f in self.columns]))
+        finest = self.columns[place]
+        copies, tied = int(self.is_copy.sum()), n - finest.n_values
+        if finest.kind is ColumnKind.REPEATED_VALUE:
+            # Rows that share it, as where the cell is missing, are equal by chance in the others.
+            is_common = self.values[:, place] == finest.top_value
+            copies -= int((self.is_copy & is_common).sum())
+            tied -= max(0, int(is_common.sum()) - 1)
+        fewest = max(_FEWEST_COPIES, _COPIES_SHARE * n, _COPIES_AMONG_TIES * tied)
+        return copies if finest.n_values >= _FINEST_COLUMN and copies >= fewest else 0
 
 
 def check_rows(rows: Rows, moments: StandardMoments) -> CheckedRows:

@@ -93,6 +93,9 @@ class ConditionGroup(NamedTuple):
     is_shape: bool = False
     feature: int | None = None
 
+    def __str__(self) -> str:
+        return f"{self.name}: {self.statistic:.1f} on {self.degrees_of_freedom} d.o.f."
+
 
 @dataclass(frozen=True)
 class OverIdentification:

@@ -25,10 +25,6 @@ from momentmix.mixture.density import posteriors
 from momentmix.mixture.parameters import Parameters
 
 _FEWEST_ROWS = 30  # with fewer, nothing can be said about columns
-_COPIES_SHARE = 0.01  # of the rows are copies of another one
-_FEWEST_COPIES = 3
-_FINEST_COLUMN = 50  # different values; rows of coarser columns are equal by chance
-_COPIES_AMONG_TIES = 0.5  # of the rows that agree in the finest column agree in all
 _SERIAL_CORRELATION = 0.1  # less hardly changes the number of independent rows
 _COARSE = 0.5  # grid width in deviations of a component: a variance off by 2 %; coarser is worse
 _FINE = 0.25  # of finer grids variances are off by less than 0.6 %
@@ -82,23 +78,9 @@ def at_floor(parameters: Parameters, floor: float) -> NDArray[np.bool_]:
 
 
 def _about_copies(checked: CheckedRows) -> Iterator[Finding]:
-    n, place = len(checked.values), int(np.argmax([f.n_values for f in checked.columns]))
-    finest = checked.columns[place]
-    varying = sum(f.n_values > 1 for f in checked.columns)
-    copies, tied = int(checked.is_copy.sum()), n - finest.n_values
-    if finest.kind is ColumnKind.REPEATED_VALUE:
-        # Rows that share it, as where the cell is missing, are equal by chance in the others.
-        is_common = checked.values[:, place] == finest.top_value
-        copies -= int((checked.is_copy & is_common).sum())
-        tied -= max(0, int(is_common.sum()) - 1)
-    if (
-        varying > 1  # of one column alone, equal rows are rounded values
-        and finest.n_values >= _FINEST_COLUMN
-        and copies >= max(_FEWEST_COPIES, _COPIES_SHARE * n)
-        and copies >= _COPIES_AMONG_TIES * tied
-    ):
-        n_all = checked.n_rows
-        yield found(WARNING, "duplicate-rows", copies=copies, compared=n, n_rows=n_all)
+    if copies := checked.n_duplicates:
+        compared, n_rows = len(checked.values), checked.n_rows
+        yield found(WARNING, "duplicate-rows", copies=copies, compared=compared, n_rows=n_rows)
 
 
 def _serial_correlations(

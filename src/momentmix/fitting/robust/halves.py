@@ -74,8 +74,9 @@ class Halves:
         self._kept: Sample | None = None
         n = features.shape[1]
         self.group = np.arange(n)  # rows of one group are never parted
-        if rows.row_counts is not None and not rows.is_frequency:
-            # A heavy row of a survey was drawn several times: its copies are one observation.
+        is_survey = rows.row_counts is not None and not rows.is_frequency
+        if is_survey or (context.checked is not None and context.checked.n_duplicates):
+            # Duplicates, like the copies of a heavy row that were drawn, are one observation.
             copies = np.unique(values_of(features, sample.blocks), axis=1, return_inverse=True)[1]
             self.group = copies.ravel()
 

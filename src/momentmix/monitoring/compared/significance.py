@@ -26,17 +26,7 @@ _CONSTANT = 1e-26  # variance of one row, in common units
 
 @dataclass(frozen=True)
 class JointTest:
-    """Hotelling's test of some differences together.
-
-    Attributes
-    ----------
-    n_tested : int
-        Directions that vary.
-    statistic : float
-        F statistic.
-    degrees : tuple of two floats
-    p_value : float
-    """
+    """Hotelling's F test of some differences together, in the `n_tested` directions that vary."""
 
     n_tested: int
     statistic: float

@@ -62,18 +62,7 @@ class Place(NamedTuple):
 def add_device_rows(
     shard: OpenShard, rows: Any, weights: Float | None, n_threads: int, place: Place
 ) -> None:
-    """Add rows of another array library where they lie.
-
-    Parameters
-    ----------
-    shard : OpenShard
-    rows : array of shape (n_rows, n_features) of any library
-    weights : array of shape (n_rows,), optional
-        NumPy, positive.
-    n_threads : int
-        For the blocks that come to the host.
-    place : Place
-    """
+    """Add rows of another array library where they lie; their weights, if any, are NumPy's."""
     adder = _Adder(shard, rows, weights, n_threads, place)
     if shard.n_waiting or shard.sums is None:
         adder.add_first()
@@ -107,26 +96,19 @@ class _Batch(NamedTuple):
 
 
 class _Adder:
-    """One call of `add_device_rows`: what is done so far.
-
-    Attributes
-    ----------
-    start : int
-        The first row that is not added yet.
-    largest : int
-        Rows of the next batch, if there are so many.
-    """
+    """One call of `add_device_rows`: what is done so far."""
 
     def __init__(
         self, shard: OpenShard, rows: Any, weights: Float | None, n_threads: int, place: Place
     ) -> None:
         self.shard, self.rows, self.weights = shard, rows, weights
         self.n_threads, self.place = n_threads, place
-        self.xp, self.start, self.n_rows = namespace(rows), 0, int(rows.shape[0])
+        self.xp, self.n_rows = namespace(rows), int(rows.shape[0])
+        self.start = 0  # the first row that is not added yet
         layout = shard.layout
         fitting = free_bytes(rows) // (16 * layout.n_features)
         self._most = max(shard.block_size, min(_LARGEST[layout.order <= 4], fitting))
-        self.largest = self._first_length(shard.n_blocks, shard.n_rows)
+        self.largest = self._first_length(shard.n_blocks, shard.n_rows)  # rows of the next batch
         self._executor = device_executor(layout, rows)
         self._most_ahead, self._n_fitting = _n_ahead(rows), _STEADY
         self._looks: dict[_Batch, Callable[[], Float]] = {}  # see `_look_at`

@@ -66,27 +66,7 @@ def block_rows(layout: Layout, number: int) -> int:
 
 
 class OpenShard:
-    """Sums of one shard, and of those that follow from it, while rows arrive.
-
-    Parameters
-    ----------
-    layout : Layout
-    executor : HostExecutor
-        What sums the blocks, from the first to the last.
-    shard_id : bytes
-        16 bytes, of the first shard.
-    schema : Schema, optional
-        How columns became the features that it takes.
-
-    Attributes
-    ----------
-    earlier : Totals
-        Sums of the shards before the present one.
-    sums : ShardSums or None
-        Those of the present one; None before its first block.
-    n_blocks : int
-        Blocks of all of them.
-    """
+    """Sums of one shard, and of those that follow from it, while rows arrive."""
 
     def __init__(
         self,
@@ -96,9 +76,9 @@ class OpenShard:
         schema: Schema | None = None,
     ) -> None:
         self.layout, self.executor, self.shard_id = layout, executor, shard_id
-        self.schema, self.n_blocks = schema, 0
-        self.earlier = empty(layout)
-        self.sums: ShardSums | None = None
+        self.schema, self.n_blocks = schema, 0  # blocks of all shards
+        self.earlier = empty(layout)  # sums of the shards before the present one
+        self.sums: ShardSums | None = None  # before the first block of the present one
         self.waiting = np.empty((_LARGEST_BLOCK, layout.n_features))
         self.waiting_weights = np.empty(_LARGEST_BLOCK)
         self.n_waiting = 0

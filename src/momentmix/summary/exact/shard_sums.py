@@ -44,29 +44,12 @@ _FAR = 2.0  # units between shift and mean that cost no digits
 
 
 class ShardSums:
-    """Sums of one shard.
-
-    Parameters
-    ----------
-    layout : Layout
-    block : array of shape (n_rows, n_features)
-        Its first rows, which set the units; they are not added.
-    ends : array of shape (2, n_features)
-        Bounds of the block.
-
-    Attributes
-    ----------
-    units : ShardUnits
-    digits : DigitSums
-    n_rows : int
-    minimum, maximum : arrays of shape (n_features,)
-    reach : array of shape (n_features,)
-        Highest degree of sums of high sections that each feature takes part in.
-    """
+    """Sums of one shard; its first rows and their bounds set the units, and are not added."""
 
     def __init__(self, layout: Layout, block: Float, ends: Float) -> None:
         d = layout.n_features
         self.layout, self.units, self.n_rows = layout, choose_units(block, ends), 0
+        # Highest degree of sums of high sections that each feature takes part in.
         self.digits, self.reach = DigitSums(layout), np.full(d, LARGEST_REACH)
         self.minimum, self.maximum = np.full(d, np.inf), np.full(d, -np.inf)
 

@@ -53,7 +53,7 @@ class State(NamedTuple):
     closed: Totals
     open: OpenShard | None = None
     next_id: bytes | None = None
-    names: Names = None
+    names: Names = None  # that the rows bring
 
     @property
     def shards(self) -> frozenset[bytes]:
@@ -114,19 +114,9 @@ def _features(rows: Any, schema: Schema) -> Float:
 
 
 class NewRows(NamedTuple):
-    """Checked rows of one update, without those of weight 0.
+    """Checked rows of one update, without those of weight 0."""
 
-    Attributes
-    ----------
-    parts : iterable of (number of the first row, array)
-        NumPy, or of another array library.
-    n_rows : int
-    weights : array of shape (n_rows,), or None
-    names : tuple of str, or None
-        Feature names that the rows bring.
-    """
-
-    parts: Iterable[tuple[int, Any]]
+    parts: Iterable[tuple[int, Any]]  # number of the first row, array of any library
     n_rows: int
     weights: Float | None
     names: Names = None
@@ -181,17 +171,7 @@ def with_rows(
     shard_id: bytes | None,
     n_threads: int | None,
 ) -> State:
-    """The state after an update.
-
-    Parameters
-    ----------
-    state : State
-    update : NewRows
-    shard_id : bytes, optional
-        Id of the shard to open, unless one is open.
-    n_threads : int, optional
-        By default as many as cores.
-    """
+    """The state after an update; `shard_id` is that of the shard to open, unless one is open."""
     closed, shard, next_id, names = state
     if shard is None:
         digest = shard_id or next_id or shard_digest(None)

@@ -38,19 +38,10 @@ WIDE = 2.0**20  # units: rows that reach beyond are looked at closely
 
 
 class ShardUnits:
-    """Units of all features.
-
-    Attributes
-    ----------
-    exponents : array of shape (n_features,)
-    shift : array of shape (n_features,)
-        Integers below 2^53.
-    factors : Units
-        Inverse scales, and the shift.
-    """
+    """Units of all features."""
 
     def __init__(self, exponents: Int, shift: Float) -> None:
-        self.exponents, self.shift = exponents, shift
+        self.exponents, self.shift = exponents, shift  # integers below 2^53
         self.factors: Units = np.ldexp(1.0, -exponents), shift
 
     def distance(self, ends: Float) -> Float:
@@ -201,15 +192,7 @@ def check_outliers(
 ) -> None:
     """Raise where a row's monomials exceed the range of the sums.
 
-    Parameters
-    ----------
-    block : array of shape (n_rows, n_features)
-    ends : array of shape (2, n_features)
-        Bounds of the block, which settle the usual case.
-    units : ShardUnits
-    degrees : (order, squared_order)
-    names : callable (row, column) → str
-        Names the place of a value in the caller's terms.
+    Bounds of the block settle the usual case; `names` give the place of a value for the message.
     """
     reach = units.distance(ends)
     if reach.max() <= reach_allowed(degrees[0]):

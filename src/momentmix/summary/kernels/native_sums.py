@@ -107,24 +107,12 @@ def _aligned(n: int) -> Float:
 
 
 class _Program(NamedTuple):
-    """A plan as compiled code reads it.
+    """A plan as compiled code reads it."""
 
-    Attributes
-    ----------
-    shape : tuple of int
-        n_features, features of the first half, row of the first point, and the sizes of the plan.
-    steps : array of shape (n_steps, 6)
-        Kind, left rows, right rows, place of the result.
-    positions : array of shape (n_entries,)
-        Where each moment stands among the sums.
-    space : int
-        Numbers that one thread works on.
-    """
-
-    shape: tuple[int, ...]
-    steps: Int
-    positions: Int
-    space: int
+    shape: tuple[int, ...]  # features, those of the first half, row of the first point, sizes
+    steps: Int  # kind, left rows, right rows, place of the result, (n_steps, 6)
+    positions: Int  # of each moment among the sums
+    space: int  # numbers that one thread works on
 
 
 @lru_cache(maxsize=4)

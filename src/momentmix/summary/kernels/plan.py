@@ -49,34 +49,16 @@ class Product(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Which monomials are formed and multiplied, and which results are the moments.
+    """Which monomials are formed and multiplied, and which results are the moments."""
 
-    Attributes
-    ----------
-    n_monomials : int
-        Rows of the table.
-    first_points, last_points : slice
-        Rows of the features, in two runs; the constant 1 is between them.
-    fills : list of Fill
-        What makes the monomials that are stored.
-    steps : list of Fill or Product
-        All products, and monomials that are needed by the next products only.
-    n_weighted : int
-        Rows at the head of the table among which the columns of all products lie.
-    n_sums : int
-        Entries of all products together.
-    positions : array of shape (n_entries,)
-        Position of each moment of the flat vector of the layout among them.
-    """
-
-    n_monomials: int
-    first_points: slice
+    n_monomials: int  # rows of the table
+    first_points: slice  # rows of the features; the constant 1 is between both runs
     last_points: slice
-    fills: list[Fill]
-    steps: list[Fill | Product]
-    n_weighted: int
-    n_sums: int
-    positions: Int
+    fills: list[Fill]  # what makes the monomials that are stored
+    steps: list[Fill | Product]  # products, and monomials that only the next ones need
+    n_weighted: int  # rows at the head of the table among which columns of all products lie
+    n_sums: int  # entries of all products together
+    positions: Int  # of each moment of the flat vector of the layout among them
 
 
 class Operand(NamedTuple):

@@ -27,24 +27,15 @@ _MOST_FEATURES = 60  # with more of them most products of pairs are no moments o
 class TilePlan(NamedTuple):
     """Factors of the monomials, tiles, and where the moments stand.
 
-    Attributes
-    ----------
-    lefts, rights : arrays of shape (f, a multiple of the side of a tile)
-        The features whose product is each monomial; n_features stands for the constant 1, and
-        n_features + 1 for 0 (padding).
-    tiles : array of shape (n_tiles, 2)
-        Left and right block of each tile.
-    n_same : int
-        So many tiles at the head have the same monomials on both sides.
-    positions : array of shape (n_entries,)
-        Place of each entry of the flat vector among the tiles, one flattened after the other.
+    Monomials are products of features `lefts` and `rights`, padded to a multiple of the side of a
+    tile; n_features stands for the constant 1, and n_features + 1 for 0 (padding).
     """
 
     lefts: Int
     rights: Int
-    tiles: Int
-    n_same: int
-    positions: Int
+    tiles: Int  # left and right block of each
+    n_same: int  # so many tiles at the head have the same monomials on both sides
+    positions: Int  # of each entry of the flat vector among the flattened tiles
 
 
 def n_factors(layout: Layout) -> int:

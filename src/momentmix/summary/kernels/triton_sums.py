@@ -191,14 +191,7 @@ def _high_places(layout: Layout, block: int) -> Int:
 
 
 class TritonExecutor:
-    """Sums rows that are a torch tensor on an NVIDIA device.
-
-    Parameters
-    ----------
-    layout : Layout
-        One that suits the kernel.
-    settings : Settings
-    """
+    """Sums rows that are a torch tensor on an NVIDIA device, where the layout suits the kernel."""
 
     def __init__(self, layout: Layout, settings: Settings = DEFAULT) -> None:
         self._layout, self._settings = layout, settings

@@ -180,6 +180,12 @@ LAWS = {
     **{f"one of {shape}": (lambda s=shape: clusters(1, shape=s), 1) for shape in SHAPES},
     # Densities between them underflow.
     "three of gamma far apart": (lambda: clusters(shape="gamma", distance=100.0), 3),
+    # Halves of duplicates would be the same rows.
+    "one of sixty rows copied": (
+        lambda: np.repeat(np.random.default_rng(1).normal(size=(60, 3)), 20, 0),
+        1,
+    ),
+    "three of rows copied": (lambda: np.repeat(clusters(n=600), 3, 0), 3),
     "three points": (lambda: np.repeat(np.random.default_rng(1).normal(size=(3, 3)), 100, 0), 3),
     "one column": (lambda: clusters(2, d=2)[:, :1], 2),
 }
