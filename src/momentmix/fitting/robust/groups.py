@@ -1,6 +1,7 @@
-"""The number of components by reproducibility: the most groups that other rows would give again.
+"""The number of components from rows: the most groups that other rows give again, or least BIC.
 
-For each number the mixture of least BIC, over the blocks that are tried, is fitted again to halves
+Mixtures of each number come from merges of larger ones and from cuts of smaller ones, and columns
+are joined where it pays. For "auto" the one of least BIC of each number is fitted again to halves
 of the rows. A component has to be found again with a Jaccard index of 0.75. Two exceptions come
 from laws whose components are not Gaussian: BIC wants more components there than groups, and a cut
 through one cloud can be found again.
@@ -15,10 +16,13 @@ More components than BIC wants need 0.9 and gaps.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf, nan
+from typing import Literal
 
 import numpy as np
 
+from momentmix._typing import Float
 from momentmix.findings.messages import Message
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import Sample, settle
@@ -26,7 +30,8 @@ from momentmix.fitting.em.pooling import one_less
 from momentmix.fitting.em.search import quick_fit
 from momentmix.fitting.em.starts import split_starts
 from momentmix.fitting.inference.certificate import LEAST_REPRODUCIBILITY, WITHOUT_GAP
-from momentmix.fitting.outcome import Trial
+from momentmix.fitting.inference.findings import LEAST_ROWS_PER_PARAMETER
+from momentmix.fitting.outcome import JoinedColumns, Trial
 from momentmix.fitting.robust.halves import Halves
 from momentmix.fitting.robust.joining import BlockSearch, Option
 from momentmix.fitting.robust.number_of_components import Choice, chosen, limit_note
@@ -37,43 +42,51 @@ from momentmix.mixture.separation import LEAST_GAP, separation_of
 from momentmix.progress import detail
 
 _FIRST_LEVEL = 8  # numbers that are tried at least, while BIC falls
-_PATIENCE = 4  # numbers in a row that fail end the search, from there on
+_PATIENCE = 4  # numbers in a row that fail, or where BIC rises, end the search, from there on
+_MOST_MOVES = 6  # of the least BIC by full searches
+_MOST_SEARCHED = 12  # with more components full searches take seconds each: quick fits decide
+_SEED = 35
 _MERGED_STEPS, _MERGES, _SPLIT_STEPS = 10, 3, 40  # EM steps after a merge and a cut
 
 
-def choose_groups(sample: Sample, context: FitContext, blocks: Blocks | None) -> Choice:
-    """The largest number of components that other rows would give again; blocks None: any."""
-    search = BlockSearch(sample, context)
-    kinds = search.kinds(2) if blocks is None else [blocks]
-    groups = _GroupSearch(search, kinds, Halves(sample, context), blocks is None)
+def choose_number(
+    sample: Sample, rule: Literal["auto", "bic"], context: FitContext, blocks: Blocks | None
+) -> Choice:
+    """The number of components, and blocks where they are None.
+
+    "auto": the largest number that other rows would give again. "bic": that of least BIC.
+    """
+    numbers = _Numbers(sample, rule, context, blocks)
     with context.clock.stage("number of components"):
-        groups.run()
-    return groups.choice()
+        numbers.run()
+    return numbers.choice()
 
 
-class _GroupSearch:
+class _Numbers:
     """Mixtures by number of components, and how well halves of the rows give them again."""
 
     def __init__(
-        self, search: BlockSearch, kinds: list[Blocks], halves: Halves, joins: bool
+        self, sample: Sample, rule: str, context: FitContext, blocks: Blocks | None
     ) -> None:
-        self.search, self.kinds, self.halves, self.joins = search, kinds, halves, joins
-        self.context, self.moments = search.context, search.moments
-        self.trials: dict[int, Trial] = {}
-        self.needed: dict[int, float] = {}
-        n, fewest = self.moments.n_counted, min(kind.n_parameters for kind in kinds)
-        self.most = max(1, min(self.context.max_components, (n // 2 + 1) // fewest))
+        self.moments, self.by_halves, self.joins = sample.moments, rule == "auto", blocks is None
+        # A generator of its own: what is found, and so the number, does not depend on the seed.
+        self.context = replace(context, rng=np.random.default_rng(_SEED))
+        self.search, self.halves = BlockSearch(sample, context), Halves(sample, context)
+        self.kinds = self.search.kinds(2) if blocks is None else [blocks]
+        self.found: dict[int, Float] = {}  # reproducibility by number
+        self.passed = [1]  # numbers whose components are found again
+        n, fewest = self.moments.n_counted, min(kind.n_parameters for kind in self.kinds)
+        self.most = max(
+            1, min(self.context.max_components, (n // LEAST_ROWS_PER_PARAMETER + 1) // fewest)
+        )
 
     # -- mixtures of each number ------------------------------------------------------------------
 
     def run(self) -> None:
         """Try numbers from 1 on, until several in a row fail or BIC wants no more."""
-        level = 0
+        level, number = 0, 1
         for kind in self.kinds:
-            option = self.search.start(1, kind)
-            if self.joins:
-                self.search.improve(option)
-        number, last = 1, 1
+            self._improve(self.search.start(1, kind))
         while number < self.most:
             number += 1
             if number > level:
@@ -82,19 +95,28 @@ class _GroupSearch:
                     self._merge_down(level, number, kind)
             detail(f"{number} components")
             self._grow(number)
-            if self.best(number) is None:
+            option = self.best(number)
+            if option is None:
                 break
-            if self.try_number(number):
-                last = number
-            wanted = self.wanted
-            if number > wanted + 1 or (number >= _FIRST_LEVEL and number - last >= _PATIENCE):
+            if self.by_halves:
+                self.try_option(option)
+                is_idle = number >= _FIRST_LEVEL and number - self.passed[-1] >= _PATIENCE
+                if is_idle or number > self.wanted + 1:
+                    break
+            elif number >= self.wanted + _PATIENCE:
                 break
+
+    def _improve(self, option: Option) -> None:
+        if self.joins:
+            self.search.improve(option)
 
     def _rows(self, blocks: Blocks) -> Sample:
         return self.halves.sample.of_blocks(blocks)
 
     def _allowed(self, number: int, blocks: Blocks) -> bool:
-        return number * blocks.n_parameters - 1 <= self.moments.n_counted // 2
+        return (
+            number * blocks.n_parameters - 1 <= self.moments.n_counted // LEAST_ROWS_PER_PARAMETER
+        )
 
     def _merge_down(self, level: int, lowest: int, blocks: Blocks) -> None:
         """Quick fits of so many components and, by merging, of fewer."""
@@ -123,11 +145,9 @@ class _GroupSearch:
             prior = VariancePrior.of_rows(features.shape[1], number, structure)
             starts = split_starts(features, smaller.parameters, prior)
             found, values = settle(features, starts, prior, _SPLIT_STEPS, self.context.n_threads)
-            option = self.search.add(found[int(values.argmax())])
-            if self.joins:
-                self.search.improve(option)
+            self._improve(self.search.add(found[int(values.argmax())]))
 
-    # -- the rule ---------------------------------------------------------------------------------
+    # -- the rules --------------------------------------------------------------------------------
 
     def best(self, number: int) -> Option | None:
         """The option of least BIC of a number of components."""
@@ -139,17 +159,15 @@ class _GroupSearch:
         """The number of least BIC so far."""
         return min(self.search.options, key=lambda key: self.search.options[key].bic)[0]
 
-    def try_number(self, number: int, parameters: Parameters | None = None) -> bool:
-        """Whether halves give the mixture of a number again."""
-        option = self.best(number) if parameters is None else self.search.priced(parameters)
-        assert option is not None
-        p = option.parameters
+    def try_option(self, option: Option) -> bool:
+        """Whether halves give a mixture again."""
+        p, number = option.parameters, option.parameters.n_components
         needed = self._needed(p)
-        again = self.halves.compare(p, needed)
-        found = tuple(again.reproducibility.tolist())
-        self.trials[number] = Trial(number, nan, option.score, option.bic, False, found)
-        self.needed[number] = needed
-        return bool(min(found) >= needed)
+        self.found[number] = self.halves.compare(p, needed).reproducibility
+        is_found = bool(self.found[number].min() >= needed)
+        others = [r for r in self.passed if r != number]
+        self.passed = sorted([*others, number]) if is_found else others
+        return is_found
 
     def _needed(self, p: Parameters) -> float:
         """The least reproducibility that counts for a mixture."""
@@ -162,31 +180,54 @@ class _GroupSearch:
             return WITHOUT_GAP if has_gaps else inf
         return LEAST_REPRODUCIBILITY if has_gaps else WITHOUT_GAP
 
-    def passing(self) -> list[int]:
-        """Numbers whose components are found again, ascending."""
-        found = [r for r, t in self.trials.items() if min(t.reproducibility) >= self.needed[r]]
-        return [1, *sorted(found)]
-
     def choice(self) -> Choice:
-        """The largest number that a full search confirms, and its blocks."""
-        search = self.search
+        """The number, by a full search, and its blocks."""
+        search, clock = self.search, self.context.clock
+        if not self.by_halves:
+            with clock.stage("candidates"):
+                self._search_around()
+            self.passed = [self.wanted]
         while True:
-            number = self.passing()[-1]
-            search.number, search.preferred = number, None
-            with self.context.clock.stage("blocks" if self.joins else "candidates"):
+            number = search.number = self.passed[-1]
+            search.preferred = None
+            with clock.stage("blocks" if self.joins else "candidates"):
                 if self.joins:
                     search.validate()
-                _, blocks = search.best.key
+                blocks = search.best.parameters.blocks
                 candidates = search.searched(number, blocks)
-            if number == 1 or self.try_number(number, candidates[0].parameters):
+            is_known = number == 1 or not self.by_halves
+            if is_known or self.try_option(search.priced(candidates[0].parameters)):
                 break
-        one = self.best(1)
-        assert one is not None
-        self.trials[1] = Trial(1, nan, one.score, one.bic, False, (1.0,))
-        note = f"n_components={number}: the most of 1 to {max(self.trials)} that halves of the "
-        note += f"rows give again{limit_note(number, self.context)}"
+        trials = self._trials()
+        why = "the most of {} to {} that halves of the rows give again"
+        note = (why if self.by_halves else "least BIC of {} to {}").format(1, max(trials))
+        note = f"n_components={number}: {note}{limit_note(number, self.context)}"
         if number == self.most < self.context.max_components:
-            note += f"; {self.moments.n_counted} rows allow no more"
-        text = Message(note, *(["; ", search.note(False)] if self.joins else []))
-        joined = search.joined() if self.joins else ()
-        return Choice(number, text, chosen(self.trials, number), candidates, blocks, joined)
+            d = self.moments.n_features
+            note += f"; {self.moments.n_counted} rows with {d} features allow no more"
+        joined: tuple[JoinedColumns, ...] = ()
+        if self.joins:
+            note, joined = Message(note, "; ", search.note()), search.joined()
+        return Choice(number, note, chosen(trials, number), candidates, blocks, joined)
+
+    def _search_around(self) -> None:
+        """Full searches next to the least BIC, while it moves and they do not take too long."""
+        for _ in range(_MOST_MOVES):
+            best = self.search.best
+            number, blocks = best.key
+            if number > _MOST_SEARCHED:
+                return
+            for r in {number - 1, number, number + 1} & set(range(2, self.most + 1)):
+                self._improve(self.search.start(r, blocks))
+            if self.search.best.key == best.key:
+                return
+
+    def _trials(self) -> dict[int, Trial]:
+        """The mixtures of least BIC by number, that of the answer for its own."""
+        found, trials, own = {1: np.ones(1), **self.found}, {}, self.search.best
+        for r in sorted({r for r, _ in self.search.options}):
+            option = own if r == self.search.number else self.best(r)
+            if option is not None and (r in found or not self.by_halves):
+                again = tuple(found[r].tolist()) if self.by_halves else ()
+                trials[r] = Trial(r, nan, option.score, option.bic, False, again)
+        return trials

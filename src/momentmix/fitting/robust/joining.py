@@ -21,7 +21,7 @@ predict left-out rows better, beyond chance.
 from __future__ import annotations
 
 from dataclasses import replace
-from math import inf, log, nan
+from math import inf, log
 from typing import NamedTuple
 
 import numpy as np
@@ -33,13 +33,10 @@ from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import Sample, log_likelihood, settle
 from momentmix.fitting.em.search import Candidate, ranked_candidates
 from momentmix.fitting.moment.moment_fit import one_component
-from momentmix.fitting.outcome import JoinedColumns, JoinReason, Trial
+from momentmix.fitting.outcome import JoinedColumns, JoinReason
 from momentmix.fitting.robust.number_of_components import (
     Choice,
     bic,
-    choose_by_likelihood,
-    chosen,
-    limit_note,
 )
 from momentmix.mixture.blocks import Blocks, spread_of
 from momentmix.mixture.density import joint_densities, log_sums, responsibilities
@@ -55,7 +52,6 @@ MOST_FULL_FEATURES = 60  # nor with more columns: their features do not fit the 
 CLEAR_ERRORS = 2.5  # standard errors by which larger blocks have to predict better than BIC's
 MOST_FOLDS, MANY_ROWS = 5, 4000  # folds that are left out; two with many rows
 _LEAST_VARIANCE = 1e-9  # of a standardized feature within a component
-MOST_MOVES = 6  # of the number of components after the blocks are found
 
 
 class Option(NamedTuple):
@@ -71,26 +67,17 @@ class Option(NamedTuple):
         return self.parameters.n_components, self.parameters.blocks
 
 
-def choose_blocks(sample: Sample, n_components: int | str, context: FitContext) -> Choice:
-    """Blocks of least BIC, and the number of components too where it is to be found."""
-    is_auto, search = isinstance(n_components, str), BlockSearch(sample, context)
-    r = 2 if isinstance(n_components, str) else n_components
-    kinds = search.kinds(r)
-    if is_auto:
-        r = search.number_of(kinds)
-    for blocks in kinds:
+def choose_blocks(sample: Sample, n_components: int, context: FitContext) -> Choice:
+    """Blocks of least BIC of a number of components."""
+    search = BlockSearch(sample, context)
+    for blocks in search.kinds(n_components):
         with context.clock.stage("full blocks" if blocks.joined else "diagonal blocks"):
-            search.improve(search.start(r, blocks))
+            search.improve(search.start(n_components, blocks))
     with context.clock.stage("blocks"):
-        if is_auto:
-            search.move()
         search.validate()
         number, blocks = search.best.key
         candidates = search.searched(number, blocks)
-    tried, note = search.tried() if is_auto else (), search.note(is_auto)
-    if is_auto:
-        note = Message(note, limit_note(number, context))
-    return Choice(number, note, tried, candidates, blocks, search.joined())
+    return Choice(number, search.note(), (), candidates, blocks, search.joined())
 
 
 class BlockSearch:
@@ -100,7 +87,6 @@ class BlockSearch:
         self.sample, self.moments, self.context = sample, sample.moments, context
         self.options: dict[tuple[int, Blocks], Option] = {}
         self.candidates: dict[tuple[int, Blocks], list[Candidate]] = {}
-        self.trials: tuple[Trial, ...] = ()
         self.preferred: Option | None = None
         self.number: int | None = None  # of components, where it is decided
 
@@ -133,22 +119,6 @@ class BlockSearch:
         """A mixture with its likelihood and BIC."""
         score = log_likelihood(self.sample.of_blocks(p.blocks).judges, p)
         return Option(p, score, bic(p, self.moments.n_counted, score))
-
-    def number_of(self, kinds: list[Blocks]) -> int:
-        """Number of components of least BIC, by a full search with the better kind of blocks."""
-
-        def choice(blocks: Blocks, thorough: bool) -> Choice:
-            rows = self.sample.of_blocks(blocks)
-            found = choose_by_likelihood(rows, self.context, thorough)
-            self.trials += found.tried
-            return found
-
-        quick = [choice(blocks, thorough=False) for blocks in kinds]
-        better = kinds[int(np.argmin([min(t.bic for t in found.tried) for found in quick]))]
-        found = choice(better, thorough=True)
-        if found.candidates:
-            self.candidates[found.n_components, better] = list(found.candidates)
-        return found.n_components
 
     def start(self, n_components: int, blocks: Blocks) -> Option:
         """The best mixture of some blocks by a full search."""
@@ -231,27 +201,6 @@ class BlockSearch:
         prior = VariancePrior.of_rows(features.shape[1], moved.n_components, structure)
         return settle(features, moved[None], prior, _STEPS, self.context.n_threads)[0][0]
 
-    def move(self) -> None:
-        """One component more or less with the same blocks, while BIC falls."""
-        for _ in range(MOST_MOVES):
-            best = self.best
-            number, blocks = best.key
-            for r in (number - 1, number + 1):
-                if 1 <= r <= self.context.max_components and (r, blocks) not in self.options:
-                    self.improve(self.start(r, blocks))
-            if self.best is best:
-                break
-
-    def tried(self) -> tuple[Trial, ...]:
-        """The least BIC of each number of components, whatever the blocks."""
-        trials = dict[int, Trial]()
-        own = [Trial(r, nan, o.score, o.bic, False) for (r, _), o in self.options.items()]
-        for trial in (*self.trials, *own):
-            r = trial.n_components
-            if r not in trials or trial.bic < trials[r].bic:
-                trials[r] = trial
-        return chosen(trials, self.best.parameters.n_components)
-
     def joined(self) -> tuple[JoinedColumns, ...]:
         """The blocks of the best option, and what BIC says of each."""
         p, n = self.best.parameters, self.moments.n_counted
@@ -268,10 +217,10 @@ class BlockSearch:
             found.append(JoinedColumns(columns, reason, gain - p.n_components * n_pairs * log(n)))
         return tuple(found)
 
-    def note(self, with_number: bool) -> Message:
+    def note(self) -> Message:
         """What was joined and why."""
         best, moments, compared = self.best, self.moments, []
-        number, blocks = best.key
+        blocks = best.parameters.blocks
         text = Message("no columns joined")
         if blocks.joined:
             text = options(blocks=[moments.columns_of(block) for block in blocks.joined])
@@ -283,8 +232,7 @@ class BlockSearch:
         reasons = ["least BIC", *filter(None, [" and ".join(compared)])]
         if self.preferred is not None:
             reasons = ["left-out rows are predicted best"]
-        prefix = f"n_components={number}, " if with_number else ""
-        return Message(prefix, text, ": ", ", ".join(reasons))
+        return Message(text, ": ", ", ".join(reasons))
 
 
 def within_components(sample: Sample, parameters: Parameters) -> Float:

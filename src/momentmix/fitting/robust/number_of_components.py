@@ -1,9 +1,9 @@
 """Automatic number of components and answers from moments alone.
 
-With rows and "bic", the number of least BIC; `groups` has the rule of "auto". Without rows, the
-smallest number that the test accepts; where it accepts none, the elbow of the effect size, and the
-certificate does not pass. From moments alone the order is raised, columns are joined and the number
-is chosen again while the certificate asks for it; `momentmix.fitting.moment` makes each answer.
+`groups` has the rules where there are rows. Without rows, the smallest number that the test
+accepts; where it accepts none, the elbow of the effect size, and the certificate does not pass.
+From moments alone the order is raised, columns are joined and the number is chosen again while the
+certificate asks for it; `momentmix.fitting.moment` makes each answer.
 """
 
 from __future__ import annotations
@@ -19,11 +19,8 @@ from momentmix.capacity.monomials import robust_rank
 from momentmix.findings.messages import Message, options
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
-from momentmix.fitting.em.em import Sample, log_likelihood
-from momentmix.fitting.em.pooling import one_less
-from momentmix.fitting.em.search import Candidate, quick_fit, ranked_candidates
+from momentmix.fitting.em.search import Candidate
 from momentmix.fitting.inference.certificate import Support
-from momentmix.fitting.inference.findings import LEAST_ROWS_PER_PARAMETER
 from momentmix.fitting.inference.over_identification import (
     CLEAR_P_VALUE,
     OverIdentification,
@@ -35,7 +32,7 @@ from momentmix.fitting.inference.whitening import (
     Correlation,
 )
 from momentmix.fitting.moment.candidates import least_components
-from momentmix.fitting.moment.moment_fit import ANSWER, SMALLER, fit_moments, one_component
+from momentmix.fitting.moment.moment_fit import ANSWER, SMALLER, fit_moments
 from momentmix.fitting.outcome import JoinedColumns, JoinReason, Rest, StandardFit, Trial
 from momentmix.fitting.robust.answers import (
     ROWS_PER_PARAMETER,
@@ -51,11 +48,6 @@ MOST_RENUMBERINGS = 3  # choices of number and blocks in turn: the second mostly
 MOST_JOININGS = 8  # rounds of joining columns: each costs a fit
 LEAST_FALL = 0.9  # of the effect size that joining columns has to bring
 _SHARE_OF_STRONGEST = 0.5  # deviates of correlations that are joined at once
-FIRST_LEVEL = 8  # components of the first quick fit; doubled while BIC falls up to there
-QUICK_ROWS = 8000  # of the quick fits
-# EM steps after a merge, and pairs that are tried: 5 or 20, and 1 or 6, choose the same numbers.
-_MERGED_STEPS, _MERGES = 10, 3
-MOST_SEARCHED = 12  # with more components full searches take seconds each: quick fits decide
 PATIENCE = 3  # numbers in a row that bring the moments no closer end the search without rows
 LEAST_PROGRESS = 0.98  # of the effect size
 
@@ -74,82 +66,6 @@ class Choice(NamedTuple):
 def bic(parameters: Parameters, n_rows: int, log_likelihood: float) -> float:
     """Bayesian information criterion of rows with this log-likelihood each, on average."""
     return parameters.n_free * log(n_rows) - 2.0 * n_rows * log_likelihood
-
-
-# -- with rows ----------------------------------------------------------------------------------
-
-
-def choose_by_likelihood(sample: Sample, context: FitContext, thorough: bool = True) -> Choice:
-    """The number of least BIC, of mixtures of the sample's blocks."""
-    d, n_rows = sample.moments.n_features, sample.moments.n_counted
-    most = max(1, (n_rows // LEAST_ROWS_PER_PARAMETER + 1) // sample.blocks.n_parameters)
-    most = min(most, context.max_components)
-    number = _Numbers(sample, context)
-    with context.clock.stage("number of components"):
-        level, lowest = min(most, FIRST_LEVEL), 1
-        while True:
-            number.merge_down(level, lowest)
-            if number.best < level - 1 or level == most:
-                break
-            level, lowest = min(most, 2 * level), level
-    best = number.best
-    while thorough and best <= MOST_SEARCHED:
-        with context.clock.stage(f"around {best}"):
-            number.search([r for r in (best - 1, best, best + 1) if 1 <= r <= most])
-        if number.best == best:
-            break
-        best = number.best
-    trials = number.trials
-    note = f"n_components={best}: least BIC of {min(trials)} to {max(trials)}"
-    note += limit_note(best, context)
-    if best == most < context.max_components:
-        note += f"; {n_rows} rows with {d} features allow no more"
-    return Choice(best, note, chosen(trials, best), number.candidates.get(best, []))
-
-
-class _Numbers:
-    """BIC by number of components; that of a full search replaces that of a quick fit."""
-
-    def __init__(self, sample: Sample, context: FitContext) -> None:
-        self.sample, self.context, floor = sample, context, context.variance_floor
-        self.structure = sample.moments.structure(floor, sample.blocks)
-        self.short = sample.features if sample.is_all else sample.features[:, :QUICK_ROWS]
-        self.trials: dict[int, Trial] = {}
-        self.candidates: dict[int, list[Candidate]] = {1: []}
-        self._add(one_component(sample.moments, floor, sample.blocks))
-
-    @property
-    def best(self) -> int:
-        """The number of least BIC so far."""
-        return min(self.trials, key=lambda r: self.trials[r].bic)
-
-    def merge_down(self, level: int, lowest: int) -> None:
-        """Quick fits of `level` components and, by merging, of less; those known stay."""
-        if level == 1:
-            return
-        detail(f"up to {level}")
-        p = quick_fit(self.short, level, self.structure, self.context)
-        while True:
-            self._add(p)
-            if p.n_components <= max(lowest, 2):
-                break
-            n_threads = self.context.n_threads
-            p = one_less(self.short, p, self.structure, _MERGED_STEPS, _MERGES, n_threads)
-
-    def search(self, numbers: list[int]) -> None:
-        """The full search for each number, once."""
-        for r in numbers:
-            if r not in self.candidates:
-                detail(f"{r} components")
-                found = ranked_candidates(self.sample, r, self.context)
-                self._add(found[0].parameters)
-                self.candidates[r] = found
-
-    def _add(self, p: Parameters) -> None:
-        score = log_likelihood(self.sample.judges, p)
-        value, r = bic(p, self.sample.moments.n_counted, score), p.n_components
-        if r not in self.trials or value < self.trials[r].bic:
-            self.trials[r] = Trial(r, nan, score, value, False)
 
 
 def limit_note(number: int, context: FitContext) -> str:

@@ -35,13 +35,12 @@ from momentmix.fitting.inference.over_identification import UNTESTABLE, order_af
 from momentmix.fitting.outcome import JoinedColumns, JoinReason, StandardFit
 from momentmix.fitting.result import BegunFit, FitResult
 from momentmix.fitting.robust.answers import ROWS_PER_PARAMETER, answer_from_rows
-from momentmix.fitting.robust.groups import choose_groups
+from momentmix.fitting.robust.groups import choose_number
 from momentmix.fitting.robust.joined_missing import answer_by_patterns
 from momentmix.fitting.robust.joining import choose_blocks
 from momentmix.fitting.robust.number_of_components import (
     Choice,
     answer_from_moments,
-    choose_by_likelihood,
     choose_by_moments,
     join_by_moments,
     renumber,
@@ -87,18 +86,15 @@ def fit_robust(
     sample = None if rows is None else draw_sample(rows, varying, context.rng)
     choice: Choice | None = None
     # Without rows, blocks that are to be found remain None: the test of an answer names them.
-    if sample is not None and n_components == "auto":
-        own = None if joined is None else sample.of_blocks(joined).blocks
-        choice = choose_groups(sample, context, own)
+    if sample is not None and isinstance(n_components, str):
+        choice = choose_number(sample, n_components, context, joined)
         joined = choice.blocks
     elif sample is not None and joined is None:
+        assert not isinstance(n_components, str)
         choice = choose_blocks(sample, n_components, context)
         joined = choice.blocks
-    elif isinstance(n_components, str) and sample is None:
+    elif isinstance(n_components, str):
         choice = choose_by_moments(varying, context, joined)
-    elif isinstance(n_components, str) and sample is not None:
-        sample = sample.of_blocks(joined or varying.alone)
-        choice = choose_by_likelihood(sample, context)
     r = choice.n_components if choice is not None else check_count("n_components", n_components, 1)
     moments = varying
     if choice is None and order == "auto":

@@ -7,10 +7,8 @@ import pytest
 from fitting_helpers import random_mixture
 
 import momentmix as mm
-from momentmix.fitting.robust.number_of_components import (
-    LEAST_ROWS_PER_PARAMETER,
-    ROWS_PER_PARAMETER,
-)
+from momentmix.fitting.inference.findings import LEAST_ROWS_PER_PARAMETER
+from momentmix.fitting.robust.answers import ROWS_PER_PARAMETER
 
 
 def one_column(n=20_000):
