@@ -206,6 +206,15 @@ class Sample(NamedTuple):
         """The same sample, which does not keep all rows in memory."""
         return self._replace(rows=cast(Rows, None))
 
+    def ordered(self) -> Sample:
+        """The same in an order that depends on the rows alone; of a part of the rows as it is."""
+        if not self.is_all:
+            return self
+        rng, values = np.random.default_rng(0), values_of(self.features, self.blocks)
+        order = np.argsort(rng.normal(size=len(values)) @ values, kind="stable")
+        features = np.ascontiguousarray(self.features[:, rng.permutation(order)])
+        return self._replace(features=features, judges=features)
+
     @property
     def all_features(self) -> Float:
         """Features of all rows of the sample."""

@@ -71,7 +71,8 @@ class _Numbers:
         self.moments, self.by_halves, self.joins = sample.moments, rule == "auto", blocks is None
         # A generator of its own: what is found, and so the number, does not depend on the seed.
         self.context = replace(context, rng=np.random.default_rng(_SEED))
-        self.search, self.halves = BlockSearch(sample, context), Halves(sample, context)
+        self.search = BlockSearch(sample.ordered(), self.context)
+        self.halves = Halves(sample, self.context)
         self.kinds = self.search.kinds(2) if blocks is None else [blocks]
         self.found: dict[int, Float] = {}  # reproducibility by number
         self.passed = [1]  # numbers whose components are found again

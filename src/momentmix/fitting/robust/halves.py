@@ -35,7 +35,8 @@ from momentmix.parallel import map_in_order
 _SEED = 35  # of the splits
 ROWS = 6000  # of both halves: more find groups that fewer would not, and take longer
 LEAST_OF_A_COMPONENT = 200  # rows of the smallest component in each half, where there are as many
-SPLITS, MOST_SPLITS = 3, 5  # more where the median of three is close to what is needed
+SPLITS, MOST_SPLITS = 3, 7  # more where the median of three is close to what is needed
+_FEW_ROWS = 1000  # whose halves differ more, and cost little: they are split more often
 _CLOSE, _FAR = 0.1, 0.5  # of what is needed: within, or after one split so far below
 # Fresh starts of a half: of each kind, EM steps on so many rows, and those that go on.
 _SEEDED, _RANDOM, _SHORT_STEPS, _SHORT_ROWS, _KEPT = 3, 2, 15, 3000, 2
@@ -59,15 +60,11 @@ class Halves:
 
     def __init__(self, sample: Sample, context: FitContext, n_rows: int = ROWS) -> None:
         self.context, rng = context, np.random.default_rng(_SEED)
-        features, rows = sample.all_features, sample.rows
+        features, rows = sample.ordered().all_features, sample.rows
         size = min(n_rows, max(ROWS, MOST_NUMBERS // sample.blocks.n_statistics), rows.n_counted)
         if size > features.shape[1]:
             drawn = draw_sample(rows, sample.moments, rng, size)
             features = drawn.of_blocks(sample.blocks).all_features
-        if sample.is_all:  # in an order that depends on the rows alone, not on the seed
-            values = values_of(features, sample.blocks)
-            order = np.argsort(rng.normal(size=len(values)) @ values, kind="stable")
-            features = np.ascontiguousarray(features[:, rng.permutation(order)[:size]])
         features = features[:, :size]
         kept = sample.without_rows()  # nor do estimators keep them until this is computed
         self.sample = kept._replace(features=features, judges=features, is_all=True)
@@ -112,7 +109,7 @@ class Halves:
 
     def compare(self, p: Parameters, needed: float = LEAST_REPRODUCIBILITY) -> Again:
         """Fit the halves of several splits; fewer where it is clear whether `needed` is reached."""
-        r, own = p.n_components, self.labels(p)
+        r, own, is_few = p.n_components, self.labels(p), self.group.size < _FEW_ROWS
         indices, unseen = list[Float](), list[tuple[Parameters, Float]]()
         for number, half in self.splits():
 
@@ -126,9 +123,9 @@ class Halves:
             indices.append(found_again(own, self.labels(fits[0]), self.labels(fits[1]), r))
             low, middle, high = (f(indices, axis=0).min() for f in (np.min, np.median, np.max))
             # The median of three lies above the lower of two, and below the higher.
-            is_clear = number == 1 and (low > needed + _CLOSE or high < needed)
+            is_clear = number == 1 and (low > needed + _CLOSE or high < needed) and not is_few
             is_lost = number == 0 and high < _FAR * needed
-            is_known = number + 1 >= SPLITS and abs(middle - needed) > _CLOSE
+            is_known = number + 1 >= SPLITS and abs(middle - needed) > _CLOSE and not is_few
             if is_clear or is_lost or is_known:
                 break
         return Again(np.asarray(np.median(indices, axis=0)), unseen, self.cut(p))
