@@ -124,7 +124,7 @@ def coefficients(parameters: Parameters) -> Float:
 
 
 def m_step(statistics: Float, prior: VariancePrior) -> Parameters:
-    """The M-step: parameters from statistics (…, r, n_statistics); empty components have weight 0."""
+    """The M-step: parameters from statistics (…, r, n_statistics); weight 0 where empty."""
     blocks = prior.blocks_for(statistics.shape[-1])
     d = blocks.n_features
     counts = statistics[..., -1]
