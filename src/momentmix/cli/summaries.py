@@ -27,8 +27,7 @@ def are_summaries(paths: Sequence[str]) -> bool:
     flags = [path != "-" and (is_summary_file(path) or are_cubes([path])) for path in paths]
     if any(flags) and not all(flags):
         raise click.UsageError(
-            f"{paths[flags.index(True)]} is a summary and "
-            f"{paths[flags.index(False)]} is not; "
+            f"{paths[flags.index(True)]} is a summary and {paths[flags.index(False)]} is not; "
             "give summaries or data files, not both."
         )
     return all(flags)
