@@ -152,10 +152,7 @@ def to_numpy_later(array: Any) -> Callable[[], NDArray[Any]]:
 
 
 def free_bytes(array: Any) -> int:
-    """Memory for temporaries beside this array: an eighth of what is free on its device.
-
-    The smallest number where the device does not tell.
-    """
+    """Memory for temporaries beside this array: an eighth of what is free on its device."""
     if is_cuda_tensor(array):
         import torch
 

@@ -23,10 +23,7 @@ if sys.platform != "win32":
 
 
 def atomic_write(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write `data` to `path`; whatever happens, the file is then the old one or the new one.
-
-    A symbolic link is followed: the file it points to is replaced.
-    """
+    """Write `data` to `path`, or to what it links to: the file is the old one or the new one."""
     with replacing(path) as descriptor:
         unwritten = memoryview(data)
         while unwritten:

@@ -61,10 +61,7 @@ def _libraries(n_modules: int) -> list[Any]:
 
 
 def _set_threads(library: Any, n_threads: int) -> None:
-    """Set the number of threads, whichever thread set it before.
-
-    Since threadpoolctl 3.8, only the thread that set it first can change it, until it is released.
-    """
+    """Set the number of threads, although threadpoolctl lets only the first thread change it."""
     release = getattr(library, "clear_controlling_thread", lambda force: None)
     release(force=True)
     library.set_num_threads(n_threads)
@@ -78,10 +75,7 @@ def _is_per_thread(library: Any) -> bool:
 
 
 class _BlasLimit:
-    """A limit on the number of BLAS threads: the latest that is held, by whichever thread.
-
-    When the last one is released, the number before the first one is restored.
-    """
+    """A limit on the number of BLAS threads: the latest that is held; without any, as it was."""
 
     def __init__(self) -> None:
         self._lock = ForkSafeLock()

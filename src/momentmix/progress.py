@@ -58,10 +58,7 @@ def step(label: str, asked: bool | None = None) -> Iterator[None]:
 def counting(
     label: str, total: int | None, unit: str, asked: bool | None = None
 ) -> Iterator[Callable[[int], Any]]:
-    """Count `total` parts with the function that the ``with`` block gets.
-
-    Steps inside of the block show nothing; the function is `count_nothing` without a bar.
-    """
+    """Count `total` parts with the function of the ``with`` block; steps inside show nothing."""
     with step(label, asked):
         count = _counter(total, unit)
         with _current(_NO_BAR):

@@ -80,8 +80,6 @@ def count_block_monomials(sizes: tuple[int, ...], counts: tuple[int, ...], degre
     There are `counts` blocks of each of the `sizes`: Σ_{s ≤ degree} e_s(sizes), e_s the elementary
     symmetric polynomial.
 
-    Examples
-    --------
     >>> count_block_monomials((1,), (4,), 2) == count_monomials(4, 2)
     True
     >>> count_block_monomials((2, 3), (1, 2), 2)  # 1 + (2 + 3 + 3) + (2·3 + 2·3 + 3·3)
@@ -101,10 +99,7 @@ def count_block_monomials(sizes: tuple[int, ...], counts: tuple[int, ...], degre
 def block_partitions(
     counts: Sequence[int],
 ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Numbers of blocks of each size in A and in B; at least one block is left to C.
-
-    Where there are too many ways, only those that share all sizes about evenly.
-    """
+    """Numbers of blocks of each size in A and in B, one left to C; of too many ways, even ones."""
     n = sum(counts)
     if prod(comb(count + 2, 2) for count in counts) <= _MOST_PARTITIONS:
         for left in product(*(range(count + 1) for count in counts)):
@@ -156,8 +151,6 @@ def robust_rank(n_features: int, order: int, blocks: Groups = None) -> int:
     have at most one feature of each: F_A(p) = Σ_{s ≤ p} e_s(sizes of the blocks in A). It grows
     with each size, so that one block of the smallest size is left to C.
 
-    Examples
-    --------
     >>> [robust_rank(15, order) for order in (3, 4, 5, 6)]
     [8, 11, 29, 37]
     >>> [robust_rank(15, order, [range(k, k + 3) for k in range(0, 15, 3)]) for order in (3, 4, 5)]

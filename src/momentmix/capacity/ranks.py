@@ -125,8 +125,6 @@ def largest_rank(
 def best_split(n_features: int, order: int, n_components: int = 1) -> Split:
     """The split (k, p) of the largest rank; raise where that is below `n_components`.
 
-    Examples
-    --------
     >>> best_split(15, 4)
     Split(n_lower=8, degree=1, rank=8)
     """
@@ -244,21 +242,9 @@ def choose_order(
     method="robust": the smallest order from 4 to 7 whose capacity exceeds `n_components` by 30 %,
     else the one of the largest capacity. Orders above 7 are chosen where no lower one identifies
     `n_components` and there are at most 16 features. method="paper": the smallest order that
-    identifies `n_components`; 3 for one component.
+    identifies `n_components`; 3 for one component. "auto" and "bic" allow for 8 components, and no
+    order is above `available`, the highest that a summary holds.
 
-    Parameters
-    ----------
-    n_features : int
-    n_components : int, "auto" or "bic"
-        "auto" and "bic" allow for 8.
-    available : int, optional
-        Highest order that a summary holds; no higher one is chosen.
-    method : {"robust", "paper"}
-    blocks : blocks or list of lists of int, optional
-        Features that may be correlated within components, for method="robust".
-
-    Examples
-    --------
     >>> choose_order(15, 8), choose_order(15, 9), choose_order(15, 9, available=4)
     (4, 5, 4)
     """
@@ -293,8 +279,6 @@ def affordable_order(
     then take the highest order, at least 2, whose sums cost less than the passes; with too few
     rows for a moment answer, the highest whose sums cost next to nothing.
 
-    Examples
-    --------
     >>> affordable_order(30, 5, 10**5, 5), affordable_order(30, 5, 500, 5)
     (4, 3)
     >>> affordable_order(300, 5, 10**5, 5)

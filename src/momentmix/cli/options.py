@@ -124,10 +124,7 @@ class ReadOptions:
 
 
 def data_options(command: Command, missing: str = "error", by_name: bool = False) -> Command:
-    """Add options that read rows; the command gets them as `read_options`.
-
-    `missing` is the default of --missing; with `by_name` there is --by-name too.
-    """
+    """Add options that read rows, with this default of --missing, and --by-name or not."""
 
     @wraps(command)
     def collected(**values: Any) -> Any:

@@ -62,8 +62,6 @@ class KeySpec:
 def parse_keys(by: str | Sequence[str]) -> list[KeySpec]:
     """Keys from texts such as "region" and "week(ts)".
 
-    Examples
-    --------
     >>> [(key.name, key.column) for key in parse_keys("region, week(ts)")]
     [('region', 'region'), ('week', 'ts')]
     """
@@ -129,8 +127,6 @@ def _found(sources: Sequence[Source], spec: KeySpec) -> Key:
 def _in_path(path: Path) -> dict[str, str]:
     """Values in the names of the folders above a file.
 
-    Examples
-    --------
     >>> _in_path(Path("data/region=north%20west/part-0.parquet"))
     {'region': 'north west'}
     """

@@ -28,8 +28,6 @@ class Periods:
 
     Times with a zone are those of UTC. Weeks begin on Monday.
 
-    Examples
-    --------
     >>> weeks = Periods("week")
     >>> weeks.of_texts(["1970-01-05", "1970-01-11T23:59:59", None]).tolist()
     [1.0, 1.0, nan]

@@ -119,10 +119,7 @@ def _with_rows(law: Marginal, values: Float) -> Marginal:
 
 
 def _edges(values: Float, low: float, high: float) -> Float:
-    """Return bins by the rule of Freedman and Diaconis, whole steps where values are rounded.
-
-    Bins that hold now two and now three of the values that occur would look like a comb.
-    """
+    """Return bins by the rule of Freedman and Diaconis, whole steps where values are rounded."""
     quarter = np.subtract(*np.quantile(values, [0.75, 0.25]))
     width = 2 * quarter / len(values) ** (1 / 3) or (high - low) / _FEWEST_BINS
     width = float(np.clip(width, (high - low) / _MOST_BINS, (high - low) / _FEWEST_BINS))

@@ -212,10 +212,7 @@ def _draw_points(
     laws: tuple[Marginal, Marginal],
     n_components: int,
 ) -> None:
-    """Draw rows as points: few are large and opaque, many are small and pale.
-
-    Counts and levels are moved by a little, so that equal rows do not hide one another.
-    """
+    """Draw rows as points, few large and many small; equal counts and levels are moved a little."""
     rng = np.random.default_rng(0)
     order = rng.permutation(len(values))  # so that no component covers the others
     places = values[order].copy()
@@ -267,10 +264,7 @@ def _draw_rings(ax: Any, mixture: Mixture, columns: tuple[int, int]) -> None:
 
 
 def ellipse(first: float, second: float, covariance: float) -> tuple[float, float, float]:
-    """Return half axes of the ellipse of one standard deviation, and its angle in degrees.
-
-    In closed form: eigenvalues of columns in very different units would lose the shorter axis.
-    """
+    """Return half axes and angle of one standard deviation, in closed form for any two units."""
     if covariance == 0:
         return first**0.5, second**0.5, 0.0
     longest = 0.5 * (first + second) + np.hypot(0.5 * (first - second), covariance)
@@ -286,11 +280,7 @@ def _level_offsets(n_components: int) -> Float:
 
 
 def _draw_strips(ax: Any, mixture: Mixture, levels: Marginal, number: int, across: bool) -> None:
-    """Draw a bar for each component at each level, over a column of numbers or counts.
-
-    The bar spans one standard deviation to each side of the mean, its thin part two; it is the
-    thicker, the more rows have the level and the component. `across`: levels are along x.
-    """
+    """Draw a bar of ±1 and a thin one of ±2 deviations at each level, the thicker the more rows."""
     means = mixture.means[:, number]
     deviations = np.sqrt(mixture.variances[:, number])
     relative = levels.heights / max(float(levels.heights.max(initial=0.0)), 1e-300)

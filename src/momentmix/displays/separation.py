@@ -46,10 +46,7 @@ def by_separation(mixture: Mixture) -> list[int]:
 
 
 def best_separating(mixture: Mixture, most: int, most_levels: float = np.inf) -> list[int]:
-    """Return the numbers of at most `most` columns of the best separation, in their order.
-
-    Columns of more than `most_levels` levels are left out, unless there are no others.
-    """
+    """Return at most `most` columns of the best separation, of few levels where there are some."""
     order = by_separation(mixture)
     few = [j for j in order if len(mixture.columns[j].levels) <= most_levels]
     return sorted((few or order)[:most])

@@ -130,8 +130,6 @@ def running(engine: str, failures: tuple[type[Exception], ...], needs: str) -> I
 def reason_of(error: Exception) -> str:
     r"""Return the last line of the message with the name of an error, else the first line.
 
-    Examples
-    --------
     >>> reason_of(RuntimeError("task 3 failed\n  OSError: the disk is full\n  in line 7"))
     'OSError: the disk is full.'
     """

@@ -197,10 +197,7 @@ class MomentMixture(MixtureMethods):
         return {"unseen": self.unseen}
 
     def _mixture(self) -> Mixture:
-        """Return the mixture; where missing cells are modeled, one that leaves unknown ones out.
-
-        Rows of the fit without any missing cell give a mixture of numbers, which knows of none.
-        """
+        """Return the mixture; where missing cells are modeled, one that leaves unknown ones out."""
         mixture = super()._mixture()
         if self.missing != "model" or mixture.schema is not None:
             return mixture

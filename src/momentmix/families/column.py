@@ -162,8 +162,6 @@ class Column:
 def short_mean(values: Array) -> float:
     """The mean, rounded to a power of two of about the standard deviation, with few digits.
 
-    Examples
-    --------
     >>> short_mean(np.array([36.0, 41.5, 60.0]))
     48.0
     """

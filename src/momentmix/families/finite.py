@@ -137,10 +137,7 @@ class Finite(Law):
         return slope, curvature
 
     def _powers(self, exponents: Int) -> Float:
-        """x_o^e, of shape (n, k + 1).
-
-        Feature by feature: of many levels, most of n·k exponents are 0, and n·k² numbers too many.
-        """
+        """x_o^e, of shape (n, k + 1), feature by feature: n·k² numbers would be too many."""
         table = np.ones((len(exponents), len(self.points)))
         for place in np.flatnonzero(exponents.any(axis=0)):
             own = np.flatnonzero(exponents[:, place])

@@ -28,8 +28,6 @@ _OTHERS = {LOG: "'log1p' where it holds 0, or as 'gaussian',", LOG1P: "'gaussian
 def transformed(values: Any, transform: str) -> Float:
     """T(y); −inf or NaN for numbers that are not in the range.
 
-    Examples
-    --------
     >>> transformed([1.0, 0.0], "log").tolist(), transformed([0.0], "log1p").tolist()
     ([0.0, -inf], [0.0])
     """

@@ -14,8 +14,6 @@ _SCHEMA = "a schema (momentmix schema, --schema)"  # for what an option cannot s
 class Message(str):
     """Text for Python; `shell` is the same text with the options of the command.
 
-    Examples
-    --------
     >>> text = Message("Pass ", options(missing="drop"), ".")
     >>> text, text.shell
     ("Pass missing='drop'.", 'Pass --missing drop.')
@@ -62,8 +60,6 @@ def keyword(name: str) -> Message:
 def options(**keywords: Any) -> Message:
     """Return keyword arguments as code; an ellipsis stands for a value that the user has to choose.
 
-    Examples
-    --------
     >>> options(families={"plan": "categorical", "late fees": "log"}).shell
     "--families 'plan=categorical,late fees=log'"
     >>> options(blocks=[["a", "b"], [3, 4]], header=False).shell

@@ -98,8 +98,6 @@ class RawMoments:
 def weight_order(n_features: int, n_components: int, *, odd: bool = False) -> int:
     """Smallest order t with C(d, t) ≥ r: the moments that give the weights.
 
-    Examples
-    --------
     >>> weight_order(15, 15), weight_order(15, 20), weight_order(15, 20, odd=True)
     (1, 2, 3)
     """

@@ -41,16 +41,6 @@ class Stack(NamedTuple):
 class Blocks:
     """A partition of features.
 
-    Parameters
-    ----------
-    n_features : int
-    joined : tuple of tuples of int
-        Blocks of two or more Gaussian features, each ascending, ordered by their first features.
-    laws : tuple of Law
-        Blocks of features that are not Gaussian.
-
-    Examples
-    --------
     >>> blocks = Blocks.of(5, [[3, 1], [4]])
     >>> blocks.joined, blocks.partition
     (((1, 3),), ((0,), (1, 3), (2,), (4,)))
@@ -59,8 +49,8 @@ class Blocks:
     """
 
     n_features: int
-    joined: tuple[tuple[int, ...], ...] = ()
-    laws: tuple[Law, ...] = ()
+    joined: tuple[tuple[int, ...], ...] = ()  # Gaussian features, ascending, by their first ones
+    laws: tuple[Law, ...] = ()  # blocks of features that are not Gaussian
 
     @classmethod
     def of(
@@ -280,8 +270,6 @@ def blocks_from(
 ) -> Blocks:
     """Blocks that a user gave, by numbers or names of columns; those not named are single.
 
-    Examples
-    --------
     >>> blocks_from([["width", "length"]], 3, ["length", "width", "weight"]).joined
     ((0, 1),)
     """

@@ -74,10 +74,7 @@ def joint_densities(coefficients: Any, features: Any, xp: Any = np) -> Any:
 
 
 def _exponentials(joint: Any, xp: Any, least: float) -> tuple[Any, Any, Any]:
-    """exp(joint − top), their sum, and top, the largest of `joint`; all over the components.
-
-    Overwrites NumPy arrays: fresh memory costs more than the arithmetic.
-    """
+    """exp(joint − top), their sum, and top, the largest of `joint`; overwrites NumPy arrays."""
     # Rows so far away that every density is 0 have top −∞, and −∞ − (−∞) is NaN.
     if xp is np:
         top = joint.max(axis=-2)
@@ -126,10 +123,7 @@ def most_probable(joint: Any, xp: Any = np) -> Any:
 
 
 def _sums(coefficients: Any, features: Any, xp: Any = np, counts: Any = None) -> tuple[Any, Any]:
-    """Statistics in the shape of `coefficients`, and log-densities (…, n), as `joint_densities`.
-
-    Where there are counts (…, n), rows and their log-densities are multiplied by them.
-    """
+    """Statistics, as `coefficients`, and log-densities (…, n), times `counts` (…, n) if any."""
     shares, logs = responsibilities(joint_densities(coefficients, features, xp), xp)
     if counts is not None:
         shares, logs = shares * counts[..., None, :], logs * counts
@@ -200,10 +194,7 @@ def _add_compiled(
     statistics: Float | None,
     totals: Float,
 ) -> None:
-    """Sums of an EM step by compiled code, into `statistics` (unless None) and `totals`.
-
-    The table holds features (n_statistics, n), or, with columns and units, rows.
-    """
+    """Sums of an EM step over features, or over rows with columns and units; into the last two."""
     coefficients = np.ascontiguousarray(coefficients)
     r = coefficients.shape[-2]
     code.em_sums(
@@ -323,10 +314,7 @@ class Density:
         return parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
 
     def _slabs(self, rows: Any, xp: Any) -> Iterator[tuple[Any, ...]]:
-        """Parts of the features, (n_slabs, m, n), of rows: as the memory of the device allows.
-
-        On a host, as its cache allows.
-        """
+        """Parts of the features, (n_slabs, m, n), as the memory allows; on a host, its cache."""
         (r, size), d, n_rows = self.coefficients.shape, self.columns.size, int(rows.shape[0])
         shift, inverse = (on_device_of(x, rows, xp) for x in (self.shift, self.inverse))
         step = max(1, free_bytes(rows) // (8 * _COPIES * (r + size)))

@@ -121,8 +121,6 @@ def parameter_errors(truth: Mixture, estimate: Mixture) -> dict[str, float]:
 def clustering_accuracy(labels: ArrayLike, predicted: ArrayLike) -> float:
     """Share of rows whose label agrees under the best one-to-one renaming of the components.
 
-    Examples
-    --------
     >>> clustering_accuracy([0, 0, 1, 1], [1, 1, 0, 1])
     0.75
     """

@@ -171,23 +171,12 @@ class VariancePrior:
     - Many rows: v changes by c/n at most, whatever it is, far below its error √(2/n). The
       conjugate (inverse gamma) prior changes it by s/(n v), a bias where components are narrow.
     - The last factor keeps rows that agree to the last digit (rounded columns) from the floor.
-
-    Parameters
-    ----------
-    floor : float or array of shape (d,)
-        Least variances.
-    scale : float
-        s, the variance about which the prior lies; 0: no prior.
-    added_squares : float
-        a, as if so much were added to W.
-    structure : Structure, optional
-        Blocks, and the units of their covariances; by default none are joined.
     """
 
-    floor: float | Float
-    scale: float = 0.0
-    added_squares: float = 0.0
-    structure: Any = None
+    floor: float | Float  # least variances
+    scale: float = 0.0  # s, the variance about which the prior lies; 0: no prior
+    added_squares: float = 0.0  # a, as if so much were added to W
+    structure: Any = None  # blocks, and units of their covariances; by default none are joined
 
     def __post_init__(self) -> None:
         if self.structure is None:

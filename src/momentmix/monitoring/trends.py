@@ -125,8 +125,6 @@ def place_of(value: Any) -> tuple[Any, ...]:
 
     Values of different types are sorted by type.
 
-    Examples
-    --------
     >>> sorted(["week 10", "week 9", None], key=place_of)
     ['week 9', 'week 10', None]
     """
@@ -147,8 +145,6 @@ _TIME = re.compile(
 def looks_ordered(values: list[Any]) -> bool:
     """Whether the values of a key are times or numbers: dates, weeks, 2024-05, week 31.
 
-    Examples
-    --------
     >>> looks_ordered(["2024-W01", "2024-W02"]), looks_ordered(["EU", "US"]), looks_ordered([3, 4])
     (True, False, True)
     """

@@ -42,10 +42,7 @@ _PATHS = re.compile(r' (?:d|x|y|transform)="[^"]*"')
 
 
 def data_url(figure: Any, keep_fills: bool = False) -> str:
-    """The figure as a data URL; the figure is closed.
-
-    Tints below curves, which have many points, are left out unless `keep_fills`.
-    """
+    """The figure as a data URL, without tints below curves unless `keep_fills`; it is closed."""
     from matplotlib import pyplot
     from matplotlib.collections import PolyCollection
 

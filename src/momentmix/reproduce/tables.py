@@ -77,10 +77,7 @@ def _collect(
     key: tuple[int, ...] = (),
     end: tuple[int, ...] = (),
 ) -> list[ex.Instance]:
-    """Run the instances of a row, `default` of them unless the options have a number.
-
-    Seeds depend on the row and the instance only: (d, m, *key, instance, *end).
-    """
+    """Run the instances of a row; seeds are (d, m, *key, instance, *end)."""
     d, m = row["d"], row["m"]
     label = f"d={d} m={m} r={row['r']}" + (f" ε={row['eps']:g}" if "eps" in row else "")
     total = default if options.instances is None else options.instances

@@ -82,15 +82,9 @@ class Section(NamedTuple):
 class Layout:
     """The moments of a summary.
 
-    Parameters
-    ----------
-    n_features, order, squared_order : int
-        d, m and q: orders 0 … m with distinct indices, and y_j²·y_I with |I| ≤ q.
-    high : int
-        `NO_HIGH`, `POWERS` or `COMPLETE`; by default the most that the other numbers allow.
+    Orders 0 … m with distinct indices, and y_j²·y_I with |I| ≤ q, the `squared_order`; `high` is
+    `NO_HIGH`, `POWERS` or `COMPLETE`, by default the most that the other numbers allow.
 
-    Examples
-    --------
     >>> [(s.kind, s.size, s.shape) for s in Layout(4, 2, 1).sections]  # doctest: +ELLIPSIS
     [('distinct', 0, (1,)), ('distinct', 1, (4,)), ('distinct', 2, (6,)), ...
     """
@@ -172,14 +166,7 @@ _LEADING = {"squared": 2, "cubed": 3}  # degree of the last factor of each produ
 
 
 class Products:
-    """Products of a layout.
-
-    Attributes
-    ----------
-    features, degrees : arrays of shape (n_entries, width)
-        Different features and their powers; of no factor `n_features` and 0.
-    names : array of shape (n_entries,)
-    """
+    """Products of a layout: different features and powers of each; of no factor d and 0."""
 
     def __init__(self, layout: Layout) -> None:
         d = self.n_features = layout.n_features

@@ -77,10 +77,7 @@ def place_id(rows: TableRows, table: int, first_row: int, others: Sequence[int] 
 def origin_of(
     rows: TableRows, table: int, *way: object, others: Sequence[int] = ()
 ) -> Origin | None:
-    """Where shards of a source come from; None where that is not known.
-
-    `way` is how it is cut into shards, beside columns and policy, in JSON.
-    """
+    """Where shards of a source, cut in a `way`, come from; None where that is not known."""
     found = rows.sources[table].contents()
     if found is None:
         return None
@@ -108,10 +105,7 @@ class PartMark(NamedTuple):
 
 @dataclass(frozen=True)
 class Progress:
-    """The state between two parts: `summary` holds all rows before row `row` of table `table`.
-
-    It is a `MomentSummary` or the `GroupSums` of a cube; `read` is a digest of all these rows.
-    """
+    """The state between parts: `summary` has all rows before row `row` of table `table`."""
 
     summary: Any
     table: int = 0

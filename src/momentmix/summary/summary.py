@@ -389,8 +389,6 @@ def union(summaries: Sequence[MomentSummary]) -> MomentSummary:
 
     The bytes are those of ``+``, in any order.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> rows = np.arange(12.0).reshape(6, 2)
     >>> parts = [MomentSummary(2, 2, shard_id=str(i)).update(rows[[i]]) for i in range(6)]

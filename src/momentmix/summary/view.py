@@ -69,8 +69,6 @@ class SummaryCost:
 def estimate(layout: Layout) -> SummaryCost:
     """Size and time of a summary with this layout.
 
-    Examples
-    --------
     >>> estimate(Layout(15, 4, 2)).n_entries
     3906
     """

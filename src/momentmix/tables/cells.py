@@ -112,10 +112,7 @@ def cells_of(column: Any, holder: str, nulls: Collection[str] = ()) -> Cells:
 
 
 def arrow_numbers(column: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-    """Numbers of an Arrow array, and which of them are not null; None if all are not.
-
-    Arrow's ``to_numpy`` imports pandas, which takes longer than all else with a small file.
-    """
+    """Numbers of an Arrow array without pandas, and which are not null; None if all are not."""
     first, stop = column.offset, column.offset + len(column)
 
     def bits(buffer: Any) -> NDArray[np.bool_]:

@@ -55,10 +55,7 @@ def encode_cells(
     where: Where,
     unseen: Unseen = "error",
 ) -> Encoded:
-    """The features of rows; values outside the range are an error.
-
-    With unseen="missing", cells that hold no level of their column are left out.
-    """
+    """The features of rows; cells without a known level are errors, or left out by `unseen`."""
     ends = np.cumsum([column.n_features for column in columns])
     n_rows = len(cells[0].values)
     features = np.empty((n_rows, ends[-1]))

@@ -113,8 +113,6 @@ def learn(
     what all rows hold, where `rows` are the first of them; by default a pass does. Cells that take
     no more than `n_bytes` are kept in memory from that pass on.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> from momentmix.tables.opening import open_rows
     >>> rows = open_rows(np.array([[1.5, 0], [np.nan, 2], [2.5, 1]]))
@@ -315,10 +313,7 @@ def has_levels(family: object) -> bool:
 def rows_with(
     schema: Schema, rows: TableRows, owner: str = "the schema", drops: bool = False
 ) -> TableRows:
-    """Rows as features of a schema, of `owner`, by name where both have names.
-
-    With `drops`, rows with missing cells are left out.
-    """
+    """Rows as features of a schema, by name where both have names; `drops` those with gaps."""
     name = rows.sources[0].name
     rows = rows.selected(schema.places_in(rows.column_names, len(rows.kinds), owner, name))
     return _encoded_by(schema, rows, drops)

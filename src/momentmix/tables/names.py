@@ -86,10 +86,7 @@ def number_of(column: object, names: Sequence[str] | None, n_columns: int, probl
 def match_names(
     expected: Sequence[str], names: Sequence[str], owner: str, *, others: bool = False
 ) -> list[int]:
-    """Positions of the expected names, which `owner` has; raise unless both are the same set.
-
-    Where there may be `others`, these are left out.
-    """
+    """Positions of the names that `owner` has; raise where there are not these, or `others`."""
     positions = {name: i for i, name in enumerate(names)}
     lacking = [name for name in expected if name not in positions]
     extra = sorted(set(names) - set(expected), key=positions.__getitem__)

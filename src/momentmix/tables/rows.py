@@ -366,10 +366,7 @@ def rows_at(blocks: Iterable[Float], places: Int) -> list[Float]:
 
 
 def proportional_places(weights: Float, size: int, offset: float = 0.5) -> Int:
-    """Numbers of `size` rows, ascending, drawn at equal distances along the sum of the weights.
-
-    The first is at `offset` of a distance.
-    """
+    """Numbers of `size` rows, ascending, drawn at equal distances along the sum of the weights."""
     ends = np.cumsum(weights)
     marks = (np.arange(size) + offset) * (ends[-1] / size)
     places = np.searchsorted(ends, marks, side="right")

@@ -117,10 +117,7 @@ def usable_columns(
     numeric_only: bool,
     asked: bool,
 ) -> tuple[list[int], tuple[str, ...]]:
-    """Places of the columns that can be features, and notes on those that are left out.
-
-    Where they were `asked` for, one of dates is an error.
-    """
+    """Places of usable columns, and notes on others; dates that were `asked` for are an error."""
     first = tables[0]
     excluded = set() if exclude is None else set(choose_columns(first, exclude))
     places, refused, notes = [], [], []

@@ -73,10 +73,7 @@ def solve_weights(
     n_threads: int = 1,
     enough: float = 0.0,
 ) -> tuple[Array, float]:
-    """λ by least squares on Ω_m, and the relative residual; scales `directions` in place.
-
-    A `start` whose relative residual is below `enough` is kept.
-    """
+    """λ by least squares on Ω_m, unless `start` is good `enough`; scales `directions` in place."""
     order = tensor.order
     lengths = np.sqrt(np.real(elementary_symmetric(np.abs(directions) ** 2, order)[order]))
     if not (np.isfinite(lengths).all() and (lengths > 0).all()):

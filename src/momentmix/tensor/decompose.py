@@ -138,10 +138,7 @@ def attempts(
     n_orders: int | None = None,
     n_directions: int | None = None,
 ) -> list[Decomposition]:
-    """One decomposition for each order of the coordinates tried, failed ones included.
-
-    While all have failed, more orders are drawn, until each coordinate has been the first once.
-    """
+    """One decomposition for each order of the coordinates tried, more while all have failed."""
     rank = _check(tensor, rank)
     enough = _PRECISE if n_orders is None and rank > LARGE else 0.0
     n_orders = default_orders(rank) if n_orders is None else check_count("n_orders", n_orders, 1)

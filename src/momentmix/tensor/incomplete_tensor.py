@@ -343,14 +343,8 @@ def power_derivative(factors: Array, directions: Array, order: int) -> Array:
 
 
 def elementary_symmetric(x: Array, degree: int) -> Array:
-    """Elementary symmetric polynomials e_0 … e_degree of the last axis.
+    """Elementary symmetric polynomials e_0 … e_degree of the last axis, (degree + 1, …).
 
-    Returns
-    -------
-    array of shape (degree + 1, ...)
-
-    Examples
-    --------
     >>> import numpy as np
     >>> elementary_symmetric(np.array([2.0, 3.0, 5.0]), 3).tolist()
     [1.0, 10.0, 31.0, 30.0]
@@ -365,8 +359,6 @@ def elementary_symmetric(x: Array, degree: int) -> Array:
 def power_inner_products(a: Array, b: Array, order: int) -> Array:
     """⟨(a_i^{⊗m})_Ω, (b_k^{⊗m})_Ω⟩ = m!·e_m(conj(a_i)∘b_k), of shape (r, s).
 
-    Examples
-    --------
     >>> import numpy as np
     >>> power_inner_products(np.array([[1.0, 1.0, 1.0]]), np.array([[2.0, 3.0, 5.0]]), 2).tolist()
     [[62.0]]

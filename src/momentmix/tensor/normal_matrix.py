@@ -27,19 +27,8 @@ from momentmix._typing import Array
 
 
 def leave_one_out(x: Array, degree: int) -> Array:
-    """Elementary symmetric polynomial of all entries but one, for each entry.
+    """Elementary symmetric polynomial of all entries but one, for each entry of x, (…, d).
 
-    Parameters
-    ----------
-    x : array of shape (..., d)
-    degree : int
-
-    Returns
-    -------
-    array of shape (..., d)
-
-    Examples
-    --------
     >>> import numpy as np
     >>> leave_one_out(np.array([2.0, 3.0, 5.0]), 2).tolist()
     [15.0, 10.0, 6.0]

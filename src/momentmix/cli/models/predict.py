@@ -163,10 +163,7 @@ def predict_command(
 def _predicted(
     mixture: Mixture, rows: TableRows, kept: KeptColumns, probabilities: bool, unseen: Any
 ) -> Answers:
-    """Yield kept columns, and labels and probabilities, NaN for rows that were dropped.
-
-    Blocks of a file are predicted ahead, while the caller writes those before.
-    """
+    """Yield kept columns, labels and probabilities, NaN for dropped rows; files are read ahead."""
     from momentmix.parallel import read_ahead
 
     density = mixture.table_density()

@@ -129,10 +129,7 @@ def compare_command(
 
 @dataclass
 class ComparedGroups:
-    """Conditions on groups of cubes: --where on both sides, --first and --second on one.
-
-    `lines` say what was chosen.
-    """
+    """Conditions on groups of cubes: --where on both sides, --first and --second on one."""
 
     where: tuple[str, ...]
     first: tuple[str, ...]

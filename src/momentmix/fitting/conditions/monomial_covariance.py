@@ -62,10 +62,7 @@ _DRAWN_AT_ONCE = 100  # rows whose products fit in the cache
 
 
 def monomial_correlation(conditions: Conditions, parameters: Parameters) -> tuple[Float, Float]:
-    """Correlations of one row's monomials, of shape (n, n), and their standard deviations (n,).
-
-    Coefficients are divided by the deviations first: the table of all pairs is written once.
-    """
+    """Correlations of one row's monomials, of shape (n, n), and their standard deviations (n,)."""
     if not parameters.blocks.is_diagonal:
         return _by_blocks(conditions, parameters)
     row, factors, exponents, degrees, starts, sizes = conditions.once(_find_hermite_terms)
@@ -274,10 +271,7 @@ class _Pairs(NamedTuple):
 def block_products(
     monomials: BlockMonomials, parameters: Parameters, moments: Float
 ) -> list[tuple[Int, Float]]:
-    """Return the number of each condition's factor in a block, and E_i[u v], (r, m, m).
-
-    Number 0 is the constant 1. `moments` are the moments of `parameters`.
-    """
+    """Return the number of each condition's factor in a block, 0 for 1, and E_i[u v], (r, m, m)."""
     tables = [_law_products(part, monomials, parameters) for part in monomials.of_laws]
     for pairs in _pairs_by_block(monomials):
         size, parts = int(pairs.left[-1]) + 1, []

@@ -181,10 +181,7 @@ def objectives(features: Float, batch: Parameters, prior: VariancePrior) -> Floa
 
 
 class Sample(NamedTuple):
-    """Features of standardized rows, to work on and to judge by, each (n_statistics, n).
-
-    `rows` are all rows of the fit, and `moments` those of the columns that vary.
-    """
+    """Features of some rows of a fit, to work on and to judge by, each (n_statistics, n)."""
 
     rows: Rows
     moments: StandardMoments

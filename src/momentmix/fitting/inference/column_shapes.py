@@ -186,8 +186,6 @@ def _families(moments: StandardMoments, transforms: Mapping[int, str]) -> dict[s
 def shape_words(skewness_gap: float, kurtosis_gap: float) -> str:
     """Return the shape of a column in words, by third and fourth moments less the model's.
 
-    Examples
-    --------
     >>> shape_words(2.0, 6.0), shape_words(0.0, -1.2), shape_words(0.1, 6.0)
     ('skewed to the right', 'flat', 'heavy-tailed')
     """
@@ -227,8 +225,6 @@ def offer_from_moments(
 def reaches_far(values: Float) -> bool:
     """Whether numbers are skewed to the right as a whole and reach over a large factor.
 
-    Examples
-    --------
     >>> reaches_far(np.array([1.0, 1.0, 1.0, 2.0, 9.0])), reaches_far(np.arange(1.0, 9.0))
     (True, False)
     """
@@ -249,8 +245,6 @@ def offer_from_rows(values: Float, labels: Int, transforms: Collection[str]) -> 
 def skewness_within(values: Float, labels: Int) -> float:
     """Mean of the skewness of groups, by their sizes; 0 where all have few rows.
 
-    Examples
-    --------
     >>> skewness_within(np.repeat([1.0, 2.0, 6.0, 9.0], 20), np.repeat([0, 0, 1, 1], 20))
     0.0
     """

@@ -143,10 +143,7 @@ def _widest(values: Float) -> Float:
 
 
 def _apart(values: Float, drawn: Float) -> float:
-    """Largest difference in the share of an interval, of numbers and of drawn ones.
-
-    Intervals end half-way between neighboring values, so that rounding changes nothing.
-    """
+    """Largest difference in the share of an interval; ends are half-way between values."""
     values, drawn = np.sort(values), np.sort(drawn)
     ends = np.flatnonzero(np.diff(values))  # the last of equal values
     ends = ends[:: -(-max(ends.size, 1) // _PLACES)]

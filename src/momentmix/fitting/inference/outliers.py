@@ -172,8 +172,6 @@ def _alone(distances: Float, column: Float, scale: float, n_rows: int, n_tail: i
 def _apart(distances: Float) -> Float:
     """Return sorted distances above 0 as before rounding: equal ones are spread over a grid cell.
 
-    Examples
-    --------
     >>> _apart(np.array([3.0, 2.0, 2.0, 2.0, 1.0])).tolist()
     [3.0, 2.25, 2.0, 1.75, 1.0]
     """

@@ -71,8 +71,6 @@ _SPANNED = 1e-6  # share of a direction's length that is left where the paramete
 def p_value_text(p_value: float) -> str:
     """Return a p-value as text; the law of a statistic is not known far out.
 
-    Examples
-    --------
     >>> p_value_text(0.2053), p_value_text(1e-307)
     ('0.21', 'below 1e-16')
     """
@@ -333,8 +331,6 @@ def fourth_cumulant_of_powers(parameters: Parameters, j: int, highest: int) -> f
 
     The variance of N‖x̄‖² is 2k plus this over N: means of high powers are skewed.
 
-    Examples
-    --------
     >>> normal = Parameters(np.ones(1), np.zeros((1, 1)), np.ones((1, 1)))
     >>> [round(fourth_cumulant_of_powers(normal, 0, p)) for p in (4, 6)]
     [1150, 76218]
@@ -396,8 +392,6 @@ def choose_conditions(
 def order_after_rows(n_components: int, blocks: Blocks) -> int:
     """The order of moments that `choose_conditions` takes from after passes over the rows: 3 or 4.
 
-    Examples
-    --------
     >>> pairs = [[0, 1], [2, 3]]
     >>> order_after_rows(3, Blocks.of(10, pairs)), order_after_rows(3, Blocks.of(15, pairs))
     (4, 3)

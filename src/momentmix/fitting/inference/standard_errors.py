@@ -54,8 +54,6 @@ class StandardErrors(ColumnValues):
 def normal_quantile(level: float) -> float:
     """Half the width of an interval of a normal estimate, in standard errors.
 
-    Examples
-    --------
     >>> round(normal_quantile(0.95), 3)
     1.96
     """

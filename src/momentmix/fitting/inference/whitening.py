@@ -317,8 +317,6 @@ def _test(
 def _normal_deviates(statistics: Float, degrees_of_freedom: Int) -> Float:
     """Return the z ≥ 0 for which |z| is as improbable as χ² above a statistic.
 
-    Examples
-    --------
     >>> _normal_deviates(np.array([9.0, 9.0, 1e4]), np.array([1, 3, 1])).round(2).tolist()
     [3.0, 2.18, 100.0]
     """

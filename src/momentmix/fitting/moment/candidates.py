@@ -70,10 +70,7 @@ class PartitionShape(NamedTuple):
 
 
 def partition_shapes(blocks: Blocks, order: int, n_components: int) -> list[PartitionShape]:
-    """Return partitions for `n_components`, the largest rank first, then the largest C.
-
-    More features in C separate the eigenvalues better.
-    """
+    """Return partitions for `n_components`, the largest rank first, then the largest C."""
     sizes, counts = BlockSizes.of(blocks.widths.tolist())
     pairs = list(block_partitions(counts))
     best_shapes: dict[tuple[int, int], PartitionShape] = {}
@@ -104,10 +101,7 @@ def draw_candidates(
     rng: np.random.Generator,
     blocks: Blocks | None = None,
 ) -> Float:
-    """Return means proposed by `n_draws` random partitions, of shape (n, n_features).
-
-    Candidates outside the range of the data are moved to its edge; only finite ones are kept.
-    """
+    """Return means that random partitions propose, moved into the range of the data, (n, d)."""
     blocks = blocks or moments.alone
     shapes = partition_shapes(blocks, moments.order, n_components)
     if not shapes:

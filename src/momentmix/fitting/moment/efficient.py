@@ -71,10 +71,7 @@ def efficient_polish(
     max_rounds: int,
     whitening: Whitening | None = None,
 ) -> Efficient:
-    """Take Gauss–Newton steps on the efficient criterion, C renewed every few steps.
-
-    `whitening` is that of the start, if it exists already.
-    """
+    """Take Gauss–Newton steps on the efficient criterion, C renewed every few steps."""
     current = start.normalized()
     whitening = whitening or Whitening(conditions, current)
     least = _criterion(conditions, whitening, n_effective)
@@ -190,10 +187,7 @@ def instrumental_polish(
     bounds: Bounds,
     rng: np.random.Generator,
 ) -> tuple[Parameters, Float] | None:
-    """Parameters and a factor of their covariance; None where the model is in doubt.
-
-    `start` is the efficient answer of the conditions `tested`.
-    """
+    """Parameters and a factor of their covariance; None where the model is in doubt."""
     n, complete = moments.n_effective, CompleteMoments(moments)
     conditions, solved, factor = complete.conditions, start.parameters, start.factor
     try:

@@ -124,10 +124,7 @@ class MomentFit:
 def one_component(
     moments: StandardMoments, floor: float, blocks: Blocks | None = None
 ) -> Parameters:
-    """One component: mean 0 and variance 1 of standardized features, in closed form.
-
-    Features of one block have the covariances of all rows.
-    """
+    """One component in closed form: mean 0, variance 1, covariances of all rows within blocks."""
     mean = moments.orders[1][None, :]
     blocks = blocks or moments.alone
     if not blocks.is_diagonal:

@@ -152,8 +152,6 @@ def holm(p_values: Float) -> Float:
 def together(p_values: Sequence[float], weights: Sequence[float]) -> float:
     """One p-value of several, by Simes with weights.
 
-    Examples
-    --------
     >>> together([0.02, 0.9], [1, 1]), together([0.03, 0.03], [1, 1])
     (0.04, 0.03)
     """

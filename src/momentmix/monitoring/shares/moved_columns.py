@@ -193,10 +193,7 @@ def _candidates(
 def _pursue(
     residual: Float, directions: Float, signs: Float, moves: list[Move], excess: float
 ) -> Iterator[tuple[int, bool]]:
-    """Numbers of the moves that explain most, one after the other, and whether they are upward.
-
-    Columns are named once. All but the first explain more than chance, and enough of `excess`.
-    """
+    """Numbers of the moves that explain most, one by one, and whether they are upward."""
     known, lengths = set[str](), (directions**2).sum(axis=0)
     shortest = np.maximum(_LEAST_OWN * lengths, 1e-300)
     factors = np.array([_OF_MEANS if move.what in _MEANS else 1.0 for move in moves])

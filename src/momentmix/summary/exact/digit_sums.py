@@ -51,14 +51,7 @@ class DigitSums:
         return twin
 
     def add(self, values: Float, weight_squares: Float) -> None:
-        """Add flat vectors.
-
-        Parameters
-        ----------
-        values : array of shape (n_vectors, n_entries)
-        weight_squares : array of shape (n_vectors,)
-            Σ w² of each.
-        """
+        """Add flat vectors (n_vectors, n_entries), with Σ w² of each."""
         both = np.concatenate([values, weight_squares[:, None]], axis=1)
         self._make_room(digits_needed(max(-float(both.min()), float(both.max()))), len(values))
         add_digits(both, self._all)

@@ -46,17 +46,8 @@ _MOST_WORDS = 64  # as in native/integers.h
 
 
 class ExactSums:
-    """The sums of all products of a layout, never written to.
+    """The sums of all products of a layout, never written to: words of them, or integers.
 
-    Parameters
-    ----------
-    layout : Layout
-    words : array of shape (layout.n_entries, n_words), or None
-    integers : array of shape (layout.n_entries,), optional
-        Python integers, in the place of words.
-
-    Examples
-    --------
     >>> layout = Layout(2, 1, 0)
     >>> sums = ExactSums(layout, np.arange(-1, layout.n_entries - 1)[:, None])
     >>> sums[:2].tolist(), sums.integers[-1]

@@ -76,10 +76,7 @@ def _forgotten(totals: Totals, rows: Totals) -> Mapping[bytes, Mark]:
 
 
 def _trusted_reach(rest: Totals, lost: Totals) -> tuple[int, ...]:
-    """The reach of what is left, without the powers that hold few true digits.
-
-    As `_check_digits`, but such powers become absent.
-    """
+    """The reach of what is left, without the powers that hold few true digits (`_check_digits`)."""
     reach, weight = list(rest.reach), rest.weight
     if not rest.layout.high:
         return rest.reach

@@ -55,8 +55,6 @@ def block_rows(layout: Layout, number: int) -> int:
     Few at first; after every 64 blocks twice as many, since each block has a price of its own. A
     shard of many moments has large blocks throughout.
 
-    Examples
-    --------
     >>> [block_rows(Layout(15, 4, 2), number) for number in (0, 63, 64, 128, 10**6)]
     [1024, 1024, 2048, 4096, 4096]
     """

@@ -240,8 +240,6 @@ def mean_shifts(parts: Sequence[Totals], exponents: Exponents) -> tuple[int, ...
 def round_ratio(numerator: int, denominator: int) -> int:
     """The integer next to numerator / denominator, half to even, in exact arithmetic.
 
-    Examples
-    --------
     >>> [round_ratio(n, 2) for n in (-3, -1, 1, 3, 5)]
     [-2, 0, 0, 2, 2]
     """
@@ -272,8 +270,6 @@ def with_high(totals: Totals, high: int) -> Totals:
 def shard_number(first: bytes, number: int) -> bytes:
     r"""The id of a shard that follows from the first of its rows: as integers, their sum.
 
-    Examples
-    --------
     >>> shard_number(bytes(16), 1)[-1], shard_number(b"\xff" * 16, 1) == bytes(16)
     (1, True)
     """

@@ -80,8 +80,6 @@ def floor_exponent(largest: float) -> int:
 def typical_exponents(block: Float) -> list[tuple[int, float] | None]:
     """Exponent of the typical deviation of each column, and its median; None for a constant.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> typical_exponents(np.array([[0.0, 5.0], [0.0, 5.0], [0.0, 5.0], [3.0, 5.0], [1e9, 5.0]]))
     [(2, 0.0), None]
@@ -132,8 +130,6 @@ def choose_units(block: Float, ends: Float) -> ShardUnits:
 def last_bit(number: float) -> int:
     """Exponent of the last binary digit of a number other than 0.
 
-    Examples
-    --------
     >>> last_bit(40.0), last_bit(-0.375)
     (3, -3)
     """
@@ -152,8 +148,6 @@ def monomial_bits(bits: Float, order: int, squared_order: int) -> Any:
 def sum_bits(distances: Float, order: int, squared_order: int) -> float:
     """Bits of the largest monomial of rows that reach so far, powers included.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> sum_bits(np.array([4.0, 2.0]), 2, 1)
     12.0
@@ -177,8 +171,6 @@ def degrees_in_range(distances: Float) -> NDArray[np.int64]:
 
     Bits are counted as whole numbers, so that every machine finds the same.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> degrees_in_range(np.array([0.0, 1e9, 1e41, 1e80, 1e120])).tolist()
     [6, 6, 5, 3, 2]

@@ -72,13 +72,6 @@ class HostExecutor(Executor, Protocol):
 class ArrayExecutor:
     """Sums rows of an array library by its own operations.
 
-    Parameters
-    ----------
-    layout : Layout
-    xp : namespace of the library
-
-    Examples
-    --------
     >>> import numpy as np
     >>> executor = ArrayExecutor(Layout(2, 2, 0).without_high, np)
     >>> rows, ones = np.array([[[1.0, 2.0], [3.0, 5.0]]]), np.ones(2)

@@ -67,8 +67,6 @@ def table_rows(layout: Layout) -> int:
 def half_split_plan(layout: Layout) -> Plan:
     """The plan for a layout.
 
-    Examples
-    --------
     >>> plan = half_split_plan(Layout(15, 4, 2))
     >>> plan.n_monomials, plan.n_sums, len(plan.positions)
     (156, 4011, 3906)

@@ -37,8 +37,6 @@ _LANE_NUMBERS = 1 << 23  # in all lanes of digits, 64 MB; threads share them bey
 class NativeExecutor:
     """Sums blocks by compiled code.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> executor = host_executor(Layout(2, 2, 0).without_high)
     >>> rows, ones = np.array([[[1.0, 2.0], [3.0, 5.0]]]), np.ones(2)
@@ -142,8 +140,6 @@ def _program(layout: Layout, tile: tuple[int, int]) -> _Program:
 def tile_order(n_rows: int, n_columns: int, tile: tuple[int, int]) -> Int:
     """Where the entries of a product stand: tile by tile, of nearly equal sizes.
 
-    Examples
-    --------
     >>> tile_order(2, 4, (2, 3)).tolist()
     [[0, 1, 4, 5], [2, 3, 6, 7]]
     """

@@ -37,10 +37,7 @@ class Fill(NamedTuple):
 
 
 class Product(NamedTuple):
-    """Rows of the table times other rows (those that carry the weights), transposed.
-
-    `start` is the position of its first entry among the entries of all products.
-    """
+    """Rows of the table times rows that carry the weights, transposed; entries from `start` on."""
 
     rows: slice
     columns: slice
@@ -69,10 +66,7 @@ class Operand(NamedTuple):
 
 
 class ProductPlanner:
-    """Collects products and finds the moments in them.
-
-    A moment may stand in several products; the last one that is planned counts.
-    """
+    """Collects products and finds the moments in them; the last product with a moment counts."""
 
     def __init__(self, layout: Layout) -> None:
         self._products = products_of(layout)

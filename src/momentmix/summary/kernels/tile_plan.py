@@ -47,8 +47,6 @@ def n_factors(layout: Layout) -> int:
 def tile_plan(layout: Layout, block: int) -> TilePlan:
     """The plan with the fewer tiles, for a layout without high sections.
 
-    Examples
-    --------
     >>> [len(tile_plan(Layout(d, 4, 2).without_high, 64).tiles) for d in (15, 30)]
     [3, 21]
     """

@@ -50,10 +50,7 @@ _STARTS = {
 
 
 class LocalCopy(os.PathLike[str]):
-    """The path of a temporary file, which is removed with the last reference to this object.
-
-    Its ``str`` is the name of what it is a copy of.
-    """
+    """A temporary file with the name of its original, removed with the last reference to this."""
 
     def __init__(self, name: str, suffix: str) -> None:
         folder = tempfile.mkdtemp(prefix="momentmix-")

@@ -318,10 +318,7 @@ def _alone_is_quoted(first: str, texts: list[str], delimiter: str) -> bool:
 
 
 class _Rows(io.RawIOBase):
-    """The text of the rows as pyarrow reads it: without mark and header, and with one more line.
-
-    All fields of that line are empty; it is part of the last one where a quote is not closed.
-    """
+    """The rows as pyarrow reads them, and a line of empty fields: it shows an open quote."""
 
     may_repeat = False
 

@@ -69,10 +69,7 @@ class ExcelFile(ArrowFileSource):
         return has_names
 
     def _type(self, rows: list[Row], column: int) -> str:
-        """The type of most cells of a column; text where no type has more than half.
-
-        A few cells of another kind, as "Total" below numbers or dates, are an error.
-        """
+        """The type of most cells of a column, others being errors; text where none has half."""
         cells = [pair for pair in self._cells(rows, column) if pair[1] is not None]
         kinds = [(name, kind) for name, (_, kind, _) in _TYPES.items()]
         types = [next(name for name, kind in kinds if isinstance(x, kind)) for _, x in cells]

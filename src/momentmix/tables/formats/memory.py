@@ -76,10 +76,7 @@ def _numbers_of(frame: Any, i: int) -> Array:
 def _frame_rows(
     frame: Any, expected: Sequence[str] | None, owner: str, others: bool = False
 ) -> tuple[NDArray[np.float64], tuple[str, ...] | None]:
-    """All columns of a frame as one array, in the order of the `expected` names, and their names.
-
-    `owner` has these names; only with `others` may the frame have more.
-    """
+    """All columns of a frame as one array, in the order that `owner` has, and their names."""
     names, order = frame_names(frame, expected), list(range(len(frame_labels(frame))))
     if names is not None:
         check_feature_names(names)
@@ -113,10 +110,7 @@ def _refuse_elsewhere(rows: Any) -> None:
 def as_rows(
     rows: Any, n_features: int | None, feature_names: Sequence[str] | None = None
 ) -> tuple[NDArray[Any], tuple[str, ...] | None]:
-    """Rows as an array of shape (n_rows, n_features) of a real dtype, unchecked, and their names.
-
-    The columns of a frame are put in the order of `feature_names`. Masked numbers become NaN.
-    """
+    """Rows (n_rows, n_features) of a real dtype, unchecked, NaN where masked, and their names."""
     _refuse_elsewhere(rows)
     if arrays.is_foreign(rows):
         arrays.check_real(rows)
@@ -162,10 +156,7 @@ def as_device_rows(rows: Any, n_features: int | None) -> Any:
 
 
 def rows_for(rows: Any, feature_names: tuple[str, ...] | None) -> NDArray[Any]:
-    """Rows as an array with the columns of a mixture's features; shape and values unchecked.
-
-    Columns of a frame are matched by name (`names_for`). Missing cells are NaN.
-    """
+    """Rows as an array with the columns of a mixture's features, unchecked; missing is NaN."""
     if hasattr(rows, "columns"):
         refuse_dask(rows)
     if not is_frame(rows):
