@@ -75,6 +75,7 @@ class _Numbers:
         self.halves = Halves(sample, self.context)
         self.kinds = self.search.kinds(2) if blocks is None else [blocks]
         self.found: dict[int, Float] = {}  # reproducibility by number
+        self.instead: dict[int, Option] = {}  # blocks that are found again, not those of least BIC
         self.passed = [1]  # numbers whose components are found again
         n, fewest = self.moments.n_counted, min(kind.n_parameters for kind in self.kinds)
         self.most = max(
@@ -100,7 +101,8 @@ class _Numbers:
             if option is None:
                 break
             if self.by_halves:
-                self.try_option(option)
+                if not self.try_option(option):
+                    self._try_other_blocks(number)
                 is_idle = number >= _FIRST_LEVEL and number - self.passed[-1] >= _PATIENCE
                 if is_idle or number > self.wanted + 1:
                     break
@@ -170,9 +172,25 @@ class _Numbers:
         self.passed = sorted([*others, number]) if is_found else others
         return is_found
 
+    def _try_other_blocks(self, number: int) -> None:
+        """Try blocks of a larger BIC, where no smaller number has one as low.
+
+        The least BIC may spend a component on the tails of all others and join two of them. Only
+        groups with gaps between them count here: diagonal parts of a correlated cloud have none.
+        """
+        options = self.search.options
+        lowest = min(o.bic for (r, _), o in options.items() if r in self.passed)
+        others = [o for (r, _), o in options.items() if r == number and o.bic < lowest]
+        for option in sorted(others, key=lambda option: option.bic)[1:]:
+            known, has_gaps = self.found[number], _has_gaps(option.parameters)
+            if has_gaps and self.try_option(option):
+                self.instead[number] = option
+                return
+            self.found[number] = known
+
     def _needed(self, p: Parameters) -> float:
         """The least reproducibility that counts for a mixture."""
-        has_gaps = bool(np.nanmin(separation_of(p)) >= LEAST_GAP)
+        has_gaps = _has_gaps(p)
         if p.n_components == self.wanted:
             return LEAST_REPRODUCIBILITY
         if self.halves.cut(p):
@@ -190,9 +208,9 @@ class _Numbers:
             self.passed = [self.wanted]
         while True:
             number = search.number = self.passed[-1]
-            search.preferred = None
+            search.preferred = self.instead.get(number)
             with clock.stage("blocks" if self.joins else "candidates"):
-                if self.joins:
+                if self.joins and search.preferred is None:
                     search.validate()
                 blocks = search.best.parameters.blocks
                 candidates = search.searched(number, blocks)
@@ -208,7 +226,8 @@ class _Numbers:
             note += f"; {self.moments.n_counted} rows with {d} features allow no more"
         joined: tuple[JoinedColumns, ...] = ()
         if self.joins:
-            note, joined = Message(note, "; ", search.note()), search.joined()
+            reasons = ["other rows give the groups again"] if number in self.instead else None
+            note, joined = Message(note, "; ", search.note(reasons)), search.joined()
         return Choice(number, note, chosen(trials, number), candidates, blocks, joined)
 
     def _search_around(self) -> None:
@@ -232,3 +251,8 @@ class _Numbers:
                 again = tuple(found[r].tolist()) if self.by_halves else ()
                 trials[r] = Trial(r, nan, option.score, option.bic, False, again)
         return trials
+
+
+def _has_gaps(p: Parameters) -> bool:
+    """Whether there is a gap between any two components."""
+    return bool(np.nanmin(separation_of(p)) >= LEAST_GAP)

@@ -217,7 +217,7 @@ class BlockSearch:
             found.append(JoinedColumns(columns, reason, gain - p.n_components * n_pairs * log(n)))
         return tuple(found)
 
-    def note(self) -> Message:
+    def note(self, why: list[str] | None = None) -> Message:
         """What was joined and why."""
         best, moments, compared = self.best, self.moments, []
         blocks = best.parameters.blocks
@@ -232,7 +232,7 @@ class BlockSearch:
         reasons = ["least BIC", *filter(None, [" and ".join(compared)])]
         if self.preferred is not None:
             reasons = ["left-out rows are predicted best"]
-        return Message(text, ": ", ", ".join(reasons))
+        return Message(text, ": ", ", ".join(why or reasons))
 
 
 def within_components(sample: Sample, parameters: Parameters) -> Float:
