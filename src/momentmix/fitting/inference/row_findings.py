@@ -147,10 +147,8 @@ def _about_kinds(
     if by_kind[ColumnKind.ROW_NUMBER]:
         yield found(FATAL, "row-number", moments.columns_of(by_kind[ColumnKind.ROW_NUMBER]))
     for j in by_kind[ColumnKind.FEW_VALUES]:
-        columns, family = (
-            moments.columns_of([j]),
-            _family_of_counts(checked, moments, parameters, j),
-        )
+        columns = moments.columns_of([j])
+        family = _family_of_counts(checked, moments, parameters, j)
         if _are_whole(facts[j].values):
             two = facts[j].values.tolist() == [0, 1]
             family = "bernoulli" if two else family or "categorical"
