@@ -88,10 +88,10 @@ _CLEAR_LOSS = 0.02  # nats a row: far more than two samples, or the prior of the
 def answer_from_rows(
     sample: Sample, n_components: int, context: FitContext, found: Sequence[Candidate] = ()
 ) -> StandardFit:
-    """The answer from candidates (unless `found` already); a second search where it is rejected."""
+    """The answer from candidates; where none are `found` yet, a second search if it is rejected."""
     candidates = list(found) or find_candidates(sample, n_components, context)
     answer, begun = _settled(sample, candidates, context)
-    can_search = context.start is None and sample.rows.n_counted >= FEW_ROWS
+    can_search = not found and context.start is None and sample.rows.n_counted >= FEW_ROWS
     if can_search and n_components > 1 and begun()().p_value < LEAST_P_VALUE:
         with context.clock.stage("second search"):
             again = ranked_candidates(sample, n_components, replace(context, thorough=True))

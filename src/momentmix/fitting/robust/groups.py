@@ -27,7 +27,7 @@ from momentmix.findings.messages import Message
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import Sample, settle
 from momentmix.fitting.em.pooling import one_less
-from momentmix.fitting.em.search import quick_fit
+from momentmix.fitting.em.search import Candidate, StartKind, StartOrigin, quick_fit
 from momentmix.fitting.em.starts import split_starts
 from momentmix.fitting.inference.certificate import LEAST_REPRODUCIBILITY, WITHOUT_GAP
 from momentmix.fitting.inference.findings import LEAST_ROWS_PER_PARAMETER
@@ -173,14 +173,15 @@ class _Numbers:
         return is_found
 
     def _try_other_blocks(self, number: int) -> None:
-        """Try blocks of a larger BIC, where no smaller number has one as low.
+        """Try blocks of a larger BIC, if it is below that of smaller numbers that pass.
 
         The least BIC may spend a component on the tails of all others and join two of them. Only
         groups with gaps between them count here: diagonal parts of a correlated cloud have none.
         """
-        options = self.search.options
-        lowest = min(o.bic for (r, _), o in options.items() if r in self.passed)
-        others = [o for (r, _), o in options.items() if r == number and o.bic < lowest]
+        passing = (self.instead.get(r, self.best(r)) for r in self.passed)
+        lowest = min(option.bic for option in passing if option is not None)
+        options = self.search.options.items()
+        others = [o for (r, _), o in options if r == number and o.bic < lowest]
         for option in sorted(others, key=lambda option: option.bic)[1:]:
             known, has_gaps = self.found[number], _has_gaps(option.parameters)
             if has_gaps and self.try_option(option):
@@ -213,6 +214,11 @@ class _Numbers:
                 if self.joins and search.preferred is None:
                     search.validate()
                 blocks = search.best.parameters.blocks
+                if search.preferred is not None and number in self.instead:
+                    # A full search would find the mixture of larger likelihood that fails.
+                    p, score, _ = search.preferred
+                    candidates = [Candidate(StartOrigin(StartKind.JOINED), p, score)]
+                    break
                 candidates = search.searched(number, blocks)
             is_known = number == 1 or not self.by_halves
             if is_known or self.try_option(search.priced(candidates[0].parameters)):
