@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime
 
 from momentmix.errors import InputError, InputTypeError
 from momentmix.findings.finding import FATAL
-from momentmix.fitting.inference.certificate import USEFUL, Certificate
+from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.record import FitRecord
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameter_table import Intervals, value_names
@@ -98,8 +98,8 @@ def verdict(certificate: Certificate) -> str:
     """Return the verdict in one sentence."""
     if certificate.passed:
         return "No test speaks against this fit."
-    if certificate.verdict == "useful":
-        return USEFUL
+    if certificate.meaning:
+        return certificate.meaning
     if certificate.verdict == "untested":
         return "Nothing speaks against this fit, but not everything could be tested."
     kinds = {finding.kind for finding in certificate.tests}
