@@ -215,9 +215,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         _check_streams()
         given = [argument for argument in arguments if argument != "--debug"]
-        line = shlex.join(
-            ["momentmix", *map(errors.without_secrets, given)]
-        )  # for the record of the fit
+        # For the record of the fit.
+        line = shlex.join(["momentmix", *map(errors.without_secrets, given)])
         code = cli.main(given, prog_name="momentmix", standalone_mode=False, obj=line)
         sys.stdout.flush()
     except click.ClickException as error:

@@ -40,11 +40,8 @@ def info_command(file: str, delimiter: str | None, header: bool | None, as_json:
 
 def _lines(facts: dict[str, Any]) -> list[str]:
     """Facts that are known, one in a line, and a table of the columns; dicts are for JSON."""
-    known = {
-        k: v
-        for k, v in facts.items()
-        if k != "columns" and v not in (None, []) and not isinstance(v, dict)
-    }
+    shown = ((k, v) for k, v in facts.items() if k != "columns" and not isinstance(v, dict))
+    known = {k: v for k, v in shown if v not in (None, [])}
     width = max(map(len, known))
     lines = []
     for name, value in known.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from momentmix.cube.cube import SummaryCube
     from momentmix.summary.summary import MomentSummary
 
+T = TypeVar("T")
+
 
 def are_summaries(paths: Sequence[str]) -> bool:
     """Whether the files are summaries (all of them), or data (none); mixing is an error."""
@@ -25,8 +27,7 @@ def are_summaries(paths: Sequence[str]) -> bool:
     flags = [path != "-" and (is_summary_file(path) or are_cubes([path])) for path in paths]
     if any(flags) and not all(flags):
         raise click.UsageError(
-            f"{paths[flags.index(True)]} is a summary and "
-            f"{paths[flags.index(False)]} is not; "
+            f"{paths[flags.index(True)]} is a summary and {paths[flags.index(False)]} is not; "
             "give summaries or data files, not both."
         )
     return all(flags)
@@ -34,26 +35,23 @@ def are_summaries(paths: Sequence[str]) -> bool:
 
 def load_sum(paths: Sequence[str], truncate: bool = False) -> MomentSummary:
     """Add the summaries in files; with `truncate`, all are reduced to the lowest order first."""
-    total: MomentSummary = _folded(paths, _loaded(paths, truncate), operator.add)
-    return total
+    return _folded(paths, _loaded(paths, truncate), operator.add)
 
 
 def load_difference(path: str, parts: Sequence[str], truncate: bool = False) -> MomentSummary:
     """Take the summaries in files out of another one, which they were added to."""
     paths = [path, *parts]
-    rest: MomentSummary = _folded(paths, _loaded(paths, truncate), operator.sub)
-    return rest
+    return _folded(paths, _loaded(paths, truncate), operator.sub)
 
 
 def load_cubes(paths: Sequence[str]) -> SummaryCube:
     """Add the cubes in files."""
     from momentmix.cube.cube import SummaryCube
 
-    total: SummaryCube = _folded(paths, [SummaryCube.load(path) for path in paths], operator.add)
-    return total
+    return _folded(paths, [SummaryCube.load(path) for path in paths], operator.add)
 
 
-def _folded(paths: Sequence[str], values: Sequence[Any], combine: Callable[[Any, Any], Any]) -> Any:
+def _folded(paths: Sequence[str], values: Sequence[T], combine: Callable[[T, T], T]) -> T:
     """Combine summaries or cubes one after the other; errors name the file."""
     total = values[0]
     for i, value in enumerate(values[1:], 1):

@@ -110,11 +110,7 @@ def summarize_by(
 def cube_job(
     data: Any, specs: Sequence[KeySpec], families: Families, missing: Missing, reading: Reading
 ) -> CubeJob:
-    """Rows with their keys; what no family is given for is guessed.
-
-    `data` is as for `open_rows`, a list of sources, or rows that are open: then `reading` does not
-    count.
-    """
+    """Rows with their keys, of sources or open rows; families that are not given are guessed."""
     if isinstance(data, TableRows):
         keys = find_keys(data.sources, specs)
         own = columns_read(keys, 0)

@@ -54,11 +54,7 @@ def draw_heat_map(
     meaning: str,
     **style: Any,
 ) -> None:
-    """Draw values (n_components, n_labels) as colors; NaN where a component never sees a column.
-
-    The numbers `written`, in the format `form`, stand in the cells where there is room. `meaning`
-    is the label of the colors, and `style` goes to ``imshow``.
-    """
+    """Draw values (n_components, n_labels) as colors, NaN gray, `written` where there is room."""
     tall, r = is_tall(len(labels)), len(components.weights)
     shown, written = (values.T, written.T) if tall else (values, written)
     image = ax.imshow(shown, aspect="auto", **style)

@@ -147,11 +147,7 @@ def with_moments(law: Marginal, facts: ColumnFacts) -> Marginal:
 
 
 def draw_marginal(ax: Any, law: Marginal, *, lying: bool = False) -> None:
-    """Draw one column: the rows, and the law of each component.
-
-    Heights are shares of the rows: in a bar, of a count, of a level. Bars of levels that are
-    `lying` stand one below the other, with room for their names.
-    """
+    """Draw one column: the rows, and the law of each component, as shares of the rows."""
     if law.levels:
         _draw_levels(ax, law, lying)
         percent_axis(ax.xaxis if lying else ax.yaxis, 4)

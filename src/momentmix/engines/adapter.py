@@ -276,10 +276,7 @@ class Task:
 
 
 def result_rows(part: str, work: Callable[[], Groups]) -> Iterator[dict[str, str | bytes]]:
-    """What a task gives for the part of this name: a row for each group.
-
-    What rows are refused for is a row as well: an engine would try a task again that raises.
-    """
+    """What a task gives for the part of this name: a row for each group, or for an error."""
     try:
         groups = work()
     except MomentmixError as error:

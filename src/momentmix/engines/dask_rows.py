@@ -80,10 +80,7 @@ class DaskPartition(ABC):
 
 @dataclass(frozen=True)
 class CollectionPartition(DaskPartition):
-    """A partition of a Dask collection, one shard; tasks are given its computed rows.
-
-    `like` are rows with the columns of the collection, of which every partition has the same ones.
-    """
+    """A partition of a Dask collection, one shard; all have the columns that `like` has."""
 
     number: int
     shard_id: str
@@ -240,11 +237,7 @@ def join_rows(lists: list[list[Float]]) -> list[Float]:
 
 
 class DaskRows(Rows):
-    """Partitions with their lazy rows (None for files), and the schedule that works on them.
-
-    `like` are rows with the same columns; None where partitions learn their columns, so that there
-    is a summary of them and no pass.
-    """
+    """Partitions with lazy rows, their schedule, and rows `like` them; None: to be learned."""
 
     is_remote = True
     _counts: tuple[int, ...] = ()

@@ -32,21 +32,11 @@ NEVER_SEEN = 1e-6  # a probability of being seen below it stands for never
 
 
 class Block(ABC):
-    """Columns that are independent of all others given the component.
+    """Columns that are independent of all others given the component."""
 
-    Attributes
-    ----------
-    columns : tuple of int
-        Numbers of the columns; empty before the block is part of a mixture.
-    names : tuple of str, or None
-    seen : array or None
-        Probability that a cell is seen; None where no cell is missing.
-    family : str
-    """
-
-    columns: tuple[int, ...]
+    columns: tuple[int, ...]  # numbers; empty before the block is part of a mixture
     names: tuple[str, ...] | None
-    seen: Float | None
+    seen: Float | None  # probability that a cell is seen; None where no cell is missing
     family: ClassVar[str]
 
     @property

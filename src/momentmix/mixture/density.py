@@ -105,10 +105,7 @@ def responsibilities(joint: Any, xp: Any = np, least: float = _LEAST_IN_SUMS) ->
 
 
 def posteriors(joint: Any, xp: Any = np) -> Any:
-    """Posterior probabilities (r, n), down to the smallest numbers; overwrites `joint`.
-
-    NaN for rows so far away that every density is 0.
-    """
+    """Posterior probabilities (r, n), NaN where every density is 0; overwrites `joint`."""
     shares, logs = responsibilities(joint, xp, _LEAST)
     if xp is np:
         shares *= shares > _NOTHING

@@ -39,10 +39,7 @@ def features_of(
     shift: Float | None = None,
     inverse: Float | None = None,
 ) -> Float:
-    """T(z) of NumPy values (n, d), of shape (n_statistics, n), each statistic contiguous.
-
-    z are the values, or (values − shift)·inverse.
-    """
+    """T(z) of NumPy values (n, d), z = (values − shift)·inverse, of shape (n_statistics, n)."""
     n, d = values.shape
     blocks = blocks or Blocks(d)
     features = np.empty((blocks.n_statistics, n))
@@ -127,10 +124,7 @@ def coefficients(parameters: Parameters) -> Float:
 
 
 def m_step(statistics: Float, prior: VariancePrior) -> Parameters:
-    """The M-step: parameters from statistics (…, r, n_statistics).
-
-    An empty component keeps mean 0, variance 1 (or what a constraint says) and weight 0.
-    """
+    """The M-step: parameters from statistics (…, r, n_statistics); weight 0 where empty."""
     blocks = prior.blocks_for(statistics.shape[-1])
     d = blocks.n_features
     counts = statistics[..., -1]
@@ -242,10 +236,7 @@ def standardized_coefficients(parameters: Parameters) -> tuple[Float, Float, Flo
 
 @np.errstate(divide="ignore", over="ignore", invalid="ignore")
 def central_densities(parameters: Parameters, blocks: Sequence[Sequence[int]]) -> Float:
-    """Log-densities of some blocks at the mixture's mean, of shape (r, n_blocks).
-
-    They are what the blocks add to the constants of `standardized_coefficients`.
-    """
+    """Log-densities of some blocks at the mixture's mean, of shape (r, n_blocks)."""
     _, scale, standard = _standardized(parameters)
     standard = replace(standard, weights=np.ones_like(standard.weights))
     table = np.empty((parameters.n_components, len(blocks)))

@@ -476,10 +476,7 @@ def mixture_from(
     feature_names: Sequence[str] | None = None,
     schema: Schema | None = None,
 ) -> Mixture:
-    """A mixture of parameters of features: a `DiagonalMixture` where no columns are joined.
-
-    Without a schema the features are the columns.
-    """
+    """A mixture of parameters of features: a `DiagonalMixture` where no columns are joined."""
     p = parameters
     if schema is not None:
         if feature_names is not None:

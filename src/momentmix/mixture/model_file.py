@@ -56,10 +56,7 @@ _HEAD: dict[str, Decoder] = {"columns": list_of(integer(0)), "family": text}
 
 
 def model_document(mixture: Mixture) -> dict[str, Any]:
-    """A mixture as plain values; ``blocks`` and ``feature_names`` only where there are any.
-
-    Of a table null stands for what a component never sees.
-    """
+    """A mixture as plain values, null where never seen; blocks and names where there are any."""
     document: dict[str, Any] = {"weights": mixture.weights.tolist()}
     if mixture.schema is not None:
         blocks = [

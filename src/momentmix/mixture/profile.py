@@ -131,10 +131,9 @@ class ComponentProfile:
         >>> ComponentProfile(0, "tall", 0.5, (), 0.962).found_again
         'found again in other rows: 96 %'
         """
-        is_known = not isnan(self.reproducibility) and self.share < 1
-        return (
-            f"found again in other rows: {whole_percent(self.reproducibility)}" if is_known else ""
-        )
+        if isnan(self.reproducibility) or self.share >= 1:
+            return ""
+        return f"found again in other rows: {whole_percent(self.reproducibility)}"
 
     def __str__(self) -> str:
         again = f", {self.found_again}" if self.found_again else ""
@@ -189,8 +188,7 @@ def profile_of(
     """
     traits = Traits(mixture, errors).by_component()
     if names is None:
-        own = traits if errors is None else Traits(mixture).by_component()
-        given = _names_of(own)
+        given = _names_of(traits if errors is None else Traits(mixture).by_component())
     else:
         given = _checked(names, mixture.n_components)
     again = np.full(len(given), nan) if reproducibility is None else reproducibility

@@ -221,10 +221,7 @@ def _plain_key(value: Any) -> Any:
 
 
 def tracking_lines(tracking: Tracking, rest: str = "to_frame() has all") -> list[str]:
-    """Groups that do not fit, a table of the groups, and what changed.
-
-    `rest` tells where groups are that are left out.
-    """
+    """Groups that do not fit, a table of groups with the `rest` in words, and what changed."""
     heads = [*tracking.key_names, "rows", *_heads(tracking), "p-value", "fits"]
     groups, more = _shown_groups(tracking)
     rows = [heads, *(_cells(tracking, g) for g in groups)]

@@ -19,7 +19,11 @@ from momentmix.reporting.data_facts import DataFacts
 from momentmix.reporting.pictures import Pictures
 from momentmix.wording import cut, listed, percent, plural
 
-_SHORTCOMINGS = {
+_SENTENCES = {
+    "passed": "No test speaks against this fit.",
+    "untested": "Nothing speaks against this fit, but not everything could be tested.",
+}
+_SHORTCOMINGS = {  # of a fit that did not pass
     "misfit": "the data contradict the model",
     "imprecise": "the groups are not known precisely enough",
     "unsupported": "fewer groups, or others, describe the data as well",
@@ -86,22 +90,15 @@ class Contents:
             )
         if self.record is None:
             return f"{text} Whether they describe the data well was not tested."
-        words = {
-            "passed": "The model fits the data.",
-            "untested": "Whether the model fits the data could not be fully tested.",
-        }
-        certificate = self.record.certificate
-        return f"{text} {words.get(certificate.verdict) or verdict(certificate)}"
+        return f"{text} {verdict(self.record.certificate)}"
 
 
 def verdict(certificate: Certificate) -> str:
     """Return the verdict in one sentence."""
-    if certificate.passed:
-        return "No test speaks against this fit."
     if certificate.meaning:
         return certificate.meaning
-    if certificate.verdict == "untested":
-        return "Nothing speaks against this fit, but not everything could be tested."
+    if certificate.verdict in _SENTENCES:
+        return _SENTENCES[certificate.verdict]
     kinds = {finding.kind for finding in certificate.tests}
     against = [words for kind, words in _SHORTCOMINGS.items() if kind in kinds]
     n = sum(finding.severity is FATAL for finding in certificate.findings)

@@ -247,12 +247,10 @@ def next_section(c: Contents) -> list[str]:
     noted = [action for action in todo if action.severity is NOTE]
     todo = todo[: len(todo) - len(noted)]
     use = "<code>momentmix predict</code> gives the group of every row."
-    nothing = f"Nothing needs to be changed. {use}"
+    nothing = "Nothing needs to be changed."
     if c.record is None:
-        nothing = (
-            f"Fit the model with a record of the fit, to know whether it can be trusted. {use}"
-        )
-    parts = [_listed(todo)] if todo else [f"<p>{nothing}</p>"]
+        nothing = "Fit the model with a record of the fit, to know whether it can be trusted."
+    parts = [_listed(todo) if todo else f"<p>{nothing} {use}</p>"]
     if noted:
         parts.append(folded(f"Good to know: {len(noted)}", _listed(noted)))
     is_numbered = any(isinstance(column, int) for f in findings for column in f.columns)

@@ -21,29 +21,14 @@ _MOST_LEVELS = 4
 
 @dataclass(frozen=True)
 class ColumnFacts:
-    """Bounds, mean and deviation of a column, or the shares of its levels, where cells are seen.
-
-    Attributes
-    ----------
-    name : str
-    family : str
-        The transform where there is one ("log", "log1p"): bounds, mean and deviation are then those
-        of the logarithms.
-    levels : tuple of str, int or bool
-    shares : tuple of float
-        Of the levels.
-    seen : float or None
-        Share of cells that are not missing; None where the column has no missing cells.
-    minimum, maximum, mean, deviation : float or None
-        None for levels, and where nothing is known.
-    """
+    """Bounds, mean and deviation of a column, or the shares of its levels, where cells are seen."""
 
     name: str
-    family: str
+    family: str  # the transform where there is one, whose values bounds and means are of
     levels: tuple[Level, ...] = ()
     shares: tuple[float, ...] = ()
-    seen: float | None = None
-    minimum: float | None = None
+    seen: float | None = None  # share of cells; None where the column has no missing ones
+    minimum: float | None = None  # for levels, and where nothing is known
     maximum: float | None = None
     mean: float | None = None
     deviation: float | None = None

@@ -87,10 +87,7 @@ def origin_of(
 
 
 class PartMark(NamedTuple):
-    """What names a part: its id in this pass, what was known before it was read, its contents.
-
-    The origin is that of the table, where it was known before all of it was read.
-    """
+    """What names a part: its id in this pass, what was known before it was read, its contents."""
 
     in_pass: str
     place_id: str

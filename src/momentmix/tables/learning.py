@@ -320,10 +320,7 @@ def rows_with(
 
 
 def rows_to_predict(schema: Schema, data: Any, owner: str, unseen: Unseen = "error") -> TableRows:
-    """Rows of anything that holds a table, with the columns of a model.
-
-    With unseen="missing", a warning names columns none of whose first cells is a level.
-    """
+    """Rows of anything that holds a table, with a model's columns; warns of unknown levels."""
     check_unseen(unseen)
     names = schema.column_names
     if isinstance(data, TableRows):

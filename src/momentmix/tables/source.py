@@ -301,10 +301,7 @@ def refuse_damage(
     size: Callable[[], float] = lambda: math.inf,
     others: tuple[type[Exception], ...] = (),
 ) -> Iterator[None]:
-    """Turn what pyarrow raises at bytes that it cannot read, and `others`, into a `refusal`.
-
-    Memory that a file of this `size` needs is no damage.
-    """
+    """Turn what pyarrow raises at unreadable bytes, but for memory, into a `refusal`."""
     import pyarrow
 
     try:

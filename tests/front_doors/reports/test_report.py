@@ -139,7 +139,7 @@ def test_the_page_begins_with_title_date_and_answer(page, result):
     (day,) = page.all("time")
     assert (day["datetime"], day["text"]) == ("2025-01-31", "31 January 2025")
     (lead,) = [e["text"] for e in page.all("p") if e.get("class") == "lead"]
-    assert lead.endswith("The model fits the data.")
+    assert lead.endswith("No test speaks against this fit.")
     assert percent(float(result.mixture.weights[0])) in lead
     headings = [e["text"] for e in page.all("h2")]
     assert headings[:4] == [

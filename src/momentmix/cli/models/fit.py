@@ -182,9 +182,7 @@ def _from_summaries(
 def _exit_code(result: FitResult, strict: bool) -> int:
     """Exit code of the verdict; a warning where it is 0 although the fit is not to be relied on."""
     verdict = result.certificate.verdict
-    if verdict == "passed":
-        return 0
-    if verdict == "useful" and not strict:
+    if verdict == "passed" or (verdict == "useful" and not strict):
         return 0
     if strict or (verdict == "not passed" and result.refine == "none"):
         return NOT_TRUSTWORTHY

@@ -18,12 +18,7 @@ _NEVER_SEEN = "never seen"
 
 
 def fitted_table(mixture: Mixture, result: FitResult | None = None) -> list[str]:
-    """Lines with weight, means and standard deviations of every component.
-
-    Levels, and cells that may be missing, have their probabilities, with 95 % intervals. Joined
-    columns have their strongest correlations as well. With a result that has standard
-    errors, each number is followed by ± half the width of its 95 % interval.
-    """
+    """Lines with the parameters of every component, ± half of 95 % intervals where known."""
     from momentmix.mixture.parameter_table import ParameterTable, numeric_columns
 
     table = ParameterTable(mixture)

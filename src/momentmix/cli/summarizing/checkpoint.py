@@ -25,10 +25,7 @@ _EARLIER = b"momentmix checkpoint 1\n"  # of another digest of rows, and other l
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """What is to be read: files (name, size, time, digest of samples), columns, policy.
-
-    Where two are equal, a pass that is resumed still compares the rows that it has read.
-    """
+    """What is to be read: files (name, size, time, digest of samples), columns, policy."""
 
     pieces: tuple[dict[str, Any], ...]
     columns: tuple[str | int, ...]

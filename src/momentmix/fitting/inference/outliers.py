@@ -67,10 +67,7 @@ NONE = Outliers(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), 0)
 
 
 def find_outliers(rows: Rows, moments: StandardMoments, places: Int, values: Float) -> Outliers:
-    """Outliers among all rows, from an excerpt of them (`places`, `values`) and the column bounds.
-
-    All rows are read only where the bounds lie far beyond the excerpt, or it has outliers.
-    """
+    """Outliers among all rows, which are read only where bounds or excerpt hint at some."""
     n_rows, n = rows.n_rows, len(values)
     if n < _FEWEST_ROWS:
         return NONE

@@ -114,10 +114,7 @@ class ChangeEstimate(NamedTuple):
 
 
 class ColumnTests:
-    """Tests of the values of the columns of two summaries, one by one.
-
-    `spread` (k,) are common deviations, 0 for constants; what `varies` (k,) is tested.
-    """
+    """Tests of values of two summaries, one by one, where they vary; a spread of 0 is constant."""
 
     def __init__(self, first: MomentSummary, second: MomentSummary) -> None:
         self.a, self.b = self.sides = a, b = Side(first), Side(second)

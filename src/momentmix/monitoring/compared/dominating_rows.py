@@ -50,10 +50,7 @@ def dominated(tests: ColumnTests) -> NDArray[np.bool_]:
 
 
 def without_row(tests: ColumnTests, column: int, name: str) -> tuple[list[Change], Finding]:
-    """Compare a column without the row that dominates it.
-
-    The changes are those of the other rows; without p-values where the row cannot be taken away.
-    """
+    """Compare a column without the row that dominates it; no p-values where that cannot be."""
     usual = column_changes(tests, column, name)
     missing = [c for c in usual if c.what == "missing"]
     value = int(np.flatnonzero(tests.a.column == column)[0])

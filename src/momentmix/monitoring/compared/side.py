@@ -175,10 +175,7 @@ def polynomial_variance(coefficients: Any, central: Float) -> Float:
 
 
 class MomentTable:
-    """Moments of a summary by the indices of their factors; `one` is that of the constant.
-
-    `pairs` are all pairs of factors a ≤ b, of shape (n, 2).
-    """
+    """Moments of a summary by the indices of their factors, `one` for 1; pairs a ≤ b, (n, 2)."""
 
     def __init__(self, moments: Moments) -> None:
         self._moments, self.one = moments, moments.n_features

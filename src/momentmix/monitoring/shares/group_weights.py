@@ -251,10 +251,7 @@ def _fourth_cumulant(components: FixedComponents, root: Root, weights: Float, n:
 
 
 def find_shared_errors(equations: Iterable[tuple[Float, Float]]) -> tuple[Float, Float] | None:
-    """ξ and a factor of its covariance, from the `equations_of` groups.
-
-    None where the groups do not know it better than the model.
-    """
+    """ξ and a factor of its covariance; None where groups know it no better than the model."""
     information, score = np.zeros(()), np.zeros(())
     for own, right in equations:
         information, score = information + own, score + right

@@ -82,10 +82,7 @@ def read_many(
     shift: Float,
     scale: Float,
 ) -> Float:
-    """Moments of groups in the units of the model, of shape (n, layout.n_entries).
-
-    NaN where the values of a group are so far away that even their means overflow.
-    """
+    """Moments of groups in units of the model, (n, n_entries); NaN where even means overflow."""
     totals = [totals_of(summary, layout.order, schema) for summary in summaries]
     found = np.full((len(totals), layout.n_entries), np.nan)
     by_layout = dict[Layout, list[int]]()

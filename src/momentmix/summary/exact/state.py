@@ -45,10 +45,7 @@ def shard_digest(shard_id: object) -> bytes:
 
 
 class State(NamedTuple):
-    """What a summary holds: closed shards, the shard that takes rows, the id of the next, names.
-
-    The names are those of the columns; see `schema` for how these became features.
-    """
+    """What a summary holds: closed shards, the shard that takes rows, the id of the next, names."""
 
     closed: Totals
     open: OpenShard | None = None

@@ -52,10 +52,7 @@ class ShardUnits:
 
 
 def block_extremes(blocks: Float, n_threads: int = 1) -> Float:
-    """Minimum and maximum of each feature of each block, (n_blocks, 2, n_features).
-
-    Blocks are of shape (n_blocks, n_rows, n_features), contiguous, without NaN.
-    """
+    """Minima and maxima, (n_blocks, 2, d), of contiguous blocks (n_blocks, n, d) without NaN."""
     n_blocks, n_rows, d = blocks.shape
     ends = np.empty((n_blocks, 2, d))
     if code is not None:
