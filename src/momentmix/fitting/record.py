@@ -113,8 +113,8 @@ class FitRecord(FitFacts):
         """The record of `to_dict`; ValueError where it is not one of a fit of this mixture."""
         check_version(document, "fit", *range(1, _VERSION + 1))
         contents = {key: value for key, value in document.items() if key != "version"}
-        joined, has_families = bool(mixture.parameters.blocks.joined), mixture.schema is not None
-        fields = _record_fields(*mixture.means.shape, joined, has_families)
+        (r, d), joined = mixture.means.shape, bool(mixture.parameters.blocks.joined)
+        fields = _record_fields(r, d, joined, mixture.schema is not None)
         record: FitRecord = fields(contents, "fit")
         own = [block.columns for block in mixture.blocks if len(block.columns) > 1]
         if record.joined and sorted(found.columns for found in record.joined) != own:
