@@ -152,17 +152,14 @@ def _new_bar(label: str, delay: float) -> Any:
     return bar
 
 
-def _in_notebook() -> bool:
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    return shell is not None and "IPKernelApp" in shell.config
-
-
 def is_watched() -> bool:
     """Whether standard error is a terminal or a notebook, and this no worker process of either."""
     processes = sys.modules.get("multiprocessing")
     if processes is not None and processes.current_process().name != "MainProcess":
         return False
     try:
-        return _in_notebook() or sys.stderr.isatty()
+        shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+        in_notebook = shell is not None and "IPKernelApp" in shell.config
+        return in_notebook or sys.stderr.isatty()
     except (AttributeError, ValueError):  # no standard error, or one that is closed
         return False

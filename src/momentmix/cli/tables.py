@@ -51,7 +51,7 @@ def table_writer(
 
                 yield write
             return
-        on_terminal = _is_terminal(path)
+        on_terminal = path == "-" and sys.stdout.isatty()
         stream.write(_as_csv([names], on_terminal))
 
         def write_text(columns: Sequence[Any]) -> None:
@@ -65,10 +65,6 @@ def table_writer(
             stream.write(_as_csv(zip(*cells, strict=True), on_terminal))
 
         yield write_text
-
-
-def _is_terminal(path: str) -> bool:
-    return path == "-" and sys.stdout.isatty()
 
 
 def _arrow_array(column: Any, kind: Any, type_: Any) -> Any:

@@ -75,10 +75,12 @@ def _discrete(f: Finding) -> str:
     n, grid = f.numbers["n_values"], f.numbers["grid"]
     count = "two" if n == 2 else "only {n_values}"
     on_grid = ", multiples of {grid:.6g}" if grid > 0 and n > 2 else ""
-    cure = "Name its family, {code}, or leave it out." if f.remedy else "Leave it out."
+    cure = "Name {n:its family|their families}, {code}, or leave" if f.remedy else "Leave"
+    cure += " {n:it|them} out."
     return (
-        f"column {{names}} has {count} different values{on_grid}: a count, a code or a coarse "
-        "grade is not Gaussian within components, and a component can shrink to one value. " + cure
+        f"{{columns}} {{n:has|have}} {count} different values{on_grid}: a count, a code or a "
+        "coarse grade is not Gaussian within components, and a component can shrink to one value. "
+        + cure
     )
 
 

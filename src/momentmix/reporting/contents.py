@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime
 
 from momentmix.errors import InputError, InputTypeError
 from momentmix.findings.finding import FATAL
-from momentmix.fitting.inference.certificate import USEFUL, Certificate
+from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.record import FitRecord
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameter_table import Intervals, value_names
@@ -21,7 +21,6 @@ from momentmix.wording import cut, listed, percent, plural
 
 _SENTENCES = {
     "passed": "No test speaks against this fit.",
-    "useful": USEFUL,
     "untested": "Nothing speaks against this fit, but not everything could be tested.",
 }
 _SHORTCOMINGS = {  # of a fit that did not pass
@@ -96,6 +95,8 @@ class Contents:
 
 def verdict(certificate: Certificate) -> str:
     """Return the verdict in one sentence."""
+    if certificate.meaning:
+        return certificate.meaning
     if certificate.verdict in _SENTENCES:
         return _SENTENCES[certificate.verdict]
     kinds = {finding.kind for finding in certificate.tests}

@@ -34,8 +34,7 @@ _OF_DENSITY = {
     "misfit", "imprecise", "column-shape", "heavy-tails", "outlier-rows", "outlier-influence",
     "constraint", "too-few-rows",
 }  # fmt: skip
-# What the verdict "useful" means, in a sentence.
-USEFUL = "The groups serve; intervals describe the approximation, not a truth."
+_AGAINST = "Reasons why it is useful and not passed:"
 _MOST_IN_NOTEBOOK = 8  # reasons and findings; the others are folded away
 _MOST_GROUPS = 3  # of conditions, in a reason
 
@@ -196,6 +195,14 @@ class Certificate:
         )
 
     @property
+    def meaning(self) -> str:
+        """What the verdict "useful" means, in a sentence; empty for others."""
+        if self.verdict != "useful":
+            return ""
+        serves = "One group serves" if self.n_components == 1 else "The groups serve"
+        return f"{serves}; intervals describe the approximation, not a truth."
+
+    @property
     def answers(self) -> list[Answer]:
         """Answers: would other rows give the groups, are they apart, are the rows described."""
         return [_reproduced(self), _apart(self), _described(self)]
@@ -217,8 +224,9 @@ class Certificate:
         notes = [f.text for f in self._others() if f.severity is NOTE]
         texts = [*self.reasons, *self.untested, *others]
         shown = bullets(texts[:_MOST_IN_NOTEBOOK]) if texts else ""
+        shown = paragraph(_AGAINST, shown) if self.meaning and self.reasons else shown
         rest = [*texts[_MOST_IN_NOTEBOOK:], *notes]
-        head = paragraph(head, USEFUL) if self.verdict == "useful" else head
+        head = paragraph(head, self.meaning) if self.meaning else head
         return paragraph(head, asked, shown, folded("Numbers and notes", numbers, bullets(rest)))
 
     def _others(self) -> list[Finding]:
@@ -245,10 +253,11 @@ class Certificate:
         is_good = self.verdict in ("passed", "useful")
         verdict = self.verdict if is_good else self.verdict.upper()
         lines = ["Certificate", f"  {'verdict':<20} {verdict}"]
-        lines += [f"  {USEFUL}"] * (verdict == "useful")
+        lines += [f"  {self.meaning}"] * bool(self.meaning)
         width = max(len(a.question) for a in self.answers)
         lines += [f"  {a.question:<{width}} {a}" for a in self.answers]
         lines += [f"  {name:<20} {value}" for name, value in self.numbers()]
+        lines += [f"  {_AGAINST}"] * bool(self.meaning and self.reasons)
         lines += [Message("  - ", reason) for reason in self.reasons]
         lines += [Message("  - [untested] ", reason) for reason in self.untested]
         lines += [Message(f"  - [{f.severity.value}] ", f.text) for f in self._others()]

@@ -146,14 +146,16 @@ def _about_kinds(
     by_kind = {kind: [j for j in facts if facts[j].kind is kind] for kind in ColumnKind}
     if by_kind[ColumnKind.ROW_NUMBER]:
         yield found(FATAL, "row-number", moments.columns_of(by_kind[ColumnKind.ROW_NUMBER]))
+    alike: dict[tuple[int, float, bool], dict[str | int, str | None]] = {}
     for j in by_kind[ColumnKind.FEW_VALUES]:
-        columns = moments.columns_of([j])
         family = _family_of_counts(checked, moments, parameters, j)
         if _are_whole(facts[j].values):
             two = facts[j].values.tolist() == [0, 1]
             family = "bernoulli" if two else family or "categorical"
-        remedy = {} if family is None else {"families": {columns[0]: family}}
-        n_values, grid = facts[j].n_values, facts[j].grid
+        key = facts[j].n_values, facts[j].grid, family is None
+        alike.setdefault(key, {})[moments.columns_of([j])[0]] = family
+    for (n_values, grid, is_unknown), families in alike.items():
+        columns, remedy = list(families), {} if is_unknown else {"families": families}
         yield found(WARNING, "discrete-column", columns, (), remedy, n_values=n_values, grid=grid)
     for j in by_kind[ColumnKind.REPEATED_VALUE]:
         columns, value, share = moments.columns_of([j]), facts[j].top_value, facts[j].top_share

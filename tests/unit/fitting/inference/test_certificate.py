@@ -117,7 +117,17 @@ def test_groups_that_other_rows_give_again_are_useful(changes, verdict):
     assert c.passed is (verdict == "passed")
     sentence = "The groups serve; intervals describe the approximation, not a truth."
     assert (sentence in str(c)) == (sentence in c._repr_html_()) == (verdict == "useful")
+    head = "Reasons why it is useful and not passed:"
+    is_explained = verdict == "useful" and bool(c.reasons)
+    assert (head in str(c)) == (head in c._repr_html_()) == is_explained
     assert replace(c, after_rows=False).verdict in ("passed", "not passed", "untested")
+
+
+def test_one_useful_component_is_not_called_groups():
+    one = with_groups(r=1, again=(1.0,), separation=np.full((1, 1), NAN))
+    assert one.verdict == "useful"
+    assert one.meaning.startswith("One group serves;")
+    assert "The groups serve" not in str(one)
 
 
 def shallow(**depths):

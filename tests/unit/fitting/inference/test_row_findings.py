@@ -175,6 +175,19 @@ def test_a_coarse_grid_is_a_warning():
     assert finding[name].severity is kinds[name]
 
 
+def test_columns_with_equally_few_values_share_a_sentence():
+    rng = np.random.default_rng(0)
+    graded = rng.integers(1, 7, (2000, 3)) * 1.0
+    rows = np.c_[rng.standard_normal((2000, 2)), graded, rng.integers(0, 2, 2000)]
+    found = mm.fit(rows, 1).certificate.findings
+    texts = [f.text for f in found if f.kind == "discrete-column"]
+    assert len(texts) == 2
+    assert texts[0].startswith("columns 2, 3, 4 have only 6 different values, multiples of 1: ")
+    families = "{2: 'categorical', 3: 'categorical', 4: 'categorical'}"
+    assert texts[0].endswith(f"Name their families, families={families}, or leave them out.")
+    assert texts[1].startswith("column 5 has two different values: ")
+
+
 @pytest.mark.parametrize("width", [0.1, 0.25, 1e-3, 7.0, 1e8])
 def test_grids_are_found_whatever_their_width(width):
     rng = np.random.default_rng(0)
