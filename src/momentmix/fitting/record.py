@@ -302,6 +302,9 @@ def _certificate(n_components: int, values: dict[str, Any]) -> tuple[Certificate
     support = values.pop("support", None)
     keys = ("reproducibility", "separation", "description")
     groups = {key: values.pop(key) for key in keys if key in values}
+    for key in groups.keys() - {"description"}:
+        if ((groups[key] < 0) | (groups[key] > 1)).any():
+            raise ValueError(f"fit.certificate.{key} must lie between 0 and 1")
     test = OverIdentification(**{**values, "groups": tuple(values.get("groups", ()))})
     return Certificate(test, loss, findings, n_components, support, **groups), said
 

@@ -212,6 +212,8 @@ class _Numbers:
             search.preferred = self.instead.get(number)
             with clock.stage("blocks" if self.joins else "candidates"):
                 if self.joins and search.preferred is None:
+                    # The mixture of a full search may join columns that quick fits did not.
+                    self._improve(search.start(number, search.best.parameters.blocks))
                     search.validate()
                 blocks = search.best.parameters.blocks
                 if search.preferred is not None and number in self.instead:
@@ -227,6 +229,8 @@ class _Numbers:
         why = "the most of {} to {} that halves of the rows give again"
         note = (why if self.by_halves else "least BIC of {} to {}").format(1, max(trials))
         note = f"n_components={number}: {note}{limit_note(number, self.context)}"
+        if any(self.found[r].min() >= LEAST_REPRODUCIBILITY for r in self.found if r > number):
+            note += "; larger numbers cut groups where there is no gap"
         if number == self.most < self.context.max_components:
             d = self.moments.n_features
             note += f"; {self.moments.n_counted} rows with {d} features allow no more"
