@@ -109,7 +109,8 @@ class Halves:
 
     def compare(self, p: Parameters, needed: float = LEAST_REPRODUCIBILITY) -> Again:
         """Fit the halves of several splits; fewer where it is clear whether `needed` is reached."""
-        r, own, is_few = p.n_components, self.labels(p), self.group.size < _FEW_ROWS
+        r, own = p.n_components, self.labels(p)
+        n_splits = MOST_SPLITS if self.group.size < _FEW_ROWS else SPLITS
         indices, unseen = list[Float](), list[tuple[Parameters, Float]]()
         for number, half in self.splits():
 
@@ -121,11 +122,13 @@ class Halves:
             if r == 1:
                 return Again(np.ones(1), unseen)
             indices.append(found_again(own, self.labels(fits[0]), self.labels(fits[1]), r))
-            low, middle, high = (f(indices, axis=0).min() for f in (np.min, np.median, np.max))
-            # The median of three lies above the lower of two, and below the higher.
-            is_clear = number == 1 and (low > needed + _CLOSE or high < needed) and not is_few
-            is_lost = number == 0 and high < _FAR * needed
-            is_known = number + 1 >= SPLITS and abs(middle - needed) > _CLOSE and not is_few
+            reached = (np.array(indices) > needed + _CLOSE).sum(axis=0).min()
+            missed = (np.array(indices) < needed).sum(axis=0).max()
+            middle = np.median(indices, axis=0).min()
+            # The median of all lies on the side where most of them are.
+            is_clear = max(reached, missed) > n_splits // 2
+            is_lost = number == 0 and middle < _FAR * needed
+            is_known = number + 1 >= n_splits and abs(middle - needed) > _CLOSE
             if is_clear or is_lost or is_known:
                 break
         return Again(np.asarray(np.median(indices, axis=0)), unseen, self.cut(p))
