@@ -180,7 +180,7 @@ class Certificate:
         Where the test does not reject the mixture, a component may lie within another.
         """
         gaps = np.where(np.isnan(self.separation), 1.0, self.separation).min(axis=1)
-        is_part = (gaps < LEAST_GAP) & bool(self.test.is_rejected)
+        is_part = (gaps < LEAST_GAP) & (self.test.is_rejected is not False)
         return np.where(is_part, WITHOUT_GAP, LEAST_REPRODUCIBILITY)
 
     @property
