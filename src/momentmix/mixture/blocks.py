@@ -276,7 +276,8 @@ def blocks_from(
     example = 'blocks=[["length", "width"], [3, 4]]'
     if isinstance(groups, str | bytes) or not isinstance(groups, Iterable):
         raise InputTypeError(
-            f"blocks must be a list of lists of columns, as {example}, or None; got {groups!r}."
+            f"blocks must be a list of lists of columns, as {example}, or a word that the call "
+            f"takes, as 'auto'; got {groups!r}."
         )
     seen: dict[int, int] = {}
     found = []
