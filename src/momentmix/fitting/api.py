@@ -15,6 +15,7 @@ from momentmix.fitting.context import Clock, FitContext
 from momentmix.fitting.data import (
     AskedBlocks,
     Table,
+    block_word,
     feature_blocks,
     is_summary_path,
     load_summaries,
@@ -164,7 +165,7 @@ def fit(
         return begin_fit(
             data, n_components, order, method, refine, random_state, blocks, sample_weight,
             families, missing, variance_floor, max_passes, n_threads, progress, constraint, start,
-            tol, thorough, reading, max_components=max_components,
+            tol, thorough, reading, max_components,
         ).finish()  # fmt: skip
 
 
@@ -188,8 +189,8 @@ def begin_fit(
     tol: float | None,
     thorough: bool,
     reading: dict[str, Any],
+    max_components: int,
     defers: bool = False,
-    max_components: int = 20,
 ) -> BegunFit:
     """Fit the mixture; a fit that `defers` computes the rest when it is finished."""
     if method not in ("robust", "paper"):
@@ -212,7 +213,7 @@ def begin_fit(
     with step("Fitting", _asked(progress)):
         if is_summary_path(data):
             data = load_summaries(path_list(data))
-        word = blocks if isinstance(blocks, str) else ""
+        word = block_word(blocks)
         if method == "paper" and blocks is not None and word != "diag":
             text = " has diagonal covariances only; got blocks. Use "
             raise InputError(Message(PAPER, text, ROBUST, "."))
@@ -255,8 +256,6 @@ def begin_fit(
             has_rows = refine is not None and not isinstance(table.data, StandardMoments)
             if blocks is None and has_rows and isinstance(n_components, str):
                 blocks = "auto"
-            elif word == "diag":
-                blocks = None
             elif word == "full":
                 columns = () if table.schema is None else table.schema.columns
                 joinable = [i for i, column in enumerate(columns) if column.model.joins]
@@ -309,7 +308,7 @@ def _check_constraint(
             f'n_components="{n_components}" does not go with {constraint} covariances. Give a '
             "number, and compare those of several fits by BIC."
         )
-    word = blocks if isinstance(blocks, str) else ""
+    word = block_word(blocks)
     has_blocks = blocks is not None and word != "diag"
     if word in ("auto", "full") or (constraint == "spherical" and has_blocks):
         raise InputError(

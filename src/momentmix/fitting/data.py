@@ -231,9 +231,14 @@ def _check_spread(moments: StandardMoments, feature_names: Sequence[str] | None)
         )
 
 
+def block_word(asked: Any) -> str:
+    """The word that stands for blocks; empty where columns are named, or nothing is asked."""
+    return asked if isinstance(asked, str) else ""
+
+
 def known_blocks(asked: AskedBlocks, n_features: int, names: Sequence[str] | None) -> Blocks | None:
     """Blocks of all columns; None where the fit is to find them."""
-    word = asked if isinstance(asked, str) else ""
+    word = block_word(asked)
     if word == "auto":
         return None
     return blocks_from(() if asked is None or word == "diag" else asked, n_features, names)

@@ -70,11 +70,16 @@ def separation_of(parameters: Parameters, joint_of: JointOf | None = None) -> Fl
     return table
 
 
+def below_tops(logs: Float) -> Float:
+    """Log-densities (…, n) less the lower of the highest before and after; 0 outside valleys."""
+    before = np.maximum.accumulate(logs, axis=-1)
+    after = np.maximum.accumulate(logs[..., ::-1], axis=-1)[..., ::-1]
+    return np.asarray(logs - np.minimum(before, after))
+
+
 def _depths(logs: Float) -> Float:
     """Depth of the deepest valley of each row of log-densities (n_pairs, n)."""
-    before = np.maximum.accumulate(logs, axis=1)
-    after = np.maximum.accumulate(logs[:, ::-1], axis=1)[:, ::-1]
-    return np.asarray(1.0 - np.exp((logs - np.minimum(before, after)).min(axis=1)))
+    return np.asarray(1.0 - np.exp(below_tops(logs).min(axis=1)))
 
 
 def _ends_and_steps(first: Float, last: Float) -> Float:

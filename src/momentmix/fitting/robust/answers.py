@@ -132,7 +132,7 @@ def _settled(
             with own.clock.stage("support"):
                 support = support_from_rows(kept, p, own)
         with own.clock.stage("halves"):
-            again = halves.compare(p)
+            again = halves.compare(p)._replace(cut=halves.cut(p))
         certificate = certify(moments, p, test, uncertainty, support, own, again=again)
         if own.constraint is not None:
             findings = [*certificate.findings, *_constraint_findings(kept, p, own)]

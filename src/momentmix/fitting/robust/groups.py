@@ -191,11 +191,11 @@ class _Numbers:
 
     def _needed(self, p: Parameters) -> float:
         """The least reproducibility that counts for a mixture."""
-        has_gaps = _has_gaps(p)
         if p.n_components == self.wanted:
             return LEAST_REPRODUCIBILITY
         if self.halves.cut(p):
             return inf
+        has_gaps = _has_gaps(p)
         if p.n_components > self.wanted:
             return WITHOUT_GAP if has_gaps else inf
         return LEAST_REPRODUCIBILITY if has_gaps else WITHOUT_GAP

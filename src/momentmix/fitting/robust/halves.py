@@ -30,6 +30,7 @@ from momentmix.mixture.density import joint_densities, most_probable
 from momentmix.mixture.gaussian import coefficients, values_of
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VariancePrior
+from momentmix.mixture.separation import below_tops
 from momentmix.parallel import map_in_order
 
 _SEED = 35  # of the splits
@@ -52,7 +53,7 @@ class Again(NamedTuple):
 
     reproducibility: Float  # (r,)
     unseen: list[tuple[Parameters, Float]]  # features (n_statistics, n) of rows not fitted to
-    cut: tuple[int, ...] = ()  # two components that are parts of one cloud
+    cut: tuple[int, ...] = ()  # two components that are parts of one cloud, where it was looked for
 
 
 class Halves:
@@ -131,7 +132,7 @@ class Halves:
             is_known = number + 1 >= n_splits and abs(middle - needed) > _CLOSE
             if is_clear or is_lost or is_known:
                 break
-        return Again(np.asarray(np.median(indices, axis=0)), unseen, self.cut(p))
+        return Again(np.asarray(np.median(indices, axis=0)), unseen)
 
     def cut(self, p: Parameters) -> tuple[int, ...]:
         """Two components of numbers with a gap between them that the rows do not show."""
@@ -189,10 +190,9 @@ def cut_between(features: Float, p: Parameters) -> tuple[int, ...]:
             # In logarithms: densities between components far apart underflow.
             heights = np.log(np.maximum(p.weights[[i, k]], LEAST_WEIGHT) / deviations)
             logs = np.logaddexp(*(heights[:, None] - 0.5 * scaled**2))
-            left, right = np.maximum.accumulate(logs), np.maximum.accumulate(logs[::-1])[::-1]
-            drops = np.minimum(left, right) - logs
-            low = int(drops.argmax())
-            depth = 1.0 - np.exp(-drops[low])
+            below = below_tops(logs)
+            low = int(below.argmin())
+            depth = 1.0 - np.exp(below[low])
             if depth < _CLAIMED:
                 continue
             tops = int(logs[:low].argmax()), low + int(logs[low:].argmax())
