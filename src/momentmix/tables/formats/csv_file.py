@@ -7,16 +7,19 @@ Python's csv module, slowly, to say which line is wrong.
 
 from __future__ import annotations
 
+import atexit
 import csv
 import io
 import os
 import re
+import time
 from collections.abc import Generator, Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
 from itertools import islice
 from threading import Lock
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -317,6 +320,17 @@ def _alone_is_quoted(first: str, texts: list[str], delimiter: str) -> bool:
     return is_quoted and not all(re.fullmatch(row, text) for text in texts)
 
 
+_LENT: list[ref[Any]] = []  # pieces of text that threads of pyarrow may hold
+
+
+@atexit.register
+def _wait_for_threads() -> None:
+    """Let pyarrow give back its pieces: a thread that does so later ends the process (SIGABRT)."""
+    end = time.monotonic() + 2.0  # far more than blocks need that are being parsed
+    while any(piece() is not None for piece in _LENT) and time.monotonic() < end:
+        time.sleep(0.001)
+
+
 class _Rows(io.RawIOBase):
     """The rows as pyarrow reads them, and a line of empty fields: it shows an open quote."""
 
@@ -330,11 +344,13 @@ class _Rows(io.RawIOBase):
         """Yes."""
         return True
 
-    def read(self, size: int = -1) -> bytes:
+    def read(self, size: int = -1) -> Any:
         """Some bytes, none at the end."""
         with self._lock:  # pyarrow may still read, in a thread of its own, when the file is closed
             self._pieces = self._pieces or self._read(size)
-            return b"" if self.closed else next(self._pieces, b"")
+            piece = np.frombuffer(b"" if self.closed else next(self._pieces, b""), np.uint8)
+        _LENT[:] = [ref(piece), *(other for other in _LENT if other() is not None)]
+        return piece
 
     def close(self) -> None:
         """Close the file."""

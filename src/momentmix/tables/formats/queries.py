@@ -71,8 +71,12 @@ class _Dataset(ArrowSource):
         """All batches of a scan."""
         names = [self.schema.names[i] for i in columns]
         size = {"batch_size": max(batch_rows(len(names)), _LEAST_ROWS), **_AHEAD}
+        # A thread that releases Python's memory when Python ends would abort the process; rows
+        # in memory gain nothing from threads.
+        in_memory = isinstance(self.data, sys.modules["pyarrow.dataset"].InMemoryDataset)
         with self._refuse_unreadable():
-            yield from numbered(map(checked, self.data.to_batches(columns=names, **size)))
+            scanned = self.data.to_batches(columns=names, use_threads=not in_memory, **size)
+            yield from numbered(map(checked, scanned))
 
 
 class _Query(_Dataset):
