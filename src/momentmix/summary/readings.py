@@ -182,7 +182,7 @@ def near_sums(totals: Totals, shift: Float, scale: Float) -> NearSums:
     return NearSums(sums, rests, np.array([float(ratio) for ratio in ratios]))
 
 
-def _readings(totals: Totals, shift: Float, scale: Float) -> Float:
+def flat_moments(totals: Totals, shift: Float, scale: Float) -> Float:
     """All sums over Σw, about `shift` in units of `scale`; high ones NaN where they overflow."""
     layout, weight = totals.layout, totals.weight
     sums, rests, factors = near_sums(totals, shift, scale)
@@ -256,7 +256,7 @@ def moments(
     """All moments about `shift` in units of `scale`."""
     origin = _target(require_rows(totals), shift, scale)
     by_kind = dict[str, list[Float]]()
-    values = _readings(totals, *origin)
+    values = flat_moments(totals, *origin)
     values.setflags(write=False)
     for section in sorted(totals.layout.sections, key=lambda section: section.size):
         array = values[section.place].reshape(section.shape)

@@ -49,30 +49,22 @@ def key_text(key: tuple[Any, ...]) -> str:
 
 @dataclass
 class Group:
-    """One group: what its summary is like, what is read of it, and what is found.
-
-    `n` are its rows; of weighted ones, as many as they are worth. `moments` (q,) are those of its
-    `components`, None where there are none that can be used.
-    """
+    """One group: its summary, the moments that are read, and the weights and test found."""
 
     key: tuple[Any, ...]
     n_rows: int
-    n: float
+    n: float  # rows; of weighted ones, as many as they are worth
     schema: Schema | None
     layout: Layout
     note: str = ""
     components: Any = None
-    moments: Any = None
+    moments: Any = None  # (q,) of the components; None where none can be used
     weights: GroupWeights | None = None
     test: FitTest = UNTESTED
 
 
 class Groups:
-    """Groups of a cube, or of a mapping of keys to summaries, with the columns of a model.
-
-    Summaries are taken from it one by one; the first ones are kept, as many as fit into some
-    memory, since to unpack them takes a while.
-    """
+    """Groups of a cube, or of a mapping of keys to summaries, with the columns of a model."""
 
     def __init__(self, cube: Any, tracked: TrackedModel) -> None:
         if not isinstance(cube, Mapping):
@@ -83,7 +75,7 @@ class Groups:
         if not cube:
             raise InputError("the cube has no groups; check its filter, or summarize more rows.")
         self._cube, self._tracked = cube, tracked
-        self._kept, room = list[MomentSummary](), _MOST_KEPT
+        self._kept, room = list[MomentSummary](), _MOST_KEPT  # unpacking takes a while
         self.groups = list[Group]()
         with counting("Reading groups", len(cube), "groups") as tell:
             for key, given in cube.items():

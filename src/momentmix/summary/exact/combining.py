@@ -164,16 +164,7 @@ def check_alike(
         raise InputError(
             Message(text, either(select, "Summarize the common ones (--columns)"), ".")
         )
-    if (a.order, a.squared_order) != (b.order, b.squared_order):
-        order, squared = min(a.order, b.order), min(a.squared_order, b.squared_order)
-        text = (
-            f"summaries must have the same orders; got order={a.order}, "
-            f"squared_order={a.squared_order} and order={b.order}, "
-            f"squared_order={b.squared_order}. "
-        )
-        cut = f"Cut both with truncate({order}, {squared})"
-        again = f"Summarize both with --order {order}. Or pass --truncate"
-        raise InputError(Message(text, either(cut, again), "."))
+    check_orders(a, b, ". Or pass --truncate")
     if left and right and left != right:
         raise InputError(names_differ(left, right))
     if schemas != (None, None):
@@ -182,6 +173,21 @@ def check_alike(
         ]
         joined(schemas[0] or plain[0], schemas[1] or plain[1])
     return left or right
+
+
+def check_orders(a: Layout, b: Layout, shell: str = "") -> None:
+    """Refuse two orders; `shell` is another cure for the command."""
+    if (a.order, a.squared_order) != (b.order, b.squared_order):
+        order, squared = min(a.order, b.order), min(a.squared_order, b.squared_order)
+        text = (
+            f"summaries must have the same orders; got order={a.order}, "
+            f"squared_order={a.squared_order} and order={b.order}, "
+            f"squared_order={b.squared_order}. "
+        )
+        cut = f"Cut both with truncate({order}, {squared})"
+        raise InputError(
+            Message(text, either(cut, f"Summarize both with --order {order}{shell}"), ".")
+        )
 
 
 def names_differ(expected: tuple[str, ...], given: tuple[str, ...]) -> str:
