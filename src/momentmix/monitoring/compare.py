@@ -34,9 +34,9 @@ from momentmix.monitoring.compared.dominating_rows import (
     without_row,
 )
 from momentmix.monitoring.compared.second_moments import means_together, second_together
-from momentmix.monitoring.compared.side import schema_of
 from momentmix.monitoring.compared.significance import holm, together
 from momentmix.monitoring.comparison import ColumnComparison, Comparison
+from momentmix.summary.column_facts import schema_of
 from momentmix.summary.exact.combining import check_orders
 from momentmix.summary.file import is_summary_file
 from momentmix.summary.summary import MomentSummary

@@ -25,17 +25,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
+from momentmix.summary.column_facts import schema_of
 from momentmix.summary.layout import products_of
 from momentmix.summary.readings import flat_moments
 from momentmix.summary.summary import MomentSummary
-from momentmix.tables.schema import Schema, plain_schema
 
 _AT_ONCE = 1 << 18  # products that are looked up together
-
-
-def schema_of(summary: MomentSummary) -> Schema:
-    """The schema of a summary; that of plain numbers where it has none."""
-    return summary.schema or plain_schema(summary.n_features, summary.feature_names)
 
 
 class Side:

@@ -29,6 +29,7 @@ from momentmix.monitoring.shares.group_weights import (
 from momentmix.monitoring.shares.moments import read_many
 from momentmix.monitoring.shares.tracked_model import StandardComponents, TrackedModel
 from momentmix.progress import counting
+from momentmix.summary.column_facts import schema_of
 from momentmix.summary.layout import Layout
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.names import column_label, match_names
@@ -112,7 +113,7 @@ class Groups:
             )
         whole, columns = self._tracked.whole, self._tracked.columns
         names, n_columns = whole.feature_names, whole.n_columns
-        schema = summary.schema or plain_schema(summary.n_features, summary.feature_names)
+        schema = schema_of(summary)
         if names is not None and schema.column_names is not None:
             if names != schema.column_names:
                 try:
