@@ -88,8 +88,8 @@ def read_many(
             found[numbers] = values[:, _places(layout, own)]
     for number in np.flatnonzero(np.isnan(found).any(axis=1)).tolist():
         with suppress(InputError):
-            own = totals[number]
-            found[number] = flat_moments(own, shift, scale)[_places(layout, own.layout)]
+            each = totals[number]
+            found[number] = flat_moments(each, shift, scale)[_places(layout, each.layout)]
     return found
 
 

@@ -254,8 +254,7 @@ class _HalfSplit:
             low, high = max(first, side_first), min(last, side_first + self._size(side))
             if low < high:
                 points, out = self.places[side, 1].start - side_first, rows[3].start - first
-                steps.append(
-                    Fill(*(slice(start + low, start + high) for start in (square, points, out)))
-                )
+                left, right = slice(square + low, square + high), slice(points + low, points + high)
+                steps.append(Fill(left, right, slice(out + low, out + high)))
         factors = {4: (squares, squares), 5: (rows[3], squares), 6: (rows[3], rows[3])}
         steps += [Fill(*factors[p], rows[p]) for p in rows if p > 3]
