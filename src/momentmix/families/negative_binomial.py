@@ -43,7 +43,7 @@ _TOP = 1 << 20  # largest count of a law that has seen no rows; beyond, log p is
 _NODES = 3.0  # for each unit of log y: the interpolated means then have errors of about 1e-11
 _TABLE = 4096  # counts whose statistics are held in memory
 _STEPS = 40  # of a search for the best size; most take five
-_CLOSE = 1e-9  # of the logarithm of a size
+_CLOSE = 1e-7  # of the logarithm of a size
 _REACH = 40.0  # e^-40 is beyond what double precision adds to a sum
 
 
@@ -315,25 +315,35 @@ def _sums_of_logs(sizes: Float, top: int) -> tuple[Float, Float, Float]:
 def _best_sizes(n: Float, rates: Float, own: Float, start: Float, top: int) -> Float:
     """Sizes of the largest likelihood of n rows with mean `rates` and sums `own` of t.
 
-    Newton's steps for log s, or halves of an interval that holds the best.
+    Newton's steps for log s within an interval that holds the best; halves of it where they leave
+    it, unless an end is the best.
     """
-    low = np.full_like(start, log(LEAST_SIZE))
-    high, x = np.log(rates / LEAST_EXCESS), np.log(start)
+    shape, own = start.shape, own.reshape(-1, own.shape[-1])
+    n, rates = np.broadcast_to(n, shape).ravel(), rates.ravel()
+    x, most, left = np.log(start).ravel(), np.log(rates / LEAST_EXCESS), np.arange(start.size)
+    least = np.full_like(x, log(LEAST_SIZE))
+    low, high = least.copy(), most.copy()
     for _ in range(_STEPS):
-        s = np.exp(x)
+        here, r, m, t = x[left], rates[left], n[left], own[left]
+        s = np.exp(here)
         _, first, second = _sums_of_logs(s, top)
-        logs = s * np.log1p(rates / s)
-        slope = (own * first).sum(axis=-1) + n * (rates - logs)
-        curvature = (own * second).sum(axis=-1) - n * (logs - rates * s / (s + rates))
-        low, high = np.where(slope > 0, x, low), np.where(slope > 0, high, x)
+        logs = s * np.log1p(r / s)
+        slope = (t * first).sum(axis=-1) + m * (r - logs)
+        curvature = (t * second).sum(axis=-1) - m * (logs - r * s / (s + r))
+        low[left] = bottom = np.where(slope > 0, here, low[left])
+        high[left] = ceiling = np.where(slope > 0, high[left], here)
         with np.errstate(divide="ignore", invalid="ignore"):
-            moved = x - slope / curvature
-        inside = (curvature < 0) & (moved > low) & (moved < high)
-        moved = np.where(inside, moved, 0.5 * (low + high))
-        change, x = np.abs(moved - x).max(), moved
-        if change < _CLOSE:
+            moved = np.where(curvature < 0, here - slope / curvature, 0.5 * (bottom + ceiling))
+        # An end that is not tried yet is; else the middle of the interval.
+        below, above = moved <= bottom, moved >= ceiling
+        end = np.where(below, bottom, ceiling)
+        is_new = np.where(below, bottom == least[left], ceiling == most[left])
+        moved = np.where((below | above) & ~is_new, 0.5 * (bottom + ceiling), moved)
+        x[left] = moved = np.where((below | above) & is_new, end, moved)
+        left = left[np.abs(moved - here) > _CLOSE]
+        if not left.size:
             break
-    return np.exp(x)
+    return np.exp(x).reshape(shape)
 
 
 @lru_cache(maxsize=1024)
