@@ -105,11 +105,6 @@ class ExactSums:
         return np.where(negative, -1.0 - found, found)
 
 
-def no_sums(layout: Layout) -> ExactSums:
-    """Sums of no rows."""
-    return ExactSums(layout, np.zeros((layout.n_entries, 1), dtype=np.int64))
-
-
 def absent_places(layout: Layout, reach: Sequence[int]) -> Int:
     """Where the sums stand that are absent: see *Reach*."""
     if not layout.high or min(reach) == LARGEST_REACH:

@@ -37,7 +37,6 @@ from momentmix.summary.exact.exact_sums import (
     LARGEST_REACH,
     ExactSums,
     absent_places,
-    no_sums,
     reframed,
 )
 from momentmix.summary.layout import Layout, known
@@ -176,7 +175,7 @@ def _empty(layout: Layout) -> Totals:
         layout=layout,
         exponents=(None,) * d,
         shifts=(0,) * d,
-        sums=no_sums(layout),
+        sums=ExactSums(layout, np.zeros((layout.n_entries, 1), dtype=np.int64)),
         weight_squares=0,
         n_rows=0,
         minimum=np.full(d, np.inf),
