@@ -76,9 +76,7 @@ class ExactSums:
 
     def of_layout(self, layout: Layout) -> ExactSums:
         """The sums of a layout that lacks some sections."""
-        places = [self.layout.section(s.kind, s.size).place for s in layout.sections]
-        rows = np.concatenate([np.arange(place.start, place.stop) for place in places])
-        return self.taken(layout, rows)
+        return self.taken(layout, layout.places_in(self.layout))
 
     def taken(self, layout: Layout, rows: Int) -> ExactSums:
         """The sums at some places, as those of another layout."""
