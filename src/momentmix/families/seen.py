@@ -140,8 +140,8 @@ class Seen(Law):
         return self.features_of(SeenValue(found.q, mean, variance))
 
     def widened(self, means: Float, variances: Float, factors: Float) -> tuple[Float, Float]:
-        q, *value = self.value_of(means, variances)
-        return self.features_of(SeenValue(q, *self.value.widened(*value, factors)))
+        q, mean, variance = self.value_of(means, variances)
+        return self.features_of(SeenValue(q, *self.value.widened(mean, variance, factors)))
 
     def chain(self, found: SeenValue, means: Float) -> Float:
         """∂ (mean, variance, q) of the value / ∂ (μ, v), of shape (…, 3, 4)."""

@@ -20,6 +20,7 @@ floor and the standardized features.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -62,7 +63,7 @@ class Outliers:
         columns = [moments.part(j).column for j in self.columns.tolist()]
         rows = list(zip(self.places.tolist(), self.values.tolist(), columns, strict=True))
         names = list(dict.fromkeys(columns))
-        numbers = {"n_rows": self.n_found, "outliers": rows}
+        numbers: dict[str, Any] = {"n_rows": self.n_found, "outliers": rows}
         return [found(severity, "outlier-rows", names, remedy=remedy, **numbers)]
 
 
