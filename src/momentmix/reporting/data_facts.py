@@ -108,7 +108,7 @@ def gather(mixture: Mixture, data: Any) -> DataFacts:
                 total += float(scores.sum())
                 n_rare += int((scores < rare_below).sum())
                 labels = density.map_encoded(encoded, most_probable)
-                counts[:] += np.bincount(labels, minlength=len(counts))
+                counts[:] += np.bincount(labels[labels < len(counts)], minlength=len(counts))
             yield add_rows(summary, encoded)
 
     shown = thinned(blocks(), _MOST_SHOWN)
