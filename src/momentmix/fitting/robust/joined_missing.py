@@ -151,7 +151,7 @@ def fit_patterns(
             order = context.order_of(p)
             ordered, again = p[order], halves.compare(p)
             findings = [
-                found(NOTE, UNTESTED, remedy={"missing": "drop"}),
+                found(NOTE, UNTESTED),
                 *component_findings(moments, ordered, context.variance_floor),
             ]
             separation = separation_of(ordered, lambda z: layout.rows(z).joint(ordered))
