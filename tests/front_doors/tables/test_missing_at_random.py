@@ -89,7 +89,7 @@ def test_auto_finds_two_groups_and_one(fitted):
 
 
 def test_joined_columns(fitted):
-    _, frame, label = fitted
+    frame = fitted[1]
     rng = np.random.default_rng(1)
     numbers = frame[NUMBERS[:3]].copy()
     shared = rng.normal(size=len(frame))
