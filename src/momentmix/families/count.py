@@ -398,3 +398,15 @@ class CountFamily(Family):
         grid = np.arange(first_count, last + 1, max(1.0, np.floor((last - first_count) / 500)))
         rates = law.rates(means)[:, None]
         return grid, np.exp(law.log_mass(grid, rates))
+
+    def fit_cells(self, values: Float, histograms: Float) -> Float | None:
+        wrong = self.invalid(values)
+        if wrong is None or wrong.any():
+            return None
+        shift = histograms.sum(axis=0) @ values / histograms.sum()
+        law, z = self.law_type((0,)).rescaled(np.array([shift]), np.ones(1)), values - shift
+        statistics = np.stack([z, z**2, *law.own_statistics(z[None]), np.ones_like(z)])
+        sums = histograms @ statistics.T
+        found = law.m_step(sums[:, -1:], sums[:, :1], sums[:, 1:2], sums[:, 2:-1], None)
+        logs = law.coefficients(*found) @ statistics
+        return logs if law.n_cells else logs + law.base(values)

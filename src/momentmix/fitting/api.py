@@ -25,6 +25,7 @@ from momentmix.fitting.em.starts import Start
 from momentmix.fitting.paper import fit_as_printed
 from momentmix.fitting.result import BegunFit, FitResult
 from momentmix.fitting.robust.pipeline import fit_robust
+from momentmix.fitting.robust.whole_numbers import with_counts
 from momentmix.mixture.prior import Constraint
 from momentmix.parallel import few_threads, usable_cores
 from momentmix.progress import check_asked, step, tell
@@ -237,13 +238,20 @@ def begin_fit(
             text = " needs the rows, and a summary holds none. Pass the rows, or use "
             auto = Message(options(refine="auto"), " (no passes for a summary).")
             raise InputError(Message(options(refine="em"), text, auto))
+        n_threads = usable_cores() if n_threads is None else check_count("n_threads", n_threads, 1)
+        has_rows = refine is not None and not isinstance(table.data, StandardMoments)
+        if blocks is None and has_rows and isinstance(n_components, str):
+            word = blocks = "auto"
         if constraint is not None:
             _check_constraint(constraint, table, n_components, blocks, refine)
+        elif has_rows and table.may_count and word != "full":
+            with _at_work(progress):
+                table = with_counts(table, blocks, start, n_threads)
         context = FitContext(
             np.random.default_rng(random_state),
             variance_floor,
             check_count("max_passes", max_passes, 0),
-            usable_cores() if n_threads is None else check_count("n_threads", n_threads, 1),
+            n_threads,
             Clock(progress if callable(progress) else None),
             tol=None if tol is None else float(tol),
             thorough=thorough,
@@ -253,10 +261,7 @@ def begin_fit(
             defers=defers,
         )
         with _at_work(progress):
-            has_rows = refine is not None and not isinstance(table.data, StandardMoments)
-            if blocks is None and has_rows and isinstance(n_components, str):
-                blocks = "auto"
-            elif word == "full":
+            if word == "full":
                 columns = () if table.schema is None else table.schema.columns
                 joinable = [i for i, column in enumerate(columns) if column.model.joins]
                 blocks = [joinable if columns else list(range(table.data.n_features))]
