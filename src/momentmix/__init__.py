@@ -31,6 +31,7 @@ if _typing.TYPE_CHECKING:  # "as" makes a name public for type checkers
         BernoulliBlock as BernoulliBlock,
         CategoricalBlock as CategoricalBlock,
     )
+    from momentmix.families.negative_binomial import NegativeBinomialBlock as NegativeBinomialBlock
     from momentmix.families.poisson import PoissonBlock as PoissonBlock
     from momentmix.fitting.api import fit as fit
     from momentmix.fitting.conditions.standard_moments import StandardMoments as StandardMoments
@@ -59,6 +60,7 @@ _HOMES = {
     "mixture.mixture": ("DiagonalMixture", "Mixture"),
     "families.gaussian_block": ("GaussianBlock",),
     "families.levels": ("BernoulliBlock", "CategoricalBlock"),
+    "families.negative_binomial": ("NegativeBinomialBlock",),
     "families.poisson": ("PoissonBlock",),
     "fitting.conditions.standard_moments": ("StandardMoments",),
     "errors": (

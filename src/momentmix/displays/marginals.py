@@ -23,9 +23,8 @@ from momentmix.displays.style import (
     percent_axis,
     short_name,
 )
-from momentmix.families.column import Column
+from momentmix.families.column import Column, restored, transformed
 from momentmix.families.family import Family
-from momentmix.families.transforms import restored, transformed
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.tables.block_features import column_seen
 from momentmix.summary.column_facts import ColumnFacts

@@ -7,10 +7,12 @@
 from momentmix.families.family import FAMILIES, Family, register
 from momentmix.families.gaussian import Gaussian, Log, Log1p
 from momentmix.families.levels import Bernoulli, Categorical
+from momentmix.families.negative_binomial import NegativeBinomial
 from momentmix.families.poisson import Poisson
 
 __all__ = ["Family", "register"]
 
 # The tests check the parts of these, not every import.
-for _family in (Gaussian(), Bernoulli(), Categorical(), Poisson(), Log(), Log1p()):
+_FAMILIES = Gaussian(), Bernoulli(), Categorical(), Poisson(), NegativeBinomial(), Log(), Log1p()
+for _family in _FAMILIES:
     FAMILIES[_family.name] = _family

@@ -145,10 +145,11 @@ class ColumnBlock(Block):
             return self
         unknown = np.isnan(values).reshape(len(values), -1).any(axis=1)
         shares = self.seen[~unknown] / self.seen[~unknown].sum()
-        full = values.copy()
-        full[unknown] = np.tensordot(shares, values[~unknown], 1)
         twin = copy(self)
-        object.__setattr__(twin, self.parameter, full)
+        for name in self.model.parameters:
+            full = getattr(self, name).copy()
+            full[unknown] = np.tensordot(shares, full[~unknown], 1)
+            object.__setattr__(twin, name, full)
         return twin
 
     @property

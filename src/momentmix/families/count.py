@@ -39,7 +39,7 @@ _STEPS = 50  # of a search for the best rate, each of which leaves 2/3 of an int
 
 
 @dataclass(frozen=True)
-class CountLaw(Law):
+class WholeLaw(Law):
     """One feature, a count in units of its own.
 
     Parameters
@@ -52,9 +52,6 @@ class CountLaw(Law):
     ----------
     least : int
         Least count.
-    n_cells : int
-        0 where log p(y) is linear in y up to `base`, and counts have no upper end. Else counts are
-        below n_cells, and the sums of EM are the weighted histogram of them.
     highest_power : int
         Of the counts, in moments that a certificate tests: with skewed counts, means of higher
         powers are far from normal even for 20,000 rows.
@@ -63,10 +60,48 @@ class CountLaw(Law):
     shift: float = 0.0
     scale: float = 1.0
     least: ClassVar[int] = 0
-    n_cells: ClassVar[int] = 0
     highest_power: ClassVar[int] = 4
-    noun: ClassVar[str] = "a count of its family"
     by_law: ClassVar[tuple[str, ...]] = ("shift", "scale")
+
+    @property
+    def most(self) -> float:
+        """Largest count."""
+        return np.inf
+
+    def rescaled(self, shift: Float, scale: Float) -> Self:
+        moved = self.shift + self.scale * first(shift)
+        return replace(self, shift=moved, scale=self.scale * first(scale))
+
+    def rates(self, means: Float) -> Float:
+        """λ of means (…, 1), of shape (…)."""
+        least, most = self.least + _LEAST_MEAN, self.most - _LEAST_MEAN
+        return np.clip(self.shift + self.scale * means[..., 0], least, most)
+
+    def base(self, counts: Float) -> Float:
+        """Return h(y), the part of log p(y) that is the same in all components."""
+        return np.zeros_like(counts)
+
+    def base_measure(self, rows: Float) -> Float | None:
+        return self.base(np.rint(self.shift + self.scale * rows[:, self.features[0]]))
+
+    def is_new(self, exponents: Int) -> NDArray[np.bool_]:
+        """Powers up to `highest_power`: the certificate tests those."""
+        return np.asarray(exponents[:, 0] <= self.highest_power)
+
+
+@dataclass(frozen=True)
+class CountLaw(WholeLaw):
+    """One feature, a count whose distribution follows from its mean.
+
+    Attributes
+    ----------
+    n_cells : int
+        0 where log p(y) is linear in y up to `base`, and counts have no upper end. Else counts are
+        below n_cells, and the sums of EM are the weighted histogram of them.
+    """
+
+    n_cells: ClassVar[int] = 0
+    noun: ClassVar[str] = "a count of its family"
 
     @abstractmethod
     def log_mass(self, counts: Float, rates: Float) -> Float:
@@ -75,10 +110,6 @@ class CountLaw(Law):
     @abstractmethod
     def variance_of(self, rates: Float) -> Float:
         """Return the variances of counts with these means."""
-
-    def base(self, counts: Float) -> Float:
-        """Return h(y), the part of log p(y) that is neither constant nor linear in y."""
-        return np.zeros_like(counts)
 
     # -- what is derived ------------------------------------------------------------------------
 
@@ -95,15 +126,6 @@ class CountLaw(Law):
         one, zero = xp.ones_like(values), xp.zeros_like(values)
         cells = [xp.where(xp.abs(counts - cell) < 0.5, one, zero) for cell in range(self.n_cells)]
         return xp.concat(cells, axis=-2) if cells else values[..., :0, :]
-
-    def rescaled(self, shift: Float, scale: Float) -> Self:
-        moved = self.shift + self.scale * first(shift)
-        return replace(self, shift=moved, scale=self.scale * first(scale))
-
-    def rates(self, means: Float) -> Float:
-        """λ of means (…, 1), of shape (…)."""
-        least, most = self.least + _LEAST_MEAN, self.most - _LEAST_MEAN
-        return np.clip(self.shift + self.scale * means[..., 0], least, most)
 
     def completed(self, means: Float, variances: Float) -> tuple[Float, Float]:
         rates = self.rates(means)
@@ -244,14 +266,17 @@ class CountLaw(Law):
         weights /= weights.sum(axis=1, keepdims=True)
         return np.asarray((counts - self.shift) / self.scale), weights
 
-    def is_new(self, exponents: Int) -> NDArray[np.bool_]:
-        """Powers up to `highest_power`: the certificate tests those."""
-        return np.asarray(exponents[:, 0] <= self.highest_power)
-
     def base_measure(self, rows: Float) -> Float | None:
         """h(y); histograms hold all of log p(y)."""
-        counts = self.shift + self.scale * rows[:, self.features[0]]
-        return None if self.n_cells else self.base(np.rint(counts))
+        return None if self.n_cells else super().base_measure(rows)
+
+
+def checked_rates(rates: Any) -> Float:
+    """Rates as an array (r,)."""
+    array = real_array("rates", rates, 1, allow_nan=True)
+    if (array < 0).any() or (array > LARGEST_COUNT).any():
+        raise InputError(f"rates of counts must be from 0 to 2^53; got {array.tolist()}.")
+    return array
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,10 +295,7 @@ class CountBlock(ColumnBlock):
     parameter: ClassVar[str] = "rates"
 
     def __post_init__(self) -> None:
-        array = real_array("rates", self.rates, 1, allow_nan=True)
-        if (array < 0).any() or (array > LARGEST_COUNT).any():
-            raise InputError(f"rates of counts must be from 0 to 2^53; got {array.tolist()}.")
-        self._keep(array)
+        self._keep(checked_rates(self.rates))
 
     @property
     def _law(self) -> CountLaw:
@@ -300,14 +322,12 @@ class CountBlock(ColumnBlock):
         return drawn
 
 
-class CountFamily(Family):
-    """Counts whose distribution follows from their mean, by `law_type` and `block_type`."""
+class WholeFamily(Family):
+    """Counts, with a law of `law_type`."""
 
     noun = "counts"
-    parameters: ClassVar[Mapping[str, int]] = {"rates": 1}
-    entries = ("rate",)
     is_whole = True
-    law_type: ClassVar[type[CountLaw]]
+    law_type: ClassVar[type[WholeLaw]]
 
     @property
     def least(self) -> float:
@@ -321,6 +341,25 @@ class CountFamily(Family):
     def requirement(self) -> str:
         most = "2^53" if self.most == np.inf else f"{self.most:.0f}"
         return f"{self.noun} must be integers from {self.law_type.least} to {most}"
+
+    def invalid(self, numbers: Array) -> NDArray[np.bool_] | None:
+        """Numbers that are no counts; missing ones may be."""
+        with np.errstate(invalid="ignore"):
+            wrong = (numbers < self.least) | (numbers > min(self.most, LARGEST_COUNT))
+            if numbers.dtype.kind == "f":
+                wrong |= (numbers != np.floor(numbers)) & ~np.isnan(numbers)
+        return np.asarray(wrong)
+
+    def value_law(self, feature: int) -> Law:
+        return self.law_type((feature,))
+
+
+class CountFamily(WholeFamily):
+    """Counts whose distribution follows from their mean, by `law_type` and `block_type`."""
+
+    parameters: ClassVar[Mapping[str, int]] = {"rates": 1}
+    entries = ("rate",)
+    law_type: ClassVar[type[CountLaw]]
 
     def check(self) -> None:
         """Raise where `log_mass`, `base` and `variance_of` do not belong together."""
@@ -348,17 +387,6 @@ class CountFamily(Family):
                 f"log_mass of {self.name!r} must be linear in the count up to base(); override "
                 "base(), or set n_cells."
             )
-
-    def invalid(self, numbers: Array) -> NDArray[np.bool_] | None:
-        """Numbers that are no counts; missing ones may be."""
-        with np.errstate(invalid="ignore"):
-            wrong = (numbers < self.least) | (numbers > min(self.most, LARGEST_COUNT))
-            if numbers.dtype.kind == "f":
-                wrong |= (numbers != np.floor(numbers)) & ~np.isnan(numbers)
-        return np.asarray(wrong)
-
-    def value_law(self, feature: int) -> Law:
-        return self.law_type((feature,))
 
     def block_of(self, column: Column, law: Law, means: Float, variances: Float) -> Block:
         value = cast(CountLaw, law.value_law)

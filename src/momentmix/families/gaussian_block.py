@@ -27,9 +27,8 @@ from momentmix.families.block import (
     checked_seen,
     unknown_columns,
 )
-from momentmix.families.column import Column, short_mean
+from momentmix.families.column import Column, restored_columns, short_mean, transformed_columns
 from momentmix.families.seen import seen_features
-from momentmix.families.transforms import restored_columns, transformed_columns
 from momentmix.findings.messages import WITH_FLOOR, Message
 from momentmix.tables.names import check_feature_names
 from momentmix.wording import short_repr

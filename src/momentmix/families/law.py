@@ -92,6 +92,10 @@ class Law(ABC):
         """Return t(z) of features (…, k, n), of shape (…, n_own, n), by the library `xp`."""
         return values[..., :0, :]
 
+    def covering(self, largest: float) -> Law:
+        """The same for values up to this one, which may need fewer statistics."""
+        return self
+
     @property
     def compiled(self) -> tuple[int, tuple[Any, ...]] | None:
         """Kind of the law in native/laws.h, and its numbers; None where it has no compiled maps."""

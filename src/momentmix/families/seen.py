@@ -64,6 +64,9 @@ class Seen(Law):
         own = self.value.own_statistics(values[..., :1, :], xp)
         return xp.where(values[..., 1:, :] > self.seen_middle, own, xp.zeros_like(own))
 
+    def covering(self, largest: float) -> Self:
+        return replace(self, value=self.value.covering(largest))
+
     @property
     def compiled(self) -> tuple[int, tuple[Any, ...]] | None:
         """Both features where the cell is missing or seen, the value over all rows, its numbers."""
@@ -285,8 +288,8 @@ class Seen(Law):
     @property
     def prior_positive(self) -> Float:
         """Of missing cells, of seen ones, and of the value where it is seen."""
-        q, (own,) = float(self.overall.q), self.value.prior_positive
-        return np.array([PSEUDO_ROWS * (1 - q), PSEUDO_ROWS * q, own])
+        q, own = float(self.overall.q), self.value.prior_positive
+        return np.array([PSEUDO_ROWS * (1 - q), PSEUDO_ROWS * q, *own])
 
     def at_zero(self, means: Float, variances: Float, counts: Float) -> NDArray[np.bool_]:
         """As for other laws; the value's number only where cells are seen."""

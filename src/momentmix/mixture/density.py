@@ -161,7 +161,7 @@ def _add_rows(
 ) -> Float:
     """Mean log-densities; adds to `statistics`, unless it is None."""
     total, n_rows = np.zeros(coefficients.shape[:-2]), features.shape[1]
-    if _is_compiled(blocks):
+    if code is not None:
         _add_compiled(coefficients, features, None, None, blocks, None, statistics, total)
         return np.asarray(total / n_rows)
     width = _tile_width(coefficients[..., 0].size)
@@ -193,10 +193,13 @@ def _add_compiled(
 ) -> None:
     """Sums of an EM step over features, or over rows with columns and units; into the last two."""
     coefficients = np.ascontiguousarray(coefficients)
-    r = coefficients.shape[-2]
+    r, pairs = coefficients.shape[-2], _pairs(blocks)
+    if pairs is not None and blocks is not None and blocks.n_own:
+        # Of features in memory, only the number of those that are no squares matters.
+        pairs = np.concatenate([pairs, np.zeros((blocks.n_own, 2), dtype=np.int64)])
     code.em_sums(
-        coefficients, coefficients[..., 0].size // r, r, table, columns, units, _pairs(blocks),
-        counts, statistics, totals,
+        coefficients, coefficients[..., 0].size // r, r, table, columns, units, pairs, counts,
+        statistics, totals,
     )  # fmt: skip
 
 

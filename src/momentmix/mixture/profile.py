@@ -25,8 +25,7 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float
 from momentmix.errors import InputError, printable
-from momentmix.families.column import Column, Level
-from momentmix.families.transforms import restored
+from momentmix.families.column import Column, Level, restored
 from momentmix.html.notebook import bar, chip, plain_table
 from momentmix.mixture.parameter_table import (
     ColumnValues,

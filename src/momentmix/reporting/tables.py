@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from math import isnan, nan
 
 from momentmix._typing import Float
-from momentmix.families.transforms import restored
+from momentmix.families.column import restored
 from momentmix.fitting.record import versions
 from momentmix.html.markup import Cell, definition_table, escaped, folded, sortable_table
 from momentmix.mixture.mixture import Mixture

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Array, Float
 from momentmix.errors import InputError, InputTypeError, TableWarning, warn_caller
-from momentmix.families.column import Column
-from momentmix.families.transforms import check_range, restored
+from momentmix.families.column import Column, check_range, restored
 from momentmix.findings.messages import Message, either, options
 from momentmix.parallel import map_in_order, usable_cores
 from momentmix.tables.cells import Cells

@@ -9,6 +9,7 @@ from scipy import optimize, stats
 from momentmix.families.finite import Finite
 from momentmix.families.gaussian import GaussianValue
 from momentmix.families.law import Law
+from momentmix.families.negative_binomial import NegativeBinomialLaw
 from momentmix.families.poisson import PoissonLaw
 from momentmix.families.seen import Seen
 from momentmix.mixture.prior import VariancePrior
@@ -28,6 +29,8 @@ RAW: dict[str, Law] = {
     "trials": TrialsLaw((0,)),
     "zipf": ZipfLaw((0,)),
     "zipf, missing": Seen((0, 1), ZipfLaw((0,))),
+    "overdispersed": NegativeBinomialLaw((0,)).covering(900),
+    "overdispersed, missing": Seen((0, 1), NegativeBinomialLaw((0,)).covering(900)),
 }
 UNITS = {  # shift and scale of the features
     "yes/no": ([0.3], [0.5]),
@@ -41,6 +44,8 @@ UNITS = {  # shift and scale of the features
     "trials": ([2.5], [1.7]),
     "zipf": ([2.5], [1.7]),
     "zipf, missing": ([1.8, 0.7], [1.6, 0.45]),
+    "overdispersed": ([6.5], [4.0]),
+    "overdispersed, missing": ([1.8, 0.7], [2.5, 0.45]),
 }
 # Means of raw features and variances of free ones, of three components.
 MEANS = {
@@ -55,6 +60,8 @@ MEANS = {
     "trials": [[1.4], [2.0], [5.0]],
     "zipf": [[0.4], [2.0], [5.0]],
     "zipf, missing": [[0.4, 0.5], [2.0, 0.8], [1.0, 0.3]],
+    "overdispersed": [[1.5], [3.0], [11.0]],
+    "overdispersed, missing": [[0.4, 0.5], [2.0, 0.8], [1.0, 0.3]],
 }
 NAMES = list(RAW)
 
@@ -92,13 +99,18 @@ def rows_and_weights(name: str, law: Law, means: np.ndarray, variances: np.ndarr
     if isinstance(law, Finite):
         points = np.array(law.points)
         return points, law.probabilities(means)
+    if isinstance(law, NegativeBinomialLaw):
+        rate = law.rates(means)
+        size, counts = law.sizes(rate, variances), np.arange(900)
+        z = ((counts - law.shift) / law.scale)[:, None]
+        return z, stats.nbinom.pmf(counts, size, size / (size + rate))
     if type(law) in PMF:
         counts = np.arange(law.n_cells or 400)
         z = ((counts - law.shift) / law.scale)[:, None]
         return z, PMF[type(law)](counts, float(law.rates(means)))
     assert isinstance(law, Seen)
     found = law.value_of(means, variances)
-    if not law.value.free[0]:
+    if not law.value.is_gaussian:
         inner, weights = rows_and_weights(name, law.value, found.mean, found.variance)
     else:
         nodes, weights = np.polynomial.hermite_e.hermegauss(40)
@@ -124,7 +136,7 @@ def test_density_is_linear_in_the_statistics(name: str) -> None:
     law, means, variances = standard(name)
     table = law.coefficients(means, variances)
     for i, (m, v) in enumerate(zip(means, variances, strict=True)):
-        if isinstance(law, Seen) and law.value.free[0]:
+        if isinstance(law, Seen) and law.value.is_gaussian:
             rng = np.random.default_rng(1)
             rows, found = law.sample(m, v, 50, rng), law.value_of(m, v)
             seen = rows[:, 1] == law.seen

@@ -161,7 +161,8 @@ class StandardMoments:
 
     def with_laws(self, laws: tuple[Law, ...]) -> StandardMoments:
         """The same where features have laws of their own, in the units of the data."""
-        blocks = Blocks(self.n_features, laws=laws)
+        own = (law.covering(float(self.maximum[law.features[0]])) for law in laws)
+        blocks = Blocks(self.n_features, laws=tuple(own))
         return replace(self, laws=blocks.rescaled(self.shift, self.scale).laws)
 
     def of_table(self, schema: Schema | None) -> StandardMoments:

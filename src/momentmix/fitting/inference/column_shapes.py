@@ -16,7 +16,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.special import chdtrc, kolmogorov, ndtr
 
 from momentmix._typing import Float, Int
-from momentmix.families.transforms import LOG, LOG1P, transformed
+from momentmix.families.column import LOG, LOG1P, transformed
 from momentmix.findings.finding import FATAL, WARNING, Finding, Severity, found
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.checked_rows import (
