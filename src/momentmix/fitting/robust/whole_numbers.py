@@ -52,10 +52,10 @@ from momentmix.wording import listed
 _ROWS = 2000  # that are looked at: of as many, families that differ by 0.02 nats are told apart
 _FEWEST_ROWS = 50  # with fewer, all columns are numbers
 _FAR = 8.0  # deviations from the mean: such rows decide nothing
-_NUMBERS = (1, 2, 4, 6)  # of groups
-_STEPS = 8  # of EM for one column; 40 give the same families
+_NUMBERS = (1, 2, 4)  # of groups
+_STEPS = 6  # of EM for one column; 40 give the same families
 _CLEAR_ERRORS = 2.0  # standard errors by which a family has to predict better
-_FEW_STEPS, _FAR_BEHIND = 2, -4.0  # a family that is so many errors behind after these is left out
+_FEW_STEPS, _FAR_BEHIND = 1, 6.0  # a family that is so many errors behind after these is left out
 # Cells that are expected beyond the largest number, and rows that have it, where a scale of answers
 # ends. Counts do not end: they have to predict better by so many nats.
 _MOST_BEYOND, _AT_THE_END, _GAIN_ON_SCALE = 7.0, 10, 0.1
@@ -123,31 +123,33 @@ def choose_families(
     if len(values) < _FEWEST_ROWS:
         return {}
     context = FitContext(rng, n_threads=n_threads)
-    groups, counts, usual = _Groups(values, schema, context), schema, {}
+    groups, found, counts = _Groups(values, schema, context), {}, schema
+    usual: dict[int, Float] = {}  # scores of numbers, where several families are left
     for j in columns:
         column, own = groups.column(j), schema.columns[j].model
         first = column.scores(own, _FEW_STEPS)
-        families = [f for f in _others(own) if column.errors(f, first, _FEW_STEPS) > _FAR_BEHIND]
+        families = [f for f in _others(own) if column.errors(f, first, _FEW_STEPS) > -_FAR_BEHIND]
         if not families:
             continue
         known = column.scores(own)
         if joins and schema.seen_of(j) is None:
             known = max(known, groups.joined_scores(j), key=np.mean)
-        if any(column.errors(f, known) > _CLEAR_ERRORS for f in families):
+        best = max(families, key=lambda f: column.errors(f, known))
+        if column.errors(best, known) < _CLEAR_ERRORS:
+            continue
+        scores = column.scores(best)
+        families = [f for f in families if column.errors(f, scores) > -_FAR_BEHIND]
+        found[j] = TakenAs(best, float((scores - known).mean()))
+        if families[0] is not best:
             usual[j], counts = known, counts.with_column(j, family=families[0].name)
-    if not usual:
-        return {}
-    groups, found = _Groups(values, counts, context), {}
+    groups = _Groups(values, counts, context) if usual else groups
     for j, known in usual.items():
         column, taken = groups.column(j), counts.columns[j].model
-        best = column.scores(taken)
-        for family in _others(schema.columns[j].model):
-            if family is not taken and column.errors(family, best) > _CLEAR_ERRORS:
-                best, taken = column.scores(family), family
-        gain = float((best - known).mean())
-        if gain > 0 and not _has_others(rows, schema.features_of(j)[0], taken):
-            found[j] = TakenAs(taken, gain)
-    return found
+        scores = column.scores(taken)
+        if column.errors(found[j].family, scores) < _CLEAR_ERRORS and scores.mean() > known.mean():
+            found[j] = TakenAs(taken, float((scores - known).mean()))
+    features = {j: schema.features_of(j)[0] for j in found}
+    return {j: taken for j, taken in found.items() if not _has_others(rows, features[j], taken[0])}
 
 
 def _others(family: Family) -> Iterator[Family]:
@@ -184,13 +186,16 @@ def _has_others(rows: Rows, feature: int, family: Family) -> bool:
     return rows.sum_blocks(count)[0] > 0
 
 
-class _Column(NamedTuple):
+class _Column:
     """Cells of a column that are seen, and what the other columns tell of their components."""
 
-    values: Float  # (n_values,), those that occur, and all of a short scale
-    places: Int  # (n,), of the cells among them
-    others: Float  # (r, n), logarithms of shares by the other columns
-    shares: Float  # (r, n), by all columns
+    def __init__(self, cells: Float, others: Float, shares: Float) -> None:
+        self.values, self.places = np.unique(cells, return_inverse=True)
+        if self.values[-1] <= _SCALE:
+            self.values, self.places = np.arange(self.values[-1] + 1), cells.astype(np.int64)
+        self.others = others  # (r, n), logarithms of shares by the other columns
+        self.shares = shares  # (r, n), by all columns
+        self._known: dict[tuple[Family, int], tuple[Float, float]] = {}
 
     def scores(self, family: Family, n_steps: int = _STEPS) -> Float:
         """Return log-probabilities (n,) of cells, each by a fit to the other half of the rows."""
@@ -203,22 +208,22 @@ class _Column(NamedTuple):
         """
         if family.fit_cells(self.values, np.ones((1, len(self.values)))) is None:
             return -np.inf
-        scores, beyond = self._predict(family, n_steps)
-        gains, at_end = scores - known, int((self.places == len(self.values) - 1).sum())
-        if len(self.values) <= _SCALE + 1 and beyond > _MOST_BEYOND and at_end > _AT_THE_END:
-            gains -= _GAIN_ON_SCALE
-        return float(gains.mean() * len(gains) ** 0.5 / max(gains.std(), 1e-300))
+        scores, price = self._predict(family, n_steps)
+        gains = scores - known
+        return float((gains.mean() - price) * len(gains) ** 0.5 / max(gains.std(), 1e-300))
 
     def _predict(self, family: Family, n_steps: int) -> tuple[Float, float]:
-        """Return the scores, and how many cells are expected beyond the largest number."""
+        """Return the scores, and by how many nats they have to be better."""
+        if (family, n_steps) in self._known:
+            return self._known[family, n_steps]
         n, k = len(self.places), len(self.values)
         half, found, beyond = np.arange(n) % 2 == 0, np.empty(n), 0.0
         overall = np.bincount(self.places, minlength=k) / n  # a row for each component
         for train in (half, ~half):
-            shares, places, others = (
-                self.shares[:, train],
+            places, others, shares = (
                 self.places[train],
                 self.others[:, train],
+                self.shares[:, train],
             )
             for _ in range(n_steps):
                 own = np.array([np.bincount(places, share, k) for share in shares]) + overall
@@ -226,7 +231,10 @@ class _Column(NamedTuple):
                 shares = responsibilities(others + logs[:, places])[0]
             found[~train] = log_sums(self.others[:, ~train] + logs[:, self.places[~train]])
             beyond += float(shares.sum(axis=1) @ (1.0 - np.exp(logs).sum(axis=1)))
-        return found, beyond
+        ends = family.is_whole and self.values[-1] <= _SCALE and n * overall[-1] > _AT_THE_END
+        price = _GAIN_ON_SCALE if ends and beyond > _MOST_BEYOND else 0.0
+        self._known[family, n_steps] = found, price
+        return found, price
 
 
 class _Groups:
@@ -238,7 +246,8 @@ class _Groups:
         constant = scale <= 1e-12 * np.abs(shift)
         shift, scale = np.where(constant, 0.0, shift), np.where(constant, 1.0, scale)
         self.features = np.flatnonzero(~constant)  # of the rows
-        laws = Blocks(len(scale), laws=schema.laws()).rescaled(shift, scale).laws
+        own = (law.covering(float(values[:, law.features[0]].max())) for law in schema.laws())
+        laws = Blocks(len(scale), laws=tuple(own)).rescaled(shift, scale).laws
         blocks = Blocks(self.features.size, laws=laws_without(laws, constant))
         self.z = ((values - shift) / scale)[:, self.features]
         is_whole = (values == np.floor(values)).all(axis=0)
@@ -261,14 +270,11 @@ class _Groups:
     def column(self, j: int) -> _Column:
         """Return the cells of a column."""
         is_seen, cells = _seen_cells(self.values, self.schema, j)
-        values, places = np.unique(cells, return_inverse=True)
-        if values[-1] <= _SCALE:
-            values, places = np.arange(values[-1] + 1), cells.astype(np.int64)
         own = np.isin(self.features, self.schema.features_of(j))
         others = self._joint(np.flatnonzero(~own), is_seen)
         others -= log_sums(others.copy())
         every = self._joint(np.arange(own.size), is_seen)
-        return _Column(values, places, others, responsibilities(every)[0])
+        return _Column(cells, others, responsibilities(every)[0])
 
     @cached_property
     def _halves(self) -> list[tuple[NDArray[np.bool_], Float, Float, Float]]:
