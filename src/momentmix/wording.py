@@ -75,6 +75,15 @@ def percent(share: float) -> str:
     return f"{100 * share:.{digits}f} %"
 
 
+def no_group(share: float) -> str:
+    """Format the share of a background.
+
+    >>> no_group(0.0031)
+    'belongs to no group: 0.3 %'
+    """
+    return f"belongs to no group: {percent(share)}"
+
+
 def whole_percent(share: float) -> str:
     """Format a share in whole percent, rounded down: 100 % is all.
 

@@ -18,7 +18,7 @@ from momentmix.errors import InputError, InputTypeError, SummaryFileError
 from momentmix.findings.messages import Message, either
 from momentmix.html.notebook import box, plain_table
 from momentmix.mixture.parameter_table import need_pandas
-from momentmix.summary.column_facts import column_facts, columns_of
+from momentmix.summary.column_facts import column_facts, schema_of
 from momentmix.summary.summary import MomentSummary, union
 from momentmix.tables.schema import Schema
 from momentmix.wording import did_you_mean, plural
@@ -134,16 +134,11 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
         ``cube.where(region="EU")``, ``cube.where(week=slice("2026-01-05", "2026-03-30"))``,
         ``cube.where(store=lambda number: number < 100)``
         """
-        places = {name: self._place(name) for name in conditions}
-        tests = [
-            (places[name], _test(name, wanted, self._example(places[name])))
-            for name, wanted in conditions.items()
-        ]
-        kept = {
-            key: group
-            for key, group in self._groups.items()
-            if all(test(key[place]) for place, test in tests)
-        }
+        kept = self._groups
+        for name, wanted in conditions.items():
+            place = self._place(name)
+            test = _test(name, wanted, self._example(place))
+            kept = {key: group for key, group in kept.items() if test(key[place])}
         return SummaryCube(self.key_names, kept, self.left_out)
 
     def rollup(self, *names: str) -> SummaryCube:
@@ -159,9 +154,8 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
 
     def total(self) -> MomentSummary:
         """The summary of all groups together."""
-        if not self._groups:
-            raise InputError("the cube has no groups.")
-        return union([self[key] for key in self._groups])
+        self._any()
+        return union(list(self.values()))
 
     def at_least(self, n_rows: int) -> SummaryCube:
         """The groups of at least so many rows; `left_out` counts the others."""
@@ -307,7 +301,7 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
 def _values(summary: MomentSummary) -> dict[str, Any]:
     """Return means and shares of the columns of a group, by names."""
     found: dict[str, Any] = {"n_rows": summary.n_rows}
-    for column, facts in zip(columns_of(summary), column_facts(summary), strict=True):
+    for column, facts in zip(schema_of(summary).columns, column_facts(summary), strict=True):
         if column.levels:
             shares = facts.shares or [None] * len(facts.levels)
             pairs = zip(facts.levels, shares, strict=True)

@@ -94,17 +94,13 @@ def parse_keys(by: str | Sequence[str]) -> list[KeySpec]:
     return found
 
 
-def find_keys(sources: Sequence[Source], specs: Sequence[KeySpec]) -> list[Key]:
-    """The keys, where the sources have them; columns without names go by their numbers."""
-    return [_found(sources, spec) for spec in specs]
-
-
 def columns_read(keys: Sequence[Key], table: int) -> list[int]:
     """Numbers of the columns of a source that hold keys, each once."""
     return list(dict.fromkeys(key.columns[table] for key in keys if key.columns))
 
 
-def _found(sources: Sequence[Source], spec: KeySpec) -> Key:
+def find_key(sources: Sequence[Source], spec: KeySpec) -> Key:
+    """Return the key, where the sources have it; columns without names go by their numbers."""
     names = [source.column_names or [*map(str, range(source.n_columns))] for source in sources]
     have = [spec.column in own for own in names]
     if all(have):
@@ -125,11 +121,7 @@ def _found(sources: Sequence[Source], spec: KeySpec) -> Key:
 
 
 def _in_path(path: Path) -> dict[str, str]:
-    """Values in the names of the folders above a file.
-
-    >>> _in_path(Path("data/region=north%20west/part-0.parquet"))
-    {'region': 'north west'}
-    """
+    """Return values in the names of the folders above a file, as ``region=north%20west``."""
     matches = (_FOLDER.fullmatch(part) for part in path.parts[:-1])
     return {unquote(match[1]): unquote(match[2]) for match in matches if match is not None}
 
@@ -211,10 +203,7 @@ class Key:
         self._may_be_times = True  # texts, until some were looked at
 
     def numbers(self, table: int, block: RowBlock, pieces: Iterable[Any]) -> Int:
-        """Numbers of the values of the rows that a block of a source has kept.
-
-        `pieces` are the cells of all its rows, as `Block.others` has them.
-        """
+        """Return numbers of the values of the rows kept; `pieces` are the cells of all rows."""
         if not self.columns:
             return np.full(len(block.features), table)
         found, first_row = [], block.first_row

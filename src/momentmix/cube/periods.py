@@ -24,16 +24,7 @@ _STEPS = {
 
 
 class Periods:
-    """Dates and times as numbers of periods since 1970; text in the format of ISO 8601.
-
-    Times with a zone are those of UTC. Weeks begin on Monday.
-
-    >>> weeks = Periods("week")
-    >>> weeks.of_texts(["1970-01-05", "1970-01-11T23:59:59", None]).tolist()
-    [1.0, 1.0, nan]
-    >>> weeks.start(1)
-    datetime.date(1970, 1, 5)
-    """
+    """Dates, times (of UTC) and texts (ISO 8601) as numbers of periods since 1970."""
 
     UNITS = tuple(_STEPS)
 

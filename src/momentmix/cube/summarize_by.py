@@ -21,7 +21,7 @@ from momentmix.capacity.ranks import usual_order
 from momentmix.cube.cube import SummaryCube
 from momentmix.cube.file import rows_of
 from momentmix.cube.grouping import GroupedRows, GroupedShard, KeyIndex
-from momentmix.cube.keys import GroupKey, Key, KeySpec, columns_read, find_keys, parse_keys
+from momentmix.cube.keys import GroupKey, Key, KeySpec, columns_read, find_key, parse_keys
 from momentmix.errors import InputError, TableWarning, check_count, warn_caller
 from momentmix.progress import check_asked, erase, step
 from momentmix.summary.parts import Progress, ResumeCheck, digest_of, origin_of, read_parts
@@ -112,7 +112,7 @@ def cube_job(
 ) -> CubeJob:
     """Rows with their keys, of sources or open rows; families that are not given are guessed."""
     if isinstance(data, TableRows):
-        keys = find_keys(data.sources, specs)
+        keys = [find_key(data.sources, spec) for spec in specs]
         own = columns_read(keys, 0)
         places = [j for j, number in enumerate(data.columns[0]) if number not in own]
         if not places:
@@ -121,7 +121,7 @@ def cube_job(
     else:
         are_open = isinstance(data, list) and data and isinstance(data[0], Source)
         sources = data if are_open else open_table(data, reading)
-        keys = find_keys(sources, specs)
+        keys = [find_key(sources, spec) for spec in specs]
         own, names = columns_read(keys, 0), {key.spec.column for key in keys}
         if reading.columns is None:
             reading = replace(reading, exclude=[*(reading.exclude or ()), *own] or None)

@@ -15,13 +15,14 @@ from momentmix.findings.messages import FITTED_TO, Message
 from momentmix.mixture.density import most_probable
 from momentmix.mixture.mixture import Mixture
 from momentmix.progress import step
+from momentmix.summary.column_facts import schema_of
 from momentmix.summary.exact.schemas import in_schema
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.encoding import Encoded
 from momentmix.tables.learning import encoded_blocks, rows_to_predict
 from momentmix.tables.names import match_names
 from momentmix.tables.rows import Features
-from momentmix.tables.schema import Schema, joined, plain_schema
+from momentmix.tables.schema import Schema, joined
 from momentmix.tables.table_rows import TableRows
 
 MOST_ROWS = 200_000  # of a histogram; more change nothing that can be seen
@@ -94,8 +95,9 @@ def _values(column: Column, part: Float) -> Float:
 
 
 def labels_of(mixture: Mixture, encoded: Encoded) -> NDArray[np.int64]:
-    """Return the most probable component of each row."""
-    return mixture.table_density().map_encoded(encoded, most_probable)
+    """Return the most probable component of each row; −1 for the background."""
+    labels = mixture.table_density().map_encoded(encoded, most_probable)
+    return np.where(labels == mixture.n_components, -1, labels)
 
 
 # -- moments ----------------------------------------------------------------------------------
@@ -133,34 +135,20 @@ def summary_of_rows(mixture: Mixture, data: Any) -> MomentSummary:
     return summary
 
 
-def in_order_of(mixture: Mixture, summary: MomentSummary) -> MomentSummary:
-    """Return the summary with its features in the mixture's order, where the names are the same."""
-    names, others = mixture.feature_names, _column_names(summary)
-    if names is None or others is None or names == others or sorted(names) != sorted(others):
-        return summary
-    return summary.select(names)
-
-
-def _column_names(summary: MomentSummary) -> tuple[str, ...] | None:
-    return summary.feature_names if summary.schema is None else summary.schema.column_names
-
-
 def matching_summary(mixture: Mixture, summary: MomentSummary) -> MomentSummary:
-    """Return the summary with its columns in the mixture's order; raise where it has other ones.
-
-    It is brought to the mixture's schema: columns without missing cells get the feature ``seen``,
-    and sums are taken about its centers, exactly.
-    """
-    schema, summary = mixture.schema, in_order_of(mixture, summary)
+    """Return the summary in order and schema of the mixture; raise where it has other columns."""
+    schema, expected = mixture.schema, mixture.feature_names
+    names = schema_of(summary).column_names
+    if expected and names and names != expected and sorted(names) == sorted(expected):
+        summary, names = summary.select(expected), expected
     if schema is not None:
         summary = _in_schema(summary, schema)
     n_features = mixture.n_features if schema is None else schema.n_features
     if summary.n_features != n_features:
         text = f"the mixture has {n_features} features, the summary {summary.n_features}. "
         raise InputError(Message(text, FITTED_TO))
-    names = _column_names(summary)
-    if mixture.feature_names is not None and names is not None:
-        match_names(mixture.feature_names, names, "the mixture")
+    if expected is not None and names is not None:
+        match_names(expected, names, "the mixture")
     # Families may have been given to the fit of a summary of numbers, one feature for each column.
     of_numbers = schema is not None and summary.schema is None and n_features == schema.n_columns
     of_numbers = of_numbers and not any(column.transform for column in mixture.columns)
@@ -172,7 +160,7 @@ def matching_summary(mixture: Mixture, summary: MomentSummary) -> MomentSummary:
 
 def _in_schema(summary: MomentSummary, schema: Schema) -> MomentSummary:
     """Bring a summary to the schema of a mixture, where its rows could have that schema."""
-    own = summary.schema or plain_schema(summary.n_features, summary.feature_names)
+    own = schema_of(summary)
     if own == schema or own.n_columns != schema.n_columns:
         return summary
     try:

@@ -15,10 +15,7 @@ _LEAST_RATIO = 0.05  # of the variance between components over that within
 
 
 def separation(mixture: Mixture) -> Float:
-    """Return the variance between components over the variance within, for each column.
-
-    Of levels, both are summed over the indicators, so that columns of all families compare.
-    """
+    """Return the variance between components over that within, summed over levels, by column."""
     found = []
     for number, column in enumerate(mixture.columns):
         if column.levels:

@@ -67,6 +67,10 @@ class MomentGaussianMixture(MixtureMethods):
         "paper" is Algorithm 5.1 as printed.
     refine : {"auto", "em"} or None, default="auto"
         "auto": EM passes where there are rows. None: the pure moment answer.
+    background : bool or "auto", default=False
+        Whether a fixed wide density takes rows that belong to no group, with label −1, as in
+        `momentmix.fit`. False, as in scikit-learn: rows far from all others are part of the groups,
+        and `predict_proba` sums to 1.
     variance_floor : float, default=1e-6
         Least variance of a component, as a fraction of the feature's variance.
     reg_covar : float or None, default=None
@@ -161,6 +165,7 @@ class MomentGaussianMixture(MixtureMethods):
         order: int | Literal["auto"] = "auto",
         method: Literal["robust", "paper"] = "robust",
         refine: Literal["auto", "em"] | None = "auto",
+        background: bool | Literal["auto"] = False,
         variance_floor: float = 1e-6,
         reg_covar: float | None = None,
         max_iter: int = 100,

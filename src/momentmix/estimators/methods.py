@@ -210,6 +210,7 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
         return {
             "n_components": self.n_components,
             "max_components": self.max_components,
+            "background": self.background,
             "order": self.order,
             "refine": self.refine,
             "random_state": self._seed(),

@@ -47,6 +47,9 @@ class MomentMixture(MixtureMethods):
     blocks : None, "auto", "diag" or list of lists of int or str, default=None
         Columns that may be correlated within components. None: "auto" where `fit` chooses the
         number of components, else "diag", none.
+    background : bool or "auto", default="auto"
+        As in `momentmix.fit`, whose tables have typing errors and codes as often as numbers: rows
+        far from all others belong to no group, and `predict` gives −1 for them.
     order, refine, variance_floor, max_iter, tol, n_init
         As for `MomentGaussianMixture`.
     random_state, warm_start, verbose, n_threads, n_jobs
@@ -91,6 +94,7 @@ class MomentMixture(MixtureMethods):
         blocks: Any = None,
         order: int | Literal["auto"] = "auto",
         refine: Literal["auto", "em"] | None = "auto",
+        background: bool | Literal["auto"] = "auto",
         variance_floor: float = 1e-6,
         max_iter: int = 100,
         tol: float | None = None,

@@ -60,6 +60,9 @@ class GaussianValue(Law):
     def floored(self, variances: Float, overall: Float) -> Float:
         return np.maximum(variances, np.asarray(self.least)[..., None] * overall)
 
+    def widened(self, means: Float, variances: Float, factors: Float) -> tuple[Float, Float]:
+        return means, variances * factors[:, None]
+
     def coefficients(self, means: Float, variances: Float) -> Float:
         m, v = means[..., 0], variances[..., 0]
         constant = -0.5 * (m**2 / v + np.log(2 * np.pi * v)) - np.log(self.unit)

@@ -268,6 +268,10 @@ class Law(ABC):
         """Means and variances where some components, (r,), never see the cell."""
         return means, variances
 
+    def widened(self, means: Float, variances: Float, factors: Float) -> tuple[Float, Float]:
+        """Means and variances where the value's own variance is so many times as large, (r,)."""
+        return means, variances
+
     def is_new(self, exponents: Int) -> NDArray[np.bool_]:
         """Which monomials (n, k) are no linear combination of lower ones, of shape (n,)."""
         return np.ones(len(exponents), dtype=bool)

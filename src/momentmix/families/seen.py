@@ -142,6 +142,10 @@ class Seen(Law):
         variance = self.value.floored(variance, overall.variance)
         return self.features_of(SeenValue(found.q, mean, variance))
 
+    def widened(self, means: Float, variances: Float, factors: Float) -> tuple[Float, Float]:
+        q, mean, variance = self.value_of(means, variances)
+        return self.features_of(SeenValue(q, *self.value.widened(mean, variance, factors)))
+
     def chain(self, found: SeenValue, means: Float) -> Float:
         """∂ (mean, variance, q) of the value / ∂ (μ, v), of shape (…, 3, 4)."""
         u0, s0 = self.missing

@@ -60,6 +60,25 @@ def _outlier_influence(f: Finding) -> str:
     return text + cure
 
 
+def _outlier_rows(f: Finding) -> str:
+    if not f.numbers["outliers"]:
+        return (
+            "{n_rows} rows lie alone and far from all others; these are too many for a background, "
+            "and they spoil the fit. Correct them, or transform heavy-tailed columns."
+        )
+    which = "{n_rows} {n_rows:row|rows} far from all others, "
+    rows = ": {outliers}; rows are counted from 0. "
+    if not f.remedy:
+        return (
+            f"{which}in no group{rows}The background takes {{n_rows:it|them}}; check for typing "
+            "errors and codes for missing values."
+        )
+    return (
+        f"{which}part of the fit, which {{n_rows:it|they}} may spoil{rows}Correct "
+        "{n_rows:it|them}, leave {n_rows:it|them} out, or use {code}."
+    )
+
+
 def _dispersion(f: Finding) -> str:
     more, cure = "less", "Check that it is a count, or take the column as gaussian."
     if f.numbers["ratio"] > 1:
@@ -306,11 +325,7 @@ FITS: dict[str, Entry] = {
         "One row lies so far from the others that it changes the answer.",
     ),
     "outlier-rows": Entry(
-        lambda f: "{n_rows} {n_rows:row|rows} far from all others, left out of the fit: "
-        "{outliers}; rows are counted from 0. Correct {n_rows:it|them}, or leave {n_rows:it|them} "
-        "out." if f.numbers["outliers"] else
-        "{n_rows} rows lie alone and far from all others; these are too many to leave out, and "
-        "they spoil the fit. Correct them, or transform heavy-tailed columns.",
+        _outlier_rows,
         "Check the rows that lie far from all others.",
         "Typing errors and codes for missing values such as -999 are the usual cause.",
     ),

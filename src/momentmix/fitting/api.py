@@ -58,6 +58,7 @@ def fit(
     start: Any = None,
     tol: float | None = None,
     thorough: bool = False,
+    background: bool | Auto = "auto",
     **reading: Any,
 ) -> FitResult:
     """Fit a mixture: numbers, yes/no answers, categories and counts, also with missing cells.
@@ -72,8 +73,6 @@ def fit(
         JAX (x64) and other libraries of the array API stay on their device: moments and passes
         are computed there in float64, and only sums and a sample of the rows come to the host.
         Names of columns become those of the mixture; labels 0, 1, 2, … of a frame are no names.
-        A few rows that lie alone and far from all others are left out; the certificate names them
-        and does not pass.
     n_components : int, "auto" or "bic", default="auto"
         "auto" with rows: the largest number whose components other rows would give again, for
         groups. Each component has to keep three quarters of its rows (Jaccard index 0.75) when
@@ -143,6 +142,11 @@ def fit(
         is further from the maximum than a small part of its standard error.
     thorough : bool
         Whether all starts of the search are made, also where the first of them agree.
+    background : bool or "auto", default="auto"
+        Whether a fixed wide density takes rows that belong to no group, with label −1 and a share
+        that is estimated (`Mixture.background_weight`). The groups are fitted without rows that lie
+        far from all others; a finding lists these. "auto": where there are such rows. False: they
+        are part of the groups. True needs rows, and "auto" has no effect on a summary.
     **reading
         Which columns to take, of any table: ``columns``, ``exclude``, ``numeric_only``. How files
         are read: ``na_values``, ``delimiter``, ``decimal``, ``thousands``, ``header``, ``by_name``.
@@ -166,7 +170,7 @@ def fit(
         return begin_fit(
             data, n_components, order, method, refine, random_state, blocks, sample_weight,
             families, missing, variance_floor, max_passes, n_threads, progress, constraint, start,
-            tol, thorough, reading, max_components,
+            tol, thorough, reading, max_components, background,
         ).finish()  # fmt: skip
 
 
@@ -191,6 +195,7 @@ def begin_fit(
     thorough: bool,
     reading: dict[str, Any],
     max_components: int,
+    background: bool | Auto,
     defers: bool = False,
 ) -> BegunFit:
     """Fit the mixture; a fit that `defers` computes the rest when it is finished."""
@@ -207,6 +212,8 @@ def begin_fit(
             ) from None
     if not 0 < variance_floor < 1:
         raise InputError(f"variance_floor must lie between 0 and 1; got {variance_floor}.")
+    if background not in (True, False, "auto"):
+        raise InputError(f'background must be True, False or "auto"; got {background!r}.')
     if tol is not None and (
         isinstance(tol, bool) or not isinstance(tol, int | float | np.number) or not tol >= 0
     ):
@@ -221,6 +228,10 @@ def begin_fit(
         told = Reading.of(reading)
         tell("reading rows")
         table = table_of(data, families, missing, told, sample_weight)
+        if background is True and (method == "paper" or isinstance(table.data, StandardMoments)):
+            text = " needs rows and the robust method: the share of the background is estimated "
+            rest = Message("from the densities of the rows. Use ", options(background=False), ".")
+            raise InputError(Message(options(background=True), text, rest))
         if method == "paper":
             if families is not None or missing != "error" or table.schema is not None:
                 text = " has Gaussian columns only; got families, missing cells or text. Use "
@@ -258,6 +269,7 @@ def begin_fit(
             start=None if start is None else Start.of(start, table.schema),
             constraint=constraint,
             max_components=check_count("max_components", max_components, 1),
+            background=background,
             defers=defers,
         )
         with _at_work(progress):

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -61,6 +61,7 @@ class FitContext:
     start: Start | None = None
     constraint: Constraint | None = None
     max_components: int = 20  # where the number is chosen
+    background: bool | Literal["auto"] = False
     defers: bool = False
 
     def structure(self, moments: StandardMoments, blocks: Blocks | None) -> Structure:

@@ -113,8 +113,8 @@ class FitFacts:
     Attributes
     ----------
     n_rows, order : int
-        Rows behind the moments (outliers that were left out do not count), and the highest order
-        of the moments.
+        Rows of the fit, and the highest order of the moments. Rows far from all others, which a
+        background takes, are not behind the moments.
     method, refine : str
         `method` is "robust" or "paper"; `refine` is "em" or "none".
     winner : str
@@ -124,7 +124,7 @@ class FitFacts:
     converged : bool
     log_likelihood : float or None
         Mean of ``mixture.log_prob`` over the rows that were used, by their weights; None without
-        rows. Rows that were dropped, have weight 0 or lie far from all others are not used.
+        rows. Rows that were dropped or have weight 0 are not used.
     notes : sequence of str
     certificate : Certificate
     tried : tuple of Trial

@@ -225,15 +225,16 @@ class Density:
     inverse: Float
     columns: NDArray[np.int64]  # of the rows, which the features are
     blocks: Blocks
+    n_groups: int | None = None  # components before those of a background; None: there is none
 
     @classmethod
-    def of_mixture(cls, parameters: Parameters) -> Density:
+    def of_mixture(cls, parameters: Parameters, n_groups: int | None = None) -> Density:
         """Density of a mixture in the units of the rows."""
         center, scale, table = standardized_coefficients(parameters)
         blocks = parameters.blocks
         if blocks.n_own:  # other statistics are functions of the units
             blocks = blocks.rescaled(center, scale)
-        return cls(table, center, 1.0 / scale, np.arange(center.size), blocks)
+        return cls(table, center, 1.0 / scale, np.arange(center.size), blocks, n_groups)
 
     def em_sums(self, rows: Any, counts: Float | None = None) -> tuple[Float, float, float]:
         """EM statistics (r, n_statistics), sum of the log-densities of z, and number of rows.
@@ -268,9 +269,23 @@ class Density:
         return np.stack([self.shift, self.inverse])
 
     def map_rows(self, rows: Any, reduce: Reduction) -> Any:
-        """`reduce` of the joint densities of each row, of shape (n_rows,) or (n_rows, r)."""
+        """`reduce` of the joint densities of each row, of shape (n_rows,) or (n_rows, r).
+
+        Where there is a background, r is the number of groups, and the label of the background.
+        """
         xp = namespace(rows)
-        return self._map_host(rows, reduce) if xp is np else self._map_slabs(rows, reduce, xp)
+        has_background = self.n_groups is not None and reduce is not log_sums
+        own = posteriors if has_background else reduce
+        values = self._map_host(rows, own) if xp is np else self._map_slabs(rows, own, xp)
+        return self.of_groups(values, reduce, xp) if has_background else values
+
+    def of_groups(self, shares: Any, reduce: Reduction, xp: Any = np) -> Any:
+        """Posteriors (n_rows, r) or labels of the groups, from posteriors of all components."""
+        groups = shares[:, : self.n_groups]
+        if reduce is posteriors:
+            return groups
+        rest = 1.0 - xp.sum(groups, axis=1)  # all components of the background together
+        return most_probable(xp.concat([groups, rest[:, None]], axis=1).T, xp)
 
     def _map_host(self, rows: NDArray[Any], reduce: Reduction) -> NDArray[Any]:
         """`map_rows` on threads; nothing as long as the rows is made but the result."""

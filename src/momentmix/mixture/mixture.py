@@ -59,9 +59,10 @@ from momentmix.mixture.tables.conditional import blocks_given, column_numbers, e
 from momentmix.tables.names import check_feature_names
 from momentmix.tables.schema import Schema
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
-from momentmix.wording import cut, listed, percent, plural
+from momentmix.wording import cut, listed, no_group, percent, plural
 
 _MOST_WEIGHTS = 8  # in a repr
+_SHARED = "schema", "feature_names"  # of a mixture and its background
 
 
 class Mixture(RowMethods):
@@ -96,6 +97,11 @@ class Mixture(RowMethods):
         without missing cells.
     parameters : Parameters
         Of the features.
+    background : Mixture or None
+        A fixed wide density for rows that belong to no group: those far from all others. It is no
+        component: `weights` are those of the groups and sum to 1.
+    background_weight : float
+        Share of the rows that belong to no group; 0.0 without a background.
 
     Examples
     --------
@@ -110,6 +116,7 @@ class Mixture(RowMethods):
     weights: Float
     means: Float
     variances: Float
+    background: Mixture | None = None
     _blocks: tuple[Block, ...]
 
     def __init__(
@@ -289,7 +296,12 @@ class Mixture(RowMethods):
     def select(self, columns: Sequence[int | str]) -> Mixture:
         """The mixture of some of the columns, by number or name: their marginal law."""
         numbers = self._numbers(columns)
-        return _of_blocks(self.weights, selected(self.blocks, numbers), self._part(numbers))
+        part = _of_blocks(self.weights, selected(self.blocks, numbers), self._part(numbers))
+        if self.background is None:
+            return part
+        return part.with_background(
+            self.background.select(numbers.tolist()), self.background_weight
+        )
 
     def marginal(self, features: Sequence[int | str]) -> Mixture:
         """The same as `select`."""
@@ -298,13 +310,15 @@ class Mixture(RowMethods):
     def condition(self, values: Mapping[int | str, Any]) -> Mixture:
         """The mixture of the other columns, given the values of some in one row.
 
+        A background takes no part: this is the law of the groups.
+
         Parameters
         ----------
         values : dict, or a row of a data frame
             Value by number or name of the known column; levels too, where the mixture has a
             `schema`. A column with a missing value (None, NaN) is not known.
         """
-        weights, blocks, others = blocks_given(self, values)
+        weights, blocks, others = blocks_given(self.without_background(), values)
         return _of_blocks(weights, blocks, self._part(others))
 
     def predict_columns(self, rows: Any, known: Sequence[int | str] | None = None) -> Float:
@@ -325,7 +339,7 @@ class Mixture(RowMethods):
             answers, and NaN for categories; of a column with a transform it is
             the inverse of the mean of the logarithm.
         """
-        return expected_columns(self, rows, known)
+        return expected_columns(self.without_background(), rows, known)
 
     def align(self, other: Mixture) -> Mixture:
         """The other mixture with its components in the order of those here that they match.
@@ -337,7 +351,8 @@ class Mixture(RowMethods):
         other = in_same_columns(self, other)
         order = match_components(self, other)
         blocks = tuple(block.chosen(order) for block in other.blocks)
-        return _of_blocks(other.weights[order], blocks, Schema(other.columns))
+        found = _of_blocks(other.weights[order], blocks, Schema(other.columns))
+        return found.with_background(other.background, other.background_weight)
 
     def with_variance_floor(self, floor: ArrayLike) -> Mixture:
         """The same mixture with every variance at least `floor` (a number or one per feature).
@@ -346,7 +361,42 @@ class Mixture(RowMethods):
         independent columns of these variances; the floor must be positive there. Only Gaussian
         columns have variances of their own.
         """
-        return _of_blocks(self.weights, with_floor(self.blocks, floor), Schema(self.columns))
+        found = _of_blocks(self.weights, with_floor(self.blocks, floor), Schema(self.columns))
+        return found.with_background(self.background, self.background_weight)
+
+    def with_background(self, background: Mixture | None, weight: float) -> Self:
+        """The same groups beside a background, which takes a share of the rows.
+
+        Parameters
+        ----------
+        background : Mixture or None
+            A wide density of the same columns and blocks; None: no background.
+        weight : float
+            Share of the rows that belong to no group, from 0 to 1.
+
+        Examples
+        --------
+        >>> groups = DiagonalMixture([0.5, 0.5], [[-2.0], [2.0]], [[1.0], [1.0]])
+        >>> mixture = groups.with_background(DiagonalMixture([1.0], [[0.0]], [[400.0]]), 0.01)
+        >>> mixture.predict([[-1.0], [3.0], [50.0]]).tolist()
+        [0, 1, -1]
+        """
+        if background is None:
+            return self.without_background()
+        if not 0 <= weight <= 1:
+            raise InputError(f"the weight of a background must lie between 0 and 1; got {weight}.")
+        kinds = [[replace(c, name=None, center=0.0) for c in m.columns] for m in (self, background)]
+        joined = [m.parameters.blocks.joined for m in (self, background)]
+        if kinds[0] != kinds[1] or joined[0] != joined[1] or background.background is not None:
+            raise InputError(
+                "a background must have the columns and the blocks of the mixture, and no "
+                f"background of its own; got {background!r}."
+            )
+        if self.schema is not None:  # one schema makes the features of both
+            background = _of_blocks(background.weights, background.blocks, self.schema)
+        twin = copy(self)
+        twin.__dict__.update(background=background, background_weight=float(weight))
+        return twin
 
     def with_feature_names(self, feature_names: Sequence[str] | None) -> Self:
         """The same mixture with other names of its columns, or none."""
@@ -361,6 +411,8 @@ class Mixture(RowMethods):
                 for block in self._blocks
             )
             twin.__dict__.update(schema=renamed(self.schema, names), _blocks=blocks)
+        if self.background is not None:
+            twin.__dict__["background"] = self.background.with_feature_names(names)
         return twin
 
     def _numbers(self, columns: Sequence[int | str]) -> Int:
@@ -391,11 +443,11 @@ class Mixture(RowMethods):
         """
         contents = read_model(path)
         try:
-            if "schema" in contents:
-                blocks, schema = blocks_in(contents), contents["schema"]
-                mixture = _of_blocks(contents["weights"], blocks, schema)
-            else:
-                mixture = mixture_from(parameters_in(contents), contents.get("feature_names"))
+            mixture = _mixture_in(contents)
+            if "background" in contents:
+                own = contents["background"]
+                shared = {key: contents[key] for key in _SHARED if key in contents}
+                mixture = mixture.with_background(_mixture_in(own | shared), own["weight"])
         except (TypeError, ValueError) as error:
             raise ModelFileError(f"{path} does not hold a mixture: {str(error)[:400]}") from error
         if not isinstance(mixture, cls):
@@ -416,6 +468,8 @@ class Mixture(RowMethods):
             columns += ": " + ", ".join(f"{n} {family}" for family, n in counts.items())
         elif self.parameters.blocks.joined:
             columns += f", joined {cut(str(self.parameters.blocks.joined), 200)}"
+        if self.background is not None:
+            shares += f"; {no_group(self.background_weight)}"
         return f"{type(self).__name__}({r} component{plural(r)}: {shares}; {columns})"
 
     def _repr_html_(self) -> str:
@@ -454,7 +508,8 @@ class DiagonalMixture(Mixture):
 
     def with_variance_floor(self, floor: ArrayLike) -> DiagonalMixture:
         """The same mixture with every variance at least `floor` (a number or one per feature)."""
-        return replace(self, variances=np.maximum(self.variances, floor))
+        found = replace(self, variances=np.maximum(self.variances, floor))
+        return found.with_background(self.background, self.background_weight)
 
     # -- exact moments ------------------------------------------------------------------------
 
@@ -491,6 +546,13 @@ def mixture_from(
     mixture = Mixture.__new__(Mixture)
     mixture._set(checked, feature_names)
     return mixture
+
+
+def _mixture_in(contents: dict[str, Any]) -> Mixture:
+    """The mixture in the contents of a model file, without its background."""
+    if "schema" in contents:
+        return _of_blocks(contents["weights"], blocks_in(contents), contents["schema"])
+    return mixture_from(parameters_in(contents), contents.get("feature_names"))
 
 
 def _of_blocks(weights: Float, blocks: tuple[Block, ...], schema: Schema) -> Mixture:

@@ -30,6 +30,7 @@ from momentmix.json_fields import (
     check_version,
     integer,
     list_of,
+    number,
     optional,
     parse_strict,
     plain,
@@ -57,6 +58,16 @@ _HEAD: dict[str, Decoder] = {"columns": list_of(integer(0)), "family": text}
 
 def model_document(mixture: Mixture) -> dict[str, Any]:
     """A mixture as plain values, null where never seen; blocks and names where there are any."""
+    document = _numbers_of(mixture)
+    if mixture.background is not None:
+        own = _numbers_of(mixture.background)
+        kept = {key: own[key] for key in own if key not in ("schema", "feature_names")}
+        document["background"] = {"weight": mixture.background_weight, **kept}
+    return document
+
+
+def _numbers_of(mixture: Mixture) -> dict[str, Any]:
+    """The same without the background."""
     document: dict[str, Any] = {"weights": mixture.weights.tolist()}
     if mixture.schema is not None:
         blocks = [
@@ -106,6 +117,10 @@ def _checksum(contents: dict[str, Any]) -> str:
         table = np.atleast_2d(np.asarray(part, dtype="<f8"))
         digest.update(struct.pack("<QQ", *table.shape))
         digest.update(table.tobytes())
+    if "background" in contents:
+        own, schema = contents["background"], contents.get("schema")
+        digest.update(_checksum(own if schema is None else own | {"schema": schema}).encode())
+        digest.update(struct.pack("<d", own["weight"]))
     if "fit" in contents:
         digest.update(_compact(contents["fit"]))
     return digest.hexdigest()
@@ -201,14 +216,17 @@ def _parsed(path: str | os.PathLike[str]) -> Any:
 
 def _contents(version: int) -> Fields:
     head = {"format": _anything, "version": _anything, "weights": array(None)}
-    tail = {"fit": _record, "sha256": _anything}
+    tail: dict[str, Decoder] = {"fit": _record, "sha256": _anything}
     if version == _TABLE:
-        own: dict[str, Decoder] = {"schema": _schema, "blocks": list_of(_family_block)}
-        return Fields(dict, {**head, **own, **tail}, may_lack=tail)
-    joined = {"blocks": _joined_blocks} if version == _JOINED else {}
-    own = {"means": array(None, None), "variances": array(None, None), **joined}
-    names = {"feature_names": optional(texts)}
-    return Fields(dict, {**head, **own, **names, **tail}, may_lack={**names, **tail})
+        own: dict[str, Decoder] = {"blocks": list_of(_family_block)}
+        others: dict[str, Decoder] = {"schema": _schema}
+    else:
+        joined = {"blocks": _joined_blocks} if version == _JOINED else {}
+        own = {"means": array(None, None), "variances": array(None, None), **joined}
+        others, tail = {}, {"feature_names": optional(texts), **tail}
+    background = {"weight": number(0, 1), "weights": array(None), **own}
+    tail = {"background": Fields(dict, background), **tail}
+    return Fields(dict, {**head, **others, **own, **tail}, may_lack=tail)
 
 
 def _anything(value: Any, place: str) -> Any:

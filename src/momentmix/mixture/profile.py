@@ -36,7 +36,15 @@ from momentmix.mixture.parameter_table import (
     overall_spread,
 )
 from momentmix.mixture.tables.block_features import column_seen
-from momentmix.wording import cut, cut_lines, numbers_apart, percent, short_number, whole_percent
+from momentmix.wording import (
+    cut,
+    cut_lines,
+    no_group,
+    numbers_apart,
+    percent,
+    short_number,
+    whole_percent,
+)
 
 if TYPE_CHECKING:
     from momentmix.mixture.mixture import Mixture
@@ -140,7 +148,12 @@ class ComponentProfile:
 
 
 class Profile(tuple[ComponentProfile, ...]):
-    """All components of a mixture in words; a sequence of `ComponentProfile`."""
+    """All components of a mixture in words; a sequence of `ComponentProfile`.
+
+    A background is none of them; its share is a line below.
+    """
+
+    background_weight: float = 0.0
 
     @property
     def names(self) -> list[str]:
@@ -161,7 +174,12 @@ class Profile(tuple[ComponentProfile, ...]):
 
     def __str__(self) -> str:
         width = len(str(len(self) - 1))
-        return "\n".join(f"{c.component:>{width}}  {c.name}: {c}" for c in self)
+        lines = [f"{c.component:>{width}}  {c.name}: {c}" for c in self]
+        return "\n".join([*lines, *self._no_group])
+
+    @property
+    def _no_group(self) -> list[str]:
+        return [no_group(self.background_weight)] if self.background_weight else []
 
     def __repr__(self) -> str:
         return cut_lines(str(self))
@@ -171,6 +189,7 @@ class Profile(tuple[ComponentProfile, ...]):
             [chip(c.component), c.name, bar(c.share, c.component), c.found_again, c.text]
             for c in self
         ]
+        rows += [["", line, "", "", ""] for line in self._no_group]
         return plain_table(["", "component", "share", "", "what is different"], rows)
 
 
@@ -192,7 +211,9 @@ def profile_of(
         given = _checked(names, mixture.n_components)
     again = np.full(len(given), nan) if reproducibility is None else reproducibility
     parts = zip(given, mixture.weights.tolist(), traits, again.tolist(), strict=True)
-    return Profile(ComponentProfile(i, *part) for i, part in enumerate(parts))
+    profile = Profile(ComponentProfile(i, *part) for i, part in enumerate(parts))
+    profile.background_weight = mixture.background_weight
+    return profile
 
 
 def _checked(names: Sequence[str], n_components: int) -> list[str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from copy import copy
+from dataclasses import replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +28,8 @@ from momentmix.tables.schema import Schema
 from momentmix.tables.table_rows import TableRows
 
 
-def _checked_labels(labels: Any) -> Any:
-    """Labels as they are; raise where one is −1: a row that no component is the best for."""
+def _checked_labels(labels: Any, background: int | None) -> Any:
+    """Labels, −1 for that of the background; raise where one is −1: no component is the best."""
     xp, bad = namespace(labels), labels < 0
     if bool(xp.any(bad)):
         row = int(xp.argmax(xp.astype(bad, xp.int64)))
@@ -38,7 +40,9 @@ def _checked_labels(labels: Any) -> Any:
             f"row {row} holds {held}, or lies more than 1e154 standard deviations away, so that no "
             f"component is its most probable one. {cure} or bring them to the units of the model."
         )
-    return labels
+    if background is None:
+        return labels
+    return xp.where(labels == background, xp.full_like(labels, -1), labels)
 
 
 class RowMethods:
@@ -47,6 +51,8 @@ class RowMethods:
     feature_names: tuple[str, ...] | None
     parameters: Parameters
     schema: Schema | None = None
+    background: RowMethods | None = None
+    background_weight: float = 0.0
 
     @property
     def blocks(self) -> tuple[Block, ...]:
@@ -102,8 +108,23 @@ class RowMethods:
             return False
         return True
 
+    @property
+    def _all_components(self) -> Parameters:
+        """The components of the groups, and after them those of the background."""
+        p, share = self.parameters, self.background_weight
+        if self.background is None:
+            return p
+        b = self.background.parameters
+        p, b = replace(p, weights=(1 - share) * p.weights), replace(b, weights=share * b.weights)
+        return Parameters.concatenate([p, b])
+
+    @property
+    def _n_groups(self) -> int | None:
+        """Number of groups, which is the label of a background; None where there is none."""
+        return None if self.background is None else self.parameters.n_components
+
     def _density(self) -> Density:
-        p = self.parameters
+        p = self._all_components
         if (p.variances == 0).any():
             i, j = np.argwhere(p.variances == 0)[0]
             names = self.feature_names if self.schema is None else self.schema.feature_names
@@ -113,15 +134,23 @@ class RowMethods:
             )
             raise InputError(Message(text, WITH_FLOOR))
         try:
-            return Density.of_mixture(p)
+            return Density.of_mixture(p, self._n_groups)
         except np.linalg.LinAlgError:
             text = "a component has singular covariances of joined columns, so it has no density; "
             raise InputError(Message(text, WITH_FLOOR)) from None
 
+    def without_background(self) -> Self:
+        """The groups alone: the same mixture without its background."""
+        if self.background is None:
+            return self
+        twin = copy(self)
+        twin.__dict__.update(background=None, background_weight=0.0)
+        return twin
+
     def table_density(self) -> TableDensity:
         """Densities of tables, whose missing cells are marginalized unless they are modeled."""
         schema = complete_schema(self.columns) if self.schema is None else self.schema
-        return TableDensity(self.parameters, schema, self._density())
+        return TableDensity(self._all_components, schema, self._density())
 
     def log_prob(self, rows: Any, *, unseen: Unseen = "error") -> Any:
         """Log-density of each row, of shape (n_rows,).
@@ -160,6 +189,8 @@ class RowMethods:
     def responsibilities(self, rows: Any, *, unseen: Unseen = "error") -> Any:
         """Posterior probability of each component, of shape (n_rows, n_components).
 
+        They sum to 1, or to 1 − the probability of the background where the mixture has one.
+
         Parameters
         ----------
         rows, unseen
@@ -172,24 +203,27 @@ class RowMethods:
         return self.responsibilities(rows, unseen=unseen)
 
     def predict(self, rows: Any, *, unseen: Unseen = "error") -> Any:
-        """Most probable component of each row, of shape (n_rows,).
+        """Most probable component of each row, of shape (n_rows,); −1: the background.
 
         Parameters
         ----------
         rows, unseen
             As for `log_prob`. Infinite numbers are an error.
         """
-        return _checked_labels(self._map_rows(rows, most_probable, unseen))
+        labels = self._map_rows(rows, most_probable, unseen)
+        return _checked_labels(labels, self._n_groups)
 
     def sample(
         self, n_rows: int, random_state: int | np.random.Generator | None = None
     ) -> tuple[Any, NDArray[np.int64]]:
         """Draw rows and the component of each, of shapes (n_rows, n_features) and (n_rows,).
 
-        Where the mixture has a `schema`, the rows are a dict of columns by name, or an array where
-        they have no names: levels as labels, NaN or None for missing cells.
+        Rows of the background have label −1. Where the mixture has a `schema`, the rows are a dict
+        of columns by name, or an array where they have no names: levels as labels, NaN or None for
+        missing cells.
         """
-        rows, labels = sample(self.parameters, n_rows, np.random.default_rng(random_state))
+        rows, labels = sample(self._all_components, n_rows, np.random.default_rng(random_state))
+        labels[labels >= self.parameters.n_components] = -1
         return rows if self.schema is None else self.schema.decode(rows), labels
 
     def impute(
@@ -201,6 +235,8 @@ class RowMethods:
         unseen: Unseen = "error",
     ) -> Any:
         """Fill missing cells from the mixture, given what is seen in their row.
+
+        A background takes no part: cells come from the groups.
 
         Parameters
         ----------
@@ -242,5 +278,5 @@ class RowMethods:
             )
         rows = to_numpy(rows) if is_foreign(rows) else rows
         rng = np.random.default_rng(random_state)
-        tables = complete_tables(self, rows, draws, rng, unseen)
+        tables = complete_tables(self.without_background(), rows, draws, rng, unseen)
         return tables[0] if draws is None else tables

@@ -34,9 +34,10 @@ from momentmix.monitoring.compared.dominating_rows import (
     without_row,
 )
 from momentmix.monitoring.compared.second_moments import means_together, second_together
-from momentmix.monitoring.compared.side import schema_of
 from momentmix.monitoring.compared.significance import holm, together
 from momentmix.monitoring.comparison import ColumnComparison, Comparison
+from momentmix.summary.column_facts import schema_of
+from momentmix.summary.exact.combining import check_orders
 from momentmix.summary.file import is_summary_file
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.schema import Schema, joined
@@ -91,10 +92,8 @@ def compare(
     >>> found.differs(), [(c.what, c.column) for c in found.named()]
     (True, [('mean', '2')])
     """
-    first, second = _loaded(a, "a"), _loaded(b, "b")
-    first, second, schema = _matched(first, second)
     with np.errstate(all="ignore"):  # constants and cells never seen give NaN: not tested
-        return _compared(first, second, schema)
+        return _compared(*_matched(_loaded(a, "a"), _loaded(b, "b")))
 
 
 def _loaded(given: Any, name: str) -> MomentSummary:
@@ -133,16 +132,7 @@ def _matched(a: MomentSummary, b: MomentSummary) -> tuple[MomentSummary, MomentS
             raise InputError(Message(text, either(select, shell), "."))
         b = b.select(names)
     schema = joined(schema_of(a), schema_of(b))
-    orders = [(s.order, s.squared_order) for s in (a, b)]
-    if orders[0] != orders[1]:
-        order, squared = (min(x) for x in zip(*orders, strict=True))
-        text = (
-            f"summaries must have the same orders; got order={a.order}, "
-            f"squared_order={a.squared_order} and order={b.order}, "
-            f"squared_order={b.squared_order}. "
-        )
-        cut = f"Cut both with truncate({order}, {squared})"
-        raise InputError(Message(text, either(cut, f"Summarize both with --order {order}"), "."))
+    check_orders(a._layout, b._layout)
     return a, b, schema
 
 

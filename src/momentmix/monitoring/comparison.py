@@ -25,7 +25,7 @@ from momentmix.wording import (
     percent,
     plural,
     short_number,
-)  # fmt: skip
+)
 
 _MOST_COLUMNS, _MOST_PAIRS, _MOST_NOTES = 30, 10, 8
 _MOST_NAMES = 5

@@ -186,14 +186,10 @@ class Tracking:
             moves = extra and {"moves": extra.moves, "text": extra.text}
             groups.append(own | {"note": self.note(key) or None, "unexplained": moves})
         prior = self.prior and {"weights": self.prior.center, "n_rows": self.prior.n_rows}
-        document = {
-            "components": list(self.names),
-            "level": self.level,
-            "prior": prior,
-            "groups": groups,
+        found: dict[str, Any] = plain({
+            "components": list(self.names), "level": self.level, "prior": prior, "groups": groups,
             "sentences": self.sentences(),
-        }
-        found: dict[str, Any] = plain(document)
+        })  # fmt: skip
         return found
 
     # -- shown --------------------------------------------------------------------------------
@@ -202,13 +198,9 @@ class Tracking:
         return "\n".join(tracking_lines(self))
 
     def __repr__(self) -> str:
-        n, r = len(self), self.n_components
-        bad = int((~self.fits).sum())
-        head = (
-            f"Tracking: {n} group{plural(n)}, {r} component{plural(r)}; the components do not fit "
-            f"{bad} of them"
-        )
-        return cut_lines("\n".join([head, *self.sentences()]))
+        n, r, bad = len(self), self.n_components, int((~self.fits).sum())
+        head = f"Tracking: {n} group{plural(n)}, {r} component{plural(r)}; the components do not "
+        return cut_lines("\n".join([f"{head}fit {bad} of them", *self.sentences()]))
 
     def _repr_html_(self) -> str:
         return tracking_html(self)
@@ -299,11 +291,9 @@ def _cells(tracking: Tracking, g: int) -> list[str]:
 def _html_cells(tracking: Tracking, g: int) -> list[object]:
     cells = _cells(tracking, g)
     shares = [
-        Markup(
-            "–"
-            if np.isnan(share)
-            else f'<span title="{_ends(tracking, g, c)}">{bar(share, c)}</span>'
-        )
+        Markup(f'<span title="{_ends(tracking, g, c)}">{bar(share, c)}</span>')
+        if share == share
+        else Markup("–")
         for c, share in enumerate(tracking.weights[g].tolist())
     ]
     tone = {"yes": "good", "NO": "bad"}.get(cells[-1], "plain")

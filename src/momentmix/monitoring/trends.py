@@ -85,14 +85,11 @@ def _trend(shares: Float, errors: Float) -> tuple[float, dict[str, Any]]:
 
 
 def _difference(shares: Float, errors: Float) -> tuple[float, dict[str, Any]]:
-    """Cochran's test of equal shares: its p-value, and the groups that are surely low and high.
-
-    These are those of the lowest upper end and of the highest lower end of an interval: the least
-    and the largest share are mostly those of groups of few rows.
-    """
+    """Cochran's test of equal shares: its p-value, and the groups that are surely low and high."""
     weights = 1.0 / errors**2
     mean = weights @ shares / weights.sum()
     p = float(chdtrc(len(shares) - 1, float(weights @ (shares - mean) ** 2)))
+    # By the ends of intervals: the least and the largest share are mostly of groups of few rows.
     half = normal_quantile(_LEVEL) * errors
     low, high = int(np.argmin(shares + half)), int(np.argmax(shares - half))
     if not shares[low] < shares[high]:  # no single group is sure
@@ -121,13 +118,7 @@ def _misfits(tracking: Tracking) -> list[Finding]:
 
 
 def place_of(value: Any) -> tuple[Any, ...]:
-    """Sort key of a value: numbers within texts count as numbers, missing values come last.
-
-    Values of different types are sorted by type.
-
-    >>> sorted(["week 10", "week 9", None], key=place_of)
-    ['week 9', 'week 10', None]
-    """
+    """Return the sort key of a value: by type, numbers within texts as numbers, None last."""
     if isinstance(value, str):
         parts = re.split(r"(\d+)", value)
         return (0, "text", *(int(x) if i % 2 else x for i, x in enumerate(parts)))
@@ -143,11 +134,7 @@ _TIME = re.compile(
 
 
 def looks_ordered(values: list[Any]) -> bool:
-    """Whether the values of a key are times or numbers: dates, weeks, 2024-05, week 31.
-
-    >>> looks_ordered(["2024-W01", "2024-W02"]), looks_ordered(["EU", "US"]), looks_ordered([3, 4])
-    (True, False, True)
-    """
+    """Return whether the values of a key are times or numbers: dates, weeks, 2024-05, week 31."""
     known = [value for value in values if value is not None]
     if not known or any(isinstance(value, bool) for value in known):
         return False

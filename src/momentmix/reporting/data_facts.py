@@ -26,7 +26,7 @@ from momentmix.fitting.data import moments_of
 from momentmix.fitting.inference.findings import copies_of
 from momentmix.mixture.density import log_sums, most_probable
 from momentmix.mixture.mixture import Mixture
-from momentmix.summary.column_facts import columns_of
+from momentmix.summary.column_facts import schema_of
 from momentmix.summary.summary import MomentSummary
 
 _MOST_SHOWN = 4000  # rows in the pictures; more points hide one another and make the file large
@@ -72,7 +72,7 @@ class DataFacts:
         findings += [found(WARNING, "duplicate-columns", [names[i], names[k]]) for i, k in copies]
         scale = np.where(s.deviation > 0, s.deviation, np.inf)
         farthest = np.maximum(s.mean - s.minimum, s.maximum - s.mean) / scale
-        columns = [columns_of(s)[j] for j in column_of]
+        columns = [schema_of(s).columns[j] for j in column_of]
         is_number = [column.model.joins and not column.has_missing for column in columns]
         findings += [
             found(WARNING, "outlier-influence", [names[j]], deviations=float(farthest[j]))
@@ -108,7 +108,7 @@ def gather(mixture: Mixture, data: Any) -> DataFacts:
                 total += float(scores.sum())
                 n_rare += int((scores < rare_below).sum())
                 labels = density.map_encoded(encoded, most_probable)
-                counts[:] += np.bincount(labels, minlength=len(counts))
+                counts[:] += np.bincount(labels[labels < len(counts)], minlength=len(counts))
             yield add_rows(summary, encoded)
 
     shown = thinned(blocks(), _MOST_SHOWN)

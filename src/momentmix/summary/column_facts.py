@@ -10,6 +10,7 @@ import numpy as np
 from momentmix.families.column import Column, Level
 from momentmix.families.family import named
 from momentmix.html.notebook import Markup, box, plain_table
+from momentmix.tables.schema import Schema, plain_schema
 from momentmix.wording import listed, percent, plural, short_number
 
 if TYPE_CHECKING:
@@ -34,17 +35,15 @@ class ColumnFacts:
     deviation: float | None = None
 
 
-def columns_of(summary: MomentSummary) -> tuple[Column, ...]:
-    """The columns of the rows that a summary was made of."""
-    if summary.schema is not None:
-        return summary.schema.columns
-    names = summary.feature_names or (None,) * summary.n_features
-    return tuple(Column(name) for name in names)
+def schema_of(summary: MomentSummary) -> Schema:
+    """Return the schema of a summary; that of plain numbers where it has none."""
+    return summary.schema or plain_schema(summary.n_features, summary.feature_names)
 
 
 def column_facts(summary: MomentSummary, most: int | None = None) -> list[ColumnFacts]:
     """Facts of each column, or of the first of them."""
-    return [_facts(summary, i, column) for i, column in enumerate(columns_of(summary)[:most])]
+    columns = schema_of(summary).columns[:most]
+    return [_facts(summary, i, column) for i, column in enumerate(columns)]
 
 
 def _facts(summary: MomentSummary, number: int, column: Column) -> ColumnFacts:
@@ -82,8 +81,7 @@ def _facts(summary: MomentSummary, number: int, column: Column) -> ColumnFacts:
 
 def summary_html(summary: MomentSummary) -> Markup:
     """A summary as a table of its columns."""
-    d = len(columns_of(summary))
-    shards = len(summary.shard_ids)
+    d, shards = schema_of(summary).n_columns, len(summary.shard_ids)
     title = f"Summary of {summary.n_rows:,} rows, {d} column{plural(d)}"
     about = (
         f"Moments up to order {summary.order}, {shards} shard{plural(shards)}, "

@@ -80,14 +80,7 @@ class Section(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """The moments of a summary.
-
-    Orders 0 … m with distinct indices, and y_j²·y_I with |I| ≤ q, the `squared_order`; `high` is
-    `NO_HIGH`, `POWERS` or `COMPLETE`, by default the most that the other numbers allow.
-
-    >>> [(s.kind, s.size, s.shape) for s in Layout(4, 2, 1).sections]  # doctest: +ELLIPSIS
-    [('distinct', 0, (1,)), ('distinct', 1, (4,)), ('distinct', 2, (6,)), ...
-    """
+    """The moments of a summary; `high` is by default the most that the other numbers allow."""
 
     n_features: int
     order: int
@@ -134,18 +127,17 @@ class Layout:
         return tuple(s._replace(start=start) for s, start in zip(kinds, starts, strict=False))
 
     @cached_property
-    def index(self) -> dict[tuple[Kind, int], int]:
-        """Position of a section in `sections` by kind and size."""
-        return {(s.kind, s.size): position for position, s in enumerate(self.sections)}
-
-    @cached_property
     def counts(self) -> Int:
         """Number of moments of each section."""
         return np.array([section.n_entries for section in self.sections], dtype=np.int64)
 
+    @cached_property
+    def _by_kind(self) -> dict[tuple[Kind, int], Section]:
+        return {(s.kind, s.size): s for s in self.sections}
+
     def section(self, kind: Kind, size: int) -> Section:
         """The section of a kind and size."""
-        return self.sections[self.index[kind, size]]
+        return self._by_kind[kind, size]
 
     @cached_property
     def n_entries(self) -> int:
@@ -211,11 +203,7 @@ class Products:
 
     @cached_property
     def lines(self) -> tuple[Int, Int]:
-        """Rows (p, z_j^0·R, …, z_j^p·R) of all features j and degrees p, one after the other.
-
-        And where those of each feature and degree end, (n_features, highest degree), in which
-        order they stand: degrees fall.
-        """
+        """Rows (p, z_j^0·R, …, z_j^p·R) of all features j and falling degrees p, and their ends."""
         features, places, degrees = self._holders
         top, d = int(degrees.max()), self.n_features
         counts = np.bincount(features * top + top - degrees, minlength=d * top).reshape(d, top)

@@ -63,14 +63,11 @@ class Origin(NamedTuple):
 
 
 def place_id(rows: TableRows, table: int, first_row: int, others: Sequence[int] = ()) -> str:
-    """Name of the shard that starts at a row, as far as it is known before the rows are read.
-
-    Mark of the source, columns with `others` beside the features, policy, place; and the name of
-    the file where equal files are different data.
-    """
+    """Return the name of the shard that starts at a row, as far as it is known before reading."""
     source = rows.sources[table]
     columns = column_keys(source, [*rows.columns[table], *others])
     text = [source.mark, columns, rows.policy, first_row]
+    # With its name, where equal files are different data.
     return json.dumps([*text, source.name] if rows.by_name else text)
 
 
@@ -133,11 +130,7 @@ class Part:
     def add(
         self, block: RowBlock, summand: Any, others: Sequence[Array], pool: ThreadPoolExecutor
     ) -> None:
-        """Add the rows of a block.
-
-        `summand` is what is added to the shard for them; `others` are what the digest covers beside
-        the features.
-        """
+        """Add `summand` of a block to the shard, its features and `others` to the digest."""
         self._wait(n_left=1)
         self._hashing.append(pool.submit(self._hash, (block.features, *others)))
         n_kept = len(block.features)
@@ -181,11 +174,10 @@ def read_parts(
     others: Sequence[int] = (),
     added: Callable[[RowBlock], tuple[Any, Sequence[Array]]] | None = None,
 ) -> Iterator[Part]:
-    """The parts of one table from a row on, each when all of it has been read.
+    """Yield the parts of one table from a row on, each when all of it has been read.
 
-    Start and stop are multiples of `part_rows`. `number` is that of the table in the pass, where
-    `rows` are not all of it. Of parts before the row `summed_to` only digests are made. `added`
-    gives what a block adds to a shard, and what the digest covers beside the features.
+    `number` is that of the table in the pass, where `rows` are not all of it. Of parts before the
+    row `summed_to` only digests are made. `added` gives what a block adds to shard and digest.
     """
     part = None
     with ThreadPoolExecutor(1) as pool:
@@ -225,10 +217,7 @@ def digest_of(texts: Sequence[str]) -> str:
 def summarize_parts(
     rows: TableRows, start: Progress, new_shard: NewShard, part_rows: int = PART_ROWS
 ) -> Iterator[Progress]:
-    """Go on from `start` to the end of the rows, and give the state after every part.
-
-    The rows before `start` are read again, without summing, and compared with what was read then.
-    """
+    """Go on from `start`, whose rows are read again and compared, and yield each part's state."""
     check = ResumeCheck(start, rows)
     total, n_dropped, read = start.summary, start.n_dropped, ""
     for table, source in enumerate(rows.sources):

@@ -29,7 +29,6 @@ from numpy.typing import ArrayLike
 
 from momentmix._typing import Float
 from momentmix.errors import InputError
-from momentmix.summary.exact.digit_sums import QUANTUM_BITS
 from momentmix.summary.exact.exact_sums import (
     LARGEST_REACH,
     ExactSums,
@@ -136,14 +135,11 @@ def _vector(name: str, value: ArrayLike, n_features: int) -> Float:
 def _target(
     totals: Totals, shift: ArrayLike | None, scale: ArrayLike | None
 ) -> tuple[Float, Float]:
-    """The wanted origin and unit; by default mean and standard deviation.
-
-    The unit of a constant feature is the size of the constant (1 for 0), so that its standardized
-    moments vanish in proportion, whatever its unit of measurement.
-    """
+    """Return the wanted origin and unit; by default mean and standard deviation."""
     d = totals.layout.n_features
     center = totals.mean if shift is None else _vector("shift", shift, d)
     if scale is None:
+        # The unit of a constant is its size, so that its standardized moments vanish in proportion.
         spread, size = deviation(totals), np.abs(totals.mean)
         return center, np.where(spread > 0, spread, np.where(size > 0, size, 1.0))
     unit = _vector("scale", scale, d)
@@ -186,7 +182,7 @@ def near_sums(totals: Totals, shift: Float, scale: Float) -> NearSums:
     return NearSums(sums, rests, np.array([float(ratio) for ratio in ratios]))
 
 
-def _readings(totals: Totals, shift: Float, scale: Float) -> Float:
+def flat_moments(totals: Totals, shift: Float, scale: Float) -> Float:
     """All sums over Σw, about `shift` in units of `scale`; high ones NaN where they overflow."""
     layout, weight = totals.layout, totals.weight
     sums, rests, factors = near_sums(totals, shift, scale)
@@ -222,11 +218,7 @@ def _scales(layout: Layout, factors: Float) -> Float:
 
 
 def readings_of_many(totals: Sequence[Totals], shift: Float, scale: Float) -> Float:
-    """Moments of totals of one layout about one origin, of shape (n, n_entries).
-
-    The order is that of ``Layout.sections``. NaN where moments are absent or overflow: `moments`
-    says which. What is exact is done one by one, the rest for all together.
-    """
+    """Return moments of totals of one layout about one origin, (n, n_entries); NaN if one fails."""
     layout = totals[0].layout
     values = np.empty((layout.n_entries, len(totals)))
     rests, factors = np.empty((2, layout.n_features, len(totals)))
@@ -249,26 +241,6 @@ def require_rows(totals: Totals) -> Totals:
     return totals
 
 
-def weight_sum(totals: Totals) -> float:
-    """Σ w as float64."""
-    return totals.weight / (1 << QUANTUM_BITS)
-
-
-def effective_rows(totals: Totals) -> float:
-    """(Σ w)² / Σ w², 0 without rows."""
-    if not totals.weight:
-        return 0.0
-    return totals.weight**2 / (totals.weight_squares << QUANTUM_BITS)
-
-
-def shift_and_scale(totals: Totals) -> tuple[Float, Float]:
-    """Shift and scale of the exact sums as float64; a neutral feature shows 0 and 1."""
-    pairs = [
-        (k, Fraction(2) ** (e or 0)) for e, k in zip(totals.exponents, totals.shifts, strict=True)
-    ]
-    return np.array([float(k * u) for k, u in pairs]), np.array([float(u) for _, u in pairs])
-
-
 def nearest_units(totals: Totals, shift: ArrayLike) -> list[int]:
     """The integer shifts next to `shift` in the units of the sums."""
     wanted = _vector("shift", shift, totals.layout.n_features)
@@ -284,7 +256,7 @@ def moments(
     """All moments about `shift` in units of `scale`."""
     origin = _target(require_rows(totals), shift, scale)
     by_kind = dict[str, list[Float]]()
-    values = _readings(totals, *origin)
+    values = flat_moments(totals, *origin)
     values.setflags(write=False)
     for section in sorted(totals.layout.sections, key=lambda section: section.size):
         array = values[section.place].reshape(section.shape)
@@ -296,7 +268,7 @@ def moments(
         tuple(by_kind["squared"]),
         *origin,
         totals.n_rows,
-        weight_sum(totals),
+        totals.sum_weights,
         powers=np.array(by_kind["power"]) if "power" in by_kind else None,
         cubed=by_kind.get("cubed", [None])[0],
         two_squares=by_kind.get("two squares", [None])[0],

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
@@ -18,7 +19,7 @@ from momentmix.arrays import physical_memory
 from momentmix.errors import InputError, check_count
 from momentmix.summary import readings
 from momentmix.summary.exact.combining import combine
-from momentmix.summary.exact.open_shard import OpenShard
+from momentmix.summary.exact.digit_sums import QUANTUM_BITS
 from momentmix.summary.exact.state import State
 from momentmix.summary.exact.totals import Totals
 from momentmix.summary.kernels.half_split import table_rows
@@ -67,11 +68,7 @@ class SummaryCost:
 
 @lru_cache(maxsize=64)
 def estimate(layout: Layout) -> SummaryCost:
-    """Size and time of a summary with this layout.
-
-    >>> estimate(Layout(15, 4, 2)).n_entries
-    3906
-    """
+    """Return size and time of a summary with this layout."""
     entries = layout.n_entries
     workspace = 8 * (table_rows(layout) * _CHUNK + 3 * entries)
     memory = entries * (_DIGIT_BYTES + _INTEGER_BYTES) + workspace
@@ -85,14 +82,12 @@ def check_budget(layout: Layout, memory_budget: int | None) -> SummaryCost:
     budget = physical_memory() // 4 if memory_budget is None else min(memory_budget, sys.maxsize)
     if cost.memory_bytes > budget:
         cures = ["memory_budget=… in bytes, if that much memory is there"]
-        lower = layout.order - 1
-        while lower >= 1:
+        for lower in range(layout.order - 1, 0, -1):
             q = min(layout.squared_order, lower - 1)
-            smaller = estimate(Layout(layout.n_features, lower, q))
-            if smaller.memory_bytes <= budget:
-                cures.insert(0, f"order={lower} ({size_text(smaller.memory_bytes)})")
+            needed = estimate(Layout(layout.n_features, lower, q)).memory_bytes
+            if needed <= budget:
+                cures.insert(0, f"order={lower} ({size_text(needed)})")
                 break
-            lower -= 1
         raise InputError(
             f"a summary of order {layout.order} with {layout.n_features} features takes {cost}; "
             f"the budget is {size_text(budget)}. Use {', or '.join(cures)}, or fewer features."
@@ -119,23 +114,11 @@ class SummaryView:
         return snapshot[2]
 
     @property
-    def _closed(self) -> Totals:
-        return self._state.closed
-
-    @property
-    def _open(self) -> OpenShard | None:
-        return self._state.open
-
-    @property
-    def _names(self) -> tuple[str, ...] | None:
-        return self._state.names
-
-    @property
     def _layout(self) -> Layout:
-        closed, shard = self._closed.layout, self._open
-        if shard is None or shard.layout.n_features == closed.n_features:
-            return closed
-        return self._totals().layout
+        state = self._state
+        if state.layout.n_features == state.closed.layout.n_features:
+            return state.closed.layout
+        return self._totals(state).layout
 
     # -- what it holds ------------------------------------------------------------------------
 
@@ -158,7 +141,7 @@ class SummaryView:
     def feature_names(self) -> tuple[str, ...] | None:
         """Names of the features, or None."""
         schema = self.schema
-        return self._names if schema is None else schema.feature_names
+        return self._state.names if schema is None else schema.feature_names
 
     @property
     def schema(self) -> Schema | None:
@@ -181,17 +164,19 @@ class SummaryView:
     @property
     def n_forgotten(self) -> int:
         """Number of rows taken away by `forget`."""
-        return self._closed.n_forgotten
+        return self._state.closed.n_forgotten
 
     @property
     def sum_weights(self) -> float:
         """Σ w; the number of rows where no weights were given."""
-        return readings.weight_sum(self._totals())
+        return self._totals().sum_weights
 
     @property
     def effective_rows(self) -> float:
         """(Σ w)² / Σ w²: the number of equally weighted rows that would be as precise."""
-        return readings.effective_rows(self._totals())
+        totals = self._totals()
+        squares = totals.weight_squares << QUANTUM_BITS
+        return totals.weight**2 / squares if squares else 0.0
 
     @property
     def shard_ids(self) -> tuple[str, ...]:
@@ -216,30 +201,29 @@ class SummaryView:
     @property
     def shift(self) -> Float:
         """Origin of the exact sums, of shape (n_features,): an integer number of units."""
-        return readings.shift_and_scale(self._totals())[0]
+        totals = self._totals()
+        pairs = zip(totals.shifts, totals.exponents, strict=True)
+        return np.array([float(k * Fraction(2) ** (e or 0)) for k, e in pairs])
 
     @property
     def scale(self) -> Float:
-        """Unit of the exact sums, of shape (n_features,): powers of two."""
-        return readings.shift_and_scale(self._totals())[1]
+        """Unit of the exact sums, of shape (n_features,): powers of two, 1 for a column of 0."""
+        return np.array([2.0 ** (e or 0) for e in self._totals().exponents])
 
     @property
     def mean(self) -> Float:
         """Mean of each feature, correctly rounded."""
-        return self._filled().mean
+        return readings.require_rows(self._totals()).mean
 
     @property
     def variance(self) -> Float:
         """Variance of each feature (divisor Σ w)."""
-        return readings.variance(self._filled())
+        return readings.variance(readings.require_rows(self._totals()))
 
     @property
     def deviation(self) -> Float:
         """Standard deviation of each feature (divisor Σ w); holds where the variance underflows."""
-        return readings.deviation(self._filled())
-
-    def _filled(self) -> Totals:
-        return readings.require_rows(self._totals())
+        return readings.deviation(readings.require_rows(self._totals()))
 
     # -- moments ------------------------------------------------------------------------------
 

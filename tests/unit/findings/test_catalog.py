@@ -50,7 +50,10 @@ NUMBERS = {
     "outlier-influence": [{"deviations": 20.0}, {"deviations": 20.0, "influence": 11.0}],
     "outlier-rows": [
         {"n_rows": 40, "outliers": []},
-        {"n_rows": 7, "outliers": [[k, 1e6, "a"] for k in range(7)]},
+        *(
+            {"n_rows": 7, "outliers": [[k, 1e6, "a"] for k in range(7)], **remedy}
+            for remedy in ({}, {"remedy": {"background": "auto"}})
+        ),
     ],
     "duplicate-rows": [{"copies": 9, "compared": 90, "n_rows": n} for n in (90, 900)],
     "ordered-rows": [{"worst": "'a'", "correlation": 0.4}],

@@ -44,7 +44,7 @@ def test_the_covariance_of_moments_is_that_of_all_rows():
     model = TrackedModel.of(table).standard(table.schema)
     conditions = list_conditions(Layout(3, 3, 1, POWERS), 2, model.parameters.blocks.laws)
     own = FixedComponents.of(conditions, model.parameters)
-    assert own.size == 3 + 3 + 1  # squares of indicators are no moments of their own
+    assert conditions.size == 3 + 3 + 1  # squares of indicators are no moments of their own
     rows = np.array([(a, b, n) for a in (0, 1) for b in (0, 1) for n in range(40)], dtype=float)
     w, share = np.array([0.3, 0.7]), np.zeros(len(rows))
     for i, chances in enumerate([[0.2, 0.7], [0.9, 0.4]]):

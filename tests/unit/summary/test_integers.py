@@ -192,7 +192,7 @@ def test_a_union_without_powers_has_none():
     parts = [part._totals() for part in shards(rng, 4)]
     old = combining.with_high(parts[1], 0)
     expected = combining.combine(combining.combine(parts[0], old), parts[2])
-    found = combining.combine_all([parts[2], parts[0], old])
+    found = combining.combine(parts[2], parts[0], old)
     assert pack(found, None) == pack(expected, None)
     assert found.layout.high == 0
 

@@ -111,13 +111,13 @@ def test_one_bad_value_is_found_wherever_it_is(bad, place):
 
 
 @needs_code
-def test_digits_are_those_of_numpy():
+def test_digits_are_those_of_numpy(monkeypatch):
     rng = np.random.default_rng(0)
     values = rng.standard_normal((3, 1000)) * 2.0 ** rng.integers(-90, 60, (3, 1000))
     expected, found = np.zeros((2, 6, 1000))
-    for vector in values.copy():
-        digit_sums._add_digits(vector, expected)
-    digit_sums.add_digits(values, found)
+    digit_sums.add_digits(values.copy(), found)
+    monkeypatch.setattr(digit_sums, "code", None)
+    digit_sums.add_digits(values, expected)
     assert (found == expected).all()
 
 

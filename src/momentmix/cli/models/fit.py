@@ -88,6 +88,14 @@ def _components(context: click.Context, parameter: click.Parameter, text: str) -
     help="Whether to refine the fit by EM passes over the rows; auto: if there are rows.",
 )
 @click.option(
+    "--background",
+    type=click.Choice(["auto", "true", "false"]),
+    default="auto",
+    show_default=True,
+    help="Whether a wide density takes rows that belong to no group: those far from all others. "
+    "auto: where there are some; false: they are part of the groups.",
+)
+@click.option(
     "--max-passes",
     type=click.IntRange(min=1),
     default=100,
@@ -118,6 +126,7 @@ def fit_command(
     order: int | None,
     method: str,
     refine: str,
+    background: str,
     max_passes: int,
     verbose: bool,
     strict: bool,
@@ -132,8 +141,8 @@ def fit_command(
     the groups again, but the model is an approximation), not passed or untested. If it did not
     pass, the exit code is 4 for a fit from moments alone, and with --strict; otherwise a warning is
     printed. If the fit could not be tested, a warning is printed, and the exit code is 4 with
-    --strict only, as for a useful fit. A few rows that lie alone and far from all others are left
-    out; the certificate names them and does not pass.
+    --strict only, as for a useful fit. Rows far from all others belong to no group and have the
+    label -1; the certificate lists them.
     """
     from momentmix.cli.summaries import are_summaries
     from momentmix.fitting.api import fit
@@ -145,6 +154,7 @@ def fit_command(
         "method": method,
         "refine": None if refine == "none" else refine,
         "random_state": seed,
+        "background": {"true": True, "false": False}.get(background, background),
         "max_passes": max_passes,
         "max_components": max_components,
     }

@@ -123,7 +123,7 @@ def predict_command(
     unseen: str,
     read_options: ReadOptions,
 ) -> None:
-    """Write the most probable component of each row, in bounded memory.
+    """Write the most probable component of each row, in bounded memory; -1 is the background.
 
     With --missing drop, a row with missing values stays in the output with an empty label.
     """
@@ -145,9 +145,8 @@ def predict_command(
         nonlocal n_rows, counts
         for columns, answer in _predicted(mixture, rows, kept, probabilities, unseen):
             labels = answer[:, 0]
-            counts += np.bincount(
-                labels[~np.isnan(labels)].astype(np.int64), minlength=mixture.n_components
-            )
+            found = labels[labels >= 0].astype(np.int64)  # neither NaN nor the background's
+            counts += np.bincount(found, minlength=mixture.n_components)
             if digits is not None:
                 answer[:, 1:] = answer[:, 1:].round(digits)
             n_rows += len(answer)
@@ -196,9 +195,13 @@ def _answer(
             "probable one. Drop the row, or bring the columns to the units of the model."
         )
     answer = np.full((block.n_read, found.shape[1] + probabilities), np.nan)
-    answer[whole, 0] = found.argmax(axis=1) if probabilities else found[:, 0]
+    labels, n_groups = found[:, 0], density.density.n_groups
     if probabilities:
         answer[whole, 1:] = found
+        labels = found.argmax(axis=1)
+        if n_groups is not None:
+            labels = density.density.of_groups(found, most_probable)
+    answer[whole, 0] = np.where(labels == n_groups, -1, labels)
     return answer
 
 

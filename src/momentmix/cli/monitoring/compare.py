@@ -242,7 +242,7 @@ def _check_families(families: Any) -> None:
 def _with_columns(summary: MomentSummary, read_options: ReadOptions) -> MomentSummary:
     """The summary of the columns that --columns and --exclude leave."""
     from momentmix.mixture.tables.conditional import column_numbers
-    from momentmix.monitoring.compared.side import schema_of
+    from momentmix.summary.column_facts import schema_of
 
     schema = schema_of(summary)
     names, every = schema.column_names, list(range(schema.n_columns))
@@ -261,7 +261,7 @@ def _with_columns(summary: MomentSummary, read_options: ReadOptions) -> MomentSu
 
 def _summarized(path: str, like: MomentSummary, read_options: ReadOptions) -> MomentSummary:
     """The summary of a data file, with the columns and orders of another summary."""
-    from momentmix.monitoring.compared.side import schema_of
+    from momentmix.summary.column_facts import schema_of
     from momentmix.summary.summarize import summarize
 
     schema = schema_of(like)

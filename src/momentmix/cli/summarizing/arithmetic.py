@@ -87,11 +87,11 @@ def forget_command(
     """
     from momentmix.cli.models.predict import open_for
     from momentmix.cli.summaries import load_sum
-    from momentmix.summary.column_facts import columns_of
+    from momentmix.summary.column_facts import schema_of
 
     target.check([summary, *inputs], BINARY)
     total = load_sum([summary])
-    rows = open_for(columns_of(total), inputs, read_options, owner="the summary")
+    rows = open_for(schema_of(total).columns, inputs, read_options, owner="the summary")
     with step("Forgetting", target.progress):
         _forget(total, rows)
     _finish(total, target)

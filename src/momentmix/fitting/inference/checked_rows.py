@@ -125,7 +125,7 @@ def _grid(values: Float) -> float:
 
 @dataclass(frozen=True)
 class CheckedRows:
-    """An excerpt of the rows of a fit, in their order, and the rows that were left out."""
+    """An excerpt of the rows of a fit, in their order, and the rows far from all others."""
 
     places: Int  # numbers of the rows among those that are fitted, ascending, (n,)
     values: Float  # (n, n_columns); of weighted rows so many as follow the weighted law
@@ -194,14 +194,15 @@ class CheckedRows:
         return copies if finest.n_values >= _FINEST_COLUMN and copies >= fewest else 0
 
 
-def check_rows(rows: Rows, moments: StandardMoments) -> CheckedRows:
-    """The outliers among the rows, and an excerpt of the rows without them."""
+def check_rows(rows: Rows, moments: StandardMoments, takes_out: bool = True) -> CheckedRows:
+    """The outliers among the rows, and an excerpt of the rows, without them where asked."""
     places, values = rows.excerpt(EXCERPT)
     outliers = find_outliers(rows, moments, places, values)
-    kept, weighted = ~np.isin(places, outliers.places), None
+    taken, weighted = outliers.places if takes_out else NONE.places, None
+    kept = ~np.isin(places, taken)
     counts = None if rows.row_counts is None else rows.row_counts[places[kept]]
-    places = places[kept] - np.searchsorted(outliers.places, places[kept])
-    values, n_rows = values[kept], rows.n_rows - len(outliers.places)
+    places = places[kept] - np.searchsorted(taken, places[kept])
+    values, n_rows = values[kept], rows.n_rows - len(taken)
     is_everywhere = len(places) > 0 and int(places[-1]) == n_rows - 1
     if counts is not None and len(places):
         weighted = None if rows.is_frequency else (values, counts)

@@ -20,11 +20,12 @@ floor and the standardized features.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from momentmix._typing import Float, Int
-from momentmix.findings.finding import FATAL, Finding, found
+from momentmix.findings.finding import FATAL, WARNING, Finding, found
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.tables.rows import Rows
 
@@ -53,14 +54,17 @@ class Outliers:
     values: Float  # there
     n_found: int
 
-    def findings(self, moments: StandardMoments) -> list[Finding]:
-        """Return one finding if there are outliers, with the columns of `moments`."""
+    def findings(self, moments: StandardMoments, are_taken: bool) -> list[Finding]:
+        """Return one finding if there are outliers, which a background may take."""
         if not self.n_found:
             return []
+        severity = WARNING if are_taken and self.places.size else FATAL
+        remedy = None if are_taken or not self.places.size else {"background": "auto"}
         columns = [moments.part(j).column for j in self.columns.tolist()]
         rows = list(zip(self.places.tolist(), self.values.tolist(), columns, strict=True))
         names = list(dict.fromkeys(columns))
-        return [found(FATAL, "outlier-rows", names, n_rows=self.n_found, outliers=rows)]
+        numbers: dict[str, Any] = {"n_rows": self.n_found, "outliers": rows}
+        return [found(severity, "outlier-rows", names, remedy=remedy, **numbers)]
 
 
 NONE = Outliers(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), 0)

@@ -35,6 +35,7 @@ from momentmix.fitting.inference.over_identification import UNTESTABLE, order_af
 from momentmix.fitting.outcome import JoinedColumns, JoinReason, StandardFit
 from momentmix.fitting.result import BegunFit, FitResult
 from momentmix.fitting.robust.answers import ROWS_PER_PARAMETER, answer_from_rows
+from momentmix.fitting.robust.background import mean_log_prob, share_of, wide_density
 from momentmix.fitting.robust.groups import choose_number
 from momentmix.fitting.robust.joined_missing import answer_by_patterns
 from momentmix.fitting.robust.joining import choose_blocks
@@ -71,6 +72,10 @@ def fit_robust(
     data, all_columns, summary, context, notes = _used(
         table, n_components, order, refine, context, blocks
     )
+    if isinstance(table.data, StandardMoments):
+        context = replace(context, background=False)
+    elif context.background == "auto":
+        context = replace(context, background=context.checked.outliers.places.size > 0)
     rows = None if isinstance(data, StandardMoments) or not refine else data
     varying = all_columns.varying()
     joined, with_missing = _varying_blocks(blocks, all_columns, varying, n_components)
@@ -130,7 +135,11 @@ def fit_robust(
         notes.append(choice.note)
         answer = replace(answer, tried=choice.tried, joined=choice.joined or answer.joined)
     answer = replace(answer, notes=[*notes, *answer.notes])
-    return in_data_units(answer, all_columns, context, rows, summary, table.schema)
+    begun = in_data_units(answer, all_columns, context, rows, summary, table.schema)
+    if context.background is not True:
+        return begun
+    assert isinstance(table.data, Rows)
+    return with_background(begun, table.data, answer, all_columns, context)
 
 
 def _used(
@@ -159,11 +168,9 @@ def _used(
 
     all_columns, summary = read(data)
     with context.clock.stage("checks of rows"):
-        checked = check_rows(data, all_columns)
-    left_out = checked.outliers.places
-    if left_out.size:
-        notes.append(f"{data.n_rows - left_out.size} of {data.n_rows} rows were used")
-        data = data.without(left_out)
+        checked = check_rows(data, all_columns, context.background is not False)
+    if checked.n_rows < data.n_rows:  # the groups are fitted without those of a background
+        data = data.without(checked.outliers.places)
         all_columns, summary = read(data)
     if len(checked.values):  # not of remote rows
         all_columns = all_columns.with_grids(checked.grids(all_columns))
@@ -319,7 +326,8 @@ def in_data_units(
         units = standardized - log_likelihood
     findings = find_constants(moments)
     if context.checked is not None:
-        findings = context.checked.outliers.findings(moments) + findings
+        are_taken = context.background is not False
+        findings = context.checked.outliers.findings(moments, are_taken) + findings
     bic_units, passes, notes = 2.0 * answer.moments.n_counted * units, answer.passes, answer.notes
     if passes is not None and not passes.converged:
         stopped = f"stopped after max_passes={context.max_passes} passes, not converged"
@@ -357,6 +365,32 @@ def in_data_units(
         return replace(draft, certificate=certificate, uncertainty=uncertainty)
 
     return BegunFit(draft, finish)
+
+
+def with_background(
+    begun: BegunFit,
+    rows: Rows,
+    answer: StandardFit,
+    all_columns: StandardMoments,
+    context: FitContext,
+) -> BegunFit:
+    """The same fit where a background takes its share of all rows."""
+    assert context.checked is not None
+    draft, moments = begun.draft, begun.draft.moments
+    with context.clock.stage("background"):
+        p = answer.parameters.embedded(
+            answer.moments.columns, moments.n_features, context.variance_floor, moments.laws
+        ).normalized()
+        far = rows.take(context.checked.outliers.places)
+        wide = wide_density(far, moments, p).restored(moments.shift, moments.scale)
+        names = moments.feature_names if draft.schema is None else None
+        background = mixture_from(wide, names, draft.schema)
+        share = share_of(rows, draft.mixture, background, context)
+        mixture, log_likelihood = draft.mixture.with_background(background, share), None
+        if draft.log_likelihood is not None:
+            log_likelihood = mean_log_prob(rows, mixture, context)
+    own: dict[str, Any] = {"mixture": mixture, "n_rows": rows.n_rows, "log_likelihood": log_likelihood}
+    return BegunFit(replace(draft, **own), lambda: replace(begun.finish(), **own))
 
 
 def _log_likelihoods(

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from momentmix._typing import Float, Int
 from momentmix.families.gaussian_block import rows_by_pattern
 from momentmix.mixture.blocks import Blocks
-from momentmix.mixture.density import Density, Reduction, log_sums
+from momentmix.mixture.density import Density, Reduction, log_sums, posteriors
 from momentmix.mixture.gaussian import central_densities
 from momentmix.mixture.parameters import Parameters
 from momentmix.tables.encoding import Encoded, Unseen
@@ -143,16 +143,23 @@ class TableDensity:
         if reduce is log_sums:
             return np.zeros(n_rows)
         with np.errstate(divide="ignore"):
-            joint = np.log(self.parameters.weights)[:, None]
-        return np.asarray(reduce(np.repeat(joint, n_rows, axis=1), np)).T
+            joint = np.repeat(np.log(self.parameters.weights)[:, None], n_rows, axis=1)
+        if self.density.n_groups is None:
+            return np.asarray(reduce(joint, np)).T
+        return np.asarray(self.density.of_groups(posteriors(joint).T, reduce))
 
     @cached_property
     def _without(self) -> Callable[[tuple[int, ...], tuple[int, ...]], _Marginal]:
-        return lru_cache(_MOST_PATTERNS)(partial(_marginal_density, self.parameters, self.schema))
+        own = partial(_marginal_density, self.parameters, self.schema, self.density.n_groups)
+        return lru_cache(_MOST_PATTERNS)(own)
 
 
 def _marginal_density(
-    p: Parameters, schema: Schema, dropped: tuple[int, ...], single: tuple[int, ...]
+    p: Parameters,
+    schema: Schema,
+    n_groups: int | None,
+    dropped: tuple[int, ...],
+    single: tuple[int, ...],
 ) -> _Marginal:
     """The density without joined columns `dropped`, with an indicator for each single column.
 
@@ -174,5 +181,6 @@ def _marginal_density(
         np.append(density.inverse, np.ones(n)),
         np.arange(d + n),
         Blocks(d + n, density.blocks.joined, density.blocks.laws),
+        n_groups,
     )
     return density, kept, own

@@ -174,8 +174,8 @@ class ColumnTests:
     def _two_values(self) -> NDArray[np.bool_]:
         """Whether all else follows from the mean, as for 0 and 1 in half of the rows each."""
         n = np.minimum(self.a.n_seen, self.b.n_seen)
-        own = [x[4] - x[2] ** 2 for x in (self.a.central, self.b.central)]
-        return np.asarray(n * self.common(own[0], own[1]) < _LEAST_CURVATURE)
+        own = (x[4] - x[2] ** 2 for x in (self.a.central, self.b.central))
+        return np.asarray(n * self.common(*own) < _LEAST_CURVATURE)
 
     @cached_property
     def _other_values(self) -> NDArray[np.bool_]:
@@ -193,11 +193,9 @@ class ColumnTests:
         return {"skewness": self._shape(3), "kurtosis": self._shape(4)}
 
     def _shape(self, t: int) -> tuple[Float, Float, ChangeEstimate]:
-        """Moments of order t over powers of the variance, tested at common and at own spreads.
-
-        The noise of the kurtosis needs the eighth power, which summaries do not keep.
-        `_eighth_moment` bounds it, so that errors and p-values are too large rather than too small.
-        """
+        """Moments of order t over powers of the variance, tested at common and at own spreads."""
+        # The noise of the kurtosis needs the eighth power, which summaries do not keep: its bound
+        # makes errors and p-values too large rather than too small.
         a, b = self.a.central, self.b.central
         values, own, score, common = [], [], [], self.common(a[t], b[t])
         for side in self.sides:
@@ -243,24 +241,19 @@ def column_changes(tests: ColumnTests, column: int, name: str) -> list[Change]:
     if a.schema.columns[column].model.has_levels:
         changes = _share_changes(tests, column, own, name)
     else:
-        changes = _number_changes(tests, first, name)
+        numbers = {
+            "mean": (a.location, b.location, tests.means),
+            "spread": (a.deviation, b.deviation, tests.spreads),
+            **tests.shapes,
+        }
+        changes = [
+            tested.of(first, Change(what, name, None, None, float(x[first]), float(y[first]), nan))
+            for what, (x, y, tested) in numbers.items()
+        ]
     if a.schema.columns[column].has_missing or b.schema.columns[column].has_missing:
         shares = 1 - a.share[first], 1 - b.share[first]
         changes.append(_share("missing", name, None, shares, (a.n, b.n)))
     return changes
-
-
-def _number_changes(tests: ColumnTests, i: int, name: str) -> list[Change]:
-    a, b = tests.sides
-    found = {
-        "mean": (a.location, b.location, tests.means),
-        "spread": (a.deviation, b.deviation, tests.spreads),
-        **tests.shapes,
-    }
-    return [
-        estimate.of(i, Change(what, name, None, None, float(first[i]), float(second[i]), nan))
-        for what, (first, second, estimate) in found.items()
-    ]
 
 
 def _share_changes(tests: ColumnTests, column: int, own: Int, name: str) -> list[Change]:

@@ -174,11 +174,10 @@ class _Point(NamedTuple):
 
 
 def _common_points(a: Side, b: Side, shift: Float) -> tuple[_Point, _Point]:
-    """The parameters of two sides together, in the units of each.
+    """Return the parameters of two sides together, whose means differ by `shift`, in each's units.
 
-    The center is halfway between the means, whose difference is `shift` (k,): with another one, the
-    variances would differ where the means do. Means that surely differ are each a center, since the
-    shift would add to the noise.
+    The center is halfway between the means: with another one, the variances would differ where the
+    means do. Means that surely differ are each a center, since the shift would add to the noise.
     """
     weight = a.n / (a.n + b.n)
     noise = np.sqrt(a.variance / a.n_seen + b.variance / b.n_seen)

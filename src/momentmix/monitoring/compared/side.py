@@ -25,17 +25,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
-from momentmix.index_sets import colex_rank, index_sets, sets_without
-from momentmix.summary.readings import Moments
+from momentmix.summary.column_facts import schema_of
+from momentmix.summary.layout import products_of
+from momentmix.summary.readings import flat_moments
 from momentmix.summary.summary import MomentSummary
-from momentmix.tables.schema import Schema, plain_schema
 
-_AT_ONCE = 1 << 19  # products that are looked up together: 16 MB of indices
-
-
-def schema_of(summary: MomentSummary) -> Schema:
-    """The schema of a summary; that of plain numbers where it has none."""
-    return summary.schema or plain_schema(summary.n_features, summary.feature_names)
+_AT_ONCE = 1 << 18  # products that are looked up together
 
 
 class Side:
@@ -72,9 +67,8 @@ class Side:
         size = np.where(spread > 0, spread, np.maximum(np.abs(self.center), 1e-300))
         size = np.where(np.isfinite(size), size, 1.0)
         scale[self.value[self.number]] = size[self.number]
-        self.moments: Moments = self.summary.moments(shift, scale)
-        self.table = MomentTable(self.moments)
-        self.mean = np.asarray(self.moments.distinct[1][self.value] / self.share)
+        self.table = MomentTable(self.summary, shift, scale)
+        self.mean = np.asarray(self.table.second[self.value, d] / self.share)
 
     @cached_property
     def location(self) -> Float:
@@ -94,11 +88,8 @@ class Side:
 
     @cached_property
     def attained(self) -> NDArray[np.bool_]:
-        """Whether some row has the least, and the largest value, of shape (2, k).
-
-        A bound of 0 is none of a row for sure where missing cells are 0, too.
-        """
-        filled = (self.share < 1) & (np.stack(self.bounds) == 0)
+        """Whether some row has the least, and the largest value, of shape (2, k)."""
+        filled = (self.share < 1) & (np.stack(self.bounds) == 0)  # missing cells are 0, too
         return np.asarray(self.summary.exact_bounds & ~filled)
 
     @cached_property
@@ -115,12 +106,7 @@ class Side:
     @cached_property
     def central(self) -> Float:
         """Central moments 0 … 6 of each value over the cells that are seen; NaN if not kept."""
-        own, moments = self.value, self.moments
-        raw = np.full((7, len(own)), np.nan)
-        raw[0], raw[1] = self.share, moments.distinct[1][own]
-        raw[2] = moments.squared[0][own, 0]
-        if moments.powers is not None:
-            raw[3:] = moments.powers[:, own]
+        raw = np.vstack([self.share, self.table.powers(self.value, 6)])
         raw[2:] = np.where(self.number, raw[2:], raw[1])  # powers of 0 and 1
         parts = [
             sum(comb(t, s) * (-self.mean) ** s * raw[t - s] for s in range(t + 1)) for t in range(7)
@@ -175,43 +161,29 @@ def polynomial_variance(coefficients: Any, central: Float) -> Float:
 
 
 class MomentTable:
-    """Moments of a summary by the indices of their factors, `one` for 1; pairs a ≤ b, (n, 2)."""
+    """Means of products of features (y − shift)/scale, x_d = 1; pairs of factors a ≤ b, (n, 2)."""
 
-    def __init__(self, moments: Moments) -> None:
-        self._moments, self.one = moments, moments.n_features
+    def __init__(self, summary: MomentSummary, shift: Float, scale: Float) -> None:
+        totals = summary._totals()
+        self._products, self.one = products_of(totals.layout), totals.layout.n_features
+        self._values = np.append(flat_moments(totals, shift, scale), nan)
         self.pairs: Int = np.stack(np.triu_indices(self.one + 1), axis=1)
 
-    def _products(self, degree: int) -> Float:
-        """Means of all products of so many factors, the constant among them, by `_rank`."""
-        m, d = self._moments, self.one
-        found = np.full(comb(d + degree, degree), nan)
+    def _means(self, names: Int) -> Float:
+        """Means of products by their names; NaN for one that the summary does not keep."""
+        order = np.argsort(names, axis=None)  # rising names are found several times faster
+        found = np.empty(names.size)
+        found[order] = self._values[self._products.places(names.ravel()[order])]
+        return found.reshape(names.shape)
 
-        def put(sets: Int, values: Float) -> None:
-            filled = np.full((len(sets), degree), d)
-            filled[:, : sets.shape[1]] = sets
-            found[_rank(filled)] = values
-
-        for t in range(min(m.order, degree) + 1):
-            put(index_sets(d, t), m.distinct[t])
-        for j in range(d):
-            for q in range(min(m.squared_order, degree - 2) + 1):
-                others = sets_without(d, q, j)
-                put(np.insert(others, [0, 0], j, axis=1), m.squared[q][j])
-            if degree == 4 and m.cubed is not None:
-                put(np.insert(sets_without(d, 1, j), [0] * 3, j, axis=1), m.cubed[j])
-        if degree == 4 and m.powers is not None:
-            for t in (3, 4):
-                put(np.repeat(np.arange(d)[:, None], t, axis=1), m.powers[t - 3])
-        if degree == 4 and m.two_squares is not None:
-            put(np.repeat(index_sets(d, 2), 2, axis=1), m.two_squares)
-        return found
+    def powers(self, features: Int, highest: int) -> Float:
+        """Means of powers 1 … highest of features, of shape (highest, n)."""
+        return self._means(np.outer(np.arange(1, highest + 1), self._products.of_feature[features]))
 
     @cached_property
     def second(self) -> Float:
         """Means of products of two factors, the constant among them."""
-        table, (a, b) = np.empty((self.one + 1,) * 2), self.pairs.T
-        table[a, b] = table[b, a] = self._products(2)[_rank(self.pairs)]
-        return table
+        return self._means(np.add.outer(self._products.of_feature, self._products.of_feature))
 
     def pair_numbers(self, left: Int, right: Int) -> Int:
         """Places of pairs of factors in `pairs`."""
@@ -221,20 +193,11 @@ class MomentTable:
     @cached_property
     def pair_covariance(self) -> Float:
         """Covariance of the products of all pairs of factors, of shape (n, n)."""
-        pairs, n, products = self.pairs, len(self.pairs), self._products(4)
-        mean, table = self.second[pairs[:, 0], pairs[:, 1]], np.empty((n, n))
-        step = max(1, _AT_ONCE // n)
-        for start in range(0, n, step):
-            left = pairs[start : start + step]
-            places = np.empty((len(left), n - start, 4), dtype=np.int64)
-            places[..., :2], places[..., 2:] = left[:, None], pairs[start:]
-            table[start : start + step, start:] = products[_rank(places)]
-        table = np.triu(table) + np.triu(table, 1).T
+        names, mean = self._products.of_feature[self.pairs].sum(axis=1), self.second[*self.pairs.T]
+        table, step = np.empty((len(names),) * 2), max(1, _AT_ONCE // len(names))
+        for start in range(0, len(names), step):
+            own = slice(start, start + step)
+            table[own, start:] = self._means(np.add.outer(names[own], names[start:]))
+            table[start:, own] = table[own, start:].T
         table -= np.outer(mean, mean)
         return table
-
-
-def _rank(indices: Int) -> Int:
-    """Place of products of the last axis of `indices`, whatever the order of their factors."""
-    ordered = np.sort(indices, axis=-1)
-    return colex_rank(ordered + np.arange(ordered.shape[-1]))

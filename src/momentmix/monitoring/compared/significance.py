@@ -71,20 +71,14 @@ def _tail(change: Float, variance: Float, degrees: Float) -> Float:
 
 
 def joint_test(
-    change: Float,
-    left: Float,
-    right: Float,
-    n_left: float,
-    n_right: float,
-    kurtosis: float = 3.0,
+    change: Float, left: Float, right: Float, n_left: float, n_right: float, kurtosis: float = 3.0
 ) -> JointTest | None:
     """Hotelling's test of differences of means with covariances `left` and `right` of one row.
 
     The noise is that of both summaries together. Along directions in which the noise of each
     summary adds up to more than chance explains (`by_chance`, with the kurtosis of the values that
     are tested), it is that one, and the F law has the degrees of freedom of Krishnamoorthy and Yu.
-    Directions in which nothing varies are left out; a difference along one is certain. None if
-    there is nothing to test.
+    Directions in which nothing varies are left out; a difference along one is certain.
     """
     total = n_left + n_right
     both = (n_left * left + n_right * right) / (total - 2) * (1 / n_left + 1 / n_right)
@@ -150,11 +144,7 @@ def holm(p_values: Float) -> Float:
 
 
 def together(p_values: Sequence[float], weights: Sequence[float]) -> float:
-    """One p-value of several, by Simes with weights.
-
-    >>> together([0.02, 0.9], [1, 1]), together([0.03, 0.03], [1, 1])
-    (0.04, 0.03)
-    """
+    """Return one p-value of several, by Simes with weights."""
     order = np.argsort(p_values, kind="stable")
     shares = np.cumsum(np.asarray(weights, float)[order]) / np.sum(weights)
     return float(min(1.0, (np.asarray(p_values, float)[order] / shares).min()))

@@ -15,7 +15,7 @@ share.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -80,17 +80,13 @@ class Root:
 
 @dataclass(frozen=True, eq=False)
 class FixedComponents:
-    """Components whose weights in a group are looked for.
-
-    `parameters` are those of standardized features, with the weights of the model; `errors` is None
-    where components are known.
-    """
+    """Components, of standardized features, whose weights in a group are looked for."""
 
     conditions: Conditions
     parameters: Parameters
     means: Float
     within: Float
-    errors: Float | None = None
+    errors: Float | None = None  # where components are not known exactly
 
     @classmethod
     def of(
@@ -114,25 +110,18 @@ class FixedComponents:
         return cls(conditions, p, moments_of(conditions, p), within, errors)
 
     @property
-    def size(self) -> int:
-        """Number of moments q."""
-        return self.conditions.size
-
-    @property
     def n_components(self) -> int:
         """Number of components r."""
         return int(self.means.shape[1])
 
     def covariance(self, weights: Float) -> Float:
         """V(w) of one row, of shape (q, q)."""
-        rest, q = self.means - (self.means @ weights)[:, None], self.size
+        rest, q = self.means - (self.means @ weights)[:, None], len(self.means)
         found = (weights @ self.within.reshape(len(weights), -1)).reshape(q, q)
         found += (rest * weights) @ rest.T
         return np.asarray(found)
 
-    @cached_property
-    def _roots(self) -> dict[bytes, Root]:
-        return {}
+    _roots: dict[bytes, Root] = field(default_factory=dict, init=False, repr=False)
 
     def root(self, weights: Float) -> Root:
         """Whitening by V(w); the last ones are kept."""
@@ -196,8 +185,7 @@ class ComponentSets:
     """Fixed components with the moments of each degree, as far as a layout holds them.
 
     Groups below 400 rows have degree 2, others degree 3. A higher degree is taken where a lower one
-    does not identify the weights, and with few columns where it makes them much more precise:
-    powers up to 6 of single columns, and all moments of degree 4.
+    does not identify the weights, and with few columns where it makes them much more precise.
     """
 
     def __init__(self, model: StandardComponents, layout: Layout) -> None:
@@ -226,7 +214,7 @@ class ComponentSets:
         for degree in range(2, _HIGHEST + 1):
             if degree > 3 and found and not self.has_few_features:
                 break
-            if degree > 2 and self.of(degree).size == self.of(degree - 1).size:
+            if degree > 2 and len(self.of(degree).means) == len(self.of(degree - 1).means):
                 break
             if self.of(degree).rank == r:
                 found.append(degree)

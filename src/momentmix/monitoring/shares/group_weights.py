@@ -81,15 +81,11 @@ UNTESTED = FitTest()
 
 
 class LinearWeights(NamedTuple):
-    """Weights without bounds, unbiased, as linear functions (r, q) of the moments.
-
-    Their covariance (r, r) has a part from the rows of the group, `noise`, and one from the errors
-    of the components, `shared` by all groups.
-    """
+    """Weights without bounds, unbiased, as linear functions (r, q) of the moments."""
 
     weights: Float
-    noise: Float
-    shared: Float
+    noise: Float  # covariance (r, r) from the rows of the group
+    shared: Float  # and from the errors of the components, which all groups share
     influence: Float
 
 

@@ -29,6 +29,7 @@ from momentmix.monitoring.shares.group_weights import (
 from momentmix.monitoring.shares.moments import read_many
 from momentmix.monitoring.shares.tracked_model import StandardComponents, TrackedModel
 from momentmix.progress import counting
+from momentmix.summary.column_facts import schema_of
 from momentmix.summary.layout import Layout
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.names import column_label, match_names
@@ -49,30 +50,22 @@ def key_text(key: tuple[Any, ...]) -> str:
 
 @dataclass
 class Group:
-    """One group: what its summary is like, what is read of it, and what is found.
-
-    `n` are its rows; of weighted ones, as many as they are worth. `moments` (q,) are those of its
-    `components`, None where there are none that can be used.
-    """
+    """One group: its summary, the moments that are read, and the weights and test found."""
 
     key: tuple[Any, ...]
     n_rows: int
-    n: float
+    n: float  # rows; of weighted ones, as many as they are worth
     schema: Schema | None
     layout: Layout
     note: str = ""
     components: Any = None
-    moments: Any = None
+    moments: Any = None  # (q,) of the components; None where none can be used
     weights: GroupWeights | None = None
     test: FitTest = UNTESTED
 
 
 class Groups:
-    """Groups of a cube, or of a mapping of keys to summaries, with the columns of a model.
-
-    Summaries are taken from it one by one; the first ones are kept, as many as fit into some
-    memory, since to unpack them takes a while.
-    """
+    """Groups of a cube, or of a mapping of keys to summaries, with the columns of a model."""
 
     def __init__(self, cube: Any, tracked: TrackedModel) -> None:
         if not isinstance(cube, Mapping):
@@ -83,7 +76,7 @@ class Groups:
         if not cube:
             raise InputError("the cube has no groups; check its filter, or summarize more rows.")
         self._cube, self._tracked = cube, tracked
-        self._kept, room = list[MomentSummary](), _MOST_KEPT
+        self._kept, room = list[MomentSummary](), _MOST_KEPT  # unpacking takes a while
         self.groups = list[Group]()
         with counting("Reading groups", len(cube), "groups") as tell:
             for key, given in cube.items():
@@ -120,7 +113,7 @@ class Groups:
             )
         whole, columns = self._tracked.whole, self._tracked.columns
         names, n_columns = whole.feature_names, whole.n_columns
-        schema = summary.schema or plain_schema(summary.n_features, summary.feature_names)
+        schema = schema_of(summary)
         if names is not None and schema.column_names is not None:
             if names != schema.column_names:
                 try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
 
 import numpy as np
 
@@ -17,8 +16,7 @@ from momentmix.index_sets import index_sets
 from momentmix.summary.exact.schemas import in_schema
 from momentmix.summary.exact.totals import Totals
 from momentmix.summary.layout import POWER_DEGREES, Layout
-from momentmix.summary.readings import moments as read_moments
-from momentmix.summary.readings import readings_of_many
+from momentmix.summary.readings import flat_moments, readings_of_many
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.schema import Schema
 
@@ -30,11 +28,7 @@ _MOST_LISTED = 300_000  # index sets of order 3, of which some are drawn
 def list_conditions(
     layout: Layout, degree: int, laws: tuple[Law, ...], left_out: tuple[int, ...] = ()
 ) -> Conditions:
-    """Monomials up to a degree, without features `left_out`; values are places in the layout.
-
-    Where there are more than `MOST_CONDITIONS`, single features and their powers come first, then
-    products of two, and of the rest some that are drawn, the same ones in every call.
-    """
+    """Return at most `MOST_CONDITIONS` monomials; their values are places in the layout."""
     d, highest = layout.n_features, min(degree, layout.order)
     if highest > 2 and len(index_sets(d, 2)) * d > _MOST_LISTED:
         highest = 2
@@ -94,7 +88,8 @@ def read_many(
             found[numbers] = values[:, _places(layout, own)]
     for number in np.flatnonzero(np.isnan(found).any(axis=1)).tolist():
         with suppress(InputError):
-            found[number] = _read_one(totals[number], layout, shift, scale)
+            each = totals[number]
+            found[number] = flat_moments(each, shift, scale)[_places(layout, each.layout)]
     return found
 
 
@@ -102,14 +97,3 @@ def _places(layout: Layout, own: Layout) -> Int:
     """Where the moments of a layout stand in one that has more."""
     every = np.arange(own.n_entries)
     return np.concatenate([every[own.section(s.kind, s.size).place] for s in layout.sections])
-
-
-def _read_one(totals: Totals, layout: Layout, shift: Float, scale: Float) -> Float:
-    """Moments of one group, some of which may be absent."""
-    m = read_moments(totals, shift, scale)
-    parts: dict[tuple[str, int], Any] = {("distinct", t): x for t, x in enumerate(m.distinct)}
-    parts |= {("squared", s): x for s, x in enumerate(m.squared)}
-    if m.powers is not None:
-        parts |= {("power", p): x for p, x in zip(POWER_DEGREES, m.powers, strict=True)}
-    parts |= {("cubed", 1): m.cubed, ("two squares", 2): m.two_squares}
-    return np.concatenate([parts[s.kind, s.size].ravel() for s in layout.sections])

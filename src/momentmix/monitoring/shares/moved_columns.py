@@ -153,11 +153,10 @@ class MovedColumns:
 def _candidates(
     components: FixedComponents, covariance: Float, weights: Float, is_seen: NDArray[np.bool_]
 ) -> tuple[Float, list[int], Float]:
-    """Directions of moves (q, k), the moments that they are named by, and signs.
+    """Return directions of moves (q, k), the moments that they are named by, and signs.
 
-    All moves of one or two columns; `is_seen` (d,) are features of cells being seen, whose products
-    have no words. The sign is that of rows far away, of which only a positive share makes sense;
-    else 0.
+    `is_seen` (d,) are features of cells being seen, whose products have no words. The sign is that
+    of rows far away, of which only a positive share makes sense; else 0.
     """
     conditions, p = components.conditions, components.parameters
     r, d = p.means.shape
@@ -168,7 +167,8 @@ def _candidates(
         np.flatnonzero((degrees == 2) & (highest == power) & of_values) for power in (2, 1)
     )
     slopes = derivative(conditions, replace(p, weights=weights)).table()
-    slopes = slopes[:, r:].reshape(components.size, -1, r)  # means of d features, then variances
+    q = conditions.size
+    slopes = slopes[:, r:].reshape(q, -1, r)  # means of d features, then variances
     features = conditions.slots[means, 0]
     far = []
     for sign, j in product((1, -1), features.tolist()):
@@ -177,11 +177,11 @@ def _candidates(
         others = moments_of(conditions, replace(p, means=moved).completed())
         far.append((others - components.means) @ weights)
     directions = np.column_stack([
-        slopes[:, features].reshape(components.size, -1),  # means of single components
+        slopes[:, features].reshape(q, -1),  # means of single components
         slopes[:, features].sum(axis=2),  # means of all
         slopes[:, d + conditions.slots[spreads, 0]].sum(axis=2),
         covariance[:, spreads],  # spreads of counts
-        np.eye(components.size)[:, pairs],
+        np.eye(q)[:, pairs],
         *far,
     ])  # fmt: skip
     places = np.concatenate([np.repeat(means, r), means, spreads, spreads, pairs, means, means])

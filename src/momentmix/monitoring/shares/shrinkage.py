@@ -48,11 +48,10 @@ class SharePrior:
 def shrink(
     estimators: Sequence[Callable[[Float], LinearWeights]], start: Float
 ) -> tuple[SharePrior | None, list[tuple[Float, Float] | None]]:
-    """Weights of groups with their common law as prior, and their covariances.
+    """Return weights of groups with their common law as prior, and their covariances.
 
-    Estimators give the weights of a group without bounds, with the covariance of its moments taken
-    at some weights; `start` are those of the whole. None stands for groups that are not of this
-    law; there is none of fewer than two groups.
+    Estimators give the weights of a group, with the covariance of its moments taken at some
+    weights; `start` are those of the whole. None stands for groups that are not of this law.
     """
     first = [estimator(_raised(start)) for estimator in estimators]
     used = []

@@ -38,31 +38,23 @@ _LEAST_VARIANCE = 1e-12  # of a feature, over the square of its size
 
 @dataclass(frozen=True)
 class StandardComponents:
-    """Components of standardized features.
-
-    The covariance of the parameters is factor factorᵀ, where it is known; features `constant` had
-    one value only when the model was fitted.
-    """
+    """Components of standardized features."""
 
     parameters: Parameters
     shift: Float
     scale: Float
-    factor: Float | None
-    constant: tuple[int, ...] = ()
+    factor: Float | None  # the covariance of the parameters is factor factorᵀ, where it is known
+    constant: tuple[int, ...] = ()  # features of one value when the model was fitted
 
 
 @dataclass(frozen=True)
 class TrackedModel:
-    """A mixture, and what is known of the errors of its components.
-
-    `whole` has all columns. `result` is there where its covariance of the parameters can be used,
-    `n_rows` where components are not known exactly, `errors` for a fit to moments alone.
-    """
+    """A mixture of all columns, and what is known of the errors of its components."""
 
     whole: Mixture
-    result: FitResult | None = None
-    n_rows: float | None = None
-    errors: ColumnValues | None = None
+    result: FitResult | None = None  # where its covariance of the parameters can be used
+    n_rows: float | None = None  # where components are not known exactly
+    errors: ColumnValues | None = None  # of a fit to moments alone
 
     @classmethod
     def of(cls, model: Any) -> TrackedModel:
@@ -106,10 +98,7 @@ class TrackedModel:
         return self.whole if every else self.whole.select(self.columns)
 
     def standard(self, schema: Schema | None) -> StandardComponents:
-        """Parameters of standardized features, with their covariance.
-
-        `schema` is that of the summaries; None where features are columns.
-        """
+        """Return parameters of standardized features, with their covariance."""
         mixture, result = self.mixture, self.result
         if result is not None and mixture is self.whole and result.schema == schema:
             moments, uncertainty = result.moments, result.uncertainty

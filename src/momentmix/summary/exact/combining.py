@@ -28,7 +28,6 @@ from momentmix.summary.exact.totals import (
     bits_between,
     empty,
     finest,
-    finest_of,
     mean_shifts,
     recentered,
     rescaled,
@@ -47,26 +46,17 @@ _ROUNDING = 2.0**-40  # by layout, processor or device the sums of a shard diffe
 # -- sums of sets of shards --------------------------------------------------------------------
 
 
-def combine(left: Totals, right: Totals) -> Totals:
-    """The sums of the union of two disjoint sets of shards, in its canonical units.
+def combine(*parts: Totals) -> Totals:
+    """Return the sums of the union of disjoint sets of shards, in its canonical units.
 
-    It has the high sections, and the sums in them, that both have; one without rows takes nothing
-    away.
-    """
-    return combine_all([left, right])
-
-
-def combine_all(parts: Sequence[Totals]) -> Totals:
-    """The union of one or more disjoint sets of shards, in one step.
-
-    The bytes are those of adding them one by one, in any order: units and shifts of the union are
-    functions of the exact sums, which add.
+    It has the high sections that all have; a part without rows takes nothing away. The bytes are
+    those of adding part by part, in any order: units and shifts are functions of the exact sums.
     """
     filled = [part for part in parts if part.shards]
     if len(filled) < 2:
         return recentered(max(parts, key=lambda t: (bool(t.shards), t.layout.high)))
-    filled = _common(alike_all(filled))
-    exponents = finest_of([part.exponents for part in filled])
+    filled = _common(filled)
+    exponents = finest(*(part.exponents for part in filled))
     centers = mean_shifts(filled, exponents)
     layout, reach = filled[0].layout, tuple(map(min, *(part.reach for part in filled)))
     sums = total([_brought(part, exponents, centers) for part in filled])
@@ -91,9 +81,9 @@ def combine_all(parts: Sequence[Totals]) -> Totals:
 
 
 def _common(parts: Sequence[Totals]) -> list[Totals]:
-    """All with the high sections that all have."""
-    high = min(part.layout.high for part in parts)
-    return [with_high(part, high) for part in parts]
+    """Return all parts in their common schema, with the high sections that all have."""
+    alike = alike_all(parts)
+    return [with_high(part, min(x.layout.high for x in alike)) for part in alike]
 
 
 def _brought(
@@ -108,7 +98,7 @@ def _brought(
 def remove(whole: Totals, part: Totals) -> Totals:
     """The sums of the shards of `whole` that are not in `part`: exact; the bounds stay bounds."""
     shards = whole.shards - part.shards
-    whole, part = _common(alike_all([whole, part]))
+    whole, part = _common([whole, part])
     exponents = finest(whole.exponents, part.exponents)
     a, reach = rescaled(whole, exponents), tuple(map(min, whole.reach, part.reach))
     moved = [_brought(a, exponents, a.shifts), _brought(part, exponents, a.shifts, negative=True)]
@@ -127,7 +117,10 @@ def remove(whole: Totals, part: Totals) -> Totals:
     )
     if rest.n_forgotten:  # else what was forgotten went with the other one
         rest = replace(rest, forgotten=_of_shards(whole.known_forgotten, shards))
-    if rest.n_rows < 0 or rest.n_forgotten < 0 or not _plausible(rest, bool(shards)):
+    # Rows and weight are left exactly if shards are, and nothing else otherwise.
+    is_empty = not rest.n_rows and not rest.sums.words.any()
+    is_plausible = rest.n_rows > 0 and rest.weight > 0 if shards else is_empty
+    if rest.n_rows < 0 or rest.n_forgotten < 0 or not is_plausible:
         raise InputError(
             f"the summary to subtract holds {part.n_rows} rows, the other one "
             f"{a.n_rows}; although the shard ids agree they are not parts of one another. "
@@ -138,13 +131,6 @@ def remove(whole: Totals, part: Totals) -> Totals:
 
 def _of_shards(values: Mapping[bytes, T], shards: frozenset[bytes]) -> dict[bytes, T]:
     return {shard: value for shard, value in values.items() if shard in shards}
-
-
-def _plausible(rest: Totals, rows_left: bool) -> bool:
-    """Whether rows and weight are left exactly if they should be, and nothing else otherwise."""
-    if rows_left:
-        return rest.n_rows > 0 and rest.weight > 0
-    return not rest.n_rows and not rest.sums.words.any()
 
 
 def same(left: Totals, right: Totals) -> bool:
@@ -178,16 +164,7 @@ def check_alike(
         raise InputError(
             Message(text, either(select, "Summarize the common ones (--columns)"), ".")
         )
-    if (a.order, a.squared_order) != (b.order, b.squared_order):
-        order, squared = min(a.order, b.order), min(a.squared_order, b.squared_order)
-        text = (
-            f"summaries must have the same orders; got order={a.order}, "
-            f"squared_order={a.squared_order} and order={b.order}, "
-            f"squared_order={b.squared_order}. "
-        )
-        cut = f"Cut both with truncate({order}, {squared})"
-        again = f"Summarize both with --order {order}. Or pass --truncate"
-        raise InputError(Message(text, either(cut, again), "."))
+    check_orders(a, b, ". Or pass --truncate")
     if left and right and left != right:
         raise InputError(names_differ(left, right))
     if schemas != (None, None):
@@ -196,6 +173,21 @@ def check_alike(
         ]
         joined(schemas[0] or plain[0], schemas[1] or plain[1])
     return left or right
+
+
+def check_orders(a: Layout, b: Layout, shell: str = "") -> None:
+    """Refuse two orders; `shell` is another cure for the command."""
+    if (a.order, a.squared_order) != (b.order, b.squared_order):
+        order, squared = min(a.order, b.order), min(a.squared_order, b.squared_order)
+        text = (
+            f"summaries must have the same orders; got order={a.order}, "
+            f"squared_order={a.squared_order} and order={b.order}, "
+            f"squared_order={b.squared_order}. "
+        )
+        cut = f"Cut both with truncate({order}, {squared})"
+        raise InputError(
+            Message(text, either(cut, f"Summarize both with --order {order}{shell}"), ".")
+        )
 
 
 def names_differ(expected: tuple[str, ...], given: tuple[str, ...]) -> str:
@@ -237,10 +229,8 @@ def check_once(shards: Sequence[bytes]) -> None:
 
 
 def check_origins(parts: Sequence[Totals]) -> None:
-    """Refuse to add rows of one table that were cut into shards in two ways.
-
-    Shards of one table and one way are of different rows, unless they have the same place.
-    """
+    """Refuse to add rows of one table that were cut into shards in two ways."""
+    # Shards of one table and one way are of different rows, unless they have the same place.
     ways: dict[bytes, tuple[bytes, bytes]] = {}
     places: dict[bytes, bytes] = {}
     for part in parts:
@@ -261,11 +251,7 @@ def check_origins(parts: Sequence[Totals]) -> None:
 def renamed(
     totals: Totals, ids: Mapping[bytes, bytes], origins: Mapping[bytes, bytes] | None = None
 ) -> Totals:
-    """The same sums under other shard ids: those in `ids`, where there are such shards.
-
-    Shards that follow from one of them follow from its new id. Shards of the new ids have these
-    origins; others keep theirs.
-    """
+    """Return the sums under other shard ids; shards of the new ids have these origins."""
     names = {shard: shard for shard in totals.shards}
     for old, new in ids.items():
         number = 0
@@ -289,7 +275,11 @@ def renamed(
 
 def subtract(whole: Totals, part: Totals) -> Totals:
     """The sums of the shards of `whole` that are not in `part`, which must be part of it."""
-    _check_contained(whole.shards, part.shards)
+    foreign = _sorted(part.shards - whole.shards)
+    if foreign:
+        text = f"{_listed(foreign)} not in the summary to subtract from. Subtract only what was "
+        end = "added; for rows without a shard of their own use "
+        raise ShardError(Message(text, end, _FORGET, "."), shard_ids=foreign)
     if not part.shards:
         return whole
     whole, part = alike_all([whole, part])
@@ -303,15 +293,6 @@ def subtract(whole: Totals, part: Totals) -> Totals:
         )
     _check_forgotten(whole, part)
     return rest
-
-
-def _check_contained(whole: frozenset[bytes], part: frozenset[bytes]) -> None:
-    """Refuse to subtract a shard that is not there."""
-    foreign = _sorted(part - whole)
-    if foreign:
-        text = f"{_listed(foreign)} not in the summary to subtract from. Subtract only what was "
-        end = "added; for rows without a shard of their own use "
-        raise ShardError(Message(text, end, _FORGET, "."), shard_ids=foreign)
 
 
 def _check_versions(whole: Totals, part: Totals) -> None:

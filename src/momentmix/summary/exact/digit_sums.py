@@ -32,9 +32,7 @@ _SEGMENT = 8192  # numbers at a time: they and their digits stay in the cache
 class DigitSums:
     """Running sums of flat vectors, and of Σ w² as their last entry, in 32-bit digits.
 
-    A digit is held as a float64 multiple of its place, and so is a sum of up to 2^20 of them,
-    exactly; then the digits carry. Threads add to *lanes* of their own, which are exact sums as
-    well, and are gathered later.
+    Threads add to *lanes* of their own, which are exact sums as well, and are gathered later.
     """
 
     def __init__(self, layout: Layout, n_digits: int = 4) -> None:
@@ -57,11 +55,7 @@ class DigitSums:
         add_digits(both, self._all)
 
     def lanes(self, n_vectors: int, n_digits: int, n_lanes: int) -> tuple[Float, Float]:
-        """Digits to which so many vectors will be added, with Σ w² as their last entries.
-
-        At least so many lanes, (n_lanes, K, n_entries + 1), K ≥ n_digits; and what splits numbers
-        into K digits: see `rounders`.
-        """
+        """Return lanes (n_lanes, K, n_entries + 1), K ≥ n_digits, to add to, and `rounders(K)`."""
         self._make_room(n_digits, n_vectors)
         if len(self._lanes) < n_lanes or self._lanes.shape[1] < n_digits:
             self.gather()
@@ -141,21 +135,12 @@ def add_digits(values: Float, digits: Float) -> None:
     if code is not None:
         code.add_digits(np.ascontiguousarray(values), len(values), rounders(len(digits)), digits)
         return
-    for vector in values:
-        _add_digits(vector, digits)
-
-
-def _add_digits(values: Float, digits: Float) -> None:
-    """Split values (overwritten) into digits and add these; digits of shape (K, n)."""
-    scratch = np.empty(min(_SEGMENT, len(values)))
-    for start in range(0, len(values), _SEGMENT):  # stays in the cache
-        rest = values[start : start + _SEGMENT]
-        digit = scratch[: len(rest)]
-        for k in range(len(digits) - 1, -1, -1):
-            np.add(rest, _rounder(k), out=digit)
-            digit -= _rounder(k)
-            rest -= digit  # exact: the digit holds the leading bits of the rest
-            digits[k, start : start + len(rest)] += digit
+    for start in range(0, values.shape[1], _SEGMENT):
+        for rest in values[:, start : start + _SEGMENT]:
+            for k in range(len(digits) - 1, -1, -1):
+                digit = (rest + _rounder(k)) - _rounder(k)
+                rest -= digit  # exact: the digit holds the leading bits of the rest
+                digits[k, start : start + len(rest)] += digit
 
 
 def join(digits: Float) -> Int:

@@ -46,13 +46,7 @@ _MOST_WORDS = 64  # as in native/integers.h
 
 
 class ExactSums:
-    """The sums of all products of a layout, never written to: words of them, or integers.
-
-    >>> layout = Layout(2, 1, 0)
-    >>> sums = ExactSums(layout, np.arange(-1, layout.n_entries - 1)[:, None])
-    >>> sums[:2].tolist(), sums.integers[-1]
-    ([-1, 0], 11)
-    """
+    """The sums of all products of a layout, never written to: words of them, or integers."""
 
     def __init__(self, layout: Layout, words: Int | None, integers: Integers | None = None) -> None:
         self.layout = layout
@@ -258,11 +252,7 @@ def coarser(sums: ExactSums, bits: Sequence[int]) -> ExactSums:
 
 
 def move(layout: Layout, values: Any, deltas: Sequence[Any]) -> None:
-    """Move the origins of all features in place: of Π (z_i − δ_i) instead of Π z_i.
-
-    `values` are of shape (n_entries,), or (n_entries, n) for n deltas of each feature: Python
-    integers, exactly, or float64 numbers.
-    """
+    """Move the origins of all features of values (n_entries, …), integers or float64, in place."""
     for delta, lines in zip(deltas, products_of(layout).lines_of, strict=True):
         for rows in lines if np.any(delta) else ():
             p, old = len(rows) - 1, values[rows]
@@ -275,10 +265,7 @@ def move(layout: Layout, values: Any, deltas: Sequence[Any]) -> None:
 
 
 def change_center(sums: ExactSums, value: int, seen: int, delta: int) -> ExactSums:
-    """The sums with u − δ·s in the place of u: see ``schemas``.
-
-    u and s are the features `value` and `seen`, in their units about shift 0; the unit of s is 1.
-    """
+    """Return the sums with u − δ·s in the place of u, both about shift 0: see ``schemas``."""
     products, values = products_of(sums.layout), sums.integers
     of_value, of_seen = products.of_feature[[value, seen]]
     is_seen, new = np.zeros(len(values), dtype=bool), values.copy()

@@ -39,11 +39,7 @@ def check_inside(rows: NDArray[Any], totals: Totals, feature_names: Sequence[str
 
 
 def forget(totals: Totals, rows: Totals) -> Totals:
-    """Subtract the sums of some rows.
-
-    The sums of the rows were rounded in blocks other than those they came in, so that the result
-    agrees with never having seen the rows to float64 accuracy, not bit by bit.
-    """
+    """Subtract the sums of some rows: to float64 accuracy, as their blocks are other ones."""
     if totals.n_rows <= rows.n_rows or totals.weight <= rows.weight:
         raise InputError(
             f"the summary holds {totals.n_rows} rows of total weight "
@@ -89,11 +85,8 @@ def _trusted_reach(rest: Totals, lost: Totals) -> tuple[int, ...]:
 
 
 def _check_digits(rest: Totals, lost: Totals) -> None:
-    """Refuse where the rows outweigh what is left so far that few of its digits would be true.
-
-    Rounding errors of the rows must be small beside a typical deviation, which is about a unit, or
-    beside the deviations that are left.
-    """
+    """Refuse where the rows outweigh what is left so far that few of its digits would be true."""
+    # Their rounding must be small beside a typical deviation, about a unit, or those that are left.
     weight = rest.weight
     if lost.weight > weight << _LOST_BITS:
         raise _too_few_digits("the weights", lost.weight, weight)

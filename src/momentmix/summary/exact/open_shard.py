@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from momentmix._typing import Float
 from momentmix.arrays import weight_squares
 from momentmix.parallel import map_in_order
-from momentmix.summary.exact.combining import combine_all
+from momentmix.summary.exact.combining import combine
 from momentmix.summary.exact.schemas import encoded
 from momentmix.summary.exact.shard_sums import ShardSums
 from momentmix.summary.exact.totals import Totals, empty, recentered, shard_number
@@ -50,14 +50,7 @@ _COPIED_BYTES = 1 << 20  # by each thread, of rows of another type or order, bef
 
 
 def block_rows(layout: Layout, number: int) -> int:
-    """Rows of a block of a shard, by its number.
-
-    Few at first; after every 64 blocks twice as many, since each block has a price of its own. A
-    shard of many moments has large blocks throughout.
-
-    >>> [block_rows(Layout(15, 4, 2), number) for number in (0, 63, 64, 128, 10**6)]
-    [1024, 1024, 2048, 4096, 4096]
-    """
+    """Return the rows of a block of a shard, by its number: twice as many after each 64 blocks."""
     if layout.n_entries >= _MANY_MOMENTS:
         return _LARGEST_BLOCK
     return min(_LARGEST_BLOCK, _SMALLEST_BLOCK << min(number // _DOUBLING, 8))
@@ -84,14 +77,12 @@ class OpenShard:
     def clone(self) -> OpenShard:
         """Independent copy: an update works on one, so that an error leaves the original alone."""
         twin, n = self._twin(), self.n_waiting
-        twin.waiting, twin.waiting_weights = (np.empty_like(x) for x in self._places())
-        for mine, own in zip(twin._places(), self._places(), strict=True):
-            mine[:n] = own[:n]
+        for name in ("waiting", "waiting_weights"):
+            own = getattr(self, name)
+            setattr(twin, name, np.empty_like(own))
+            getattr(twin, name)[:n] = own[:n]
         twin.n_waiting = n
         return twin
-
-    def _places(self) -> tuple[Float, Float]:
-        return self.waiting, self.waiting_weights
 
     def _twin(self) -> OpenShard:
         """A copy that shares the rows that wait: those that come behind them are not its own."""
@@ -129,10 +120,6 @@ class OpenShard:
     def block_size(self) -> int:
         """Rows of the block that is being filled."""
         return block_rows(self.layout, self.n_blocks)
-
-    def fits_waiting(self, n_rows: int) -> bool:
-        """Whether so many rows can be added without completing a block."""
-        return self.n_waiting + n_rows < self.block_size
 
     def update(
         self,
@@ -199,11 +186,9 @@ class OpenShard:
     def _add_full_blocks(
         self, rows: Float, weights: Float | None, n_threads: int, place: tuple[int, Any]
     ) -> int:
-        """Add the full blocks among rows, and return their number of rows.
-
-        Blocks go in runs, from one look at the mean to the next. A run ends early before a block
-        that needs a closer look; that one is added alone.
-        """
+        """Add the full blocks among rows, and return their number of rows."""
+        # Blocks go in runs, from one look at the mean to the next. A run ends early before a block
+        # that needs a closer look; that one is added alone.
         first_row, names = place
         d, start = self.layout.n_features, 0
         while start + self.block_size <= len(rows):
@@ -233,8 +218,7 @@ class OpenShard:
         """Put the present sums to the earlier ones."""
         if self.sums is not None and self.sums.n_rows:
             totals = self.sums.totals(self._present_id)
-            many = self.earlier.shards
-            self.earlier = combine_all([self.earlier, totals]) if many else totals
+            self.earlier = combine(self.earlier, totals) if self.earlier.shards else totals
         self.sums = None
 
     def _add_block(self, block: Float, weights: Float | None, place: tuple[int, Any]) -> Float:
@@ -281,8 +265,7 @@ class OpenShard:
         """The sums in their canonical units; the shard takes no rows after that."""
         if self.n_waiting:
             n, self.n_waiting = self.n_waiting, 0
-            rows, weights = (x[:n] for x in self._places())
-            ends = self._add_block(rows, weights, (-n, None))
+            ends = self._add_block(self.waiting[:n], self.waiting_weights[:n], (-n, None))
             assert self.sums is not None
             self.sums.count(ends, n)  # nothing follows for which the mean would matter
         self._end()

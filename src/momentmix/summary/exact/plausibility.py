@@ -37,13 +37,15 @@ def impossible(totals: Totals) -> str | None:
         return "rows without shards, or shards without rows"
     if not totals.n_rows:
         return _impossible_without_rows(totals)
-    return (
+    wrong = (
         _impossible_weights(totals)
         or _impossible_bounds(totals)
+        or _impossible_families(totals)
         or _impossible_marks(totals)
         or _impossible_features(totals)
-        or _impossible_absent(totals)
     )
+    places = absent_places(totals.layout, totals.reach)
+    return wrong or ("an absent sum that is not zero" if totals.sums[places].any() else None)
 
 
 def _impossible_without_rows(totals: Totals) -> str | None:
@@ -79,24 +81,18 @@ def _impossible_bounds(totals: Totals) -> str | None:
     largest = float(np.abs(bounds).max())  # NaN if one is
     if not isfinite(largest) or (totals.minimum > totals.maximum).any():
         return "minimum above maximum, or not finite"
-    if largest > LARGEST_VALUE:
-        return "a value beyond the range of rows"
-    return _impossible_families(totals)
+    return "a value beyond the range of rows" if largest > LARGEST_VALUE else None
 
 
 def _impossible_families(totals: Totals) -> str | None:
     """Indicators lie between 0 and 1, counts are not negative."""
-    schema = totals.schema
+    schema, low, high = totals.schema, totals.minimum, totals.maximum
     for i, column in enumerate(() if schema is None else schema.columns):
         assert schema is not None
-        values, every = schema.values_of(i), schema.features_of(i)
-        unit = list(every) if column.levels else list(every)[len(values) :]
-        least = totals.minimum[list(values) if column.model.least >= 0 else []]
-        if (
-            (least < 0).any()
-            or (totals.minimum[unit] < 0).any()
-            or (totals.maximum[unit] > 1).any()
-        ):
+        values, every = list(schema.values_of(i)), list(schema.features_of(i))
+        unit = every if column.levels else every[len(values) :]
+        is_negative = column.model.least >= 0 and (low[values] < 0).any()
+        if is_negative or (low[unit] < 0).any() or (high[unit] > 1).any():
             return "a value outside the range of its family"
     return None
 
@@ -117,17 +113,10 @@ def _impossible_marks(totals: Totals) -> str | None:
     return "shards of more rows than there are" if n_marked > n_ever else None
 
 
-def _impossible_absent(totals: Totals) -> str | None:
-    places = absent_places(totals.layout, totals.reach)
-    return "an absent sum that is not zero" if totals.sums[places].any() else None
-
-
 def _impossible_features(totals: Totals) -> str | None:
-    """Compare means, variances and powers of each feature with its bounds.
-
-    Distances from the shift are exact, and then float64, as parts of the largest power of two.
-    Powers of less than 2^−6 units are mostly rounding to the quantum, and not compared.
-    """
+    """Compare means, variances and powers of each feature with its bounds."""
+    # Distances from the shift are exact, and then float64, as parts of the largest power of two.
+    # Powers of less than 2^−6 units are mostly rounding to the quantum, and not compared.
     weight, d, powers = totals.weight, totals.layout.n_features, list[int]()
     if totals.layout.high:  # Σ w z_j^p, p = 3 … 6, one section after the other
         first = totals.layout.section("power", POWER_DEGREES[0]).start

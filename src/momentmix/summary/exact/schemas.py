@@ -16,7 +16,7 @@ rounding has broken the identities in their last digits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import reduce
@@ -33,11 +33,11 @@ from momentmix.summary.exact.exact_sums import (
 )
 from momentmix.summary.exact.totals import (
     Exponents,
+    Mark,
     Totals,
     centered,
     empty,
     finest,
-    finest_of,
     recentered,
     rescaled,
     with_high,
@@ -47,10 +47,7 @@ from momentmix.tables.schema import Schema, joined, plain_schema
 
 
 def encoded(totals: Totals, schema: Schema) -> Totals:
-    """The sums of features, as they were added up, as those of a schema.
-
-    Units become fine enough for the centers; the unit of ``seen`` becomes 1.
-    """
+    """Return sums of features as those of a schema, in units fine enough for its centers."""
     low, high = totals.minimum.copy(), totals.maximum.copy()
     for value, _, center in centered(schema):
         low[value] += center
@@ -86,7 +83,7 @@ def alike_all(parts: Sequence[Totals]) -> list[Totals]:
         return list(parts)
     schema = reduce(joined, [_schema_of(part) for part in parts])
     seen = [with_seen(part, schema) for part in parts]
-    exponents = finest_of([part.exponents for part in seen])
+    exponents = finest(*(part.exponents for part in seen))
     return [_about_centers(part, schema, exponents) for part in seen]
 
 
@@ -129,14 +126,12 @@ def _about_centers(totals: Totals, schema: Schema, exponents: Exponents) -> Tota
 
 
 def about_means(totals: Totals) -> Totals:
-    """The same sums about the centers of the union: short numbers near the means of what is seen.
+    """Return the sums about the centers of the union: short numbers near the means of cells seen.
 
-    These are a function of the exact sums, whatever the centers were. The unit does not change, so
-    that a center is a multiple of it.
+    These are a function of the exact sums, whatever the centers were, and multiples of the unit.
     """
     schema = totals.schema
-    if schema is None:
-        return totals
+    assert schema is not None
     for i, column in enumerate(schema.columns):
         if column.has_missing and column.model.joins:
             schema = schema.with_column(i, center=_short_mean(totals, schema, i))
@@ -184,29 +179,25 @@ def with_seen(totals: Totals, schema: Schema) -> Totals:
     totals = with_high(totals, layout.high)
     kept = np.delete(np.arange(schema.n_features), ones).tolist()
 
-    def wide(values: Sequence[Any], one: Any) -> list[Any]:
+    def wide(values: Iterable[Any], one: Any) -> list[Any]:
         result = [one] * schema.n_features
         for j, value in zip(kept, values, strict=True):
             result[j] = value
         return result
 
-    marks, forgotten = (
-        {
-            x: mark._replace(mean=np.array(wide(mark.mean.tolist(), 1.0)))
-            for x, mark in known.items()
-        }
-        for known in (totals.marks, totals.forgotten)
-    )
+    def wide_marks(marks: Mapping[bytes, Mark]) -> dict[bytes, Mark]:
+        return {x: m._replace(mean=np.array(wide(m.mean, 1.0))) for x, m in marks.items()}
+
     return replace(
         totals,
         layout=layout,
         exponents=tuple(wide(totals.exponents, 0)),
         shifts=tuple(wide(totals.shifts, 0)),
         sums=of_features(totals.sums, layout, wide(range(len(kept)), len(kept))),
-        minimum=np.array(wide(totals.minimum.tolist(), 1.0)),
-        maximum=np.array(wide(totals.maximum.tolist(), 1.0)),
+        minimum=np.array(wide(totals.minimum, 1.0)),
+        maximum=np.array(wide(totals.maximum, 1.0)),
         reach=tuple(wide(totals.reach, LARGEST_REACH)),
-        marks=marks,
-        forgotten=forgotten,
+        marks=wide_marks(totals.marks),
+        forgotten=wide_marks(totals.forgotten),
         schema=Schema(tuple(columns)),
     )

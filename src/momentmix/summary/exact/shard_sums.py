@@ -97,10 +97,7 @@ class ShardSums:
         return digits_needed(2.0 ** (bits + 2 * np.log2(heaviest) + np.log2(n_rows) + 1))
 
     def limit(self, block: Float, ends: Float, names: Any) -> Int:
-        """Refuse rows beyond the range of the sums, and lower the reach where powers exceed it.
-
-        Returns where absent sums stand in the flat vector; what is added there must be 0.
-        """
+        """Refuse rows beyond the range, lower the reach, and return the places of absent sums."""
         degrees = self.layout.order, self.layout.squared_order
         check_outliers(block, ends, self.units, degrees, names)
         self.reach = np.minimum(self.reach, degrees_in_range(self.units.distance(ends)))

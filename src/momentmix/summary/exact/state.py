@@ -163,10 +163,7 @@ def threads_for(shard: OpenShard, n_rows: int, n_threads: int | None) -> int:
 
 
 def with_rows(
-    state: State,
-    update: NewRows,
-    shard_id: bytes | None,
-    n_threads: int | None,
+    state: State, update: NewRows, shard_id: bytes | None, n_threads: int | None
 ) -> State:
     """The state after an update; `shard_id` is that of the shard to open, unless one is open."""
     closed, shard, next_id, names = state
@@ -179,7 +176,7 @@ def with_rows(
                 shard_ids=(digest.hex(),),
             )
         shard = new_shard(state, digest)
-    elif not shard.fits_waiting(update.n_rows):
+    elif shard.n_waiting + update.n_rows >= shard.block_size:  # completes a block
         shard = shard.clone()
     names = names if update.names is None else tuple(update.names)
     labels, n_threads = labels_of(shard, names), threads_for(shard, update.n_rows, n_threads)

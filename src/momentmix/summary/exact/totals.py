@@ -85,24 +85,19 @@ class Totals:
 
     @property
     def known_marks(self) -> Mapping[bytes, Mark]:
-        """The marks by shard id, as far as they are known.
-
-        Files of version 1 do not store them: one of several shards has none, one of one shard has
-        it in its sums.
-        """
+        """The marks by shard id, as far as they are known."""
+        # Files of version 1 do not store them: that of a single shard is in its sums.
         if self.marks or len(self.shards) != 1 or self.n_forgotten:
             return self.marks
         (shard,) = self.shards
-        return {shard: Mark(self.n_rows, self.weight / (1 << QUANTUM_BITS), self._mark_mean)}
+        return {shard: Mark(self.n_rows, self.sum_weights, self._mark_mean)}
 
     @property
     def known_forgotten(self) -> Mapping[bytes, Mark]:
-        """What was forgotten from sums with each shard, whosever rows they were.
-
-        Files of versions 1 to 3 store the number of all rows only: weight and means are then 0.
-        """
+        """The rows forgotten from sums with each shard, whosever rows they were."""
         if self.forgotten or not self.n_forgotten:
             return self.forgotten
+        # Files of versions 1 to 3 store the number of all rows only.
         unknown = Mark(self.n_forgotten, 0.0, np.zeros(self.layout.n_features))
         return dict.fromkeys(self.shards, unknown)
 
@@ -110,6 +105,11 @@ class Totals:
     def weight(self) -> int:
         """Σ w in units of the quantum."""
         return int(self.sums[:1][0])
+
+    @property
+    def sum_weights(self) -> float:
+        """Σ w as float64."""
+        return self.weight / (1 << QUANTUM_BITS)
 
     @cached_property
     def first(self) -> list[int]:
@@ -130,17 +130,13 @@ class Totals:
             means.append((total << bits) / weight if bits > 0 else total / (weight << -bits))
         return np.array(means)
 
-    def _exact_means(self) -> list[Fraction]:
-        weight = self.weight
-        columns = zip(self.exponents, self.shifts, self.first, strict=True)
-        return [(k + Fraction(s, weight)) * Fraction(2) ** (e or 0) for e, k, s in columns]
-
     @property
     def _mark_mean(self) -> Float:
         """The means, as if all centers were 0."""
         if self.schema is None:
             return self.mean
-        means = self._exact_means()
+        columns = zip(self.exponents, self.shifts, self.first, strict=True)
+        means = [(k + Fraction(s, self.weight)) * Fraction(2) ** (e or 0) for e, k, s in columns]
         for value, seen, center in centered(self.schema):
             means[value] += Fraction(center) * means[seen]
         return np.array([float(mean) for mean in means])
@@ -168,7 +164,7 @@ def centered(schema: Schema | None) -> list[tuple[int, int, float]]:
 
 
 def empty(layout: Layout, schema: Schema | None = None) -> Totals:
-    """The sums of no shards."""
+    """Return the sums of no shards."""
     nothing = _empty(layout)
     return nothing if schema is None else replace(nothing, schema=schema)
 
@@ -192,13 +188,8 @@ def _empty(layout: Layout) -> Totals:
     )
 
 
-def finest(left: Exponents, right: Exponents) -> Exponents:
-    """The finer unit of each feature; a neutral one gives way."""
-    return finest_of([left, right])
-
-
-def finest_of(exponents: Sequence[Exponents]) -> Exponents:
-    """The finest unit of each feature; a neutral one gives way."""
+def finest(*exponents: Exponents) -> Exponents:
+    """Return the finest unit of each feature; a neutral one gives way."""
     features = zip(*set(exponents), strict=True)
     return tuple(min((e for e in units if e is not None), default=None) for units in features)
 
@@ -268,9 +259,5 @@ def with_high(totals: Totals, high: int) -> Totals:
 
 
 def shard_number(first: bytes, number: int) -> bytes:
-    r"""The id of a shard that follows from the first of its rows: as integers, their sum.
-
-    >>> shard_number(bytes(16), 1)[-1], shard_number(b"\xff" * 16, 1) == bytes(16)
-    (1, True)
-    """
+    """Return the id of a shard that follows from the first of its rows: as integers, their sum."""
     return ((int.from_bytes(first) + number) % (1 << 8 * len(first))).to_bytes(len(first))

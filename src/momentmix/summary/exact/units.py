@@ -75,12 +75,7 @@ def floor_exponent(largest: float) -> int:
 
 
 def typical_exponents(block: Float) -> list[tuple[int, float] | None]:
-    """Exponent of the typical deviation of each column, and its median; None for a constant.
-
-    >>> import numpy as np
-    >>> typical_exponents(np.array([[0.0, 5.0], [0.0, 5.0], [0.0, 5.0], [3.0, 5.0], [1e9, 5.0]]))
-    [(2, 0.0), None]
-    """
+    """Return the exponent of the typical deviation and the median of each column that varies."""
     n, k = block.shape
     if not k:
         return []
@@ -125,11 +120,7 @@ def choose_units(block: Float, ends: Float) -> ShardUnits:
 
 
 def last_bit(number: float) -> int:
-    """Exponent of the last binary digit of a number other than 0.
-
-    >>> last_bit(40.0), last_bit(-0.375)
-    (3, -3)
-    """
+    """Return the exponent of the last binary digit of a number other than 0."""
     numerator, denominator = number.as_integer_ratio()
     return (numerator & -numerator).bit_length() - denominator.bit_length()
 
@@ -143,12 +134,7 @@ def monomial_bits(bits: Float, order: int, squared_order: int) -> Any:
 
 
 def sum_bits(distances: Float, order: int, squared_order: int) -> float:
-    """Bits of the largest monomial of rows that reach so far, powers included.
-
-    >>> import numpy as np
-    >>> sum_bits(np.array([4.0, 2.0]), 2, 1)
-    12.0
-    """
+    """Return the bits of the largest monomial of rows that reach so far, powers included."""
     bits = _bits(distances)
     return float(max(monomial_bits(bits, order, squared_order), LARGEST_REACH * bits.max()))
 
@@ -164,25 +150,15 @@ def reach_allowed(order: int) -> float:
 
 
 def degrees_in_range(distances: Float) -> NDArray[np.int64]:
-    """Highest degree, 2 … 6, of monomials of features of these sizes that stay in range.
-
-    Bits are counted as whole numbers, so that every machine finds the same.
-
-    >>> import numpy as np
-    >>> degrees_in_range(np.array([0.0, 1e9, 1e41, 1e80, 1e120])).tolist()
-    [6, 6, 5, 3, 2]
-    """
-    bits = np.frexp(distances)[1].astype(np.int64)
+    """Return the highest degree, 2 … 6, of monomials of these sizes that stay in range."""
+    bits = np.frexp(distances)[1].astype(np.int64)  # whole numbers: the same on every machine
     return np.asarray(np.clip(_LIMIT_BITS // np.maximum(bits, 1), 2, LARGEST_REACH))
 
 
 def check_outliers(
     block: Float, ends: Float, units: ShardUnits, degrees: tuple[int, int], names: Any
 ) -> None:
-    """Raise where a row's monomials exceed the range of the sums.
-
-    Bounds of the block settle the usual case; `names` give the place of a value for the message.
-    """
+    """Raise where a row's monomials exceed the range; `names` give its place for the message."""
     reach = units.distance(ends)
     if reach.max() <= reach_allowed(degrees[0]):
         return

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from momentmix._typing import Float, Int
+from momentmix._typing import Float
 from momentmix.arrays import free_bytes, is_cuda_tensor, namespace, on_device_of, weight_squares
 from momentmix.index_sets import index_sets
 from momentmix.parallel import few_threads
@@ -62,22 +62,12 @@ class HostExecutor(Executor, Protocol):
         self, blocks: Float, weights: Float | None, units: Units, digits: Any, n_digits: int,
         n_threads: int,
     ) -> None:  # fmt: skip
-        """Add the sums of every block, (S, n, n_features), to `DigitSums`, whose lanes stay.
-
-        No sum of a block takes more than so many digits.
-        """
+        """Add the sums of blocks, (S, n, n_features), of at most so many digits, to `DigitSums`."""
         ...
 
 
 class ArrayExecutor:
-    """Sums rows of an array library by its own operations.
-
-    >>> import numpy as np
-    >>> executor = ArrayExecutor(Layout(2, 2, 0).without_high, np)
-    >>> rows, ones = np.array([[[1.0, 2.0], [3.0, 5.0]]]), np.ones(2)
-    >>> executor.sums(rows, None, (ones, np.zeros(2))).tolist()
-    [[2.0, 4.0, 7.0, 17.0, 10.0, 29.0]]
-    """
+    """Sums rows of an array library by its own operations."""
 
     def __init__(self, layout: Layout, xp: Any) -> None:
         d, self._layout, self._xp = layout.n_features, layout, xp
@@ -156,34 +146,23 @@ class ArrayExecutor:
 
 
 def high_sums(layout: Layout, points: Any, weights: Any, xp: Any) -> Any:
-    """Sums of all high sections of each slab, of shape (S, number of their entries).
-
-    The lists of monomials are chosen for the other sections; these sums would add tiles to them
-    where two products of d × d entries do.
-    """
+    """Return the sums of all high sections of each slab, (S, number of their entries)."""
     squares = points * points
     cubes = squares * points
-    weighted = (squares, cubes)
+    w2, w3 = squares, cubes
     if weights is not None:
-        weighted = (squares * weights[:, None, :], cubes * weights[:, None, :])
-    pairs = [(weighted[1], None), (weighted[0], squares), (weighted[1], squares)]
-    pairs.append((weighted[1], cubes))
-    parts = [xp.sum(a if b is None else a * b, axis=2) for a, b in pairs]
+        w2, w3 = squares * weights[:, None, :], cubes * weights[:, None, :]
+    parts = [xp.sum(x, axis=2) for x in (w3, w2 * squares, w3 * squares, w3 * cubes)]
     if layout.high == COMPLETE:
-        for (left, right), places in zip(
-            ((weighted[1], points), (weighted[0], squares)), _high_places(layout), strict=True
-        ):
+        d = layout.n_features
+        low, high = index_sets(d, 2).T
+        # Where y_j³ y_k, and y_j² y_k² of each pair, stand in a flat product of d × d entries.
+        places = np.flatnonzero(~np.eye(d, dtype=bool)), low * d + high
+        for left, right, own in zip((w3, w2), (points, squares), places, strict=True):
             product = xp.matmul(left, xp.permute_dims(right, (0, 2, 1)))
             flat = xp.reshape(product, (points.shape[0], -1))
-            parts.append(xp.take(flat, on_device_of(places, points, xp), axis=1))
+            parts.append(xp.take(flat, on_device_of(own, points, xp), axis=1))
     return xp.concat(parts, axis=1)
-
-
-def _high_places(layout: Layout) -> tuple[Int, Int]:
-    """Where y_j³ y_k, and y_j² y_k² of each pair, stand in a flat product of d × d entries."""
-    d = layout.n_features
-    low, high = index_sets(d, 2).T
-    return np.flatnonzero(~np.eye(d, dtype=bool)), low * d + high
 
 
 def device_executor(layout: Layout, rows: Any) -> Executor:

@@ -36,11 +36,6 @@ _POWER_FEATURES = 32  # whose powers are stored at a time: enough for a call, li
 Place = tuple[str, int]
 
 
-def mixed_degrees(squared_order: int) -> list[tuple[int, int]]:
-    """Degrees (a, b) of the monomials that mix both halves: a, b ≥ 1, a + b ≤ q."""
-    return [(a, b) for a in range(1, squared_order) for b in range(1, squared_order - a + 1)]
-
-
 def table_places(layout: Layout) -> dict[Place, slice]:
     """Rows of the table by half and degree; squares; rows that are needed once; powers."""
     m, q, d = layout.order, layout.squared_order, layout.n_features
@@ -65,12 +60,7 @@ def table_rows(layout: Layout) -> int:
 
 @lru_cache(maxsize=4)  # a plan of many moments takes megabytes
 def half_split_plan(layout: Layout) -> Plan:
-    """The plan for a layout.
-
-    >>> plan = half_split_plan(Layout(15, 4, 2))
-    >>> plan.n_monomials, plan.n_sums, len(plan.positions)
-    (156, 4011, 3906)
-    """
+    """Return the plan for a layout."""
     return _HalfSplit(layout).plan()
 
 
@@ -84,9 +74,14 @@ class _HalfSplit:
     def plan(self) -> Plan:
         """The whole plan."""
         fills = self._plan_fills()
-        for degrees, highest in self._core_degrees():
-            self._plan_core(degrees, highest)
-        if self.layout.order > 1:
+        m = self.layout.order
+        if m == 1:
+            self._plan_core(range(2), 0)
+            self._plan_core(range(1), 1)
+        else:  # degrees b of the upper half and a of the lower one: a, b ≤ m−2, a + b ≤ m
+            self._plan_core(range(min(2, m - 2) + 1), m - 2)
+            for b in range(3, m - 1):
+                self._plan_core(range(b, b + 1), m - b)
             self._plan_top("lower")
             self._plan_top("upper")
         self._plan_squares()
@@ -154,15 +149,8 @@ class _HalfSplit:
 
     # -- products -----------------------------------------------------------------------------
 
-    def _core_degrees(self) -> list[tuple[range, int]]:
-        """Degrees b and the highest degree a of each core product: a, b ≤ m−2, a + b ≤ m."""
-        m = self.layout.order
-        if m == 1:
-            return [(range(2), 0), (range(1), 1)]
-        low = (range(min(2, m - 2) + 1), m - 2)
-        return [low] + [(range(b, b + 1), m - b) for b in range(3, m - 1)]
-
     def _plan_core(self, degrees: range, highest: int) -> None:
+        """Upper monomials of some degrees times lower ones up to the highest degree."""
         places = self.places
         rows = slice(places["upper", degrees[0]].start, places["upper", degrees[-1]].stop)
         columns = slice(places["lower", highest].start, places["lower", 0].stop)
@@ -177,10 +165,8 @@ class _HalfSplit:
         if side == "upper" and degree == 1:
             sets = sets[::-1]  # as they are made
         for i in range(degree - 1, size):
-            columns, (below, feature) = (
-                self._features_beyond(side, i),
-                self._growth(side, degree, i),
-            )
+            columns = self._features_beyond(side, i)
+            below, feature = self._growth(side, degree, i)
             for start in range(below.start, below.stop, _SLAB):
                 n = min(_SLAB, below.stop - start)
                 fill = Fill(slice(start, start + n), feature, self._once(n))
@@ -216,8 +202,9 @@ class _HalfSplit:
         rows = slice(places["lower", q].start, places["upper", q].stop)
         squares = Operand(places["squares", 0], [np.stack([np.arange(d)] * 2, axis=1)])
         self.products.multiply(Operand(rows, [*lower[::-1], *upper[1:]]), squares)
-        for a, b in mixed_degrees(q):
-            self._plan_mixed(a, b, squares)
+        for a in range(1, q):  # monomials that mix both halves
+            for b in range(1, q - a + 1):
+                self._plan_mixed(a, b, squares)
         if self.layout.high == COMPLETE:
             self.products.multiply(squares, squares)
 
@@ -267,12 +254,7 @@ class _HalfSplit:
             low, high = max(first, side_first), min(last, side_first + self._size(side))
             if low < high:
                 points, out = self.places[side, 1].start - side_first, rows[3].start - first
-                steps.append(
-                    Fill(
-                        slice(square + low, square + high),
-                        slice(points + low, points + high),
-                        slice(out + low, out + high),
-                    )
-                )
+                left, right = slice(square + low, square + high), slice(points + low, points + high)
+                steps.append(Fill(left, right, slice(out + low, out + high)))
         factors = {4: (squares, squares), 5: (rows[3], squares), 6: (rows[3], rows[3])}
         steps += [Fill(*factors[p], rows[p]) for p in rows if p > 3]

@@ -13,19 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix.errors import InputError, MissingDependencyError
+from momentmix.errors import InputError, needed
 
 _BYTES = 1 << 28  # of one window
 _COPIERS = 8  # threads that fill a buffer: one alone is slower than the way to the device
 
 
 def _torch_device(device: Any) -> tuple[Any, Any]:
-    try:
-        import torch
-    except ImportError as error:
-        raise MissingDependencyError(
-            f"device={device!r} needs torch, which is not installed: pip install momentmix[gpu]"
-        ) from error
+    torch = needed("torch", f"device={device!r}", "gpu")
     try:
         found = torch.device(device)
         torch.empty(1, device=found)
@@ -38,10 +33,8 @@ def _torch_device(device: Any) -> tuple[Any, Any]:
 
 
 def feed(rows: NDArray[Any], device: Any, n_bytes: int = _BYTES) -> Iterator[tuple[int, Any]]:
-    """Consecutive windows of rows as tensors on a device, each with the number of its first row.
-
-    A window is overwritten after the next but one was asked for.
-    """
+    """Yield windows of rows as tensors on a device, with the numbers of their first rows."""
+    # A window is overwritten after the next but one was asked for.
     torch, found = _torch_device(device)
     kept = rows.dtype if rows.dtype in (np.float32, np.float64) else np.dtype(np.float64)
     window = max(1, min(len(rows), n_bytes // (kept.itemsize * rows.shape[1])))

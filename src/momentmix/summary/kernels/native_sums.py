@@ -19,11 +19,7 @@ import numpy as np
 from momentmix._typing import Float, Int
 from momentmix.arrays import readable, weight_squares
 from momentmix.native import code
-from momentmix.summary.kernels.array_sums import (
-    ArrayExecutor,
-    HostExecutor,
-    Units,
-)
+from momentmix.summary.kernels.array_sums import ArrayExecutor, HostExecutor, Units
 from momentmix.summary.kernels.half_split import half_split_plan
 from momentmix.summary.kernels.plan import Fill
 from momentmix.summary.layout import Layout
@@ -35,14 +31,7 @@ _LANE_NUMBERS = 1 << 23  # in all lanes of digits, 64 MB; threads share them bey
 
 
 class NativeExecutor:
-    """Sums blocks by compiled code.
-
-    >>> import numpy as np
-    >>> executor = host_executor(Layout(2, 2, 0).without_high)
-    >>> rows, ones = np.array([[[1.0, 2.0], [3.0, 5.0]]]), np.ones(2)
-    >>> executor.sums(rows, None, (ones, np.zeros(2))).tolist()
-    [[2.0, 4.0, 7.0, 17.0, 10.0, 29.0]]
-    """
+    """Sums blocks by compiled code."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout, self._program = layout, _program(layout, code.tile_shape())
@@ -56,14 +45,9 @@ class NativeExecutor:
         return result
 
     def add_blocks(
-        self,
-        blocks: Float,
-        weights: Float | None,
-        units: Units,
-        digits: Any,
-        n_digits: int,
+        self, blocks: Float, weights: Float | None, units: Units, digits: Any, n_digits: int,
         n_threads: int,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Add the sums of every block to exact sums; see `HostExecutor`."""
         n_threads = max(1, min(n_threads, len(blocks)))
         size = n_digits * (self.layout.n_entries + 1)
@@ -138,40 +122,26 @@ def _program(layout: Layout, tile: tuple[int, int]) -> _Program:
 
 
 def tile_order(n_rows: int, n_columns: int, tile: tuple[int, int]) -> Int:
-    """Where the entries of a product stand: tile by tile, of nearly equal sizes.
-
-    >>> tile_order(2, 4, (2, 3)).tolist()
-    [[0, 1, 4, 5], [2, 3, 6, 7]]
-    """
-    rows, columns = np.arange(n_rows)[:, None], np.arange(n_columns)
-    tops, lefts = _cuts(n_rows, tile[0]), _cuts(n_columns, tile[1])
-    i, j = (np.repeat(np.arange(len(cuts) - 1), np.diff(cuts)) for cuts in (tops, lefts))
-    top, left, height, width = (
-        tops[:-1][i, None],
-        lefts[:-1][j],
-        np.diff(tops)[i, None],
-        np.diff(lefts)[j],
-    )
+    """Return where the entries of a product stand: tile by tile, of nearly equal sizes."""
+    (rows, top, height), (columns, left, width) = map(_cuts, (n_rows, n_columns), tile)
+    rows, top, height = rows[:, None], top[:, None], height[:, None]
     return np.asarray(top * n_columns + height * left + (rows - top) * width + columns - left)
 
 
-def _cuts(n: int, most: int) -> Int:
-    """Ends of as few parts of 0 … n as will do, each of at most so many."""
+def _cuts(n: int, most: int) -> tuple[Int, Int, Int]:
+    """Return 0 … n − 1 in as few parts as will do: numbers, and starts and sizes of their parts."""
     n_parts = -(-n // most)
-    return n * np.arange(n_parts + 1) // n_parts
+    ends = n * np.arange(n_parts + 1) // n_parts
+    sizes = np.diff(ends)
+    return np.arange(n), np.repeat(ends[:-1], sizes), np.repeat(sizes, sizes)
 
 
 def host_executor(layout: Layout) -> HostExecutor:
-    """Return the executor for NumPy rows.
-
-    Compiled code sums all of them where it is there, from the first row on, so that neither the
-    number of rows nor that of threads shows in the bits of a summary.
-    """
+    """Return the executor for NumPy rows: the same from the first row on, whatever their number."""
     if code is None:
         return ArrayExecutor(layout, np)
-    return (
-        _native(layout, code.tile_shape()) if layout.n_entries <= _FEW else NativeExecutor(layout)
-    )
+    is_shared = layout.n_entries <= _FEW
+    return _native(layout, code.tile_shape()) if is_shared else NativeExecutor(layout)
 
 
 @lru_cache(maxsize=4)

@@ -24,11 +24,7 @@ from momentmix.summary.layout import Layout, products_of
 
 
 class Fill(NamedTuple):
-    """Rows of the table as products of other rows.
-
-    Row by row; or all left rows times one right row; or each left row times each right row where
-    it is `outer`.
-    """
+    """Rows of the table as products of rows, or of all with one; with all where it is `outer`."""
 
     left: slice
     right: slice

@@ -45,11 +45,7 @@ def n_factors(layout: Layout) -> int:
 
 @lru_cache(maxsize=16)
 def tile_plan(layout: Layout, block: int) -> TilePlan:
-    """The plan with the fewer tiles, for a layout without high sections.
-
-    >>> [len(tile_plan(Layout(d, 4, 2).without_high, 64).tiles) for d in (15, 30)]
-    [3, 21]
-    """
+    """Return the plan with the fewer tiles, for a layout without high sections."""
     d, f, products = layout.n_features, n_factors(layout), products_of(layout)
     squared = np.where(products.degrees == 2, products.features, d)
     factors = np.sort(np.hstack([products.features, squared]), axis=1)[:, : 2 * f].astype(np.int64)

@@ -1,4 +1,4 @@
-"""Rows that lie alone and far from all others: named, left out, and never passed."""
+"""Rows far from all others: listed, and in no group."""
 
 from dataclasses import replace
 
@@ -8,6 +8,7 @@ import pytest
 from fitting_helpers import exact_moments, random_mixture
 
 import momentmix as mm
+from momentmix.errors import InputError
 from momentmix.findings.finding import Severity
 from momentmix.fitting.data import rows_of, summarized
 from momentmix.fitting.inference.checked_rows import check_rows
@@ -132,24 +133,49 @@ def case():
 
 
 @pytest.mark.parametrize("refine", ["auto", None])
-def test_one_wild_row_neither_spoils_the_fit_nor_is_passed(case, refine):
+def test_one_wild_row_belongs_to_no_group_and_does_not_spoil_the_fit(case, refine):
     wild = np.insert(case, 17, [0.0, 1.0, 1e6, 0.0, 0.0], axis=0)
     result = mm.fit(wild, 2, refine=refine, random_state=0)
     clean = mm.fit(case, 2, refine=refine, random_state=0)
     np.testing.assert_array_equal(result.mixture.means, clean.mixture.means)
     np.testing.assert_array_equal(result.mixture.variances, clean.mixture.variances)
-    assert result.n_rows == 500 == result.summary.n_rows
-    assert "500 of 501 rows were used" in result.notes
-    assert not result.certificate.passed
+    assert (result.n_rows, result.summary.n_rows) == (501, 500)
+    assert result.certificate.passed
     (finding,) = (f for f in result.certificate.findings if f.kind == "outlier-rows")
-    assert finding.severity is Severity.FATAL
-    assert "1 row far from all others, left out of the fit: row 17 (1e+06 in column 2)" in str(
-        finding
-    )
+    assert finding.severity is Severity.WARNING
+    assert "1 row far from all others, in no group: row 17 (1e+06 in column 2)" in str(finding)
+    np.testing.assert_array_equal(np.flatnonzero(result.mixture.predict(wild) == -1), [17])
+    # A share of 1 in 501, with a Poisson error of about itself.
+    assert 0.5 / 501 < result.mixture.background_weight < 3 / 501
+    assert np.isfinite(result.mixture.log_prob(10.0 * wild)).all()
+    assert "belongs to no group: 0.2 %" in repr(result)
+    if refine is not None:
+        assert result.log_likelihood == pytest.approx(result.mixture.log_prob(wild).mean())
     assert clean.certificate.passed
-    assert not any("rows were used" in note for note in clean.notes)
+    assert clean.mixture.background is None
+    assert clean.mixture.background_weight == 0.0
     assert "outlier-rows" not in [f.kind for f in clean.certificate.findings]
-    assert result.mixture.predict(wild).shape == (501,)
+    kept = mm.fit(wild, 2, refine=refine, random_state=0, background=False)
+    assert kept.n_rows == 501 == kept.summary.n_rows
+    assert kept.mixture.background is None
+    (finding,) = (f for f in kept.certificate.findings if f.kind == "outlier-rows")
+    assert finding.severity is Severity.FATAL
+    assert "background='auto'" in str(finding)
+
+
+def test_a_background_needs_rows_and_has_few_where_none_is_far(case):
+    summary = mm.summarize(case)
+    assert mm.fit(summary, 2).mixture.background is None
+    for data, options in ((summary, {}), (case, {"method": "paper"})):
+        with pytest.raises(InputError, match="needs rows and the robust method"):
+            mm.fit(data, 2, background=True, **options)
+    with pytest.raises(InputError, match='background must be True, False or "auto"'):
+        mm.fit(case, 2, background="yes")
+    found = mm.fit(case, 2, background=True, random_state=0).mixture
+    plain = mm.fit(case, 2, random_state=0).mixture
+    assert found.background_weight < 3 / 500
+    np.testing.assert_array_equal(found.means, plain.means)
+    assert found.log_prob(case).mean() > plain.log_prob(case).mean() - 3 / 500
 
 
 def test_too_many_are_kept_and_said_to_be():
@@ -161,11 +187,9 @@ def test_too_many_are_kept_and_said_to_be():
     assert found.n_found == 36
     assert found.places.size == 0
     moments, _ = summarized(rows_of(x), 1, 1)
-    (finding,) = found.findings(moments)
+    (finding,) = found.findings(moments, True)
     assert finding.severity is Severity.FATAL
-    assert "36 rows lie alone and far from all others; these are too many to leave out" in str(
-        finding
-    )
+    assert "these are too many for a background" in str(finding)
 
 
 # -- from a summary ---------------------------------------------------------------------------
