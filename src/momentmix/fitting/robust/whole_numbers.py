@@ -19,7 +19,7 @@ counts.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -37,14 +37,15 @@ from momentmix.findings.messages import Message, options
 from momentmix.fitting.conditions.standard_moments import StandardMoments, laws_without
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import AskedBlocks, Table, known_blocks
-from momentmix.fitting.em.em import log_likelihood
+from momentmix.fitting.em.em import log_likelihood, run_batch
 from momentmix.fitting.em.search import quick_fit
 from momentmix.fitting.robust.number_of_components import bic
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.density import joint_densities, log_sums, responsibilities
-from momentmix.mixture.gaussian import coefficients, features_of
+from momentmix.mixture.gaussian import coefficients, features_of, m_step
 from momentmix.mixture.mixture import Mixture
-from momentmix.mixture.prior import Structure
+from momentmix.mixture.parameters import Parameters
+from momentmix.mixture.prior import Structure, VariancePrior
 from momentmix.tables.rows import Rows, proportional_places
 from momentmix.tables.schema import Schema, plain_schema
 from momentmix.wording import listed
@@ -53,6 +54,7 @@ _ROWS = 2000  # that are looked at: of as many, families that differ by 0.02 nat
 _FEWEST_ROWS = 50  # with fewer, all columns are numbers
 _FAR = 8.0  # deviations from the mean: such rows decide nothing
 _NUMBERS = (1, 2, 4)  # of groups
+_GROUP_STEPS = 20  # of EM for groups by counts
 _STEPS = 6  # of EM for one column; 40 give the same families
 _CLEAR_ERRORS = 2.0  # standard errors by which a family has to predict better
 _FEW_STEPS, _FAR_BEHIND = 1, 6.0  # a family that is so many errors behind after these is left out
@@ -124,7 +126,7 @@ def choose_families(
         return {}
     context = FitContext(rng, n_threads=n_threads)
     groups, found, counts = _Groups(values, schema, context), {}, schema
-    usual: dict[int, Float] = {}  # scores of numbers, where several families are left
+    gains: dict[int, float] = {}
     for j in columns:
         column, own = groups.column(j), schema.columns[j].model
         first = column.scores(own, _FEW_STEPS)
@@ -134,22 +136,31 @@ def choose_families(
         known = column.scores(own)
         if joins and schema.seen_of(j) is None:
             known = max(known, groups.joined_scores(j), key=np.mean)
-        best = max(families, key=lambda f: column.errors(f, known))
-        if column.errors(best, known) < _CLEAR_ERRORS:
-            continue
+        best = max(families, key=lambda f: column.scores(f).mean())
+        if column.errors(best, known) > _CLEAR_ERRORS:
+            gains[j] = float((column.scores(best) - known).mean())
+            counts = counts.with_column(j, family=best.name)
+    if not gains:
+        return {}
+    simple = counts  # all that count by the first family of counts
+    for j in gains:
+        name = next(f.name for f in _others(schema.columns[j].model) if f.is_whole)
+        simple = simple.with_column(j, family=name)
+    # Probabilities, both: BIC decides whose groups they are.
+    both = [_Groups(values, each, context, groups.fits) for each in (simple, counts)]
+    groups = min(both, key=lambda own: own.bic)
+    for j, gain in gains.items():
+        column, best = groups.column(j), counts.columns[j].model
         scores = column.scores(best)
-        families = [f for f in families if column.errors(f, scores) > -_FAR_BEHIND]
-        found[j] = TakenAs(best, float((scores - known).mean()))
-        if families[0] is not best:
-            usual[j], counts = known, counts.with_column(j, family=families[0].name)
-    groups = _Groups(values, counts, context) if usual else groups
-    for j, known in usual.items():
-        column, taken = groups.column(j), counts.columns[j].model
-        scores = column.scores(taken)
-        if column.errors(found[j].family, scores) < _CLEAR_ERRORS and scores.mean() > known.mean():
-            found[j] = TakenAs(taken, float((scores - known).mean()))
-    features = {j: schema.features_of(j)[0] for j in found}
-    return {j: taken for j, taken in found.items() if not _has_others(rows, features[j], taken[0])}
+        # Of families that predict about as well, the simplest.
+        taken = next(
+            f
+            for f in _others(schema.columns[j].model)
+            if f is best or column.errors(f, scores, price=False) > -_CLEAR_ERRORS
+        )
+        if not _has_others(rows, schema.features_of(j)[0], taken):
+            found[j] = TakenAs(taken, gain)
+    return found
 
 
 def _others(family: Family) -> Iterator[Family]:
@@ -201,16 +212,18 @@ class _Column:
         """Return log-probabilities (n,) of cells, each by a fit to the other half of the rows."""
         return self._predict(family, n_steps)[0]
 
-    def errors(self, family: Family, known: Float, n_steps: int = _STEPS) -> float:
+    def errors(
+        self, family: Family, known: Float, n_steps: int = _STEPS, price: bool = True
+    ) -> float:
         """Return standard errors by which a family predicts better than `known` scores, (n,).
 
-        −∞ where it does not allow the cells.
+        −∞ where it does not allow the cells. The `price` is that of scales of answers.
         """
         if family.fit_cells(self.values, np.ones((1, len(self.values)))) is None:
             return -np.inf
-        scores, price = self._predict(family, n_steps)
-        gains = scores - known
-        return float((gains.mean() - price) * len(gains) ** 0.5 / max(gains.std(), 1e-300))
+        scores, needed = self._predict(family, n_steps)
+        gains = scores - known - needed * price
+        return float(gains.mean() * len(gains) ** 0.5 / max(gains.std(), 1e-300))
 
     def _predict(self, family: Family, n_steps: int) -> tuple[Float, float]:
         """Return the scores, and by how many nats they have to be better."""
@@ -238,9 +251,15 @@ class _Column:
 
 
 class _Groups:
-    """Groups of some rows, by the families of a schema."""
+    """Groups of some rows, by the families of a schema; `starts` are others of all numbers."""
 
-    def __init__(self, values: Float, schema: Schema, context: FitContext) -> None:
+    def __init__(
+        self,
+        values: Float,
+        schema: Schema,
+        context: FitContext,
+        starts: Sequence[Parameters] = (),
+    ) -> None:
         self.values, self.schema = values, schema
         shift, scale = values.mean(axis=0), values.std(axis=0)
         constant = scale <= 1e-12 * np.abs(shift)
@@ -254,9 +273,24 @@ class _Groups:
         floors = np.where(is_whole, np.minimum((LEAST_STEPS / scale) ** 2, MOST_FLOOR), 0.0)
         structure = Structure(np.maximum(floors, LEAST_VARIANCE)[self.features], blocks)
         table = features_of(self.z, blocks)
-        fits = [quick_fit(table, r, structure, context) for r in _NUMBERS]
-        prices = [bic(p, len(values), log_likelihood(table, p)) for p in fits]
-        self.parameters = fits[int(np.argmin(prices))]
+        if starts:
+            shares = [
+                responsibilities(joint_densities(coefficients(p), features_of(self.z, p.blocks)))[0]
+                for p in starts
+            ]
+            priors = [VariancePrior.of_rows(len(values), len(x), structure) for x in shares]
+            begun = (
+                m_step(x @ table.T, prior)[None] for x, prior in zip(shares, priors, strict=True)
+            )
+            runs = (
+                run_batch(table, p, prior, _GROUP_STEPS, context.n_threads)
+                for p, prior in zip(begun, priors, strict=True)
+            )
+            self.fits = [run.batch[0] for run in runs]
+        else:
+            self.fits = [quick_fit(table, r, structure, context) for r in _NUMBERS]
+        prices = [bic(p, len(values), log_likelihood(table, p)) for p in self.fits]
+        self.bic, self.parameters = min(prices), self.fits[int(np.argmin(prices))]
 
     def _joint(self, features: Int, rows: Any = slice(None)) -> Float:
         """Return log-densities of the components in some features of some rows, (r, n)."""
