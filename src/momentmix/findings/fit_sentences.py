@@ -388,6 +388,14 @@ FITS: dict[str, Entry] = {
         "The groups overlap so much that the rows do not fix where one ends.",
         "fewer", "Collect more rows.",
     ),
+    "unknown-weights": Entry(
+        "the data do not determine the {n:weight|weights} of {components}: {n:its|their} standard "
+        "{n:error is|errors are} above 0.5, more than that of any share. Use fewer components or "
+        "more rows.",
+        "Ask for fewer groups, or collect more rows.",
+        "The data do not show how large the groups are.",
+        "fewer", "Collect more rows.",
+    ),
     "unsupported": Entry(
         "not supported: {reason}",
         lambda f: "Ask for fewer groups: {fewer} in place of {asked}." if f.numbers["fewer"]

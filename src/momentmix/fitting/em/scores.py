@@ -271,9 +271,18 @@ def mean_score(statistics: Float, parameters: Parameters) -> Float:
 
 
 def add_prior(
-    score: Float, information: Float, parameters: Parameters, prior: VariancePrior, n_rows: int
+    score: Float,
+    information: Float,
+    parameters: Parameters,
+    prior: VariancePrior,
+    n_rows: float,
+    more_rows: float = 0.0,
 ) -> None:
-    """Add the slope and the curvature of the prior to those of the rows; in place."""
+    """Add the slope and the curvature of the prior to those of the rows; in place.
+
+    With `more_rows` those of laws are taken where each outcome has so many rows more: at a
+    probability of nearly 0 the curvature holds for its own neighborhood only.
+    """
     p, structure = parameters, prior.structure
     places = component_places(p)[:, 1 + p.means.shape[1] :]
     values, turns = p.variances.copy(), []
@@ -297,7 +306,11 @@ def add_prior(
             score[own] += slope[c, features] @ slopes
             information[np.ix_(own, own)] += (slopes.T * curvature[c, features]) @ slopes
     for law, means, variances, numbers in laws_with_places(p):
-        slope, curvature = law.prior_slopes(means, variances, prior)
+        at = means, variances
+        if more_rows:
+            more = more_rows / np.maximum(n_rows * p.weights[:, None], more_rows)
+            at = law.with_positive(law.positive(*at)[0] + more, *at)
+        slope, curvature = law.prior_slopes(*at, prior)
         units = np.hstack([np.ones_like(means), variances]) / n_rows**0.5  # of (μ, log v)
         for c, own in enumerate(numbers):
             score[own] += slope[c] * units[c] / n_rows**0.5

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import chdtrc
 
-from momentmix._typing import Float
+from momentmix._typing import Float, Int
 from momentmix.capacity.monomials import FEWEST_BLOCKS
 from momentmix.families.count import DISPERSION_THAT_MATTERS
 from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, found
@@ -17,6 +17,7 @@ from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.column_shapes import offer_from_moments, shape_finding, shape_words
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, OverIdentification
 from momentmix.fitting.inference.row_findings import RowFindings, at_floor
+from momentmix.fitting.inference.uncertainty import Uncertainty
 from momentmix.fitting.inference.whitening import CORRELATION_THAT_MATTERS, SIGNIFICANT_DEVIATES
 from momentmix.index_sets import index_sets
 from momentmix.mixture.blocks import Blocks, one_a_block
@@ -89,6 +90,13 @@ def _about_size(
     if moments.n_effective < least:
         n = moments.n_effective
         yield found(FATAL, "too-few-rows", n_rows=n, n_parameters=p.n_free, least=least)
+
+
+def weight_findings(uncertainty: Uncertainty, order: Int) -> Iterator[Finding]:
+    """Yield a finding about weights that the rows do not determine; `order` numbers components."""
+    unknown = np.flatnonzero(uncertainty.unknown_weights[order]).tolist()
+    if unknown:
+        yield found(FATAL, "unknown-weights", components=unknown)
 
 
 def find_constants(moments: StandardMoments) -> list[Finding]:

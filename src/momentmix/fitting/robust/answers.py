@@ -35,7 +35,7 @@ from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import Sample, information_rows, log_likelihood, run_batch
 from momentmix.fitting.em.passes import full_passes
 from momentmix.fitting.em.pooling import one_less
-from momentmix.fitting.em.scores import information_matrix, settle_floored
+from momentmix.fitting.em.scores import information_matrix
 from momentmix.fitting.em.search import (
     FEW_ROWS,
     Candidate,
@@ -46,7 +46,11 @@ from momentmix.fitting.em.search import (
 )
 from momentmix.fitting.inference.certificate import Certificate, Support
 from momentmix.fitting.inference.description import describe, described_by_effect
-from momentmix.fitting.inference.findings import LEAST_ROWS_PER_PARAMETER, collect_findings
+from momentmix.fitting.inference.findings import (
+    LEAST_ROWS_PER_PARAMETER,
+    collect_findings,
+    weight_findings,
+)
 from momentmix.fitting.inference.over_identification import (
     BOOTSTRAP_BELOW,
     CLEAR_P_VALUE,
@@ -150,14 +154,14 @@ def _uncertainty(
     sample: Sample, p: Parameters, context: FitContext, features: Float, weights: list[Float | None]
 ) -> Uncertainty:
     """Covariance of the parameters after the passes, from features of rows and their weights."""
-    moments, n = sample.moments, sample.moments.n_counted
-    prior = context.prior(moments, sample.blocks, n, p.n_components)
+    moments = sample.moments
+    prior = context.prior(moments, sample.blocks, moments.n_counted, p.n_components)
+    # No name for a matrix: it may be large, and is given away.
     matrices = [information_matrix(features, p, context.n_threads, w) for w in weights]
-    for k in range(len(matrices)):  # no name for a matrix: it may be large, and is given away
-        settle_floored(matrices[k], p, prior.floors(p, n), prior.structure)
     of_scores = matrices[1] if len(matrices) > 1 else None
     free, together = free_parameters(p, prior.structure), gaps_together(moments, p)
-    return uncertainty_after_em(p, matrices.pop(0), moments.n_effective, of_scores, free, together)
+    n = moments.n_effective
+    return uncertainty_after_em(p, matrices.pop(0), n, of_scores, free, together, prior)
 
 
 def free_parameters(p: Parameters, structure: Structure) -> Float | None:
@@ -275,6 +279,7 @@ def certify(
         order = context.order_of(p)
         ordered = p[order]  # findings name components by number
         findings = collect_findings(moments, ordered, test, capacity, floor, after_rows, shown)
+        findings += weight_findings(uncertainty, order)
         found_again, description = np.zeros(0), described_by_effect(test)
         if again is not None:
             found_again = again.reproducibility[order]
