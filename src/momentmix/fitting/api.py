@@ -112,7 +112,8 @@ def fit(
         and draws those of y), or one that `momentmix.families.register` added. Or a `Schema`. Other
         columns of tables with names
         are guessed: true and false are yes/no columns, text of few levels and categories are
-        categorical, dates and columns that name or number the rows are left out, with a note in
+        categorical, whole numbers from 0 or 1 on are counts where that predicts left-out cells
+        better, dates, years and columns that name or number the rows are left out, with a note in
         the result. A summary made with families knows them.
     missing : {"error", "drop", "model"}
         What missing cells get: an error; their rows are left out; or they are part of the model,
