@@ -407,7 +407,7 @@ class CountFamily(WholeFamily):
     def block_of(self, column: Column, law: Law, means: Float, variances: Float) -> Block:
         value = cast(CountLaw, law.value_law)
         found = law.value_of(means, variances)
-        seen = found.q if column.has_missing else None
+        seen = found.q if column.models_gaps else None
         rates = with_unknown(value.rates(found.mean), seen)
         block: Block = self.block_type(rates=rates, seen=seen)
         return block
@@ -422,6 +422,7 @@ class CountFamily(WholeFamily):
             chain = law.chain(found, e.means)
             seen = Quantity(found.q, chain[:, 2], "logit", e.counts, zero[:, 1], zero[:, 0])
             slopes, at_zero = slopes @ chain[:, :2], at_zero | zero[:, 1]
+        seen = seen if column.models_gaps else None
         rate = Quantity(values[:, 0], slopes[:, 0], "log", e.counts * found.q, at_zero)
         within = rate._replace(least=self.least, most=self.most)
         return Quantities(within, self._variance(rate), seen)

@@ -181,7 +181,7 @@ class Family(ABC):
         """Return the law of the features of a column; None where they are Gaussian."""
         value = self.value_law(features[0])
         if column.has_missing:
-            return Seen(features, value)
+            return Seen(features, value, at_random=column.at_random)
         return None if value.is_gaussian else value
 
     @abstractmethod

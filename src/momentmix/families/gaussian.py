@@ -158,10 +158,11 @@ class Gaussian(Family):
 
     def block_of(self, column: Column, law: Law, means: Float, variances: Float) -> Block:
         found = law.value_of(means, variances)
-        value = with_unknown(found.mean + column.center, found.q)
-        variance = with_unknown(np.maximum(found.variance, 0.0)[:, :, None], found.q)
+        seen = found.q if column.models_gaps else None
+        value = with_unknown(found.mean + column.center, seen)
+        variance = with_unknown(np.maximum(found.variance, 0.0)[:, :, None], seen)
         transforms = (column.transform,) if column.transform else ()
-        return GaussianBlock((), None, value, variance, found.q, transforms)
+        return GaussianBlock((), None, value, variance, seen, transforms)
 
     def read_block(self, values: Mapping[str, Any], columns: list[Column]) -> Block:
         means, covariances = values["means"], values["covariances"]
@@ -179,10 +180,11 @@ class Gaussian(Family):
         assert isinstance(law, Seen)
         found = law.value_of(e.means, e.variances)
         chain = law.chain(found, e.means)
+        seen = Quantity(found.q, chain[:, 2], "logit", e.counts, zero[:, 1], zero[:, 0])
         return Quantities(
             Quantity(e.shift + e.unit * found.mean[:, 0], e.unit * chain[:, 0], "plain"),
             Quantity(e.unit**2 * found.variance[:, 0], e.unit**2 * chain[:, 1], "log"),
-            Quantity(found.q, chain[:, 2], "logit", e.counts, zero[:, 1], zero[:, 0]),
+            seen if column.models_gaps else None,
         )
 
     def curve(

@@ -312,6 +312,13 @@ FITS: dict[str, Entry] = {
         "Nothing to do: cells of {columns} are missing more often in some groups.",
         "The model allows for it. Dropping such rows would change the shares of the groups.",
     ),
+    "missing-at-random": Entry(
+        "cells of {columns} are missing at random (assumed): whether a cell is missing may depend "
+        "on other cells of its row that are seen, and not on the component itself. The test of the "
+        "moments leaves these columns out.",
+        "Nothing to do, unless gaps of {columns} say something of the group by themselves.",
+        "The fit uses the cells that are seen. Gaps tell groups apart in no other way.",
+    ),
     "never-seen": Entry(
         "{names} is missing in all rows of {count} {count:component|components}: nothing is known "
         "of it there, and its parameters are NaN. Leave the column out if that is not meant.",
@@ -410,11 +417,11 @@ FITS: dict[str, Entry] = {
     ),
     "support-unknown": Entry("{reason}", *_FEWER_AVERAGES),
     UNTESTED: Entry(
-        "no test: joined columns with missing cells are fitted by the likelihood alone, and the "
-        "moments of what is seen do not test it. Compare log_prob of rows that were left out, or "
-        "fit the complete rows: {code}.",
+        "no test: joined columns with missing cells, and columns whose cells are missing at "
+        "random, are fitted by the likelihood alone, and the moments of what is seen do not test "
+        "it. Compare log_prob of rows that were left out.",
         "Check the model on rows that were not used for the fit.",
-        "Joined columns with missing cells have no test.",
+        "Such columns with missing cells have no test.",
     ),
 }
 # fmt: on

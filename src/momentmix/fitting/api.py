@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from momentmix.errors import InputError, InputTypeError, check_count
-from momentmix.findings.messages import NEED_ROWS, PAPER, ROBUST, Message, options
+from momentmix.findings.messages import NEED_ROWS, NO_MAR, PAPER, ROBUST, Message, options
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import Clock, FitContext
 from momentmix.fitting.data import (
@@ -115,9 +115,12 @@ def fit(
         categorical, whole numbers from 0 or 1 on are counts where that predicts left-out cells
         better, dates, years and columns that name or number the rows are left out, with a note in
         the result. A summary made with families knows them.
-    missing : {"error", "drop", "model"}
-        What missing cells get: an error; their rows are left out; or they are part of the model,
-        and the probability of being seen belongs to the component. Nothing is imputed.
+    missing : {"error", "mar", "model", "drop"}, default="error"
+        Why cells are missing. "mar": at random, by what is seen of their row, as in surveys; the
+        likelihood is that of the seen cells, for which rows are needed. "model": by the component,
+        which has a probability that a cell is seen. "drop": by chance alone; their rows are left
+        out. Nothing is imputed. A `Schema` with missing cells means "model", unless another keyword
+        is given.
     variance_floor : float
         Least variance of a component, as a fraction of the feature's variance. With rows a prior
         keeps variances of small components well above it. Of rows in which a column is rounded, as
@@ -250,6 +253,9 @@ def begin_fit(
             text = " needs the rows, and a summary holds none. Pass the rows, or use "
             auto = Message(options(refine="auto"), " (no passes for a summary).")
             raise InputError(Message(options(refine="em"), text, auto))
+        columns = () if table.schema is None else table.schema.columns
+        if refine is None and any(column.at_random for column in columns):
+            raise InputError(NO_MAR)
         n_threads = usable_cores() if n_threads is None else check_count("n_threads", n_threads, 1)
         has_rows = refine is not None and not isinstance(table.data, StandardMoments)
         if blocks is None and has_rows and isinstance(n_components, str):
@@ -275,7 +281,6 @@ def begin_fit(
         )
         with _at_work(progress):
             if word == "full":
-                columns = () if table.schema is None else table.schema.columns
                 joinable = [i for i, column in enumerate(columns) if column.model.joins]
                 blocks = [joinable if columns else list(range(table.data.n_features))]
             asked = feature_blocks(blocks, table.schema, has_rows)

@@ -12,7 +12,7 @@ from momentmix.arrays import is_foreign, is_plain_array, physical_memory
 from momentmix.errors import InputError, InputTypeError
 from momentmix.families.column import Column
 from momentmix.families.family import is_family, named, unknown_family
-from momentmix.findings.messages import NEED_ROWS, Message, keyword, options
+from momentmix.findings.messages import NEED_ROWS, NO_MAR, Message, keyword, options
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.mixture.blocks import Blocks, blocks_from
 from momentmix.summary.file import is_summary_file
@@ -54,6 +54,9 @@ def table_of(
     check_missing(missing)
     moments = moments_of(data)
     if moments is not None:
+        schema: Schema | None = getattr(data, "schema", None)
+        if missing == "mar" and schema is not None and any(c.has_missing for c in schema.columns):
+            raise InputError(NO_MAR)
         return _table_of_summary(data, moments, families, reading, sample_weight)
     asks_nothing = families is None and missing == "error" and reading == READ_ALL
     has_blocks = hasattr(data, "blocks") and hasattr(data, "n_features")
@@ -272,8 +275,9 @@ def feature_blocks(blocks: Any, schema: Schema | None, has_rows: bool = True) ->
 def summary_of(rows: Rows, order: int, squared_order: int, n_threads: int) -> MomentSummary:
     """Summary of rows in one pass."""
     names = rows.feature_names if rows.schema is None else None
+    schema = None if rows.schema is None else rows.schema.at_random(False)
     empty = MomentSummary(
-        rows.n_features, order, names, squared_order, n_threads=n_threads, schema=rows.schema
+        rows.n_features, order, names, squared_order, n_threads=n_threads, schema=schema
     )
     summary: MomentSummary = rows.summarize_into(empty)
     return summary
