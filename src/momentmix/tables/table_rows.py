@@ -76,6 +76,7 @@ class TableRows(Rows):
         Which columns were left out, and why.
     """
 
+    may_count: tuple[int, ...] = ()  # columns of whole numbers that nobody named a family of
     learned: Schema  # by which rows are encoded, also where the features are the columns
 
     def __init__(
