@@ -43,6 +43,7 @@ _TOPS = 4, 16, 256, 4096, 65536
 _TOP = 1 << 20  # largest count of a law that has seen no rows; beyond, log p is linear in y
 _NODES = 3.0  # for each unit of log y: the interpolated means then have errors of about 1e-11
 _TABLE = 4096  # counts whose statistics are held in memory
+_MOST_NODES, _MOST_OWN = 48, 64  # of a law with the largest top, in compiled code
 _STEPS = 40  # of a search for the best size; most take five
 _CLOSE = 1e-6  # of the logarithm of a size
 _REACH = 40.0  # e^-40 is beyond what double precision adds to a sum
@@ -69,6 +70,14 @@ class NegativeBinomialLaw(WholeLaw):
     @property
     def n_own(self) -> int:
         return len(_nodes(self.top)[1]) + min(self.top, _HEAD) - 1
+
+    @property
+    def compiled(self) -> tuple[int, tuple[Any, ...]] | None:
+        """Units, head and nodes, and the means of t over all rows."""
+        head, nodes, _ = _nodes(self.top)
+        padded, overall = np.zeros(_MOST_NODES), np.zeros(_MOST_OWN)
+        padded[: nodes.size], overall[: self.n_own] = nodes, self._overall()
+        return 4, (self.shift, self.scale, head, nodes.size, padded, overall)
 
     def covering(self, largest: float) -> Self:
         # Few kinds: laws of one kind are one call. Counts up to the head are exact.

@@ -70,10 +70,15 @@ class Seen(Law):
 
     @property
     def compiled(self) -> tuple[int, tuple[Any, ...]] | None:
-        """Both features where the cell is missing or seen, the value over all rows, its numbers."""
-        if self.value.compiled is None:
+        """Both features where the cell is missing or seen, the value over all rows, its numbers.
+
+        The first two are units of the value; all others belong to its standardized law.
+        """
+        standard = self._standard(self.overall)[0].compiled
+        if self.value.compiled is None or standard is None:
             return None
         kind, numbers = self.value.compiled
+        numbers = (*numbers[:2], *standard[1][2:])
         return kind + 2, (*self.missing, self.seen, self.at_random, *self.overall, *numbers)
 
     @property

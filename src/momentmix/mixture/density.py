@@ -193,13 +193,10 @@ def _add_compiled(
 ) -> None:
     """Sums of an EM step over features, or over rows with columns and units; into the last two."""
     coefficients = np.ascontiguousarray(coefficients)
-    r, pairs = coefficients.shape[-2], _pairs(blocks)
-    if pairs is not None and blocks is not None and blocks.n_own:
-        # Statistics that are no products; compiled code takes them from features in memory.
-        pairs = np.concatenate([pairs, np.full((blocks.n_own, 2), -1, dtype=np.int64)])
+    r = coefficients.shape[-2]
     code.em_sums(
-        coefficients, coefficients[..., 0].size // r, r, table, columns, units, pairs, counts,
-        statistics, totals,
+        coefficients, coefficients[..., 0].size // r, r, table, columns, units,
+        compiled_pairs(blocks), counts, statistics, totals,
     )  # fmt: skip
 
 
@@ -208,9 +205,14 @@ def _is_compiled(blocks: Blocks | None) -> bool:
     return code is not None and (blocks is None or not blocks.n_own)
 
 
-def _pairs(blocks: Blocks | None) -> NDArray[np.int64] | None:
-    """Pairs of features whose products are statistics, for compiled code."""
-    return None if blocks is None or blocks.is_diagonal else blocks.pairs
+def compiled_pairs(blocks: Blocks | None) -> NDArray[np.int64] | None:
+    """Pairs of features whose products are statistics, for compiled code.
+
+    Statistics that are no products are −1; compiled code takes them from features in memory.
+    """
+    if blocks is None or blocks.is_diagonal:
+        return None
+    return np.concatenate([blocks.pairs, np.full((blocks.n_own, 2), -1, dtype=np.int64)])
 
 
 # -- rows ---------------------------------------------------------------------------------------
@@ -300,7 +302,7 @@ class Density:
             if kind is not None:
                 n_left = code.map_rows(
                     kind, table, len(table), readable(np.asarray(block, dtype=np.float64)),
-                    self.columns, units, _pairs(self.blocks), block_result,
+                    self.columns, units, compiled_pairs(self.blocks), block_result,
                 )  # fmt: skip
                 if n_left:  # rows without a density
                     none = block_result < 0 if kind == _LABELS else np.isnan(block_result)

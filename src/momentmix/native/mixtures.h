@@ -267,9 +267,10 @@ static isize hold_laws(held *h, PyObject *objects[2], batch *b)
     const int64_t *at = kinds->buf, *end = at + kinds->len / 8;
     isize n_features = 0, n_numbers = 0;
     int valid = 1;
-    for (b->n_laws = b->widest_law = 0; valid && at < end; b->n_laws++) {
+    for (b->n_laws = b->widest_law = b->n_own = 0; valid && at < end; b->n_laws++) {
         valid = end - at > 2 && at[0] >= 0 && at[0] < N_LAWS && at[1] > 0 && at[1] <= end - at - 2
-                && at[1] <= b->d - n_features && (at[0] == FINITE || at[1] == (at[0] == COUNT ? 1 : 2));
+                && at[1] <= b->d - n_features && at[0] != NO_LAW
+                && (at[0] == FINITE || at[1] == (at[0] == COUNT || at[0] == SIZED ? 1 : 2));
         if (!valid)
             break;
         for (isize j = 0; j < at[1]; j++)
@@ -291,9 +292,16 @@ static isize hold_laws(held *h, PyObject *objects[2], batch *b)
     const double *number = numbers->buf;
     at = kinds->buf;
     for (isize i = 0; i < b->n_laws; at += 2 + at[1], i++) {
-        b->laws[i] = (law_block){at[0], at[1], at + 2, number};
+        isize n_own = at[0] == SIZED ? n_own_of(number) : at[0] == SEEN_SIZED ? n_own_of(number + 7) : 0;
+        b->laws[i] = (law_block){at[0], at[1], b->n_own, n_own, at + 2, number};
+        b->n_own += n_own, valid &= n_own >= 0;
         number += n_law_numbers(at[0], at[1]);
     }
+    if (!valid || b->n_own > b->n_pairs) {
+        PyErr_SetString(PyExc_ValueError, "laws do not fit the statistics");
+        return -1;
+    }
+    b->n_pairs -= b->n_own; /* they came with the pairs */
     return n_features;
 }
 
@@ -342,13 +350,15 @@ static int hold_blocks(held *h, PyObject *objects[6], batch *b)
     return 1;
 }
 
+static int needs_squares(isize kind) { return kind == SEEN_NUMBER || kind == SIZED || kind == SEEN_SIZED; }
+
 /* Features whose squares the M-step of a batch needs, into `squares`: those of all but some laws. */
 static void needed_squares(const batch *b, row_source *rows, int64_t *squares)
 {
     for (isize j = 0; j < b->d; j++)
         squares[j] = 1;
     for (isize i = 0; i < b->n_laws; i++)
-        for (isize j = b->laws[i].kind == SEEN_NUMBER; j < b->laws[i].width; j++)
+        for (isize j = needs_squares(b->laws[i].kind); j < b->laws[i].width; j++)
             squares[b->laws[i].features[j]] = 0;
     rows->n_squares = 0;
     for (isize j = 0; j < b->d; j++)
@@ -388,8 +398,8 @@ static PyObject *em_steps(PyObject *module, PyObject *args)
     b.k = w->len / 8 / b.r, b.d = run.rows.d, b.n_pairs = run.rows.n_pairs;
     isize size = n_statistics(&run.rows), n_all = b.k * b.r, each = times(n_all, size);
     if (!(f = hold(&h, floor, READ, b.d, "floor")) || !(m = hold(&h, means, WRITE, times(n_all, b.d), "means"))
-        || !(s = hold(&h, spread, WRITE, times(n_all, n_spread(&b)), "spread"))
-        || !(v = hold(&h, values, 1, 2 * b.k, "values")) || !hold_blocks(&h, blocks, &b))
+        || !hold_blocks(&h, blocks, &b) || !(s = hold(&h, spread, WRITE, times(n_all, n_spread(&b)), "spread"))
+        || !(v = hold(&h, values, 1, 2 * b.k, "values")))
         goto done;
     n_threads = n_threads < MOST_THREADS ? n_threads : MOST_THREADS;
     run.n_parts = (run.rows.n + PART - 1) / PART;

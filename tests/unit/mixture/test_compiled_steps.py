@@ -10,6 +10,7 @@ from tests.unit.fitting.family_laws import mixed_law
 
 from momentmix.families.finite import Finite
 from momentmix.families.gaussian import GaussianValue
+from momentmix.families.negative_binomial import NegativeBinomialLaw
 from momentmix.families.poisson import PoissonLaw
 from momentmix.families.seen import Seen
 from momentmix.fitting.em import em
@@ -44,6 +45,14 @@ LAWS = {
     ),
     "counts that may be missing": lambda: one_kind(
         Seen((0, 1), PoissonLaw((0,))), PoissonLaw((2,))
+    ),
+    "counts with sizes": lambda: one_kind(
+        NegativeBinomialLaw((0,), 3.0, 2.0).covering(9), NegativeBinomialLaw((1,), 30.0, 40.0)
+    ),
+    "counts with sizes, at random": lambda: one_kind(
+        Seen((0, 1), NegativeBinomialLaw((0,), 20.0, 30.0)),
+        Finite.indicators((2,)),
+        Seen((3, 4), NegativeBinomialLaw((3,), 3.0, 2.0).covering(2)),
     ),
     "all": mixed_law,
     "all, at random": mixed_law,

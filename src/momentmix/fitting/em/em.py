@@ -14,7 +14,13 @@ from numpy.typing import NDArray
 from momentmix._typing import Float
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.mixture.blocks import Blocks
-from momentmix.mixture.density import TILE_ENTRIES, Density, mean_log_densities, statistics_of
+from momentmix.mixture.density import (
+    TILE_ENTRIES,
+    Density,
+    compiled_pairs,
+    mean_log_densities,
+    statistics_of,
+)
 from momentmix.mixture.gaussian import (
     coefficients,
     features_of,
@@ -117,7 +123,7 @@ def _compiled_steps(
     floor = np.ascontiguousarray(np.broadcast_to(prior.floor, means.shape[-1:]), dtype=np.float64)
     done = code.em_steps(
         features, n_steps, weights.shape[-1], n_threads, (prior.scale, prior.added_squares, floor),
-        None if blocks.is_diagonal else blocks.pairs, layout,
+        compiled_pairs(blocks), layout,
         weights, means, spread, values,
     )  # fmt: skip
     if not done:
