@@ -26,6 +26,10 @@ from momentmix.families.seen import Seen
 from momentmix.findings.messages import Message, options
 
 MOST_FLOOR = 0.9  # the largest least variance of rounded values, in the same units
+# Least deviation of a component, in steps of a rounded column. Components at neighboring values,
+# half a step wide each, add up to waves of 1.4 % with their tops at the values: with 10,000 rows
+# BIC would take them. At 0.6 the waves are 0.2 %.
+LEAST_STEPS = 0.6
 _NARROWEST = 1e-3  # least deviation that is drawn, of the width of the picture
 _FEWEST_SEEN = 1e-6  # rows; with fewer a component knows nothing of the value
 
@@ -195,6 +199,19 @@ class Gaussian(Family):
         heights = np.exp(-0.5 * ((grid - means) / width) ** 2) / (width * np.sqrt(2 * np.pi))
         return grid, heights
 
+    def fit_cells(self, values: Float, histograms: Float) -> Float | None:
+        """By the probability of the cell that is rounded to a number."""
+        from scipy.special import ndtr  # not where rows are only read: it takes long
+
+        counts = histograms.sum(axis=1)
+        means = histograms @ values / counts
+        squares = histograms @ values**2 / counts - means**2
+        # The floor of a fit; a twelfth of a variance is that of rounding.
+        deviations = np.sqrt(np.maximum(squares, LEAST_STEPS**2) - 1 / 12)[:, None]
+        ends = (np.stack([values - 0.5, values + 0.5])[:, None] - means[:, None]) / deviations
+        ends *= -np.sign(ends[:1] + ends[1:])  # both in the lower tail, which has more digits
+        return np.asarray(np.log(np.maximum(np.abs(np.diff(ndtr(ends), axis=0)[0]), 1e-300)))
+
 
 class Log(Gaussian):
     """Positive numbers whose logarithms are Gaussian; columns are gaussian with a transform."""
@@ -211,6 +228,9 @@ class Log(Gaussian):
             f"{self.name!r}. Summarize the rows again with "
         )
         raise InputError(Message(text, options(families=...), "."))
+
+    def fit_cells(self, values: Float, histograms: Float) -> Float | None:
+        return None
 
 
 class Log1p(Log):

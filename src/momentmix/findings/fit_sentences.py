@@ -205,13 +205,6 @@ FITS: dict[str, Entry] = {
         "There are few different values, and the model takes them for measurements.",
         is_cause=True,
     ),
-    "count-column": Entry(
-        "{columns} {n:holds|hold} whole numbers from 0 on and {n:is|are} taken as measurements. If "
-        "they count something, take them as counts: {code}.",
-        "Take {columns} as counts, if something is counted there.",
-        "The values are whole numbers from 0 on, and the model takes them for measurements.",
-        is_cause=True,
-    ),
     "repeated-value": Entry(
         "column {names} is {value:.6g} in {share:.0%} of the rows and varies in the others: a "
         "component can shrink to that value. If it stands for a missing value, drop such rows; "
@@ -223,7 +216,7 @@ FITS: dict[str, Entry] = {
     "rounded-column": Entry(
         lambda f: "column {names} is rounded to multiples of {grid:.6g}, which is {width:.2g} "
         "deviations of the narrowest component: variances are too large by a twelfth of its "
-        "square. " + ("If it counts something, cut it into levels; else add uniform noise of that "
+        "square. " + ("If it counts something, take it as counts; else add uniform noise of that "
         "width." if f.numbers["is_whole"] else "Use unrounded values, or add uniform noise of that "
         "width."),
         "Use values of {columns} that are not rounded, if there are any.",

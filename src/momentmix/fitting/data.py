@@ -40,6 +40,7 @@ class Table:
     data: Rows | StandardMoments
     schema: Schema | None = None
     notes: tuple[str, ...] = ()
+    may_count: tuple[int, ...] = ()  # columns of whole numbers that nobody named a family of
 
 
 def table_of(
@@ -59,7 +60,7 @@ def table_of(
         return _table_of_summary(data, moments, families, reading, sample_weight)
     asks_nothing = families is None and missing == "error" and reading == READ_ALL
     has_blocks = hasattr(data, "blocks") and hasattr(data, "n_features")
-    notes: tuple[str, ...] = ()
+    notes, may_count = (), tuple[int, ...]()
     if asks_nothing and (is_plain_array(data) or has_blocks) and not isinstance(data, TableRows):
         rows, weights = rows_of(data), sample_weight
     elif has_blocks and not isinstance(data, TableRows):
@@ -69,16 +70,16 @@ def table_of(
             "mm.summarize(part, families=…, missing=…) and fit the sum of these."
         )
     else:
-        rows, weights, notes = _read(data, families, missing, reading, sample_weight)
+        rows, weights, notes, may_count = _read(data, families, missing, reading, sample_weight)
     if weights is not None:
         rows = with_weights(rows, weights)
-    return Table(rows, rows.schema, notes)
+    return Table(rows, rows.schema, notes, may_count)
 
 
 def _read(
     data: Any, families: Families, missing: Missing, reading: Reading, sample_weight: Any
-) -> tuple[Rows, Any, tuple[str, ...]]:
-    """Rows of a table, in memory where they take little of it; their weights, and notes."""
+) -> tuple[Rows, Any, tuple[str, ...], tuple[int, ...]]:
+    """Rows of a table, in memory where they take little of it; weights, notes, possible counts."""
     opened = open_data(data, reading, missing)
     n_bytes = SHARE_IN_MEMORY * physical_memory()
     if opened.sources[0].in_memory:
@@ -90,7 +91,7 @@ def _read(
     rows = learn(opened, families, missing, n_bytes=n_bytes)
     held = rows.read_within(n_bytes) if n_bytes else None
     if held is None:
-        return rows, sample_weight, rows.notes
+        return rows, sample_weight, rows.notes, rows.may_count
     features, kept = held
     if not len(features):
         raise rows.without_rows()
@@ -103,7 +104,7 @@ def _read(
         sample_weight = None if weights is None else weights[kept]
     array = ArrayRows(features, feature_names=rows.feature_names, schema=rows.schema)
     array.dropped = rows.dropped
-    return array, sample_weight, notes
+    return array, sample_weight, notes, rows.may_count
 
 
 def rows_of(data: Any) -> Rows:

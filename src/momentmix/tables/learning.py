@@ -128,7 +128,7 @@ def learn(
         return _by_schema(rows, families, missing, n_bytes)
     asked = _by_number(families, rows)
     rows = rows.changed(texts=frozenset(_texts(rows, asked)))
-    notes: tuple[str, ...] = ()
+    notes, counts = (), list[int]()
     has_text = any(kind.kind == "text" for kind in rows.kinds)
     if rows.column_names is not None or has_text:
         head, names = rows.head(), rows.column_names
@@ -137,8 +137,8 @@ def learn(
                 if is_family(family) and not named(family).has_levels:
                     column = Column.of(names[j] if names else None, family)
                     check_numeric(column, head[j], partial(rows.where, 0, column=j))
-            asked, kept, notes = guess_columns(head, names, asked, rows.chosen, rare)
-            rows = rows.selected(kept)
+            asked, kept, counts, notes = guess_columns(head, names, asked, rows.chosen, rare)
+            rows = rows.selected(kept).changed(may_count=tuple(counts))
         elif len(rows.sources) == 1 and has_text:
             raise rows.without_rows()
     if not keeps_gaps(missing) and all(family == Column.family for family in asked.values()):
@@ -455,4 +455,6 @@ def _center(column: Column, found: Found) -> float:
     """A short number near the mean of the cells that are seen; 0 where the column has no center."""
     if not column.model.joins or found.is_text or not len(found.numbers):
         return 0.0
+    if found.numbers.min() in (0, 1) and (found.numbers == np.floor(found.numbers)).all():
+        return 0.0  # counts, perhaps, which have no center
     return short_mean(column.transformed(found.numbers))

@@ -78,6 +78,7 @@ class TableRows(Rows):
         Which columns were left out, and why.
     """
 
+    may_count: tuple[int, ...] = ()  # columns of whole numbers that nobody named a family of
     learned: Schema  # by which rows are encoded, also where the features are the columns
 
     def __init__(

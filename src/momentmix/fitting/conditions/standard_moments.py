@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from momentmix._typing import Float, Int
 from momentmix.errors import InputError
 from momentmix.families.column import FeaturePart
-from momentmix.families.gaussian import MOST_FLOOR
+from momentmix.families.gaussian import LEAST_STEPS, MOST_FLOOR
 from momentmix.families.law import Law
 from momentmix.index_sets import colex_rank, index_sets, sets_without
 from momentmix.mixture.blocks import Blocks
@@ -41,10 +41,6 @@ from momentmix.tables.schema import Schema
 from momentmix.wording import short_repr
 
 _BY_FEATURE = ("shift", "scale", "minimum", "maximum")
-# Least deviation of a component, in steps of a rounded column. Components at neighboring values,
-# half a step wide each, add up to waves of 1.4 % with their tops at the values: with 10,000 rows
-# BIC would take them. At 0.6 the waves are 0.2 %.
-_LEAST_STEPS = 0.6
 _HIGHEST = 6  # power of a feature in a condition
 
 
@@ -211,13 +207,13 @@ class StandardMoments:
         """
         floors = np.full(self.n_features, floor)
         if self.grids is not None:
-            own = (_LEAST_STEPS * self.grids[self.columns] / self.scale) ** 2
+            own = (LEAST_STEPS * self.grids[self.columns] / self.scale) ** 2
             floors = np.maximum(floors, np.minimum(own, MOST_FLOOR))
         return floors
 
     def with_grids(self, grids: Float) -> StandardMoments:
         """Return the same with columns rounded to grids of these widths, (n_columns,)."""
-        least = (_LEAST_STEPS * grids[self.columns] / self.scale) ** 2
+        least = (LEAST_STEPS * grids[self.columns] / self.scale) ** 2
         laws = tuple(law.with_floor(float(least[law.features[0]])) for law in self.laws)
         return replace(self, laws=laws, grids=grids)
 
