@@ -78,7 +78,7 @@ def test_a_wild_row_is_found_in_any_column(law, n):
         x = column(law, n, seed)
         x[n // 3] = -1e6
         found = outliers_of(x[:, None])
-        hits += n // 3 in found.places and -1e6 in found.values and found.n_found <= 3
+        hits += n // 3 in found.places and -1e6 in found.values and found.n_found <= 5
     assert hits == 10
 
 
