@@ -70,7 +70,7 @@ def _one(job):
         return [("heavy", *found) for found in _heavy(rng)]
     draw, r = _groups(rng)
     n, share = int(rng.choice([2000, 5000, 20000])), float(rng.choice([0.001, 0.003, 0.01]))
-    rows, labels = draw(n)
+    rows = draw(n)[0]
     n_added = max(1, round(share * n))
     train = np.concatenate([rows, _added(kind, n_added, rows, rng)])
     new = np.concatenate([draw(20000)[0], _added(kind, round(20000 * share), rows, rng)])

@@ -194,10 +194,12 @@ class CheckedRows:
         return copies if finest.n_values >= _FINEST_COLUMN and copies >= fewest else 0
 
 
-def check_rows(rows: Rows, moments: StandardMoments, takes_out: bool = True) -> CheckedRows:
+def check_rows(
+    rows: Rows, moments: StandardMoments, takes_out: bool = True, known: Outliers | None = None
+) -> CheckedRows:
     """The outliers among the rows, and an excerpt of the rows, without them where asked."""
     places, values = rows.excerpt(EXCERPT)
-    outliers = find_outliers(rows, moments, places, values)
+    outliers = known or find_outliers(rows, moments, places, values)
     taken, weighted = outliers.places if takes_out else NONE.places, None
     kept = ~np.isin(places, taken)
     counts = None if rows.row_counts is None else rows.row_counts[places[kept]]

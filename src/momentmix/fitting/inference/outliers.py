@@ -47,6 +47,7 @@ _COMPARED = 300  # rows that companions are looked for among: more are near each
 _OF_GROUPS = 100  # rows whose neighbors show distances within groups
 _SHARE = 0.02  # of the rows, in the tail of one column
 _SHARE_IN_ALL = 0.05  # of the rows, in all columns; more are no exceptions
+_EACH_BELOW = 200  # numbers of rows that are tried
 _MOST_TAKEN = 20_000  # rows of all tails, with few rows
 _FEWEST_IN_TAIL, _MOST_IN_TAIL = 8, 50  # rows that tell a tail, where fewer lie outside it
 # Quantiles of the distance from the median, and of a normal law's: the median absolute deviation,
@@ -87,6 +88,18 @@ class _Column(NamedTuple):
     scale: float
     n_tail: int  # rows that tell the tail, for so many rows off the median
     inner: float  # distance from the median of the rows that are looked at
+
+
+def with_others(known: Outliers, rows: Rows, moments: StandardMoments, places: Int) -> Outliers:
+    """The outliers and other rows; none where these are too many together."""
+    every = np.union1d(known.places, places)
+    if len(every) > _SHARE_IN_ALL * rows.n_rows:
+        return known
+    values = rows.take(every)
+    numbers = np.flatnonzero(~moments.constant & moments.is_number)
+    far = np.abs((values - moments.shift) / moments.scale)[:, numbers]
+    columns = numbers[far.argmax(axis=1)]
+    return Outliers(every, columns, values[np.arange(len(every)), columns], len(every))
 
 
 def find_outliers(rows: Rows, moments: StandardMoments, places: Int, values: Float) -> Outliers:
@@ -182,6 +195,8 @@ def _n_outside(distances: Float, n_rows: int, n_tail: int) -> int:
     if most < 1:
         return 0
     sums, m = np.concatenate([[0.0], np.cumsum(spacings)]), np.arange(1, most + 1)
+    if most > _EACH_BELOW:  # more are told to a few percent
+        m = np.unique(np.geomspace(1, most, _EACH_BELOW).astype(np.int64))
     k = np.minimum(np.maximum(n_tail, m), len(spacings) - m)
     # The largest of the inner ones may be the way from the bulk of the rows to a cluster.
     largest = np.array([spacings[i : i + j].max() for i, j in zip(m, k, strict=True)])
@@ -190,7 +205,7 @@ def _n_outside(distances: Float, n_rows: int, n_tail: int) -> int:
     # The two terms less allow for that largest one.
     chances = fdtrc(2 * m, 2 * (k - 2), sums[m] / m / inner)
     best = int(chances.argmin())
-    return best + 1 if chances[best] < _CHANCE / most else 0
+    return int(m[best]) if chances[best] < _CHANCE / most else 0
 
 
 def _has_company(
@@ -229,7 +244,7 @@ def _has_company(
 
 def _distances(first: Float, second: Float) -> Float:
     """Euclidean distances of rows, of shape (n, m)."""
-    return np.sqrt(((first[:, None] - second) ** 2).sum(axis=2))
+    return np.asarray(np.sqrt(((first[:, None] - second) ** 2).sum(axis=2)))
 
 
 def _apart(distances: Float) -> Float:
