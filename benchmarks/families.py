@@ -9,7 +9,6 @@
     python benchmarks/families.py rare           # rare yes answers: the same, and the maximum
     python benchmarks/families.py certificate    # good fits passed, bad fits not
     python benchmarks/families.py auto           # number of classes, 1 to 6
-    python benchmarks/families.py bounds --rows 600   # a category that is equal to the group
 
 Likelihoods are nats a row of the fit's own rows, beside the best of ten EM runs from random starts
 (`em`, below: matrix products, until a hundred steps gain less than 1e-7 nats a row) and of StepMix
@@ -534,33 +533,6 @@ def run_auto(a):
         print(f"number of classes right, {source}: {count} of {a.seeds}")
 
 
-def run_bounds(a):
-    """A category equal to the group: errors of weights by simulation, first trait, verdict.
-
-    Five laws of three groups and four numbers, a part of the tables each.
-    """
-    n_laws = 5
-    ratios, passed, first, count = [], 0, 0, 0
-    for law in range(n_laws):
-        rng = np.random.default_rng([41, a.first, law])
-        means, share = 1.5 * rng.standard_normal((3, 4)), np.array([0.5, 0.3, 0.2])
-        weights, errors = [], []
-        for _ in range(max(2, a.seeds // n_laws)):
-            group = rng.choice(3, size=a.rows, p=share)
-            table = {f"x{j}": means[group, j] + rng.standard_normal(a.rows) for j in range(4)}
-            table["kind"] = np.array(["a", "b", "c"])[group]
-            result = mm.fit(table, 3, random_state=0)
-            weights.append(result.mixture.weights)
-            errors.append(result.standard_errors.weights)
-            passed += result.certificate.passed
-            first += all(group.traits[0].column == "kind" for group in result.profile())
-            count += 1
-        ratios.append(np.mean(errors, axis=0) / np.sqrt(share * (1 - share) / a.rows))
-    print("standard errors of weights, those of shares known exactly = 1, by law:")
-    print(np.array2string(np.array(ratios), precision=2))
-    print(f"first trait: {first} of {count}; passed: {passed} of {count}")
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     commands = parser.add_subparsers(required=True)
@@ -574,7 +546,6 @@ def main():
         ("rare", run_rare, 12),
         ("certificate", run_certificate, 50),
         ("auto", run_auto, 40),
-        ("bounds", run_bounds, 30),
     ):
         command = commands.add_parser(name)
         command.add_argument("--first", type=int, default=0, help="first seed")

@@ -153,14 +153,13 @@ def check_count(name: str, value: object, smallest: int) -> int:
     return number
 
 
-def needed(package: str, what: str, extra: str) -> Any:
-    """Import an optional package of momentmix[extra] that `what` needs; else say how to get it."""
+def needed(package: str, need: str, install: str) -> Any:
+    """Import an optional package; raise with the need, as "pictures need matplotlib", and cure."""
     try:
         return import_module(package)
     except ModuleNotFoundError:
-        raise MissingDependencyError(
-            f"{what} needs {package}, which is not installed: pip install momentmix[{extra}]"
-        ) from None
+        text = f"{need}, which is not installed: pip install {install}"
+        raise MissingDependencyError(text) from None
 
 
 class ClusterError(MomentmixError, RuntimeError):

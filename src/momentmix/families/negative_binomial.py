@@ -39,11 +39,12 @@ from momentmix.wording import short_repr
 LEAST_SIZE = 1e-3
 LEAST_EXCESS = 1e-4  # of the variance beside the mean: less needs 1e8 rows to be seen
 _HEAD = 16  # counts whose sums are exact; Stirling's series has an error of 1e-12 beyond
+_TOPS = 4, 16, 256, 4096, 65536
 _TOP = 1 << 20  # largest count of a law that has seen no rows; beyond, log p is linear in y
 _NODES = 3.0  # for each unit of log y: the interpolated means then have errors of about 1e-11
 _TABLE = 4096  # counts whose statistics are held in memory
 _STEPS = 40  # of a search for the best size; most take five
-_CLOSE = 1e-7  # of the logarithm of a size
+_CLOSE = 1e-6  # of the logarithm of a size
 _REACH = 40.0  # e^-40 is beyond what double precision adds to a sum
 
 
@@ -56,7 +57,7 @@ class NegativeBinomialLaw(WholeLaw):
     features, shift, scale
         As in `WholeLaw`.
     top : int
-        Largest count whose density is exact: 2 to 16, or a power of four.
+        Largest count whose density is exact.
     """
 
     top: int = _TOP
@@ -70,8 +71,8 @@ class NegativeBinomialLaw(WholeLaw):
         return len(_nodes(self.top)[1]) + min(self.top, _HEAD) - 1
 
     def covering(self, largest: float) -> Self:
-        exact = next((h for h in (2, 4, 8, _HEAD) if largest <= h), None)
-        return replace(self, top=exact or min(4 ** ceil(log(largest, 4)), _TOP))
+        # Few kinds: laws of one kind are one call. Counts up to the head are exact.
+        return replace(self, top=next((top for top in _TOPS if largest <= top), _TOP))
 
     # -- statistics and densities -----------------------------------------------------------------
 

@@ -195,8 +195,8 @@ def _add_compiled(
     coefficients = np.ascontiguousarray(coefficients)
     r, pairs = coefficients.shape[-2], _pairs(blocks)
     if pairs is not None and blocks is not None and blocks.n_own:
-        # Of features in memory, only the number of those that are no squares matters.
-        pairs = np.concatenate([pairs, np.zeros((blocks.n_own, 2), dtype=np.int64)])
+        # Statistics that are no products; compiled code takes them from features in memory.
+        pairs = np.concatenate([pairs, np.full((blocks.n_own, 2), -1, dtype=np.int64)])
     code.em_sums(
         coefficients, coefficients[..., 0].size // r, r, table, columns, units, pairs, counts,
         statistics, totals,

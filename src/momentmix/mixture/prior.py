@@ -253,7 +253,7 @@ class VariancePrior:
             spread[..., places] = from_eigenvalues(structure.roots[place], values, vectors)
         return spread
 
-    def floors(self, parameters: Parameters, n_rows: int) -> Float:
+    def floors(self, parameters: Parameters, n_rows: float) -> Float:
         """Variances that say nothing of the rows' own spread, of shape (…, r, d).
 
         The floor, or where the added squares are half of all.

@@ -118,7 +118,11 @@ static void NAME(complete)(double *table, const row_source *rows, isize n)
         NAME(multiply)(z, z, SLAB, out);
     }
     for (isize p = 0; p < n_pairs; p++, out += ROW)
-        NAME(multiply)(table + rows->pairs[2 * p] * ROW, table + rows->pairs[2 * p + 1] * ROW, SLAB, out);
+        if (rows->pairs[2 * p] >= 0)
+            NAME(multiply)(table + rows->pairs[2 * p] * ROW, table + rows->pairs[2 * p + 1] * ROW, SLAB, out);
+        else /* given, as features are */
+            for (isize k = n; k < SLAB; k++)
+                out[k] = 0.0;
     for (isize k = 0; k < SLAB; k++)
         out[k] = k < n ? 1.0 : 0.0;
 }
@@ -192,7 +196,11 @@ static void NAME(fill)(const row_source *rows, isize start, isize n, double *tab
     if (!rows->units)
         for (isize j = 0; j < d; j++)
             memcpy(table + j * ROW, first + j * by_column, n * sizeof(double));
-    else {
+    isize n_before = d + (rows->squares ? rows->n_squares : d);
+    for (isize p = 0; !rows->units && p < rows->n_pairs; p++)
+        if (rows->pairs[2 * p] < 0)
+            memcpy(table + (n_before + p) * ROW, first + (2 * d + p) * by_column, n * sizeof(double));
+    if (rows->units) {
         isize k = 0;
         if (rows->is_whole)
             k = NAME(fill_transposed)(first + rows->columns[0], by_row, rows->units, d, n, table);

@@ -15,8 +15,9 @@ static int table_buffer(PyObject *object, Py_buffer *view)
 
 static int pairs_are_valid(const row_source *rows)
 {
+    isize least = rows->units ? 0 : -1; /* −1: no product, and given as features are */
     for (isize p = 0; p < 2 * rows->n_pairs; p++)
-        if (rows->pairs[p] < 0 || rows->pairs[p] >= rows->d)
+        if (rows->pairs[p] < least || rows->pairs[p] >= rows->d || (rows->pairs[p] < 0) != (rows->pairs[p ^ 1] < 0))
             return 0;
     return 1;
 }

@@ -186,8 +186,8 @@ class Scores:
             scores[0] = share
         else:
             scores = self._gaussian(i, features, share, rows)
+        scores = scores if scores.shape[0] == self.kept.size else scores[self.kept]
         if self.by_law.any():
-            scores = scores if scores.shape[0] == self.kept.size else scores[self.kept]
             taken = features[self.used] if rows is None else features[np.ix_(self.used, rows)]
             scores[self.by_law] = (self.table[i] @ taken) * share
         return scores
@@ -223,8 +223,8 @@ class Scores:
 
 
 def _kept_places(blocks: Blocks) -> NDArray[np.int64]:
-    """Places of a component's parameters: all but those of variances that follow from means."""
-    return np.delete(np.arange(blocks.n_places), 1 + blocks.n_features + blocks.dependent)
+    """Places of a component's parameters: those that are free."""
+    return np.delete(np.arange(blocks.n_places), blocks.not_free)
 
 
 def _law_scores(parameters: Parameters) -> list[Float]:
@@ -271,9 +271,18 @@ def mean_score(statistics: Float, parameters: Parameters) -> Float:
 
 
 def add_prior(
-    score: Float, information: Float, parameters: Parameters, prior: VariancePrior, n_rows: int
+    score: Float,
+    information: Float,
+    parameters: Parameters,
+    prior: VariancePrior,
+    n_rows: float,
+    more_rows: float = 0.0,
 ) -> None:
-    """Add the slope and the curvature of the prior to those of the rows; in place."""
+    """Add the slope and the curvature of the prior to those of the rows; in place.
+
+    With `more_rows` those of laws are taken where each outcome has so many rows more: at a
+    probability of nearly 0 the curvature holds for its own neighborhood only.
+    """
     p, structure = parameters, prior.structure
     places = component_places(p)[:, 1 + p.means.shape[1] :]
     values, turns = p.variances.copy(), []
@@ -297,7 +306,11 @@ def add_prior(
             score[own] += slope[c, features] @ slopes
             information[np.ix_(own, own)] += (slopes.T * curvature[c, features]) @ slopes
     for law, means, variances, numbers in laws_with_places(p):
-        slope, curvature = law.prior_slopes(means, variances, prior)
+        at = means, variances
+        if more_rows:
+            more = more_rows / np.maximum(n_rows * p.weights[:, None], more_rows)
+            at = law.with_positive(law.positive(*at)[0] + more, *at)
+        slope, curvature = law.prior_slopes(*at, prior)
         units = np.hstack([np.ones_like(means), variances]) / n_rows**0.5  # of (μ, log v)
         for c, own in enumerate(numbers):
             score[own] += slope[c] * units[c] / n_rows**0.5

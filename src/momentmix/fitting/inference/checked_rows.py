@@ -15,6 +15,7 @@ changes nothing.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -45,6 +46,7 @@ _COPIES_SHARE = 0.01  # of the rows are copies of another one
 _FEWEST_COPIES = 3
 _FINEST_COLUMN = 50  # different values; rows of coarser columns are equal by chance
 _COPIES_AMONG_TIES = 0.5  # of the rows that agree in the finest column agree in all
+_COPIES_ALONE = 0.5  # as many of rows without neighbors as of all; 0.1 of counts, 0.6 if doubled
 _EVEN_STEPS = 0.05  # relative deviation of the steps between row numbers; a sorted column has 1
 CHANCE = 1e-4  # that a column of a right mixture is named
 LEAST_DISTANCE = 0.015  # real columns are never exactly Gaussian; less changes little
@@ -191,7 +193,22 @@ class CheckedRows:
             copies -= int((self.is_copy & is_common).sum())
             tied -= max(0, int(is_common.sum()) - 1)
         fewest = max(_FEWEST_COPIES, _COPIES_SHARE * n, _COPIES_AMONG_TIES * tied)
-        return copies if finest.n_values >= _FINEST_COLUMN and copies >= fewest else 0
+        if finest.n_values < _FINEST_COLUMN or copies < fewest:
+            return 0
+        return 0 if self._is_by_chance(place) else copies
+
+    def _is_by_chance(self, place: int) -> bool:
+        """Whether equal rows are mostly those that differ in one column alone from many others.
+
+        Most counts are small, so that many rows are equal. Rows that were entered twice are equal
+        as often where no row with the next or the last value of the column agrees in all others.
+        """
+        keys = np.delete(self.values, place, axis=1) + 0.0, self.values[:, [place]]
+        key, value = (np.unique(x, axis=0, return_inverse=True)[1].ravel().tolist() for x in keys)
+        counts = Counter(zip(value, key, strict=True))
+        alone = [n for (v, k), n in counts.items() if not {(v - 1, k), (v + 1, k)} & counts.keys()]
+        share = (sum(alone) - len(alone)) / max(sum(alone), 1)
+        return share < _COPIES_ALONE * float(self.is_copy.mean())
 
 
 def check_rows(

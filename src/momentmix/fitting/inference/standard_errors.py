@@ -10,7 +10,8 @@ A mixture is fitted in features. A category has the probabilities of its levels 
 is seen, a number with missing cells its mean where it is seen. Intervals of probabilities are
 symmetric in log-odds, intervals of rates and variances in logarithms. Where a probability is 0 or 1
 in all rows of a component, or a rate is 0, they are one-sided: up to −log(1 − level) errors, which
-for 95 % is 3/n of n rows whose component is certain.
+for 95 % is 3/n of n rows whose component is certain. A weight whose error is larger than that of
+any share is unknown: its error and its interval are NaN.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from momentmix.families.column import Column
 from momentmix.families.family import Estimate, Quantities, Quantity
 from momentmix.families.law import Law
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.uncertainty import Uncertainty
+from momentmix.fitting.inference.uncertainty import LARGEST_ERROR, Uncertainty
 from momentmix.mixture.parameter_table import ColumnValues, Intervals
 from momentmix.mixture.parameters import Parameters, parameters_from
 from momentmix.tables.schema import Schema
@@ -70,13 +71,14 @@ def column_errors(
     with np.errstate(over="ignore"):  # squares of the largest units may be infinite
         s = uncertainty.deviations().restored(np.zeros_like(moments.scale), moments.scale)
         matrices = s.matrices if s.blocks.joined else None
+    weights = np.where(uncertainty.unknown_weights, np.nan, s.weights)
     if schema is None:
-        return StandardErrors(s.weights, s.means, s.variances, matrices)
+        return StandardErrors(weights, s.means, s.variances, matrices)
     by_column = _by_column(uncertainty, moments, schema)
     both = np.stack([s.means, s.variances])
     (means, variances, seen), levels = _tables(by_column, schema, both, _deviations)
     covariances = None if matrices is None else _of_columns(matrices, schema, uncertainty)
-    return StandardErrors(s.weights, means, variances, covariances, levels, seen)
+    return StandardErrors(weights, means, variances, covariances, levels, seen)
 
 
 def column_intervals(
@@ -124,13 +126,16 @@ def _feature_intervals(
         variances = (np.maximum(e.variances - half.variances, 0.0), e.variances + half.variances)
     if e.n_components == 1:
         weights = (np.ones(1), np.ones(1))
+    low, high = (np.where(uncertainty.unknown_weights, np.nan, end) for end in weights)
+    weights = (low, high)
     with np.errstate(over="ignore"):
-        low, high = (
+        ends = (
             Parameters(w, m, v, e.covariances + sign * half.covariances, e.blocks).restored(
                 moments.shift, moments.scale
             )
             for sign, w, m, v in zip((-1, 1), weights, means, variances, strict=True)
         )
+        low, high = ends
     matrices = (low.matrices, high.matrices) if e.blocks.joined else None
     return Intervals(weights, (low.means, high.means), (low.variances, high.variances), matrices)
 
@@ -215,14 +220,17 @@ def _of_joined(
     return Quantities(
         Quantity(shift + unit * parameters.means[:, value], by_mean, "plain"),
         Quantity(unit**2 * parameters.variances[:, value], by_variance, "log"),
-        Quantity(p[:, 1], by_seen, "logit", counts, zero[:, 1], zero[:, 0]),
+        Quantity(p[:, 1], by_seen, "logit", counts, zero[:, 1], zero[:, 0])
+        if column.models_gaps
+        else None,
     )
 
 
 def _deviations(quantity: Quantity, factor: Float) -> Float:
     """Standard errors by the delta method, (r,)."""
     along = quantity.slopes[:, None, :] @ factor
-    return np.asarray(np.sqrt((along[:, 0] ** 2).sum(axis=1)))
+    errors = np.sqrt((along[:, 0] ** 2).sum(axis=1))
+    return np.minimum(errors, LARGEST_ERROR if quantity.scale == "logit" else np.inf)
 
 
 def _interval(quantity: Quantity, factor: Float, level: float) -> Float:
@@ -243,11 +251,14 @@ def _interval(quantity: Quantity, factor: Float, level: float) -> Float:
         ends = np.where(reach < _WIDEST, inner, np.clip(ends, 0.0, 1.0))
     if quantity.at_zero is None or quantity.counts is None:
         return ends
+    # Less than two errors from a bound, it may be there: logarithms never reach it.
+    ends[0] = np.where(half < x, ends[0], 0.0)
     error = np.maximum(half / normal_quantile(level), 1.0 / np.maximum(quantity.counts, 1e-12))
     farthest = -np.log1p(-level) * error  # three errors for 95 %
     upward = np.stack([np.zeros_like(x), np.maximum(x, farthest)])
     ends = np.where(quantity.at_zero, upward, ends)
     if quantity.at_one is not None:
+        ends[1] = np.where((half < 1 - x) | quantity.at_zero, ends[1], 1.0)
         downward = np.stack([np.minimum(x, 1.0 - farthest), np.ones_like(x)])
         ends = np.where(quantity.at_one, downward, ends)
     low, high = (0.0, 1.0) if quantity.scale == "logit" else (quantity.least, quantity.most)

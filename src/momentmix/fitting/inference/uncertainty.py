@@ -7,21 +7,18 @@
 | Cov θ̂ = I⁻¹ / N after EM, I the outer product of scores | ``factor factorᵀ`` | |
 | x ≥ 0: numbers of a law, `Law.positive` | ``values`` | (r, n) |
 | g = ∂x / ∂ (μ, v) | ``slopes`` | (r, n, 2k) |
-| C = F Fᵀ, a = g F, C − (C gᵀ)(g C) / |a|²: given x | ``factor``, ``along`` | |
 
 For a moment fit the expectation over rows is taken over rows drawn from the fitted mixture: the
 summary does not hold the moments of twice the order that the plain formula needs. The polish weighs
 conditions by their own noise and not by their covariance, so that H⁻¹ alone would be too small.
 
 After EM the moment formula would be wrong (the estimate no longer minimizes these conditions); the
-information of the scores is used instead.
+information of the scores is used instead, with that of the prior: EM maximizes both. Without it,
+errors of 1,000 for probabilities and weights come from levels and gaps of a few rows.
 
 Probabilities and rates that are 0 in a component are fixed in the errors of other parameters. If no
 row of a component has an outcome, the scores of the outcome and of the component's weight are the
-same, and the information matrix is singular. If a few rows may or may not have it, the estimate is
-0 in about half of all samples, and errors with a free parameter are too large: for weights by a
-factor of up to 2. With it fixed they agree with simulations up to 10 to 20 %
-(``python benchmarks/families.py bounds``).
+same, and the information of the rows is singular (``python benchmarks/columns.py bounds``).
 """
 
 from __future__ import annotations
@@ -44,7 +41,7 @@ from momentmix.fitting.conditions.derivative import (
     by_feature,
     derivative,
 )
-from momentmix.fitting.em.scores import laws_with_places
+from momentmix.fitting.em.scores import add_prior, laws_with_places, settle_floored
 from momentmix.mixture import gaussian
 from momentmix.mixture.parameters import (
     Parameters,
@@ -55,6 +52,7 @@ from momentmix.mixture.parameters import (
     relative_changes,
     spread_changes,
 )
+from momentmix.mixture.prior import VariancePrior
 from momentmix.parallel import all_threads, map_in_order
 from momentmix.wording import short_repr
 
@@ -62,13 +60,12 @@ AnyDerivative = Derivative | DenseDerivative
 
 _DRAWS = 4000  # rows: the standard errors themselves then have errors of about one percent
 _AT_ONCE = 100  # draws whose products are in memory at once: a few megabytes
-# A number counts as 0 for all others below so many standard errors and so many rows, if the outcome
-# is common in all rows. Of rare ones, coverage of intervals falls: a rare answer is never quite 0.
-_MAYBE_ZERO, _FEW_ROWS, _COMMON = 1.0, 20.0, 0.1
 # Of the information about a variance: what is left beside the mean, 1 − skewness² / (kurtosis − 1),
 # is rounding where a column has two values, and half for an exponential column. Of two values that
 # are equally frequent there is hardly any to begin with.
 _TOLD, _LEAST_TOLD = 0.02, 1e-3
+_RULE_OF_THREE = 3.0  # rows: a probability that none of n rows shows is below 3/n, by 95 %
+LARGEST_ERROR = 0.5  # of a share: no distribution between 0 and 1 has a larger deviation
 _DEPENDENT = 1e-8  # of eigenvalues of a correlation matrix: probabilities that sum to 1
 
 
@@ -85,6 +82,11 @@ class Uncertainty:
         """Standard errors, shaped like the parameters."""
         spread = np.sqrt((self.factor**2).sum(axis=1))
         return parameters_from(spread, self.estimate.n_components, self.estimate.blocks)
+
+    @property
+    def unknown_weights(self) -> NDArray[np.bool_]:
+        """Components whose weights have errors that no share can have, of shape (r,)."""
+        return np.asarray(self.deviations().weights > LARGEST_ERROR)
 
     def reordered(self, order: NDArray[np.int64]) -> Uncertainty:
         """The same with the components in another order."""
@@ -209,17 +211,26 @@ def uncertainty_after_em(
     score_covariance: Float | None = None,
     free: Float | None = None,
     together: Collection[Law] = (),
+    prior: VariancePrior | None = None,
 ) -> Uncertainty:
     """Covariance from the information in (log ω, μ, E), carried over to (ω, μ, Σ).
 
     E is the relative change of Σ (``mixture/parameters.py``), that of log v for a single feature.
     Where the covariance B of the scores is not the information I, it is I⁻¹ B I⁻¹. Parameters that
     are not free are A f, with A = `free` of shape (n_parameters, n_free): I is then Aᵀ I A.
-    Numbers at a bound, and gaps of laws `together`, are fixed; both matrices change in place.
+    Numbers at a bound, and gaps of laws `together`, are fixed; both matrices change in place. The
+    information of a `prior` is added to that of the rows.
     """
     r, d = parameters.means.shape
     matrices = [information] if score_covariance is None else [information, score_covariance]
+    if prior is not None:
+        floors = prior.floors(parameters, n_effective)
+        for matrix in matrices:
+            settle_floored(matrix, parameters, floors, prior.structure)
     settle_two_valued(matrices, parameters)
+    if prior is not None:
+        slopes = np.zeros(parameters.n_places)  # left alone
+        add_prior(slopes, information, parameters, prior, n_effective, _RULE_OF_THREE)
     # Variances that follow from means are half of all places of many levels.
     own = np.delete(np.arange(len(information)), dependent_places(parameters))
     for k, matrix in enumerate(matrices):
@@ -250,7 +261,7 @@ def uncertainty_after_em(
     for table, slopes in spread_changes(parameters):
         own = places[:, table[np.triu_indices(len(table))]]
         factor[own] = slopes @ factor[own]
-    return Uncertainty(parameters, apart_from_bounded(factor, parameters, n_effective), True)
+    return Uncertainty(parameters, factor, on_log_scale=True)
 
 
 def _inverse_root(matrix: Float) -> Float:
@@ -326,27 +337,3 @@ def settle_two_valued(matrices: list[Float], parameters: Parameters) -> None:
                 for matrix in matrices:
                     matrix[spread] = matrix[:, spread] = 0.0
                     matrix[spread, spread] = w / 2
-
-
-def apart_from_bounded(factor: Float, parameters: Parameters, n_rows: float) -> Float:
-    """Return the factor of the covariance of (μ, v) given the numbers that may be 0."""
-    counts = n_rows * parameters.weights
-    given, own_errors = [], []
-    for law, means, variances, places in laws_with_places(parameters):
-        values, slopes = law.positive(means, variances)
-        for c, own in enumerate(places):
-            along = slopes[c] @ factor[own]  # (n, q)
-            error = np.sqrt((along**2).sum(axis=1))
-            maybe = (values[c] < _MAYBE_ZERO * error) & (error > 0)
-            maybe &= (counts[c] * values[c] < _FEW_ROWS) & (law.prior_positive > _COMMON)
-            if maybe.any():
-                moved = np.zeros((len(factor), int(maybe.sum())))
-                moved[own] = np.linalg.pinv(slopes[c, maybe]) * error[maybe]
-                given.append(along[maybe] / error[maybe, None])
-                own_errors.append(moved)
-    if not given:
-        return factor
-    unit = np.concatenate(given)
-    inverse = np.linalg.pinv(unit @ unit.T, rcond=_DEPENDENT, hermitian=True)
-    rest = factor - (factor @ unit.T) @ inverse @ unit
-    return np.hstack([rest, *own_errors])

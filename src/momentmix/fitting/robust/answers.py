@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
-from math import log, nan
+from math import inf, log, nan
 
 import numpy as np
 
@@ -35,7 +35,7 @@ from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import Sample, information_rows, log_likelihood, run_batch
 from momentmix.fitting.em.passes import full_passes
 from momentmix.fitting.em.pooling import one_less
-from momentmix.fitting.em.scores import information_matrix, settle_floored
+from momentmix.fitting.em.scores import information_matrix
 from momentmix.fitting.em.search import (
     FEW_ROWS,
     Candidate,
@@ -46,7 +46,11 @@ from momentmix.fitting.em.search import (
 )
 from momentmix.fitting.inference.certificate import Certificate, Support
 from momentmix.fitting.inference.description import describe, described_by_effect
-from momentmix.fitting.inference.findings import LEAST_ROWS_PER_PARAMETER, collect_findings
+from momentmix.fitting.inference.findings import (
+    LEAST_ROWS_PER_PARAMETER,
+    collect_findings,
+    weight_findings,
+)
 from momentmix.fitting.inference.over_identification import (
     BOOTSTRAP_BELOW,
     CLEAR_P_VALUE,
@@ -150,14 +154,14 @@ def _uncertainty(
     sample: Sample, p: Parameters, context: FitContext, features: Float, weights: list[Float | None]
 ) -> Uncertainty:
     """Covariance of the parameters after the passes, from features of rows and their weights."""
-    moments, n = sample.moments, sample.moments.n_counted
-    prior = context.prior(moments, sample.blocks, n, p.n_components)
+    moments = sample.moments
+    prior = context.prior(moments, sample.blocks, moments.n_counted, p.n_components)
+    # No name for a matrix: it may be large, and is given away.
     matrices = [information_matrix(features, p, context.n_threads, w) for w in weights]
-    for k in range(len(matrices)):  # no name for a matrix: it may be large, and is given away
-        settle_floored(matrices[k], p, prior.floors(p, n), prior.structure)
     of_scores = matrices[1] if len(matrices) > 1 else None
     free, together = free_parameters(p, prior.structure), gaps_together(moments, p)
-    return uncertainty_after_em(p, matrices.pop(0), moments.n_effective, of_scores, free, together)
+    n = moments.n_effective
+    return uncertainty_after_em(p, matrices.pop(0), n, of_scores, free, together, prior)
 
 
 def free_parameters(p: Parameters, structure: Structure) -> Float | None:
@@ -233,7 +237,13 @@ def begin_test(
 
     It then shares the time of the standard errors and of the support of r.
     """
-    if _has_few_rows(moments, parameters):
+    part = None if _has_few_rows(moments, parameters) else moments.testable(parameters)
+    if part is None:
+        return lambda: UNTESTABLE
+    has_gaps, (moments, parameters) = part[0] is not moments, part
+    # What would accept any other mixture tests nothing.
+    most = robust_rank(moments.n_features, moments.order, parameters.blocks) if has_gaps else inf
+    if parameters.n_components > most:
         return lambda: UNTESTABLE
     noise = context.noise(moments)
     test = partial(check_conditions, moments, parameters, after_rows=after_rows, noise=noise)
@@ -268,13 +278,16 @@ def certify(
         elif parameters.n_components > 1:
             loss = predicted_loss(parameters, uncertainty, context.rng, usable)
         p, floor, after_rows, shown = parameters, context.variance_floor, usable is None, None
-        if context.checked is not None and len(context.checked.values):  # no remote rows
-            shown = row_findings(context.checked, moments, p, after_rows, floor)
+        tested = moments.testable(p)
+        has_values = context.checked is not None and len(context.checked.values)  # no remote rows
+        if context.checked is not None and has_values and tested is not None:
+            shown = row_findings(context.checked, *tested, after_rows, floor)
         test = begun()  # which other threads may have worked on meanwhile
         capacity = robust_rank(moments.n_features, moments.order, p.blocks)
         order = context.order_of(p)
         ordered = p[order]  # findings name components by number
         findings = collect_findings(moments, ordered, test, capacity, floor, after_rows, shown)
+        findings += weight_findings(uncertainty, order)
         found_again, description = np.zeros(0), described_by_effect(test)
         if again is not None:
             found_again = again.reproducibility[order]
@@ -373,9 +386,10 @@ def support_from_rows(sample: Sample, parameters: Parameters, context: FitContex
         loss = large - log_likelihood(sample.judges, smaller)
         if loss > clear:
             break
-    if loss <= price:
-        noise = context.noise(moments)
-        test = check_conditions(moments, smaller, context.rng, correlations=False, noise=noise)
+    part = moments.testable(smaller)
+    if loss <= price and part is not None:
+        noise = context.noise(part[0])
+        test = check_conditions(*part, context.rng, correlations=False, noise=noise)
         if test.testable and test.p_value < CLEAR_P_VALUE:
             return Support(p.n_components, True, f"the moments reject {_fewer(p.n_components)}")
     return support_by_bic(p.n_components, loss, price)

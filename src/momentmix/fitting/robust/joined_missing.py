@@ -33,11 +33,10 @@ from momentmix.fitting.em.patterns import (
     single_component,
 )
 from momentmix.fitting.em.pooling import merges_by_bound
-from momentmix.fitting.em.scores import settle_floored
 from momentmix.fitting.em.search import Candidate, ranked_candidates
 from momentmix.fitting.inference.certificate import Certificate, Support
 from momentmix.fitting.inference.description import describe
-from momentmix.fitting.inference.findings import component_findings
+from momentmix.fitting.inference.findings import component_findings, weight_findings
 from momentmix.fitting.inference.over_identification import UNTESTABLE
 from momentmix.fitting.inference.uncertainty import uncertainty_after_em
 from momentmix.fitting.inference.whitening import gaps_together
@@ -139,10 +138,10 @@ def fit_patterns(
     @cache
     def rest() -> Rest:
         with context.clock.stage("standard errors"):
-            information = information_of(p)
-            settle_floored(information, p, prior.floors(p, n), structure)
-            n_effective, together = moments.n_effective, gaps_together(moments, p)
-            uncertainty = uncertainty_after_em(p, information, n_effective, together=together)
+            uncertainty = uncertainty_after_em(
+                p, information_of(p), moments.n_effective, together=gaps_together(moments, p),
+                prior=prior,
+            )  # fmt: skip
         with context.clock.stage("certificate"):
             support, loss, rng = None, 0.0, np.random.default_rng(seed)
             if r > 1:
@@ -151,8 +150,9 @@ def fit_patterns(
             order = context.order_of(p)
             ordered, again = p[order], halves.compare(p)
             findings = [
-                found(NOTE, UNTESTED, remedy={"missing": "drop"}),
+                found(NOTE, UNTESTED),
                 *component_findings(moments, ordered, context.variance_floor),
+                *weight_findings(uncertainty, order),
             ]
             separation = separation_of(ordered, lambda z: layout.rows(z).joint(ordered))
             certificate = Certificate(

@@ -92,6 +92,33 @@ def test_the_value_of_a_cell_that_a_component_never_sees_is_unknown():
     assert result.certificate.passed
 
 
+@pytest.mark.parametrize(("seed", "is_known"), [(2, False), (0, True)])
+def test_weights_that_the_rows_do_not_determine_are_a_finding_and_no_figure(seed, is_known):
+    cloud = np.random.default_rng(seed).normal(size=(200, 1))
+    result = mm.fit(cloud, 2, random_state=0)
+    unknown = [f for f in result.certificate.findings if f.kind == "unknown-weights"]
+    assert len(unknown) == (not is_known)
+    numbers = np.array([result.standard_errors.weights, *result.intervals().weights])
+    assert np.isfinite(numbers).all() if is_known else np.isnan(numbers).all()
+    assert np.isfinite(result.standard_errors.means).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_levels_and_gaps_of_a_few_rows_have_errors_that_shares_can_have(seed):
+    rng = np.random.default_rng([2034, seed])
+    group = rng.choice(3, size=150, p=SHARES)
+    table = numbers(group, rng, d=2)
+    for name in ("kind", "other"):
+        shares = rng.dirichlet(np.full(5, 0.3), size=3)
+        table[name] = np.array([rng.choice(list("abcde"), p=shares[i]) for i in group], object)
+        table[name][(group == 0) & (rng.random(150) < 0.95)] = None
+    errors = mm.fit(table, 2, missing="model", random_state=0).standard_errors
+    assert errors.weights.max() < 0.1
+    # Levels that nobody of a component is asked for are unknown: all shares are possible.
+    assert all((table <= 0.5).all() for table in errors.levels.values())
+    assert np.nanmax(errors.seen) < 0.1
+
+
 @pytest.mark.parametrize("share", [0.5, 0.3])
 @pytest.mark.parametrize("with_gaps", [False, True])
 def test_a_number_of_two_values_leaves_the_errors_of_other_parameters_as_they_are(share, with_gaps):
