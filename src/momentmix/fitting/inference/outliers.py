@@ -80,7 +80,7 @@ class Outliers:
 NONE = Outliers(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), 0)
 
 
-class _Column(NamedTuple):
+class _Hint(NamedTuple):
     """A column whose bounds or tail hint at outliers."""
 
     number: int
@@ -132,7 +132,7 @@ def find_outliers(rows: Rows, moments: StandardMoments, places: Int, values: Flo
     return Outliers(places[kept], columns, tail[kept, columns], len(chosen))
 
 
-def _hints(moments: StandardMoments, values: Float, n_rows: int) -> Iterator[_Column]:
+def _hints(moments: StandardMoments, values: Float, n_rows: int) -> Iterator[_Hint]:
     """Yield the columns that may hold outliers, by their bounds and an excerpt of the rows."""
     n, columns = len(values), np.ascontiguousarray(values.T)
     for j in np.flatnonzero(~moments.constant & moments.is_number).tolist():
@@ -151,7 +151,7 @@ def _hints(moments: StandardMoments, values: Float, n_rows: int) -> Iterator[_Co
             inner = float(order[min(n - 1, depth)])
             if not m and farthest <= 2.0 * inner:
                 continue
-        yield _Column(j, median, scale, n_tail, inner)
+        yield _Hint(j, median, scale, n_tail, inner)
 
 
 def robust_scale(distances: Float) -> float:
@@ -169,7 +169,7 @@ def _n_tail(n_rows: float) -> int:
     return int(np.clip(n_rows / 8, _FEWEST_IN_TAIL, _MOST_IN_TAIL))
 
 
-def _beyond(rows: Rows, hints: list[_Column]) -> tuple[Int, Float] | None:
+def _beyond(rows: Rows, hints: list[_Hint]) -> tuple[Int, Float] | None:
     """Numbers and values of all rows in the tail of a column; None where they are too many."""
     numbers: list[Int] = []
     values: list[Float] = []
