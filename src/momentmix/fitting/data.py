@@ -104,6 +104,7 @@ def _read(
         weights = as_weights(sample_weight, len(kept))
         sample_weight = None if weights is None else weights[kept]
     array = ArrayRows(features, feature_names=rows.feature_names, schema=rows.schema)
+    array.dropped = rows.dropped
     return array, sample_weight, notes, rows.may_count
 
 
