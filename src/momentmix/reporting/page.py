@@ -15,7 +15,7 @@ from momentmix.reporting.contents import Contents
 from momentmix.reporting.pictures import MOST_POINTS, Picture
 from momentmix.reporting.tables import expert_section, parameter_tables
 from momentmix.reporting.verdict import asked, columns_to_see, fit_section, next_section
-from momentmix.wording import percent, short_number
+from momentmix.wording import no_group, percent, short_number
 
 _COLUMNS_SHOWN = 12  # pictures of columns; the others are folded
 _MOST_TRAITS = 6  # shown at once; the others are folded
@@ -115,6 +115,9 @@ def _cards(c: Contents) -> list[str]:
             " Shares are the estimate of the model; rows are counted in their most probable group. "
             "Where groups overlap, the two differ."
         )
+    if c.mixture.background is not None:
+        share = no_group(c.mixture.background_weight)
+        text += f" Rows far from all groups have the number -1: {share}."
     if any(column.transform for column in c.mixture.columns):
         text += (
             " The typical value of a column with a logarithm is the median, not the mean: half of "

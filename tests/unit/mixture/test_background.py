@@ -94,7 +94,10 @@ def test_parts_of_a_mixture_keep_it_and_conditions_are_those_of_the_groups():
     np.testing.assert_array_equal(PLAIN.impute(gap), GROUPS.impute(gap))
 
 
-def test_it_is_shown_and_is_no_component():
+def test_it_is_shown_and_is_no_component(tmp_path):
+    page = tmp_path / "report.html"
+    mm.report(PLAIN, page)
+    assert "belongs to no group: 2.0 %" in page.read_text()
     assert PLAIN.n_components == 2
     assert PLAIN.weights.sum() == 1
     assert len(PLAIN.profile()) == 2

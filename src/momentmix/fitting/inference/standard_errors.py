@@ -126,16 +126,15 @@ def _feature_intervals(
         variances = (np.maximum(e.variances - half.variances, 0.0), e.variances + half.variances)
     if e.n_components == 1:
         weights = (np.ones(1), np.ones(1))
-    low, high = (np.where(uncertainty.unknown_weights, np.nan, end) for end in weights)
-    weights = (low, high)
+    unknown = uncertainty.unknown_weights
+    weights = (np.where(unknown, np.nan, weights[0]), np.where(unknown, np.nan, weights[1]))
     with np.errstate(over="ignore"):
-        ends = (
+        low, high = (
             Parameters(w, m, v, e.covariances + sign * half.covariances, e.blocks).restored(
                 moments.shift, moments.scale
             )
             for sign, w, m, v in zip((-1, 1), weights, means, variances, strict=True)
         )
-        low, high = ends
     matrices = (low.matrices, high.matrices) if e.blocks.joined else None
     return Intervals(weights, (low.means, high.means), (low.variances, high.variances), matrices)
 
@@ -230,7 +229,7 @@ def _deviations(quantity: Quantity, factor: Float) -> Float:
     """Standard errors by the delta method, (r,)."""
     along = quantity.slopes[:, None, :] @ factor
     errors = np.sqrt((along[:, 0] ** 2).sum(axis=1))
-    return np.minimum(errors, LARGEST_ERROR if quantity.scale == "logit" else np.inf)
+    return np.asarray(np.minimum(errors, LARGEST_ERROR if quantity.scale == "logit" else np.inf))
 
 
 def _interval(quantity: Quantity, factor: Float, level: float) -> Float:

@@ -266,7 +266,7 @@ class _Groups:
         self.values, self.schema = values, schema
         shift, scale = values.mean(axis=0), values.std(axis=0)
         constant = scale <= 1e-12 * np.abs(shift)
-        shift, scale = np.where(constant, 0.0, shift), np.where(constant, 1.0, scale)
+        scale = np.where(constant, 1.0, scale)
         self.features = np.flatnonzero(~constant)  # of the rows
         own = (law.covering(float(values[:, law.features[0]].max())) for law in schema.laws())
         laws = Blocks(len(scale), laws=tuple(own)).rescaled(shift, scale).laws

@@ -95,6 +95,12 @@ def test_missing_cells_and_a_later_row_that_is_no_count():
     assert families_of(mm.fit(many, 2, random_state=0, max_passes=0))[0] == "gaussian"
 
 
+def test_a_rare_level_or_gap_that_no_row_shows_which_is_looked_at():
+    rows = table().assign(kind=np.where(np.arange(N) < 3, "rare", "usual"), gap=np.arange(N) % 7.0)
+    rows.loc[5:6, "gap"] = np.nan
+    assert families_of(mm.fit(rows, 2, missing="model", random_state=0))[0] == "poisson"
+
+
 def test_a_start_keeps_its_families():
     first = mm.fit(table(), 2, random_state=0)
     again = mm.fit(table(), 2, start=first.mixture, random_state=0)
