@@ -1,6 +1,8 @@
 """Columns as they really are: parameters at a bound, rare levels and gaps.
 
     python benchmarks/columns.py bounds --jobs 16 --seeds 30    # coverage, verdicts, exceptions
+    python benchmarks/columns.py counts --seeds 2               # real counts against plain EM
+    python benchmarks/columns.py counts-laws --jobs 16 --seeds 100
 
 `bounds` fits tables of numbers beside a column that brings parameters to a bound, one kind of
 column after the other, with the true number of components. NumPy warnings are errors.
@@ -19,6 +21,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy; --jobs inher
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
+from counts import counts, counts_laws
 from scipy.optimize import linear_sum_assignment
 
 import momentmix as mm
@@ -191,7 +194,11 @@ def bounds(a):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    commands = {"bounds": bounds}
+    commands = {
+        "bounds": bounds,
+        "counts": counts,
+        "counts-laws": lambda a: counts_laws(a, each),
+    }
     parser.add_argument("what", choices=list(commands))
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seeds", type=int, default=10)

@@ -389,7 +389,11 @@ def with_background(
         mixture, log_likelihood = draft.mixture.with_background(background, share), None
         if draft.log_likelihood is not None:
             log_likelihood = mean_log_prob(rows, mixture, context)
-    own: dict[str, Any] = {"mixture": mixture, "n_rows": rows.n_rows, "log_likelihood": log_likelihood}
+    own: dict[str, Any] = {
+        "mixture": mixture,
+        "n_rows": rows.n_rows,
+        "log_likelihood": log_likelihood,
+    }
     return BegunFit(replace(draft, **own), lambda: replace(begun.finish(), **own))
 
 
