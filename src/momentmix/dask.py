@@ -25,7 +25,7 @@ except ImportError as error:
         "pip install momentmix[dask]"
     ) from None
 
-from momentmix.engines.dask_opening import open_collection, whole_rows
+from momentmix.engines.dask_opening import open_at_random, open_collection, whole_rows
 from momentmix.engines.dask_rows import DaskRows, named
 from momentmix.engines.dask_schedule import Schedule
 from momentmix.fitting import api as local
@@ -133,8 +133,8 @@ def fit(
     Parameters
     ----------
     data, columns, missing, families, client, retries, progress
-        As for `summarize`. With families, or missing="model", the answer comes from the moments
-        alone, without passes over the rows.
+        As for `summarize`, and missing="mar" as for `momentmix.fit`. With families, or
+        missing="model", the answer comes from the moments alone, without passes over the rows.
     n_components, order, method, refine, random_state, blocks, variance_floor, max_passes
         As for `momentmix.fit`.
 
@@ -145,9 +145,12 @@ def fit(
         rows come from the sample of at most 40,000 rows.
     """
     schedule = Schedule(client, retries, progress)
-    rows = open_collection(data, schedule, columns, missing, families)
+    if missing == "mar":
+        rows = open_at_random(data, schedule, columns, families)
+    else:
+        rows = open_collection(data, schedule, columns, missing, families)
     table: DaskRows | MomentSummary = rows
-    if families is not None or missing == "model":
+    if missing != "mar" and (families is not None or missing == "model"):
         if refine == "em":
             raise InputError(
                 'refine="em" has no passes over rows with families on a cluster. Use '

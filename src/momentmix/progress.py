@@ -60,7 +60,7 @@ def counting(
 ) -> Iterator[Callable[[int], Any]]:
     """Count `total` parts with the function of the ``with`` block; steps inside show nothing."""
     with step(label, asked):
-        count = _counter(total, unit)
+        count = row_counter(total, unit=unit)
         with _current(_NO_BAR):
             yield count
 
@@ -94,9 +94,18 @@ def detail(text: str) -> None:
     tell(getattr(_bar(), "stage", ""), text)
 
 
-def row_counter(total: int | None, goes_on: bool = False) -> Callable[[int], Any]:
+def row_counter(
+    total: int | None, goes_on: bool = False, unit: str = "rows"
+) -> Callable[[int], Any]:
     """Count rows of a pass that begins, or of one that `goes_on` with another table."""
-    return _counter(total, "rows", goes_on)
+    bar = _bar()
+    if bar is None:
+        return count_nothing
+    if not goes_on or bar.bar_format is not None:
+        bar.unit, bar.unit_scale = f" {unit}", unit == "rows"
+        _turn(bar, None, total or None)
+    count: Callable[[int], Any] = bar.update
+    return count
 
 
 def erase() -> None:
@@ -110,17 +119,6 @@ def _bar() -> Any:
     """Return the bar of the current step, or None."""
     bar = _CURRENT.get()
     return None if bar is _NO_BAR else bar
-
-
-def _counter(total: int | None, unit: str, goes_on: bool = False) -> Callable[[int], Any]:
-    bar = _bar()
-    if bar is None:
-        return count_nothing
-    if not goes_on or bar.bar_format is not None:
-        bar.unit, bar.unit_scale = f" {unit}", unit == "rows"
-        _turn(bar, None, total or None)
-    count: Callable[[int], Any] = bar.update
-    return count
 
 
 def _turn(bar: Any, bar_format: str | None, total: int | None = None) -> None:

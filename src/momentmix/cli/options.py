@@ -144,11 +144,13 @@ def data_options(command: Command, missing: str = "error", by_name: bool = False
         ),
         click.option(
             "--missing",
-            type=click.Choice(["error", "drop", "model"]),
+            type=click.Choice(["error", "mar", "model", "drop"]),
             default=missing,
             show_default=True,
-            help="What to do with rows that contain missing or infinite values. model: missing "
-            "cells are part of the model; a model that knows of missing cells takes them.",
+            help="What missing cells get. mar: they are missing at random, by what is seen of "
+            "their row (surveys), and the seen cells count; for rows, not for summaries. model: a "
+            "probability of being missing for each component. drop: rows with missing or infinite "
+            "cells are left out. A schema or model with missing cells takes them as model.",
         ),
         click.option(
             "--na-values",

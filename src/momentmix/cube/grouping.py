@@ -18,8 +18,10 @@ import numpy as np
 
 from momentmix._typing import Float, Int
 from momentmix.parallel import begin, read_ahead, usable_cores
+from momentmix.summary.exact.combining import renamed
+from momentmix.summary.exact.state import labels_of, new_shard, shard_digest, threads_for
+from momentmix.summary.file import pack
 from momentmix.summary.parts import Origin
-from momentmix.summary.single_shard import SingleShard
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.formats.digests import RowDigest
 
@@ -77,12 +79,12 @@ class GroupedShard:
 
     def __init__(self, empty: MomentSummary, name: Callable[[int], str]) -> None:
         self.name = name
-        self.new_shard = partial(SingleShard, empty)
+        self.new_group = partial(KeyGroup, empty)
         self.n_features = empty.n_features
         self.waiting: list[GroupedRows] = []
         self.n_bytes = 0
         self.origin: Origin | None = None  # of the rows, where it is known
-        self.open: dict[int, _KeyGroup] = {}
+        self.open: dict[int, KeyGroup] = {}
         self.files: dict[int, IO[bytes]] = {}
         waiting = 8 * _WAITING_ROWS * (empty.n_features + 1)
         shard_bytes = _SHARD_BYTES + _ENTRY_BYTES * empty.cost.n_entries + waiting
@@ -113,7 +115,7 @@ class GroupedShard:
         for group, start, stop in zip(groups.tolist(), starts, ends, strict=True):
             own = self.open.get(group)
             if own is None and len(self.open) < self.most_open:
-                own = self.open[group] = _KeyGroup(group, self.name(group), self.new_shard)
+                own = self.open[group] = self.new_group(group, self.name(group))
             if own is not None:
                 own.add(rows[start:stop])
             else:
@@ -135,7 +137,7 @@ class GroupedShard:
             yield self.open.pop(number).packed(self.origin)
         for groups in read_ahead(self._read_files(), n_ahead=1):
             for number, rows, digest in groups:
-                group = _KeyGroup(number, self.name(number), self.new_shard)
+                group = self.new_group(number, self.name(number))
                 group.add(rows, digest)
                 yield group.packed(self.origin)
 
@@ -162,12 +164,18 @@ class GroupedShard:
             yield found
 
 
-class _KeyGroup:
-    """The shard of one group while rows come."""
+class KeyGroup:
+    """The shard of one group while rows come: the bytes are those of a `MomentSummary` of them.
 
-    def __init__(self, number: int, name: str, new_shard: Callable[[str], SingleShard]) -> None:
-        self.number, self.name, self.n_rows = number, name, 0
-        self.shard, self.digest = new_shard(name), RowDigest()
+    An error leaves it unusable, and nobody else reads it meanwhile; that saves the copies which a
+    summary makes.
+    """
+
+    def __init__(self, empty: MomentSummary, number: int, name: str) -> None:
+        state, self._n_threads = empty._state, empty._n_threads
+        self.number, self.name, self.n_rows, self.digest = number, name, 0, RowDigest()
+        self._names, self._shard = state.names, new_shard(state, shard_digest(name))
+        self._labels = labels_of(self._shard, state.names)
 
     def add(self, features: Float, digest: RowDigest | None = None) -> None:
         """Add rows; where they are the first and their digest is known, it is given."""
@@ -176,10 +184,13 @@ class _KeyGroup:
             self.digest.update(features)
         else:
             self.digest = digest
-        self.shard.update(features)
+        n_threads = threads_for(self._shard, len(features), self._n_threads)
+        self._shard.update(features, None, n_threads, self._labels)
 
     def packed(self, origin: Origin | None) -> tuple[int, int, str, bytes]:
         """The summary with its numbers; its shard is named by place, key and rows."""
         name = f"{self.name} {self.digest.hexdigest()}"
-        data, shard_id = self.shard.close(name, origin and origin.of(self.name, name))
-        return self.number, self.n_rows, shard_id, data
+        digest = shard_digest(name)
+        origins = {} if origin is None else {digest: origin.of(self.name, name)}
+        totals = renamed(self._shard.close(), {self._shard.shard_id: digest}, origins)
+        return self.number, self.n_rows, digest.hex(), pack(totals, self._names)

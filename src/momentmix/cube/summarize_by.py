@@ -210,8 +210,8 @@ class CubeJob:
                         shard.origin = origin_of(rows, table, *way, others=own)
                     self.close(part.shard, state.summary, source.name)
                     state = replace(state, n_dropped=state.n_dropped + part.n_dropped)
-                state = replace(state, table=table, row=part.stop)
-                state = replace(state, read=digest_of([state.read, *part.mark().texts]))
+                read = digest_of([state.read, *part.mark()[:3]])
+                state = replace(state, table=table, row=part.stop, read=read)
                 if part.complete and check.passed((table, part.stop), state.read):
                     yield state
             self._check_new(table, source.contents())

@@ -31,7 +31,7 @@ from momentmix.tables.names import match_names
 from momentmix.tables.opening import Reading, open_table
 from momentmix.tables.schema import Schema
 from momentmix.tables.source import Source
-from momentmix.tables.table_rows import Missing, TableRows, check_missing
+from momentmix.tables.table_rows import Missing, TableRows, check_missing, keeps_gaps
 
 Groups = dict[GroupKey, bytes]
 RESULT = {"part": "string", "key": "string", "summary": "binary", "error": "string"}
@@ -186,7 +186,7 @@ def _found(
     with_levels = [has_levels(families.get(j)) and k.kind != "bool" for j, k in enumerate(kinds)]
     listed = [name for name, is_listed in zip(names, with_levels, strict=True) if is_listed]
     met: list[tuple[bool, Sequence[Any]]] = [(False, ())] * len(names)
-    if listed or missing == "model":
+    if listed or keeps_gaps(missing):
         met = rows.met(names, listed)
     found = []
     for j, (is_missing, levels) in enumerate(met):

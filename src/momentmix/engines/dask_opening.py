@@ -27,9 +27,10 @@ from momentmix.errors import InputError, InputTypeError, without_secrets
 from momentmix.summary.parts import PART_ROWS
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.formats.memory import MemoryTable, is_frame
-from momentmix.tables.learning import Families
+from momentmix.tables.learning import Families, rows_with
 from momentmix.tables.opening import Reading, path_list, warn_of_header
-from momentmix.tables.table_rows import Missing
+from momentmix.tables.schema import Schema
+from momentmix.tables.table_rows import Missing, keeps_gaps
 
 _ACCEPTED = (
     "a dask.array of two dimensions, a dask.dataframe, a path, folder, glob or list of paths, or a "
@@ -46,11 +47,11 @@ def open_collection(
     shard_id: str | None = None,
 ) -> DaskRows:
     """Open `data` of any kind that `momentmix.dask.summarize` accepts, with its keywords."""
-    is_learned = families is not None or missing == "model"
+    is_learned = families is not None or keeps_gaps(missing)
     if paths := path_list(data):
         if is_learned:
             raise InputError(
-                "families and missing='model' need a collection; got paths. Pass "
+                f"families and missing={missing!r} need a collection; got paths. Pass "
                 "dask.dataframe.read_parquet(...) or read_csv(...) of them."
             )
         if shard_id is not None:
@@ -72,7 +73,21 @@ def open_collection(
         (CollectionPartition(i, name, like, families), block)
         for i, (name, block) in enumerate(zip(ids, blocks, strict=True))
     ]
+    if isinstance(families, Schema):
+        return DaskRows(partitions, rows_with(families, like), schedule)
     return DaskRows(partitions, None if is_learned else like.check_numeric(), schedule)
+
+
+def open_at_random(
+    data: Any, schedule: Schedule, columns: Sequence[str | int] | None, families: Families
+) -> DaskRows:
+    """Open rows whose cells are missing at random; a pass finds levels and gaps."""
+    schema = open_collection(data, schedule, columns, "model", families).summary(1, 0).schema
+    if schema is None:
+        return open_collection(data, schedule, columns)
+    rows = open_collection(data, schedule, columns, "model", schema)
+    rows.schema = schema.at_random()
+    return rows
 
 
 def blocks_of(data: Any, schedule: Schedule) -> tuple[list[Any], Any]:

@@ -38,7 +38,7 @@ from momentmix.tables.opening import Reading
 from momentmix.tables.rows import Rows, Sums, add_sums, rows_at
 from momentmix.tables.selection import match_columns
 from momentmix.tables.source import FileSource
-from momentmix.tables.table_rows import Missing, TableRows
+from momentmix.tables.table_rows import Missing, TableRows, keeps_gaps
 
 # -- what runs on workers ----------------------------------------------------------------------
 
@@ -97,7 +97,7 @@ class CollectionPartition(DaskPartition):
             numbers = match_columns(like.sources[0], like.columns[0], table, not like.chosen)
             rows = Reading(columns=numbers, by_name=True).open([table], like.missing)
             rows.chosen = like.chosen
-            if self.families is None and like.missing != "model":
+            if self.families is None and not keeps_gaps(like.missing):
                 return rows.check_numeric()
             return learn(rows, self.families)
 
@@ -250,6 +250,7 @@ class DaskRows(Rows):
     ) -> None:
         self.partitions, self.schedule, self.like = partitions, schedule, like
         self.feature_names = None if like is None else like.feature_names
+        self.schema = None if like is None else like.schema
 
     @property
     def n_features(self) -> int:
@@ -274,7 +275,7 @@ class DaskRows(Rows):
         # A worker runs as many tasks as it has threads, so one thread each.
         options: dict[str, Any] = {"order": order, "squared_order": squared_order, "n_threads": 1}
         if self.like is not None:
-            shards_of(self, **options)()  # wrong orders are an error here, before any work
+            shards_of(self.like, **options)()  # wrong orders are an error here, before any work
         merged: MergedSummary = self.schedule.reduce(
             summarize_partition, merge_summaries, options, self.partitions, "Summarizing"
         )

@@ -61,6 +61,9 @@ class MomentGaussianMixture(MixtureMethods):
     blocks : list of lists of int or str, optional
         Columns of each block, by number or name, for covariance_type="block"; columns that are not
         named are blocks of their own.
+    missing : {"error", "mar"}, default="error"
+        What missing cells (NaN) get: an error, or the likelihood is that of the seen cells, which
+        are missing at random, as in `momentmix.fit`.
     order : int or "auto", default="auto"
         Highest order of the moments.
     method : {"robust", "paper"}, default="robust"
@@ -162,6 +165,7 @@ class MomentGaussianMixture(MixtureMethods):
         max_components: int = 20,
         covariance_type: CovarianceType = "diag",
         blocks: Any = None,
+        missing: Literal["error", "mar"] = "error",
         order: int | Literal["auto"] = "auto",
         method: Literal["robust", "paper"] = "robust",
         refine: Literal["auto", "em"] | None = "auto",
@@ -204,8 +208,22 @@ class MomentGaussianMixture(MixtureMethods):
             This estimator.
         """
         data = self._validated(X, reset=True, largest=LARGEST_TO_FIT)
+        if self._has_gaps:
+            return self._fit_to(data.rows, self._forget(), sample_weight)
         weighted = data if sample_weight is None else with_weights(data, sample_weight)
         return self._fit_to(weighted, self._forget())
+
+    @property
+    def _has_gaps(self) -> bool:
+        """Whether cells may be missing."""
+        if self.missing not in ("error", "mar"):
+            raise InputError(f"missing must be 'error' or 'mar'; got {self.missing!r}.")
+        return bool(self.missing == "mar")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing == "mar"
+        return tags
 
     @keeps_state
     def partial_fit(
@@ -260,7 +278,8 @@ class MomentGaussianMixture(MixtureMethods):
             rows = validate_data(self, X, reset=reset, **options)
             if names is not None and reset:
                 self.feature_names_in_ = np.array(names, dtype=object)
-        check_values(rows, self._names(), largest=largest)
+        known = np.nan_to_num(rows, posinf=np.inf, neginf=-np.inf) if self._has_gaps else rows
+        check_values(known, self._names(), largest=largest)
         return ArrayRows(np.asarray(rows, dtype=np.float64), feature_names=self._names())
 
     def _rows_to_predict(self, X: Any) -> Any:
@@ -291,7 +310,9 @@ class MomentGaussianMixture(MixtureMethods):
         n_threads = threads_of(self.n_threads, self.n_jobs)
         return MomentSummary(n_features, order, self._names(), squared_order, n_threads=n_threads)
 
-    def _fit_to(self, data: Any, previous: Mixture | None = None) -> MomentGaussianMixture:
+    def _fit_to(
+        self, data: Any, previous: Mixture | None = None, sample_weight: Any = None
+    ) -> MomentGaussianMixture:
         """Fit to rows or a summary, and set the attributes from the result."""
         warn_without_effect(self.init_params, self.verbose_interval)
         start = previous if self._can_start(previous) else start_from(
@@ -299,14 +320,19 @@ class MomentGaussianMixture(MixtureMethods):
             (self.n_components, self.n_features_in_),
         )  # fmt: skip
         blocks = asked_blocks(self.covariance_type, self.blocks, self.n_features_in_)
+        options, names = self._fit_options(), self._names()
+        families = None
+        if isinstance(data, np.ndarray) and names is not None:
+            data, families = dict(zip(names, data.T, strict=True)), dict.fromkeys(names, "gaussian")
+            options["reading"] = {"columns": list(names)}
         begun = begin_fit(
             data, method=self.method, blocks=blocks, constraint=constraint_of(self.covariance_type),
             variance_floor=larger_floor(self.variance_floor, self.reg_covar), start=start,
-            sample_weight=None, families=None, missing="error", **self._fit_options(),
+            sample_weight=sample_weight, families=families, missing=self.missing, **options,
         )  # fmt: skip
         mixture = begun.draft.mixture
-        names = mixture.feature_names or range(mixture.n_features)
-        self.blocks_ = [[names[j] for j in block] for block in mixture.parameters.blocks.joined]
+        labels = mixture.feature_names or range(mixture.n_features)
+        self.blocks_ = [[labels[j] for j in block] for block in mixture.parameters.blocks.joined]
         self.__dict__.update(covariance_attributes(mixture, self.covariance_type))
         self._set_from(begun)
         return self

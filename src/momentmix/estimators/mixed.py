@@ -20,7 +20,7 @@ from momentmix.tables.encoding import Unseen
 from momentmix.tables.formats.memory import frame_labels, frame_names, is_frame, refuse_dask
 from momentmix.tables.learning import Families
 from momentmix.tables.schema import Schema, plain_schema
-from momentmix.tables.table_rows import Missing
+from momentmix.tables.table_rows import Missing, keeps_gaps
 
 
 class MomentMixture(MixtureMethods):
@@ -39,8 +39,9 @@ class MomentMixture(MixtureMethods):
         The largest number that "auto" and "bic" try.
     families : dict, optional
         Family of a column, by name or number, as in `momentmix.fit`. Others are guessed.
-    missing : {"model", "drop", "error"}, default="model"
-        What missing cells get: they are part of the model, their rows are left out, or an error.
+    missing : {"error", "mar", "model", "drop"}, default="error"
+        What missing cells get, as in `momentmix.fit`: an error; the likelihood of the seen cells;
+        a probability of being seen that belongs to the component; or their rows are left out.
     unseen : {"error", "missing"}, default="error"
         What a level gets, in rows to predict, that no row of the fit had: an error, or its cell is
         left out.
@@ -78,7 +79,8 @@ class MomentMixture(MixtureMethods):
     >>> group = rng.random(2000) < 0.4
     >>> answers = (rng.random((2000, 8)) < np.where(group, 0.9, 0.2)[:, None]).astype(float)
     >>> answers[rng.random(answers.shape) < 0.1] = np.nan
-    >>> model = MomentMixture(2, families={j: "bernoulli" for j in range(8)}, random_state=0)
+    >>> families = {j: "bernoulli" for j in range(8)}
+    >>> model = MomentMixture(2, families=families, missing="mar", random_state=0)
     >>> model.fit(answers).weights_.round(1).tolist()
     [0.6, 0.4]
     """
@@ -89,7 +91,7 @@ class MomentMixture(MixtureMethods):
         *,
         max_components: int = 20,
         families: Families = None,
-        missing: Missing = "model",
+        missing: Missing = "error",
         unseen: Unseen = "error",
         blocks: Any = None,
         order: int | Literal["auto"] = "auto",
@@ -201,9 +203,9 @@ class MomentMixture(MixtureMethods):
         return {"unseen": self.unseen}
 
     def _mixture(self) -> Mixture:
-        """Return the mixture; where missing cells are modeled, one that leaves unknown ones out."""
+        """Return the mixture; where cells may be missing, one that leaves unknown ones out."""
         mixture = super()._mixture()
-        if self.missing != "model" or mixture.schema is not None:
+        if not keeps_gaps(self.missing) or mixture.schema is not None:
             return mixture
         twin = copy(mixture)
         object.__setattr__(twin, "schema", Schema(mixture.columns))

@@ -83,6 +83,9 @@ class Column:
         What is taken of the numbers of a gaussian column, before the center is subtracted.
     other : str or int, optional
         The level of a categorical column that stands for all values that are no level.
+    at_random : bool
+        Whether missing cells are missing at random: a fit takes the density of seen cells, and the
+        model has no probability of being seen. No part of the schema as a value.
     drops : bool
         Whether rows with a missing or infinite cell of the column are left out; else such a cell
         is an error where missing cells are not modeled. No part of the schema as a value.
@@ -95,6 +98,7 @@ class Column:
     center: float = 0.0
     transform: str = ""
     other: Level | None = None
+    at_random: bool = field(default=False, compare=False, repr=False)
     drops: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -149,6 +153,11 @@ class Column:
     def n_features(self) -> int:
         """Number of features."""
         return self.n_values + self.has_missing
+
+    @property
+    def models_gaps(self) -> bool:
+        """Whether components have probabilities of being seen."""
+        return self.has_missing and not self.at_random
 
     @property
     def is_plain(self) -> bool:

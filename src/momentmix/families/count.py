@@ -353,6 +353,22 @@ class WholeFamily(Family):
     def value_law(self, feature: int) -> Law:
         return self.law_type((feature,))
 
+    def fit_cells(self, values: Float, histograms: Float) -> Float | None:
+        """By an M-step of the law, in units of the numbers' deviation."""
+        wrong, shares = self.invalid(values), histograms.sum(axis=0) / histograms.sum()
+        if wrong is None or wrong.any():
+            return None
+        shift = np.array([shares @ values])
+        scale = np.sqrt(np.array([shares @ values**2]) - shift**2)
+        law, z = self.value_law(0).rescaled(shift, scale), (values - shift) / scale
+        law = law.covering(float(values[-1]))
+        statistics = np.stack([z, z**2, *law.own_statistics(z[None]), np.ones_like(z)])
+        sums, no_prior = histograms @ statistics.T, cast(Prior, None)  # that of variances
+        found = law.m_step(sums[:, -1:], sums[:, :1], sums[:, 1:2], sums[:, 2:-1], no_prior)
+        base = law.base_measure(z[:, None])
+        logs = law.coefficients(*found) @ statistics
+        return np.asarray(logs if base is None else logs + base)
+
 
 class CountFamily(WholeFamily):
     """Counts whose distribution follows from their mean, by `law_type` and `block_type`."""
@@ -391,7 +407,7 @@ class CountFamily(WholeFamily):
     def block_of(self, column: Column, law: Law, means: Float, variances: Float) -> Block:
         value = cast(CountLaw, law.value_law)
         found = law.value_of(means, variances)
-        seen = found.q if column.has_missing else None
+        seen = found.q if column.models_gaps else None
         rates = with_unknown(value.rates(found.mean), seen)
         block: Block = self.block_type(rates=rates, seen=seen)
         return block
@@ -406,6 +422,7 @@ class CountFamily(WholeFamily):
             chain = law.chain(found, e.means)
             seen = Quantity(found.q, chain[:, 2], "logit", e.counts, zero[:, 1], zero[:, 0])
             slopes, at_zero = slopes @ chain[:, :2], at_zero | zero[:, 1]
+        seen = seen if column.models_gaps else None
         rate = Quantity(values[:, 0], slopes[:, 0], "log", e.counts * found.q, at_zero)
         within = rate._replace(least=self.least, most=self.most)
         return Quantities(within, self._variance(rate), seen)

@@ -7,7 +7,7 @@
 | what are its parameters, in the units of the column? | `Family.block_of`, `Family.quantities` |
 | how are they named, written and read? | `Family.entries`, `Family.parameters`, `Family.noun` |
 | how is it drawn? | `Family.curve`, `Family.is_whole` |
-| would it describe a column of numbers? | `Family.suits` |
+| how well does it predict whole numbers? | `Family.fit_cells` |
 
 No other module names a family. A new one is a subclass in a module of its own, and
 `register(MyFamily())`.
@@ -16,7 +16,7 @@ No other module names a family. A new one is a subclass in a module of its own, 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -185,7 +185,7 @@ class Family(ABC):
         """Return the law of the features of a column; None where they are Gaussian."""
         value = self.value_law(features[0])
         if column.has_missing:
-            return Seen(features, value)
+            return Seen(features, value, at_random=column.at_random)
         return None if value.is_gaussian else value
 
     @abstractmethod
@@ -215,17 +215,12 @@ class Family(ABC):
         """
         raise NotImplementedError
 
-    def suits(self, values: Float, components: Callable[[], tuple[Float, Float]]) -> bool:
-        """Return whether the family would describe a column that is taken as numbers.
+    def fit_cells(self, values: Float, histograms: Float) -> Float | None:
+        """Return log-probabilities (r, n) of whole numbers, fitted to weighted histograms (r, n).
 
-        Parameters
-        ----------
-        values : array of shape (n,)
-        components : callable
-            Returns joint log-densities of the components without this column, and their posterior
-            probabilities, both of shape (r, n); ask it last.
+        None where the family is none of whole numbers, or does not allow these, (n,).
         """
-        return False
+        return None
 
 
 # -- the families by name -------------------------------------------------------------------------

@@ -8,7 +8,8 @@
 | log p(z) = (b, a) · (z, 1), with V (b, a) = log P | ``coefficients`` | |
 
 A column of K levels has K − 1 indicators: as many means as free probabilities, so that the two are
-linear functions of each other, in any units. A missing cell is an outcome like the others.
+linear functions of each other, in any units. A missing cell is an outcome like the others, unless
+cells are missing at random: its probability is then that of all rows, and no part of the density.
 """
 
 from __future__ import annotations
@@ -34,10 +35,13 @@ class Finite(Law):
 
     points: tuple[tuple[float, ...], ...]  # values of the k features at each outcome
     has_gaps: bool = False  # whether the first outcome is a missing cell
+    at_random: bool = False
     by_law: ClassVar[tuple[str, ...]] = ("points",)
 
     @classmethod
-    def indicators(cls, features: tuple[int, ...], has_gaps: bool = False) -> Finite:
+    def indicators(
+        cls, features: tuple[int, ...], has_gaps: bool = False, at_random: bool = False
+    ) -> Finite:
         """Levels 1, 2, … by an indicator each, level 0 by none.
 
         Where cells may be missing, that is the first outcome, and the last feature is 1 for all
@@ -48,7 +52,7 @@ class Finite(Law):
         if has_gaps:
             seen = np.hstack([points, np.ones((len(points), 1))])
             points = np.vstack([np.zeros(len(features)), seen])
-        return cls(features, _tuples(points), has_gaps)
+        return cls(features, _tuples(points), has_gaps, at_random)
 
     @cached_property
     def _table(self) -> Float:
@@ -62,12 +66,26 @@ class Finite(Law):
         return np.asarray(np.linalg.inv(np.concatenate([x, np.ones_like(x[..., :1])], axis=-1)))
 
     def __reduce__(self) -> tuple[type[Finite], tuple[object, ...]]:
-        return Finite, (self.features, self.points, self.has_gaps)
+        return Finite, (self.features, self.points, self.has_gaps, self.at_random)
+
+    @cached_property
+    def by_mean(self) -> Float:
+        """∂P / ∂μ, (k, k + 1), of means that are parameters."""
+        free = np.arange(len(self.features)) < len(self.features) - self.at_random
+        return np.asarray(self.inverse[:-1] * free[:, None])
+
+    @property
+    def seen_middle(self) -> float:
+        return 0.5 * (self.points[0][-1] + self.points[-1][-1])
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        return *super().kind, self.at_random
 
     @property
     def compiled(self) -> tuple[int, tuple[Any, ...]] | None:
         """Points, V⁻¹ and the probabilities of all rows."""
-        return 0, (self.points, self.inverse, self.overall)
+        return 0, (self.at_random, self.points, self.inverse, self.overall)
 
     def rescaled(self, shift: Float, scale: Float) -> Self:
         return replace(self, points=_tuples((self._table - shift) / scale))
@@ -78,7 +96,8 @@ class Finite(Law):
         kept = points[np.abs(points[:, place] - value) <= _SAME * (1 + abs(value))]
         others = np.delete(np.arange(k), place)
         left = tuple(self.features[j] for j in others)
-        return Finite(left, _tuples(kept[:, others]), self.has_gaps and place < k - 1)
+        has_gaps = self.has_gaps and place < k - 1
+        return Finite(left, _tuples(kept[:, others]), has_gaps, has_gaps and self.at_random)
 
     def probabilities(self, means: Float) -> Float:
         """P of means (…, k), of shape (…, k + 1); they may be negative by rounding or noise."""
@@ -88,12 +107,16 @@ class Finite(Law):
     @cached_property
     def overall(self) -> Float:
         """Probabilities of standardized features over all rows, whose means are 0."""
-        return self._allowed(self.probabilities(np.zeros(len(self.features))))
-
-    @staticmethod
-    def _allowed(p: Float) -> Float:
-        p = np.maximum(p, LEAST_PROBABILITY)
+        p = np.maximum(self.probabilities(np.zeros(len(self.features))), LEAST_PROBABILITY)
         return np.asarray(p / p.sum(axis=-1, keepdims=True))
+
+    def _allowed(self, p: Float) -> Float:
+        p = np.maximum(p, LEAST_PROBABILITY)
+        if not self.at_random:
+            return np.asarray(p / p.sum(axis=-1, keepdims=True))
+        p[..., 0], seen = self.overall[..., 0], p[..., 1:]
+        p[..., 1:] = seen / seen.sum(axis=-1, keepdims=True) * (1 - p[..., :1])
+        return p
 
     def of_probabilities(self, p: Float) -> tuple[Float, Float]:
         """Means and variances, (…, k) each."""
@@ -111,7 +134,11 @@ class Finite(Law):
         return self.of_probabilities(self._allowed(self.probabilities(means)))
 
     def coefficients(self, means: Float, variances: Float) -> Float:
-        logarithms = np.log(np.maximum(self.probabilities(means), LEAST_PROBABILITY))
+        p = np.maximum(self.probabilities(means), LEAST_PROBABILITY)
+        if self.at_random:
+            p[..., 0], seen = 1.0, p[..., 1:]
+            p[..., 1:] = seen / seen.sum(axis=-1, keepdims=True)
+        logarithms = np.log(p)
         return padded(_row_times(logarithms, self.inverse.swapaxes(-1, -2)), len(self.features))
 
     def m_step(
@@ -129,7 +156,7 @@ class Finite(Law):
 
     def prior_slopes(self, means: Float, variances: Float, prior: Prior) -> tuple[Float, Float]:
         k, p = len(self.features), self._allowed(self.probabilities(means))
-        by_mean = self.inverse[:k]  # ∂P_o / ∂μ_j
+        by_mean = self.by_mean
         slope, curvature = np.zeros((len(means), 2 * k)), np.zeros((len(means), 2 * k, 2 * k))
         slope[:, :k] = PSEUDO_ROWS * (self.overall / p) @ by_mean.T
         turned = by_mean * (PSEUDO_ROWS * self.overall / p**2)[:, None, :]
@@ -157,33 +184,47 @@ class Finite(Law):
         """Derivatives of `moments`: moments are linear in the means."""
         k = len(self.features)
         table = np.zeros((len(exponents), 2 * k, len(means)))
-        table[:, :k] = (self._powers(exponents) @ self.inverse[:k].T)[:, :, None]
+        table[:, :k] = (self._powers(exponents) @ self.by_mean.T)[:, :, None]
         return table
 
     def scores(self, means: Float, variances: Float) -> Float:
         """∂ log P_o / ∂ μ_j = (∂P_o / ∂μ_j) / P_o, as a linear function of (z, 1)."""
         k, p = len(self.features), self._allowed(self.probabilities(means))
-        table = (self.inverse[:k] / p[..., None, :]) @ self.inverse.T  # (…, k, k + 1)
+        table = (self.by_mean / p[..., None, :]) @ self.inverse.T  # (…, k, k + 1)
         return np.concatenate([padded(table, k), np.zeros((*table.shape[:-1], 2 * k + 1))], axis=-2)
 
     def sample(self, means: Float, variances: Float, n: int, rng: np.random.Generator) -> Float:
         p = self._allowed(self.probabilities(means))
         return self._table[rng.choice(len(p), size=n, p=p)]
 
+    def sample_seen(
+        self, means: Float, variances: Float, n: int, rng: np.random.Generator
+    ) -> Float:
+        p = self._allowed(self.probabilities(means))
+        p[: int(self.has_gaps)] = 0.0
+        return self._table[rng.choice(len(p), size=n, p=p / p.sum())]
+
     def positive(self, means: Float, variances: Float) -> tuple[Float, Float]:
         k = len(self.features)
         slopes = np.zeros((k + 1, 2 * k))
-        slopes[:, :k] = self.inverse[:k].T
+        slopes[:, :k] = self.by_mean.T
         return self.probabilities(means), np.broadcast_to(slopes, (len(means), *slopes.shape))
 
     @property
     def prior_positive(self) -> Float:
         return PSEUDO_ROWS * self.overall
 
+    def at_zero(self, means: Float, variances: Float, counts: Float) -> NDArray[np.bool_]:
+        zero = super().at_zero(means, variances, counts)
+        zero[:, 0] &= not self.at_random
+        return zero
+
     def turns(self, means: Float, variances: Float, numbers: Int) -> Float:
         """∂(μ, v) by some probabilities; the variances, which follow, are left out."""
-        p = self._allowed(self.probabilities(means))[numbers]
-        by_mean = (self._table[numbers] - means) / (1 - p)[:, None]
+        p, x = self._allowed(self.probabilities(means)), self._table
+        gap = p[0] if self.at_random else 0.0  # which stays as it is
+        others = (means - gap * x[0]) / (1 - gap)
+        by_mean = (x[numbers] - others) * ((1 - gap) / (1 - gap - p[numbers]))[:, None]
         return np.hstack([by_mean, np.zeros_like(by_mean)])
 
     def with_positive(self, values: Float, means: Float, variances: Float) -> tuple[Float, Float]:
@@ -196,8 +237,8 @@ class Finite(Law):
         return np.broadcast_to(self._table[:, place], p.shape), p
 
     def probability_seen(self, means: Float, variances: Float) -> Float | None:
-        """That of all outcomes but the first; None where no cell is missing."""
-        return 1.0 - self.probabilities(means)[:, 0] if self.has_gaps else None
+        is_modeled = self.has_gaps and not self.at_random
+        return 1.0 - self.probabilities(means)[:, 0] if is_modeled else None
 
     def without_seen(
         self, means: Float, variances: Float, which: NDArray[np.bool_]

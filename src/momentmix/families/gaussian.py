@@ -26,6 +26,10 @@ from momentmix.families.seen import Seen
 from momentmix.findings.messages import Message, options
 
 MOST_FLOOR = 0.9  # the largest least variance of rounded values, in the same units
+# Least deviation of a component, in steps of a rounded column. Components at neighboring values,
+# half a step wide each, add up to waves of 1.4 % with their tops at the values: with 10,000 rows
+# BIC would take them. At 0.6 the waves are 0.2 %.
+LEAST_STEPS = 0.6
 _NARROWEST = 1e-3  # least deviation that is drawn, of the width of the picture
 _FEWEST_SEEN = 1e-6  # rows; with fewer a component knows nothing of the value
 
@@ -154,10 +158,11 @@ class Gaussian(Family):
 
     def block_of(self, column: Column, law: Law, means: Float, variances: Float) -> Block:
         found = law.value_of(means, variances)
-        value = with_unknown(found.mean + column.center, found.q)
-        variance = with_unknown(np.maximum(found.variance, 0.0)[:, :, None], found.q)
+        seen = found.q if column.models_gaps else None
+        value = with_unknown(found.mean + column.center, seen)
+        variance = with_unknown(np.maximum(found.variance, 0.0)[:, :, None], seen)
         transforms = (column.transform,) if column.transform else ()
-        return GaussianBlock((), None, value, variance, found.q, transforms)
+        return GaussianBlock((), None, value, variance, seen, transforms)
 
     def read_block(self, values: Mapping[str, Any], columns: list[Column]) -> Block:
         means, covariances = values["means"], values["covariances"]
@@ -175,10 +180,11 @@ class Gaussian(Family):
         assert isinstance(law, Seen)
         found = law.value_of(e.means, e.variances)
         chain = law.chain(found, e.means)
+        seen = Quantity(found.q, chain[:, 2], "logit", e.counts, zero[:, 1], zero[:, 0])
         return Quantities(
             Quantity(e.shift + e.unit * found.mean[:, 0], e.unit * chain[:, 0], "plain"),
             Quantity(e.unit**2 * found.variance[:, 0], e.unit**2 * chain[:, 1], "log"),
-            Quantity(found.q, chain[:, 2], "logit", e.counts, zero[:, 1], zero[:, 0]),
+            seen if column.models_gaps else None,
         )
 
     def curve(
@@ -192,6 +198,19 @@ class Gaussian(Family):
         grid = np.unique(np.concatenate([np.linspace(low, high, 300), near]))
         heights = np.exp(-0.5 * ((grid - means) / width) ** 2) / (width * np.sqrt(2 * np.pi))
         return grid, heights
+
+    def fit_cells(self, values: Float, histograms: Float) -> Float | None:
+        """By the probability of the cell that is rounded to a number."""
+        from scipy.special import ndtr  # not where rows are only read: it takes long
+
+        counts = histograms.sum(axis=1)
+        means = histograms @ values / counts
+        squares = histograms @ values**2 / counts - means**2
+        # The floor of a fit; a twelfth of a variance is that of rounding.
+        deviations = np.sqrt(np.maximum(squares, LEAST_STEPS**2) - 1 / 12)[:, None]
+        ends = (np.stack([values - 0.5, values + 0.5])[:, None] - means[:, None]) / deviations
+        ends *= -np.sign(ends[:1] + ends[1:])  # both in the lower tail, which has more digits
+        return np.asarray(np.log(np.maximum(np.abs(np.diff(ndtr(ends), axis=0)[0]), 1e-300)))
 
 
 class Log(Gaussian):
@@ -209,6 +228,9 @@ class Log(Gaussian):
             f"{self.name!r}. Summarize the rows again with "
         )
         raise InputError(Message(text, options(families=...), "."))
+
+    def fit_cells(self, values: Float, histograms: Float) -> Float | None:
+        return None
 
 
 class Log1p(Log):

@@ -125,6 +125,14 @@ class Law(ABC):
         return False
 
     @property
+    def at_random(self) -> bool:
+        """Whether cells are missing at random: the density is that of seen cells alone.
+
+        The last feature then has the mean of all rows in every component.
+        """
+        return False
+
+    @property
     def n_values(self) -> int:
         """Features that tell components apart: all but that of whether a cell is seen."""
         return len(self.features) - self.has_gaps
@@ -216,6 +224,12 @@ class Law(ABC):
     def sample(self, means: Float, variances: Float, n: int, rng: np.random.Generator) -> Float:
         """Features (n, k) drawn from the law with means (k,) and variances (k,)."""
 
+    def sample_seen(
+        self, means: Float, variances: Float, n: int, rng: np.random.Generator
+    ) -> Float:
+        """The same, given that no cell is missing."""
+        return self.sample(means, variances, n, rng)
+
     @abstractmethod
     def quadrature(
         self, place: int, means: Float, variances: Float, degree: int
@@ -262,7 +276,7 @@ class Law(ABC):
         return np.zeros(r, dtype=bool), np.zeros((r, 0, 2 * k)), np.zeros((r, 0))
 
     def probability_seen(self, means: Float, variances: Float) -> Float | None:
-        """Probability of being seen, of shape (r,); None where no cell is missing."""
+        """Probability of being seen, of shape (r,); None where it is no part of the model."""
         return None
 
     def without_seen(

@@ -194,7 +194,7 @@ class _Levels(Family):
 
     def law(self, column: Column, features: tuple[int, ...]) -> Law | None:
         """The levels, a missing cell as one more outcome."""
-        return Finite.indicators(features, column.has_missing)
+        return Finite.indicators(features, column.has_missing, column.at_random)
 
     def block_of(self, column: Column, law: Law, means: Float, variances: Float) -> Block:
         """Probabilities of levels where the cell is seen."""
@@ -204,6 +204,7 @@ class _Levels(Family):
         if column.has_missing:
             seen = table[:, 1:].sum(axis=1)
             table = table[:, 1:] / seen[:, None]
+        seen = seen if column.models_gaps else None
         table = with_unknown(table, seen)
         own = table[:, 1] if self.second_level_only else table
         block: Block = self.block_type(probabilities=own, levels=column.levels, seen=seen)
@@ -220,6 +221,7 @@ class _Levels(Family):
             seen = Quantity(q[:, 0], by_q[:, 0], "logit", counts, never, zero[:, 0])
             slopes = slopes[:, 1:] / q[..., None] - (p[:, 1:] / q**2)[..., None] * by_q
             p, zero, counts = p[:, 1:] / q, zero[:, 1:], counts * q[:, 0]
+        seen = seen if column.models_gaps else None
         n_others = zero.sum(axis=1)[:, None] - zero
         one = n_others == zero.shape[1] - 1
         levels = tuple(

@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import comb
 from typing import Any, ClassVar
@@ -17,15 +16,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from momentmix._typing import Float, Int
-from momentmix.families.count import DISPERSION_THAT_MATTERS, CountBlock, CountFamily, CountLaw
+from momentmix.families.count import CountBlock, CountFamily, CountLaw
 from momentmix.families.family import Quantity
 from momentmix.families.law import PSEUDO_ROWS, Prior, padded
 from momentmix.wording import short_repr
 
 _REACH = 9.0  # deviations from the mean beyond which no count has a weight that matters
-_STEPS = 20  # of EM for the rates of a column that may be counts
-_LEAST_RATE = 1e-9  # of counts, for its logarithm
-_LIKELY_DEVIATES = 2.0  # an excess of variance that chance explains
 
 
 @dataclass(frozen=True)
@@ -142,28 +138,3 @@ class Poisson(CountFamily):
 
     def _variance(self, rate: Quantity) -> Quantity:
         return rate
-
-    def suits(self, values: Float, components: Callable[[], tuple[Float, Float]]) -> bool:
-        """Whether whole numbers vary within components as Poisson's law says.
-
-        EM for the rates of the column, given the fitted densities of the others, tells how its
-        variance then compares with its mean.
-        """
-        noise = float(((values - values.mean()) ** 2).std() / np.sqrt(len(values)))
-        mean = float(values.mean())
-        least = mean - max(DISPERSION_THAT_MATTERS * mean, _LIKELY_DEVIATES * noise)
-        # The variance of a mixture of counts is its mean at least.
-        wrong = self.invalid(values)
-        if wrong is None or wrong.any() or values.var() < least:
-            return False
-        others, shares = components()
-        for _ in range(_STEPS):
-            rates = shares @ values / np.maximum(shares.sum(axis=1), 1e-300)
-            logs = np.log(np.maximum(rates, _LEAST_RATE))[:, None]
-            joint = others + logs * values - rates[:, None]
-            shares = np.exp(joint - joint.max(axis=0))
-            shares /= shares.sum(axis=0)
-        weights = shares.mean(axis=1)
-        within = float(weights @ rates)
-        excess = float(values.var() - within - weights @ (rates - within) ** 2)
-        return abs(excess) < max(DISPERSION_THAT_MATTERS * within, _LIKELY_DEVIATES * noise)

@@ -36,6 +36,7 @@ class Seen(Law):
     value: Law  # of the first feature where it is seen
     missing: tuple[float, float] = (0.0, 0.0)  # both features where the cell is missing
     seen: float = 1.0  # the second feature where the cell is seen
+    at_random: bool = False  # q is that of all rows, and no part of the density
 
     by_law: ClassVar[tuple[str, ...]] = ("seen",)
 
@@ -73,7 +74,7 @@ class Seen(Law):
         if self.value.compiled is None:
             return None
         kind, numbers = self.value.compiled
-        return kind + 2, (*self.missing, self.seen, *self.overall, *numbers)
+        return kind + 2, (*self.missing, self.seen, self.at_random, *self.overall, *numbers)
 
     @property
     def free(self) -> tuple[bool, ...]:
@@ -82,7 +83,7 @@ class Seen(Law):
 
     @property
     def kind(self) -> tuple[object, ...]:
-        return type(self), *self.value.kind
+        return type(self), self.at_random, *self.value.kind
 
     @classmethod
     def stacked(cls, laws: Sequence[Self]) -> Self:
@@ -105,7 +106,7 @@ class Seen(Law):
         """The value alone where it is always seen; `seen` alone where the value is constant."""
         if place == 1:
             return None if self.value.is_gaussian else self.value
-        return Finite(self.features[1:], ((self.missing[1],), (self.seen,)), True)
+        return Finite(self.features[1:], ((self.missing[1],), (self.seen,)), True, self.at_random)
 
     # -- parameters -----------------------------------------------------------------------------
 
@@ -140,7 +141,11 @@ class Seen(Law):
         mean = np.clip(found.mean, overall.mean - reach, overall.mean + reach)
         mean, variance = self.value.completed(mean, found.variance)
         variance = self.value.floored(variance, overall.variance)
-        return self.features_of(SeenValue(found.q, mean, variance))
+        return self.features_of(SeenValue(self._shared(found.q), mean, variance))
+
+    def _shared(self, q: Float) -> Float:
+        """Probabilities of being seen: those given, or that of all rows."""
+        return np.broadcast_to(self.overall.q, np.shape(q)) if self.at_random else q
 
     def widened(self, means: Float, variances: Float, factors: Float) -> tuple[Float, Float]:
         q, mean, variance = self.value_of(means, variances)
@@ -157,6 +162,8 @@ class Seen(Law):
         table[..., 2, 1] = by_q
         if not self.value.free[0]:
             table[..., 1, :] = 0.0
+        if self.at_random:
+            table[..., 1] = 0.0
         return table
 
     # -- densities ------------------------------------------------------------------------------
@@ -183,6 +190,8 @@ class Seen(Law):
         gap = found.mean - np.asarray(self.missing[0])[..., None]
         variance = np.maximum(found.variance, _ROUNDING * gap**2 + 1e-300)
         own = self.value.coefficients(found.mean, variance)
+        if self.at_random:
+            return self._where_seen(own)
         rest = np.log1p(-found.q)
         own[..., -1] += np.log(found.q) - rest
         table = self._where_seen(own)
@@ -207,7 +216,7 @@ class Seen(Law):
             n_seen[..., None], own_sums[..., None], (own_squares / unit**2)[..., None], own, prior
         )
         q = (n_seen + PSEUDO_ROWS * overall.q) / (n + PSEUDO_ROWS)
-        q = np.clip(q, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
+        q = self._shared(np.clip(q, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY))
         return self.features_of(SeenValue(q, mean * scale + shift, variance * scale**2))
 
     def _standard(self, found: SeenValue) -> tuple[Law, Float, Float]:
@@ -270,13 +279,17 @@ class Seen(Law):
         return np.asarray(self.chain(found, means).swapaxes(-1, -2) @ table)
 
     def sample(self, means: Float, variances: Float, n: int, rng: np.random.Generator) -> Float:
-        found = self.value_of(means, variances)
-        is_seen = rng.random(n) < found.q
+        is_seen = rng.random(n) < self.value_of(means, variances).q
         rows = np.tile(np.array(self.missing), (n, 1))
-        rows[is_seen, 1] = self.seen
-        values = self.value.sample(found.mean, found.variance, int(is_seen.sum()), rng)
-        rows[is_seen, 0] = values[:, 0]
+        rows[is_seen] = self.sample_seen(means, variances, int(is_seen.sum()), rng)
         return rows
+
+    def sample_seen(
+        self, means: Float, variances: Float, n: int, rng: np.random.Generator
+    ) -> Float:
+        found = self.value_of(means, variances)
+        values = self.value.sample(found.mean, found.variance, n, rng)
+        return np.hstack([values, np.full((n, 1), self.seen)])
 
     def positive(self, means: Float, variances: Float) -> tuple[Float, Float]:
         """Probabilities of being missing and of being seen, and what is positive in the value."""
@@ -298,6 +311,7 @@ class Seen(Law):
     def at_zero(self, means: Float, variances: Float, counts: Float) -> NDArray[np.bool_]:
         """As for other laws; the value's number only where cells are seen."""
         zero, found = super().at_zero(means, variances, counts), self.value_of(means, variances)
+        zero[:, :2] &= not self.at_random
         zero[:, 0] &= ~zero[:, 1]
         own = self.value.at_zero(found.mean, found.variance, counts * found.q)
         zero[:, 2:] = own & ~zero[:, 1:2]
@@ -332,7 +346,7 @@ class Seen(Law):
         return np.hstack([missing, points]), np.hstack([1 - q, q * weights])
 
     def probability_seen(self, means: Float, variances: Float) -> Float | None:
-        return self.value_of(means, variances).q
+        return None if self.at_random else self.value_of(means, variances).q
 
     def without_seen(
         self, means: Float, variances: Float, which: NDArray[np.bool_]

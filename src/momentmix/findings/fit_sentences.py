@@ -207,13 +207,6 @@ FITS: dict[str, Entry] = {
         "There are few different values, and the model takes them for measurements.",
         is_cause=True,
     ),
-    "count-column": Entry(
-        "{columns} {n:holds|hold} whole numbers from 0 on and {n:is|are} taken as measurements. If "
-        "they count something, take them as counts: {code}.",
-        "Take {columns} as counts, if something is counted there.",
-        "The values are whole numbers from 0 on, and the model takes them for measurements.",
-        is_cause=True,
-    ),
     "repeated-value": Entry(
         "column {names} is {value:.6g} in {share:.0%} of the rows and varies in the others: a "
         "component can shrink to that value. If it stands for a missing value, drop such rows; "
@@ -225,7 +218,7 @@ FITS: dict[str, Entry] = {
     "rounded-column": Entry(
         lambda f: "column {names} is rounded to multiples of {grid:.6g}, which is {width:.2g} "
         "deviations of the narrowest component: variances are too large by a twelfth of its "
-        "square. " + ("If it counts something, cut it into levels; else add uniform noise of that "
+        "square. " + ("If it counts something, take it as counts; else add uniform noise of that "
         "width." if f.numbers["is_whole"] else "Use unrounded values, or add uniform noise of that "
         "width."),
         "Use values of {columns} that are not rounded, if there are any.",
@@ -329,6 +322,13 @@ FITS: dict[str, Entry] = {
         "Nothing to do: cells of {columns} are missing more often in some groups.",
         "The model allows for it. Dropping such rows would change the shares of the groups.",
     ),
+    "missing-at-random": Entry(
+        "cells of {columns} are missing at random (assumed): whether a cell is missing may depend "
+        "on other cells of its row that are seen, and not on the component itself. The test of the "
+        "moments leaves these columns out.",
+        "Nothing to do, unless gaps of {columns} say something of the group by themselves.",
+        "The fit uses the cells that are seen. Gaps tell groups apart in no other way.",
+    ),
     "never-seen": Entry(
         "{names} is missing in all rows of {count} {count:component|components}: nothing is known "
         "of it there, and its parameters are NaN. Leave the column out if that is not meant.",
@@ -427,11 +427,11 @@ FITS: dict[str, Entry] = {
     ),
     "support-unknown": Entry("{reason}", *_FEWER_AVERAGES),
     UNTESTED: Entry(
-        "no test: joined columns with missing cells are fitted by the likelihood alone, and the "
-        "moments of what is seen do not test it. Compare log_prob of rows that were left out, or "
-        "fit the complete rows: {code}.",
+        "no test: joined columns with missing cells, and columns whose cells are missing at "
+        "random, are fitted by the likelihood alone, and the moments of what is seen do not test "
+        "it. Compare log_prob of rows that were left out.",
         "Check the model on rows that were not used for the fit.",
-        "Joined columns with missing cells have no test.",
+        "Such columns with missing cells have no test.",
     ),
 }
 # fmt: on

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from momentmix.errors import InputError, InputTypeError, check_count
-from momentmix.findings.messages import NEED_ROWS, PAPER, ROBUST, Message, options
+from momentmix.findings.messages import NEED_ROWS, NO_MAR, PAPER, ROBUST, Message, options
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import Clock, FitContext
 from momentmix.fitting.data import (
@@ -25,6 +25,7 @@ from momentmix.fitting.em.starts import Start
 from momentmix.fitting.paper import fit_as_printed
 from momentmix.fitting.result import BegunFit, FitResult
 from momentmix.fitting.robust.pipeline import fit_robust
+from momentmix.fitting.robust.whole_numbers import with_counts
 from momentmix.mixture.prior import Constraint
 from momentmix.parallel import few_threads, usable_cores
 from momentmix.progress import check_asked, step, tell
@@ -110,12 +111,16 @@ def fit(
         "negative_binomial" (counts that vary more than their means), "log" and "log1p" where the
         logarithm is Gaussian (means and variances are then its own, densities and draws those of
         y), or one that `momentmix.families.register` added. Or a `Schema`. Other columns of tables
-        with names are guessed: true and false are yes/no columns, text of few levels and categories are
-        categorical, dates and columns that name or number the rows are left out, with a note in
-        the result. A summary made with families knows them.
-    missing : {"error", "drop", "model"}
-        What missing cells get: an error; their rows are left out; or they are part of the model,
-        and the probability of being seen belongs to the component. Nothing is imputed.
+        with names are guessed: true and false are yes/no columns, text of few levels and
+        categories are categorical, whole numbers from 0 or 1 on are counts where that predicts
+        left-out cells better, dates, years and columns that name or number the rows are left out,
+        with a note in the result. A summary made with families knows them.
+    missing : {"error", "mar", "model", "drop"}, default="error"
+        Why cells are missing. "mar": at random, by what is seen of their row, as in surveys; the
+        likelihood is that of the seen cells, for which rows are needed. "model": by the component,
+        which has a probability that a cell is seen. "drop": by chance alone; their rows are left
+        out. Nothing is imputed. A `Schema` with missing cells means "model", unless another keyword
+        is given.
     variance_floor : float
         Least variance of a component, as a fraction of the feature's variance. With rows a prior
         keeps variances of small components well above it. Of rows in which a column is rounded, as
@@ -248,13 +253,23 @@ def begin_fit(
             text = " needs the rows, and a summary holds none. Pass the rows, or use "
             auto = Message(options(refine="auto"), " (no passes for a summary).")
             raise InputError(Message(options(refine="em"), text, auto))
+        columns = () if table.schema is None else table.schema.columns
+        if refine is None and any(column.at_random for column in columns):
+            raise InputError(NO_MAR)
+        n_threads = usable_cores() if n_threads is None else check_count("n_threads", n_threads, 1)
+        has_rows = refine is not None and not isinstance(table.data, StandardMoments)
+        if blocks is None and has_rows and isinstance(n_components, str):
+            word = blocks = "auto"
         if constraint is not None:
             _check_constraint(constraint, table, n_components, blocks, refine)
+        elif has_rows and table.may_count and word != "full":
+            with _at_work(progress):
+                table = with_counts(table, blocks, start, n_threads)
         context = FitContext(
             np.random.default_rng(random_state),
             variance_floor,
             check_count("max_passes", max_passes, 0),
-            usable_cores() if n_threads is None else check_count("n_threads", n_threads, 1),
+            n_threads,
             Clock(progress if callable(progress) else None),
             tol=None if tol is None else float(tol),
             thorough=thorough,
@@ -265,11 +280,7 @@ def begin_fit(
             defers=defers,
         )
         with _at_work(progress):
-            has_rows = refine is not None and not isinstance(table.data, StandardMoments)
-            if blocks is None and has_rows and isinstance(n_components, str):
-                blocks = "auto"
-            elif word == "full":
-                columns = () if table.schema is None else table.schema.columns
+            if word == "full":
                 joinable = [i for i, column in enumerate(columns) if column.model.joins]
                 blocks = [joinable if columns else list(range(table.data.n_features))]
             asked = feature_blocks(blocks, table.schema, has_rows)

@@ -12,7 +12,7 @@ from momentmix.arrays import is_foreign, is_plain_array, physical_memory
 from momentmix.errors import InputError, InputTypeError
 from momentmix.families.column import Column
 from momentmix.families.family import is_family, named, unknown_family
-from momentmix.findings.messages import NEED_ROWS, Message, keyword, options
+from momentmix.findings.messages import NEED_ROWS, NO_MAR, Message, keyword, options
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.mixture.blocks import Blocks, blocks_from
 from momentmix.summary.file import is_summary_file
@@ -40,6 +40,7 @@ class Table:
     data: Rows | StandardMoments
     schema: Schema | None = None
     notes: tuple[str, ...] = ()
+    may_count: tuple[int, ...] = ()  # columns of whole numbers that nobody named a family of
 
 
 def table_of(
@@ -53,10 +54,13 @@ def table_of(
     check_missing(missing)
     moments = moments_of(data)
     if moments is not None:
+        schema: Schema | None = getattr(data, "schema", None)
+        if missing == "mar" and schema is not None and any(c.has_missing for c in schema.columns):
+            raise InputError(NO_MAR)
         return _table_of_summary(data, moments, families, reading, sample_weight)
     asks_nothing = families is None and missing == "error" and reading == READ_ALL
     has_blocks = hasattr(data, "blocks") and hasattr(data, "n_features")
-    notes: tuple[str, ...] = ()
+    notes, may_count = (), tuple[int, ...]()
     if asks_nothing and (is_plain_array(data) or has_blocks) and not isinstance(data, TableRows):
         rows, weights = rows_of(data), sample_weight
     elif has_blocks and not isinstance(data, TableRows):
@@ -66,16 +70,16 @@ def table_of(
             "mm.summarize(part, families=…, missing=…) and fit the sum of these."
         )
     else:
-        rows, weights, notes = _read(data, families, missing, reading, sample_weight)
+        rows, weights, notes, may_count = _read(data, families, missing, reading, sample_weight)
     if weights is not None:
         rows = with_weights(rows, weights)
-    return Table(rows, rows.schema, notes)
+    return Table(rows, rows.schema, notes, may_count)
 
 
 def _read(
     data: Any, families: Families, missing: Missing, reading: Reading, sample_weight: Any
-) -> tuple[Rows, Any, tuple[str, ...]]:
-    """Rows of a table, in memory where they take little of it; their weights, and notes."""
+) -> tuple[Rows, Any, tuple[str, ...], tuple[int, ...]]:
+    """Rows of a table, in memory where they take little of it; weights, notes, possible counts."""
     opened = open_data(data, reading, missing)
     n_bytes = SHARE_IN_MEMORY * physical_memory()
     if opened.sources[0].in_memory:
@@ -87,7 +91,7 @@ def _read(
     rows = learn(opened, families, missing, n_bytes=n_bytes)
     held = rows.read_within(n_bytes) if n_bytes else None
     if held is None:
-        return rows, sample_weight, rows.notes
+        return rows, sample_weight, rows.notes, rows.may_count
     features, kept = held
     if not len(features):
         raise rows.without_rows()
@@ -99,7 +103,7 @@ def _read(
         weights = as_weights(sample_weight, len(kept))
         sample_weight = None if weights is None else weights[kept]
     array = ArrayRows(features, feature_names=rows.feature_names, schema=rows.schema)
-    return array, sample_weight, notes
+    return array, sample_weight, notes, rows.may_count
 
 
 def rows_of(data: Any) -> Rows:
@@ -271,8 +275,9 @@ def feature_blocks(blocks: Any, schema: Schema | None, has_rows: bool = True) ->
 def summary_of(rows: Rows, order: int, squared_order: int, n_threads: int) -> MomentSummary:
     """Summary of rows in one pass."""
     names = rows.feature_names if rows.schema is None else None
+    schema = None if rows.schema is None else rows.schema.at_random(False)
     empty = MomentSummary(
-        rows.n_features, order, names, squared_order, n_threads=n_threads, schema=rows.schema
+        rows.n_features, order, names, squared_order, n_threads=n_threads, schema=schema
     )
     summary: MomentSummary = rows.summarize_into(empty)
     return summary

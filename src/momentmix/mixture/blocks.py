@@ -156,6 +156,12 @@ class Blocks:
         return np.array(sorted(j for j, is_free in pairs if not is_free), dtype=np.int64)
 
     @cached_property
+    def not_free(self) -> Int:
+        """Places, for one component, of means that laws fix and of variances that follow."""
+        fixed = [1 + law.features[-1] for law in self.laws if law.at_random]
+        return np.append(fixed, 1 + self.n_features + self.dependent).astype(np.int64)
+
+    @cached_property
     def with_spread(self) -> tuple[tuple[int, ...], ...]:
         """Features of each block whose variances and covariances are parameters."""
         free = np.setdiff1d(self.single_or_law, self.dependent).tolist()
@@ -195,8 +201,8 @@ class Blocks:
 
     @property
     def n_parameters(self) -> int:
-        """Number of parameters of one component: all but the variances that follow from means."""
-        return int(self.n_places - self.dependent.size)
+        """Number of parameters of one component: the places that are free."""
+        return int(self.n_places - self.not_free.size)
 
     @cached_property
     def place_of(self) -> dict[tuple[int, int], int]:

@@ -536,7 +536,7 @@ def mixture_from(
     if schema is not None:
         if feature_names is not None:
             schema = renamed(schema, check_feature_names(feature_names, schema.n_columns))
-        return _of_blocks(p.weights, blocks_of(p, schema), schema)
+        return _of_blocks(p.weights, blocks_of(p, schema), schema.modeled())
     if p.blocks.is_diagonal:
         names = None if feature_names is None else tuple(feature_names)
         return DiagonalMixture(p.weights, p.means, p.variances, names)

@@ -235,9 +235,8 @@ def component_places(parameters: Parameters) -> Int:
 
 
 def dependent_places(parameters: Parameters) -> Int:
-    """Places of the variances that follow from means, among all parameters."""
-    d, dependent = parameters.means.shape[-1], parameters.blocks.dependent
-    return component_places(parameters)[:, 1 + d + dependent].ravel()
+    """Places of what is not free among all parameters, as `Blocks.not_free`."""
+    return component_places(parameters)[:, parameters.blocks.not_free].ravel()
 
 
 def inverse_roots(parameters: Parameters) -> Float | None:

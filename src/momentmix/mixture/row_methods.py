@@ -174,8 +174,11 @@ class RowMethods:
         """
         return self._map_rows(rows, log_sums, unseen)
 
-    def log_prob_of_features(self) -> Callable[[Any], Any]:
-        """`log_prob` for rows that are features already, as a fit has them."""
+    def log_prob_of_features(self, schema: Schema | None) -> Callable[[Any], Any]:
+        """`log_prob` for rows that are features of a schema already, as a fit has them."""
+        if schema is not None and any(column.at_random for column in schema.columns):
+            own = self.table_density()
+            return lambda features: own.map_encoded(schema.modeled_cells(features), log_sums)
         if self.schema is None:
             density = self._density()
             return lambda features: density.map_rows(features, log_sums)

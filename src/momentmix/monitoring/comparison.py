@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from math import exp, isfinite, nan
 from numbers import Real
 from typing import Any
@@ -154,18 +154,10 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, for strict JSON; numbers that are not known are None."""
-        document: dict[str, Any] = {
-            "n_rows": list(self.n_rows),
-            "p_value": self.p_value,
-            "sentences": self.sentences(),
-            "tests": {name: asdict(test) for name, test in self.tests.items()},
-            "columns": [asdict(column) for column in self.columns],
-            "pairs": [asdict(c) for c in self.pairs],
-            "unjudged": list(self.unjudged),
-            "notes": list(self.notes),
-        }
-        result: dict[str, Any] = plain(document)
-        return result
+        head = {"n_rows": self.n_rows, "p_value": self.p_value, "sentences": self.sentences()}
+        names = ("tests", "columns", "pairs", "unjudged", "notes")
+        found: dict[str, Any] = plain(head | {name: getattr(self, name) for name in names})
+        return found
 
     def to_frame(self) -> Any:
         """All changes as a pandas frame, a row for each."""

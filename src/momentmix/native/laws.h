@@ -2,8 +2,9 @@
  *
  * A law's log-density is a linear function of (z, z², 1): `law_coefficients` puts the factors of z and
  * z² in their places of `out`, and returns the constant. Numbers of a law, in this order:
- * finite: points (k + 1, k), inverse (k + 1, k + 1), overall probabilities (k + 1);
- * count: shift, scale; seen: u_0, s_0, s_1, overall q, mean and variance of the value, then the
+ * finite: whether the first outcome is a cell missing at random, points (k + 1, k),
+ * inverse (k + 1, k + 1), overall probabilities (k + 1);
+ * count: shift, scale; seen: u_0, s_0, s_1, whether cells are missing at random, overall q, mean and variance of the value, then the
  * unit and the least variance of a number, or shift and scale of a count.
  */
 enum { FINITE, COUNT, SEEN_NUMBER, SEEN_COUNT, N_LAWS };
@@ -20,7 +21,7 @@ struct law_block {
 
 static isize n_law_numbers(isize kind, isize k)
 {
-    return kind == FINITE ? k * (k + 1) + (k + 1) * (k + 1) + k + 1 : kind == COUNT ? 2 : 8;
+    return kind == FINITE ? k * (k + 1) + (k + 1) * (k + 1) + k + 2 : kind == COUNT ? 2 : 9;
 }
 
 static double at_least(double x, double least) { return x > least ? x : least; }
@@ -29,7 +30,9 @@ static double between(double x, double low, double high) { return x < low ? low 
 
 /* -- finitely many outcomes ---------------------------------------------------------------------- */
 
-static const double *inverse_of(const law_block *law) { return law->numbers + law->width * (law->width + 1); }
+static int is_at_random(const law_block *law) { return law->numbers[0] != 0.0; }
+
+static const double *inverse_of(const law_block *law) { return law->numbers + 1 + law->width * (law->width + 1); }
 
 static const double *overall_of(const law_block *law)
 {
@@ -48,11 +51,28 @@ static void outcomes(const law_block *law, double n, const double *sums, double 
     }
 }
 
+/* Probabilities of the outcomes in place, `first` that of a cell missing at random. */
+static void allow_outcomes(const law_block *law, double first, double *space)
+{
+    double total = 0.0, sum = 1.0;
+    isize start = is_at_random(law);
+    for (isize o = 0; o <= law->width; o++) {
+        space[o] = at_least(space[o], LEAST_PROBABILITY);
+        total += o < start ? 0.0 : space[o];
+    }
+    if (start)
+        space[0] = first, sum = first < 1.0 ? 1.0 - first : 1.0;
+    for (isize o = start; o <= law->width; o++)
+        space[o] = space[o] / total * sum;
+}
+
 static double finite_coefficients(const law_block *law, isize d, const double *mean, double *space, double *out)
 {
     isize k = law->width;
     const double *inverse = inverse_of(law);
     outcomes(law, 1.0, mean, space);
+    if (is_at_random(law))
+        allow_outcomes(law, 1.0, space); /* the density of seen cells alone */
     for (isize o = 0; o <= k; o++)
         space[o] = log(at_least(space[o], LEAST_PROBABILITY));
     double factor = 0.0;
@@ -70,19 +90,17 @@ static void finite_m_step(const law_block *law, double n, const double *sums, do
                           double *spread)
 {
     isize k = law->width;
-    const double *points = law->numbers, *overall = overall_of(law);
-    double total = 0.0;
+    const double *points = law->numbers + 1, *overall = overall_of(law);
     outcomes(law, n, sums, space);
-    for (isize o = 0; o <= k; o++) {
-        space[o] = at_least(space[o] + PSEUDO_ROWS * overall[o], LEAST_PROBABILITY);
-        total += space[o];
-    }
+    for (isize o = 0; o <= k; o++)
+        space[o] += PSEUDO_ROWS * overall[o];
+    allow_outcomes(law, overall[0], space);
     for (isize j = 0; j < k; j++) {
         double m = 0.0, v = 0.0;
         for (isize o = 0; o <= k; o++)
-            m += space[o] / total * points[o * k + j];
+            m += space[o] * points[o * k + j];
         for (isize o = 0; o <= k; o++)
-            v += space[o] / total * (points[o * k + j] - m) * (points[o * k + j] - m);
+            v += space[o] * (points[o * k + j] - m) * (points[o * k + j] - m);
         mean[law->features[j]] = m, spread[law->features[j]] = v;
     }
 }
@@ -137,14 +155,16 @@ static count_units units_of_count(const law_block *law) { return (count_units){l
 /* -- a value that may be missing ----------------------------------------------------------------- */
 
 typedef struct {
-    double u0, s0, s1, q, mean, variance; /* the last three over all rows */
+    double u0, s0, s1;
+    int at_random;
+    double q, mean, variance; /* over all rows */
     const double *value;
 } seen_units;
 
 static seen_units seen_of(const law_block *law)
 {
     const double *x = law->numbers;
-    return (seen_units){x[0], x[1], x[2], x[3], x[4], x[5], x + 6};
+    return (seen_units){x[0], x[1], x[2], x[3] != 0.0, x[4], x[5], x[6], x + 7};
 }
 
 /* The count's units where values are those of all rows with mean 0 and variance 1. */
@@ -171,7 +191,7 @@ static double seen_coefficients(const law_block *law, isize d, const double *mea
     seen_units u = seen_of(law);
     moments_of_value value;
     function_of_value f;
-    double q = seen_value(&u, law, mean, spread, &value), rest = log1p(-q);
+    double q = seen_value(&u, law, mean, spread, &value), rest = u.at_random ? 0.0 : log1p(-q);
     if (law->kind == SEEN_COUNT)
         f = count_coefficients((count_units){u.value[0], u.value[1]}, value.mean);
     else {
@@ -179,7 +199,7 @@ static double seen_coefficients(const law_block *law, isize d, const double *mea
         f = (function_of_value){m / v, -0.5 / v, -0.5 * (m * m / v + log(6.283185307179586 * v)) - log(u.value[0])};
     }
     double at_missing = f.linear * u.u0 + f.square * (u.u0 * u.u0);
-    double by_seen = f.constant + (log(q) - rest) + at_missing;
+    double by_seen = f.constant + (u.at_random ? 0.0 : log(q) - rest) + at_missing;
     out[law->features[0]] = f.linear, out[d + law->features[0]] = f.square;
     out[law->features[1]] = by_seen / (u.s1 - u.s0), out[d + law->features[1]] = 0.0;
     return -at_missing - by_seen * u.s0 / (u.s1 - u.s0) + rest;
@@ -203,7 +223,7 @@ static void seen_m_step(const batch *b, const law_block *law, double n, const do
         value = (moments_of_value){m, most_probable(b, divisor, squares, u.value[1], 1)};
     }
     double m = value.mean * unit + u.mean, q = (n_seen + PSEUDO_ROWS * u.q) / (n + PSEUDO_ROWS);
-    q = between(q, LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY);
+    q = u.at_random ? u.q : between(q, LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY);
     mean[first] = (1.0 - q) * u.u0 + q * m;
     spread[first] = q * (value.variance * (unit * unit)) + q * (1.0 - q) * ((m - u.u0) * (m - u.u0));
     mean[second] = u.s0 + q * (u.s1 - u.s0);

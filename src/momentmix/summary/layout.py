@@ -144,6 +144,11 @@ class Layout:
         """Number of moments."""
         return int(self.sections[-1].place.stop)
 
+    def places_in(self, other: Layout) -> Int:
+        """Return where these moments stand in a layout that has more."""
+        every = np.arange(other.n_entries)
+        return np.concatenate([every[other.section(s.kind, s.size).place] for s in self.sections])
+
 
 @lru_cache(maxsize=64)
 def known(layout: Layout) -> Layout:

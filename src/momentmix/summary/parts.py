@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from momentmix._typing import Array
 from momentmix.errors import InputError, ShardError
@@ -35,15 +35,11 @@ from momentmix.tables.table_rows import RowBlock, TableRows
 PART_ROWS = 1 << 20
 
 
-class NewShard(Protocol):
-    """Makes an empty summary, with the same settings for every shard id."""
-
-    def __call__(self, *, shard_id: str | None = None) -> MomentSummary:
-        """An empty summary whose first shard has this id."""
+NewShard = Callable[..., MomentSummary]  # of shard_id, optional: an empty summary
 
 
 def shards_of(rows: Rows, order: int, **options: Any) -> NewShard:
-    """What makes empty summaries of such rows."""
+    """Return what makes empty summaries of such rows, with the same settings for every shard."""
     names = None if rows.schema else rows.feature_names
     fixed = {"feature_names": names, "schema": rows.schema, **options}
     return partial(MomentSummary, rows.n_features, order, **fixed)
@@ -90,11 +86,6 @@ class PartMark(NamedTuple):
     place_id: str
     contents: str
     origin: Origin | None = None
-
-    @property
-    def texts(self) -> tuple[str, str, str]:
-        """What a pass that is resumed compares."""
-        return self[:3]
 
 
 @dataclass(frozen=True)
@@ -229,7 +220,7 @@ def summarize_parts(
             else:
                 total, n_dropped = total + part.summary(), n_dropped + part.n_dropped
             marks.append(part.mark())  # last: it waits for the digest
-            read = digest_of([read, *marks[-1].texts])
+            read = digest_of([read, *marks[-1][:3]])
             if part.complete and check.passed((table, part.stop), read):
                 yield Progress(total, table, part.stop, n_dropped, read)
         if (table + 1, 0) > check.goal:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
-from momentmix._typing import Int
 from momentmix.errors import InputError, check_count
-from momentmix.summary.exact.exact_sums import of_features
-from momentmix.summary.exact.totals import Mark, Totals, with_high
+from momentmix.summary.exact.totals import Totals, with_features, with_high
 from momentmix.summary.layout import Layout
 from momentmix.tables.names import feature_number
 from momentmix.tables.schema import Schema
@@ -68,24 +64,8 @@ def rearranged(totals: Totals, layout: Layout) -> Totals:
 def select(totals: Totals, chosen: Sequence[int]) -> Totals:
     """The sums of the features of some columns, in the given order."""
     old, schema = totals.layout, totals.schema
-    columns = np.asarray(features_of(chosen, schema), dtype=np.int64)
+    columns = features_of(chosen, schema)
     if schema is not None:
         schema = Schema(tuple(schema.columns[i] for i in chosen))
     layout = Layout(len(columns), old.order, old.squared_order, old.high)
-    return replace(
-        totals,
-        layout=layout,
-        exponents=tuple(totals.exponents[i] for i in columns.tolist()),
-        shifts=tuple(totals.shifts[i] for i in columns.tolist()),
-        sums=of_features(totals.sums, layout, columns.tolist()),
-        reach=tuple(totals.reach[i] for i in columns.tolist()),
-        minimum=totals.minimum[columns],
-        maximum=totals.maximum[columns],
-        marks=_of_columns(totals.marks, columns),
-        forgotten=_of_columns(totals.forgotten, columns),
-        schema=None if schema is None or schema.is_plain else schema,
-    )
-
-
-def _of_columns(marks: Mapping[bytes, Mark], columns: Int) -> dict[bytes, Mark]:
-    return {shard: mark._replace(mean=mark.mean[columns]) for shard, mark in marks.items()}
+    return with_features(totals, layout, columns, None if schema and schema.is_plain else schema)

@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike
 
 from momentmix.atomic_file import atomic_write
 from momentmix.errors import InputError, InputTypeError, check_count
+from momentmix.findings.messages import NO_MAR
 from momentmix.parallel import ForkSafeLock, one_at_a_time
 from momentmix.summary import file as summary_file
 from momentmix.summary import readings, reduction
@@ -376,6 +377,8 @@ class MomentSummary(SummaryView):
 
 def _check_schema(schema: Schema, n_features: int, names: tuple[str, ...] | None) -> None:
     """Raise unless a schema has so many features, and no names are given beside its own."""
+    if any(column.at_random for column in schema.columns):
+        raise InputError(NO_MAR)
     if schema.n_features != n_features:
         raise InputError(
             f"n_features must be that of the schema, {schema.n_features}; got {n_features}."

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from momentmix._typing import Array, Float
 from momentmix.errors import InputError, InputTypeError, TableWarning, warn_caller
 from momentmix.families.column import Column, check_range, restored
-from momentmix.findings.messages import Message, either, options
+from momentmix.findings.messages import GAPS, Message, either, options
 from momentmix.parallel import map_in_order, usable_cores
 from momentmix.tables.cells import Cells
 from momentmix.tables.formats.dialect import FALSE, TRUE
@@ -210,11 +210,9 @@ def missing_cell(left_out: NDArray[np.bool_], where: Where) -> InputError:
     row, column = (int(i) for i in np.argwhere(left_out)[0])
     text = (
         f"rows must not hold missing values (NaN, None, masked cells); {where(row, column)}, is "
-        "missing or NaN. Pass "
+        "missing or NaN. "
     )
-    drop = Message(options(missing="drop"), " to leave such rows out, or ")
-    end = ", so that missing cells are part of the model."
-    return InputError(Message(text, drop, options(missing="model"), end))
+    return InputError(Message(text, GAPS))
 
 
 def decode_columns(columns: Sequence[Column], features: Float) -> list[Array]:

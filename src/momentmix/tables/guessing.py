@@ -7,11 +7,12 @@
 | text whose labels are nearly all different; whole numbers that number the rows | left out: ids |
 | numbers that pandas wrote as the index of a frame | left out |
 | dates and times, also as text | left out |
+| whole numbers from 1900 to 2100 that are named "year", "yr" or "jahr" | left out: years |
 | text or categories with one label only | left out |
 | numbers | gaussian; a hint where they are 0 and 1, or are named like a code |
 
-The first rows decide, in memory as in files. Text of many labels is an error: nobody knows whether
-it is an id or a category.
+The first rows decide, in memory as in files. A fit to rows may take whole numbers as counts. Text
+of many labels is an error: nobody knows whether it is an id or a category.
 """
 
 from __future__ import annotations
@@ -37,6 +38,12 @@ _ID_NAME = re.compile(
     r"(?:^|[_\W])(?:[iI][dD]|uuid|guid|index|rownum|rowid|row)$"
     r"|^(?:[iI][dD]|[uU]nnamed: ?\d+)(?:$|[_\W])|[a-z]I[dD]$"
 )
+# "year", "birth_year", "Year built", "YearBuilt", "yr2".
+_YEAR_NAME = re.compile(
+    r"(?:^|[_\W]|(?<=[a-z]))(?:[yY]ear|YEAR|[yY]r|YR|[jJ]ahr|JAHR)(?:$|[_\W\d]|(?=[A-Z]))"
+)
+_FIRST_YEAR, _LAST_YEAR = 1900, 2100
+_LARGEST_MEDIAN = 100  # of counts above 0: money and hours are measurements in small units
 _INDEX = re.compile(r"__index_level_\d+__")  # as pandas writes it to Parquet
 _ONE_LEVEL = "it has one level only"
 
@@ -47,9 +54,10 @@ def guess_columns(
     families: Mapping[int, Any],
     asked: bool = False,
     rare: float = 0.0,
-) -> tuple[dict[int, Any], list[int], tuple[str, ...]]:
+) -> tuple[dict[int, Any], list[int], list[int], tuple[str, ...]]:
     """Families of columns, those not in `families` by their first rows; which are kept; notes.
 
+    Before the notes come places, among the columns that are kept, of numbers that may be counts.
     None is left out where they were `asked` for, or have no names. Text may have many levels where
     those with a smaller share than `rare` are joined.
     """
@@ -57,6 +65,7 @@ def guess_columns(
     chosen: dict[int, Any] = dict(families)
     left_out: dict[int, str] = {}
     hints: list[str] = []
+    counts: list[int] = []
     for i, own in enumerate(cells):
         if i in families:
             continue
@@ -74,8 +83,12 @@ def guess_columns(
                 left_out[i] = "it is the index of a pandas frame"
             elif not asked and _numbers_rows(head, names[i]):
                 left_out[i] = "it numbers the rows"
+            elif not asked and _are_years(head, names[i]):
+                left_out[i] = "years"
             elif hint := _hint(head, names[i]):
                 hints.append(hint)
+            elif _may_count(head):
+                counts.append(i)
     if len(left_out) == len(cells):
         listed = "; ".join(f"{column_label(i, names)}: {w}" for i, w in left_out.items())
         text = f"the table has no usable column ({listed}). Pass columns of numbers or of few "
@@ -86,7 +99,8 @@ def guess_columns(
         for i, why in left_out.items()
     ]
     kept = [i for i in range(len(cells)) if i not in left_out]
-    return {k: chosen[i] for k, i in enumerate(kept) if i in chosen}, kept, (*gone, *hints)
+    families = {k: chosen[i] for k, i in enumerate(kept) if i in chosen}
+    return families, kept, [kept.index(i) for i in counts], (*gone, *hints)
 
 
 def _unusable_text(cells: Cells, label: str, asked: bool, rare: float) -> str:
@@ -127,6 +141,14 @@ def _numbers_rows(values: Array, name: str) -> bool:
     return bool(_ID_NAME.search(name)) and len(np.unique(values)) > len(values) / 2
 
 
+def _are_years(values: Array, name: str) -> bool:
+    """Whether a column is named so, and all its cells are whole numbers from 1900 to 2100."""
+    seen = values[values == values]
+    if not _YEAR_NAME.search(name) or not len(seen) or not _are_whole(seen):
+        return False
+    return bool(seen.min() >= _FIRST_YEAR and seen.max() <= _LAST_YEAR)
+
+
 def _are_whole(values: Array) -> bool:
     if values.dtype.kind in "iu":
         return True
@@ -134,6 +156,14 @@ def _are_whole(values: Array) -> bool:
         return False
     first = values[:100]  # most columns of other numbers end here
     return bool((first == np.floor(first)).all() and (values == np.floor(values)).all())
+
+
+def _may_count(values: Array) -> bool:
+    """Whether numbers are whole, from 0 or 1 on, three at least, and mostly not large."""
+    seen = values[values == values]
+    if not _are_whole(seen) or not len(seen) or seen.min() not in (0, 1) or seen.max() < 2:
+        return False
+    return bool(np.median(seen[seen > 0]) <= _LARGEST_MEDIAN)
 
 
 def _hint(values: Array, name: str) -> str:

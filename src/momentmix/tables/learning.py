@@ -41,7 +41,7 @@ from momentmix.tables.names import column_label, number_of
 from momentmix.tables.opening import READ_ALL, Reading, can_open, open_table, warn_of_header
 from momentmix.tables.schema import Schema, plain_schema
 from momentmix.tables.source import NO_CELL, Kind
-from momentmix.tables.table_rows import Missing, TableRows, check_missing
+from momentmix.tables.table_rows import Missing, TableRows, check_missing, keeps_gaps
 
 Families = Mapping[Any, Any] | Schema | None
 LOOKED_AT = 1 << 14  # numbers, the first of a column: a center need not be the mean itself
@@ -55,7 +55,7 @@ Find = Callable[[TableRows, Mapping[int, Any], Missing, float], "list[Found]"]
 def schema_from(
     rows: Any,
     families: Families = None,
-    missing: Missing = "error",
+    missing: Missing = "model",
     *,
     rare: float = 0.0,
     **reading: Any,
@@ -67,9 +67,10 @@ def schema_from(
     rows : array, data frame, Arrow table, list of rows, dict of columns, path or source
     families : dict, optional
         Family of a column, by name or number, as in `fit`.
-    missing : {"error", "drop", "model"}
-        What to do with missing cells (NaN, None, NA, NaT, masked): refuse them, leave their rows
-        out, or give the column a feature that tells whether a cell was seen.
+    missing : {"model", "mar", "drop", "error"}, default="model"
+        Columns with missing cells (NaN, None, NA, NaT, masked) get a feature that tells whether a
+        cell was seen; with "drop" and "error" such columns are not looked for. A fit takes a schema
+        with such columns as missing="model", unless it is given another keyword.
     rare : float
         Levels of text with a smaller share of the rows are joined into one level, "other".
     **reading
@@ -78,7 +79,7 @@ def schema_from(
     Examples
     --------
     >>> table = {"age": [31.0, None, 40.0], "plan": ["gold", "basic", "gold"]}
-    >>> schema = schema_from(table, missing="model")
+    >>> schema = schema_from(table)
     >>> schema.feature_names
     ('age', 'age seen', 'plan=gold')
     >>> schema.encode(table).tolist()
@@ -127,7 +128,7 @@ def learn(
         return _by_schema(rows, families, missing, n_bytes)
     asked = _by_number(families, rows)
     rows = rows.changed(texts=frozenset(_texts(rows, asked)))
-    notes: tuple[str, ...] = ()
+    notes, counts = (), list[int]()
     has_text = any(kind.kind == "text" for kind in rows.kinds)
     if rows.column_names is not None or has_text:
         head, names = rows.head(), rows.column_names
@@ -136,11 +137,11 @@ def learn(
                 if is_family(family) and not named(family).has_levels:
                     column = Column.of(names[j] if names else None, family)
                     check_numeric(column, head[j], partial(rows.where, 0, column=j))
-            asked, kept, notes = guess_columns(head, names, asked, rows.chosen, rare)
-            rows = rows.selected(kept)
+            asked, kept, counts, notes = guess_columns(head, names, asked, rows.chosen, rare)
+            rows = rows.selected(kept).changed(may_count=tuple(counts))
         elif len(rows.sources) == 1 and has_text:
             raise rows.without_rows()
-    if missing != "model" and all(family == Column.family for family in asked.values()):
+    if not keeps_gaps(missing) and all(family == Column.family for family in asked.values()):
         plain = plain_schema(len(rows.kinds), rows.column_names, missing == "drop")
         return rows.with_schema(plain, notes)
     rows = rows.held(n_bytes)  # which columns are text is known by now
@@ -152,9 +153,10 @@ def learn(
 def needs_pass(rows: TableRows, families: Families, missing: Missing) -> bool:
     """Whether `learn` reads all rows, to find levels or missing cells."""
     if isinstance(families, Schema):
-        return missing == "model" and not all(column.has_missing for column in families.columns)
+        complete = not all(column.has_missing for column in families.columns)
+        return keeps_gaps(missing) and complete
     text = any(kind.kind == "text" for kind in rows.kinds)
-    return missing == "model" or text or families is not None
+    return keeps_gaps(missing) or text or families is not None
 
 
 def _by_number(families: Families, rows: TableRows) -> dict[int, Any]:
@@ -251,7 +253,7 @@ def _found(
     read = {}
     for j, own in enumerate(found):
         is_open = has_levels(families.get(j)) and own.kind.kind != "bool"
-        if missing == "model" or own.kind.kind == "text" or j in rows.texts or is_open:
+        if keeps_gaps(missing) or own.kind.kind == "text" or j in rows.texts or is_open:
             read[j] = own
         else:
             own.has_cells = True
@@ -287,10 +289,11 @@ def schema_of(
             end = ", the schema of a table that has some."
             raise InputError(Message(text, "it out; or pass ", schema, end))
         column = _column(name, families.get(i, Column.family), own, label, rare)
-        if missing == "model" and own.has_missing:
+        if keeps_gaps(missing) and own.has_missing:
             column = replace(column, has_missing=True, center=_center(column, own))
         columns.append(replace(column, drops=missing == "drop"))
-    return Schema(tuple(columns))
+    found_schema = Schema(tuple(columns))
+    return found_schema.at_random() if missing == "mar" else found_schema
 
 
 def _column(name: str | None, family: Any, found: Found, label: str, rare: float) -> Column:
@@ -388,7 +391,7 @@ def _by_schema(rows: TableRows, schema: Schema, missing: Missing, n_bytes: float
             if own.has_missing and not column.has_missing:
                 schema = schema.with_column(i, has_missing=True, center=_center(column, own))
         rows = rows.with_schema(schema)
-    return rows
+    return rows.with_schema(schema.at_random()) if missing == "mar" else rows
 
 
 def _found_levels(
@@ -452,4 +455,6 @@ def _center(column: Column, found: Found) -> float:
     """A short number near the mean of the cells that are seen; 0 where the column has no center."""
     if not column.model.joins or found.is_text or not len(found.numbers):
         return 0.0
+    if found.numbers.min() in (0, 1) and (found.numbers == np.floor(found.numbers)).all():
+        return 0.0  # counts, perhaps, which have no center
     return short_mean(column.transformed(found.numbers))

@@ -150,13 +150,40 @@ class Schema:
             (name, [label for c, label in pairs if name in (c.family, c.transform)])
             for name in FAMILIES
         ]
-        found.append(("missing cells", [label for c, label in pairs if c.has_missing]))
+        found.append(("missing cells", [label for c, label in pairs if c.models_gaps]))
+        found.append(("missing at random", [label for c, label in pairs if c.at_random]))
         return [(family, names) for family, names in found if names]
 
     @property
     def is_plain(self) -> bool:
         """Whether the features are the columns: numbers without missing cells."""
         return all(column.is_plain for column in self.columns)
+
+    def at_random(self, is_so: bool = True) -> Schema:
+        """The schema where missing cells are missing at random, or where they are modeled."""
+        columns = (replace(c, at_random=is_so and c.has_missing) for c in self.columns)
+        return Schema(tuple(columns))
+
+    def modeled(self) -> Schema:
+        """The schema of a fitted model: without features of columns missing at random."""
+        return Schema(
+            tuple(
+                replace(c, has_missing=False, center=0.0, at_random=False) if c.at_random else c
+                for c in self.columns
+            )
+        )
+
+    def modeled_cells(self, features: Float) -> encoding.Encoded:
+        """Features of the `modeled` schema, and which cells are left out of its density."""
+        left_out = np.zeros((len(features), self.n_columns), dtype=bool)
+        parts = []
+        for number, column in enumerate(self.columns):
+            own = features[:, list(self.features_of(number))]
+            if column.at_random:
+                left_out[:, number] = own[:, -1] < 0.5
+                own = own[:, :-1] + column.center
+            parts.append(own)
+        return encoding.Encoded(np.hstack(parts), left_out if left_out.any() else None)
 
     def with_column(self, number: int, **changes: Any) -> Schema:
         """The schema with one column changed."""

@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from itertools import chain
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,14 +33,19 @@ from momentmix.tables.selection import feature_names
 from momentmix.tables.source import NO_CELL, Batch, Held, Kind, Source
 from momentmix.tables.validation import in_range
 
-Missing = Literal["error", "drop", "model"]
+Missing = Literal["error", "drop", "model", "mar"]
 _MOST_BYTES = 1 << 28  # of a block, where a source has an unknown number of rows
 
 
 def check_missing(missing: object) -> None:
     """Raise unless this says what missing cells get."""
-    if missing not in ("error", "drop", "model"):
-        raise InputError(f"missing must be 'error', 'drop' or 'model'; got {missing!r}.")
+    if missing not in get_args(Missing):
+        raise InputError(f"missing must be 'error', 'mar', 'model' or 'drop'; got {missing!r}.")
+
+
+def keeps_gaps(missing: Missing) -> bool:
+    """Whether columns with missing cells have a feature that tells which are seen."""
+    return missing in ("model", "mar")
 
 
 class RowBlock(NamedTuple):
@@ -71,6 +76,7 @@ class TableRows(Rows):
         Which columns were left out, and why.
     """
 
+    may_count: tuple[int, ...] = ()  # columns of whole numbers that nobody named a family of
     learned: Schema  # by which rows are encoded, also where the features are the columns
 
     def __init__(
@@ -177,7 +183,7 @@ class TableRows(Rows):
         kind, cure = "", Message()
         if self._drops or self.missing == "drop":
             kind = " without missing cells"
-            cure = Message(" Leave out columns, or pass ", options(missing="model"), ".")
+            cure = Message(" Leave out columns, or pass ", options(missing="mar"), ".")
         text = f"a table must hold at least one row; {self.sources[0].name} holds no rows{kind}."
         return InputError(Message(text, cure))
 
@@ -355,7 +361,7 @@ class _Reader:
         self.drops = np.array([column.drops for column in self.schema.columns])
         self.refuses = rows.missing == "error"
         if unseen is None:
-            self.refuses = rows.is_learned or rows.missing != "model"
+            self.refuses = rows.is_learned or not keeps_gaps(rows.missing)
         self.examined: set[int] = set()  # columns of CSV whose first large number was examined
 
     def blocks(self, start: int, part_rows: int | None, stop: float) -> Generator[RowBlock]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from momentmix.arrays import plain_array
 from momentmix.errors import InputError, InputTypeError
-from momentmix.findings.messages import Message, options
+from momentmix.findings.messages import GAPS, Message, options
 from momentmix.native import code
 from momentmix.parallel import usable_cores
 from momentmix.tables.names import column_label
@@ -99,9 +99,8 @@ def out_of_range(block: NDArray[np.float64], where: Callable[[int, int], str]) -
     row, column = (int(i) for i in np.argwhere(~(np.abs(block) <= LARGEST_VALUE))[0])
     value, place = block[row, column], where(row, column)
     if np.isnan(value):
-        text = f"rows must not hold missing values (NaN, masked cells); {place} is NaN. Drop "
-        end = " where offered) or impute them first."
-        return InputError(Message(text, "incomplete rows (", options(missing="drop"), end))
+        text = f"rows must not hold missing values (NaN, masked cells); {place} is NaN. "
+        return InputError(Message(text, "Impute it, or pass missing= where it is offered. ", GAPS))
     if np.isinf(value):
         text = (
             f"rows must be finite; {place} is {value}. If it stands for a missing value, set the "

@@ -47,7 +47,7 @@ def model(rows):
             # 27 rows do not bear a block of 30 columns.
             {"check_sample_weight_equivalence_on_dense_data": "too few rows"},
         ),
-        (mm.MomentMixture(2, missing="error"), {}),
+        (mm.MomentMixture(2), {}),
     ],
 )
 def test_check_estimator_has_no_failures(model, refused):

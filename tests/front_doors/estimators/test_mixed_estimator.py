@@ -34,7 +34,11 @@ def customers(n=4000, seed=0, gaps=0.1):
 @pytest.fixture(scope="module")
 def fitted():
     frame, label = customers()
-    return mm.MomentMixture(3, families=FAMILIES, random_state=0).fit(frame), frame, label
+    return (
+        mm.MomentMixture(3, families=FAMILIES, missing="model", random_state=0).fit(frame),
+        frame,
+        label,
+    )
 
 
 def test_a_frame_of_all_families(fitted):
@@ -83,7 +87,7 @@ def test_parts_and_summaries_give_the_same_model():
     frame, _ = customers(6000, seed=3)
     levels = {**FAMILIES, "plan": ["basic", "gold", "silver"]}
     whole = mm.summarize(frame, 4, families=levels, missing="model")
-    model = mm.MomentMixture(3, families=levels, random_state=0)
+    model = mm.MomentMixture(3, families=levels, missing="model", random_state=0)
     parts = clone(model)
     for start in range(0, 6000, 2000):
         parts.partial_fit(frame.iloc[start : start + 2000])
@@ -95,7 +99,7 @@ def test_parts_and_summaries_give_the_same_model():
 def test_missing_cells_may_be_an_error_or_dropped():
     frame, _ = customers(2000)
     with pytest.raises(mm.InputError, match="missing"):
-        mm.MomentMixture(3, families=FAMILIES, missing="error").fit(frame)
+        mm.MomentMixture(3, families=FAMILIES).fit(frame)
     dropped = mm.MomentMixture(3, families=FAMILIES, missing="drop", random_state=0).fit(frame)
     assert dropped.result_.n_rows == len(frame.dropna())
 
@@ -105,7 +109,7 @@ def test_a_cell_that_is_missing_for_the_first_time_is_left_out():
     rows = rng.normal(4.0 * (rng.random((500, 1)) < 0.4), 1.0, (500, 4))
     gaps = rows.copy()
     gaps[:, 1] = np.nan
-    model = mm.MomentMixture(2, random_state=0).fit(rows)
+    model = mm.MomentMixture(2, missing="model", random_state=0).fit(rows)
     others = model.mixture_.select([0, 2, 3])
     assert model.score_samples(gaps) == pytest.approx(others.log_prob(rows[:, [0, 2, 3]]))
     model.set_params(missing="error")
@@ -129,7 +133,9 @@ def test_a_frame_as_it_is():
     from campaigns.made_tables import COUNTS, TABLES
 
     frame, _, _ = TABLES["customers"](3000, seed=4)
-    model = mm.MomentMixture(3, families=COUNTS["customers"], random_state=0).fit(frame)
+    model = mm.MomentMixture(3, families=COUNTS["customers"], missing="model", random_state=0).fit(
+        frame
+    )
     assert model.n_features_in_ == frame.shape[1]
     found = model.predict(frame[frame.columns[::-1]])
     assert (found == model.predict(frame)).all()
@@ -154,7 +160,7 @@ def test_the_first_part_says_what_columns_are():
         }
     )
     frame.loc[[400, 700], "y"] = np.nan  # as another order of moments would not hold
-    model = mm.MomentMixture(2, random_state=0)
+    model = mm.MomentMixture(2, missing="model", random_state=0)
     parts = [frame.iloc[:300], frame.iloc[300:310, ::-1], frame.iloc[310:]]
     for part in parts:
         model.partial_fit(part)

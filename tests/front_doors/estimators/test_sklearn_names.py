@@ -204,7 +204,7 @@ def test_warm_start_of_a_table_with_families_and_gaps():
     )
     frame.loc[rng.random(4000) < 0.1, "age"] = np.nan
     families = {"visits": "poisson", "member": "bernoulli"}
-    warm = MomentMixture(2, families=families, warm_start=True, random_state=0)
+    warm = MomentMixture(2, families=families, missing="model", warm_start=True, random_state=0)
     first = warm.fit(frame[:2000]).means_
     again = warm.fit(frame[2000:])
     assert again.result_.winner == "given start"

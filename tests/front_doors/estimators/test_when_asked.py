@@ -74,9 +74,10 @@ def test_the_bits_of_weighted_rows_and_of_joined_columns_with_gaps(rows):
     assert_same_result(model.result_, mm.fit(rows, 3, random_state=0, sample_weight=weights))
     frame = pd.DataFrame(rows[::3], columns=list("abcd"))
     frame.iloc[::7, 1] = np.nan
-    options = {"blocks": [["a", "b"]], "random_state": 0}
-    model = mm.MomentMixture(2, **options).fit(frame)
-    assert_same_result(model.result_, mm.fit(frame, 2, missing="model", **options))
+    for missing in ("model", "mar"):
+        options = {"blocks": [["a", "b"]], "missing": missing, "random_state": 0}
+        model = mm.MomentMixture(2, **options).fit(frame)
+        assert_same_result(model.result_, mm.fit(frame, 2, **options))
 
 
 # -- quiet until asked ------------------------------------------------------------------------

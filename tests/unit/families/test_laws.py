@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import optimize, stats
@@ -286,6 +288,42 @@ def test_a_law_without_a_constant_feature() -> None:
     assert Seen((0, 1), GaussianValue((0,))).without(1, 1.0) is None
     assert Seen((0, 1), PoissonLaw((0,))).without(1, 1.0) == PoissonLaw((0,))
     assert Finite.indicators((0, 1)).without(0, 0.0) == Finite((1,), ((0.0,), (1.0,)))
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if RAW[name].has_gaps])
+def test_gaps_at_random_are_left_out_of_the_density(name: str) -> None:
+    modeled, means, variances = standard(name)
+    law = replace(modeled, at_random=True)
+    means, variances = law.completed(means, variances)
+    np.testing.assert_allclose(means[:, -1], 0.0, atol=1e-12)  # the share of all rows
+    rows = modeled.sample(means[0], variances[0], 200, np.random.default_rng(3))
+    table = t_of(rows, law)
+    logs, with_gaps = (x.coefficients(means, variances) @ table for x in (law, modeled))
+    gone = rows[:, -1] < law.seen_middle
+    assert 0 < gone.sum() < 200
+    assert np.abs(logs[:, gone]).max() < 1e-9
+    np.testing.assert_allclose(np.ptp(with_gaps - logs, axis=0), 0.0, atol=1e-9)
+    free = np.arange(2 * means.shape[1]) != means.shape[1] - 1
+    scores, others = (x.scores(means, variances) for x in (law, modeled))
+    assert not scores[:, ~free].any()
+    np.testing.assert_allclose(scores[:, free] @ table, others[:, free] @ table, atol=1e-9)
+    slope, _ = law.prior_slopes(means, variances, PRIOR)
+    assert not slope[:, ~free].any()
+    sums = [np.full((1, 1), 200.0), *(x.sum(axis=0)[None] for x in (rows, rows**2))]
+    own = law.own_statistics(rows.T).sum(axis=1)[None]
+    found, expected = (x.m_step(*sums, own, PRIOR) for x in (law, modeled))
+    np.testing.assert_allclose(found[0][:, -1], 0.0, atol=1e-12)
+    if isinstance(law, Finite):
+        p, q = (law.probabilities(x[0])[:, 1:] for x in (found, expected))
+        np.testing.assert_allclose(p / p.sum(), q / q.sum(), rtol=1e-9)
+    else:
+        for one, other in zip(law.value_of(*found)[1:], law.value_of(*expected)[1:], strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-9)
+    assert not law.at_zero(means, variances, np.full(3, 1e-9))[:, 0].any()  # no gap is at a bound
+    last = np.array([law.positive(means, variances)[0].shape[1] - 1])
+    turn = law.turns(means[0], variances[0], last)[0]
+    assert turn.any()
+    assert turn[means.shape[1] - 1] == pytest.approx(0.0, abs=1e-6)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -28,7 +28,6 @@ NUMBERS = {
         {"n_values": 2, "grid": 1.0},
         {"n_values": 5, "grid": 0.5, "remedy": {"families": {"a": "bernoulli"}}},
     ],
-    "count-column": [{"remedy": {"families": {"a": "poisson", "b": "poisson"}}}],
     "repeated-value": [{"value": -9.0, "share": 0.2}],
     "rounded-column": [{"grid": 0.5, "width": 0.6, "is_whole": whole} for whole in (True, False)],
     "variance-floor": [{"floor": 1e-6}, {"floor": 1e-6, "count": 3}],
@@ -70,7 +69,7 @@ NUMBERS = {
     "imprecise": [{"loss": 0.1, "after_rows": rows} for rows in (True, False)],
     "unsupported": [{"reason": "why", "asked": r, "fewer": r - 1} for r in (1, 2)],
     "support-unknown": [{"reason": "why"}],
-    "untested": [{"remedy": {"missing": "drop"}}],
+    "untested": [{}],
 }
 CASES = [
     pytest.param(found(severity, kind, ["a", "b"], [0, 2], **numbers), id=f"{kind} {k}")

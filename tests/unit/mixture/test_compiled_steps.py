@@ -1,5 +1,7 @@
 """Compiled EM steps against the NumPy code: diagonal and joined features, laws of their own."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.unit.families.toys import GeometricLaw
@@ -44,6 +46,8 @@ LAWS = {
         Seen((0, 1), PoissonLaw((0,))), PoissonLaw((2,))
     ),
     "all": mixed_law,
+    "all, at random": mixed_law,
+    "counts, at random": lambda: one_kind(Seen((0, 1), PoissonLaw((0,))), PoissonLaw((2,))),
 }
 SIZES = [(1,) * 5, (3, 2, 1), (1, 1, 4, 2, 1), (7,), (2, 2), (33, 2)]  # the last one by NumPy
 CASES = LAWS | {str(s): lambda s=s: block_law(s, 3, seed=len(s)) for s in SIZES}
@@ -55,6 +59,9 @@ def case_of(name, n, k=3):
     rows, _ = sample(law, max(n, 2000), np.random.default_rng(n))
     shift, scale = rows.mean(axis=0), rows.std(axis=0)
     p, rows = law.standardized(shift, scale), (rows - shift) / scale
+    if name.endswith("at random"):
+        laws = (replace(x, at_random=True) if x.has_gaps else x for x in p.blocks.laws)
+        p = replace(p, blocks=replace(p.blocks, laws=tuple(laws))).completed()
     structure = Structure.of_total(1e-6, p.blocks, np.cov(rows.T))
     rng = np.random.default_rng(1)
     moved = [

@@ -11,9 +11,9 @@ import pytest
 import momentmix as mm
 from momentmix import MomentSummary, summarize
 from momentmix.arrays import physical_memory
+from momentmix.cube.grouping import KeyGroup
 from momentmix.errors import InputError, InputTypeError, ShardError
 from momentmix.summary.layout import Layout
-from momentmix.summary.single_shard import SingleShard
 from momentmix.summary.summary import rename_shards
 from momentmix.summary.view import check_budget, estimate
 
@@ -332,13 +332,13 @@ def test_bytes_are_those_of_a_summary(n_rows):
     rows = RNG.lognormal(size=(n_rows, 3)) + np.array([0.0, 1e6, -5.0])
     rows[:, 2] = -5.0
     empty = mm.MomentSummary(3, 3, ["a", "b", "c"], n_threads=2)
-    shard = SingleShard(empty, "first")
+    group = KeyGroup(empty, 7, "first")
     for part in np.array_split(rows, 3):
-        shard.update(part)
-    data, shard_id = shard.close("last")
+        group.add(part)
     summary = mm.MomentSummary(3, 3, ["a", "b", "c"], shard_id="first")
-    summary = rename_shards(summary.update(rows), {"first": "last"})
-    assert (data, (shard_id,)) == (summary.to_bytes(), summary.shard_ids)
+    last = f"first {group.digest.hexdigest()}"
+    summary = rename_shards(summary.update(rows), {"first": last})
+    assert group.packed(None) == (7, n_rows, *summary.shard_ids, summary.to_bytes())
     assert empty.n_rows == 0
 
 
@@ -347,13 +347,14 @@ def test_bytes_with_a_schema_are_those_of_a_summary():
     rows[::7, 0] = np.nan
     schema = mm.summarize(rows, order=2, families={1: "poisson"}, missing="model").schema
     empty = mm.MomentSummary(schema.n_features, 2, schema=schema)
-    shard = SingleShard(empty, "first")
-    shard.update(schema.encode(rows))
+    group = KeyGroup(empty, 0, "first")
+    group.add(schema.encode(rows))
     summary = mm.MomentSummary(schema.n_features, 2, schema=schema, shard_id="first").update(rows)
-    assert shard.close("first")[0] == summary.to_bytes()
+    summary = rename_shards(summary, {"first": f"first {group.digest.hexdigest()}"})
+    assert group.packed(None)[-1] == summary.to_bytes()
 
 
 def test_a_row_beyond_the_range_of_sums_is_an_error():
-    shard = SingleShard(mm.MomentSummary(1, 1), "first")
+    group = KeyGroup(mm.MomentSummary(1, 1), 0, "first")
     with pytest.raises(InputError, match="row 1500"):
-        shard.update(np.append(RNG.normal(size=1500), 1e200)[:, None])
+        group.add(np.append(RNG.normal(size=1500), 1e200)[:, None])

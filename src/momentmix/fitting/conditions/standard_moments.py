@@ -29,21 +29,18 @@ from numpy.typing import NDArray
 from momentmix._typing import Float, Int
 from momentmix.errors import InputError
 from momentmix.families.column import FeaturePart
-from momentmix.families.gaussian import MOST_FLOOR
+from momentmix.families.gaussian import LEAST_STEPS, MOST_FLOOR
 from momentmix.families.law import Law
 from momentmix.index_sets import colex_rank, index_sets, sets_without
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.mixture import Mixture, mixture_from
+from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure
 from momentmix.tables.names import check_feature_names
 from momentmix.tables.schema import Schema
 from momentmix.wording import short_repr
 
 _BY_FEATURE = ("shift", "scale", "minimum", "maximum")
-# Least deviation of a component, in steps of a rounded column. Components at neighboring values,
-# half a step wide each, add up to waves of 1.4 % with their tops at the values: with 10,000 rows
-# BIC would take them. At 0.6 the waves are 0.2 %.
-_LEAST_STEPS = 0.6
 _HIGHEST = 6  # power of a feature in a condition
 
 
@@ -210,13 +207,13 @@ class StandardMoments:
         """
         floors = np.full(self.n_features, floor)
         if self.grids is not None:
-            own = (_LEAST_STEPS * self.grids[self.columns] / self.scale) ** 2
+            own = (LEAST_STEPS * self.grids[self.columns] / self.scale) ** 2
             floors = np.maximum(floors, np.minimum(own, MOST_FLOOR))
         return floors
 
     def with_grids(self, grids: Float) -> StandardMoments:
         """Return the same with columns rounded to grids of these widths, (n_columns,)."""
-        least = (_LEAST_STEPS * grids[self.columns] / self.scale) ** 2
+        least = (LEAST_STEPS * grids[self.columns] / self.scale) ** 2
         laws = tuple(law.with_floor(float(least[law.features[0]])) for law in self.laws)
         return replace(self, laws=laws, grids=grids)
 
@@ -266,7 +263,27 @@ class StandardMoments:
                 f"all {self.n_features} columns are constant over the {self.n_rows} rows, so there "
                 "is nothing to fit. Check that the right rows and columns were read."
             )
-        kept, d, names = np.flatnonzero(~self.constant), self.n_features, self.feature_names
+        return self._without(self.constant, laws_without(self.laws, self.constant))
+
+    def testable(self, p: Parameters) -> tuple[StandardMoments, Parameters] | None:
+        """Moments and parameters of columns without gaps at random; None where all have some.
+
+        Such gaps may depend on other columns, so that features which are 0 in their place have
+        other moments than their law.
+        """
+        gaps = np.zeros(self.n_features, dtype=bool)
+        gaps[[j for law in self.laws if law.at_random for j in law.features]] = True
+        if not gaps.any():
+            return self, p
+        if gaps.all():
+            return None
+        part = p.restricted(np.flatnonzero(~gaps))
+        laws = self.alone.restricted(np.flatnonzero(~gaps)).laws
+        return self._without(gaps, laws), part
+
+    def _without(self, left_out: NDArray[np.bool_], laws: tuple[Law, ...]) -> StandardMoments:
+        """The moments of the other features, which have these laws."""
+        kept, d, names = np.flatnonzero(~left_out), self.n_features, self.feature_names
         order = min(self.order, kept.size)
         orders = [
             values[colex_rank(kept[index_sets(kept.size, s)])]
@@ -274,12 +291,12 @@ class StandardMoments:
         ]
         squared = []
         for q, values in enumerate(self.squared[: kept.size]):
-            masks = [~self.constant[sets_without(d, q, j)].any(axis=1) for j in kept.tolist()]
+            masks = [~left_out[sets_without(d, q, j)].any(axis=1) for j in kept.tolist()]
             rows = [values[j][mask] for j, mask in zip(kept, masks, strict=True)]
             squared.append(np.array(rows))
         cubed, two_squares = self.cubed, self.two_squares
         if cubed is not None:
-            cubed = np.array([cubed[j][~self.constant[np.arange(d) != j]] for j in kept.tolist()])
+            cubed = np.array([cubed[j][~left_out[np.arange(d) != j]] for j in kept.tolist()])
             cubed = cubed.reshape(kept.size, kept.size - 1)
         if two_squares is not None:
             two_squares = two_squares[colex_rank(kept[index_sets(kept.size, 2)])]
@@ -294,7 +311,7 @@ class StandardMoments:
             powers=None if self.powers is None else self.powers[:, kept],
             cubed=cubed,
             two_squares=two_squares,
-            laws=laws_without(self.laws, self.constant),
+            laws=laws,
             **{name: getattr(self, name)[kept] for name in (*_BY_FEATURE, "columns")},
         )
 

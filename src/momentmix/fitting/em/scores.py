@@ -186,8 +186,8 @@ class Scores:
             scores[0] = share
         else:
             scores = self._gaussian(i, features, share, rows)
+        scores = scores if scores.shape[0] == self.kept.size else scores[self.kept]
         if self.by_law.any():
-            scores = scores if scores.shape[0] == self.kept.size else scores[self.kept]
             taken = features[self.used] if rows is None else features[np.ix_(self.used, rows)]
             scores[self.by_law] = (self.table[i] @ taken) * share
         return scores
@@ -223,8 +223,8 @@ class Scores:
 
 
 def _kept_places(blocks: Blocks) -> NDArray[np.int64]:
-    """Places of a component's parameters: all but those of variances that follow from means."""
-    return np.delete(np.arange(blocks.n_places), 1 + blocks.n_features + blocks.dependent)
+    """Places of a component's parameters: those that are free."""
+    return np.delete(np.arange(blocks.n_places), blocks.not_free)
 
 
 def _law_scores(parameters: Parameters) -> list[Float]:

@@ -11,7 +11,8 @@ groups, or the dependence of yes/no answers, may be right in every column. Kolmo
 max |Δ|, is 0.16 for one Gaussian in place of two that are 6 deviations apart, and as much for one
 skewed column of groups that are right; V is 0.32 and 0.2. The differences of all halves are pooled
 before the largest is taken, and what chance gives is subtracted: V does not depend on the number of
-rows.
+rows. Cells that are missing at random are drawn given those seen, in both kinds of rows: their own
+distribution is not that of the cells which are seen.
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ from typing import Literal
 
 import numpy as np
 
-from momentmix._typing import Float
+from momentmix._typing import Float, Int
 from momentmix.families.seen import Seen
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.over_identification import OverIdentification
-from momentmix.mixture.gaussian import sample, values_of
+from momentmix.mixture.density import joint_densities, responsibilities
+from momentmix.mixture.gaussian import coefficients, features_of, sample, values_of
 from momentmix.mixture.parameters import Parameters
 
 Level = Literal["exact", "close", "rough", "poor", "unknown"]
@@ -47,7 +49,7 @@ _BY_CHANCE, _BY_LOG = 1.1, 0.45
 _DOUBT = 3.0  # times what chance gives: a test without power does not make a poor mixture exact
 _ROWS = 8000  # that are compared, of all halves, and that are drawn: distances to about 0.01
 _PLACES = 400  # along a column, where the shares are compared: to 1/400
-_DIGITS = 9  # of sums of yes/no answers, which are equal up to rounding
+_DIGITS = 9  # of yes/no answers and their sums, which are equal up to rounding
 
 
 @dataclass(frozen=True)
@@ -86,8 +88,12 @@ def describe(
     of all rows; None where nothing could be tested.
     """
     size, rng = _ROWS // len(unseen), np.random.default_rng(0)  # the same for every seed
-    seen = [_some(values_of(features, p.blocks), size) for p, features in unseen]
-    drawn = [_draw(p, size, moments, rng) for p, _ in unseen]
+    used = _compared(moments, unseen[0][0])
+    if not used.size:
+        return Description()
+    seen = [_filled(p, _some(values_of(features, p.blocks), size), rng) for p, features in unseen]
+    drawn = [_filled(p, _draw(p, size, moments, rng), rng) for p, _ in unseen]
+    seen, drawn = ([values[used] for values in tables] for tables in (seen, drawn))
     directions = [_widest(seen[k ^ 1]) for k in range(len(seen))]
     signs = [1.0 if v @ directions[0] >= 0 else -1.0 for v in directions]
     along = [
@@ -100,9 +106,9 @@ def describe(
     pairs = [*zip(rows, others, strict=True), (along[0].round(_DIGITS), along[1])]
     apart = [max(_apart(own, other) ** 2 - noise, 0.0) ** 0.5 for own, other in pairs]
     columns: dict[str | int, float] = {}
-    for j in range(d):
+    for j, own in zip(used.tolist(), apart, strict=False):
         column = moments.part(j).column
-        columns[column] = max(columns.get(column, 0.0), apart[j])
+        columns[column] = max(columns.get(column, 0.0), own)
     distance, limit = max(apart), _ROUGH**2
     level = _level(distance, _CLOSE, _ROUGH) if noise < limit else "unknown"
     if rejected is False and distance**2 <= limit + _DOUBT * noise:
@@ -135,6 +141,32 @@ def _draw(p: Parameters, n: int, moments: StandardMoments, rng: np.random.Genera
             value, seen = law.features
             drawn[value, drawn[seen] < law.seen_middle] = law.missing[0]
     return drawn
+
+
+def _compared(moments: StandardMoments, p: Parameters) -> Int:
+    """Features that are compared: of columns with gaps at random the values, if none is joined."""
+    at_random = [law for law in moments.laws if law.at_random]
+    with_law = {law.features for law in p.blocks.laws}
+    first = 0 if any(law.features not in with_law for law in at_random) else -1
+    left_out = [j for law in at_random for j in law.features[first:]]
+    return np.delete(np.arange(moments.n_features), left_out)
+
+
+def _filled(p: Parameters, values: Float, rng: np.random.Generator) -> Float:
+    """Features (d, n) with draws for cells that are missing at random, given those seen."""
+    laws = [law for law in p.blocks.laws if law.at_random]
+    if not laws:
+        return values
+    shares, _ = responsibilities(joint_densities(coefficients(p), features_of(values.T, p.blocks)))
+    ends, filled = np.cumsum(shares, axis=0), values.copy()
+    labels = (rng.random(len(values[0])) * ends[-1] >= ends[:-1]).sum(axis=0)
+    for law in laws:
+        own = list(law.features)
+        for i in range(p.n_components):
+            rows = np.flatnonzero((values[own[-1]] < law.seen_middle) & (labels == i))
+            drawn = law.sample_seen(p.means[i, own], p.variances[i, own], rows.size, rng)
+            filled[np.ix_(own, rows)] = drawn.T
+    return filled.round(_DIGITS)  # levels that were drawn are those of rows up to rounding
 
 
 def _widest(values: Float) -> Float:

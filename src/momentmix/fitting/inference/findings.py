@@ -12,6 +12,7 @@ from momentmix._typing import Float, Int
 from momentmix.capacity.monomials import FEWEST_BLOCKS
 from momentmix.families.count import DISPERSION_THAT_MATTERS
 from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, found
+from momentmix.findings.fit_sentences import UNTESTED
 from momentmix.fitting.conditions.conditions import feature_powers
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.column_shapes import offer_from_moments, shape_finding, shape_words
@@ -53,14 +54,24 @@ def collect_findings(
     shown: RowFindings | None = None,
 ) -> list[Finding]:
     """All findings about a fit of standardized features."""
-    p, influenced = parameters, _influenced_feature(moments)
-    outliers = list(_about_outliers(moments, influenced, shown is not None))
+    were_rows_checked, part = shown is not None, moments.testable(parameters)
     shown = RowFindings([], set(), set(), False) if shown is None else shown
+    coarse = np.isin(moments.columns, [] if part is None else part[0].columns[[*shown.coarse]])
+    findings = [
+        *_about_size(moments, parameters, capacity, from_rows),
+        *component_findings(moments, parameters, variance_floor, np.flatnonzero(coarse).tolist()),
+    ]
+    is_whole = part is not None and part[0] is moments
+    if not (is_whole or test.testable or parameters.n_components == 1):
+        findings.append(found(NOTE, UNTESTED))
+    if part is None:
+        return findings
+    moments, p = part
+    influenced = _influenced_feature(moments)
+    outliers = list(_about_outliers(moments, influenced, were_rows_checked))
     compared = from_rows and shown.of_everywhere
     heavy = [] if compared else _heavy_tailed(moments, p, influenced)
-    findings = [
-        *_about_size(moments, p, capacity, from_rows),
-        *component_findings(moments, p, variance_floor, shown.coarse),
+    findings += [
         *_about_copies(moments),
         *shown.findings,
         *([] if compared else _about_shapes(moments, p, test)),
@@ -207,11 +218,14 @@ def component_findings(
         count = int((floored & ~repeating).sum())
         columns = moments.columns_of(others)
         yield found(NOTE, "variance-floor", columns, count=count, floor=floor)
+    gaps = [law.features[0] for law in moments.laws if law.at_random]
+    if gaps:
+        yield found(NOTE, "missing-at-random", moments.columns_of(gaps))
     yield from _about_dispersion(moments, p)
     if p.n_components > 1:
         yield from _about_missing(moments, p)
         between = p.weights @ (p.means - p.weights @ p.means) ** 2  # of features of variance 1
-        own = [law.features for law in p.blocks.laws]
+        own = [law.features for law in p.blocks.laws if law.n_values]
         silent = [
             features[0] for features in own if between[list(features)].max() < _NO_INFORMATION
         ]
@@ -221,7 +235,7 @@ def component_findings(
 
 def _about_dispersion(moments: StandardMoments, p: Parameters) -> Iterator[Finding]:
     """Yield findings about values whose variance within components does not suit their means."""
-    values = ((law.features[0], law.value_law) for law in p.blocks.laws)
+    values = ((law.features[0], law.value_law) for law in p.blocks.laws if not law.at_random)
     counts = {feature: value for feature, value in values if value.noun}
     if not counts or not len(moments.squared):
         return

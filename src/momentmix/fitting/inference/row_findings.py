@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float
-from momentmix.families.family import FAMILIES
 from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, found
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.checked_rows import CheckedRows, ColumnKind, joint_of, standardized
@@ -18,10 +17,8 @@ from momentmix.fitting.inference.column_shapes import (
     about_independent,
     about_shapes,
     column_shapes,
-    log_normal,
 )
 from momentmix.fitting.inference.whitening import SIGNIFICANT_DEVIATES
-from momentmix.mixture.density import posteriors
 from momentmix.mixture.parameters import Parameters
 
 _FEWEST_ROWS = 30  # with fewer, nothing can be said about columns
@@ -148,10 +145,9 @@ def _about_kinds(
         yield found(FATAL, "row-number", moments.columns_of(by_kind[ColumnKind.ROW_NUMBER]))
     alike: dict[tuple[int, float, bool], dict[str | int, str | None]] = {}
     for j in by_kind[ColumnKind.FEW_VALUES]:
-        family = _family_of_counts(checked, moments, parameters, j)
+        family = None
         if _are_whole(facts[j].values):
-            two = facts[j].values.tolist() == [0, 1]
-            family = "bernoulli" if two else family or "categorical"
+            family = "bernoulli" if facts[j].values.tolist() == [0, 1] else "categorical"
         key = facts[j].n_values, facts[j].grid, family is None
         alike.setdefault(key, {})[moments.columns_of([j])[0]] = family
     for (n_values, grid, is_unknown), families in alike.items():
@@ -161,13 +157,7 @@ def _about_kinds(
         columns, value, share = moments.columns_of([j]), facts[j].top_value, facts[j].top_share
         yield found(WARNING, "repeated-value", columns, value=value, share=share)
     rounded = [j for j in by_kind[ColumnKind.ROUNDED] if widths[j] > _FINE]
-    known = {j: _family_of_counts(checked, moments, parameters, j) for j in rounded}
-    counts = {moments.part(j).column: family for j, family in known.items() if family}
-    if counts:  # whole numbers
-        is_coarse = any(widths[j] > _COARSE for j in rounded if known[j])
-        severity = WARNING if is_coarse else NOTE
-        yield found(severity, "count-column", list(counts), remedy={"families": counts})
-    for j in (j for j in rounded if known[j] is None):
+    for j in rounded:
         severity, values = WARNING if widths[j] > _COARSE else NOTE, facts[j].values
         size: dict[str, Any] = {"grid": facts[j].grid, "width": widths[j]}
         is_whole = _are_whole(values) and bool(values[0] >= 0)
@@ -176,23 +166,3 @@ def _about_kinds(
 
 def _are_whole(values: Float) -> bool:
     return bool((values == np.floor(values)).all())
-
-
-def _family_of_counts(
-    checked: CheckedRows, moments: StandardMoments, parameters: Parameters, j: int
-) -> str | None:
-    """The family of counts that describes a column of whole numbers; None if there is none."""
-    different = checked.columns[int(moments.columns[j])].values
-    if different[0] < 0 or not _are_whole(different) or j not in parameters.blocks.single:
-        return None  # or joined with others as a number
-    values = checked.values[:, moments.columns[j]]
-
-    def components() -> tuple[Float, Float]:
-        z = standardized(checked, moments)
-        joint = joint_of(z, parameters)
-        own = log_normal(z[:, j], parameters.means[:, j], parameters.variances[:, j])
-        return joint - own, posteriors(joint)
-
-    counts = (family for family in FAMILIES.values() if family.is_whole)
-    with np.errstate(over="ignore", invalid="ignore"):  # rows beyond all densities
-        return next((f.name for f in counts if f.suits(values, components)), None)

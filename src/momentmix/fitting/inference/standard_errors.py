@@ -220,7 +220,9 @@ def _of_joined(
     return Quantities(
         Quantity(shift + unit * parameters.means[:, value], by_mean, "plain"),
         Quantity(unit**2 * parameters.variances[:, value], by_variance, "log"),
-        Quantity(p[:, 1], by_seen, "logit", counts, zero[:, 1], zero[:, 0]),
+        Quantity(p[:, 1], by_seen, "logit", counts, zero[:, 1], zero[:, 0])
+        if column.models_gaps
+        else None,
     )
 
 

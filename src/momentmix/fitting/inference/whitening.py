@@ -235,7 +235,7 @@ def pairs_together(moments: StandardMoments, parameters: Parameters) -> list[tup
     gaps = [
         (number, law.features[-1])
         for number, law in enumerate(parameters.blocks.laws)
-        if law.has_gaps
+        if law.has_gaps and not law.at_random
     ]
     if len(gaps) < 2:
         return []

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
-from math import log, nan
+from math import inf, log, nan
 
 import numpy as np
 
@@ -237,7 +237,13 @@ def begin_test(
 
     It then shares the time of the standard errors and of the support of r.
     """
-    if _has_few_rows(moments, parameters):
+    part = None if _has_few_rows(moments, parameters) else moments.testable(parameters)
+    if part is None:
+        return lambda: UNTESTABLE
+    has_gaps, (moments, parameters) = part[0] is not moments, part
+    # What would accept any other mixture tests nothing.
+    most = robust_rank(moments.n_features, moments.order, parameters.blocks) if has_gaps else inf
+    if parameters.n_components > most:
         return lambda: UNTESTABLE
     noise = context.noise(moments)
     test = partial(check_conditions, moments, parameters, after_rows=after_rows, noise=noise)
@@ -272,8 +278,10 @@ def certify(
         elif parameters.n_components > 1:
             loss = predicted_loss(parameters, uncertainty, context.rng, usable)
         p, floor, after_rows, shown = parameters, context.variance_floor, usable is None, None
-        if context.checked is not None and len(context.checked.values):  # no remote rows
-            shown = row_findings(context.checked, moments, p, after_rows, floor)
+        tested = moments.testable(p)
+        has_values = context.checked is not None and len(context.checked.values)  # no remote rows
+        if context.checked is not None and has_values and tested is not None:
+            shown = row_findings(context.checked, *tested, after_rows, floor)
         test = begun()  # which other threads may have worked on meanwhile
         capacity = robust_rank(moments.n_features, moments.order, p.blocks)
         order = context.order_of(p)
@@ -378,9 +386,10 @@ def support_from_rows(sample: Sample, parameters: Parameters, context: FitContex
         loss = large - log_likelihood(sample.judges, smaller)
         if loss > clear:
             break
-    if loss <= price:
-        noise = context.noise(moments)
-        test = check_conditions(moments, smaller, context.rng, correlations=False, noise=noise)
+    part = moments.testable(smaller)
+    if loss <= price and part is not None:
+        noise = context.noise(part[0])
+        test = check_conditions(*part, context.rng, correlations=False, noise=noise)
         if test.testable and test.p_value < CLEAR_P_VALUE:
             return Support(p.n_components, True, f"the moments reject {_fewer(p.n_components)}")
     return support_by_bic(p.n_components, loss, price)

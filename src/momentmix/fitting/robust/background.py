@@ -27,6 +27,7 @@ from momentmix.mixture.density import responsibilities
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameters import Parameters
 from momentmix.tables.rows import Rows
+from momentmix.tables.schema import Schema
 
 _NORMAL_MEDIAN = 0.674  # of the distance from the mean, in deviations
 _STEP = 2.0  # between scales: finer ones gain less than 0.1 nats a far row
@@ -84,9 +85,11 @@ def _of_scales(
     return Parameters(np.ones(k), means, variances, None, blocks)
 
 
-def mean_log_prob(rows: Rows, mixture: Mixture, context: FitContext) -> float:
-    """Mean log-density of the rows, by their weights."""
-    log_prob = mixture.log_prob_of_features()
+def mean_log_prob(
+    rows: Rows, mixture: Mixture, schema: Schema | None, context: FitContext
+) -> float:
+    """Mean log-density of the rows, features of a schema, by their weights."""
+    log_prob = mixture.log_prob_of_features(schema)
 
     def sums(block: Any, counts: Float | None = None) -> tuple[float, float]:
         logs = to_numpy(log_prob(block))
@@ -97,9 +100,11 @@ def mean_log_prob(rows: Rows, mixture: Mixture, context: FitContext) -> float:
     return float(total / n_rows)
 
 
-def share_of(rows: Rows, groups: Mixture, background: Mixture, context: FitContext) -> float:
+def share_of(
+    rows: Rows, groups: Mixture, background: Mixture, schema: Schema | None, context: FitContext
+) -> float:
     """The share of the background among the rows, in one pass."""
-    log_groups, log_background = groups.log_prob_of_features(), background.log_prob_of_features()
+    log_groups, log_background = (x.log_prob_of_features(schema) for x in (groups, background))
 
     def sums(block: Any, counts: Float | None = None) -> tuple[Float, float]:
         with np.errstate(over="ignore", invalid="ignore"):

@@ -150,7 +150,7 @@ def fit_patterns(
             order = context.order_of(p)
             ordered, again = p[order], halves.compare(p)
             findings = [
-                found(NOTE, UNTESTED, remedy={"missing": "drop"}),
+                found(NOTE, UNTESTED),
                 *component_findings(moments, ordered, context.variance_floor),
                 *weight_findings(uncertainty, order),
             ]

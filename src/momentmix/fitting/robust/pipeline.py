@@ -10,6 +10,7 @@ the data.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from math import nan
 from typing import Any, Literal
@@ -47,7 +48,7 @@ from momentmix.fitting.robust.number_of_components import (
     renumber,
 )
 from momentmix.mixture.blocks import Blocks
-from momentmix.mixture.mixture import Mixture, mixture_from
+from momentmix.mixture.mixture import mixture_from
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.rows import Rows
 from momentmix.tables.schema import Schema
@@ -322,7 +323,8 @@ def in_data_units(
     log_likelihood, units = None, 0.0
     if rows is not None:
         with context.clock.stage("log-likelihood"):
-            log_likelihood, standardized = _log_likelihoods(rows, mixture, answer, context)
+            log_prob = mixture.log_prob_of_features(schema)
+            log_likelihood, standardized = _log_likelihoods(rows, log_prob, answer, context)
         units = standardized - log_likelihood
     findings = find_constants(moments)
     if context.checked is not None:
@@ -385,10 +387,10 @@ def with_background(
         wide = wide_density(far, moments, p).restored(moments.shift, moments.scale)
         names = moments.feature_names if draft.schema is None else None
         background = mixture_from(wide, names, draft.schema)
-        share = share_of(rows, draft.mixture, background, context)
+        share = share_of(rows, draft.mixture, background, draft.schema, context)
         mixture, log_likelihood = draft.mixture.with_background(background, share), None
         if draft.log_likelihood is not None:
-            log_likelihood = mean_log_prob(rows, mixture, context)
+            log_likelihood = mean_log_prob(rows, mixture, draft.schema, context)
     own: dict[str, Any] = {
         "mixture": mixture,
         "n_rows": rows.n_rows,
@@ -398,11 +400,10 @@ def with_background(
 
 
 def _log_likelihoods(
-    rows: Rows, mixture: Mixture, answer: StandardFit, context: FitContext
+    rows: Rows, log_prob: Callable[[Any], Any], answer: StandardFit, context: FitContext
 ) -> tuple[float, float]:
     """Mean log-density of the rows: of the mixture, and of standardized features that vary."""
-    log_prob, layout = mixture.log_prob_of_features(), answer.layout
-    moments, p = answer.moments, answer.parameters
+    moments, p, layout = answer.moments, answer.parameters, answer.layout
 
     def sums(block: Any, counts: Float | None = None) -> tuple[float, float, float]:
         if layout is None:

@@ -78,10 +78,12 @@ def _with_seen(
         feature = schema.seen_of(number)
         if feature is not None:
             law, centers[place] = law_at[(feature,)], schema.columns[number].center
+            if law.at_random:
+                continue
             q = law.positive(p.means[:, [feature]], p.variances[:, [feature]])[0][:, 1]
             seen[:, place] = np.clip(q, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
     if (seen == 1).all():
-        return block
+        return replace(block, means=block.means + centers) if centers.any() else block
     means, covariances = unknown_columns(block.means + centers, block.covariances, seen)
     return replace(block, means=means, covariances=covariances, seen=seen)
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from momentmix._typing import Float, Int
+from momentmix._typing import Float
 from momentmix.errors import InputError
 from momentmix.families.law import Law
 from momentmix.fitting.conditions.conditions import Conditions, build_conditions
@@ -85,15 +85,9 @@ def read_many(
     for own, numbers in by_layout.items():
         if own.n_entries <= _MOST_TOGETHER:
             values = readings_of_many([totals[number] for number in numbers], shift, scale)
-            found[numbers] = values[:, _places(layout, own)]
+            found[numbers] = values[:, layout.places_in(own)]
     for number in np.flatnonzero(np.isnan(found).any(axis=1)).tolist():
         with suppress(InputError):
             each = totals[number]
-            found[number] = flat_moments(each, shift, scale)[_places(layout, each.layout)]
+            found[number] = flat_moments(each, shift, scale)[layout.places_in(each.layout)]
     return found
-
-
-def _places(layout: Layout, own: Layout) -> Int:
-    """Where the moments of a layout stand in one that has more."""
-    every = np.arange(own.n_entries)
-    return np.concatenate([every[own.section(s.kind, s.size).place] for s in layout.sections])

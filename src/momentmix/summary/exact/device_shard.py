@@ -52,17 +52,13 @@ _GLANCE = 256  # rows that show whether the mean moves
 _WIDE = 1024  # rows side by side whose bounds are taken at once: the full rate of the memory
 
 
-class Place(NamedTuple):
-    """Number of the first row in the update at hand, and the feature names, for messages."""
-
-    first_row: int
-    feature_names: Any
-
-
 def add_device_rows(
-    shard: OpenShard, rows: Any, weights: Float | None, n_threads: int, place: Place
+    shard: OpenShard, rows: Any, weights: Float | None, n_threads: int, place: tuple[int, Any]
 ) -> None:
-    """Add rows of another array library where they lie; their weights, if any, are NumPy's."""
+    """Add rows of another array library where they lie; their weights, if any, are NumPy's.
+
+    The place, for messages, is the number of the first row in the update, and names of features.
+    """
     adder = _Adder(shard, rows, weights, n_threads, place)
     if shard.n_waiting or shard.sums is None:
         adder.add_first()
@@ -99,7 +95,12 @@ class _Adder:
     """One call of `add_device_rows`: what is done so far."""
 
     def __init__(
-        self, shard: OpenShard, rows: Any, weights: Float | None, n_threads: int, place: Place
+        self,
+        shard: OpenShard,
+        rows: Any,
+        weights: Float | None,
+        n_threads: int,
+        place: tuple[int, Any],
     ) -> None:
         self.shard, self.rows, self.weights = shard, rows, weights
         self.n_threads, self.place = n_threads, place

@@ -119,12 +119,6 @@ def rounders(n_digits: int) -> Float:
     return np.array([_rounder(k) for k in range(n_digits)])
 
 
-@lru_cache(maxsize=64)
-def _inverse_places(n_digits: int) -> Float:
-    """What turns digits into integers, each in units of its place."""
-    return np.array([2.0 ** (QUANTUM_BITS - _DIGIT_BITS * k) for k in range(n_digits)])
-
-
 def _rounder(k: int) -> float:
     """What rounds a number to a multiple of place k, half to even, when added and taken away."""
     return 1.5 * 2.0 ** (52 + _DIGIT_BITS * k - QUANTUM_BITS)
@@ -146,7 +140,8 @@ def add_digits(values: Float, digits: Float) -> None:
 def join(digits: Float) -> Int:
     """Sums of digits as whole numbers of several words: (K, n) → (n, K // 2 + 1)."""
     n_digits, n = digits.shape
-    factors, n_words = _inverse_places(n_digits), n_digits // 2 + 1
+    factors = 2.0 ** (QUANTUM_BITS - _DIGIT_BITS * np.arange(n_digits))  # digits → integers
+    n_words = n_digits // 2 + 1
     if code is not None:
         words = np.empty((n, n_words), dtype=np.int64)
         code.join_digits(np.ascontiguousarray(digits), factors, words)

@@ -76,9 +76,7 @@ class ExactSums:
 
     def of_layout(self, layout: Layout) -> ExactSums:
         """The sums of a layout that lacks some sections."""
-        places = [self.layout.section(s.kind, s.size).place for s in layout.sections]
-        rows = np.concatenate([np.arange(place.start, place.stop) for place in places])
-        return self.taken(layout, rows)
+        return self.taken(layout, layout.places_in(self.layout))
 
     def taken(self, layout: Layout, rows: Int) -> ExactSums:
         """The sums at some places, as those of another layout."""
@@ -103,11 +101,6 @@ class ExactSums:
             for k in range(words.shape[1] - 2, -1, -1):
                 found = found * 2.0**_WORD_BITS + words[:, k]
         return np.where(negative, -1.0 - found, found)
-
-
-def no_sums(layout: Layout) -> ExactSums:
-    """Sums of no rows."""
-    return ExactSums(layout, np.zeros((layout.n_entries, 1), dtype=np.int64))
 
 
 def absent_places(layout: Layout, reach: Sequence[int]) -> Int:

@@ -16,30 +16,25 @@ rounding has broken the identities in their last digits.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import reduce
-from typing import Any
-
-import numpy as np
 
 from momentmix.families.column import CENTER_BITS, SMALLEST_CENTER
 from momentmix.summary.exact.exact_sums import (
-    LARGEST_REACH,
     absent_places,
     change_center,
-    of_features,
 )
 from momentmix.summary.exact.totals import (
     Exponents,
-    Mark,
     Totals,
     centered,
     empty,
     finest,
     recentered,
     rescaled,
+    with_features,
     with_high,
 )
 from momentmix.summary.exact.units import last_bit
@@ -176,28 +171,7 @@ def with_seen(totals: Totals, schema: Schema) -> Totals:
     layout = replace(totals.layout, n_features=schema.n_features)
     if not totals.n_rows:
         return empty(layout, Schema(tuple(columns)))
+    kept = iter(range(totals.layout.n_features))
+    numbers = [old.n_features if j in ones else next(kept) for j in range(schema.n_features)]
     totals = with_high(totals, layout.high)
-    kept = np.delete(np.arange(schema.n_features), ones).tolist()
-
-    def wide(values: Iterable[Any], one: Any) -> list[Any]:
-        result = [one] * schema.n_features
-        for j, value in zip(kept, values, strict=True):
-            result[j] = value
-        return result
-
-    def wide_marks(marks: Mapping[bytes, Mark]) -> dict[bytes, Mark]:
-        return {x: m._replace(mean=np.array(wide(m.mean, 1.0))) for x, m in marks.items()}
-
-    return replace(
-        totals,
-        layout=layout,
-        exponents=tuple(wide(totals.exponents, 0)),
-        shifts=tuple(wide(totals.shifts, 0)),
-        sums=of_features(totals.sums, layout, wide(range(len(kept)), len(kept))),
-        minimum=np.array(wide(totals.minimum, 1.0)),
-        maximum=np.array(wide(totals.maximum, 1.0)),
-        reach=tuple(wide(totals.reach, LARGEST_REACH)),
-        marks=wide_marks(totals.marks),
-        forgotten=wide_marks(totals.forgotten),
-        schema=Schema(tuple(columns)),
-    )
+    return with_features(totals, layout, numbers, Schema(tuple(columns)))

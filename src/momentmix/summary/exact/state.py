@@ -19,7 +19,7 @@ from momentmix._typing import Float
 from momentmix.arrays import device_of, is_foreign, namespace, on_device_of, to_numpy
 from momentmix.errors import InputError, InputTypeError, ShardError
 from momentmix.parallel import usable_cores
-from momentmix.summary.exact.device_shard import Place, add_device_rows
+from momentmix.summary.exact.device_shard import add_device_rows
 from momentmix.summary.exact.open_shard import OpenShard
 from momentmix.summary.exact.totals import Totals
 from momentmix.summary.kernels.host_feed import feed
@@ -183,7 +183,7 @@ def with_rows(
     for first, array in update.parts:
         w = None if update.weights is None else update.weights[first : first + array.shape[0]]
         if is_foreign(array):
-            add_device_rows(shard, array, w, n_threads, Place(first, labels))
+            add_device_rows(shard, array, w, n_threads, (first, labels))
         else:
             shard.update(array, w, n_threads, labels)
     return State(closed, shard, None, names)

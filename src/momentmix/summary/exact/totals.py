@@ -23,11 +23,11 @@ number that has a center are kept about 0, so that a change of it leaves them al
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,7 +37,7 @@ from momentmix.summary.exact.exact_sums import (
     LARGEST_REACH,
     ExactSums,
     absent_places,
-    no_sums,
+    of_features,
     reframed,
 )
 from momentmix.summary.layout import Layout, known
@@ -176,7 +176,7 @@ def _empty(layout: Layout) -> Totals:
         layout=layout,
         exponents=(None,) * d,
         shifts=(0,) * d,
-        sums=no_sums(layout),
+        sums=ExactSums(layout, np.zeros((layout.n_entries, 1), dtype=np.int64)),
         weight_squares=0,
         n_rows=0,
         minimum=np.full(d, np.inf),
@@ -256,6 +256,33 @@ def with_high(totals: Totals, high: int) -> Totals:
     layout = known(replace(totals.layout, high=high))
     reach = totals.reach if layout.high else (LARGEST_REACH,) * layout.n_features
     return replace(totals, layout=layout, sums=totals.sums.of_layout(layout), reach=reach)
+
+
+def with_features(
+    totals: Totals, layout: Layout, numbers: Sequence[int], schema: Schema | None
+) -> Totals:
+    """Return the sums of some features by their numbers; n_features for one that is 1: exact."""
+
+    def take(values: Iterable[Any], one: Any) -> list[Any]:
+        every = [*values, one]
+        return [every[i] for i in numbers]
+
+    def take_means(marks: Mapping[bytes, Mark]) -> dict[bytes, Mark]:
+        return {x: mark._replace(mean=np.array(take(mark.mean, 1.0))) for x, mark in marks.items()}
+
+    return replace(
+        totals,
+        layout=layout,
+        exponents=tuple(take(totals.exponents, 0)),
+        shifts=tuple(take(totals.shifts, 0)),
+        sums=of_features(totals.sums, layout, numbers),
+        minimum=np.array(take(totals.minimum, 1.0)),
+        maximum=np.array(take(totals.maximum, 1.0)),
+        reach=tuple(take(totals.reach, LARGEST_REACH)),
+        marks=take_means(totals.marks),
+        forgotten=take_means(totals.forgotten),
+        schema=schema,
+    )
 
 
 def shard_number(first: bytes, number: int) -> bytes:

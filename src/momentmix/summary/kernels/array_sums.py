@@ -37,20 +37,11 @@ class Executor(Protocol):
     """Sums rows of one layout: the same call, the same vector, whatever does the work."""
 
     def sums(self, rows: Any, weights: Any, units: Units) -> Any:
-        """Σ over the rows of w·(all monomials of the layout), z = rows·inverse scale − shift.
+        """Σ w·(all monomials of the layout), z = rows·inverse scale − shift, of slabs of rows.
 
-        Parameters
-        ----------
-        rows : float64 array of shape (S, n, n_features)
-            S slabs of n rows.
-        weights : float64 array of shape (S, n), or None
-        units : (inverse scale, shift)
-
-        Returns
-        -------
-        array of shape (S, n_entries), of the library of the rows
-            For each slab the flat vector of the layout, without Σ w². Powers of rows far away may
-            be infinite or NaN; `ShardSums.limit` finds which.
+        Rows (S, n, n_features) and weights (S, n), or None, are float64; the result (S, n_entries)
+        is of their library. Powers of rows far away may be infinite or NaN; `ShardSums.limit` finds
+        which.
         """
         ...
 

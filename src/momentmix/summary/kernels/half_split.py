@@ -15,25 +15,67 @@ monomials is a distinct moment. Degrees stand side by side in one table: lower o
 constant, upper ones rising; so every operand is a range of rows. Lower monomials are in colex
 order, upper ones in colex order of the reversed features: then those made last need a contiguous
 range of features still to be multiplied by. Degree m−1, and monomials that mix both halves, are
-needed once only and never stored: a few rows at a time, which stay in the first cache.
+needed once only and never stored: a few rows at a time, which stay in the first cache. Compiled
+code writes the points into a table, multiplies rows of it to have the other monomials (``Fill``),
+multiplies the table by itself (``Product``), and picks the moments (``Plan.positions``). Devices,
+which prefer few large products, have ``tile_plan``.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from math import comb
+from typing import NamedTuple
 
 import numpy as np
 
 from momentmix._typing import Int
 from momentmix.index_sets import index_sets
-from momentmix.summary.kernels.plan import Fill, Operand, Plan, ProductPlanner
-from momentmix.summary.layout import COMPLETE, POWER_DEGREES, Layout
+from momentmix.summary.layout import COMPLETE, POWER_DEGREES, Layout, products_of
 
 _SLAB = 16  # rows of monomials made at a time: 32 KB
 _POWER_FEATURES = 32  # whose powers are stored at a time: enough for a call, little memory
 
 Place = tuple[str, int]
+
+
+class Fill(NamedTuple):
+    """Rows of the table as products of rows, or of all with one; with all where it is `outer`."""
+
+    left: slice
+    right: slice
+    out: slice
+    outer: bool = False
+
+
+class Product(NamedTuple):
+    """Rows of the table times rows that carry the weights, transposed; entries from `start` on."""
+
+    rows: slice
+    columns: slice
+    start: int
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Which monomials are formed and multiplied, and which results are the moments."""
+
+    n_monomials: int  # rows of the table
+    first_points: slice  # rows of the features; the constant 1 is between both runs
+    last_points: slice
+    fills: list[Fill]  # what makes the monomials that are stored
+    steps: list[Fill | Product]  # products, and monomials that only the next ones need
+    n_weighted: int  # rows at the head of the table among which columns of all products lie
+    n_sums: int  # entries of all products together
+    positions: Int  # of each moment of the flat vector of the layout among them
+
+
+class Operand(NamedTuple):
+    """Rows of a table, and the index sets of their monomials, degree by degree."""
+
+    rows: slice
+    sets: list[Int]
 
 
 def table_places(layout: Layout) -> dict[Place, slice]:
@@ -69,7 +111,9 @@ class _HalfSplit:
 
     def __init__(self, layout: Layout) -> None:
         self.layout, self.half = layout, layout.n_features // 2
-        self.places, self.products = table_places(layout), ProductPlanner(layout)
+        self.places, self.products = table_places(layout), products_of(layout)
+        self.steps: list[Fill | Product] = []
+        self.n_sums, self.positions = 0, np.full(layout.n_entries, -1, dtype=np.int64)
 
     def plan(self) -> Plan:
         """The whole plan."""
@@ -87,17 +131,17 @@ class _HalfSplit:
         self._plan_squares()
         if self.layout.high:
             self._plan_powers()
-        assert (self.products.positions >= 0).all()
-        places, products = self.places, self.products
+        assert (self.positions >= 0).all()
+        places = self.places
         return Plan(
             n_monomials=table_rows(self.layout),
             first_points=places["lower", 1],
             last_points=places["upper", 1],
             fills=fills,
-            steps=products.steps,
+            steps=self.steps,
             n_weighted=places["upper", 1].stop,
-            n_sums=products.n_sums,
-            positions=products.positions,
+            n_sums=self.n_sums,
+            positions=self.positions,
         )
 
     def _size(self, side: str) -> int:
@@ -149,6 +193,21 @@ class _HalfSplit:
 
     # -- products -----------------------------------------------------------------------------
 
+    def _multiply(self, left: Operand, right: Operand) -> None:
+        """Plan a product, and find the moments in it; the last product with a moment counts."""
+        rows, columns = (
+            np.concatenate([self.products.of_feature[sets].sum(axis=1) for sets in side.sets])
+            for side in (left, right)
+        )
+        if not len(rows) * len(columns):
+            return
+        self.steps.append(Product(left.rows, right.rows, self.n_sums))
+        rising = np.argsort(columns)  # rising names are found several times faster
+        places = self.products.places(np.add.outer(rows, columns[rising]))
+        i, j = np.nonzero(places >= 0)
+        self.positions[places[i, j]] = self.n_sums + i * len(columns) + rising[j]
+        self.n_sums += len(rows) * len(columns)
+
     def _plan_core(self, degrees: range, highest: int) -> None:
         """Upper monomials of some degrees times lower ones up to the highest degree."""
         places = self.places
@@ -156,7 +215,7 @@ class _HalfSplit:
         columns = slice(places["lower", highest].start, places["lower", 0].stop)
         upper = Operand(rows, [self._sets("upper", b) for b in degrees])
         lower = Operand(columns, [self._sets("lower", a) for a in range(highest, -1, -1)])
-        self.products.multiply(upper, lower)
+        self._multiply(upper, lower)
 
     def _plan_top(self, side: str) -> None:
         """Degree m−1 of one half times the features beyond its last ones, and the constant."""
@@ -180,8 +239,8 @@ class _HalfSplit:
 
     def _multiply_once(self, fill: Fill, sets: Int, columns: Operand) -> None:
         """Make some rows, and multiply them."""
-        self.products.steps.append(fill)
-        self.products.multiply(Operand(fill.out, [sets]), columns)
+        self.steps.append(fill)
+        self._multiply(Operand(fill.out, [sets]), columns)
 
     def _features_beyond(self, side: str, i: int) -> Operand:
         """The constant and all features beyond the i-th of a half."""
@@ -201,12 +260,12 @@ class _HalfSplit:
         lower, upper = ([self._sets(side, a) for a in range(q + 1)] for side in ("lower", "upper"))
         rows = slice(places["lower", q].start, places["upper", q].stop)
         squares = Operand(places["squares", 0], [np.stack([np.arange(d)] * 2, axis=1)])
-        self.products.multiply(Operand(rows, [*lower[::-1], *upper[1:]]), squares)
+        self._multiply(Operand(rows, [*lower[::-1], *upper[1:]]), squares)
         for a in range(1, q):  # monomials that mix both halves
             for b in range(1, q - a + 1):
                 self._plan_mixed(a, b, squares)
         if self.layout.high == COMPLETE:
-            self.products.multiply(squares, squares)
+            self._multiply(squares, squares)
 
     def _plan_mixed(self, a: int, b: int, squares: Operand) -> None:
         """Monomials of a features of the first half and b of the second, times the squares."""
@@ -227,9 +286,9 @@ class _HalfSplit:
 
     def _plan_powers(self) -> None:
         """The powers that no other product holds, some features at a time."""
-        layout, products = self.layout, self.products
+        layout = self.layout
         sections = {p: layout.section("power", p) for p in POWER_DEGREES}
-        missing = [p for p in POWER_DEGREES if (products.positions[sections[p].place] < 0).any()]
+        missing = [p for p in POWER_DEGREES if (self.positions[sections[p].place] < 0).any()]
         for first in range(0, layout.n_features, _POWER_FEATURES):
             last = min(first + _POWER_FEATURES, layout.n_features)
             features, n = np.arange(first, last), last - first
@@ -239,17 +298,17 @@ class _HalfSplit:
             self._fill_powers(first, last, rows)
             if layout.high == COMPLETE and layout.squared_order < 2:
                 cubes = Operand(rows[3], [np.stack([features] * 3, axis=1)])
-                products.multiply(cubes, self._features_beyond("lower", -1))
+                self._multiply(cubes, self._features_beyond("lower", -1))
             sets = [np.stack([features] * p, axis=1) for p in missing]
             rising = Operand(slice(rows[missing[0]].start, rows[missing[-1]].stop), sets)
-            products.multiply(
+            self._multiply(
                 rising, Operand(self.places["lower", 0], [index_sets(layout.n_features, 0)])
             )
 
     def _fill_powers(self, first: int, last: int, rows: dict[int, slice]) -> None:
         """Powers of the features first … last − 1: each the product of two lower ones."""
         square = self.places["squares", 0].start
-        squares, steps = slice(square + first, square + last), self.products.steps
+        squares, steps = slice(square + first, square + last), self.steps
         for side, side_first in (("lower", 0), ("upper", self.half)):
             low, high = max(first, side_first), min(last, side_first + self._size(side))
             if low < high:

@@ -20,8 +20,7 @@ from momentmix._typing import Float, Int
 from momentmix.arrays import readable, weight_squares
 from momentmix.native import code
 from momentmix.summary.kernels.array_sums import ArrayExecutor, HostExecutor, Units
-from momentmix.summary.kernels.half_split import half_split_plan
-from momentmix.summary.kernels.plan import Fill
+from momentmix.summary.kernels.half_split import Fill, half_split_plan
 from momentmix.summary.layout import Layout
 
 _EACH, _OUTER, _PRODUCT = 0, 1, 2  # kinds of steps, as in native/module.c
