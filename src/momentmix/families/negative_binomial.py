@@ -143,7 +143,8 @@ class NegativeBinomialLaw(WholeLaw):
         third, fourth = second * (1 + 2 * excess), second * (1 + 6 * excess * (1 + excess))
         noise = np.stack([second, third, third, fourth + 2 * second**2], axis=-1)
         units = np.array([self.scale, self.scale**2])
-        return slope, PSEUDO_ROWS * np.linalg.inv(noise.reshape(-1, 2, 2)) * np.outer(units, units)
+        known: Float = np.linalg.inv(noise.reshape(-1, 2, 2))
+        return slope, PSEUDO_ROWS * known * np.outer(units, units)
 
     def scores(self, means: Float, variances: Float) -> Float:
         rates = self.rates(means)
