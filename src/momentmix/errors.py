@@ -153,14 +153,13 @@ def check_count(name: str, value: object, smallest: int) -> int:
     return number
 
 
-def needed(package: str, what: str, extra: str) -> Any:
-    """Import an optional package of momentmix[extra] that `what` needs; else say how to get it."""
+def needed(package: str, need: str, install: str) -> Any:
+    """Import an optional package; raise with the need, as "pictures need matplotlib", and cure."""
     try:
         return import_module(package)
     except ModuleNotFoundError:
-        raise MissingDependencyError(
-            f"{what} needs {package}, which is not installed: pip install momentmix[{extra}]"
-        ) from None
+        text = f"{need}, which is not installed: pip install {install}"
+        raise MissingDependencyError(text) from None
 
 
 class ClusterError(MomentmixError, RuntimeError):
@@ -190,22 +189,23 @@ class PrecisionWarning(_Printable, UserWarning):
 
 
 HeldWarnings = list[tuple[str, type[Warning]]]
-_HELD: ContextVar[HeldWarnings | None] = ContextVar("held", default=None)
+# Takes the warnings of `warn_caller`, for a thread that has no caller to warn.
+HELD: ContextVar[HeldWarnings | None] = ContextVar("held", default=None)
 
 
 @contextmanager
-def held_warnings(held: HeldWarnings) -> Iterator[None]:
-    """Put the warnings of `warn_caller` in a list, for a thread that has no caller to warn."""
-    token = _HELD.set(held)
+def setting(variable: ContextVar[Any], value: Any) -> Iterator[None]:
+    """Give a context variable a value inside a ``with`` block."""
+    token = variable.set(value)
     try:
         yield
     finally:
-        _HELD.reset(token)
+        variable.reset(token)
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:
     """Warn at the line outside this package that led here, however deep the call is."""
-    held = _HELD.get()
+    held = HELD.get()
     if held is not None:
         held.append((message, category))
         return

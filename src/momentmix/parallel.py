@@ -19,7 +19,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from threadpoolctl import ThreadpoolController
 
-from momentmix.errors import HeldWarnings, held_warnings, warn_caller
+from momentmix.errors import HELD, HeldWarnings, setting, warn_caller
 
 _LARGE = 2000  # unknowns of a factorization from which several threads are worth their cost
 
@@ -196,7 +196,7 @@ def read_ahead(items: Generator[T, None, None], n_ahead: int = 2) -> Iterator[T]
     def make() -> tuple[T, BaseException | None, HeldWarnings]:
         held: HeldWarnings = []
         try:
-            with held_warnings(held):
+            with setting(HELD, held):
                 return next(items, _END), None, held
         except BaseException as error:
             return _END, error, held

@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from threading import Lock
 from typing import Any
 
-from momentmix.errors import InputTypeError
+from momentmix.errors import InputTypeError, setting
 
 DELAY = 1.0  # seconds from which a step is long
 INTERVAL = 0.1  # seconds between two pictures of the bar
@@ -39,13 +39,13 @@ def step(label: str, asked: bool | None = None) -> Iterator[None]:
     if _CURRENT.get() is not None:
         yield
     elif not (is_watched() if asked is None else asked) or not _FREE.acquire(blocking=False):
-        with _current(_NO_BAR):
+        with setting(_CURRENT, _NO_BAR):
             yield
     else:
         try:
             bar = _new_bar(label, DELAY if asked is None else 0.0)
             try:
-                with _current(bar):
+                with setting(_CURRENT, bar):
                     yield
             finally:
                 bar.total = None  # a notebook keeps a bar that is not full, in red
@@ -61,7 +61,7 @@ def counting(
     """Count `total` parts with the function of the ``with`` block; steps inside show nothing."""
     with step(label, asked):
         count = row_counter(total, unit=unit)
-        with _current(_NO_BAR):
+        with setting(_CURRENT, _NO_BAR):
             yield count
 
 
@@ -127,15 +127,6 @@ def _turn(bar: Any, bar_format: str | None, total: int | None = None) -> None:
     if hasattr(bar, "container"):  # the widgets of a notebook
         bar.container.children[1].max = total or 1
     bar.update(0)
-
-
-@contextmanager
-def _current(bar: Any) -> Iterator[None]:
-    token = _CURRENT.set(bar)
-    try:
-        yield
-    finally:
-        _CURRENT.reset(token)
 
 
 def _new_bar(label: str, delay: float) -> Any:

@@ -71,7 +71,7 @@ def summarize(
     -------
     MomentSummary, or SummaryCube with `by`
     """
-    needed("ray", "momentmix.ray", "ray")
+    needed("ray", "momentmix.ray needs ray", "momentmix[ray]")
     adapter.check_rows(dataset, "Ray dataset", "map_batches", "select_columns", "iter_rows")
     return adapter.summarize(_RayRows(dataset), order, by, **options)
 

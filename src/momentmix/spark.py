@@ -68,7 +68,7 @@ def summarize(
     -------
     MomentSummary, or SummaryCube with `by`
     """
-    needed("pyspark", "momentmix.spark", "spark")
+    needed("pyspark", "momentmix.spark needs pyspark", "momentmix[spark]")
     adapter.check_rows(df, "Spark data frame", "mapInArrow", "limit", "agg")
     return adapter.summarize(_SparkRows(df), order, by, **options)
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.errors import InputError, InputTypeError, MissingDependencyError, printable
+from momentmix.errors import InputError, InputTypeError, needed, printable
 from momentmix.fitting.result import FitResult
 from momentmix.html.palette import COLORS, component_color
 from momentmix.mixture.mixture import Mixture
@@ -30,14 +30,9 @@ _DASHES = ("-", "--", ":", "-.")
 
 def need_matplotlib() -> Any:
     """Import matplotlib, or raise an error that says how to install it."""
-    try:
-        import matplotlib
-        import matplotlib.pyplot
-    except ModuleNotFoundError:
-        raise MissingDependencyError(
-            "pictures need matplotlib, which is not installed: pip install momentmix[plot]"
-        ) from None
-    return matplotlib
+    words = "pictures need matplotlib", "momentmix[plot]"
+    needed("matplotlib.pyplot", *words)
+    return needed("matplotlib", *words)
 
 
 @dataclass

@@ -466,7 +466,7 @@ class NegativeBinomial(WholeFamily):
 
     def block_of(self, column: Column, law: Law, means: Float, variances: Float) -> Block:
         value, found = cast(NegativeBinomialLaw, law.value_law), law.value_of(means, variances)
-        seen = found.q if column.has_missing else None
+        seen = found.q if column.models_gaps else None
         rates = value.rates(found.mean)
         return NegativeBinomialBlock(rates, value.sizes(rates, found.variance), seen=seen)
 
@@ -481,6 +481,7 @@ class NegativeBinomial(WholeFamily):
             seen = Quantity(found.q, chain[:, 2], "logit", e.counts, zero[:, 1], zero[:, 0])
             slopes, at_zero = slopes[:, :, None] @ chain[:, :2], at_zero | zero[:, 1]
             slopes = slopes[:, :, 0]
+        seen = seen if column.models_gaps else None
         rate = Quantity(rates, slopes[0], "log", counts, at_zero, least=0.0)
         variance = Quantity(rates + excess, slopes.sum(axis=0), "log", counts, at_zero)
         by_excess, by_rate = 1 / rates**2, -2 * excess / rates**3

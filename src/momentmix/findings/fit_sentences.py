@@ -312,8 +312,8 @@ FITS: dict[str, Entry] = {
         "for more components." if "pairs" in f.numbers else
         "{columns} have gaps in the same rows as another of them; the model takes gaps of "
         "different columns for independent within components.")
-        + " If such rows are few, drop them: {code}.",
-        "Leave out rows with gaps in {columns}, if they are few.",
+        + " If gaps depend on what is seen of their row, fit the rows with {code}.",
+        "Say that cells are missing at random, if gaps depend on what is seen of their row.",
         "The model takes gaps of different columns for independent, and these are not.",
     ),
     "missing-by-component": Entry(
@@ -321,6 +321,13 @@ FITS: dict[str, Entry] = {
         "{low:.0%} to {high:.0%} of the rows of a component); the model allows for it.",
         "Nothing to do: cells of {columns} are missing more often in some groups.",
         "The model allows for it. Dropping such rows would change the shares of the groups.",
+    ),
+    "dropped-differ": Entry(
+        "rows with missing cells were left out, and their means differ from those of rows that "
+        "were kept, in {columns}: weights and means of the fit are not those of all rows. Use "
+        "{code}, which keeps them.",
+        "Keep rows with gaps: they differ from the others in {columns}.",
+        "Without such rows, the shares of the groups are not those of all rows.",
     ),
     "missing-at-random": Entry(
         "cells of {columns} are missing at random (assumed): whether a cell is missing may depend "

@@ -60,7 +60,8 @@ def table_of(
         return _table_of_summary(data, moments, families, reading, sample_weight)
     asks_nothing = families is None and missing == "error" and reading == READ_ALL
     has_blocks = hasattr(data, "blocks") and hasattr(data, "n_features")
-    notes, may_count = (), tuple[int, ...]()
+    notes: tuple[str, ...] = ()
+    may_count: tuple[int, ...] = ()
     if asks_nothing and (is_plain_array(data) or has_blocks) and not isinstance(data, TableRows):
         rows, weights = rows_of(data), sample_weight
     elif has_blocks and not isinstance(data, TableRows):
@@ -103,6 +104,7 @@ def _read(
         weights = as_weights(sample_weight, len(kept))
         sample_weight = None if weights is None else weights[kept]
     array = ArrayRows(features, feature_names=rows.feature_names, schema=rows.schema)
+    array.dropped = rows.dropped
     return array, sample_weight, notes, rows.may_count
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.errors import MissingDependencyError
+from momentmix.errors import needed
 from momentmix.families.column import Level
 from momentmix.mixture.gaussian import center_and_scale
 from momentmix.mixture.parameters import Parameters
@@ -217,13 +217,7 @@ class ParameterTable:
 
 def need_pandas() -> Any:
     """Import pandas, or raise an error that says how to install it."""
-    try:
-        import pandas as pd
-    except ModuleNotFoundError:
-        raise MissingDependencyError(
-            "to_frame needs pandas, which is not installed: pip install pandas"
-        ) from None
-    return pd
+    return needed("pandas", "to_frame needs pandas", "pandas")
 
 
 # -- columns of a mixture -----------------------------------------------------------------------

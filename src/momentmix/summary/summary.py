@@ -389,16 +389,15 @@ def _check_schema(schema: Schema, n_features: int, names: tuple[str, ...] | None
 
 def union(summaries: Sequence[MomentSummary]) -> MomentSummary:
     """Return the sum of summaries in one step, far faster than by ``+``, with the same bytes."""
-    states = [summary._state for summary in summaries]
-    first, names = states[0], states[0].names
-    layout = summaries[0]._layout
-    for summary, state in zip(summaries[1:], states[1:], strict=True):
-        schemas = first.schema, state.schema
-        names = combining.check_alike(layout, summary._layout, names, state.names, schemas)
-    totals = [s._totals(state) for s, state in zip(summaries, states, strict=True)]
+    first, state = summaries[0], summaries[0]._state
+    totals = [first._totals(state)]
+    for summary in summaries[1:]:
+        part, names = first._operand(summary, state)
+        state = state._replace(names=names)
+        totals.append(part)
     combining.check_once([shard for part in totals for shard in part.shards])
     combining.check_origins(totals)
-    return summaries[0]._derived(combining.combine(*totals), names)
+    return first._derived(combining.combine(*totals), state.names)
 
 
 def rename_shards(

@@ -128,7 +128,8 @@ def learn(
         return _by_schema(rows, families, missing, n_bytes)
     asked = _by_number(families, rows)
     rows = rows.changed(texts=frozenset(_texts(rows, asked)))
-    notes, counts = (), list[int]()
+    notes: tuple[str, ...] = ()
+    counts: list[int] = []
     has_text = any(kind.kind == "text" for kind in rows.kinds)
     if rows.column_names is not None or has_text:
         head, names = rows.head(), rows.column_names

@@ -31,6 +31,32 @@ class Features(NamedTuple):
     values: Float
 
 
+class Spread(NamedTuple):
+    """Number, mean and sum of squares about it of the seen values of each feature, (d,) each."""
+
+    counts: Float
+    means: Float
+    squares: Float
+
+    @classmethod
+    def of(cls, features: Float) -> Spread:
+        """The spread of rows (n, d), NaN where a cell is missing."""
+        seen = ~np.isnan(features)
+        counts = seen.sum(axis=0).astype(np.float64)
+        values = np.where(seen, features, 0.0)
+        means = values.sum(axis=0) / np.maximum(counts, 1.0)
+        return cls(counts, means, ((values - means) ** 2 * seen).sum(axis=0))
+
+    def merged(self, other: Spread | None) -> Spread:
+        """The spread of both."""
+        if other is None:
+            return self
+        counts, gap = self.counts + other.counts, other.means - self.means
+        share = other.counts / np.maximum(counts, 1.0)
+        squares = self.squares + other.squares + gap**2 * self.counts * share
+        return Spread(counts, self.means + gap * share, squares)
+
+
 class Rows(ABC):
     """Rows as the stages of a fit use them.
 
@@ -42,6 +68,7 @@ class Rows(ABC):
     expected_rows: int | None = None  # where it is known without reading them
     is_remote = False  # whether rows lie on other machines: few of them should be taken here
     row_counts: Float | None = None  # how many rows each counts as, where they have weights
+    dropped: Spread | None = None  # cells that are seen in rows with gaps, which were left out
     is_frequency = True  # whether a row that counts as several stands for several rows
 
     @property

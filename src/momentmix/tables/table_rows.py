@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import reduce
 from itertools import chain
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -27,7 +28,7 @@ from momentmix.tables.encoding import (
     warn_of_unknown,
 )
 from momentmix.tables.formats.digests import RowDigest, counted_twice
-from momentmix.tables.rows import Rows
+from momentmix.tables.rows import Rows, Spread
 from momentmix.tables.schema import Schema, plain_schema
 from momentmix.tables.selection import feature_names
 from momentmix.tables.source import NO_CELL, Batch, Held, Kind, Source
@@ -56,6 +57,7 @@ class RowBlock(NamedTuple):
     features: Float  # of the rows that were kept
     left_out: NDArray[np.bool_] | None = None  # as of `Encoded`, where rows are to be predicted
     kept: NDArray[np.bool_] | None = None  # which of the rows read were kept; None if all were
+    dropped: Spread | None = None  # of the rows that were not kept
     # Columns beside those of the features, of all rows: pieces, as the source gives them.
     others: list[list[Any]] = []  # noqa: RUF012 - never changed
 
@@ -209,7 +211,7 @@ class TableRows(Rows):
         self, others: Sequence[Sequence[int]] = (), unseen: Unseen | None = None
     ) -> Iterator[tuple[int, RowBlock]]:
         """All blocks, with the numbers of their sources; equal sources are an error."""
-        n_dropped = n_rows = 0
+        n_dropped, n_rows, dropped = 0, 0, None
         seen: set[object] = set()
         # Sources that share their mark may be equal; they are compared once, not in every pass.
         compares = len(self.sources) > 1 and not self.by_name and not self._are_compared
@@ -221,6 +223,7 @@ class TableRows(Rows):
             for block in self.source_blocks(i, others=more, unseen=unseen):
                 n_dropped += block.n_read - len(block.features)
                 n_rows += len(block.features)
+                dropped = dropped if block.dropped is None else block.dropped.merged(dropped)
                 if digest is not None:
                     digest.update(block.features)
                 yield i, block
@@ -230,7 +233,7 @@ class TableRows(Rows):
             if contents is not None and contents in seen:
                 raise InputError(counted_twice(source.name))
             seen.add(contents)
-        self.n_dropped, self._n_rows = n_dropped, n_rows
+        self.n_dropped, self._n_rows, self.dropped = n_dropped, n_rows, dropped
         self._are_compared = True
 
     def source_blocks(
@@ -426,8 +429,10 @@ class _Reader:
         kept = ~(gaps & self.drops).any(axis=1)
         if kept.all():
             return RowBlock(first, size, features, left_out)
+        rest = np.where(left_out[~kept][:, self.schema.column_of], np.nan, features[~kept])
         features, left_out = features[kept], left_out[kept]
-        return RowBlock(first, size, features, left_out if left_out.any() else None, kept)
+        left_out = left_out if left_out.any() else None
+        return RowBlock(first, size, features, left_out, kept, Spread.of(rest))
 
     def _warn_of_integers(self, cells: list[Cells], first_row: int) -> None:
         """Warn once for each column of CSV that holds integers which float64 rounds."""
@@ -455,6 +460,7 @@ def join_blocks(pieces: Sequence[RowBlock], n_columns: int) -> RowBlock:
         np.concatenate([piece.features for piece in pieces]),
         _joined([(p.left_out, (len(p.features), n_columns)) for p in pieces], False),
         _joined([(p.kept, (p.n_read,)) for p in pieces], True),
+        reduce(lambda a, b: b if a is None else a.merged(b), [p.dropped for p in pieces]),
         [[*chain(*parts)] for parts in zip(*(piece.others for piece in pieces), strict=True)],
     )
 

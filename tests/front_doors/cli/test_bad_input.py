@@ -72,7 +72,7 @@ def truncated(name):
 WORDS = ("x", "1.2.3", "1e", "0x1F", "1_000", "--1", "1 2", "true", "€", "1e400")
 MISSING = ("", "NA", "nan", "NaN", "null", "inf", "-inf", "Infinity")
 BAD_FILES = {
-    "NaN": (with_value(np.nan), "row 7, column 1, is missing or NaN. Pass --missing drop"),
+    "NaN": (with_value(np.nan), "row 7, column 1, is missing or NaN. Say why"),
     "NaN float32": (with_value(np.nan, np.float32), "missing or NaN"),
     "infinite": (with_value(-np.inf), "row 7, column 1 is -inf"),
     "inf float16": (with_value(np.inf, np.float16), "is inf"),

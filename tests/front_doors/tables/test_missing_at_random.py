@@ -146,6 +146,26 @@ def test_summaries_are_refused(fitted):
     assert mm.fit(complete, 1, missing="mar").mixture.n_components == 1  # nothing is missing
 
 
+def test_dropped_rows_are_compared_with_those_kept(fitted, tmp_path):
+    frame = fitted[1][["age", "income", "hours", "plan"]].copy()
+    options = {"families": {"plan": "categorical"}, "random_state": 0}
+    frame.to_csv(tmp_path / "survey.csv", index=False)
+    for data in (frame, mm.open_rows(tmp_path / "survey.csv", missing="drop")):
+        certificate = mm.fit(data, 2, missing="drop", **options).certificate
+        (finding,) = (f for f in certificate.findings if f.kind == "dropped-differ")
+        assert finding.columns[0] == "age"  # on which gaps depend
+        assert "missing='mar'" in finding.text
+        kept = frame.dropna()
+        apart = frame.drop(kept.index)["age"].mean() - kept["age"].mean()
+        assert f"{apart / kept['age'].std(ddof=0):+.2f} deviations" in finding.text
+        assert certificate.verdict != "passed"
+    rng = np.random.default_rng(2)
+    by_chance = frame[["age", "income", "hours"]].fillna(0.0)
+    by_chance[rng.random(by_chance.shape) < 0.2] = np.nan
+    certificate = mm.fit(by_chance, 2, missing="drop", random_state=0).certificate
+    assert "dropped-differ" not in {f.kind for f in certificate.findings}
+
+
 def test_the_error_names_three_ways(fitted):
     _, frame, _ = fitted
     for wrong in (

@@ -48,7 +48,8 @@ NUMBERS = {
     "constraint": [
         {"constraint": "tied", "gain": 0.1, "price": 0.01, "remedy": {"covariance_type": "full"}}
     ],
-    "shared-gaps": [{"remedy": {"missing": "drop"}}, {"remedy": {"missing": "drop"}, **PAIRS}],
+    "shared-gaps": [{"remedy": {"missing": "mar"}}, {"remedy": {"missing": "mar"}, **PAIRS}],
+    "dropped-differ": [{"asides": ["+0.3 deviations"] * 2, "remedy": {"missing": "mar"}}],
     "missing-by-component": [{"worst": "'a'", "low": 0.2, "high": 0.9}],
     "never-seen": [{"count": 1}],
     "outlier-influence": [{"deviations": 20.0}, {"deviations": 20.0, "influence": 11.0}],

@@ -65,7 +65,7 @@ def test_missing_cells_of_a_file_are_named(rows, tmp_path):
     np.save(tmp_path / "wild.npy", rows)
     with pytest.raises(InputError, match=r"row 7, column 0 is inf"):
         mm.summarize(mm.open_rows(tmp_path / "wild.npy"), 2, missing="model")
-    with pytest.raises(InputError, match="missing must be 'error', 'drop' or 'model'"):
+    with pytest.raises(InputError, match="missing must be 'error', 'mar', 'model' or 'drop'"):
         mm.open_rows(rows, missing="impute")
     with pytest.raises(InputError, match="missing must be"):
         mm.schema_from(source, None, "impute")
@@ -86,7 +86,7 @@ def test_a_schema_that_knows_of_missing_cells_takes_them(rows, tmp_path, kind):
     rows[2000, 3] = np.nan
     path = write(tmp_path / f"table.{kind}", rows, NAMES, 700)
     place = {"npy": "row 2000, column 3", "csv": "line 2002, column 'x'"}.get(kind, "column 'x'")
-    with pytest.raises(InputError, match=f"{place}, is missing or NaN. Pass missing='drop'"):
+    with pytest.raises(InputError, match=f"{place}, is missing or NaN. Say why"):
         mm.summarize(path, 2, families=schema)
     rows[2000, 3], rows[1999, 0] = 0.0, np.inf
     with pytest.raises(InputError, match=r"column .* is inf"):

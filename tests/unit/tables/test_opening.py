@@ -171,7 +171,7 @@ def test_what_is_no_table_is_refused(rows, kind, message):
 @pytest.mark.parametrize("kind", ["npy", "parquet", "csv", "frame", "array"])
 @pytest.mark.parametrize(
     ("value", "message"),
-    [(np.nan, "is missing or NaN. Pass missing='drop'"), (np.inf, "is inf"), (1e308, "2\\^1000")],
+    [(np.nan, "is missing or NaN. Say why"), (np.inf, "is inf"), (1e308, "2\\^1000")],
 )
 def test_bad_values_are_placed(tmp_path, rows, kind, value, message):
     rows[777, 1] = value

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
-from scipy.special import chdtrc
+from scipy.special import chdtrc, ndtri
 
 from momentmix._typing import Float, Int
 from momentmix.capacity.monomials import FEWEST_BLOCKS
@@ -23,6 +23,7 @@ from momentmix.fitting.inference.whitening import CORRELATION_THAT_MATTERS, SIGN
 from momentmix.index_sets import index_sets
 from momentmix.mixture.blocks import Blocks, one_a_block
 from momentmix.mixture.parameters import Parameters
+from momentmix.tables.rows import Spread
 
 Pair = tuple[int, int]
 
@@ -34,6 +35,9 @@ _SHARE_OF_FOURTH_MOMENT, _SHARE_OF_VARIANCE = 0.5, 0.25
 _EXCESS_THAT_MATTERS = 1.0  # of a fourth standardized moment; Student's t with 10 degrees has it
 LEAST_ROWS_PER_COMPONENT = 50  # with fewer, a mean is off by 1/√50 = 0.14 deviations or more
 _CHANCE = 1e-4  # that a probability of being seen is said to differ where it does not
+# Of rows that were left out, in deviations: a small effect, which moves a weight by several points
+# where groups are two or three deviations apart. Fewer rows cannot change the answer.
+_SHIFT_THAT_MATTERS, _FEWEST_DROPPED = 0.2, 10
 _DIFFERENCE_THAT_MATTERS = 0.02  # between probabilities of being seen
 _NO_INFORMATION = 1e-3  # share of a column's variance that lies between components
 COPY_CORRELATION = 0.999  # two different measurements are rarely so close
@@ -41,7 +45,7 @@ _TAKEN_UP = 0.3  # of a correlation, by components that describe a part of it
 _AT_BOUND = 0.995  # of a correlation: 1 to two digits, which is a bound and no measurement
 _EXPLAINED = 1e-6  # share of a variance that is left where gaps explain it
 _MOST_JOINED = 24  # columns in the code of a remedy
-_DROP_GAPS = {"missing": "drop"}
+_AT_RANDOM = {"missing": "mar"}
 
 
 def collect_findings(
@@ -122,6 +126,27 @@ def find_constants(moments: StandardMoments) -> list[Finding]:
     if numbers:
         findings.append(found(WARNING, "constant-column", moments.columns_of(numbers)))
     return findings
+
+
+def find_dropped(moments: StandardMoments, dropped: Spread | None) -> list[Finding]:
+    """Return a finding where rows with gaps, which were left out, differ from those kept."""
+    if dropped is None or moments.n_rows < 2:
+        return []
+    n, kept = dropped.counts, moments.scale**2
+    with np.errstate(over="ignore", invalid="ignore"):
+        apart = (dropped.means - moments.shift) / moments.scale
+        own = dropped.squares / np.maximum(n - 1.0, 1.0) / kept
+        noise = np.sqrt(own / np.maximum(n, 1.0) + 1.0 / moments.n_rows)
+        is_clear = np.abs(apart) > noise * ndtri(1.0 - _CHANCE / (2 * moments.n_features))
+    is_clear &= (np.abs(apart) > _SHIFT_THAT_MATTERS) & ~moments.constant & (n >= _FEWEST_DROPPED)
+    places = np.flatnonzero(is_clear)
+    if not places.size:
+        return []
+    order = places[np.argsort(-np.abs(apart[places]))]
+    worst = {moments.part(j).column: j for j in order[::-1].tolist()}  # of a category, one level
+    columns = moments.columns_of(order.tolist())
+    asides = [f"{apart[worst[c]]:+.2f} deviations" for c in columns]
+    return [found(FATAL, "dropped-differ", columns, remedy=_AT_RANDOM, asides=asides)]
 
 
 def _about_shapes(
@@ -325,7 +350,7 @@ def _about_copies(moments: StandardMoments) -> Iterator[Finding]:
         yield found(WARNING, "duplicate-columns", moments.columns_of(values[0]))
     if gaps:
         columns = moments.columns_of(sorted({j for pair in gaps for j in pair}))
-        yield found(NOTE, "shared-gaps", columns, remedy=_DROP_GAPS)
+        yield found(NOTE, "shared-gaps", columns, remedy=_AT_RANDOM)
 
 
 def _about_correlations(
@@ -354,7 +379,7 @@ def _about_correlations(
     known = set(copies_of(moments)[1])
     gaps = {pair: value for pair, value in gaps.items() if pair not in known}
     if gaps:
-        yield _about_pairs("shared-gaps", moments, gaps, _DROP_GAPS)
+        yield _about_pairs("shared-gaps", moments, gaps, _AT_RANDOM)
 
 
 def _correlated(

@@ -31,7 +31,7 @@ from momentmix.fitting.em.em import draw_sample, standardized_density
 from momentmix.fitting.em.patterns import PatternLayout, pattern_sums
 from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.checked_rows import check_rows
-from momentmix.fitting.inference.findings import find_constants
+from momentmix.fitting.inference.findings import find_constants, find_dropped
 from momentmix.fitting.inference.over_identification import UNTESTABLE, order_after_rows
 from momentmix.fitting.outcome import JoinedColumns, JoinReason, StandardFit
 from momentmix.fitting.result import BegunFit, FitResult
@@ -136,7 +136,7 @@ def fit_robust(
         notes.append(choice.note)
         answer = replace(answer, tried=choice.tried, joined=choice.joined or answer.joined)
     answer = replace(answer, notes=[*notes, *answer.notes])
-    begun = in_data_units(answer, all_columns, context, rows, summary, table.schema)
+    begun = in_data_units(answer, all_columns, context, rows, summary, table)
     if context.background is not True:
         return begun
     assert isinstance(table.data, Rows)
@@ -308,9 +308,10 @@ def in_data_units(
     context: FitContext,
     rows: Rows | None = None,
     summary: MomentSummary | None = None,
-    schema: Schema | None = None,
+    table: Table | None = None,
 ) -> BegunFit:
     """The result, and what finishes it: all columns, in the units of the data."""
+    schema = None if table is None else table.schema
     moments, floor = all_columns.truncated(answer.moments.order), context.variance_floor
     place = (answer.moments.columns, moments.n_features, floor, moments.laws)
     parameters = answer.parameters.embedded(*place)
@@ -327,6 +328,8 @@ def in_data_units(
             log_likelihood, standardized = _log_likelihoods(rows, log_prob, answer, context)
         units = standardized - log_likelihood
     findings = find_constants(moments)
+    if table is not None and isinstance(table.data, Rows):
+        findings += find_dropped(moments, table.data.dropped)
     if context.checked is not None:
         are_taken = context.background is not False
         findings = context.checked.outliers.findings(moments, are_taken) + findings

@@ -128,6 +128,9 @@ def choose_families(
     groups, found, counts = _Groups(values, schema, context), {}, schema
     gains: dict[int, float] = {}
     for j in columns:
+        cells = _seen_cells(values, schema, j)[1]
+        if len(cells) < _FEWEST_ROWS or len(np.unique(cells)) < 3:
+            continue
         column, own = groups.column(j), schema.columns[j].model
         first = column.scores(own, _FEW_STEPS)
         families = [f for f in _others(own) if column.errors(f, first, _FEW_STEPS) > -_FAR_BEHIND]
@@ -194,7 +197,7 @@ def _has_others(rows: Rows, feature: int, family: Family) -> bool:
         wrong = family.invalid(block[:, feature])
         return (0 if wrong is None else int(wrong.sum()),)
 
-    return rows.sum_blocks(count)[0] > 0
+    return bool(rows.sum_blocks(count)[0])
 
 
 class _Column:

@@ -208,24 +208,21 @@ def names_differ(expected: tuple[str, ...], given: tuple[str, ...]) -> str:
 
 def check_disjoint(left: frozenset[bytes], right: frozenset[bytes]) -> None:
     """Refuse to add summaries that share a shard."""
-    common = _sorted(left & right)
-    if common:
-        raise ShardError(
-            f"{_listed(common)} in both summaries: the rows would count twice. Leave one of them "
-            "out, or subtract it first.",
-            shard_ids=common,
-        )
+    _refuse(left & right, "both summaries", "Leave one of them out, or subtract it first.")
 
 
 def check_once(shards: Sequence[bytes]) -> None:
     """Refuse two shards of one id in a summary."""
-    twice = _sorted(frozenset(shard for shard, n in Counter(shards).items() if n > 1))
-    if twice:
-        raise ShardError(
-            f"{_listed(twice)} in the summary already: the rows would count twice. Leave one of "
-            "them out.",
-            shard_ids=twice,
-        )
+    twice = frozenset(shard for shard, n in Counter(shards).items() if n > 1)
+    _refuse(twice, "the summary already", "Leave one of them out.")
+
+
+def _refuse(shards: frozenset[bytes], place: str, cure: str) -> None:
+    """Raise where there are such shards."""
+    ids = _sorted(shards)
+    if ids:
+        text = f"{_listed(ids)} in {place}: the rows would count twice. {cure}"
+        raise ShardError(text, shard_ids=ids)
 
 
 def check_origins(parts: Sequence[Totals]) -> None:

@@ -64,8 +64,10 @@ class ArrayExecutor:
         d, self._layout, self._xp = layout.n_features, layout, xp
         self._block = block = min(_PANEL, 1 + d + comb(d, 2))
         self._plan = plan = tile_plan(layout.without_high, block)
-        n_left = plan.lefts.shape[1] // block
-        ends = np.array([[*self._ends(i)] for i in range(n_left)]) * block
+        # First block of the right list that is multiplied by each left one, and the one beyond.
+        rights = [plan.tiles[plan.tiles[:, 0] == i, 1] for i in range(plan.lefts.shape[1] // block)]
+        self._ends = [(int(x.min()), int(x.max()) + 1) if len(x) else (0, 0) for x in rights]
+        ends = np.array(self._ends) * block
         starts = np.cumsum([0, *(np.diff(ends)[:, 0] * block)])
         tile, entry = np.divmod(plan.positions, block**2)
         (i, j), (row, column) = plan.tiles[tile].T, np.divmod(entry, block)
@@ -73,11 +75,6 @@ class ArrayExecutor:
         positions = starts[i] + row * (last - first) + j * block - first + column
         n_high = layout.n_entries - len(positions)
         self._positions = np.concatenate([positions, starts[-1] + np.arange(n_high)])
-
-    def _ends(self, i: int) -> tuple[int, int]:
-        """First block of the right list that is multiplied by a left one, and the one beyond."""
-        own = self._plan.tiles[self._plan.tiles[:, 0] == i, 1]
-        return (int(own.min()), int(own.max()) + 1) if len(own) else (0, 0)
 
     def sums(self, rows: Any, weights: Any, units: Units) -> Any:
         """Sums of all moments of each slab; see `Executor`."""
@@ -126,8 +123,7 @@ class ArrayExecutor:
             right = monomials(plan.rights)
         if weights is not None:
             left = left * weights[:, None, :]
-        for i in range(plan.lefts.shape[1] // block):
-            first, last = self._ends(i)
+        for i, (first, last) in enumerate(self._ends):
             columns = xp.permute_dims(right[:, first * block : last * block, :], (0, 2, 1))
             product = xp.matmul(left[:, i * block : (i + 1) * block, :], columns)
             parts.append(xp.reshape(product, (points.shape[0], -1)))

@@ -20,7 +20,7 @@ _COPIERS = 8  # threads that fill a buffer: one alone is slower than the way to 
 
 
 def _torch_device(device: Any) -> tuple[Any, Any]:
-    torch = needed("torch", f"device={device!r}", "gpu")
+    torch = needed("torch", f"device={device!r} needs torch", "momentmix[gpu]")
     try:
         found = torch.device(device)
         torch.empty(1, device=found)

@@ -45,7 +45,7 @@ class ExcelFile(ArrowFileSource):
     def _open(self) -> None:
         import pyarrow
 
-        self._openpyxl = needed("openpyxl", self.name, "excel")
+        self._openpyxl = needed("openpyxl", f"{self.name} needs openpyxl", "momentmix[excel]")
         with closing(self._rows()) as rows:
             head = list(islice(rows, _ROWS))
         if not head:
