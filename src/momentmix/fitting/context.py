@@ -62,6 +62,7 @@ class FitContext:
     constraint: Constraint | None = None
     max_components: int = 20  # where the number is chosen
     background: bool | Literal["auto"] = False
+    far: Any = None  # inference.outliers.Outliers that a fit before this one has found
     defers: bool = False
 
     def structure(self, moments: StandardMoments, blocks: Blocks | None) -> Structure:

@@ -36,6 +36,17 @@ def test_partitions_add_up_to_the_whole(frame):
     assert together.means == pytest.approx(alone.means, nan_ok=True, rel=1e-6)
 
 
+def test_cells_missing_at_random_have_passes_over_the_rows(frame):
+    lazy = dd.from_pandas(frame, npartitions=3)
+    options = {"families": LEVELS, "missing": "mar", "random_state": 0}
+    together, alone = mmd.fit(lazy, 2, **options), mm.fit(frame, 2, **options)
+    assert together.n_passes > 1
+    assert together.log_likelihood == pytest.approx(alone.log_likelihood, abs=1e-5)
+    assert together.mixture.weights == pytest.approx(alone.mixture.weights, abs=1e-3)
+    with pytest.raises(mm.MomentmixError, match="needs passes over the rows"):
+        mmd.summarize(lazy, 3, families=LEVELS, missing="mar")
+
+
 def test_predictions_are_those_of_one_process(frame):
     mixture = mm.fit(frame, 2, families=LEVELS, missing="model", random_state=0).mixture
     lazy = dd.from_pandas(frame[["plan", "y0", "y1", "y2", "visits"]], npartitions=3)

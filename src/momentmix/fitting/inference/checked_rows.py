@@ -211,10 +211,12 @@ class CheckedRows:
         return share < _COPIES_ALONE * float(self.is_copy.mean())
 
 
-def check_rows(rows: Rows, moments: StandardMoments, takes_out: bool = True) -> CheckedRows:
+def check_rows(
+    rows: Rows, moments: StandardMoments, takes_out: bool = True, known: Outliers | None = None
+) -> CheckedRows:
     """The outliers among the rows, and an excerpt of the rows, without them where asked."""
     places, values = rows.excerpt(EXCERPT)
-    outliers = find_outliers(rows, moments, places, values)
+    outliers = known or find_outliers(rows, moments, places, values)
     taken, weighted = outliers.places if takes_out else NONE.places, None
     kept = ~np.isin(places, taken)
     counts = None if rows.row_counts is None else rows.row_counts[places[kept]]

@@ -34,6 +34,7 @@ LARGE_CONDITION_NUMBER = 1e4  # errors grow by it: few moments are known to four
 _SHARE_OF_FOURTH_MOMENT, _SHARE_OF_VARIANCE = 0.5, 0.25
 _EXCESS_THAT_MATTERS = 1.0  # of a fourth standardized moment; Student's t with 10 degrees has it
 LEAST_ROWS_PER_COMPONENT = 50  # with fewer, a mean is off by 1/√50 = 0.14 deviations or more
+_MANY_FEATURES = 9  # of independent columns: more of them need no more rows in a component
 _CHANCE = 1e-4  # that a probability of being seen is said to differ where it does not
 # Of rows that were left out, in deviations: a small effect, which moves a weight by several points
 # where groups are two or three deviations apart. Fewer rows cannot change the answer.
@@ -225,7 +226,8 @@ def component_findings(
     repeating = np.isin(np.arange(d), list(coarse))
     shrunk = (floored & ~repeating).sum(axis=1) > 1
     light = rows < LEAST_ROWS_PER_COMPONENT
-    spurious = (rows < d + 1) | (light & shrunk)
+    needed = max(p.blocks.widest, min(d, _MANY_FEATURES)) + 1
+    spurious = (rows < needed) | (light & shrunk)
     if p.n_components == 1:
         spurious[:] = False
     light &= ~spurious

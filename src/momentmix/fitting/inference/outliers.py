@@ -1,17 +1,19 @@
-"""Outliers: rows that a fit leaves out.
+"""Outliers: rows far from all others, which a background takes.
 
 | symbol | name here |
 |---|---|
 | x₁ ≥ x₂ ≥ …: distances from the column's median, largest first | ``distances`` |
-| i · log(x_i / x_{i+1}) | ``spacings[i - 1]`` |
-| γ_i: mean of the spacings i+1 … i+k (Hill's estimate), without the largest | ``tail`` |
+| s_i = i · log(x_i / x_{i+1}) | ``spacings[i - 1]`` |
+| A_m, B_m: means of s_1 … s_m and of the k next ones (Hill's estimates) | ``inner`` is B |
+| chance of A_m / B_m, of law F(2m, 2k), if the tail is the same | ``chances`` |
 
-A row is left out only if all of this holds. It is far: `_FAR` robust deviations from the median. It
-lies beyond a gap that the tail of the column does not explain: in a tail like x^(−1/γ) the ratio
-of a spacing and γ_i has about the law F(2, 2k), whatever γ, so that a Cauchy column keeps its rows;
-in lighter tails (normal, exponential, lognormal) it is smaller. It is alone: fewer than
-`_COMPANIONS` other rows beyond the gap are near it, so that a light cluster stays. And such rows
-are few.
+A row is an outlier only if all of this holds. It is far: `_FAR` robust deviations from the median
+of a column. It lies where the tail of the column is heavier than further inside: in a tail like
+x^(−1/γ) the spacings are exponential with mean γ, so that a Cauchy column keeps its rows, and in
+lighter tails (normal, exponential, lognormal) they become shorter outward. So a few rows are told
+from the tail of all others, whether they lie beyond one gap or are scattered. It is alone in all
+columns together: fewer than `_COMPANIONS` other rows of this kind are as near as rows of one group
+are, so that a light cluster stays. And such rows are few.
 
 One such row can be as large as all others together, and would dominate deviations, the variance
 floor and the standardized features.
@@ -19,10 +21,13 @@ floor and the standardized features.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import fdtrc
 
 from momentmix._typing import Float, Int
 from momentmix.findings.finding import FATAL, WARNING, Finding, found
@@ -30,16 +35,21 @@ from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.tables.rows import Rows
 
 _FEWEST_ROWS = 30  # with fewer, no tail can be told from an outlier
-_FAR = 10.0  # robust standard deviations; normal rows reach 6 by chance
-_CHANCE = 1e-2  # of a gap in the tail of one column, if it is the heaviest (Cauchy); else less
-_LIGHTEST_TAIL = 0.07  # of γ: a row is at least about twice as far as the next one to be left out
+_FAR = 5.0  # robust standard deviations; normal rows reach 6 by chance, in a tail that is normal
+_CHANCE = 1e-2  # of a tail that becomes heavier, in the heaviest (Cauchy); else less
+_LIGHTEST_TAIL = 0.07  # of γ: a row alone is at least about twice as far as the next one
 _COMPANIONS = 4  # rows near a row that make it part of a cluster: five have a mean and a spread
-# Near: in parts of the distance from the median (a cluster 100 deviations away may have a spread of
-# 10), and in robust deviations (scattered rows are not near each other because they are many).
-_NEAR, _NEAR_IN_DEVIATIONS = 0.1, 50.0
-_SHARE, _MOST = 0.01, 100  # of the rows, beyond a gap in one column
+# Near: in distances within groups, in parts of the distance from the median (a cluster 100
+# deviations away may have a spread of 10), and there in robust deviations at most.
+_NEAR_IN_GROUPS, _NEAR, _NEAR_IN_DEVIATIONS = 2.0, 0.1, 50.0
+_RIM = 1.5  # times as far from a row with companions are the last rows of a cluster
+_COMPARED = 300  # rows that companions are looked for among: more are near each other by chance
+_OF_GROUPS = 100  # rows whose neighbors show distances within groups
+_SHARE = 0.02  # of the rows, in the tail of one column
 _SHARE_IN_ALL = 0.05  # of the rows, in all columns; more are no exceptions
-_FEWEST_IN_TAIL = 8  # rows that tell a tail
+_EACH_BELOW = 200  # numbers of rows that are tried
+_MOST_TAKEN = 20_000  # rows of all tails, with few rows
+_FEWEST_IN_TAIL, _MOST_IN_TAIL = 8, 50  # rows that tell a tail, where fewer lie outside it
 # Quantiles of the distance from the median, and of a normal law's: the median absolute deviation,
 # and wider ones for columns that hold one value in half of the rows or more.
 _QUANTILES = ((0.5, 0.674), (0.8, 1.282), (0.95, 1.960), (0.99, 2.576))
@@ -70,43 +80,78 @@ class Outliers:
 NONE = Outliers(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), 0)
 
 
+class _Hint(NamedTuple):
+    """A column whose bounds or tail hint at outliers."""
+
+    number: int
+    median: float
+    scale: float
+    n_tail: int  # rows that tell the tail, for so many rows off the median
+    inner: float  # distance from the median of the rows that are looked at
+
+
+def with_others(known: Outliers, rows: Rows, moments: StandardMoments, places: Int) -> Outliers:
+    """The outliers and other rows; none where these are too many together."""
+    every = np.union1d(known.places, places)
+    if len(every) > _SHARE_IN_ALL * rows.n_rows:
+        return known
+    values = rows.take(every)
+    numbers = np.flatnonzero(~moments.constant & moments.is_number)
+    far = np.abs((values - moments.shift) / moments.scale)[:, numbers]
+    columns = numbers[far.argmax(axis=1)]
+    return Outliers(every, columns, values[np.arange(len(every)), columns], len(every))
+
+
 def find_outliers(rows: Rows, moments: StandardMoments, places: Int, values: Float) -> Outliers:
-    """Outliers among all rows, which are read only where bounds or excerpt hint at some."""
+    """Outliers among all rows, read once more where bounds or excerpt of the rows hint at some."""
     n_rows, n = rows.n_rows, len(values)
     if n < _FEWEST_ROWS:
         return NONE
-    far_rows: dict[int, tuple[float, int, float]] = {}
-    n_tail = _n_beyond(n_rows) + _n_tail(n_rows) + 1
-    columns = np.ascontiguousarray(values.T)
+    hints = list(_hints(moments, values, n_rows))
+    if not hints:
+        return NONE
+    if n < n_rows:
+        found = _beyond(rows, hints)
+        if found is None:  # the excerpt is not like the other rows
+            return NONE
+    else:
+        found = places, values
+    places, tail = found
+    farthest, of_column = np.zeros(len(places)), np.zeros(len(places), np.int64)
+    for own in hints:
+        far = np.abs(tail[:, own.number] - own.median) / own.scale
+        order = np.argsort(-far, kind="stable")
+        order = order[: int((far * own.scale >= own.inner).sum())]
+        m = _n_outside(far[order], n_rows, own.n_tail)
+        beyond = order[:m][far[order[:m]] > np.maximum(_FAR, farthest[order[:m]])]
+        farthest[beyond], of_column[beyond] = far[beyond], own.number
+    chosen = np.flatnonzero(farthest)
+    chosen = chosen[~_has_company(tail[chosen], farthest[chosen], values, moments)]
+    kept = chosen if len(chosen) <= max(1, _SHARE_IN_ALL * n_rows) else chosen[:0]
+    columns = of_column[kept]
+    return Outliers(places[kept], columns, tail[kept, columns], len(chosen))
+
+
+def _hints(moments: StandardMoments, values: Float, n_rows: int) -> Iterator[_Hint]:
+    """Yield the columns that may hold outliers, by their bounds and an excerpt of the rows."""
+    n, columns = len(values), np.ascontiguousarray(values.T)
     for j in np.flatnonzero(~moments.constant & moments.is_number).tolist():
         median = float(np.median(columns[j]))
         distances = np.abs(columns[j] - median)
         scale = robust_scale(distances)
-        k = _n_tail(n_rows * float((distances > 0).mean()))
-        # As deep in the excerpt as the tail of all rows that is compared, with a margin.
-        depth = min(n, max(8, int(np.ceil(2 * n_tail * n / n_rows))))
-        inner = np.partition(distances, n - depth)[n - depth]
         farthest = max(moments.maximum[j] - median, median - moments.minimum[j])
-        if farthest <= max(_FAR * scale, 2.0 * inner):
+        if farthest <= _FAR * scale:
             continue
-        numbers, column = places, columns[j]
-        if n < n_rows:
-            collected = _beyond(rows, j, median, inner, 40 * n_tail)
-            if collected is None:  # the excerpt is not like the other rows
+        n_tail = _n_tail(n_rows * float((distances > 0).mean()))
+        inner = 0.0
+        if n < n_rows:  # where the tail of the excerpt begins; without one, as deep as it may reach
+            order = np.sort(distances)[::-1]
+            m = _n_outside(order, n, _n_tail(n))
+            depth = 2 * m + n_tail if m else max(8, int(np.ceil(4 * _MOST_IN_TAIL * n / n_rows)))
+            inner = float(order[min(n - 1, depth)])
+            if not m and farthest <= 2.0 * inner:
                 continue
-            numbers, column = collected
-            distances = np.abs(column - median)
-        for i in _alone(distances, column, scale, n_rows, k):
-            row, far = int(numbers[i]), float(distances[i] / scale)
-            if row not in far_rows or far > far_rows[row][0]:
-                far_rows[row] = far, j, float(column[i])
-    kept = sorted(far_rows) if len(far_rows) <= max(1, _SHARE_IN_ALL * n_rows) else []
-    return Outliers(
-        np.array(kept, np.int64),
-        np.array([far_rows[row][1] for row in kept], np.int64),
-        np.array([far_rows[row][2] for row in kept], float),
-        len(far_rows),
-    )
+        yield _Hint(j, median, scale, n_tail, inner)
 
 
 def robust_scale(distances: Float) -> float:
@@ -119,55 +164,87 @@ def robust_scale(distances: Float) -> float:
     return float(positive.mean()) if positive.size else 0.0
 
 
-def _n_beyond(n_rows: int) -> int:
-    """Rows beyond a gap at most."""
-    return max(1, min(_MOST, int(_SHARE * n_rows)))
-
-
 def _n_tail(n_rows: float) -> int:
     """Return the number of spacings that estimate a tail, for n rows off the median."""
-    return int(np.clip(n_rows / 8, _FEWEST_IN_TAIL, 50))
+    return int(np.clip(n_rows / 8, _FEWEST_IN_TAIL, _MOST_IN_TAIL))
 
 
-def _beyond(
-    rows: Rows, column: int, median: float, distance: float, most: int
-) -> tuple[Int, Float] | None:
-    """Numbers and values of all rows farther from the median; None if they are more than `most`."""
+def _beyond(rows: Rows, hints: list[_Hint]) -> tuple[Int, Float] | None:
+    """Numbers and values of all rows in the tail of a column; None where they are too many."""
     numbers: list[Int] = []
     values: list[Float] = []
     start = count = 0
+    own = [hint.number for hint in hints]
+    medians, inner = (np.array([getattr(h, x) for h in hints]) for x in ("median", "inner"))
+    most = _MOST_TAKEN + len(hints) * 4 * _SHARE * rows.n_rows
     for block in rows.blocks():
-        here = np.flatnonzero(np.abs(block[:, column] - median) >= distance)
+        here = np.flatnonzero((np.abs(block[:, own] - medians) >= inner).any(axis=1))
         numbers.append(here + start)
-        values.append(np.asarray(block[here, column], dtype=np.float64))
+        values.append(np.asarray(block[here], dtype=np.float64))
         start, count = start + len(block), count + len(here)
         if count > most:
             return None
     return np.concatenate(numbers), np.concatenate(values)
 
 
-def _alone(distances: Float, column: Float, scale: float, n_rows: int, n_tail: int) -> list[int]:
-    """Which entries lie beyond the innermost gap that the tail cannot explain, without company."""
-    order = np.argsort(-distances, kind="stable")
-    positive = distances[order][distances[order] > 0]
+def _n_outside(distances: Float, n_rows: int, n_tail: int) -> int:
+    """How many of the distances, largest first, lie where the tail is heavier than inside."""
+    positive = distances[distances > 0]
     spacings = np.arange(1, len(positive)) * -np.diff(np.log(_apart(positive)))
-    most, beyond = _n_beyond(n_rows), order[:0]
-    # From the innermost: rows far away together hide each other's gaps.
-    for i in range(min(most, len(spacings) - _FEWEST_IN_TAIL), 0, -1):
-        inner = spacings[i : i + n_tail]
-        k = len(inner)
-        # Without the largest, which may be the way from the bulk of the rows to a cluster.
-        tail = (inner.sum() - inner.max()) / (k - (1.0 / np.arange(1, k + 1)).sum())
-        # What F(2, 2k) exceeds with this chance; the two terms less allow for that largest one.
-        limit = (k - 2) * ((_CHANCE / most) ** (-1 / (k - 2)) - 1)
-        is_far = positive[i - 1] > _FAR * scale
-        if is_far and spacings[i - 1] > limit * max(tail, _LIGHTEST_TAIL):
-            beyond = order[:i]
-            break
-    gaps = np.abs(column[beyond, None] - column[None, beyond])
-    reach = np.minimum(_NEAR * distances[beyond], _NEAR_IN_DEVIATIONS * scale)
-    companions = (gaps <= reach[:, None]).sum(axis=1) - 1  # but for the row itself
-    return [int(row) for row in beyond[companions < _COMPANIONS]]
+    most = min(max(1, int(_SHARE * n_rows)), len(spacings) - _FEWEST_IN_TAIL)
+    if most < 1:
+        return 0
+    sums, m = np.concatenate([[0.0], np.cumsum(spacings)]), np.arange(1, most + 1)
+    if most > _EACH_BELOW:  # more are told to a few percent
+        m = np.unique(np.geomspace(1, most, _EACH_BELOW).astype(np.int64))
+    k = np.minimum(np.maximum(n_tail, m), len(spacings) - m)
+    # The largest of the inner ones may be the way from the bulk of the rows to a cluster.
+    largest = np.array([spacings[i : i + j].max() for i, j in zip(m, k, strict=True)])
+    harmonic = np.log(k) + 0.577 + 0.5 / k
+    inner = np.maximum((sums[m + k] - sums[m] - largest) / (k - harmonic), _LIGHTEST_TAIL)
+    # The two terms less allow for that largest one.
+    chances = fdtrc(2 * m, 2 * (k - 2), sums[m] / m / inner)
+    best = int(chances.argmin())
+    return int(m[best]) if chances[best] < _CHANCE / most else 0
+
+
+def _has_company(
+    rows: Float, far: Float, excerpt: Float, moments: StandardMoments
+) -> NDArray[np.bool_]:
+    """Which rows have others of this kind as near as rows of one group are."""
+    if len(rows) <= _COMPANIONS:
+        return np.zeros(len(rows), np.bool_)
+    columns = np.flatnonzero(~moments.constant & moments.is_number)
+    medians = np.median(excerpt[:, columns], axis=0)
+    scales = [robust_scale(np.abs(x)) for x in (excerpt[:, columns] - medians).T]
+    scale = np.where(np.array(scales) > 0, scales, 1.0)
+    z, bulk = (rows[:, columns] - medians) / scale, (excerpt[:, columns] - medians) / scale
+    rng = np.random.default_rng(0)
+    bulk = bulk[rng.choice(len(bulk), min(_OF_GROUPS, len(bulk)), replace=False)]
+    within = np.partition(_distances(bulk, bulk), _COMPANIONS, axis=1)[:, _COMPANIONS]
+    reach = np.maximum(
+        _NEAR_IN_GROUPS * float(np.median(within)), np.minimum(_NEAR * far, _NEAR_IN_DEVIATIONS)
+    )
+    places = rng.choice(len(z), min(_COMPARED, len(z)), replace=False)
+    compared = z[places]
+    own = np.isin(np.arange(len(z)), places)
+    has_company = np.zeros(len(z), np.bool_)
+    for start in range(0, len(z), 1000):
+        part = slice(start, start + 1000)
+        near = (_distances(z[part], compared) <= reach[part, None]).sum(axis=1)
+        has_company[part] = near - own[part] >= _COMPANIONS
+    members = z[places][has_company[places]]
+    if len(members):  # the rim of a cluster
+        for start in range(0, len(z), 1000):
+            part = slice(start, start + 1000)
+            nearest = _distances(z[part], members).min(axis=1)
+            has_company[part] |= nearest <= _RIM * reach[part]
+    return has_company
+
+
+def _distances(first: Float, second: Float) -> Float:
+    """Euclidean distances of rows, of shape (n, m)."""
+    return np.asarray(np.sqrt(((first[:, None] - second) ** 2).sum(axis=2)))
 
 
 def _apart(distances: Float) -> Float:

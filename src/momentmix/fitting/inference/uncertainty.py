@@ -23,7 +23,7 @@ same, and the information of the rows is singular (``python benchmarks/columns.p
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -227,14 +227,14 @@ def uncertainty_after_em(
         floors = prior.floors(parameters, n_effective)
         for matrix in matrices:
             settle_floored(matrix, parameters, floors, prior.structure)
-    settle_two_valued(matrices, parameters)
+    two_valued = settle_two_valued(matrices, parameters)
     if prior is not None:
         slopes = np.zeros(parameters.n_places)  # left alone
         add_prior(slopes, information, parameters, prior, n_effective, _RULE_OF_THREE)
     # Variances that follow from means are half of all places of many levels.
     own = np.delete(np.arange(len(information)), dependent_places(parameters))
     for k, matrix in enumerate(matrices):
-        settle_bounded(matrix, parameters, n_effective, together)
+        settle_bounded(matrix, parameters, n_effective, two_valued, together)
         matrices[k] = matrix[np.ix_(own, own)] if free is None else free.T @ matrix @ free
     information, *scores = matrices
     del matrices, matrix, score_covariance  # of many levels, hundreds of megabytes
@@ -286,11 +286,16 @@ def _root(matrix: Float) -> Float:
 
 
 def settle_bounded(
-    information: Float, parameters: Parameters, n_rows: float, together: Collection[Law] = ()
+    information: Float,
+    parameters: Parameters,
+    n_rows: float,
+    two_valued: Sequence[NDArray[np.bool_]],
+    together: Collection[Law] = (),
 ) -> None:
     """Fix numbers that the rows of a component do not distinguish from 0; in place."""
     counts = np.maximum(n_rows * parameters.weights, 1e-12)
-    for law, means, variances, places in laws_with_places(parameters):
+    laws = zip(laws_with_places(parameters), two_valued, strict=True)
+    for (law, means, variances, places), has_two in laws:
         units = np.hstack([np.ones_like(means), variances])[:, None]
         values, slopes = law.positive(means, variances)
         fixed, errors = law.at_zero(means, variances, counts), np.ones_like(values)
@@ -310,6 +315,8 @@ def settle_bounded(
             fixed[alone, 0] = True
             errors[alone, 0] = np.sqrt(gap * (1 - gap) / counts)[alone]
         never, own_slopes, own_errors = law.unseen(means, variances, counts)
+        fixed[:, -1] |= has_two & ~never
+        errors[has_two, -1] = (values[:, -1] * np.sqrt(2.0 / counts))[has_two]
         fixed = np.hstack([fixed, np.repeat(never[:, None], own_slopes.shape[1], axis=1)])
         slopes = np.concatenate([slopes, own_slopes], axis=1) * units
         known_by_law = np.hstack([errors, own_errors]) ** -2.0 / n_rows
@@ -322,18 +329,30 @@ def settle_bounded(
             information[np.ix_(places[c], places[c])] += known
 
 
-def settle_two_valued(matrices: list[Float], parameters: Parameters) -> None:
-    """Fix variances of numbers that have two values within a component; in place."""
+def settle_two_valued(matrices: list[Float], parameters: Parameters) -> list[NDArray[np.bool_]]:
+    """Fix variances of numbers that have two values within a component; in place.
+
+    Of laws, which components have such values, (r,) each: `settle_bounded` fixes the variances.
+    """
     p, d, places = parameters, parameters.means.shape[1], component_places(parameters)
-    columns = [[j] for j in p.blocks.single.tolist()]
-    columns += [list(law.features) for law in p.blocks.laws if law.free[0]]
-    for own in columns:
+
+    def has_two_values(c: int, own: list[int]) -> bool:
+        spread, others = places[c, 1 + d + own[0]], places[c, 1 + np.array(own)]
+        across, known = matrices[0][others, spread], matrices[0][spread, spread]
+        beside = matrices[0][np.ix_(others, others)]
+        explained = across @ np.linalg.lstsq(beside, across, rcond=_DEPENDENT)[0]
+        return bool(known - explained < _TOLD * known or known < _LEAST_TOLD * p.weights[c])
+
+    for j in p.blocks.single.tolist():
         for c, w in enumerate(p.weights):
-            spread, others = places[c, 1 + d + own[0]], places[c, 1 + np.array(own)]
-            across, known = matrices[0][others, spread], matrices[0][spread, spread]
-            beside = matrices[0][np.ix_(others, others)]
-            explained = across @ np.linalg.lstsq(beside, across, rcond=_DEPENDENT)[0]
-            if known - explained < _TOLD * known or known < _LEAST_TOLD * w:
+            if has_two_values(c, [j]):
+                spread = places[c, 1 + d + j]
                 for matrix in matrices:
                     matrix[spread] = matrix[:, spread] = 0.0
                     matrix[spread, spread] = w / 2
+    return [
+        np.array(
+            [law.free[0] and has_two_values(c, list(law.features)) for c in range(len(places))]
+        )
+        for law in p.blocks.laws
+    ]

@@ -12,6 +12,10 @@ through one cloud can be found again.
   halves of a uniform box, the number does not count.
 
 More components than BIC wants need 0.9 and gaps.
+
+With fewer than two rows a parameter, parts of a correlated cloud are found again, and full
+covariances are out of reach. Components need gaps then that show in rows which the fits of halves
+have not seen, unless all columns are joined.
 """
 
 from __future__ import annotations
@@ -41,6 +45,7 @@ from momentmix.mixture.prior import VariancePrior
 from momentmix.mixture.separation import LEAST_GAP, separation_of
 from momentmix.progress import detail
 
+_ROWS_OF_A_GROUP = 6  # three in each half: of fewer, halves say nothing
 _FIRST_LEVEL = 8  # numbers that are tried at least, while BIC falls
 _PATIENCE = 4  # numbers in a row that fail, or where BIC rises, end the search, from there on
 _MOST_MOVES = 6  # of the least BIC by full searches
@@ -77,10 +82,8 @@ class _Numbers:
         self.found: dict[int, Float] = {}  # reproducibility by number
         self.instead: dict[int, Option] = {}  # blocks that are found again, not those of least BIC
         self.passed = [1]  # numbers whose components are found again
-        n, fewest = self.moments.n_counted, min(kind.n_parameters for kind in self.kinds)
-        self.most = max(
-            1, min(self.context.max_components, (n // LEAST_ROWS_PER_PARAMETER + 1) // fewest)
-        )
+        n = self.moments.n_counted
+        self.most = max(1, min(self.context.max_components, n // _ROWS_OF_A_GROUP))
 
     # -- mixtures of each number ------------------------------------------------------------------
 
@@ -117,9 +120,9 @@ class _Numbers:
         return self.halves.sample.of_blocks(blocks)
 
     def _allowed(self, number: int, blocks: Blocks) -> bool:
-        return (
-            number * blocks.n_parameters - 1 <= self.moments.n_counted // LEAST_ROWS_PER_PARAMETER
-        )
+        """Whether components have enough rows, of joined columns two for each of the widest."""
+        rows = max(_ROWS_OF_A_GROUP, 2 * (blocks.widest + 1) if blocks.joined else 0)
+        return number * rows <= self.moments.n_counted
 
     def _merge_down(self, level: int, lowest: int, blocks: Blocks) -> None:
         """Quick fits of so many components and, by merging, of fewer."""
@@ -166,8 +169,12 @@ class _Numbers:
         """Whether halves give a mixture again."""
         p, number = option.parameters, option.parameters.n_components
         needed = self._needed(p)
-        self.found[number] = self.halves.compare(p, needed).reproducibility
+        again = self.halves.compare(p, needed)
+        self.found[number] = again.reproducibility
         is_found = bool(self.found[number].min() >= needed)
+        is_few = self.moments.n_counted < LEAST_ROWS_PER_PARAMETER * p.n_free
+        if is_found and is_few and p.blocks.widest < self.moments.n_features:
+            is_found = self.halves.has_gaps(p, again.unseen)
         others = [r for r in self.passed if r != number]
         self.passed = sorted([*others, number]) if is_found else others
         return is_found

@@ -30,7 +30,7 @@ from momentmix.mixture.density import joint_densities, most_probable
 from momentmix.mixture.gaussian import coefficients, values_of
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VariancePrior
-from momentmix.mixture.separation import below_tops
+from momentmix.mixture.separation import LEAST_GAP, below_tops, separation_of
 from momentmix.parallel import map_in_order
 
 _SEED = 35  # of the splits
@@ -138,6 +138,20 @@ class Halves:
         """Two components of numbers with a gap between them that the rows do not show."""
         return () if p.blocks.laws else cut_between(self.features(p), p)
 
+    def has_gaps(self, p: Parameters, unseen: list[tuple[Parameters, Float]]) -> bool:
+        """Whether rows that fits of halves have not seen show gaps between all components."""
+        if p.blocks.laws:
+            return bool(np.nanmin(separation_of(p)) >= LEAST_GAP)
+        own, found = self.labels(p), list[list[Valley]]()
+        for q, features in unseen:
+            alike = jaccard(own, self.labels(q), p.n_components)
+            found.append(list(valleys(features, q[linear_sum_assignment(-alike)[1]])))
+        for pair in zip(*found, strict=True):
+            depths, lowest, tops = np.array([valley[1:] for valley in pair]).T
+            if lowest.sum() > (1.0 - _SHOWN * np.median(depths)) * tops.sum() or not tops.any():
+                return False
+        return True
+
 
 def fresh_starts(
     features: Float, n_components: int, prior: VariancePrior, seed: list[int]
@@ -170,8 +184,17 @@ def jaccard(first: Int, second: Int, n_components: int) -> Float:
     return np.asarray(both / np.maximum(either, 1.0))
 
 
-def cut_between(features: Float, p: Parameters) -> tuple[int, ...]:
-    """Two components with a valley between them that the rows do not show; () for none.
+class Valley(NamedTuple):
+    """The valley between two components: what the mixture claims, and rows near it."""
+
+    pair: tuple[int, int]
+    depth: float  # 0 where it is too shallow to be looked for
+    lowest: int = 0  # rows near the lowest point
+    tops: int = 0  # rows near the top that has fewer of them
+
+
+def valleys(features: Float, p: Parameters) -> Iterator[Valley]:
+    """Return the valleys between all pairs of components.
 
     Along the direction that tells the two apart best, rows near the lowest point of the mixture's
     density are counted, and rows near the tops to both sides.
@@ -183,26 +206,33 @@ def cut_between(features: Float, p: Parameters) -> tuple[int, ...]:
             direction = np.linalg.solve(matrices[i] + matrices[k], p.means[i] - p.means[k])
             ends = p.means[[i, k]] @ direction
             deviations = np.sqrt([direction @ matrices[a] @ direction for a in (i, k)])
-            if not deviations.all():  # equal means
-                continue
-            grid = np.linspace(ends[0], ends[1], _POINTS)
-            scaled = (grid - ends[:, None]) / deviations[:, None]
-            # In logarithms: densities between components far apart underflow.
-            heights = np.log(np.maximum(p.weights[[i, k]], LEAST_WEIGHT) / deviations)
-            logs = np.logaddexp(*(heights[:, None] - 0.5 * scaled**2))
-            below = below_tops(logs)
-            low = int(below.argmin())
-            depth = 1.0 - np.exp(below[low])
+            depth = 0.0
+            if deviations.all():  # means differ
+                grid = np.linspace(ends[0], ends[1], _POINTS)
+                scaled = (grid - ends[:, None]) / deviations[:, None]
+                # In logarithms: densities between components far apart underflow.
+                heights = np.log(np.maximum(p.weights[[i, k]], LEAST_WEIGHT) / deviations)
+                logs = np.logaddexp(*(heights[:, None] - 0.5 * scaled**2))
+                below = below_tops(logs)
+                low = int(below.argmin())
+                depth = 1.0 - float(np.exp(below[low]))
             if depth < _CLAIMED:
+                yield Valley((k, i), 0.0)
                 continue
             tops = int(logs[:low].argmax()), low + int(logs[low:].argmax())
             x = direction @ z[:, (labels == i) | (labels == k)]
             width = _WINDOW * abs(ends[1] - ends[0])
-            at_low, first, second = (int((np.abs(x - grid[a]) < width).sum()) for a in (low, *tops))
-            fewest = min(first, second)
-            # The error of the ratio has to be small beside the valley, or nothing is known.
-            error = np.sqrt(1.0 / max(at_low, 1) + 1.0 / max(fewest, 1))
-            is_known = error < _ERROR * depth
-            if is_known and at_low > (1.0 - _SHOWN * depth) * fewest:
-                return k, i
+            counts = (int((np.abs(x - grid[a]) < width).sum()) for a in (low, *tops))
+            lowest, first, second = counts
+            yield Valley((k, i), depth, lowest, min(first, second))
+
+
+def cut_between(features: Float, p: Parameters) -> tuple[int, ...]:
+    """Two components with a valley between them that the rows do not show; () for none."""
+    for valley in valleys(features, p):
+        # The error of the ratio has to be small beside the valley, or nothing is known.
+        error = np.sqrt(1.0 / max(valley.lowest, 1) + 1.0 / max(valley.tops, 1))
+        is_known = error < _ERROR * valley.depth
+        if is_known and valley.lowest > (1.0 - _SHOWN * valley.depth) * valley.tops:
+            return valley.pair
     return ()

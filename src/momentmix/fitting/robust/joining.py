@@ -273,8 +273,12 @@ def paying_blocks(
     price = 0.5 * log(n_rows) if price is None else price
     widest = d if widest is None else widest
     least = log(max(1, d * (d - 1) // 2))
-    groups: list[tuple[int, ...]] = [(int(j),) for j in Blocks(d, laws=laws).single]
+    single = Blocks(d, laws=laws).single
+    groups: list[tuple[int, ...]] = [(int(j),) for j in single]
     volumes = {group: _volume(weights, within, group) for group in groups}
+    pairs = single[np.stack(np.triu_indices(single.size, 1), axis=1)]
+    found = weights @ _log_determinants(within[:, pairs[:, :, None], pairs[:, None, :]])
+    volumes.update(zip(map(tuple, pairs.tolist()), found.tolist(), strict=True))
 
     def gain(first: tuple[int, ...], second: tuple[int, ...]) -> float:
         joint = tuple(sorted(first + second))
@@ -286,19 +290,22 @@ def paying_blocks(
         return float(gained - price * r * len(first) * len(second))
 
     gains = {(a, b): gain(a, b) for i, a in enumerate(groups) for b in groups[i + 1 :]}
+    gains = {pair: value for pair, value in gains.items() if value > least}
     while gains:
-        (first, second), most = max(gains.items(), key=lambda item: item[1])
-        if most <= least:
-            break
+        first, second = max(gains, key=lambda pair: gains[pair])
         joint = tuple(sorted(first + second))
         groups = [group for group in groups if group not in (first, second)]
         gains = {pair: value for pair, value in gains.items() if not {first, second} & set(pair)}
-        gains.update({(group, joint): gain(group, joint) for group in groups})
+        new = {(group, joint): gain(group, joint) for group in groups}
+        gains.update({pair: value for pair, value in new.items() if value > least})
         groups.append(joint)
     return Blocks.of(d, groups, laws)
 
 
 def _volume(weights: Float, within: Float, group: tuple[int, ...]) -> float:
     """Σ_i ω_i log det of some columns."""
-    matrices = within[:, group][:, :, group]
-    return float(weights @ np.linalg.slogdet(matrices)[1])
+    return float(weights @ _log_determinants(within[:, group][:, :, group]))
+
+
+def _log_determinants(matrices: Float) -> Float:
+    return np.asarray(np.linalg.slogdet(matrices)[1])

@@ -16,6 +16,7 @@ from math import nan
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from momentmix._typing import Float
 from momentmix.arrays import namespace, on_device_of, physical_memory
@@ -32,11 +33,17 @@ from momentmix.fitting.em.patterns import PatternLayout, pattern_sums
 from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.checked_rows import check_rows
 from momentmix.fitting.inference.findings import find_constants, find_dropped
+from momentmix.fitting.inference.outliers import with_others
 from momentmix.fitting.inference.over_identification import UNTESTABLE, order_after_rows
 from momentmix.fitting.outcome import JoinedColumns, JoinReason, StandardFit
 from momentmix.fitting.result import BegunFit, FitResult
 from momentmix.fitting.robust.answers import ROWS_PER_PARAMETER, answer_from_rows
-from momentmix.fitting.robust.background import mean_log_prob, share_of, wide_density
+from momentmix.fitting.robust.background import (
+    mean_log_prob,
+    rows_of,
+    share_of,
+    wide_density,
+)
 from momentmix.fitting.robust.groups import choose_number
 from momentmix.fitting.robust.joined_missing import answer_by_patterns
 from momentmix.fitting.robust.joining import choose_blocks
@@ -57,6 +64,9 @@ from momentmix.wording import plural, size_text
 Number = int | Literal["auto", "bic"]
 
 _SQUARES, _TABLES = 6, 6  # held at once, measured with 100 to 1000 levels
+# A component of so few rows, whose deviations are so many times those of all rows (geometric mean
+# over columns), lies around the groups: groups are narrower than all rows, mostly by half.
+_LIGHTEST_GROUP, _WIDE = 0.02, 1.2
 MOST_PARAMETERS = 8000  # with blocks: the covariance of so many takes half a gigabyte
 
 
@@ -70,6 +80,7 @@ def fit_robust(
 ) -> BegunFit:
     """Fit by the robust method; `refine` allows passes over the rows, where there are rows."""
     _check_memory(table, n_components)
+    asked = context
     data, all_columns, summary, context, notes = _used(
         table, n_components, order, refine, context, blocks
     )
@@ -132,6 +143,16 @@ def fit_robust(
         else:
             found = () if choice is None else choice.candidates
             answer = answer_from_rows(sample, r, context, found)
+    can_repeat = isinstance(rows, Rows) and not rows.is_remote and asked.far is None
+    can_repeat = can_repeat and asked.background is not False
+    wide = _scattered(answer)
+    if can_repeat and wide.any() and not wide.all():
+        assert isinstance(table.data, Rows)
+        known, places = context.checked.outliers, rows_of(table.data, answer, wide)
+        far = with_others(known, table.data, all_columns, places)
+        if len(far.places) > len(known.places):
+            again = replace(asked, far=far)
+            return fit_robust(table, n_components, order, refine, again, blocks)
     if choice is not None:
         notes.append(choice.note)
         answer = replace(answer, tried=choice.tried, joined=choice.joined or answer.joined)
@@ -141,6 +162,15 @@ def fit_robust(
         return begun
     assert isinstance(table.data, Rows)
     return with_background(begun, table.data, answer, all_columns, context)
+
+
+def _scattered(answer: StandardFit) -> NDArray[np.bool_]:
+    """Which components are no groups, but light and wide: rows around all groups; (r,)."""
+    p, numbers = answer.parameters, answer.parameters.blocks.gaussian
+    if not len(numbers) or answer.layout is not None:
+        return np.zeros(p.n_components, np.bool_)
+    spread = np.log(p.variances[:, numbers]).mean(axis=1)  # 0 is that of all rows
+    return np.asarray((p.weights <= _LIGHTEST_GROUP) & (spread > 2 * np.log(_WIDE)))
 
 
 def _used(
@@ -169,7 +199,8 @@ def _used(
 
     all_columns, summary = read(data)
     with context.clock.stage("checks of rows"):
-        checked = check_rows(data, all_columns, context.background is not False)
+        takes_out = context.background is not False
+        checked = check_rows(data, all_columns, takes_out, context.far)
     if checked.n_rows < data.n_rows:  # the groups are fitted without those of a background
         data = data.without(checked.outliers.places)
         all_columns, summary = read(data)
