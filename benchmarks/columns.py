@@ -1,6 +1,8 @@
 """Columns as they really are: parameters at a bound, rare levels and gaps.
 
     python benchmarks/columns.py bounds --jobs 16 --seeds 30    # coverage, verdicts, exceptions
+    python benchmarks/columns.py counts --seeds 2               # real counts against plain EM
+    python benchmarks/columns.py counts-laws --jobs 16 --seeds 100
     python benchmarks/columns.py mar --jobs 16 --seeds 8        # against EM of seen cells
     python benchmarks/columns.py surveys --jobs 3 --seeds 3     # bfi, epi, msq: held out
     python benchmarks/columns.py background --jobs 16 --seeds 50
@@ -33,6 +35,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy; --jobs inher
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
+from counts import counts, counts_laws
 from families import Law
 from scipy.optimize import linear_sum_assignment
 from scipy.special import logsumexp
@@ -586,6 +589,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     commands = {"bounds": bounds, "mar": mar, "surveys": surveys, "whole": whole}
     commands["background"] = background
+    commands |= {"counts": counts, "counts-laws": lambda a: counts_laws(a, each)}
     parser.add_argument("what", choices=list(commands))
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seeds", type=int, default=10)

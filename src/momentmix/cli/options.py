@@ -205,9 +205,9 @@ def families_options(command: Command) -> Command:
         click.option(
             "--families",
             callback=_families,
-            help="Families of columns, as in 'visits=poisson,member=bernoulli,plan=categorical,"
-            "income=log'; others are guessed: text of few levels is categorical, numbers are "
-            "Gaussian, dates and ids are left out.",
+            help="Families of columns, as in 'visits=negative_binomial,member=bernoulli,"
+            "plan=categorical,income=log'; others are guessed: text of few levels is categorical, "
+            "numbers are Gaussian, dates and ids are left out.",
         ),
         click.option("--schema", help="File of `momentmix schema`: families and levels."),
     )

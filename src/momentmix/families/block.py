@@ -75,6 +75,11 @@ class Block(ABC):
         return {}
 
     @property
+    def others(self) -> Float:
+        """Numbers of the only column beside its mean and variance, (n_components, m)."""
+        return np.empty((self.n_components, 0))
+
+    @property
     @abstractmethod
     def schema_columns(self) -> list[Column]:
         """The columns in a schema."""

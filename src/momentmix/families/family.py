@@ -54,7 +54,10 @@ class Quantity(NamedTuple):
 
 
 class Quantities(NamedTuple):
-    """The numbers that describe a column; None where it has no such number."""
+    """The numbers that describe a column; None where it has no such number.
+
+    `levels` are probabilities, or what `Family.entries` names beside the mean and the variance.
+    """
 
     mean: Quantity | None
     variance: Quantity | None
@@ -92,7 +95,8 @@ class Family(ABC):
         Attributes of its blocks that model files hold, and their number of axes.
     entries : tuple of str
         Names of the mean and the variance of a column in tables of parameters: "mean", "rate", …;
-        without any, the probabilities of all levels are its parameters.
+        others are those of `Block.others`. Without any, the probabilities of all levels are its
+        parameters.
     transform : str
         What is taken of numbers before they are Gaussian; "" for all other families.
     n_levels : int or None

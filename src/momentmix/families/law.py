@@ -66,7 +66,9 @@ class Law(ABC):
     Attributes
     ----------
     noun : str
-        A value of the law, in findings, where its variance follows from its mean.
+        A value of the law, in findings, where its variance follows from its mean, or is bounded.
+    wider : str
+        The family of values that vary more; empty where there is none.
     is_gaussian : bool
         Whether features without missing cells need no law.
     by_law : tuple of str
@@ -75,6 +77,7 @@ class Law(ABC):
 
     features: tuple[int, ...]
     noun: ClassVar[str] = ""
+    wider: ClassVar[str] = ""
     is_gaussian: ClassVar[bool] = False
     by_law: ClassVar[tuple[str, ...]] = ()
 

@@ -62,6 +62,7 @@ class NegativeBinomialLaw(WholeLaw):
     """
 
     top: int = _TOP
+    noun: ClassVar[str] = "a negative binomial count"
 
     @property
     def free(self) -> tuple[bool, ...]:
@@ -151,7 +152,8 @@ class NegativeBinomialLaw(WholeLaw):
         third, fourth = second * (1 + 2 * excess), second * (1 + 6 * excess * (1 + excess))
         noise = np.stack([second, third, third, fourth + 2 * second**2], axis=-1)
         units = np.array([self.scale, self.scale**2])
-        return slope, PSEUDO_ROWS * np.linalg.inv(noise.reshape(-1, 2, 2)) * np.outer(units, units)
+        known: Float = np.linalg.inv(noise.reshape(-1, 2, 2))
+        return slope, PSEUDO_ROWS * known * np.outer(units, units)
 
     def scores(self, means: Float, variances: Float) -> Float:
         rates = self.rates(means)
@@ -447,6 +449,11 @@ class NegativeBinomialBlock(ColumnBlock):
     def covariances(self) -> Float:
         return (self.rates * (1 + self.rates / self.sizes))[:, None, None]
 
+    @property
+    def others(self) -> Float:
+        """Dispersions: 1 / size."""
+        return 1.0 / self.sizes[:, None]
+
     def features(self, column: Column) -> tuple[Float, Float]:
         known, law = self.known, NegativeBinomialLaw((0,))
         found = law.completed(known.means, known.covariances[:, 0])
@@ -464,7 +471,7 @@ class NegativeBinomial(WholeFamily):
     law_type = NegativeBinomialLaw
     block_type = NegativeBinomialBlock
     parameters: ClassVar[Mapping[str, int]] = {"rates": 1, "sizes": 1}
-    entries = ("mean", "variance")
+    entries = ("mean", "variance", "dispersion")
 
     def block_of(self, column: Column, law: Law, means: Float, variances: Float) -> Block:
         value, found = cast(NegativeBinomialLaw, law.value_law), law.value_of(means, variances)
@@ -473,11 +480,11 @@ class NegativeBinomial(WholeFamily):
         return NegativeBinomialBlock(rates, value.sizes(rates, found.variance), seen=seen)
 
     def quantities(self, column: Column, e: Estimate) -> Quantities:
-        """Mean and variance."""
+        """Mean, variance, and dispersion: (variance − mean) / mean²."""
         law, zero, seen = e.law, e.at_zero, None
         found = law.value_of(e.means, e.variances)
         (rates, excess), slopes = (x.swapaxes(0, 1) for x in law.value_law.positive(*found[1:]))
-        counts, at_zero = e.counts * found.q, zero[:, -2]
+        counts, at_zero, is_poisson = e.counts * found.q, zero[:, -2], zero[:, -1]
         if isinstance(law, Seen):
             chain = law.chain(found, e.means)
             seen = Quantity(found.q, chain[:, 2], "logit", e.counts, zero[:, 1], zero[:, 0])
@@ -486,7 +493,10 @@ class NegativeBinomial(WholeFamily):
         seen = seen if column.models_gaps else None
         rate = Quantity(rates, slopes[0], "log", counts, at_zero, least=0.0)
         variance = Quantity(rates + excess, slopes.sum(axis=0), "log", counts, at_zero)
-        return Quantities(rate, variance, seen)
+        by_excess, by_rate = 1 / rates**2, -2 * excess / rates**3
+        slope = by_excess[:, None] * slopes[1] + by_rate[:, None] * slopes[0]
+        dispersion = Quantity(excess * by_excess, slope, "log", counts, is_poisson)
+        return Quantities(rate, variance, seen, (dispersion,))
 
     def curve(
         self, means: Float, deviations: Float, limits: tuple[float, float]

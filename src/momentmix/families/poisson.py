@@ -29,6 +29,7 @@ class PoissonLaw(CountLaw):
     """One feature, a Poisson count. All maps are closed formulas."""
 
     noun: ClassVar[str] = "a Poisson count"
+    wider: ClassVar[str] = "negative_binomial"
     highest_power: ClassVar[int] = 64  # tails are light
 
     def log_mass(self, counts: Float, rates: Float) -> Float:

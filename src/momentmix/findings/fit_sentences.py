@@ -84,6 +84,8 @@ def _dispersion(f: Finding) -> str:
     if f.numbers["ratio"] > 1:
         more = "more"
         cure = "Cut it into levels, as 0, 1 to 2, 3 or more, or ask for more components."
+        if f.remedy:
+            cure = "Take it as a count with a variance of its own: {code}."
     return (
         f"within components, {{names}} varies {more} than {{law}}: its variance is about "
         f"{{ratio:.2g}} times its mean. {cure}"
@@ -266,9 +268,17 @@ FITS: dict[str, Entry] = {
     ),
     "dispersion": Entry(
         _dispersion,
-        "Cut {columns} into levels, or ask for more groups.",
+        lambda f: (
+            "Take {columns} as counts with a variance of their own." if f.remedy
+            else "Cut {columns} into levels, or ask for more groups."
+        ),
         "The counts vary more or less within a group than counts of independent events do.",
-        "more", "Cut {columns} into levels.", is_cause=True,
+        "more",
+        lambda f: (
+            "Take {columns} as counts with a variance of their own." if f.remedy
+            else "Cut {columns} into levels."
+        ),
+        is_cause=True,
     ),
     "no-information": Entry(
         "{columns}: about the same in all components, so that {n:it says|they say} next to nothing "

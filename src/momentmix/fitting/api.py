@@ -107,14 +107,14 @@ def fit(
         0 are left out. A summary holds the weights of its rows already.
     families : dict, optional
         Family of a column, by name or number: "gaussian", "bernoulli" (two values), "categorical"
-        (several levels; a list of the levels may stand for it), "poisson" (counts), "log" and
-        "log1p" where the logarithm is Gaussian (means and variances are then its own, densities
-        and draws those of y), or one that `momentmix.families.register` added. Or a `Schema`. Other
-        columns of tables with names
-        are guessed: true and false are yes/no columns, text of few levels and categories are
-        categorical, whole numbers from 0 or 1 on are counts where that predicts left-out cells
-        better, dates, years and columns that name or number the rows are left out, with a note in
-        the result. A summary made with families knows them.
+        (several levels; a list of the levels may stand for it), "poisson" (counts),
+        "negative_binomial" (counts that vary more than their means), "log" and "log1p" where the
+        logarithm is Gaussian (means and variances are then its own, densities and draws those of
+        y), or one that `momentmix.families.register` added. Or a `Schema`. Other columns of tables
+        with names are guessed: true and false are yes/no columns, text of few levels and
+        categories are categorical, whole numbers from 0 or 1 on are counts where that predicts
+        left-out cells better, dates, years and columns that name or number the rows are left out,
+        with a note in the result. A summary made with families knows them.
     missing : {"error", "mar", "model", "drop"}, default="error"
         Why cells are missing. "mar": at random, by what is seen of their row, as in surveys; the
         likelihood is that of the seen cells, for which rows are needed. "model": by the component,

@@ -243,7 +243,8 @@ def central_densities(parameters: Parameters, blocks: Sequence[Sequence[int]]) -
     for place, features in enumerate(blocks):
         part = standard.restricted(np.array(features, dtype=np.int64))
         units = scale[np.intersect1d(features, parameters.blocks.gaussian)]
-        table[:, place] = coefficients(part)[:, -1] - np.log(units).sum()
+        central = features_of(np.zeros((1, len(features))), part.blocks)[:, 0]
+        table[:, place] = coefficients(part) @ central - np.log(units).sum()
     return table
 
 

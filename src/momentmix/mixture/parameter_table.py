@@ -33,8 +33,9 @@ class ColumnValues:
     """A number for each parameter of a mixture, by columns; shapes (r,), (r, d), (r, d).
 
     Where columns are joined, `covariances` has shape (r, d, d). Of tables with families, `levels`
-    has (r, n_levels) for each column of categories by name, or by number where it has none, and
-    `seen` has shape (r, d), NaN where no cell is missing.
+    has (r, n_levels) for each column of categories by name, or by number where it has none;
+    (r, 1), the dispersions 1 / size, for each column of negative binomial counts. `seen` has shape
+    (r, d), NaN where no cell is missing.
     """
 
     weights: Float
@@ -111,6 +112,7 @@ class ParameterTable:
             for j, column in enumerate(m.columns)
             if column.levels and not column.model.second_level_only
         }
+        levels |= {self.keys[b.columns[0]]: b.others for b in m.blocks if b.others.size}
         covariances = m.covariances if m.parameters.blocks.joined else None
         seen = column_seen(m.blocks, m.n_columns)
         return ColumnValues(m.weights, m.means, m.variances, covariances, levels, seen)
@@ -143,6 +145,7 @@ class ParameterTable:
             (name, column.levels[1] if column.levels else None, table, j)
             for name, table in zip(column.model.entries, ("means", "variances"), strict=False)
         ]
+        places += [(x, None, "levels", k) for k, x in enumerate(column.model.entries[2:])]
         places = places or [("probability", x, "levels", k) for k, x in enumerate(column.levels)]
         for name, level, table, place in places:
             text = "" if level is None or is_answer else str(level)

@@ -35,7 +35,11 @@ NUMBERS = {
     "column-shape": [{"asides": ["flat", "skewed"]}, {"asides": ["flat", "x"], "remedy": LOGS}],
     "heavy-tails": [{}, {"n_far": 3, "n_rows": 90}],
     "independent-column": [{"asides": ["flat", "flat"]}],
-    "dispersion": [{"ratio": ratio, "law": "a count"} for ratio in (0.5, 1.5)],
+    "dispersion": [
+        {"ratio": 0.5, "law": "a count"},
+        {"ratio": 1.5, "law": "a count"},
+        {"ratio": 1.5, "law": "a count", "remedy": {"families": {"a": "negative_binomial"}}},
+    ],
     "correlated-columns": [
         {**PAIRS, "needs_rows": False, "remedy": {"blocks": "auto"}},
         {**PAIRS, "needs_rows": True, "remedy": {"blocks": [["a", "b"]]}},

@@ -262,8 +262,8 @@ def component_findings(
 
 def _about_dispersion(moments: StandardMoments, p: Parameters) -> Iterator[Finding]:
     """Yield findings about values whose variance within components does not suit their means."""
-    nouns = ((law.features[0], law.value_law.noun) for law in p.blocks.laws if not law.at_random)
-    counts = {feature: noun for feature, noun in nouns if noun}
+    values = ((law.features[0], law.value_law) for law in p.blocks.laws if not law.at_random)
+    counts = {feature: value for feature, value in values if value.noun}
     if not counts or not len(moments.squared):
         return
     powers = feature_powers(p, 4)
@@ -271,12 +271,13 @@ def _about_dispersion(moments: StandardMoments, p: Parameters) -> Iterator[Findi
     noise = np.sqrt(np.maximum(fourth - second**2, 1e-300) / moments.n_effective)
     excess = moments.squared[0][:, 0] - second
     within = p.weights @ p.variances  # of the counts themselves where none is missing
-    for j, words in counts.items():
+    for j, value in counts.items():
         ratio = 1.0 + excess[j] / within[j]
         is_clear = abs(excess[j]) > SIGNIFICANT_DEVIATES * noise[j]
         if is_clear and abs(ratio - 1.0) > DISPERSION_THAT_MATTERS:
-            columns = moments.columns_of([j])
-            yield found(WARNING, "dispersion", columns, ratio=float(ratio), law=words)
+            columns, words = moments.columns_of([j]), value.noun
+            remedy = {"families": {columns[0]: value.wider}} if value.wider and ratio > 1 else {}
+            yield found(WARNING, "dispersion", columns, (), remedy, ratio=float(ratio), law=words)
 
 
 def _about_missing(moments: StandardMoments, p: Parameters) -> Iterator[Finding]:
