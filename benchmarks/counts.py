@@ -14,9 +14,9 @@ FAMILY = "negative_binomial"
 TABLES = {
     "OFP": (["ofp", "ofnp", "opp", "opnp", "emr", "hosp"], []),
     "bioChemists": (["art", "kid5", "ment"], []),
-    "DoctorContacts": (["mdu"], ["linc", "lfam", "age", "disease"]),
+    "DoctorContacts": (["mdu"], ["age"]),
     "Doctor": (["doctor", "children"], ["access", "health"]),
-    "rwm1984": (["docvis", "hospvis"], ["age", "edlevel"]),
+    "rwm1984": (["docvis", "hospvis"], ["age"]),
 }
 
 
