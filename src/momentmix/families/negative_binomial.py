@@ -152,7 +152,7 @@ class NegativeBinomialLaw(WholeLaw):
         third, fourth = second * (1 + 2 * excess), second * (1 + 6 * excess * (1 + excess))
         noise = np.stack([second, third, third, fourth + 2 * second**2], axis=-1)
         units = np.array([self.scale, self.scale**2])
-        known: Float = np.linalg.inv(noise.reshape(-1, 2, 2))
+        known = np.asarray(np.linalg.inv(noise.reshape(-1, 2, 2)), np.float64)
         return slope, PSEUDO_ROWS * known * np.outer(units, units)
 
     def scores(self, means: Float, variances: Float) -> Float:
@@ -410,8 +410,9 @@ class NegativeBinomialBlock(ColumnBlock):
 
     Parameters
     ----------
-    rates : array of shape (n_components,)
-        Mean counts where the cell is seen; NaN in a component that never sees one.
+    means : array of shape (n_components,)
+        Mean counts where the cell is seen; NaN in a component that never sees one. Kept with shape
+        (n_components, 1), as blocks of all families have means.
     sizes : array of shape (n_components,)
         The smaller, the more counts vary beside their means; infinite for Poisson counts.
     columns, names, seen
@@ -423,31 +424,28 @@ class NegativeBinomialBlock(ColumnBlock):
     [6.0, 12.0]
     """
 
-    rates: Float
+    means: Float
     sizes: Float
     family: ClassVar[str] = "negative_binomial"
-    parameter: ClassVar[str] = "rates"
+    parameter: ClassVar[str] = "means"
 
     def __post_init__(self) -> None:
-        rates, sizes = checked_rates(self.rates), np.asarray(self.sizes, dtype=np.float64)
+        means, sizes = np.asarray(self.means), np.asarray(self.sizes, dtype=np.float64)
+        rates = checked_rates(means[:, 0] if means.ndim == 2 and means.shape[1] == 1 else means)
         if sizes.shape != rates.shape or (sizes < LEAST_SIZE).any():
             raise InputError(
                 f"sizes must be {len(rates)} numbers of at least {LEAST_SIZE:g}, one for each "
-                f"rate; got {sizes.tolist()}."
+                f"mean; got {sizes.tolist()}."
             )
-        self._keep(rates)
-        most = np.maximum(self.rates, 1.0) / LEAST_EXCESS
-        sizes = np.where(np.isnan(self.rates), np.nan, np.minimum(sizes, most))
+        self._keep(rates[:, None])
+        most = np.maximum(rates, 1.0) / LEAST_EXCESS
+        sizes = np.where(np.isnan(self.means[:, 0]), np.nan, np.minimum(sizes, most))
         sizes.setflags(write=False)
         object.__setattr__(self, "sizes", sizes)
 
     @property
-    def means(self) -> Float:
-        return self.rates[:, None]
-
-    @property
     def covariances(self) -> Float:
-        return (self.rates * (1 + self.rates / self.sizes))[:, None, None]
+        return (self.means * (1 + self.means / self.sizes[:, None]))[:, :, None]
 
     @property
     def others(self) -> Float:
@@ -461,7 +459,8 @@ class NegativeBinomialBlock(ColumnBlock):
 
     def drawn(self, values: Float, labels: Int, rng: np.random.Generator) -> Float:
         known = self.known
-        return drawn_counts(known.rates[labels], known.sizes[labels], labels.size, rng)[:, None]
+        means = known.means[labels, 0]
+        return drawn_counts(means, known.sizes[labels], labels.size, rng)[:, None]
 
 
 class NegativeBinomial(WholeFamily):
@@ -470,7 +469,7 @@ class NegativeBinomial(WholeFamily):
     name = "negative_binomial"
     law_type = NegativeBinomialLaw
     block_type = NegativeBinomialBlock
-    parameters: ClassVar[Mapping[str, int]] = {"rates": 1, "sizes": 1}
+    parameters: ClassVar[Mapping[str, int]] = {"means": 2, "sizes": 1}
     entries = ("mean", "variance", "dispersion")
 
     def block_of(self, column: Column, law: Law, means: Float, variances: Float) -> Block:

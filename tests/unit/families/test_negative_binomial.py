@@ -32,7 +32,7 @@ def log_prob(mixture: mm.Mixture, table: dict[str, np.ndarray]) -> np.ndarray:
     total = np.log(mixture.weights)[:, None] + np.zeros(len(table["a"]))
     for block in mixture.blocks:
         values = table[block.names[0]]
-        m, s = block.rates[:, None], block.sizes[:, None]
+        m, s = block.means, block.sizes[:, None]
         logs = stats.nbinom.logpmf(np.nan_to_num(values), s, s / (s + m))
         total += np.where(np.isnan(values), 0.0, logs)
     return np.logaddexp.reduce(total, axis=0)
@@ -152,5 +152,5 @@ def test_blocks_by_hand():
     rows, labels = mixture.sample(20_000, random_state=0)
     for i, variance in enumerate([6.0, 4.0]):
         own = rows["visits"][labels == i]
-        assert abs(own.mean() - block.rates[i]) < 4.5 * np.sqrt(variance / len(own))
+        assert abs(own.mean() - block.means[i, 0]) < 4.5 * np.sqrt(variance / len(own))
         np.testing.assert_allclose(own.var(), variance, rtol=0.15)
