@@ -84,6 +84,12 @@ class WholeLaw(Law):
     def base_measure(self, rows: Float) -> Float | None:
         return self.base(np.rint(self.shift + self.scale * rows[:, self.features[0]]))
 
+    def share_of_zeros(self, means: Float, variances: Float) -> Float | None:
+        z = np.array([[-self.shift / self.scale]])
+        statistics = np.concatenate([z, z**2, self.own_statistics(z), np.ones((1, 1))])
+        logs = self.coefficients(means, variances) @ statistics + self.base(np.zeros(1))
+        return np.asarray(np.exp(logs[:, 0]))
+
     def is_new(self, exponents: Int) -> NDArray[np.bool_]:
         """Powers up to `highest_power`: the certificate tests those."""
         return np.asarray(exponents[:, 0] <= self.highest_power)

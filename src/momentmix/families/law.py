@@ -293,6 +293,10 @@ class Law(ABC):
         """Which monomials (n, k) are no linear combination of lower ones, of shape (n,)."""
         return np.ones(len(exponents), dtype=bool)
 
+    def share_of_zeros(self, means: Float, variances: Float) -> Float | None:
+        """Probability of a count of 0 in each component, (r,); None where values are no counts."""
+        return None
+
     def base_measure(self, rows: Float) -> Float | None:
         """What the log-density of rows (n, d) has beside its linear function of T; (n,).
 

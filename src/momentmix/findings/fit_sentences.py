@@ -88,7 +88,7 @@ def _dispersion(f: Finding) -> str:
             cure = "Take it as a count with a variance of its own: {code}."
     return (
         f"within components, {{names}} varies {more} than {{law}}: its variance is about "
-        f"{{ratio:.2g}} times its mean. {cure}"
+        f"{{ratio:.2g}} times that of the fit. {cure}"
     )
 
 
@@ -265,6 +265,13 @@ FITS: dict[str, Entry] = {
         "Leave out {columns}, or fit {n:it|them} alone.",
         "It has a shape of its own that is unrelated to the other columns.",
         is_cause=True,
+    ),
+    "zeros": Entry(
+        "column {names} is 0 in {share:.0%} of the rows and in {wanted:.0%} by the mixture: more "
+        "zeros than {law} has. Ask for more components, or cut it into levels, as 0, 1 to 2, 3 or "
+        "more.",
+        "Ask for more groups, or cut {columns} into levels.",
+        "Some rows are 0 for a reason of their own.",
     ),
     "dispersion": Entry(
         _dispersion,

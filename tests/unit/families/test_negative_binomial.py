@@ -154,3 +154,17 @@ def test_blocks_by_hand():
         own = rows["visits"][labels == i]
         assert abs(own.mean() - block.means[i, 0]) < 4.5 * np.sqrt(variance / len(own))
         np.testing.assert_allclose(own.var(), variance, rtol=0.15)
+
+
+def test_too_many_zeros_are_found():
+    rng = np.random.default_rng(5)
+    rows = rng.negative_binomial(4, 0.3, (3000, 2)).astype(float)
+    families = {0: "negative_binomial", 1: "negative_binomial"}
+    kinds = [f.kind for f in mm.fit(rows, 1, families=families).certificate.findings]
+    assert "zeros" not in kinds
+    rows[rng.random(3000) < 0.3, 1] = 0
+    found = [
+        f for f in mm.fit(rows, 1, families=families).certificate.findings if f.kind == "zeros"
+    ]
+    assert [f.columns for f in found] == [(1,)]
+    assert found[0].numbers["share"] == (rows[:, 1] == 0).mean()

@@ -24,6 +24,7 @@ from momentmix.mixture.parameters import Parameters
 _FEWEST_ROWS = 30  # with fewer, nothing can be said about columns
 _SERIAL_CORRELATION = 0.1  # less hardly changes the number of independent rows
 _COARSE = 0.5  # grid width in deviations of a component: a variance off by 2 %; coarser is worse
+_ZEROS_THAT_MATTER = 0.02  # of the rows: fewer change no mean and no group that can be seen
 _FINE = 0.25  # of finer grids variances are off by less than 0.6 %
 
 
@@ -60,6 +61,7 @@ def row_findings(
         *_about_order(checked, moments, serial),
         *_about_kinds(checked, moments, parameters, widths),
         *about_shapes(moments, parameters, shapes, checked),
+        *(_about_zeros(checked, moments, parameters) if from_rows else ()),
     ]
     if any(shape.is_other for shape in shapes.values()):
         findings += about_independent(moments, checked, shapes)
@@ -101,6 +103,25 @@ def _serial_correlations(
         along = products.sum()
         serial.append((float(along / max(length, 1e-300)), float(along / max(noise, 1e-300))))
     return serial
+
+
+def _about_zeros(
+    checked: CheckedRows, moments: StandardMoments, p: Parameters
+) -> Iterator[Finding]:
+    """Yield findings about counts that are 0 more often than their family allows."""
+    for law in p.blocks.laws:
+        value = law.value_of(*p.of_law(law))
+        shares = law.value_law.share_of_zeros(value.mean, value.variance)
+        if shares is None:
+            continue
+        values = checked.values[:, moments.columns[list(law.features)]]
+        counts = values[values[:, -1] > 0, 0] if law.has_gaps else values[:, 0]
+        wanted = float(p.weights @ (value.q * shares) / (p.weights @ value.q))
+        share = float((counts == 0).mean()) if counts.size else 0.0
+        noise = np.sqrt(max(wanted * (1 - wanted), 1e-12) / max(counts.size, 1))
+        if share - wanted > max(_ZEROS_THAT_MATTER, SIGNIFICANT_DEVIATES * noise):
+            columns, words = moments.columns_of(law.features[:1]), law.value_law.noun
+            yield found(WARNING, "zeros", columns, share=share, wanted=wanted, law=words)
 
 
 def _about_order(
