@@ -36,9 +36,7 @@ def opened(mixture: Mixture, data: Any) -> TableRows:
 
 def encoded_rows(mixture: Mixture, rows: TableRows) -> Iterator[Encoded]:
     """Yield opened rows as features; levels that the model does not have are left out."""
-    if mixture.schema is not None:
-        return encoded_blocks(mixture.schema, rows, "the model", "missing")
-    return (Encoded(block, None) for block in rows.blocks())
+    return encoded_blocks(Schema(mixture.columns), rows, "the model", "missing")
 
 
 def thinned(blocks: Iterable[Float], most: int) -> Float:

@@ -76,6 +76,20 @@ def load_verdict(path: str) -> str | None:
     return None if record is None else record.certificate.verdict
 
 
+def options_of(read_options: ReadOptions, path: str) -> ReadOptions:
+    """The options for rows of a model: it takes gaps where its fit took cells missing at random."""
+    from momentmix.mixture.model_file import read_model
+
+    try:
+        found = read_model(path)["fit"]["certificate"]["findings"]
+        at_random = any(finding["name"] == "missing-at-random" for finding in found)
+    except (KeyError, TypeError):  # no record of a fit, or a damaged one: the mixture is all
+        at_random = False
+    if read_options.missing == "error" and at_random:
+        return replace(read_options, missing="mar")
+    return read_options
+
+
 def open_for(
     columns: Sequence[Column],
     inputs: tuple[str, ...],
@@ -133,7 +147,7 @@ def predict_command(
 
     output = target.check([model, *inputs])
     mixture = load_model(model)
-    rows = open_for(mixture.columns, inputs, read_options)
+    rows = open_for(mixture.columns, inputs, options_of(read_options, model))
     probabilities = probabilities or digits is not None
     names = ["label"]
     if probabilities:

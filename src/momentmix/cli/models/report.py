@@ -50,7 +50,7 @@ def report_command(
     SOURCE_DATE_EPOCH.
     """
     from momentmix.cli.cubes import load_groups
-    from momentmix.cli.models.predict import load_model, load_verdict, open_for
+    from momentmix.cli.models.predict import load_model, load_verdict, open_for, options_of
     from momentmix.cli.summaries import are_summaries, load_sum
 
     inputs = [model, *data, *before, *([cube] if cube else [])]
@@ -60,7 +60,7 @@ def report_command(
     if data and are_summaries(data):
         summary_or_rows = load_sum(data)
     elif data:
-        summary_or_rows = open_for(mixture.columns, data, read_options)
+        summary_or_rows = open_for(mixture.columns, data, options_of(read_options, model))
     named = [without_secrets(name) for name in data]
     from momentmix.monitoring.compare import compare
     from momentmix.monitoring.track import track

@@ -14,6 +14,7 @@ from momentmix.cli.models.predict import (
     load_model,
     load_verdict,
     open_for,
+    options_of,
     unseen_option,
 )
 from momentmix.cli.options import ReadOptions, named_data_options, output_options
@@ -79,7 +80,7 @@ def score_command(
 
     output = target.check([model, *inputs]) if each_row else None
     mixture = load_model(model)
-    rows = open_for(mixture.columns, inputs, read_options)
+    rows = open_for(mixture.columns, inputs, options_of(read_options, model))
     has_bound = quantile is not None or threshold is not None
     names = ["log_density", "anomaly"] if has_bound else ["log_density"]
     kept = KeptColumns(rows, keep, names)
