@@ -130,6 +130,7 @@ def test_lost_workers_change_no_byte(client, tmp_path):
         assert summary.to_bytes() == wanted
 
 
+@pytest.mark.long
 def test_workers_lost_in_every_pass_of_a_fit_change_no_bit(client, tmp_path):
     results = []
     for name, kills in (("calm", {}), ("stormy", {2: (1, None), 9: (2, None), 17: (3, None)})):

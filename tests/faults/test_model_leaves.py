@@ -70,6 +70,7 @@ def outcome(use):
         return None, str(error)
 
 
+@pytest.mark.long
 def test_every_value_replaced_by_every_other(document, tmp_path):
     path, n_refused, n_loaded = tmp_path / "model.json", 0, 0
     for place in places(document, 1):

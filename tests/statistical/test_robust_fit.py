@@ -152,6 +152,7 @@ def coverage(truth, n_rows, n_seeds, refine):
     return {key: np.array(found) for key, found in rates.items()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("refine", [None, "auto"])
 def test_intervals_cover(refine):
     # Entries of one sample are correlated, so the error of a rate comes from the spread of samples.

@@ -36,7 +36,9 @@ def opened(mixture: Mixture, data: Any) -> TableRows:
 
 def encoded_rows(mixture: Mixture, rows: TableRows) -> Iterator[Encoded]:
     """Yield opened rows as features; levels that the model does not have are left out."""
-    return encoded_blocks(Schema(mixture.columns), rows, "the model", "missing")
+    if mixture.schema is not None or rows.missing == "mar":  # numbers with gaps, too
+        return encoded_blocks(Schema(mixture.columns), rows, "the model", "missing")
+    return (Encoded(block, None) for block in rows.blocks())
 
 
 def thinned(blocks: Iterable[Float], most: int) -> Float:

@@ -67,6 +67,7 @@ def test_the_bits_are_those_of_fit_whatever_happens_before_they_are_asked_for(ki
     assert other.record().to_dict() != expected.record().to_dict()
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::momentmix.CertificateWarning")
 def test_the_bits_of_weighted_rows_and_of_joined_columns_with_gaps(rows):
     weights = np.random.default_rng(1).uniform(0.5, 2, len(rows))

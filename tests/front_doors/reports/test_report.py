@@ -293,6 +293,7 @@ def test_what_is_wrong_with_the_data_is_said(truth, rows, page, report):
     assert "Nothing unusual was found" in page.rawdata_
 
 
+@pytest.mark.long
 def test_one_feature_many_components_and_no_density(report):
     one, rng = mm.DiagonalMixture([1.0], [[0.0]], [[1.0]]), np.random.default_rng(0)
     assert "Rows</th>" in report(one, rng.standard_normal((50, 1))).rawdata_

@@ -200,6 +200,7 @@ def three_groups():
     return 10 + means[labels] + rng.standard_normal((1500, 3)), labels, rng
 
 
+@pytest.mark.long
 def test_a_logarithm_is_offered_where_more_components_hide_the_skewness(three_groups):
     columns, labels, rng = three_groups
     fees = rng.lognormal(np.array([1.0, 1.5, 0.5])[labels], 0.8)

@@ -125,6 +125,7 @@ def test_poisson_counts_are_at_the_bound():
     narrow = mm.fit(less, 2, families={"a": "negative_binomial"}, random_state=0)
     texts = [f.text for f in narrow.certificate.findings if f.kind == "dispersion"]
     assert any("'a' varies less than a negative binomial count" in text for text in texts)
+    assert narrow.certificate.verdict == "not passed"
 
 
 def test_compiled_sums_are_those_of_numpy(fitted, monkeypatch):

@@ -293,6 +293,7 @@ def test_many_levels_and_components_of_few_rows_are_no_wide_block():
     assert result.mixture.n_components == 10
 
 
+@pytest.mark.long
 def test_memory_of_many_levels_grows_as_their_square():
     rng, n_levels = np.random.default_rng(0), 120
     codes = np.concatenate([np.arange(n_levels), rng.integers(n_levels, size=180)])

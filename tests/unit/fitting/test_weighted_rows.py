@@ -126,6 +126,7 @@ def test_errors_of_one_component_allow_for_weights_that_depend_on_the_rows():
     assert errors.means[0, 0] / by_kish == pytest.approx(np.sqrt(1 + tilt**2), rel=0.05)
 
 
+@pytest.mark.long
 def test_the_test_knows_how_weighted_moments_vary():
     def p_values():
         return np.array([

@@ -277,7 +277,9 @@ def _about_dispersion(moments: StandardMoments, p: Parameters) -> Iterator[Findi
         if is_clear and abs(ratio - 1.0) > DISPERSION_THAT_MATTERS:
             columns, words = moments.columns_of([j]), value.noun
             remedy = {"families": {columns[0]: value.wider}} if value.wider and ratio > 1 else {}
-            yield found(WARNING, "dispersion", columns, (), remedy, ratio=float(ratio), law=words)
+            # A variance of its own cannot be less than the mean: another family is needed.
+            severity = FATAL if value.free[0] and ratio < 1 else WARNING
+            yield found(severity, "dispersion", columns, (), remedy, ratio=float(ratio), law=words)
 
 
 def _about_missing(moments: StandardMoments, p: Parameters) -> Iterator[Finding]:
