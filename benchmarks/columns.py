@@ -28,7 +28,6 @@ import time
 import traceback
 import warnings
 from collections import defaultdict
-from concurrent.futures import ProcessPoolExecutor
 from typing import NamedTuple
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy; --jobs inherits it
@@ -37,6 +36,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 from counts import counts, counts_laws
 from families import Law
+from groups import each
 from scipy.optimize import linear_sum_assignment
 from scipy.special import logsumexp
 from sklearn.mixture import GaussianMixture
@@ -44,14 +44,6 @@ from sklearn.mixture import GaussianMixture
 import momentmix as mm
 
 N_STARTS = 10  # of the reference
-
-
-def each(work, cases, jobs):
-    if jobs == 1:
-        yield from map(work, cases)
-        return
-    with ProcessPoolExecutor(jobs) as pool:
-        yield from pool.map(work, cases)
 
 
 # -- parameters at a bound ------------------------------------------------------------------------

@@ -186,3 +186,18 @@ def test_gaussian_estimator(fitted):
     assert model.feature_names_in_.tolist() == NUMBERS
     assert model.score(numbers) == pytest.approx(model.lower_bound_, abs=1e-9)
     np.testing.assert_array_equal(model.predict(numbers), result.mixture.predict(numbers))
+
+
+def test_commands_take_gaps_where_the_fit_did(fitted, tmp_path, momentmix):
+    _, frame, _ = fitted
+    table, model, page = (str(tmp_path / x) for x in ("rows.csv", "model.json", "page.html"))
+    frame[NUMBERS][:500].to_csv(table, index=False)
+    assert momentmix("fit", table, "-r", "2", "--missing", "mar", "-o", model).code == 0
+    numbers = mm.Mixture.load(model)
+    done = momentmix("predict", model, table)
+    assert list(map(float, done.out.split()[1:])) == numbers.predict(frame[NUMBERS][:500]).tolist()
+    assert momentmix("score", model, table).code == 0  # reads the record of the fit
+    assert momentmix("report", model, "--data", table, "-o", page).code == 0
+    whole = str(tmp_path / "whole.json")
+    assert momentmix("fit", table, "-r", "2", "--missing", "drop", "-o", whole).code == 0
+    assert momentmix("predict", whole, table).code == 65  # its fit took no gaps

@@ -78,7 +78,7 @@ def column_errors(
     both = np.stack([s.means, s.variances])
     (means, variances, seen), levels = _tables(by_column, schema, both, _deviations)
     covariances = None if matrices is None else _of_columns(matrices, schema, uncertainty)
-    if _is_of_numbers(schema):
+    if schema.modeled().is_plain:  # the mixture has numbers alone
         return StandardErrors(weights, means, variances, covariances)
     return StandardErrors(weights, means, variances, covariances, levels, seen)
 
@@ -102,14 +102,9 @@ def column_intervals(
         low, high = (_of_columns(end, schema, uncertainty) for end in plain.covariances)
         covariances = (low, high)
     ends = {key: (values[0], values[1]) for key, values in levels.items()}
-    if _is_of_numbers(schema):
+    if schema.modeled().is_plain:  # the mixture has numbers alone
         return Intervals(plain.weights, means, variances, covariances)
     return Intervals(plain.weights, means, variances, covariances, ends, seen)
-
-
-def _is_of_numbers(schema: Schema) -> bool:
-    """Whether the mixture has numbers alone, so that its file holds no schema."""
-    return all(c.model.joins and not c.transform and not c.models_gaps for c in schema.columns)
 
 
 def _feature_intervals(
