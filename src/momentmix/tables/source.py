@@ -176,39 +176,6 @@ class FileSource(Source):
         return {"name": self.name, "bytes": status.st_size, "mtime_ns": status.st_mtime_ns}
 
 
-class Held(Source):
-    """Columns of another source, whose batches are in memory."""
-
-    def __init__(self, source: Source, columns: Columns, as_text: Columns) -> None:
-        self.source, self._columns, self._as_text = source, list(columns), as_text
-        self._batches: list[Batch] = []
-        same = ("name", "column_names", "n_columns", "n_rows", "is_text", "nulls")
-        for name in (*same, "kind", "where", "large_integer", "contents", "stamp"):
-            setattr(self, name, getattr(source, name))
-
-    def read(self, n_bytes: float) -> int:
-        """Read all batches, unless they take more than so many bytes; how many they took."""
-        size = 0
-        for batch in self.source.batches(self._columns, as_text=self._as_text):
-            size += sum(column.nbytes for column in batch.columns)
-            if size > n_bytes:
-                break
-            self._batches.append(batch)
-        self.source.check_unchanged()
-        return size
-
-    def batches(self, columns: Columns, start: int = 0, as_text: Columns = ()) -> Iterator[Batch]:
-        """The batches, with some of the columns."""
-        places = [self._columns.index(i) for i in columns]
-        for batch in self._batches:
-            yield batch._replace(columns=[batch.columns[k] for k in places])
-
-    @property
-    def mark(self) -> str:
-        """That of the source."""
-        return self.source.mark
-
-
 class ArrowSource(Source):
     """What has a schema of Arrow: files, queries, streams of batches."""
 

@@ -31,7 +31,7 @@ from momentmix.tables.formats.digests import RowDigest, counted_twice
 from momentmix.tables.rows import Rows, Spread
 from momentmix.tables.schema import Schema, plain_schema
 from momentmix.tables.selection import feature_names
-from momentmix.tables.source import NO_CELL, Batch, Held, Kind, Source
+from momentmix.tables.source import NO_CELL, Batch, Columns, Kind, Source
 from momentmix.tables.validation import in_range
 
 Missing = Literal["error", "drop", "model", "mar"]
@@ -104,6 +104,7 @@ class TableRows(Rows):
         self.n_dropped = 0
         self._n_rows: int | None = None
         self._are_compared = False
+        self._held: dict[int, tuple[list[int], list[Batch]]] = {}  # columns and batches by source
         self._set_schema(None)
 
     def _set_schema(self, schema: Schema | None) -> None:
@@ -138,21 +139,38 @@ class TableRows(Rows):
         return twin
 
     def held(self, n_bytes: float) -> TableRows:
-        """The same rows from memory, where their cells take no more than so many bytes there."""
+        """The same rows from memory, where their batches take no more than so many bytes there."""
         known = self.expected_rows
         if not n_bytes or (known is not None and 8 * known * len(self.kinds) > n_bytes):
             return self
-        twin, left = copy(self), n_bytes
-        twin.sources = []
+        held: dict[int, tuple[list[int], list[Batch]]] = {}
         for i, source in enumerate(self.sources):
-            if not source.in_memory:
-                source.check_unchanged()
-                source = Held(source, self.columns[i], list(self.texts))
-                left -= source.read(left)
-                if left < 0:
+            if source.in_memory:
+                continue
+            batches: list[Batch] = []
+            for batch in self._read(i, self.columns[i], as_text=list(self.texts)):
+                n_bytes -= sum(column.nbytes for column in batch.columns)
+                if n_bytes < 0:
                     return self
-            twin.sources.append(source)
+                batches.append(batch)
+            held[i] = self.columns[i], batches
+        twin = copy(self)
+        twin._held = held
         return twin
+
+    def _read(
+        self, table: int, columns: Columns, start: int = 0, as_text: Columns = ()
+    ) -> Iterator[Batch]:
+        """Batches of a source as it was opened, or all of those that are held."""
+        source = self.sources[table]
+        source.check_unchanged()
+        if table in self._held:
+            numbers, batches = self._held[table]
+            places = [numbers.index(i) for i in columns]
+            yield from (b._replace(columns=[b.columns[k] for k in places]) for b in batches)
+        else:
+            yield from source.batches(columns, start, as_text)
+        source.check_unchanged()
 
     def plan(self, once: bool, others: Sequence[Sequence[int]] = ()) -> None:
         """Prepare sources for passes, with further columns of each; see `Source.plan`."""
@@ -253,22 +271,20 @@ class TableRows(Rows):
         unless the rows were opened with missing="error".
         """
         self.check_numeric()
-        source = self.sources[table]
-        source.check_unchanged()
-        known = self.expected_rows
+        source, known = self.sources[table], self.expected_rows
         if known is None and self._n_rows is not None:
             known = self._n_rows + self.n_dropped
         count = row_counter(known, goes_on=table > 0)
         blocks = _Reader(self, table, others, unseen).blocks(start, part_rows, stop)
         try:
-            for block in read_ahead(blocks) if source.reads_ahead else blocks:
+            reads_ahead = source.reads_ahead and table not in self._held
+            for block in read_ahead(blocks) if reads_ahead else blocks:
                 source.check_unchanged()  # a file that grows as it is read has no end
                 count(block.n_read)
                 yield block
         except (InputError, OSError):
             source.check_unchanged()  # if it has changed, that is the reason
             raise
-        source.check_unchanged()
 
     def cells(self, table: int, batch: Batch, places: Sequence[int] | None = None) -> list[Cells]:
         """The cells of a batch with the columns of these places; by default all."""
@@ -282,13 +298,10 @@ class TableRows(Rows):
 
     def batches(self, places: Sequence[int]) -> Iterator[list[Cells]]:
         """The cells of columns with these places, batch by batch, of all sources."""
-        for i, source in enumerate(self.sources):
-            source.check_unchanged()
-            numbers = [self.columns[i][j] for j in places]
-            texts = [k for k, j in enumerate(places) if j in self.texts]
-            for batch in source.batches(numbers, as_text=texts):
+        texts = [k for k, j in enumerate(places) if j in self.texts]
+        for i, columns in enumerate(self.columns):
+            for batch in self._read(i, [columns[j] for j in places], as_text=texts):
                 yield self.cells(i, batch, places)
-            source.check_unchanged()
 
     def head(self) -> list[Cells] | None:
         """The cells of the first rows of the first source; None if there are none."""
@@ -373,7 +386,7 @@ class _Reader:
         columns = [*self.own, *self.others]
         texts = [*self.rows.texts, *range(n_own, len(columns))]
         pieces: list[RowBlock] = []
-        for batch in self.source.batches(columns, start, texts):
+        for batch in self.rows._read(self.table, columns, start, texts):
             cells = self.rows.cells(self.table, batch._replace(columns=batch.columns[:n_own]))
             end = batch.first_row + batch.n_rows
             while position < end:
