@@ -102,7 +102,6 @@ class CollectionPartition(DaskPartition):
             return learn(rows, self.families)
 
     def summary(self, rows: TableRows, new_shard: NewShard) -> tuple[MomentSummary, list[PartMark]]:
-        """Summarize the partition as one shard."""
         shard = new_shard(shard_id=self.shard_id)
         for block in rows.blocks():
             shard.update(rows.summand(block))
@@ -129,7 +128,6 @@ class FilePartition(DaskPartition):
     stop: float = math.inf
 
     def open(self, data: None) -> TableRows:
-        """Open the file."""
         if not os.path.exists(self.path):
             raise InputError(
                 f"{self.path} does not exist where the worker runs; every worker must see the "
@@ -254,7 +252,6 @@ class DaskRows(Rows):
 
     @property
     def n_features(self) -> int:
-        """Number of columns."""
         assert self.like is not None
         return self.like.n_features
 
@@ -313,7 +310,6 @@ class DaskRows(Rows):
         return total
 
     def take(self, places: Int) -> Float:
-        """Return rows by their numbers, which must ascend."""
         ends = np.cumsum(self.counts)
         cuts = np.split(places, np.searchsorted(places, ends)[:-1])
         local = [some - end + n for some, end, n in zip(cuts, ends, self.counts, strict=True)]

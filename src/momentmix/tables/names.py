@@ -87,9 +87,11 @@ def match_names(
     expected: Sequence[str], names: Sequence[str], owner: str, *, others: bool = False
 ) -> list[int]:
     """Positions of the names that `owner` has; raise where there are not these, or `others`."""
+    known = {*expected}
+    check_feature_names(name for name in names if name in known)
     positions = {name: i for i, name in enumerate(names)}
     lacking = [name for name in expected if name not in positions]
-    extra = sorted(set(names) - set(expected), key=positions.__getitem__)
+    extra = sorted(set(names) - known, key=positions.__getitem__)
     if not lacking and others:
         extra = []
     if not lacking and not extra:

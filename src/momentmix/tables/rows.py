@@ -150,16 +150,13 @@ class BlockRows(Rows):
 
     @property
     def n_rows(self) -> int:
-        """Number of rows."""
         return int(self.rows.n_rows)
 
     @property
     def n_features(self) -> int:
-        """Number of columns."""
         return int(self.rows.n_features)
 
     def blocks(self) -> Iterator[Float]:
-        """Blocks of the object."""
         return iter(self.rows.blocks())
 
 
@@ -172,11 +169,9 @@ class RowsWithout(BlockRows):
 
     @property
     def n_rows(self) -> int:
-        """Number of rows that are left."""
         return super().n_rows - len(self.places)
 
     def blocks(self) -> Iterator[Float]:
-        """Blocks of the rows, without those left out."""
         start = 0
         for block in super().blocks():
             first, last = np.searchsorted(self.places, [start, start + len(block)])
@@ -187,23 +182,51 @@ class RowsWithout(BlockRows):
 
 
 class HeldRows(Rows):
-    """Rows of an array of any library, as it is; values were checked before."""
+    """Rows of an array of any library, on its device; values were checked before.
 
-    def __init__(self, rows: Any, block_size: int) -> None:
-        self.rows, self.block_size, self.expected_rows = rows, block_size, int(rows.shape[0])
+    Blocks are views, or copies of `block_size` rows at a time where they lie on another device.
+    """
+
+    block_size: int
+
+    def __init__(
+        self,
+        rows: Any,
+        feature_names: tuple[str, ...] | None = None,
+        schema: Schema | None = None,
+    ) -> None:
+        self.rows, self.feature_names, self.schema = rows, feature_names, schema
+        self.expected_rows = int(rows.shape[0])
 
     @property
     def n_rows(self) -> int:
-        """Number of rows."""
         return int(self.rows.shape[0])
 
     @property
     def n_features(self) -> int:
-        """Number of columns."""
         return int(self.rows.shape[1])
 
+    def blocks(self) -> Iterator[Float]:
+        for start in range(0, self.n_rows, self.block_size):
+            block = self.rows[start : min(start + self.block_size, self.n_rows), :]
+            yield to_numpy(as_float64(block, namespace(block)))
+
+    def take(self, places: Int) -> Float:
+        chosen = self._chosen(places)
+        return to_numpy(as_float64(chosen, namespace(chosen)))
+
+    def without(self, places: Int) -> HeldRows:
+        return self.like(self._chosen(np.delete(np.arange(self.n_rows), places)))
+
+    def like(self, rows: Any) -> HeldRows:
+        """Other rows with the same columns."""
+        return type(self)(rows, self.feature_names, self.schema)
+
+    def _chosen(self, places: Int) -> Any:
+        xp = namespace(self.rows)
+        return xp.take(self.rows, on_device_of(places, self.rows, xp), axis=0)
+
     def summarize_into(self, summary: Any) -> Any:
-        """Add all rows to a summary at once."""
         return summary.update(self.summand(self.rows))
 
     def excerpt(self, size: int) -> tuple[Int, Float]:
@@ -217,59 +240,15 @@ class HeldRows(Rows):
 
 
 class ArrayRows(HeldRows):
-    """Rows of an array in memory, in blocks that fit a processor's cache a few times over."""
+    """Rows of an array in memory."""
 
-    def __init__(
-        self,
-        rows: Float,
-        block_size: int = 16384,
-        feature_names: tuple[str, ...] | None = None,
-        schema: Schema | None = None,
-    ) -> None:
-        super().__init__(rows, block_size)
-        self.feature_names, self.schema = feature_names, schema
-
-    def blocks(self) -> Iterator[Float]:
-        """Consecutive blocks of rows, views where that is possible."""
-        for start in range(0, self.n_rows, self.block_size):
-            yield self.rows[start : start + self.block_size]
-
-    def take(self, places: Int) -> Float:
-        """The rows with these numbers."""
-        return np.asarray(self.rows[places], dtype=np.float64)
-
-    def without(self, places: Int) -> ArrayRows:
-        """All rows but those with these numbers."""
-        return self.like(np.delete(self.rows, places, axis=0))
-
-    def like(self, rows: Float) -> ArrayRows:
-        """Other rows with the same columns."""
-        return ArrayRows(rows, self.block_size, self.feature_names, self.schema)
+    block_size = 16384  # a block fits a processor's cache a few times over
 
 
 class DeviceRows(HeldRows):
-    """Rows of an array of another library on their device; copied `block_size` at a time."""
+    """Rows of an array of another library."""
 
-    def __init__(self, rows: Any, block_size: int = 1 << 20) -> None:
-        super().__init__(rows, block_size)
-
-    def blocks(self) -> Iterator[Float]:
-        """Consecutive blocks of rows, copied to the host."""
-        for start in range(0, self.n_rows, self.block_size):
-            block = self.rows[start : min(start + self.block_size, self.n_rows), :]
-            yield to_numpy(as_float64(block, namespace(block)))
-
-    def take(self, places: Int) -> Float:
-        """The rows with these numbers, copied to the host."""
-        xp = namespace(self.rows)
-        chosen = xp.take(self.rows, on_device_of(places, self.rows, xp), axis=0)
-        return to_numpy(as_float64(chosen, xp))
-
-    def without(self, places: Int) -> DeviceRows:
-        """All rows but those with these numbers, on the device."""
-        xp = namespace(self.rows)
-        left = on_device_of(np.delete(np.arange(self.n_rows), places), self.rows, xp)
-        return DeviceRows(xp.take(self.rows, left, axis=0), self.block_size)
+    block_size = 1 << 20
 
     def sum_blocks(self, work: Callable[[Any], Sums], n_threads: int = 1) -> Sums:
         """`work` of the array as one block; it divides the rows as the device's memory allows."""
@@ -331,19 +310,15 @@ class WeightedRows(BlockRows):
         self.expected_rows = self.n_counted
 
     def take(self, places: Int) -> Float:
-        """The rows with these numbers."""
         return self.rows.take(places)
 
     def excerpt(self, size: int) -> tuple[Int, Float]:
-        """An excerpt of the rows, whatever their weights."""
         return self.rows.excerpt(size)
 
     def without(self, places: Int) -> WeightedRows:
-        """All rows but those with these numbers."""
         return WeightedRows(self.rows.without(places), np.delete(self.weights, places))
 
     def sum_blocks(self, work: Callable[..., Sums], n_threads: int = 1) -> Sums:
-        """`work` of every block and its counts, added up as in `Rows.sum_blocks`."""
         if isinstance(self.rows, DeviceRows):
             return work(self.rows.rows, self.row_counts)
         blocks = self._blocks_with(self.row_counts)
@@ -352,7 +327,6 @@ class WeightedRows(BlockRows):
         return total
 
     def summarize_into(self, summary: Any) -> Any:
-        """Add all rows with their weights to an empty MomentSummary, and return it."""
         if isinstance(self.rows, DeviceRows | ArrayRows):
             return summary.update(self.summand(self.rows.rows), self.weights)
         return super().summarize_into(summary)

@@ -209,18 +209,14 @@ class Schema:
             raise encoding.missing_cell(left_out, encoding.place_of(self.columns))
         return features
 
-    def encode_for_prediction(
-        self, rows: Any, unseen: encoding.Unseen = "error"
-    ) -> encoding.Encoded:
+    def encode_for_prediction(self, rows: Any) -> encoding.Encoded:
         """Rows as features, and which cells are to be left out of the density."""
         table = MemoryTable(rows, expected=self.column_names)
         if not table.n_rows:
             raise InputError("rows must hold at least one row; got none. Skip empty blocks.")
         places = self.places_in(table.column_names, table.n_columns, "the schema", "rows")
         (batch,) = table.batches(places)
-        return encoding.encode_cells(
-            self.columns, batch.columns, encoding.place_of(self.columns), unseen
-        )
+        return encoding.encode_cells(self.columns, batch.columns, encoding.place_of(self.columns))
 
     def places_in(
         self, names: Sequence[str] | None, n_columns: int, owner: str, name: str

@@ -97,7 +97,8 @@ def test_sampled_rows_are_the_same(prompt_library, mixture):
 
 
 def test_blocks_come_to_the_host(library, rows):
-    there = DeviceRows(library.put(rows), block_size=4_000)
+    there = DeviceRows(library.put(rows))
+    there.block_size = 4_000
     np.testing.assert_array_equal(np.concatenate(list(there.blocks())), rows)
 
 

@@ -32,9 +32,14 @@ class Source:
             yield self.rows[start : start + 999]
 
 
+def cut(rows, block_size):
+    rows.block_size = block_size
+    return rows
+
+
 KINDS = {
-    "array": ArrayRows(ROWS, block_size=700),
-    "device": DeviceRows(strict.asarray(ROWS), block_size=700),
+    "array": cut(ArrayRows(ROWS), 700),
+    "device": cut(DeviceRows(strict.asarray(ROWS)), 700),
     "blocks": BlockRows(Source(ROWS)),
 }
 
@@ -138,7 +143,7 @@ WEIGHTS = np.random.default_rng(1).uniform(0.2, 3.0, 500)
 
 
 def weighted(weights=WEIGHTS, rows=FEW):
-    return with_weights(ArrayRows(rows, block_size=70), weights)
+    return with_weights(cut(ArrayRows(rows), 70), weights)
 
 
 def test_whole_weights_repeat_rows():
@@ -197,7 +202,7 @@ def test_rows_that_are_left_out_take_their_weights_along():
 
 def test_sums_and_summaries_have_the_weights():
     expected = summarize(FEW, 3, sample_weight=WEIGHTS)
-    for rows in (ArrayRows(FEW, block_size=70), rows_of(Source(FEW))):
+    for rows in (cut(ArrayRows(FEW), 70), rows_of(Source(FEW))):
         found = with_weights(rows, WEIGHTS)
         total, count = found.sum_blocks(
             lambda block, n: ((block * n[:, None]).sum(axis=0), n.sum()), 2

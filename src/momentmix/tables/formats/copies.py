@@ -133,7 +133,6 @@ class Unpacked(io.RawIOBase):
             self._stream = self._open(file)
 
     def readable(self) -> bool:
-        """Yes."""
         return True
 
     def read(self, size: int = -1) -> bytes:
@@ -142,7 +141,6 @@ class Unpacked(io.RawIOBase):
             return bytes(self._stream.read(size))
 
     def close(self) -> None:
-        """Close the file."""
         self._stream.close()
         super().close()
 

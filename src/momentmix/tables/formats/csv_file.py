@@ -120,11 +120,9 @@ class CsvFile(FileSource):
             self.repeated = first.strip().encode()
 
     def kind(self, column: int) -> Kind:
-        """What a column holds, from its first cells."""
         return self._kinds[column]
 
     def batches(self, columns: Columns, start: int = 0, as_text: Columns = ()) -> Iterator[Batch]:
-        """Batches from row `start` on."""
         kinds = [_READ_AS.get(self._kinds[i].kind, "number") for i in columns]
         kinds = ["text" if k in as_text else kind for k, kind in enumerate(kinds)]
         given, asked = start, list(zip(columns, kinds, strict=True))
@@ -341,7 +339,6 @@ class _Rows(io.RawIOBase):
         self._pieces: Generator[bytes, None, None] | None = None
 
     def readable(self) -> bool:
-        """Yes."""
         return True
 
     def read(self, size: int = -1) -> Any:
@@ -353,7 +350,6 @@ class _Rows(io.RawIOBase):
         return piece
 
     def close(self) -> None:
-        """Close the file."""
         with self._lock:
             if self._pieces is not None:
                 self._pieces.close()

@@ -241,7 +241,6 @@ class MemoryTable(Source):
         return f"{self.where(row)}, {column_label(column, self.column_names)}"
 
     def kind(self, column: int) -> Kind:
-        """What a column holds, from its cells."""
         cells, own = self._loaded(column), self._columns[column]
         type_ = str(getattr(own, "dtype", getattr(own, "type", "")))
         if isinstance(cells, Exception):
@@ -282,7 +281,6 @@ class MemoryTable(Source):
         return digest.hexdigest()
 
     def contents(self) -> tuple[str, bool]:
-        """The mark."""
         return self.mark, True
 
 

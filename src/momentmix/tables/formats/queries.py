@@ -68,7 +68,6 @@ class _Dataset(ArrowSource):
         return hashlib.sha256(str(self.schema).encode()).hexdigest()
 
     def batches(self, columns: Columns, start: int = 0, as_text: Columns = ()) -> Iterator[Batch]:
-        """All batches of a scan."""
         names = [self.schema.names[i] for i in columns]
         size = {"batch_size": max(batch_rows(len(names)), _LEAST_ROWS), **_AHEAD}
         # A thread that releases Python's memory when Python ends would abort the process; rows
