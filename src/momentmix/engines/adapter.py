@@ -27,7 +27,7 @@ from momentmix.summary.summary import MomentSummary
 from momentmix.tables.cells import column_cells
 from momentmix.tables.formats.memory import MemoryTable
 from momentmix.tables.learning import Families, Found, has_levels, learn, rows_with
-from momentmix.tables.names import match_names
+from momentmix.tables.names import match_names, place_of
 from momentmix.tables.opening import Reading, open_table
 from momentmix.tables.schema import Schema
 from momentmix.tables.source import Source
@@ -153,9 +153,7 @@ def _schema(
     """Return what columns become, given or guessed from the first rows, and their names."""
     names = rows.columns
     for name in [*keys, *(columns or ())]:
-        if name not in names:
-            listed = ", ".join(map(ascii, names[:20]))
-            raise InputError(f"{rows.name} has no column {name!a}; it has {listed}.")
+        place_of(name, names, f"{rows.name} has no column")
     for name in columns or names:
         if names.count(name) > 1:
             raise InputError(

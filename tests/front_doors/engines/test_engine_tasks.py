@@ -107,6 +107,8 @@ def test_rows_that_are_refused_and_tables_without_rows():
     options = OPTIONS | {"families": families}
     with pytest.raises(InputError, match="table 1, row 0, column 'x', is missing"):
         summarize(Listed([TABLES[0], gap]), 2, None, **options)
+    with pytest.raises(InputError, match="the list has no column 'z'; there are 'x', 'y'"):
+        summarize(Listed([gap]), 2, "z", **options)
     for rows in (TABLES[1], gap.slice(0, 1)):
         with pytest.raises(InputError, match="at least one row; all tables are empty"):
             summarize(Listed([rows]), 2, None, **options | {"missing": "drop"})

@@ -81,10 +81,7 @@ def test_rows_with_missing_cells_may_be_dropped(drawn):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"families": {"yes": "bernouli"}}, "families must be"),
         ({"families": {"a": "poisson", "plan": "categorical"}}, "counts must be integers"),
-        ({"families": {"visits": "bernoulli", "plan": "categorical"}}, "two levels"),
-        ({"families": {"who": "poisson"}}, "'who'"),
         ({"families": KINDS, "missing": "ignore"}, "missing must be"),
         ({"families": KINDS, "blocks": [["a", "plan"]]}, "must be gaussian"),
         ({"families": KINDS, "blocks": [["a", "b"], ["b", "c"]]}, "overlap"),

@@ -89,6 +89,8 @@ def test_a_shared_name_is_refused(tmp_path, kind, names, options):
 def test_other_columns_may_share_a_name(tmp_path, kind):
     source = open_rows(made(tmp_path, "abb", kind), expected=["a"])
     np.testing.assert_array_equal(source.read_all(), columns("a"))
+    with pytest.raises(InputError, match=r"has no column 'z'; there are 'a', 'b', 'b'"):
+        open_rows(made(tmp_path, "abb", kind), columns=["z"])
 
 
 @pytest.mark.parametrize("kind", ["parquet", "arrow", "csv"])
