@@ -26,6 +26,7 @@ from momentmix.arrays import real_array
 from momentmix.errors import InputError
 from momentmix.families.column import Column, Level
 from momentmix.families.family import Family, named
+from momentmix.families.seen import seen_features
 from momentmix.tables.names import check_feature_names
 
 NEVER_SEEN = 1e-6  # a probability of being seen below it stands for never
@@ -84,9 +85,11 @@ class Block(ABC):
     def schema_columns(self) -> list[Column]:
         """The columns in a schema."""
 
-    @abstractmethod
     def features(self, column: Column) -> tuple[Float, Float]:
         """Means and variances (r, k) of the features of the only column."""
+        known, law = self.known, self.model.value_law(0)
+        found = law.completed(known.means - column.center, known.covariances[:, 0])
+        return seen_features(law, self.seen, *found) if column.has_missing else found
 
     def chosen(self, components: Any) -> Self:
         """The block of some of the components, in the order given."""

@@ -28,7 +28,6 @@ from momentmix.families.block import (
     unknown_columns,
 )
 from momentmix.families.column import Column, restored_columns, short_mean, transformed_columns
-from momentmix.families.seen import seen_features
 from momentmix.findings.messages import WITH_FLOOR, Message
 from momentmix.tables.names import check_feature_names
 from momentmix.wording import short_repr
@@ -179,13 +178,6 @@ class GaussianBlock(Block):
                 column = replace(column, has_missing=True, center=center)
             found.append(column)
         return found
-
-    def features(self, column: Column) -> tuple[Float, Float]:
-        known = self.known
-        means, variances = known.means - column.center, known.covariances[:, 0]
-        if not column.has_missing:
-            return means, variances
-        return seen_features(column.model.value_law(0), self.seen, means, variances)
 
     def checked(self) -> GaussianBlock:
         block = GaussianBlock.of(

@@ -95,7 +95,7 @@ class Law(ABC):
         """Return t(z) of features (…, k, n), of shape (…, n_own, n), by the library `xp`."""
         return values[..., :0, :]
 
-    def covering(self, largest: float) -> Law:
+    def covering(self, largest: float) -> Self:
         """The same for values up to this one, which may need fewer statistics."""
         return self
 
@@ -141,7 +141,11 @@ class Law(ABC):
         """Probability of being seen, mean and variance of the value of one feature."""
         return SeenValue(np.ones(means.shape[:-1]), means, variances)
 
-    def with_floor(self, least: float) -> Law:
+    def chain(self, found: SeenValue, means: Float) -> Float:
+        """∂ (mean, variance, q) of the value of one feature / ∂ (μ, v), of shape (…, 3, 2k)."""
+        return np.broadcast_to(np.eye(3, 2), (*found.q.shape, 3, 2))
+
+    def with_floor(self, least: float) -> Self:
         """The same where no component's value varies less than that.
 
         In units of the feature; of a value that may be missing, of its variance over all rows.

@@ -157,7 +157,6 @@ class Seen(Law):
         return self.features_of(SeenValue(q, *self.value.widened(mean, variance, factors)))
 
     def chain(self, found: SeenValue, means: Float) -> Float:
-        """∂ (mean, variance, q) of the value / ∂ (μ, v), of shape (…, 3, 4)."""
         u0, s0 = self.missing
         q, m, v = found.q, found.mean[..., 0], found.variance[..., 0]
         table, by_q = np.zeros((*q.shape, 3, 4)), 1.0 / (self.seen - s0)
