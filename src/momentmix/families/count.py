@@ -90,15 +90,12 @@ class WholeLaw(Law):
             return None
         return self.base(np.rint(self.shift + self.scale * rows[:, self.features[0]]))
 
-    def statistics(self, counts: Float) -> Float:
-        """(z, z², t, 1) of counts (…, n), of shape (…, n_own + 3, n)."""
-        z = ((counts - self.shift) / self.scale)[..., None, :]
-        return np.concatenate([z, z**2, self.own_statistics(z), np.ones_like(z)], axis=-2)
-
     def log_masses(self, counts: Float, means: Float, variances: Float) -> Float:
         """log p(y) of counts (n,) or (r, n) for means and variances (r, 1), of shape (r, n)."""
-        table = self.coefficients(means, variances)[:, None, :]
-        logs: Float = (table @ self.statistics(counts))[:, 0]
+        table, z = self.coefficients(means, variances), (counts - self.shift) / self.scale
+        statistics = np.ascontiguousarray(self.own_statistics(z[..., None, :]))
+        own = (table[:, None, 2:-1] @ statistics)[:, 0]
+        logs: Float = own + (table[:, :1] * z + table[:, -1:])
         return logs if self.n_cells else logs + self.base(counts)
 
     def share_of_zeros(self, means: Float, variances: Float) -> Float | None:
@@ -376,7 +373,9 @@ class WholeFamily(Family):
         shift = np.array([shares @ values])
         scale = np.sqrt(np.array([shares @ values**2]) - shift**2)
         law = self.value_law(0).rescaled(shift, scale).covering(float(values[-1]))
-        sums, no_prior = histograms @ law.statistics(values).T, cast(Prior, None)  # of variances
+        z = (values - shift) / scale
+        statistics = np.stack([z, z**2, *law.own_statistics(z[None]), np.ones_like(z)])
+        sums, no_prior = histograms @ statistics.T, cast(Prior, None)  # that of variances
         found = law.m_step(sums[:, -1:], sums[:, :1], sums[:, 1:2], sums[:, 2:-1], no_prior)
         return law.log_masses(values, *found)
 

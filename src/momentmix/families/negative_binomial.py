@@ -220,7 +220,7 @@ class NegativeBinomialLaw(WholeLaw):
         middles = 0.5 * (counts[:, 1:] + counts[:, :-1])
         widths = np.diff(middles, prepend=-0.5, append=counts[:, -1:] + 0.5)
         exact = NegativeBinomialLaw((0,))
-        weights = widths * np.exp(exact.log_masses(counts, rates, deviations**2))
+        weights = widths * np.exp(exact.log_masses(counts, rates, self.scale**2 * variances))
         return (counts - self.shift) / self.scale, weights / weights.sum(axis=1, keepdims=True)
 
     # -- bounds -----------------------------------------------------------------------------------

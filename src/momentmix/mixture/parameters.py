@@ -159,13 +159,14 @@ class Parameters:
         return q.with_spread(own)
 
     def standardized(self, shift: Float, scale: Float) -> Parameters:
-        """Parameters of (y − shift) / scale."""
+        """Parameters of (y − shift) / scale; no square overflows."""
         j, k = self.blocks.pairs.T
+        part, unit = np.frexp(scale)
         return replace(
             self,
             means=(self.means - shift) / scale,
-            variances=self.variances / scale**2,
-            covariances=self.covariances / (scale[j] * scale[k]),
+            variances=np.ldexp(self.variances, -2 * unit) / part**2,
+            covariances=np.ldexp(self.covariances, -(unit[j] + unit[k])) / (part[j] * part[k]),
             blocks=self.blocks.rescaled(shift, scale),
         )
 
