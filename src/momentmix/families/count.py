@@ -300,7 +300,6 @@ class CountBlock(ColumnBlock):
     """
 
     rates: Float
-    parameter: ClassVar[str] = "rates"
 
     def __post_init__(self) -> None:
         self._keep(checked_rates(self.rates))

@@ -116,7 +116,7 @@ class Family(ABC):
     transform : str
         What is taken of numbers before they are Gaussian; "" for all other families.
     n_levels : int or None
-        Levels of a column; None: two or more.
+        Levels of a column; None: two or more. Of two, the probability of the second says it all.
     is_whole : bool
         Whether values are whole numbers, which are drawn as bars.
     joins : bool
@@ -138,11 +138,6 @@ class Family(ABC):
     def has_levels(self) -> bool:
         """Whether columns have levels."""
         return self.n_levels != 0
-
-    @property
-    def second_level_only(self) -> bool:
-        """Whether the probability of the second level says it all."""
-        return self.n_levels == 2
 
     # -- cells ----------------------------------------------------------------------------------
 

@@ -163,7 +163,7 @@ class Law(ABC):
     @property
     def kind(self) -> tuple[object, ...]:
         """Laws of the same kind can be stacked."""
-        return type(self), len(self.features), self.n_own
+        return type(self), len(self.features), self.n_own, self.at_random
 
     @classmethod
     def stacked(cls, laws: Sequence[Self]) -> Self:
@@ -281,7 +281,8 @@ class Law(ABC):
 
     def probability_seen(self, means: Float, variances: Float) -> Float | None:
         """Probability of being seen, of shape (r,); None where it is no part of the model."""
-        return None
+        is_modeled = self.has_gaps and not self.at_random
+        return 1.0 - self.positive(means, variances)[0][:, 0] if is_modeled else None
 
     def without_seen(
         self, means: Float, variances: Float, which: NDArray[np.bool_]

@@ -405,7 +405,6 @@ class NegativeBinomialBlock(ColumnBlock):
     means: Float
     sizes: Float
     family: ClassVar[str] = "negative_binomial"
-    parameter: ClassVar[str] = "means"
 
     def __post_init__(self) -> None:
         means, sizes = np.asarray(self.means), np.asarray(self.sizes, dtype=np.float64)

@@ -349,9 +349,6 @@ class Seen(Law):
         points, weights = self.value.quadrature(0, found.mean, found.variance, degree)
         return np.hstack([missing, points]), np.hstack([1 - q, q * weights])
 
-    def probability_seen(self, means: Float, variances: Float) -> Float | None:
-        return None if self.at_random else self.value_of(means, variances).q
-
     def without_seen(
         self, means: Float, variances: Float, which: NDArray[np.bool_]
     ) -> tuple[Float, Float]:

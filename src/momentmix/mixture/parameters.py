@@ -141,9 +141,8 @@ class Parameters:
         means = np.zeros((self.n_components, n_features))
         variances = np.full_like(means, variance)
         means[:, columns], variances[:, columns] = self.means, self.variances
-        blocks = replace(self.blocks.embedded(columns, n_features), laws=laws)
-        embedded = Parameters(self.weights, means, variances, self.covariances, blocks)
-        return embedded.completed()
+        blocks = Blocks.of(n_features, [columns[list(b)] for b in self.blocks.joined], laws)
+        return Parameters(self.weights, means, variances, self.covariances, blocks).completed()
 
     def restricted(self, features: Int) -> Parameters:
         """The same of some of the features, each at most once, in the order given."""
