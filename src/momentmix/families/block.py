@@ -26,6 +26,7 @@ from momentmix.arrays import real_array
 from momentmix.errors import InputError
 from momentmix.families.column import Column, Level
 from momentmix.families.family import Family, named
+from momentmix.families.seen import seen_features
 from momentmix.tables.names import check_feature_names
 
 NEVER_SEEN = 1e-6  # a probability of being seen below it stands for never
@@ -45,9 +46,14 @@ class Block(ABC):
         return named(self.family)
 
     @property
-    @abstractmethod
     def n_components(self) -> int:
         """Number of components."""
+        return len(getattr(self, self._parameter))
+
+    @property
+    def _parameter(self) -> str:
+        """Name of the first parameter."""
+        return next(iter(self.model.parameters))
 
     if TYPE_CHECKING:  # fields of some blocks, and of others properties
 
@@ -84,9 +90,11 @@ class Block(ABC):
     def schema_columns(self) -> list[Column]:
         """The columns in a schema."""
 
-    @abstractmethod
     def features(self, column: Column) -> tuple[Float, Float]:
         """Means and variances (r, k) of the features of the only column."""
+        known, law = self.known, self.model.value_law(0)
+        found = law.completed(known.means - column.center, known.covariances[:, 0])
+        return seen_features(law, self.seen, *found) if column.has_missing else found
 
     def chosen(self, components: Any) -> Self:
         """The block of some of the components, in the order given."""
@@ -137,15 +145,10 @@ class ColumnBlock(Block):
     columns: tuple[int, ...] = ()
     names: tuple[str, ...] | None = None
     seen: Float | None = None
-    parameter: ClassVar[str]  # name of what each component has of its own
-
-    @property
-    def n_components(self) -> int:
-        return len(getattr(self, self.parameter))
 
     @property
     def known(self) -> Self:
-        values = getattr(self, self.parameter)
+        values = getattr(self, self._parameter)
         if self.seen is None or not np.isnan(values).any():
             return self
         unknown = np.isnan(values).reshape(len(values), -1).any(axis=1)
@@ -180,11 +183,11 @@ class ColumnBlock(Block):
             wrong &= seen >= NEVER_SEEN
         if wrong.any():
             raise InputError(
-                f"{self.parameter} may be NaN only in a component that never sees the column (seen "
-                f"0); component {int(np.argmax(wrong))} has NaN."
+                f"{self._parameter} may be NaN only in a component that never sees the column "
+                f"(seen 0); component {int(np.argmax(wrong))} has NaN."
             )
         values = {
-            self.parameter: array,
+            self._parameter: array,
             "names": None if names is None else check_feature_names(names, 1),
             "columns": columns,
             "seen": seen,

@@ -259,17 +259,8 @@ def restored(values: Float, transform: str) -> Float:
         return np.asarray(_MAPS[transform][1](values))
 
 
-def transformed_columns(values: Float, transforms: Sequence[str]) -> Float:
-    """`transformed` of a table, whose columns have a transform each; none if there are no."""
-    return _by_column(values, transforms, transformed)
-
-
-def restored_columns(values: Float, transforms: Sequence[str]) -> Float:
-    """`restored` of a table, whose columns have a transform each; none if there are no."""
-    return _by_column(values, transforms, restored)
-
-
-def _by_column(values: Float, transforms: Sequence[str], change: Any) -> Float:
+def by_column(values: Float, transforms: Sequence[str], change: Callable[..., Float]) -> Float:
+    """`transformed` or `restored` of a table, whose columns have a transform each, or none."""
     if not any(transforms):
         return values
     columns = [change(x, t) for x, t in zip(values.T, transforms, strict=True)]

@@ -23,11 +23,10 @@ from numpy.typing import NDArray
 from momentmix._typing import Array, Float, Int
 from momentmix.arrays import real_array
 from momentmix.errors import InputError
-from momentmix.families.block import Block, ColumnBlock, with_unknown
+from momentmix.families.block import Block, ColumnBlock
 from momentmix.families.column import Column
-from momentmix.families.family import Estimate, Family, Quantities, Quantity
-from momentmix.families.law import PSEUDO_ROWS, Law, Prior, first
-from momentmix.families.seen import Seen, seen_features
+from momentmix.families.family import Estimate, Family, Quantities, Quantity, Value
+from momentmix.families.law import PSEUDO_ROWS, Law, Prior, SeenValue, first
 
 DISPERSION_THAT_MATTERS = 0.1  # of the variance of a count beside that of its family
 LARGEST_COUNT = 2.0**53  # float64 holds all integers up to it
@@ -55,18 +54,22 @@ class WholeLaw(Law):
     highest_power : int
         Of the counts, in moments that a certificate tests: with skewed counts, means of higher
         powers are far from normal even for 20,000 rows.
+    n_cells : int
+        0 where log p(y) is linear in (y, t) up to `base`, and counts have no upper end. Else counts
+        are below n_cells, and the sums of EM are the weighted histogram of them.
     """
 
     shift: float = 0.0
     scale: float = 1.0
     least: ClassVar[int] = 0
     highest_power: ClassVar[int] = 4
+    n_cells: ClassVar[int] = 0
     by_law: ClassVar[tuple[str, ...]] = ("shift", "scale")
 
     @property
     def most(self) -> float:
         """Largest count."""
-        return np.inf
+        return self.n_cells - 1.0 if self.n_cells else np.inf
 
     def rescaled(self, shift: Float, scale: Float) -> Self:
         moved = self.shift + self.scale * first(shift)
@@ -82,13 +85,25 @@ class WholeLaw(Law):
         return np.zeros_like(counts)
 
     def base_measure(self, rows: Float) -> Float | None:
+        """h(y); histograms hold all of log p(y)."""
+        if self.n_cells:
+            return None
         return self.base(np.rint(self.shift + self.scale * rows[:, self.features[0]]))
 
+    def log_masses(self, counts: Float, means: Float, variances: Float) -> Float:
+        """log p(y) of counts (n,) or (r, n) for means and variances (r, 1), of shape (r, n)."""
+        table, z = self.coefficients(means, variances), (counts - self.shift) / self.scale
+        statistics = np.ascontiguousarray(self.own_statistics(z[..., None, :]))
+        own = (table[:, None, 2:-1] @ statistics)[:, 0]
+        logs: Float = own + (table[:, :1] * z + table[:, -1:])
+        return logs if self.n_cells else logs + self.base(counts)
+
     def share_of_zeros(self, means: Float, variances: Float) -> Float | None:
-        z = np.array([[-self.shift / self.scale]])
-        statistics = np.concatenate([z, z**2, self.own_statistics(z), np.ones((1, 1))])
-        logs = self.coefficients(means, variances) @ statistics + self.base(np.zeros(1))
-        return np.asarray(np.exp(logs[:, 0]))
+        return np.asarray(np.exp(self.log_masses(np.zeros(1), means, variances)[:, 0]))
+
+    @abstractmethod
+    def parameters(self, means: Float, variances: Float) -> tuple[Float, ...]:
+        """Return parameters (r,) of a block from means and variances (r, 1), in its order."""
 
     def is_new(self, exponents: Int) -> NDArray[np.bool_]:
         """Powers up to `highest_power`: the certificate tests those."""
@@ -97,16 +112,8 @@ class WholeLaw(Law):
 
 @dataclass(frozen=True)
 class CountLaw(WholeLaw):
-    """One feature, a count whose distribution follows from its mean.
+    """One feature, a count whose distribution follows from its mean."""
 
-    Attributes
-    ----------
-    n_cells : int
-        0 where log p(y) is linear in y up to `base`, and counts have no upper end. Else counts are
-        below n_cells, and the sums of EM are the weighted histogram of them.
-    """
-
-    n_cells: ClassVar[int] = 0
     noun: ClassVar[str] = "a count of its family"
 
     @abstractmethod
@@ -123,9 +130,8 @@ class CountLaw(WholeLaw):
     def n_own(self) -> int:
         return self.n_cells
 
-    @property
-    def most(self) -> float:
-        return self.n_cells - 1.0 if self.n_cells else np.inf
+    def parameters(self, means: Float, variances: Float) -> tuple[Float, ...]:
+        return (self.rates(means),)
 
     def own_statistics(self, values: Any, xp: Any = np) -> Any:
         counts = self.shift + self.scale * values
@@ -272,10 +278,6 @@ class CountLaw(WholeLaw):
         weights /= weights.sum(axis=1, keepdims=True)
         return np.asarray((counts - self.shift) / self.scale), weights
 
-    def base_measure(self, rows: Float) -> Float | None:
-        """h(y); histograms hold all of log p(y)."""
-        return None if self.n_cells else super().base_measure(rows)
-
 
 def checked_rates(rates: Any) -> Float:
     """Rates as an array (r,)."""
@@ -298,14 +300,9 @@ class CountBlock(ColumnBlock):
     """
 
     rates: Float
-    parameter: ClassVar[str] = "rates"
 
     def __post_init__(self) -> None:
         self._keep(checked_rates(self.rates))
-
-    @property
-    def _law(self) -> CountLaw:
-        return cast(CountLaw, self.model.value_law(0))
 
     @property
     def means(self) -> Float:
@@ -313,18 +310,13 @@ class CountBlock(ColumnBlock):
 
     @property
     def covariances(self) -> Float:
-        return self._law.variance_of(self.rates)[:, None, None]
-
-    def features(self, column: Column) -> tuple[Float, Float]:
-        rates = self.known.rates[:, None]
-        found = self._law.completed(rates, rates)
-        return seen_features(self._law, self.seen, *found) if column.has_missing else found
+        return cast(CountLaw, self.model.value_law(0)).variance_of(self.rates)[:, None, None]
 
     def drawn(self, values: Float, labels: Int, rng: np.random.Generator) -> Float:
-        drawn, rates = np.empty((len(labels), 1)), self.known.rates
+        drawn, rates, law = np.empty((len(labels), 1)), self.known.rates, self.model.value_law(0)
         for i in np.unique(labels):
             own = np.flatnonzero(labels == i)
-            drawn[own] = self._law.sample(rates[[i]], rates[[i]], own.size, rng)
+            drawn[own] = law.sample(rates[[i]], rates[[i]], own.size, rng)
         return drawn
 
 
@@ -356,8 +348,21 @@ class WholeFamily(Family):
                 wrong |= (numbers != np.floor(numbers)) & ~np.isnan(numbers)
         return np.asarray(wrong)
 
-    def value_law(self, feature: int) -> Law:
+    def value_law(self, feature: int) -> WholeLaw:
         return self.law_type((feature,))
+
+    def value_block(self, column: Column, law: Law, found: SeenValue, seen: Float | None) -> Block:
+        parameters = cast(WholeLaw, law).parameters(found.mean, found.variance)
+        block: Block = self.block_type(*parameters, seen=seen)
+        return block
+
+    def curve(
+        self, means: Float, deviations: Float, limits: tuple[float, float]
+    ) -> tuple[Float, Float]:
+        """Counts along an axis, and the probability of each in each component."""
+        first_count, last = max(limits[0] + 0.5, self.least), min(limits[1] - 0.5, self.most)
+        grid = np.arange(first_count, last + 1, max(1.0, np.floor((last - first_count) / 500)))
+        return grid, np.exp(self.value_law(0).log_masses(grid, means, deviations**2))
 
     def fit_cells(self, values: Float, histograms: Float) -> Float | None:
         """By an M-step of the law, in units of the numbers' deviation."""
@@ -366,14 +371,12 @@ class WholeFamily(Family):
             return None
         shift = np.array([shares @ values])
         scale = np.sqrt(np.array([shares @ values**2]) - shift**2)
-        law, z = self.value_law(0).rescaled(shift, scale), (values - shift) / scale
-        law = law.covering(float(values[-1]))
+        law = self.value_law(0).rescaled(shift, scale).covering(float(values[-1]))
+        z = (values - shift) / scale
         statistics = np.stack([z, z**2, *law.own_statistics(z[None]), np.ones_like(z)])
         sums, no_prior = histograms @ statistics.T, cast(Prior, None)  # that of variances
         found = law.m_step(sums[:, -1:], sums[:, :1], sums[:, 1:2], sums[:, 2:-1], no_prior)
-        base = law.base_measure(z[:, None])
-        logs = law.coefficients(*found) @ statistics
-        return np.asarray(logs if base is None else logs + base)
+        return law.log_masses(values, *found)
 
 
 class CountFamily(WholeFamily):
@@ -400,38 +403,18 @@ class CountFamily(WholeFamily):
                 f"{found.tolist()} instead of {wanted.tolist()}."
             )
         few = counts[:8]
-        z = np.stack([few, few**2, *law.own_statistics(few[None]), np.ones_like(few)])
-        logs = law.coefficients(rates[:, None], rates[:, None]) @ z
-        if not law.n_cells:
-            logs = logs + law.base(few)
+        logs = law.log_masses(few, rates[:, None], rates[:, None])
         if not np.allclose(logs, law.log_mass(few, rates[:, None]), rtol=1e-5, atol=1e-8):
             raise InputError(
                 f"log_mass of {self.name!r} must be linear in the count up to base(); override "
                 "base(), or set n_cells."
             )
 
-    def block_of(self, column: Column, law: Law, means: Float, variances: Float) -> Block:
-        value = cast(CountLaw, law.value_law)
-        found = law.value_of(means, variances)
-        seen = found.q if column.models_gaps else None
-        rates = with_unknown(value.rates(found.mean), seen)
-        block: Block = self.block_type(rates=rates, seen=seen)
-        return block
-
-    def quantities(self, column: Column, e: Estimate) -> Quantities:
+    def value_quantities(self, e: Estimate, value: Value) -> Quantities:
         """The rate, of which the variance is a function."""
-        law, zero, seen = e.law, e.at_zero, None
-        found = law.value_of(e.means, e.variances)
-        values, slopes = law.value_law.positive(found.mean, found.variance)
-        at_zero = zero[:, -1]
-        if isinstance(law, Seen):
-            chain = law.chain(found, e.means)
-            seen = Quantity(found.q, chain[:, 2], "logit", e.counts, zero[:, 1], zero[:, 0])
-            slopes, at_zero = slopes @ chain[:, :2], at_zero | zero[:, 1]
-        seen = seen if column.models_gaps else None
-        rate = Quantity(values[:, 0], slopes[:, 0], "log", e.counts * found.q, at_zero)
-        within = rate._replace(least=self.least, most=self.most)
-        return Quantities(within, self._variance(rate), seen)
+        values, slopes = value.positive
+        rate = Quantity(values[:, 0], slopes[:, 0], "log", value.counts, value.zero[:, 0])
+        return Quantities(rate._replace(least=self.least, most=self.most), self._variance(rate))
 
     def _variance(self, rate: Quantity) -> Quantity:
         law = self.law_type((0,))
@@ -439,13 +422,3 @@ class CountFamily(WholeFamily):
         ends = law.variance_of(rate.values + step) - law.variance_of(rate.values - step)
         slopes = (ends / (2 * step))[:, None] * rate.slopes
         return rate._replace(values=law.variance_of(rate.values), slopes=slopes)
-
-    def curve(
-        self, means: Float, deviations: Float, limits: tuple[float, float]
-    ) -> tuple[Float, Float]:
-        """Counts along an axis, and the probability of each in each component."""
-        law = self.law_type((0,))
-        first_count, last = max(limits[0] + 0.5, law.least), min(limits[1] - 0.5, law.most)
-        grid = np.arange(first_count, last + 1, max(1.0, np.floor((last - first_count) / 500)))
-        rates = law.rates(means)[:, None]
-        return grid, np.exp(law.log_mass(grid, rates))

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Array, Float
 from momentmix.errors import InputError, InputTypeError
-from momentmix.families.law import Law
+from momentmix.families.law import Law, SeenValue
 from momentmix.families.seen import Seen
 from momentmix.findings.messages import Message, either, keyword
 
@@ -81,6 +81,22 @@ class Estimate(NamedTuple):
         return self.law.at_zero(self.means, self.variances, self.counts)
 
 
+class Value(NamedTuple):
+    """The value of a column where it is seen, in units of its feature; of `Estimate`."""
+
+    law: Law
+    found: SeenValue
+    chain: Float  # (r, 3, 2k), ∂ (mean, variance, q) / ∂ (μ, v) of the features
+    counts: Float  # (r,), rows of each component that show it
+    zero: NDArray[np.bool_]  # as `Estimate.at_zero`, of numbers of the value
+
+    @property
+    def positive(self) -> tuple[Float, Float]:
+        """`Law.positive` of the value, with derivatives by (μ, v) of the features."""
+        values, slopes = self.law.positive(self.found.mean, self.found.variance)
+        return values, slopes @ self.chain[:, :2]
+
+
 class Family(ABC):
     """All that depends on the family of a column.
 
@@ -100,7 +116,7 @@ class Family(ABC):
     transform : str
         What is taken of numbers before they are Gaussian; "" for all other families.
     n_levels : int or None
-        Levels of a column; None: two or more.
+        Levels of a column; None: two or more. Of two, the probability of the second says it all.
     is_whole : bool
         Whether values are whole numbers, which are drawn as bars.
     joins : bool
@@ -122,11 +138,6 @@ class Family(ABC):
     def has_levels(self) -> bool:
         """Whether columns have levels."""
         return self.n_levels != 0
-
-    @property
-    def second_level_only(self) -> bool:
-        """Whether the probability of the second level says it all."""
-        return self.n_levels == 2
 
     # -- cells ----------------------------------------------------------------------------------
 
@@ -188,9 +199,15 @@ class Family(ABC):
             return Seen(features, value, at_random=column.at_random)
         return None if value.is_gaussian else value
 
-    @abstractmethod
     def block_of(self, column: Column, law: Law, means: Float, variances: Float) -> Block:
         """Return the parameters of a column from means and variances (r, k) of its features."""
+        found = law.value_of(means, variances)
+        seen = found.q if column.models_gaps else None
+        return self.value_block(column, law.value_law, found, seen)
+
+    def value_block(self, column: Column, law: Law, found: SeenValue, seen: Float | None) -> Block:
+        """Return the parameters of a column from those of its value, whose law this is."""
+        raise NotImplementedError
 
     def read_block(self, values: Mapping[str, Any], columns: list[Column]) -> Block:
         """Return the block of `parameters` and ``seen`` of a model file; ValueError if none."""
@@ -200,9 +217,22 @@ class Family(ABC):
         block: Block = self.block_type(**own)
         return block
 
-    @abstractmethod
     def quantities(self, column: Column, e: Estimate) -> Quantities:
         """Return the numbers that describe a column, with their derivatives."""
+        law, zero = e.law, e.at_zero
+        found = law.value_of(e.means, e.variances)
+        chain, own, seen = law.chain(found, e.means), zero, None
+        if law.has_gaps:
+            own = zero[:, 2:].copy()
+            own[:, :1] |= zero[:, 1:2]
+            seen = Quantity(found.q, chain[:, 2], "logit", e.counts, zero[:, 1], zero[:, 0])
+        value = Value(law.value_law, found, chain, e.counts * found.q, own)
+        found_values = self.value_quantities(e, value)
+        return found_values._replace(seen=seen) if column.models_gaps else found_values
+
+    def value_quantities(self, e: Estimate, value: Value) -> Quantities:
+        """Return the numbers that describe the value of a column where it is seen."""
+        raise NotImplementedError
 
     # -- pictures and advice ----------------------------------------------------------------------
 

@@ -79,10 +79,6 @@ class Finite(Law):
         return 0.5 * (self.points[0][-1] + self.points[-1][-1])
 
     @property
-    def kind(self) -> tuple[object, ...]:
-        return *super().kind, self.at_random
-
-    @property
     def compiled(self) -> tuple[int, tuple[Any, ...]] | None:
         """Points, V⁻¹ and the probabilities of all rows."""
         return 0, (self.at_random, self.points, self.inverse, self.overall)
@@ -235,10 +231,6 @@ class Finite(Law):
     ) -> tuple[Float, Float]:
         p = self._allowed(self.probabilities(means))
         return np.broadcast_to(self._table[:, place], p.shape), p
-
-    def probability_seen(self, means: Float, variances: Float) -> Float | None:
-        is_modeled = self.has_gaps and not self.at_random
-        return 1.0 - self.probabilities(means)[:, 0] if is_modeled else None
 
     def without_seen(
         self, means: Float, variances: Float, which: NDArray[np.bool_]

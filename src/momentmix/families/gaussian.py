@@ -19,10 +19,9 @@ from momentmix._typing import Float, Int
 from momentmix.errors import InputError
 from momentmix.families.block import Block, with_unknown
 from momentmix.families.column import Column
-from momentmix.families.family import Estimate, Family, Quantities, Quantity
+from momentmix.families.family import Estimate, Family, Quantities, Quantity, Value
 from momentmix.families.gaussian_block import GaussianBlock
-from momentmix.families.law import LEAST_VARIANCE, Law, Prior, first
-from momentmix.families.seen import Seen
+from momentmix.families.law import LEAST_VARIANCE, Law, Prior, SeenValue, first
 from momentmix.findings.messages import Message, options
 
 MOST_FLOOR = 0.9  # the largest least variance of rounded values, in the same units
@@ -156,9 +155,7 @@ class Gaussian(Family):
     ) -> Column:
         return column
 
-    def block_of(self, column: Column, law: Law, means: Float, variances: Float) -> Block:
-        found = law.value_of(means, variances)
-        seen = found.q if column.models_gaps else None
+    def value_block(self, column: Column, law: Law, found: SeenValue, seen: Float | None) -> Block:
         value = with_unknown(found.mean + column.center, seen)
         variance = with_unknown(np.maximum(found.variance, 0.0)[:, :, None], seen)
         transforms = (column.transform,) if column.transform else ()
@@ -174,17 +171,12 @@ class Gaussian(Family):
             raise ValueError("covariances must be symmetric")
         return block
 
-    def quantities(self, column: Column, e: Estimate) -> Quantities:
-        """Mean and variance where the cell is seen, and how often it is."""
-        law, zero = e.law, e.at_zero
-        assert isinstance(law, Seen)
-        found = law.value_of(e.means, e.variances)
-        chain = law.chain(found, e.means)
-        seen = Quantity(found.q, chain[:, 2], "logit", e.counts, zero[:, 1], zero[:, 0])
+    def value_quantities(self, e: Estimate, value: Value) -> Quantities:
+        """Mean and variance where the cell is seen."""
+        (_, mean, variance), (by_mean, by_variance, _) = value.found, value.chain.swapaxes(0, 1)
         return Quantities(
-            Quantity(e.shift + e.unit * found.mean[:, 0], e.unit * chain[:, 0], "plain"),
-            Quantity(e.unit**2 * found.variance[:, 0], e.unit**2 * chain[:, 1], "log"),
-            seen if column.models_gaps else None,
+            Quantity(e.shift + e.unit * mean[:, 0], e.unit * by_mean, "plain"),
+            Quantity(e.unit**2 * variance[:, 0], e.unit**2 * by_variance, "log"),
         )
 
     def curve(

@@ -27,8 +27,7 @@ from momentmix.families.block import (
     checked_seen,
     unknown_columns,
 )
-from momentmix.families.column import Column, restored_columns, short_mean, transformed_columns
-from momentmix.families.seen import seen_features
+from momentmix.families.column import Column, by_column, restored, short_mean, transformed
 from momentmix.findings.messages import WITH_FLOOR, Message
 from momentmix.tables.names import check_feature_names
 from momentmix.wording import short_repr
@@ -117,10 +116,6 @@ class GaussianBlock(Block):
         return cls((), own, mean, matrix, probabilities, chosen if any(chosen) else ())
 
     @property
-    def n_components(self) -> int:
-        return len(self.means)
-
-    @property
     def known(self) -> GaussianBlock:
         if self.seen is None or not np.isnan(self.means).any():
             return self
@@ -179,13 +174,6 @@ class GaussianBlock(Block):
                 column = replace(column, has_missing=True, center=center)
             found.append(column)
         return found
-
-    def features(self, column: Column) -> tuple[Float, Float]:
-        known = self.known
-        means, variances = known.means - column.center, known.covariances[:, 0]
-        if not column.has_missing:
-            return means, variances
-        return seen_features(column.model.value_law(0), self.seen, means, variances)
 
     def checked(self) -> GaussianBlock:
         block = GaussianBlock.of(
@@ -273,7 +261,7 @@ class GaussianBlock(Block):
 
     def given(self, known: dict[int, Any]) -> GaussianBlock:
         row = [float(known[j]) if j in known else np.nan for j in self.columns]
-        cells = transformed_columns(np.array([row]), self.transforms)
+        cells = by_column(np.array([row]), self.transforms, transformed)
         if np.isnan(cells).all() or not np.isnan(cells).any():
             return self
         (found,) = self._unknown(cells)
@@ -281,14 +269,14 @@ class GaussianBlock(Block):
         return replace(part, means=found.means[0], covariances=found.rest)
 
     def expected_values(self, values: Float, shares: Float) -> Float:
-        cells = transformed_columns(values, self.transforms).copy()
+        cells = by_column(values, self.transforms, transformed).copy()
         for found in self._unknown(cells):
             means = np.einsum("mr,mru->mu", shares[found.rows], found.means)
             cells[np.ix_(found.rows, found.columns)] = means
-        return restored_columns(cells, self.transforms)
+        return by_column(cells, self.transforms, restored)
 
     def drawn(self, values: Float, labels: Int, rng: np.random.Generator) -> Float:
-        cells = transformed_columns(values, self.transforms).copy()
+        cells = by_column(values, self.transforms, transformed).copy()
         for found in self._unknown(cells):
             own = labels[found.rows]
             # Roots of the correlations: the units of columns may differ by any factor.
@@ -300,7 +288,7 @@ class GaussianBlock(Block):
             drawn = found.means[np.arange(own.size), own]
             drawn = drawn + np.einsum("muv,mv->mu", roots[own], noise)
             cells[np.ix_(found.rows, found.columns)] = drawn
-        return restored_columns(cells, self.transforms)
+        return by_column(cells, self.transforms, restored)
 
 
 class _Unknown(NamedTuple):

@@ -95,7 +95,7 @@ class Law(ABC):
         """Return t(z) of features (…, k, n), of shape (…, n_own, n), by the library `xp`."""
         return values[..., :0, :]
 
-    def covering(self, largest: float) -> Law:
+    def covering(self, largest: float) -> Self:
         """The same for values up to this one, which may need fewer statistics."""
         return self
 
@@ -141,7 +141,11 @@ class Law(ABC):
         """Probability of being seen, mean and variance of the value of one feature."""
         return SeenValue(np.ones(means.shape[:-1]), means, variances)
 
-    def with_floor(self, least: float) -> Law:
+    def chain(self, found: SeenValue, means: Float) -> Float:
+        """∂ (mean, variance, q) of the value of one feature / ∂ (μ, v), of shape (…, 3, 2k)."""
+        return np.broadcast_to(np.eye(3, 2), (*found.q.shape, 3, 2))
+
+    def with_floor(self, least: float) -> Self:
         """The same where no component's value varies less than that.
 
         In units of the feature; of a value that may be missing, of its variance over all rows.
@@ -159,7 +163,7 @@ class Law(ABC):
     @property
     def kind(self) -> tuple[object, ...]:
         """Laws of the same kind can be stacked."""
-        return type(self), len(self.features), self.n_own
+        return type(self), len(self.features), self.n_own, self.at_random
 
     @classmethod
     def stacked(cls, laws: Sequence[Self]) -> Self:
@@ -277,7 +281,8 @@ class Law(ABC):
 
     def probability_seen(self, means: Float, variances: Float) -> Float | None:
         """Probability of being seen, of shape (r,); None where it is no part of the model."""
-        return None
+        is_modeled = self.has_gaps and not self.at_random
+        return 1.0 - self.positive(means, variances)[0][:, 0] if is_modeled else None
 
     def without_seen(
         self, means: Float, variances: Float, which: NDArray[np.bool_]

@@ -34,7 +34,6 @@ class LevelsBlock(ColumnBlock):
     """A column of levels."""
 
     levels: tuple[Level, ...]
-    parameter: ClassVar[str] = "probabilities"
 
     @property
     @abstractmethod
@@ -206,7 +205,7 @@ class _Levels(Family):
             table = table[:, 1:] / seen[:, None]
         seen = seen if column.models_gaps else None
         table = with_unknown(table, seen)
-        own = table[:, 1] if self.second_level_only else table
+        own = table[:, 1] if self.n_levels == 2 else table
         block: Block = self.block_type(probabilities=own, levels=column.levels, seen=seen)
         return block
 
@@ -228,7 +227,7 @@ class _Levels(Family):
             Quantity(p[:, k], slopes[:, k], "logit", counts, zero[:, k], one[:, k] & ~zero[:, k])
             for k in range(p.shape[1])
         )
-        if not self.second_level_only:
+        if self.n_levels != 2:
             return Quantities(None, None, seen, levels)
         yes = levels[1]
         by_yes = (1 - 2 * yes.values)[:, None] * yes.slopes

@@ -28,12 +28,10 @@ from numpy.typing import NDArray
 from momentmix._typing import Float, Int
 from momentmix.arrays import on_device_of
 from momentmix.errors import InputError
-from momentmix.families.block import Block, ColumnBlock
-from momentmix.families.column import Column
+from momentmix.families.block import ColumnBlock
 from momentmix.families.count import WholeFamily, WholeLaw, checked_rates
-from momentmix.families.family import Estimate, Quantities, Quantity
-from momentmix.families.law import PSEUDO_ROWS, Law, Prior
-from momentmix.families.seen import Seen, seen_features
+from momentmix.families.family import Estimate, Quantities, Quantity, Value
+from momentmix.families.law import PSEUDO_ROWS, Prior
 from momentmix.wording import short_repr
 
 LEAST_SIZE = 1e-3
@@ -99,20 +97,20 @@ class NegativeBinomialLaw(WholeLaw):
         excess = np.asarray(self.scale**2 * variances[..., 0] / rates - 1.0)
         return np.clip(rates / np.maximum(excess, LEAST_EXCESS), LEAST_SIZE, rates / LEAST_EXCESS)
 
+    def parameters(self, means: Float, variances: Float) -> tuple[Float, ...]:
+        rates = self.rates(means)
+        return rates, self.sizes(rates, variances)
+
     def _both(self, rates: Float, sizes: Float) -> tuple[Float, Float]:
         """Means and variances (…, 1) of the feature."""
         variances = rates * (1.0 + rates / sizes) / self.scale**2
         return ((rates - self.shift) / self.scale)[..., None], variances[..., None]
 
     def completed(self, means: Float, variances: Float) -> tuple[Float, Float]:
-        rates = self.rates(means)
-        return self._both(rates, self.sizes(rates, variances))
+        return self._both(*self.parameters(means, variances))
 
     def coefficients(self, means: Float, variances: Float) -> Float:
-        rates = self.rates(means)
-        return self._table(rates, self.sizes(rates, variances))
-
-    def _table(self, rates: Float, sizes: Float) -> Float:
+        rates, sizes = self.parameters(means, variances)
         by_count = np.log(rates) - np.log1p(rates / sizes)
         constant = self.shift * by_count - sizes * np.log1p(rates / sizes)
         first = np.stack([self.scale * by_count, np.zeros_like(rates)], axis=-1)
@@ -144,10 +142,9 @@ class NegativeBinomialLaw(WholeLaw):
 
     def prior_slopes(self, means: Float, variances: Float, prior: Prior) -> tuple[Float, Float]:
         """The curvature is that of the mean and the variance of one row."""
-        table = self.scores(means, variances)
+        table, (rates, sizes) = self.scores(means, variances), self.parameters(means, variances)
         slope = PSEUDO_ROWS * (table[..., 2:-1] @ self._overall() + table[..., -1])
-        rates = self.rates(means)
-        excess = rates / self.sizes(rates, variances)
+        excess = rates / sizes
         second = rates * (1 + excess)
         third, fourth = second * (1 + 2 * excess), second * (1 + 6 * excess * (1 + excess))
         noise = np.stack([second, third, third, fourth + 2 * second**2], axis=-1)
@@ -156,8 +153,7 @@ class NegativeBinomialLaw(WholeLaw):
         return slope, PSEUDO_ROWS * known * np.outer(units, units)
 
     def scores(self, means: Float, variances: Float) -> Float:
-        rates = self.rates(means)
-        s = self.sizes(rates, variances)
+        rates, s = self.parameters(means, variances)
         table = np.zeros((*rates.shape, 2, self.n_own + 3))
         by_rate, by_size = np.zeros((2, *rates.shape, self.n_own + 3))
         slope = s / (rates * (s + rates))  # of y
@@ -203,18 +199,29 @@ class NegativeBinomialLaw(WholeLaw):
         return np.stack([by_rate, by_variance], axis=1)[exponents[:, 0]]
 
     def sample(self, means: Float, variances: Float, n: int, rng: np.random.Generator) -> Float:
-        rates = self.rates(means)
-        counts = drawn_counts(rates, self.sizes(rates, variances), n, rng)
+        rates, sizes = self.parameters(means, variances)
+        counts = drawn_counts(rates, sizes, n, rng)
         return ((counts - self.shift) / self.scale)[:, None]
 
     def quadrature(
         self, place: int, means: Float, variances: Float, degree: int
     ) -> tuple[Float, Float]:
-        """Counts that occur, all small ones, and weights of the cells between them."""
+        """Counts from 0 to the largest that occurs, all small ones; weights of cells about them."""
         rates = self.rates(means)[:, None]
-        s = self.sizes(rates, variances[..., None])
-        counts, weights = _cells(rates, s)
-        return (counts - self.shift) / self.scale, weights
+        sizes = self.sizes(rates, variances[..., None])
+        deviations = np.sqrt(rates * (1 + rates / sizes))
+        last = rates + _REACH * (deviations + rates / sizes + 1.0)
+        parts = [
+            np.broadcast_to(np.arange(512.0), (len(rates), 512)),
+            rates + deviations * np.linspace(-10, 10, 800),
+            np.exp(np.linspace(log(512), np.log(np.maximum(last[:, 0], 1024)), 700)).T,
+        ]
+        counts = np.sort(np.clip(np.rint(np.hstack(parts)), 0, None), axis=1)
+        middles = 0.5 * (counts[:, 1:] + counts[:, :-1])
+        widths = np.diff(middles, prepend=-0.5, append=counts[:, -1:] + 0.5)
+        exact = NegativeBinomialLaw((0,))
+        weights = widths * np.exp(exact.log_masses(counts, rates, self.scale**2 * variances))
+        return (counts - self.shift) / self.scale, weights / weights.sum(axis=1, keepdims=True)
 
     # -- bounds -----------------------------------------------------------------------------------
 
@@ -361,38 +368,9 @@ def _best_sizes(n: Float, rates: Float, own: Float, start: Float, top: int) -> F
 @lru_cache(maxsize=1024)
 def _mean_statistics(rate: float, deviation: float, top: int) -> Float:
     """E t(y) of counts with a mean and a deviation, of shape (n_own,)."""
-    law = NegativeBinomialLaw((0,))
-    rates = law.rates(np.array([[rate]]))
-    counts, weights = _cells(rates[:, None], law.sizes(rates, np.array([[deviation**2]]))[:, None])
+    at = np.array([[rate]]), np.array([[deviation**2]])
+    counts, weights = NegativeBinomialLaw((0,)).quadrature(0, *at, 0)
     return cast(Float, _statistics(counts, top) @ weights[0])
-
-
-def log_masses(counts: Float, rates: Float, sizes: Float) -> Float:
-    """log p(y) of counts (…, n) for means and sizes (…, 1)."""
-    from scipy.special import gammaln  # not where rows are only read: it takes long
-
-    table = _sums_of_logs(sizes[..., 0], _TOP)[0][..., None, :] @ _statistics(
-        counts[..., None, :], _TOP
-    )
-    ratio = np.log1p(rates / sizes)
-    known = counts * (np.log(rates) - ratio) - sizes * ratio
-    return np.asarray(table[..., 0, :] + known - gammaln(counts + 1.0))
-
-
-def _cells(rates: Float, sizes: Float) -> tuple[Float, Float]:
-    """Counts (r, n) from 0 to the largest that occurs, and probabilities of cells about them."""
-    deviations = np.sqrt(rates * (1 + rates / sizes))
-    last = rates + _REACH * (deviations + rates / sizes + 1.0)
-    parts = [
-        np.broadcast_to(np.arange(512.0), (len(rates), 512)),
-        rates + deviations * np.linspace(-10, 10, 800),
-        np.exp(np.linspace(log(512), np.log(np.maximum(last[:, 0], 1024)), 700)).T,
-    ]
-    counts = np.sort(np.clip(np.rint(np.hstack(parts)), 0, None), axis=1)
-    middles = 0.5 * (counts[:, 1:] + counts[:, :-1])
-    widths = np.diff(middles, prepend=-0.5, append=counts[:, -1:] + 0.5)
-    weights = widths * np.exp(log_masses(counts, rates, sizes))
-    return counts, weights / weights.sum(axis=1, keepdims=True)
 
 
 def drawn_counts(rates: Any, sizes: Any, n: int, rng: np.random.Generator) -> Float:
@@ -427,7 +405,6 @@ class NegativeBinomialBlock(ColumnBlock):
     means: Float
     sizes: Float
     family: ClassVar[str] = "negative_binomial"
-    parameter: ClassVar[str] = "means"
 
     def __post_init__(self) -> None:
         means, sizes = np.asarray(self.means), np.asarray(self.sizes, dtype=np.float64)
@@ -452,11 +429,6 @@ class NegativeBinomialBlock(ColumnBlock):
         """Dispersions: 1 / size."""
         return 1.0 / self.sizes[:, None]
 
-    def features(self, column: Column) -> tuple[Float, Float]:
-        known, law = self.known, NegativeBinomialLaw((0,))
-        found = law.completed(known.means, known.covariances[:, 0])
-        return seen_features(law, self.seen, *found) if column.has_missing else found
-
     def drawn(self, values: Float, labels: Int, rng: np.random.Generator) -> Float:
         known = self.known
         means = known.means[labels, 0]
@@ -472,38 +444,13 @@ class NegativeBinomial(WholeFamily):
     parameters: ClassVar[Mapping[str, int]] = {"means": 2, "sizes": 1}
     entries = ("mean", "variance", "dispersion")
 
-    def block_of(self, column: Column, law: Law, means: Float, variances: Float) -> Block:
-        value, found = cast(NegativeBinomialLaw, law.value_law), law.value_of(means, variances)
-        seen = found.q if column.models_gaps else None
-        rates = value.rates(found.mean)
-        return NegativeBinomialBlock(rates, value.sizes(rates, found.variance), seen=seen)
-
-    def quantities(self, column: Column, e: Estimate) -> Quantities:
+    def value_quantities(self, e: Estimate, value: Value) -> Quantities:
         """Mean, variance, and dispersion: (variance − mean) / mean²."""
-        law, zero, seen = e.law, e.at_zero, None
-        found = law.value_of(e.means, e.variances)
-        (rates, excess), slopes = (x.swapaxes(0, 1) for x in law.value_law.positive(*found[1:]))
-        counts, at_zero, is_poisson = e.counts * found.q, zero[:, -2], zero[:, -1]
-        if isinstance(law, Seen):
-            chain = law.chain(found, e.means)
-            seen = Quantity(found.q, chain[:, 2], "logit", e.counts, zero[:, 1], zero[:, 0])
-            slopes, at_zero = slopes[:, :, None] @ chain[:, :2], at_zero | zero[:, 1]
-            slopes = slopes[:, :, 0]
-        seen = seen if column.models_gaps else None
+        (rates, excess), slopes = (x.swapaxes(0, 1) for x in value.positive)
+        counts, (at_zero, is_poisson) = value.counts, value.zero.T
         rate = Quantity(rates, slopes[0], "log", counts, at_zero, least=0.0)
         variance = Quantity(rates + excess, slopes.sum(axis=0), "log", counts, at_zero)
         by_excess, by_rate = 1 / rates**2, -2 * excess / rates**3
         slope = by_excess[:, None] * slopes[1] + by_rate[:, None] * slopes[0]
         dispersion = Quantity(excess * by_excess, slope, "log", counts, is_poisson)
-        return Quantities(rate, variance, seen, (dispersion,))
-
-    def curve(
-        self, means: Float, deviations: Float, limits: tuple[float, float]
-    ) -> tuple[Float, Float]:
-        """Counts along an axis, and the probability of each in each component."""
-        first, last = max(limits[0] + 0.5, 0.0), limits[1] - 0.5
-        grid = np.arange(first, last + 1, max(1.0, np.floor((last - first) / 500)))
-        law = NegativeBinomialLaw((0,))
-        rates = law.rates(means)
-        both = rates[:, None], law.sizes(rates, deviations**2)[:, None]
-        return grid, np.exp(log_masses(np.broadcast_to(grid, (len(rates), grid.size)), *both))
+        return Quantities(rate, variance, None, (dispersion,))

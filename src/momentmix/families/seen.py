@@ -157,7 +157,6 @@ class Seen(Law):
         return self.features_of(SeenValue(q, *self.value.widened(mean, variance, factors)))
 
     def chain(self, found: SeenValue, means: Float) -> Float:
-        """∂ (mean, variance, q) of the value / ∂ (μ, v), of shape (…, 3, 4)."""
         u0, s0 = self.missing
         q, m, v = found.q, found.mean[..., 0], found.variance[..., 0]
         table, by_q = np.zeros((*q.shape, 3, 4)), 1.0 / (self.seen - s0)
@@ -349,9 +348,6 @@ class Seen(Law):
             return np.hstack([missing, np.full_like(missing, self.seen)]), np.hstack([1 - q, q])
         points, weights = self.value.quadrature(0, found.mean, found.variance, degree)
         return np.hstack([missing, points]), np.hstack([1 - q, q * weights])
-
-    def probability_seen(self, means: Float, variances: Float) -> Float | None:
-        return None if self.at_random else self.value_of(means, variances).q
 
     def without_seen(
         self, means: Float, variances: Float, which: NDArray[np.bool_]

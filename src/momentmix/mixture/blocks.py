@@ -256,12 +256,6 @@ class Blocks:
         )
         return Blocks.of(len(number), groups, laws)
 
-    def embedded(self, features: Int, n_features: int) -> Blocks:
-        """The same blocks where the features are `features` among others."""
-        groups = [[int(features[j]) for j in b] for b in self.joined]
-        laws = tuple(law.at(tuple(int(features[j]) for j in law.features)) for law in self.laws)
-        return Blocks.of(n_features, groups, laws)
-
     def rescaled(self, shift: Float, scale: Float) -> Blocks:
         """The blocks of (z − shift) / scale."""
         if not self.laws:

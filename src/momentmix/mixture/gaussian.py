@@ -94,10 +94,6 @@ def coefficients(parameters: Parameters) -> Float:
     log_spread = np.log(2 * np.pi * p.variances)
     # Weight 0 keeps a finite logarithm: products with −∞ raise floating-point flags.
     constants = np.log(np.maximum(p.weights, 1e-300))
-    if blocks.is_diagonal:
-        constants -= 0.5 * (log_spread + squares).sum(axis=-1)
-        parts = [linear, -0.5 * precisions, constants[..., None]]
-        return np.concatenate(parts, axis=-1)
     spread = p.spread
     quadratic = np.concatenate([-0.5 * precisions, np.zeros_like(p.covariances)], axis=-1)
     for features, places in blocks.places:
@@ -130,10 +126,8 @@ def m_step(statistics: Float, prior: VariancePrior) -> Parameters:
     counts = statistics[..., -1]
     divisor = np.maximum(counts, 1e-12)[..., None]  # empty components: no division by 0
     means = statistics[..., :d] / divisor
-    products = means**2
-    if not blocks.is_diagonal:
-        j, k = blocks.pairs.T
-        products = np.concatenate([products, means[..., j] * means[..., k]], axis=-1)
+    j, k = blocks.pairs.T
+    products = np.concatenate([means**2, means[..., j] * means[..., k]], axis=-1)
     start = d + blocks.n_spread  # of the statistics of laws beside z and z²
     spread = prior.spread(divisor, statistics[..., d:start] - divisor * products)
     if prior.structure.constraint is None:
@@ -251,9 +245,8 @@ def central_densities(parameters: Parameters, blocks: Sequence[Sequence[int]]) -
 def _standardized(p: Parameters) -> tuple[Float, Float, Parameters]:
     """Mean and deviation of the mixture, and the parameters in units of them."""
     center, scale = center_and_scale(p)
-    means, unit = (p.means - center) / scale, np.frexp(scale)[1]
-    fraction = np.ldexp(scale, -unit)
-    variances = np.ldexp(p.variances, -2 * unit) / fraction**2
+    standard = p.standardized(center, scale)
+    means, variances = standard.means, standard.variances
     in_range = np.isfinite(means**2 / variances) & np.isfinite(1.0 / variances) & np.isfinite(scale)
     if not in_range.all():
         i, j = np.argwhere(~in_range)[0]
@@ -262,7 +255,4 @@ def _standardized(p: Parameters) -> tuple[Float, Float, Parameters]:
             f"there ({p.means[i, j]:.4g} ± {p.variances[i, j] ** 0.5:.4g}): its density is beyond "
             "the range of double precision. Rescale the feature, or leave the component out."
         )
-    j, k = p.blocks.pairs.T
-    covariances = np.ldexp(p.covariances, -(unit[j] + unit[k])) / (fraction[j] * fraction[k])
-    blocks = p.blocks.rescaled(center, scale)
-    return center, scale, Parameters(p.weights, means, variances, covariances, blocks)
+    return center, scale, standard

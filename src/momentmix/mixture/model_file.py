@@ -20,7 +20,7 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.atomic_file import atomic_write
 from momentmix.errors import ModelFileError
-from momentmix.families.block import NEVER_SEEN, Block
+from momentmix.families.block import Block
 from momentmix.families.family import FAMILIES, named
 from momentmix.findings.messages import Message, either
 from momentmix.json_fields import (
@@ -39,7 +39,7 @@ from momentmix.json_fields import (
 )
 from momentmix.mixture.blocks import blocks_from
 from momentmix.mixture.parameters import Parameters
-from momentmix.mixture.tables.block_features import placed
+from momentmix.mixture.tables.block_features import placed, schema_of
 from momentmix.tables.names import check_encodable, check_feature_names
 from momentmix.tables.schema import Schema
 
@@ -321,46 +321,21 @@ def _seen(value: Any, place: str) -> Float:
 def blocks_in(contents: dict[str, Any]) -> tuple[Block, ...]:
     """The blocks of a table's mixture, checked against its schema; ValueError if they are none."""
     schema: Schema = contents["schema"]
-    listed = [block["columns"] for block in contents["blocks"]]
-    numbers = [j for columns in listed for j in columns]
-    if sorted(numbers) != list(range(schema.n_columns)):
-        raise ValueError(f"blocks.columns must be 0 … {schema.n_columns - 1}, each in one block")
-    if listed != sorted(sorted(columns) for columns in listed):
+    names, found = schema.column_names, []
+    for values in contents["blocks"]:
+        columns, model = tuple(values["columns"]), named(values["family"])
+        own = [schema.columns[j] for j in columns if j < schema.n_columns]
+        if len(own) < len(columns) or {column.family for column in own} != {model.name}:
+            raise ValueError(f"columns {list(columns)[:8]} are not all {model.name} in the schema")
+        found.append(
+            model.read_block(values, own).at(columns, names and tuple(names[j] for j in columns))
+        )
+    blocks = placed(found, len(contents["weights"]))
+    if [block.columns for block in blocks] != [block.columns for block in found]:
         raise ValueError("blocks and their columns must be in ascending order")
-    r = len(contents["weights"])
-    return placed([_checked_block(block, schema, r) for block in contents["blocks"]], r)
-
-
-def _checked_block(values: dict[str, Any], schema: Schema, r: int) -> Block:
-    columns, model, seen = tuple(values["columns"]), named(values["family"]), values["seen"]
-    own, label = [schema.columns[j] for j in columns], f"columns {list(columns)[:8]}"
-    if {column.family for column in own} != {model.name}:
-        raise ValueError(f"{label} are not all {model.name} in the schema")
-    if seen is None:
-        has_seen = np.zeros(len(own), dtype=bool)
-    elif len(own) == 1:
-        has_seen = np.array([seen.ndim == 1])
-    else:
-        has_seen = (seen < 1).any(axis=0)
-    if has_seen.tolist() != [column.has_missing for column in own]:
-        raise ValueError(f"{label} must have seen as the schema has missing cells")
-    for key in (*model.parameters, "seen"):
-        if values[key] is not None and len(values[key]) != r:
-            raise ValueError(f"{key} of {label} must have {r} entries")
-    unseen = np.zeros(r, dtype=bool) if seen is None else seen < NEVER_SEEN
-    for key in model.parameters:
-        unknown = unseen
-        if unseen.ndim == 1:
-            unknown = unseen.reshape(r, *(1,) * (values[key].ndim - 1))
-        elif key == "covariances":
-            unknown = unseen[:, :, None] | unseen[:, None, :]
-        if unseen.ndim == 2 and values[key].shape != unknown.shape:
-            raise ValueError(f"{key} of {label} must be as wide as seen")
-        if (np.isnan(values[key]) != unknown).any():
-            raise ValueError(
-                f"{key} of {label} must be null where a component never sees the column, and "
-                "nowhere else"
-            )
-    names = schema.column_names
-    chosen = None if names is None else tuple(names[j] for j in columns)
-    return model.read_block(values, own).at(columns, chosen)
+    has_missing = [
+        [column.has_missing for column in s.columns] for s in (schema, schema_of(blocks))
+    ]
+    if has_missing[0] != has_missing[1]:
+        raise ValueError("blocks must have all columns, and seen as the schema has missing cells")
+    return blocks

@@ -110,7 +110,7 @@ class ParameterTable:
         levels = {
             self.keys[j]: np.stack(list(m.level_probabilities(j).values()), axis=1)
             for j, column in enumerate(m.columns)
-            if column.levels and not column.model.second_level_only
+            if column.levels and column.model.n_levels != 2
         }
         levels |= {self.keys[b.columns[0]]: b.others for b in m.blocks if b.others.size}
         covariances = m.covariances if m.parameters.blocks.joined else None
@@ -140,7 +140,7 @@ class ParameterTable:
     def of_column(self, j: int) -> list[Parameter]:
         """Parameters of a column."""
         rows, column = [], self.mixture.columns[j]
-        is_answer = column.model.second_level_only and column.levels == (0, 1)
+        is_answer = column.model.n_levels == 2 and column.levels == (0, 1)
         places: list[tuple[str, Level | None, str, int]] = [
             (name, column.levels[1] if column.levels else None, table, j)
             for name, table in zip(column.model.entries, ("means", "variances"), strict=False)

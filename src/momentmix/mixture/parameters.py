@@ -141,9 +141,8 @@ class Parameters:
         means = np.zeros((self.n_components, n_features))
         variances = np.full_like(means, variance)
         means[:, columns], variances[:, columns] = self.means, self.variances
-        blocks = replace(self.blocks.embedded(columns, n_features), laws=laws)
-        embedded = Parameters(self.weights, means, variances, self.covariances, blocks)
-        return embedded.completed()
+        blocks = Blocks.of(n_features, [columns[list(b)] for b in self.blocks.joined], laws)
+        return Parameters(self.weights, means, variances, self.covariances, blocks).completed()
 
     def restricted(self, features: Int) -> Parameters:
         """The same of some of the features, each at most once, in the order given."""
@@ -159,13 +158,14 @@ class Parameters:
         return q.with_spread(own)
 
     def standardized(self, shift: Float, scale: Float) -> Parameters:
-        """Parameters of (y − shift) / scale."""
+        """Parameters of (y − shift) / scale; no square overflows."""
         j, k = self.blocks.pairs.T
+        part, unit = np.frexp(scale)
         return replace(
             self,
             means=(self.means - shift) / scale,
-            variances=self.variances / scale**2,
-            covariances=self.covariances / (scale[j] * scale[k]),
+            variances=np.ldexp(self.variances, -2 * unit) / part**2,
+            covariances=np.ldexp(self.covariances, -(unit[j] + unit[k])) / (part[j] * part[k]),
             blocks=self.blocks.rescaled(shift, scale),
         )
 

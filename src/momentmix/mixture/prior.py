@@ -120,12 +120,9 @@ class Structure:
 
     def eigenvalues(self, p: Parameters) -> Float:
         """Relative eigenvalues of all covariances, of shape (…, r, d): a place for each feature."""
-        values = p.variances
-        if not self.is_diagonal:
-            values, spread = values.copy(), p.spread
-            for place, (features, places) in enumerate(p.blocks.places):
-                matrices = self.relative(spread[..., places], place)
-                values[..., features] = np.linalg.eigvalsh(matrices)
+        values, spread = p.variances.copy(), p.spread
+        for place, (features, places) in enumerate(p.blocks.places):
+            values[..., features] = np.linalg.eigvalsh(self.relative(spread[..., places], place))
         return values
 
     def raised(self, p: Parameters) -> Parameters:
@@ -133,9 +130,6 @@ class Structure:
 
         Features with laws of their own have what these allow.
         """
-        if self.is_diagonal:
-            floored = np.maximum(p.variances, self.floor)
-            return Parameters(p.weights, p.means, floored, p.covariances, p.blocks)
         spread = np.concatenate([np.maximum(p.variances, self.floor), p.covariances], axis=-1)
         for place, (features, places) in enumerate(p.blocks.places):
             spread[..., features] = p.variances[..., features]

@@ -19,7 +19,7 @@ from momentmix.mixture.density import Density, Reduction, log_sums, most_probabl
 from momentmix.mixture.gaussian import sample
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.tables.block_features import complete_schema
-from momentmix.mixture.tables.imputation import complete_tables
+from momentmix.mixture.tables.conditional import complete_tables
 from momentmix.mixture.tables.rows import TableDensity
 from momentmix.tables.encoding import Encoded, Unseen, check_unseen
 from momentmix.tables.formats.memory import rows_for

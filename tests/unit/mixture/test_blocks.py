@@ -33,7 +33,8 @@ def test_a_partition_has_all_features_in_order():
 def test_blocks_of_some_features_and_back():
     kept = np.array([1, 2, 3, 5])
     assert BLOCKS.restricted(kept).joined == ((0, 3),)
-    assert Blocks.of(4, [[0, 3]]).embedded(kept, 6).joined == ((1, 5),)
+    part = Parameters(np.ones(1), np.zeros((1, 4)), np.ones((1, 4)), None, Blocks.of(4, [[0, 3]]))
+    assert part.embedded(kept, 6, 1.0).blocks.joined == ((1, 5),)
 
 
 def test_pairs_join_blocks():

@@ -261,7 +261,7 @@ def _share_changes(tests: ColumnTests, column: int, own: Int, name: str) -> list
     sides, chosen = tests.sides, tests.a.schema.columns[column]
     shares = [np.insert(s.mean[own], 0, max(0.0, 1 - s.mean[own].sum())) for s in sides]
     n = sides[0].n_seen[own[0]], sides[1].n_seen[own[0]]
-    start = 0 if len(chosen.levels) > 2 and not chosen.model.second_level_only else 1
+    start = 0 if len(chosen.levels) > 2 and chosen.model.n_levels != 2 else 1
     return [
         _share("share", name, level, (shares[0][t], shares[1][t]), n)
         for t, level in enumerate(chosen.levels)
