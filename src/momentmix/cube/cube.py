@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 
 from momentmix.atomic_file import atomic_write
-from momentmix.cube.file import ENDINGS, packed, rows_of, unpacked
+from momentmix.cube.file import ENDINGS, packed, unpacked
 from momentmix.cube.keys import GroupKey
 from momentmix.errors import InputError, InputTypeError, SummaryFileError
 from momentmix.findings.messages import Message, either
 from momentmix.html.notebook import box, plain_table
 from momentmix.mixture.parameter_table import need_pandas
 from momentmix.summary.column_facts import column_facts, schema_of
-from momentmix.summary.summary import MomentSummary, union
+from momentmix.summary.file import rows_of
+from momentmix.summary.summary import MomentSummary, union_of_groups
 from momentmix.tables.schema import Schema
 from momentmix.wording import did_you_mean, plural
 
@@ -146,16 +147,16 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
         if not names:
             raise InputError(f"name a key to keep: {', '.join(self.key_names)}; or use total().")
         places = [self._place(name) for name in names]
-        parts: dict[GroupKey, list[MomentSummary]] = {}
-        for key in self._groups:
-            parts.setdefault(tuple(key[place] for place in places), []).append(self[key])
-        groups = {key: union(summaries) for key, summaries in parts.items()}
+        parts: dict[GroupKey, list[MomentSummary | bytes]] = {}
+        for key, group in self._groups.items():
+            parts.setdefault(tuple(key[place] for place in places), []).append(group)
+        groups = {key: union_of_groups(own) for key, own in parts.items()}
         return SummaryCube(names, groups, self.left_out)
 
     def total(self) -> MomentSummary:
         """The summary of all groups together."""
         self._any()
-        return union(list(self.values()))
+        return union_of_groups(list(self._groups.values()))
 
     def at_least(self, n_rows: int) -> SummaryCube:
         """The groups of at least so many rows; `left_out` counts the others."""

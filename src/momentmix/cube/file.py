@@ -20,7 +20,7 @@ from momentmix.cube.keys import CHECKSUM, RESERVED, GroupKey, Value
 from momentmix.errors import InputError, SummaryFileError
 from momentmix.findings.messages import Message, either
 from momentmix.json_fields import parse_strict
-from momentmix.summary.file import header_of
+from momentmix.summary.file import rows_of
 from momentmix.tables.source import checked, refuse_damage
 
 VERSION = 2
@@ -245,8 +245,3 @@ def is_cube(path: str | os.PathLike[str]) -> bool:
     except (SummaryFileError, OSError):
         return False
     return all(name in schema.names for name in RESERVED[:2])
-
-
-def rows_of(summary: bytes) -> int:
-    """Number of rows of a summary, without unpacking its sums."""
-    return int(sum(header_of(summary)["n_rows"]))

@@ -19,13 +19,13 @@ import numpy as np
 from momentmix._typing import Array
 from momentmix.capacity.ranks import usual_order
 from momentmix.cube.cube import SummaryCube
-from momentmix.cube.file import rows_of
 from momentmix.cube.grouping import GroupedRows, GroupedShard, KeyIndex
 from momentmix.cube.keys import GroupKey, Key, KeySpec, columns_read, find_key, parse_keys
 from momentmix.errors import InputError, TableWarning, check_count, warn_caller
 from momentmix.progress import check_asked, erase, step
 from momentmix.summary.parts import Progress, ResumeCheck, digest_of, origin_of, read_parts
-from momentmix.summary.summary import MomentSummary, union
+from momentmix.summary.file import rows_of
+from momentmix.summary.summary import MomentSummary, union_of_groups
 from momentmix.tables.formats.digests import counted_twice
 from momentmix.tables.learning import Families, learn, needs_pass
 from momentmix.tables.opening import Reading, can_open, open_table
@@ -163,7 +163,7 @@ class GroupSums:
 def _sum_of(pieces: list[bytes]) -> bytes:
     if len(pieces) == 1:
         return pieces[0]
-    return union([MomentSummary.from_bytes(piece) for piece in pieces]).to_bytes()
+    return union_of_groups(pieces).to_bytes()
 
 
 class CubeJob:

@@ -247,3 +247,69 @@ done:
     release(&h);
     return result;
 }
+
+/* x / odd·2^−bits, rounded once, half to even; `space` is of n + 2 words. */
+static double quotient(const uint64_t *x, isize n, uint64_t odd, isize bits, uint64_t *space)
+{
+    uint64_t sign = x[n - 1] >> 63 ? ~(uint64_t)0 : 0, carry = sign & 1, rest = 0;
+    space[0] = space[1] = 0; /* below the number: the quotient has 64 bits or more */
+    for (isize k = 0; k < n; k++) {
+        space[k + 2] = (x[k] ^ sign) + carry;
+        carry = carry && !space[k + 2];
+    }
+    for (isize k = n + 1; k >= 0; k--) {
+        wide_word part = (wide_word)rest << 64 | space[k];
+        uint64_t below = space[k];
+        space[k] = (uint64_t)(part / odd), rest = below - space[k] * odd;
+    }
+    isize top = n + 1;
+    while (top > 1 && !space[top])
+        top--;
+    if (!space[top])
+        return 0.0;
+    int shift = __builtin_clzll(space[top]);
+    uint64_t high = space[top] << shift, low = space[top - 1];
+    if (shift)
+        high |= low >> (64 - shift), low <<= shift;
+    uint64_t more = low | rest; /* what is below decides between halves only: one bit holds it */
+    for (isize k = 0; k < top - 1; k++)
+        more |= space[k];
+    double found = ldexp((double)(high | (more != 0)), (int)(64 * (top - 2) - shift - bits));
+    return sign ? -found : found;
+}
+
+PyDoc_STRVAR(quotients_doc,
+"quotients(words, odd, bits, out)\n--\n\n"
+"Numbers over odd·2^bits, each rounded once: see `summary.exact.exact_sums`.");
+
+static PyObject *quotients(PyObject *module, PyObject *args)
+{
+    PyObject *words, *out, *result = NULL;
+    unsigned long long odd;
+    Py_ssize_t bits;
+    held h = {.n = 0};
+    Py_buffer *x, *y;
+    if (!PyArg_ParseTuple(args, "OKnO", &words, &odd, &bits, &out))
+        return NULL;
+    if (!(x = hold(&h, words, 0, 0, "words")) || !(y = hold(&h, out, WRITE, 0, "out")))
+        goto done;
+    isize n = y->len / 8, n_words = n ? x->len / 8 / n : 0;
+    if (!odd || bits < 0 || bits > 64 * MOST_WORDS || n_words < 1 || n_words * n != x->len / 8) {
+        PyErr_SetString(PyExc_ValueError, "words do not fit the quotients");
+        goto done;
+    }
+    uint64_t *space = malloc((n_words + 2) * sizeof *space);
+    if (!space) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    for (isize i = 0; i < n; i++)
+        ((double *)y->buf)[i] = quotient((uint64_t *)x->buf + i * n_words, n_words, odd, bits, space);
+    Py_END_ALLOW_THREADS
+    free(space);
+    result = Py_NewRef(Py_None);
+done:
+    release(&h);
+    return result;
+}

@@ -647,6 +647,7 @@ static PyMethodDef METHODS[] = {
     {"join_digits", join_digits, METH_VARARGS, join_digits_doc},
     {"spread_words", spread_words, METH_VARARGS, spread_words_doc},
     {"typical", typical, METH_VARARGS, typical_doc},
+    {"quotients", quotients, METH_VARARGS, quotients_doc},
     {"word_widths", word_widths, METH_VARARGS, word_widths_doc},
     {"use", use, METH_VARARGS, use_doc},
     {NULL, NULL, 0, NULL},

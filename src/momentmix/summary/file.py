@@ -19,6 +19,7 @@ import stat
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from io import BytesIO
 from itertools import pairwise
 from typing import Any, BinaryIO
@@ -47,6 +48,7 @@ _CHECKSUM = 32
 _ORIGIN = 32
 _WIDTH_CAP = 4096
 _MOST_GROUPS = 4096
+_WIDE = "integers are not as narrow as they could be"
 _COUNTS = ("n_features", "order", "squared_order", "replicates", "n_forgotten", "n_shards")
 _LISTS = ("exponents", "shifts", "n_rows", "widths", "reach")
 _KEYS = {*_COUNTS, *_LISTS[:4], "exact_bounds", "feature_names", "quantum_bits", "weight_squares"}
@@ -164,6 +166,35 @@ def unpack(data: bytes) -> tuple[Totals, tuple[str, ...] | None]:
     return _unpack(BytesIO(data), len(data))
 
 
+def unpack_whole(data: bytes) -> tuple[Totals, tuple[str, ...] | None]:
+    """Read a byte string of `pack` that is known to be whole, without looking at it closely.
+
+    That takes a tenth of the time of `unpack`, which many small summaries would spend on checks.
+    """
+    _, version, length = _PREFIX.unpack_from(data)
+    start = _PREFIX.size + length
+    header, body = _plain_header(data[_PREFIX.size : start], version), data[start:-_CHECKSUM]
+    if header["schema"] is not None:
+        header["schema"] = _schema_of(_canonical(header["schema"]))
+    sizes = header["n_features"], header["order"], header["squared_order"], header["high"]
+    layout = _layout_of(*sizes)
+    if len(body) != _body_length(layout, header, version):
+        raise SummaryFileError("the length does not fit the header. Restore it from a copy.")
+    names = header["feature_names"] if header["schema"] is None else header["schema"].column_names
+    totals = _parse_body(layout, header, body, version)
+    return totals, None if names is None else tuple(names)
+
+
+@lru_cache(maxsize=64)
+def _layout_of(n_features: int, order: int, squared_order: int, high: int) -> Layout:
+    return known(Layout(n_features, order, squared_order, high))
+
+
+@lru_cache(maxsize=64)
+def _schema_of(text: bytes) -> Schema:
+    return Schema.from_dict(json.loads(text))
+
+
 def _unpack(file: BinaryIO, size: int) -> tuple[Totals, tuple[str, ...] | None]:
     prefix = file.read(_PREFIX.size)
     _check_prefix(prefix)
@@ -197,6 +228,9 @@ def _unpack(file: BinaryIO, size: int) -> tuple[Totals, tuple[str, ...] | None]:
             "the checksum does not match: bytes were changed or lost. Restore it from a copy."
         )
     totals = _parse_body(layout, header, body, version)
+    if not header["replicates"]:  # else the sums are those of the groups
+        widths = widths_of(layout.counts, totals.sums.words)
+        _require(widths == header["widths"], _WIDE)
     wrong = impossible(totals)
     _require(wrong is None, f"{wrong}")
     _require(has_units_of(totals), "units that are too coarse for the schema")
@@ -226,6 +260,15 @@ def _check_prefix(prefix: bytes) -> None:
         )
 
 
+def _plain_header(raw: bytes, version: int = VERSION) -> Header:
+    """The header as one of version 4, whatever it holds."""
+    header: Header = json.loads(raw)
+    if version == 1:
+        header |= {"high": NO_HIGH, "reach": [LARGEST_REACH] * len(header["exponents"])}
+    header.setdefault("schema", None)
+    return header
+
+
 def _parse_header(raw: bytes, version: int) -> Header:
     """The header as one of version 4."""
     try:
@@ -236,10 +279,8 @@ def _parse_header(raw: bytes, version: int) -> Header:
         raise SummaryFileError("the header does not have the keys of a summary.")
     if _canonical(header) != raw:
         raise SummaryFileError("the header is not in canonical form.")
-    if version == 1:
-        _require(isinstance(header["exponents"], list), "exponents must be a list")
-        header |= {"high": NO_HIGH, "reach": [LARGEST_REACH] * len(header["exponents"])}
-    header.setdefault("schema", None)
+    _require(isinstance(header["exponents"], list), "exponents must be a list")
+    header = _plain_header(raw, version)
     if version == SCHEMA_VERSION or header["schema"] is not None:
         header["schema"] = _parse_schema(header)
     return header
@@ -347,9 +388,9 @@ def _parse_sums(layout: Layout, header: Header, data: memoryview) -> ExactSums:
     """The sums of all sections: two's complement integers of the widths of their sections."""
     counts, widths = _stored_counts(layout, header), header["widths"]
     words = spread(data, counts, widths)
-    _require(widths_of(counts, words) == widths, "integers are not as narrow as they could be")
     if not header["replicates"]:
         return ExactSums(layout, words)
+    _require(widths_of(counts, words) == widths, _WIDE)
     parts = zip(layout.sections, np.split(words, np.cumsum(counts)[:-1]), strict=True)
     by_group = [python_integers(part).reshape(-1, section.n_entries) for section, part in parts]
     return ExactSums(layout, None, np.concatenate([sums.sum(axis=0) for sums in by_group]))
@@ -361,8 +402,8 @@ def _parse_marks(data: bytes, shards: Sequence[bytes], n_features: int) -> dict[
     for number, shard in enumerate(shards):
         part = data[number * length : (number + 1) * length]
         if any(part):
-            weight, *mean = np.frombuffer(part[8:], dtype="<f8").tolist()
-            marks[shard] = Mark(int.from_bytes(part[:8], "little"), weight, np.array(mean))
+            numbers = np.frombuffer(part, dtype="<f8").astype(np.float64, copy=False)
+            marks[shard] = Mark(int.from_bytes(part[:8], "little"), float(numbers[1]), numbers[2:])
     return marks
 
 
@@ -408,14 +449,14 @@ def _parse_body(layout: Layout, header: Header, body: bytes, version: int) -> To
     )
 
 
-# -- a look at a byte string ------------------------------------------------------------------
-
-
-def header_of(data: bytes) -> Header:
-    """The header of a byte string of `pack`, without a look at its sums."""
+def rows_of(data: bytes) -> int:
+    """Number of rows of a byte string of `pack`, without a look at its sums."""
     prefix = data[: _PREFIX.size]
     _check_prefix(prefix)
     _, version, length = _PREFIX.unpack(prefix)
     if not 1 <= version <= ORIGIN_VERSION or length > len(data) - _PREFIX.size:
         raise SummaryFileError("the header is cut off, or of another version.")
-    return _parse_header(data[_PREFIX.size : _PREFIX.size + length], version)
+    try:
+        return sum(map(int, _plain_header(data[_PREFIX.size : _PREFIX.size + length])["n_rows"]))
+    except (ValueError, LookupError, TypeError, RecursionError):
+        raise SummaryFileError("the header cannot be read.") from None

@@ -159,6 +159,7 @@ def known(layout: Layout) -> Layout:
 # -- products of features, by section --------------------------------------------------
 
 _MOST_KEPT = 1 << 18  # entries of tables of which several are kept: about 100 bytes each
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: spreads hashes
 _LEADING = {"squared": 2, "cubed": 3}  # degree of the last factor of each product
 
 
@@ -176,15 +177,35 @@ class Products:
             features, degrees = _factors(section, d)
             self.features[section.place, : features.shape[1]] = features
             self.degrees[section.place, : features.shape[1]] = degrees
-        self.names = (self.of_feature[self.features] * self.degrees).sum(axis=1)
-        self._order = np.argsort(self.names)
-        self._sorted = self.names[self._order]
-        assert (np.diff(self._sorted) != 0).all()
+        self.names = np.zeros(len(self.features), dtype=np.int64)
+        for features, degrees in zip(self.features.T, self.degrees.T, strict=True):
+            self.names += self.of_feature[features] * degrees
+        # A table of places by hash, and a search among those whose slot another one has.
+        self._bits = 2 + layout.n_entries.bit_length()
+        numbers, slots = np.arange(layout.n_entries, dtype=np.int32), self._slots(self.names)
+        self._table = np.full(1 << self._bits, -1, dtype=np.int32)
+        self._table[slots] = numbers
+        others = np.flatnonzero(self._table[slots] != numbers)
+        self._others = others[np.argsort(self.names[others])]
+        self._other_names = self.names[self._others]
+
+    def _slots(self, names: Int) -> Int:
+        """Multiplicative hash of names: their highest bits, after a product with an odd number."""
+        mixed = names.view(np.uint64) * _GOLDEN >> np.uint64(64 - self._bits)
+        return mixed.view(np.int64)
 
     def places(self, names: Int) -> Int:
         """Where products of these names stand, −1 for those that the layout lacks."""
-        found = np.minimum(np.searchsorted(self._sorted, names), len(self._sorted) - 1)
-        return np.where(self._sorted[found] == names, self._order[found], -1)
+        found = self._table[self._slots(names)].astype(np.int64)
+        missing = np.nonzero(self.names[found] != names)  # of −1 it is the last one
+        if len(missing[0]):
+            wanted, others = names[missing], self._other_names
+            where = np.minimum(np.searchsorted(others, wanted), max(len(others) - 1, 0))
+            places = np.full(len(wanted), -1)
+            if len(others):
+                places = np.where(others[where] == wanted, self._others[where], -1)
+            found[missing] = places
+        return found
 
     def find(self, names: Int) -> Int:
         """Where products of these names stand; all are in the layout."""
@@ -194,14 +215,14 @@ class Products:
 
     @cached_property
     def _holders(self) -> tuple[Int, Int, Int]:
-        """Each feature with a product that holds it and its degree, by feature and then by name."""
-        features, degrees = (x[self._order].ravel() for x in (self.features, self.degrees))
+        """Each feature with a product that holds it and its degree, by feature and then place."""
+        features, degrees = self.features.ravel(), self.degrees.ravel()
         places = np.argsort(features, kind="stable")[: np.count_nonzero(degrees)]
-        holders = self._order[places // self.features.shape[1]]
+        holders = places // self.features.shape[1]
         return features[places].astype(np.int64), holders, degrees[places].astype(np.int64)
 
     def holders(self, feature: int) -> tuple[Int, Int]:
-        """The products that hold a feature, by name, and its degree in each of them."""
+        """The products that hold a feature, and its degree in each of them."""
         features, places, degrees = self._holders
         own = slice(*np.searchsorted(features, [feature, feature + 1]).tolist())
         return places[own], degrees[own]
@@ -219,7 +240,7 @@ class Products:
             lasts = np.cumsum(counts[:, column])
             row_ends = ends[own, column] - (lasts[own] - 1 - np.arange(len(own))) * (p + 2)
             flat[row_ends - p - 2], flat[row_ends - 1] = p, held
-            for k in range(1, p + 1):  # by name: the names to find rise as well
+            for k in range(1, p + 1):
                 flat[row_ends - 1 - k] = self.find(self.names[held] - k * self.of_feature[own])
         return flat, ends
 

@@ -186,10 +186,7 @@ def flat_moments(totals: Totals, shift: Float, scale: Float) -> Float:
     """All sums over Σw, about `shift` in units of `scale`; high ones NaN where they overflow."""
     layout, weight = totals.layout, totals.weight
     sums, rests, factors = near_sums(totals, shift, scale)
-    try:
-        values = np.asarray(sums.integers / weight, dtype=np.float64)  # each rounded once
-    except OverflowError:
-        values = np.array([_quotient(value, weight) for value in sums.integers])
+    values = sums.over(weight)
     values[absent_places(layout, totals.reach)] = nan
     with np.errstate(over="ignore", invalid="ignore"):  # told apart below
         move(layout, values, rests)
@@ -199,13 +196,6 @@ def flat_moments(totals: Totals, shift: Float, scale: Float) -> Float:
         raise InputError(_OVERFLOW)
     values[wrong] = nan
     return values
-
-
-def _quotient(value: int, weight: int) -> float:
-    try:
-        return value / weight
-    except OverflowError:
-        return nan
 
 
 def _scales(layout: Layout, factors: Float) -> Float:

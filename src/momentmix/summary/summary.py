@@ -387,6 +387,22 @@ def _check_schema(schema: Schema, n_features: int, names: tuple[str, ...] | None
         raise InputError("feature_names must not be given with a schema, which has names.")
 
 
+_AT_ONCE = 500  # summaries whose sums are unpacked at the same time
+
+
+def union_of_groups(groups: Sequence[MomentSummary | bytes]) -> MomentSummary:
+    """Return the sum of summaries, or bytes of these that are known to be whole; some at a time."""
+    sums: list[MomentSummary] = []
+    for start in range(0, len(groups), _AT_ONCE):
+        part = groups[start : start + _AT_ONCE]
+        sums.append(union([_whole(x) if isinstance(x, bytes) else x for x in part]))
+    return union(sums)
+
+
+def _whole(data: bytes) -> MomentSummary:
+    return MomentSummary._loaded(*summary_file.unpack_whole(data))
+
+
 def union(summaries: Sequence[MomentSummary]) -> MomentSummary:
     """Return the sum of summaries in one step, far faster than by ``+``, with the same bytes."""
     first, state = summaries[0], summaries[0]._state

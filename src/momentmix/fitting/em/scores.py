@@ -47,7 +47,7 @@ from momentmix.parallel import map_in_order
 _ROWS = 4096  # rows whose scores are in memory at once: a few megabytes
 _NEGLIGIBLE = 1e-8  # shares below it change no entry of the information that can be seen
 _MOSTLY = 0.5  # of all shares: from there on rows are not chosen by component
-_AT_FLOOR = 1.001  # a variance that is less than so many times its floor is at its floor
+AT_FLOOR = 1.001  # a variance that is less than so many times its floor is at its floor
 _LARGE = 2000  # parameters; beyond it there is one table of sums and not several
 # Largest change of means in deviations, and of logarithms of weights and variances (a factor of 2),
 # by a scoring step; and the part of a probability, rate, weight or variance that a step leaves at
@@ -105,7 +105,7 @@ def settle_floored(
     the mean and ω/2 for log v; ω Σ⁻¹, ω/2 and ω for a block with an eigenvalue at the floor.
     """
     p, places, d = parameters, component_places(parameters), parameters.means.shape[1]
-    is_low = structure.eigenvalues(p) <= _AT_FLOOR * floor
+    is_low = structure.eigenvalues(p) <= AT_FLOOR * floor
     blocks = [(np.array([j]), np.array([[j]])) for j in p.blocks.single.tolist()]
     for features, table in [*blocks, *p.blocks.places]:
         upper = np.triu_indices(features.size)
@@ -357,7 +357,7 @@ def scoring_step(
     pushed = np.zeros((r, d), bool)
     by_variance = parameters_from(score, r, p.blocks).variances
     floor = np.broadcast_to(structure.floor, d)
-    pushed[:, single] = (p.variances <= _AT_FLOOR * floor)[:, single] & (by_variance[:, single] < 0)
+    pushed[:, single] = (p.variances <= AT_FLOOR * floor)[:, single] & (by_variance[:, single] < 0)
     free = np.ones(score.size, bool)
     free[r + r * d : r + 2 * r * d] = ~pushed.ravel()
     step = np.zeros_like(score)

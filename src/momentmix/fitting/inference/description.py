@@ -171,7 +171,10 @@ def _filled(p: Parameters, values: Float, rng: np.random.Generator) -> Float:
 
 def _widest(values: Float) -> Float:
     """The direction in which features (d, n) vary most, of length 1."""
-    return np.asarray(np.linalg.eigh(np.atleast_2d(np.cov(values, bias=True)))[1][:, -1])
+    if values.shape[1] < len(values):  # the covariance of many columns takes longer
+        centered = values - values.mean(axis=1, keepdims=True)
+        return np.asarray(np.linalg.svd(centered, full_matrices=False)[0][:, 0])
+    return np.asarray(np.linalg.eigh(np.cov(values, bias=True).reshape(len(values), -1))[1][:, -1])
 
 
 def _apart(values: Float, drawn: Float) -> float:

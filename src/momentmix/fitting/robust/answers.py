@@ -61,7 +61,11 @@ from momentmix.fitting.inference.over_identification import (
     p_value_text,
 )
 from momentmix.fitting.inference.row_findings import row_findings
-from momentmix.fitting.inference.uncertainty import Uncertainty, uncertainty_after_em
+from momentmix.fitting.inference.uncertainty import (
+    Uncertainty,
+    uncertainty_after_em,
+    uncertainty_by_column,
+)
 from momentmix.fitting.inference.whitening import gaps_together
 from momentmix.fitting.moment.moment_fit import START, MomentFit, fit_moments, one_component
 from momentmix.fitting.outcome import Rest, StandardFit
@@ -156,10 +160,13 @@ def _uncertainty(
     """Covariance of the parameters after the passes, from features of rows and their weights."""
     moments = sample.moments
     prior = context.prior(moments, sample.blocks, moments.n_counted, p.n_components)
+    free, together = free_parameters(p, prior.structure), gaps_together(moments, p)
+    is_plain = p.blocks.is_diagonal and not p.blocks.laws and free is None and weights == [None]
+    if is_plain and features.shape[1] < p.n_free:
+        return uncertainty_by_column(p, features, moments.n_effective, prior)
     # No name for a matrix: it may be large, and is given away.
     matrices = [information_matrix(features, p, context.n_threads, w) for w in weights]
     of_scores = matrices[1] if len(matrices) > 1 else None
-    free, together = free_parameters(p, prior.structure), gaps_together(moments, p)
     n = moments.n_effective
     return uncertainty_after_em(p, matrices.pop(0), n, of_scores, free, together, prior)
 
@@ -387,7 +394,8 @@ def support_from_rows(sample: Sample, parameters: Parameters, context: FitContex
         if loss > clear:
             break
     part = moments.testable(smaller)
-    if loss <= price and part is not None:
+    # From few rows the test rejects columns that are not normal, and finds no groups.
+    if loss <= price and part is not None and not _has_few_rows(part[0], part[1]):
         noise = context.noise(part[0])
         test = check_conditions(*part, context.rng, correlations=False, noise=noise)
         if test.testable and test.p_value < CLEAR_P_VALUE:

@@ -216,6 +216,8 @@ def _order_beside_rows(rows: Rows, n_components: Number, blocks: AskedBlocks) ->
     """
     d = rows.n_features
     order = affordable_order(d, n_components, rows.expected_rows, ROWS_PER_PARAMETER)
+    if order == 2 and rows.row_counts is None and (rows.expected_rows or d) < d:
+        return 2, 0  # nothing is tested, and moments beside squares are two thirds of all
     joined = known_blocks(blocks, d, rows.feature_names)
     if joined is not None and not joined.is_diagonal and not isinstance(n_components, str):
         enough = order_after_rows(n_components, joined)

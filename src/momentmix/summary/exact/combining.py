@@ -83,7 +83,8 @@ def combine(*parts: Totals) -> Totals:
 def _common(parts: Sequence[Totals]) -> list[Totals]:
     """Return all parts in their common schema, with the high sections that all have."""
     alike = alike_all(parts)
-    return [with_high(part, min(x.layout.high for x in alike)) for part in alike]
+    high = min(part.layout.high for part in alike)
+    return [with_high(part, high) for part in alike]
 
 
 def _brought(

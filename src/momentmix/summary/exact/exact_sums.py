@@ -102,6 +102,24 @@ class ExactSums:
                 found = found * 2.0**_WORD_BITS + words[:, k]
         return np.where(negative, -1.0 - found, found)
 
+    def over(self, weight: int) -> Float:
+        """All sums over a positive number, each rounded once; NaN where that overflows."""
+        bits = (weight & -weight).bit_length() - 1
+        odd = weight >> bits
+        if code is None or odd >> _WORD_BITS:
+            return np.array([_quotient(value, weight) for value in self.integers.tolist()])
+        result = np.empty(len(self.words))
+        code.quotients(np.ascontiguousarray(self.words), odd, bits, result)
+        result[np.isinf(result)] = np.nan
+        return result
+
+
+def _quotient(value: int, weight: int) -> float:
+    try:
+        return value / weight
+    except OverflowError:
+        return np.nan
+
 
 def absent_places(layout: Layout, reach: Sequence[int]) -> Int:
     """Where the sums stand that are absent: see *Reach*."""

@@ -202,10 +202,9 @@ class _HalfSplit:
         if not len(rows) * len(columns):
             return
         self.steps.append(Product(left.rows, right.rows, self.n_sums))
-        rising = np.argsort(columns)  # rising names are found several times faster
-        places = self.products.places(np.add.outer(rows, columns[rising]))
-        i, j = np.nonzero(places >= 0)
-        self.positions[places[i, j]] = self.n_sums + i * len(columns) + rising[j]
+        places = self.products.places(np.add.outer(rows, columns).ravel())
+        found = np.flatnonzero(places >= 0)
+        self.positions[places[found]] = self.n_sums + found
         self.n_sums += len(rows) * len(columns)
 
     def _plan_core(self, degrees: range, highest: int) -> None:
