@@ -100,12 +100,8 @@ class ColumnsDisplay(Display):
         if law is None:
             shown = ", ".join(marginal.name for marginal in self.marginals.values())
             raise InputError(f"the display has no column {column!a}; it shows {shown}.")
-        draw_marginal(ax, law, lying=True)
+        draw_panel(ax, law)
         ax.set_title(law.name, fontsize="medium", loc="left")
-        note = f"{percent(law.missing)} missing" if law.missing else ""
-        ax.set_title(note, fontsize="small", loc="right")
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.tick_params(labelsize="small")
 
     def plot(self) -> ColumnsDisplay:
         """Draw a grid of all columns, with title and legend."""
@@ -120,3 +116,12 @@ class ColumnsDisplay(Display):
         what = "rows and fitted components" if has_rows else "fitted components"
         self.figure_.suptitle(f"Columns: {what}")
         return self
+
+
+def draw_panel(ax: Any, law: Marginal, *, is_tinted: bool = True) -> None:
+    """Draw one column on given axes, with the share of missing cells above."""
+    draw_marginal(ax, law, lying=True, is_tinted=is_tinted)
+    if law.missing:
+        ax.set_title(f"{percent(law.missing)} missing", fontsize="small", loc="right")
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.tick_params(labelsize="small")

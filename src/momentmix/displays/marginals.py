@@ -145,7 +145,7 @@ def with_moments(law: Marginal, facts: ColumnFacts) -> Marginal:
 # -- the panel ---------------------------------------------------------------------------------
 
 
-def draw_marginal(ax: Any, law: Marginal, *, lying: bool = False) -> None:
+def draw_marginal(ax: Any, law: Marginal, *, lying: bool = False, is_tinted: bool = True) -> None:
     """Draw one column: the rows, and the law of each component, as shares of the rows."""
     if law.levels:
         _draw_levels(ax, law, lying)
@@ -155,9 +155,13 @@ def draw_marginal(ax: Any, law: Marginal, *, lying: bool = False) -> None:
     if law.edges is not None and law.shares is not None:
         widths = np.diff(law.edges)
         unit = float(widths[0])
-        slim = 0.86 if law.is_count and unit == 1 else 1.0  # of counts: bars with gaps
-        ax.bar(law.edges[:-1] + 0.5 * widths, law.shares, widths * slim, zorder=1, **_BAR)
-    _draw_curves(ax, law, unit)
+        edges, shares = law.edges, law.shares
+        if law.is_count and unit == 1:  # bars with gaps
+            edges = (edges[:-1, None] + [0.07, 0.93]).ravel()
+            shares = np.column_stack([shares, np.zeros(len(shares))]).ravel()[:-1]
+        # One shape: a patch for each bar takes ten times as long.
+        ax.stairs(shares, edges, fill=True, zorder=1, **_BAR)
+    _draw_curves(ax, law, unit, is_tinted)
     highest = 1.05 * float(ax.dataLim.ymax)
     if law.shares is not None and law.shares.any():
         highest = min(highest, _HIGHEST * float(law.shares.max()))
@@ -173,7 +177,7 @@ def draw_marginal(ax: Any, law: Marginal, *, lying: bool = False) -> None:
         ax.set_yticks([])  # densities have units that nobody asks for
 
 
-def _draw_curves(ax: Any, law: Marginal, unit: float) -> None:
+def _draw_curves(ax: Any, law: Marginal, unit: float, is_tinted: bool) -> None:
     """Draw a curve for each component, and their sum."""
     heights = unit * law.heights
     few = law.is_count and len(law.grid) <= 40
@@ -181,7 +185,7 @@ def _draw_curves(ax: Any, law: Marginal, unit: float) -> None:
     ax.plot(law.grid, heights.sum(axis=0), color=ink(), linewidth=1.0, zorder=2, **marker)
     for height, (color, dash) in zip(heights, component_styles(len(heights)), strict=True):
         ax.plot(law.grid, height, dash, color=color, linewidth=1.7, zorder=3, **marker)
-        if not few:
+        if is_tinted and not few:
             ax.fill_between(law.grid, height, color=color, alpha=0.10, linewidth=0, zorder=2)
 
 

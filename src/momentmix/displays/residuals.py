@@ -28,6 +28,8 @@ from momentmix.mixture.gaussian import product_moments
 from momentmix.mixture.mixture import Mixture
 from momentmix.summary.summary import MomentSummary
 
+SIZE = (11.0, 4.5)  # inches
+
 
 @dataclass
 class MomentResidualsDisplay(Display):
@@ -68,14 +70,15 @@ class MomentResidualsDisplay(Display):
                 "residuals of moments need a MomentSummary or rows; pass summary= or rows=."
             )
         summary = matching_summary(mixture, summary.copy())  # other threads may add rows meanwhile
-        with np.errstate(over="ignore", invalid="ignore"):
-            return cls(*_moments_of_both(mixture, summary)).plot()
+        return cls(*moments_of_both(mixture, summary)).plot()
 
-    def plot(self) -> MomentResidualsDisplay:
-        """Draw."""
-        from matplotlib import pyplot
+    def plot(self, figure: Any = None) -> MomentResidualsDisplay:
+        """Draw, on a new figure by default."""
+        if figure is None:
+            from matplotlib import pyplot
 
-        self.figure_, self.axes_ = pyplot.subplots(1, 2, figsize=(11.0, 4.5), layout="constrained")
+            figure = pyplot.figure(figsize=SIZE, layout="constrained")
+        self.figure_, self.axes_ = figure, figure.subplots(1, 2)
         left, right = self.axes_
         rng = np.random.default_rng(0)
         names = list(self.observed)
@@ -102,7 +105,8 @@ class MomentResidualsDisplay(Display):
         return self
 
 
-def _moments_of_both(
+@np.errstate(over="ignore", invalid="ignore")
+def moments_of_both(
     mixture: Mixture, summary: MomentSummary
 ) -> tuple[dict[str, Float], dict[str, Float]]:
     """Return moments of the rows and of the mixture, in features standardized by the rows."""

@@ -57,21 +57,26 @@ def pairs_by_separation(mixture: Mixture, most: int) -> list[tuple[int, int]]:
     best = [j for j in by_separation(mixture) if j in numbers][:_MOST_COMPARED]
     # Over columns that hardly differ the components lie one above the other.
     best = [j for place, j in enumerate(best) if place < 2 or ratios[j] > _LEAST_RATIO]
-    pairs = list(combinations(best, 2))
-    overlap = [_overlap(mixture.select(pair)) for pair in pairs]
+    if len(best) < 2:
+        return []
+    pairs, chosen = list(combinations(best, 2)), mixture.select(best)
+    means, covariances = np.nan_to_num(chosen.means), np.nan_to_num(chosen.covariances)
+    overlap = [
+        _overlap(mixture.weights, means[:, pair], covariances[:, pair][:, :, pair])
+        for pair in map(list, combinations(range(len(best)), 2))
+    ]
     return [pairs[k] for k in np.argsort(overlap, kind="stable")[:most]]
 
 
-def _overlap(mixture: Mixture) -> float:
+def _overlap(weights: Float, means: Float, matrices: Float) -> float:
     """Sum √(w v) times the Bhattacharyya coefficient over pairs of components."""
-    means, matrices = np.nan_to_num(mixture.means), np.nan_to_num(mixture.covariances)
-    unit = np.sqrt(np.maximum(mixture.weights @ np.diagonal(matrices, axis1=1, axis2=2), 1e-300))
+    unit = np.sqrt(np.maximum(weights @ np.diagonal(matrices, axis1=1, axis2=2), 1e-300))
     means = means / unit
     matrices = matrices / unit[:, None] / unit + 1e-9 * np.eye(2)
-    i, k = np.triu_indices(mixture.n_components, 1)
+    i, k = np.triu_indices(len(weights), 1)
     both, gap = 0.5 * (matrices[i] + matrices[k]), means[i] - means[k]
     logs = np.linalg.slogdet(matrices)[1]
     distance = np.sum(gap * np.linalg.solve(both, gap[..., None])[..., 0], axis=1) / 8
     distance += 0.5 * (np.linalg.slogdet(both)[1] - 0.5 * (logs[i] + logs[k]))
-    shares = np.sqrt(mixture.weights[i] * mixture.weights[k])
+    shares = np.sqrt(weights[i] * weights[k])
     return float(np.sum(shares * np.exp(-distance)))

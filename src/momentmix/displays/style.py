@@ -31,7 +31,7 @@ _DASHES = ("-", "--", ":", "-.")
 def need_matplotlib() -> Any:
     """Import matplotlib, or raise an error that says how to install it."""
     words = "pictures need matplotlib", "momentmix[plot]"
-    needed("matplotlib.pyplot", *words)
+    needed("matplotlib.figure", *words)  # reports do without pyplot, which takes long to import
     return needed("matplotlib", *words)
 
 

@@ -76,7 +76,9 @@ def _changes(found: Comparison) -> str:
 
 
 def _figure(name: str, display: SharesDisplay | ComparisonDisplay, alt: str) -> str:
-    from matplotlib import style
+    from matplotlib import pyplot, style
 
     with style.context(["default", SETTINGS]):
-        return full_width(name, alt, data_url(display.plot().figure_, keep_fills=True))
+        figure = display.plot().figure_
+        pyplot.close(figure)
+        return full_width(name, alt, data_url(figure))

@@ -6,17 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from momentmix.displays import (
-    ColumnsDisplay,
-    MomentResidualsDisplay,
-    TrialsDisplay,
-    need_matplotlib,
-)
+from momentmix.displays.choice import TrialsDisplay
+from momentmix.displays.columns import ColumnsDisplay, draw_panel
 from momentmix.displays.marginals import marginal_of
 from momentmix.displays.pairs import draw_pair
+from momentmix.displays.residuals import SIZE, MomentResidualsDisplay, moments_of_both
 from momentmix.displays.rows import labels_of, shown_rows
 from momentmix.displays.separation import by_separation, pairs_by_separation
-from momentmix.displays.style import axis_names_of
+from momentmix.displays.style import axis_names_of, need_matplotlib
 from momentmix.fitting.outcome import Trial
 from momentmix.html.markup import escaped
 from momentmix.mixture.mixture import Mixture
@@ -27,7 +24,10 @@ from momentmix.reporting.svg import SETTINGS, data_url
 _MOST_PAIRS = 6
 MOST_POINTS = 1500  # of rows in a picture of a pair
 _SMALL, _SQUARE = (3.4, 2.1), (3.4, 3.0)  # inches, of pictures in a grid
-_MARGINS = {"left": 0.13, "right": 0.94, "bottom": 0.12, "top": 0.91}
+# Inches around axes: what a layout of matplotlib takes as long to find as all else to draw.
+_LEFT, _BOTTOM, _LABEL = 0.44, 0.25, 0.2
+_TOP_AND_RIGHT = {_SMALL: (0.19, 0.2), _SQUARE: (0.08, 0.1)}
+_TICK = 0.12  # from a number to its axis
 _MOST_LETTERS = 9  # of a number at an axis
 
 
@@ -71,26 +71,40 @@ def draw(mixture: Mixture, facts: DataFacts | None, tried: Sequence[Trial] = ())
 
 def _columns(mixture: Mixture, facts: DataFacts | None) -> list[Picture]:
     """Draw each column: its rows, where there are rows, and the fitted components."""
-    from matplotlib import pyplot
-
     names, found, rows = value_names(mixture), [], None
     if facts is not None:
         rows = facts.summary if facts.shown is None else facts.shown
     display = ColumnsDisplay.of_model(mixture, rows, range(mixture.n_columns))
     for place, j in enumerate(by_separation(mixture)):
-        # Only names of levels need a layout that makes room for them, which takes long.
-        layout: Any = "constrained" if mixture.columns[j].levels else None
-        figure, ax = pyplot.subplots(figsize=_SMALL, layout=layout)
-        if layout is None:
-            figure.subplots_adjust(**_MARGINS)
-        display.draw_column(j, ax)
+        ax = _axes(_SMALL)
+        draw_panel(ax, display.marginals[j], is_tinted=False)
         _plain_ticks(ax.xaxis)
-        ax.set_title("", loc="left")  # the page has the name
         family = mixture.columns[j].model.noun
         of_rows = "" if rows is None else " and of the rows"
         alt = f"Distribution of {names[j]} ({family}) in each group{of_rows}."
-        found.append(Picture(f"column-{place}", names[j], alt, family, data_url(figure)))
+        found.append(Picture(f"column-{place}", names[j], alt, family, _finished(ax)))
     return found
+
+
+def _axes(size: tuple[float, float]) -> Any:
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=size).add_subplot()
+
+
+def _finished(ax: Any) -> str:
+    """Make room for the numbers or levels at the axes, and return the picture as a data URL."""
+    ticks, (width, height) = ax.yaxis, ax.figure.get_size_inches()
+    texts = ticks.get_major_formatter().format_ticks(ticks.get_majorticklocs())
+    is_pair = bool(ax.get_xlabel())
+    letter, least, label = (0.085, 0.0, _LABEL) if is_pair else (0.07, _LEFT, 0.0)
+    left = label + max(least, _TICK + letter * max(map(len, texts), default=0))
+    bottom, (top, right) = label + _BOTTOM, _TOP_AND_RIGHT[width, height]
+    ax.figure.subplots_adjust(left / width, bottom / height, 1 - right / width, 1 - top / height)
+    across, up = ax.get_position().size * (width, height)
+    ax.xaxis.set_label_coords(0.5, -_BOTTOM / up)
+    ax.yaxis.set_label_coords((_LABEL - left) / across, 0.5)
+    return data_url(ax.figure)
 
 
 def _plain_ticks(axis: Any) -> None:
@@ -110,8 +124,6 @@ def _plain_ticks(axis: Any) -> None:
 
 def _pairs(mixture: Mixture, facts: DataFacts | None) -> list[Picture]:
     """Draw the pairs of columns of the best separation."""
-    from matplotlib import pyplot
-
     pairs = pairs_by_separation(mixture, _MOST_PAIRS)
     names, labels, found = value_names(mixture), axis_names_of(mixture), []
     values = components = None
@@ -119,7 +131,7 @@ def _pairs(mixture: Mixture, facts: DataFacts | None) -> list[Picture]:
         values, encoded = shown_rows(mixture, facts.shown, MOST_POINTS)
         components = labels_of(mixture, encoded)
     for place, (x, y) in enumerate(pairs):
-        figure, ax = pyplot.subplots(figsize=_SQUARE, layout="constrained")
+        ax = _axes(_SQUARE)
         own = [None if values is None else values[:, j] for j in (x, y)]
         laws = marginal_of(mixture, x, own[0]), marginal_of(mixture, y, own[1])
         draw_pair(ax, mixture, (x, y), laws, values, components)
@@ -131,7 +143,7 @@ def _pairs(mixture: Mixture, facts: DataFacts | None) -> list[Picture]:
         alt = f"Groups over {names[x]} and {names[y]}"
         alt += ", with rows as points." if values is not None else "."
         title = f"{names[x]} and {names[y]}"
-        found.append(Picture(f"pair-{place}", title, alt, "", data_url(figure)))
+        found.append(Picture(f"pair-{place}", title, alt, "", _finished(ax)))
     return found
 
 
@@ -139,6 +151,8 @@ def _pairs(mixture: Mixture, facts: DataFacts | None) -> list[Picture]:
 
 
 def _residuals(mixture: Mixture, facts: DataFacts) -> str:
+    from matplotlib.figure import Figure
+
     caption = (
         "Each point is the mean of a product of features. Left: means of the data against those of "
         "the model; they agree on the line. Right: the differences, order by order; they scatter "
@@ -146,11 +160,15 @@ def _residuals(mixture: Mixture, facts: DataFacts) -> str:
         "product occurs twice."
     )
     alt = "Moments of the data against those of the model, and their differences by order."
-    figure = MomentResidualsDisplay.from_estimator(mixture, facts.summary).figure_
+    figure = Figure(SIZE)
+    figure.subplots_adjust(0.07, 0.2, 0.99, 0.86, wspace=0.2)
+    MomentResidualsDisplay(*moments_of_both(mixture, facts.summary)).plot(figure)
     return full_width("residuals", alt, data_url(figure), caption)
 
 
 def _tried(tried: Sequence[Trial]) -> str:
+    from matplotlib.figure import Figure
+
     numbers = ", ".join(str(t.n_components) for t in tried)
     caption = (
         "For each number of components that was tried: BIC and how well other rows give its least "
@@ -158,7 +176,9 @@ def _tried(tried: Sequence[Trial]) -> str:
         "moments. The bar marks the number that was chosen."
     )
     alt = f"BIC and reproducibility, or p-value, over the number of components: {numbers}."
-    return full_width("tried", alt, data_url(TrialsDisplay(tried).plot().figure_), caption)
+    figure = Figure((6.0, 4.0), layout="constrained")
+    TrialsDisplay(tried).plot(figure.add_subplot())
+    return full_width("tried", alt, data_url(figure), caption)
 
 
 def full_width(name: str, alt: str, address: str, caption: str = "") -> str:

@@ -9,8 +9,6 @@ from typing import Any
 
 from momentmix.atomic_file import atomic_write
 from momentmix.errors import InputTypeError, without_secrets
-from momentmix.estimators.gaussian import MomentGaussianMixture
-from momentmix.estimators.mixed import MomentMixture
 from momentmix.fitting.record import FitRecord, load_fit
 from momentmix.fitting.result import FitResult
 from momentmix.mixture.mixture import Mixture
@@ -22,8 +20,6 @@ from momentmix.reporting.contents import Contents, day_of
 from momentmix.reporting.data_facts import gather
 from momentmix.reporting.page import page
 from momentmix.reporting.pictures import draw
-
-_Estimator = MomentGaussianMixture | MomentMixture
 
 
 def report(
@@ -87,7 +83,7 @@ def report(
     known = (None, None) if record is None else (record.standard_errors, record.reproducibility)
     profile = profile_of(mixture, names, *known)
     model_name = os.fspath(model) if isinstance(model, str | os.PathLike) else None
-    if data is None and isinstance(model, _Estimator):
+    if data is None and hasattr(model, "fit"):
         data = getattr(model, "summary_", None)
     if data_name is None and isinstance(data, str | os.PathLike):
         data_name = os.path.basename(without_secrets(os.fspath(data))) or None
@@ -113,13 +109,13 @@ def _mixture_and_record(model: Any) -> tuple[Mixture, FitRecord | None]:
         return model, None
     if isinstance(model, FitResult):
         return model.mixture, model.record()
-    if not isinstance(model, _Estimator):
+    result = getattr(model, "result_", None)  # of an estimator: those take long to import
+    if not isinstance(result, FitResult):
+        if type(model).__name__ in ("MomentGaussianMixture", "MomentMixture"):
+            raise InputTypeError(f"this {type(model).__name__} is not fitted yet; call fit first.")
         raise InputTypeError(
             "a report needs the path of a model, a FitResult, a fitted MomentGaussianMixture or "
             f"MomentMixture, or a Mixture; got {type(model).__name__}."
         )
-    result = getattr(model, "result_", None)
-    if result is None:
-        raise InputTypeError(f"this {type(model).__name__} is not fitted yet; call fit first.")
     seed = model.random_state if isinstance(model.random_state, int) else None
     return result.mixture, result.record(seed=seed)

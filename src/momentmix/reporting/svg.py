@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import warnings
+from functools import cache
 from typing import Any
 from urllib.parse import quote
 
@@ -24,6 +25,7 @@ SETTINGS = {
     "axes.facecolor": "none",
     "axes.edgecolor": "#8a8a8a",
     "axes.spines.top": False,
+    "axes.titley": 1.0,  # the place of a title needs no search for what is in its way
     "axes.spines.right": False,
     "axes.labelcolor": "#1b1b1b",
     "text.color": "#1b1b1b",
@@ -37,30 +39,27 @@ SETTINGS = {
 _GRAY = re.compile(r"#([0-9a-f]{2})\1\1\b")
 _STYLE = re.compile(r'style="[^"]*"')
 _DECIMALS = re.compile(r"\d+\.\d+")
-_SAFE = " =:/;,()+*'!?@$[]{}|^~"  # characters that need no escape in the attribute of an image
+_UNSAFE = re.compile(r"[^\w =:/;,.()+*'!?@$\[\]{}|^~-]+", re.ASCII)  # in the attribute of an image
 _PATHS = re.compile(r' (?:d|x|y|transform)="[^"]*"')
 
 
-def data_url(figure: Any, keep_fills: bool = False) -> str:
-    """The figure as a data URL, without tints below curves unless `keep_fills`; it is closed."""
-    from matplotlib import pyplot
-    from matplotlib.collections import PolyCollection
-
+def data_url(figure: Any) -> str:
+    """The figure as a data URL."""
     for ax in figure.axes:
         _keep_colors(ax)
-        for drawn in list(ax.collections):
-            if isinstance(drawn, PolyCollection):
-                if not keep_fills:
-                    drawn.remove()
-            elif len(drawn.get_offsets()) > _MOST_POINTS:
+        for drawn in ax.collections:
+            if len(drawn.get_offsets()) > _MOST_POINTS:
                 drawn.set_rasterized(True)
     stream = io.StringIO()
     with warnings.catch_warnings():
         # Letters that the font lacks: the browser has other fonts.
         warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
         figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None}, dpi=_DPI)
-    pyplot.close(figure)
-    return f"data:image/svg+xml,{quote(adapted(stream.getvalue()), safe=_SAFE)}"
+    escaped = _UNSAFE.sub(lambda found: _quote(found[0]), adapted(stream.getvalue()))
+    return f"data:image/svg+xml,{escaped}"
+
+
+_quote = cache(quote)
 
 
 def _keep_colors(ax: Any) -> None:

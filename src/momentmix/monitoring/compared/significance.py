@@ -13,7 +13,7 @@ from math import inf
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy.special import fdtrc, stdtr
 
 from momentmix._typing import Float
 
@@ -67,7 +67,7 @@ def two_sided(
 
 
 def _tail(change: Float, variance: Float, degrees: Float) -> Float:
-    return np.asarray(2 * stats.t.sf(np.abs(change) / np.sqrt(variance), np.maximum(degrees, 1.0)))
+    return np.asarray(2 * stdtr(np.maximum(degrees, 1.0), -np.abs(change) / np.sqrt(variance)))
 
 
 def joint_test(
@@ -106,7 +106,7 @@ def joint_test(
     if second < 1:
         return None
     statistic = float(square.sum()) * second / (degrees * p)
-    return JointTest(p, statistic, (p, second), float(stats.f.sf(statistic, p, second)))
+    return JointTest(p, statistic, (p, second), float(fdtrc(p, second, statistic)))
 
 
 def _degrees_apart(parts: Sequence[Float], degrees: Sequence[float]) -> float:
@@ -129,7 +129,9 @@ def share_test(left: Float, right: Float, n_left: Float, n_right: Float) -> Floa
         counts = [[round(x * n), round((1 - x) * n)] for x, n in (
             (float(left[i]), float(n_left[i])), (float(right[i]), float(n_right[i]))
         )]  # fmt: skip
-        p[i] = float(stats.fisher_exact(np.array(counts)).pvalue)
+        from scipy.stats import fisher_exact  # takes long to import, and few comparisons need it
+
+        p[i] = float(fisher_exact(np.array(counts)).pvalue)
     return p
 
 
