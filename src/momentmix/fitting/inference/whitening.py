@@ -88,9 +88,13 @@ class Whitening:
         return float(2.0 * np.log(self.scale).sum() + np.log(new).sum())
 
     @cached_property
+    def table(self) -> Float:
+        """Whitened derivatives at the parameters, by feature, of shape (n, n_places)."""
+        return self.whiten(derivative(self._conditions, self._parameters).table())
+
+    @cached_property
     def _slopes(self) -> Float:
-        table = derivative(self._conditions, self._parameters).table()
-        return self.whiten(_tangent(table, self._parameters))
+        return _tangent(self.table, self._parameters)
 
     @cached_property
     def projection(self) -> Projection:

@@ -20,11 +20,14 @@ moments contradict each other, the answer is discarded.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, eigh
+from scipy.linalg.lapack import dposv, dpotrf, dtrtri
 
 from momentmix._typing import Float
 from momentmix.fitting.conditions.conditions import Conditions
@@ -38,9 +41,13 @@ from momentmix.fitting.moment.variances import resolvable
 from momentmix.mixture import gaussian
 from momentmix.mixture.parameters import Parameters, dependent_places, parameters_from
 
-_SUM_WEIGHT = 1e3  # of the condition Σ ω = 1, in units of one row's noise: it holds to 6 digits
+SUM_WEIGHT = 1e3  # of the condition Σ ω = 1, in units of one row's noise: it holds to 6 digits
 _STEPS = 4  # before C is renewed: a step costs a fifth of a renewal
-_DAMPINGS = (0.0, 1e-2, 1e-1, 1.0, 10.0)  # beside a diagonal of 1
+# Of the criterion by parameter: after smaller falls the derivative is kept, and after falls of a
+# share of that in all C is kept too. On average a fall of 1 moves parameters by a standard error.
+_NEAR, _NO_RENEWAL = 1.0, 0.1
+DAMPINGS = (0.0, 1e-2, 1e-1, 1.0, 10.0)  # beside a diagonal of 1
+_DEPENDENT = 1e-4  # of a root's diagonal, where that of its square is 1
 TOLERANCE = 0.02  # of the statistic; a parameter then moves by a seventh of its standard error
 _ROUNDS = 2  # of instruments: a third changes the fourth digit of the likelihood
 _INSTRUMENT_STEPS = 6  # two or three are enough from a good start
@@ -55,12 +62,32 @@ class Whitens(Protocol):
         """Whitened combinations of conditions (n,) or (n, k)."""
 
 
-class Efficient(NamedTuple):
-    """Parameters, the whitening there, and a factor of their covariance, as `Parameters.flat`."""
+@dataclass(frozen=True)
+class Efficient:
+    """Parameters, and the whitening of the conditions there or within their standard errors."""
 
     parameters: Parameters
     whitening: Whitening
-    factor: Float
+    n_effective: float
+
+    @cached_property
+    def factor(self) -> Float:
+        """A factor of the covariance of the parameters, rows as `Parameters.flat`."""
+        return factor_of_covariance(self.parameters, self.whitening.table, self.n_effective)
+
+
+class Linear(NamedTuple):
+    """Whitened derivatives by feature, and their normal matrix within Σ ω = 1."""
+
+    slopes: Float
+    normal: Float
+
+    @classmethod
+    def of(cls, slopes: Float, n_components: int) -> Linear:
+        """Return slopes with their normal matrix."""
+        normal = gram(slopes)
+        normal[:n_components, :n_components] += SUM_WEIGHT**2
+        return cls(slopes, normal)
 
 
 def efficient_polish(
@@ -71,45 +98,47 @@ def efficient_polish(
     max_rounds: int,
     whitening: Whitening | None = None,
 ) -> Efficient:
-    """Take Gauss–Newton steps on the efficient criterion, C renewed every few steps."""
+    """Take Gauss–Newton steps on the efficient criterion, C renewed every few steps.
+
+    Near the minimum neither the derivative nor C is renewed: within the errors of the parameters
+    they change little.
+    """
     current = start.normalized()
     whitening = whitening or Whitening(conditions, current)
     least = _criterion(conditions, whitening, n_effective)
+    near = _NEAR * current.n_free / n_effective
     for _ in range(max_rounds):
         moved, fallen = current, 0.0
+        linear: Linear | None = Linear.of(whitening.table, current.n_components)
         for _ in range(_STEPS):
-            moved, _, gain = efficient_step(conditions, moved, bounds, whitening)
+            moved, _, gain = efficient_step(conditions, moved, bounds, whitening, linear)
             fallen += gain
             if n_effective * gain < TOLERANCE:
                 break
-        if not fallen:
-            break
+            linear = linear if gain < near else None
+        if fallen < _NO_RENEWAL * near:
+            return Efficient(moved, whitening, n_effective)
         renewed = Whitening(conditions, moved)
         criterion = _criterion(conditions, renewed, n_effective)
         if criterion > least:
             break  # where the model is wrong, a step within one C can lead far away in the next
         current, whitening, least = moved, renewed, criterion
-        if n_effective * fallen < TOLERANCE:
-            break
-    factor = factor_of_covariance(conditions, current, whitening, n_effective)
-    return Efficient(current, whitening, factor)
+    return Efficient(current, whitening, n_effective)
 
 
-def factor_of_covariance(
-    conditions: Conditions, parameters: Parameters, whitening: Whitens, n_effective: float
-) -> Float:
+def factor_of_covariance(parameters: Parameters, slopes: Float, n_effective: float) -> Float:
     """A factor of (WᵀW)⁻¹ / N, rows as `Parameters.flat`."""
-    _, slopes = _linearized(conditions, parameters, whitening)
     order = by_feature(parameters)
+    normal = Linear.of(slopes, parameters.n_components).normal
     factor = np.empty((order.size, order.size))
-    factor[order] = _inverse_root(slopes, parameters.n_components) / np.sqrt(n_effective)
+    factor[order] = _inverse_root(normal) / np.sqrt(n_effective)
     factor[dependent_places(parameters)] = 0.0
     return factor
 
 
 def _criterion(conditions: Conditions, whitening: Whitening, n_effective: float) -> float:
     """−2 log of the normal density of the observed means, up to a constant."""
-    residual = whitening.whiten(conditions.values - whitening.model)
+    residual = whitening.residual(conditions.values)
     return n_effective * float(residual @ residual) + whitening.log_determinant
 
 
@@ -118,17 +147,25 @@ def efficient_step(
     current: Parameters,
     bounds: Bounds,
     whitening: Whitens,
+    linear: Linear | None = None,
 ) -> tuple[Parameters, float, float]:
-    """Parameters after one step, their cost, and how much it fell; bounds by projection."""
+    """Parameters after one step, their cost, and how much it fell; bounds by projection.
+
+    `linear` is what is known of the derivatives; they are found at the parameters otherwise.
+    """
     r, order = current.n_components, by_feature(current)
     lower, upper = bounds.lower[order], bounds.upper[order]
-    residual, slopes = _linearized(conditions, current, whitening)
+    residual = whitening.whiten(conditions.values - conditions.model(current))
+    if linear is None:
+        linear = Linear.of(whitening.whiten(derivative(conditions, current).table()), r)
     cost = float(residual @ residual)
     theta = np.clip(current.flat()[order], lower, upper)
-    step = _step(residual, slopes, theta, lower, upper, r)
-    for damping in _DAMPINGS:
+    gradient = linear.slopes.T @ residual
+    free = ~(((theta <= lower) & (gradient < 0)) | ((theta >= upper) & (gradient > 0)))
+    for damping in DAMPINGS:
         flat = np.empty_like(theta)
-        flat[order] = np.clip(theta + step(damping), lower, upper)
+        step = damped_step(linear.normal, gradient, damping, free)
+        flat[order] = np.clip(theta + step, lower, upper)
         moved = bounds.within(parameters_from(flat, r, current.blocks).normalized())
         error = whitening.whiten(conditions.values - conditions.model(moved))
         moved_cost = float(error @ error)
@@ -137,46 +174,37 @@ def efficient_step(
     return current, cost, 0.0
 
 
-def _linearized(
-    conditions: Conditions, parameters: Parameters, whitening: Whitens
-) -> tuple[Float, Float]:
-    """Whitened residual, and whitened derivatives by feature."""
-    residual = whitening.whiten(conditions.values - conditions.model(parameters))
-    return residual, whitening.whiten(derivative(conditions, parameters).table())
+def damped_step(
+    normal: Float, gradient: Float, damping: float, free: NDArray[np.bool_] | None = None
+) -> Float:
+    """A step with a damping beside a diagonal of 1; parameters that are not free stay."""
+    places = np.arange(gradient.size) if free is None else np.flatnonzero(free)
+    step = np.zeros_like(gradient)
+    matrix = normal if places.size == gradient.size else normal[np.ix_(places, places)]
+    scale = np.maximum(np.sqrt(np.diagonal(matrix)), 1e-150)
+    matrix = matrix / scale[:, None]
+    matrix /= scale
+    diagonal = np.diagonal(matrix) + damping + 1e-10
+    np.fill_diagonal(matrix, diagonal)
+    right = gradient[places] / scale
+    # Symmetric, so the transpose is the same matrix, in an order that LAPACK can overwrite.
+    _, solved, failed = dposv(matrix.T, right, lower=1, overwrite_a=1)
+    if failed:
+        lower = np.tril(matrix, -1)  # LAPACK has overwritten the rest
+        matrix = lower + lower.T + np.diag(diagonal)
+        solved = np.linalg.lstsq(matrix, right, rcond=1e-10)[0]
+    step[places] = solved / scale
+    return step
 
 
-def _step(
-    residual: Float, slopes: Float, theta: Float, lower: Float, upper: Float, n_components: int
-) -> Callable[[float], Float]:
-    """The step as a function of the damping; parameters pushed out of their bounds stay."""
-    gradient = slopes.T @ residual
-    free = ~(((theta <= lower) & (gradient < 0)) | ((theta >= upper) & (gradient > 0)))
-    normal = gram(slopes)
-    normal[:n_components, :n_components] += _SUM_WEIGHT**2
-    places = np.flatnonzero(free)
-    scale = np.maximum(np.sqrt(np.diagonal(normal)[places]), 1e-150)
-    scaled = normal[np.ix_(places, places)] / scale[:, None] / scale
-
-    def damped(damping: float) -> Float:
-        step = np.zeros_like(theta)
-        matrix = scaled.copy()
-        matrix[np.diag_indices_from(matrix)] += damping + 1e-10
-        right = gradient[places] / scale
-        try:
-            step[places] = cho_solve(cho_factor(matrix, lower=True), right) / scale
-        except LinAlgError:
-            step[places] = np.linalg.lstsq(matrix, right, rcond=1e-10)[0] / scale
-        return step
-
-    return damped
-
-
-def _inverse_root(slopes: Float, n_components: int) -> Float:
-    """A root of (WᵀW)⁻¹ within Σ ω = 1; directions without information are bounded."""
-    normal = gram(slopes)
-    normal[:n_components, :n_components] += _SUM_WEIGHT**2
+def _inverse_root(normal: Float) -> Float:
+    """A root of the inverse of a normal matrix; directions without information are bounded."""
     scale = np.sqrt(np.maximum(np.diagonal(normal), 1e-300))
-    values, vectors = eigh(normal / scale[:, None] / scale)
+    normal = normal / scale[:, None] / scale
+    triangle, failed = dpotrf(normal, lower=1, clean=1)
+    if not failed and np.diagonal(triangle).min() > _DEPENDENT:
+        return np.asarray(dtrtri(triangle, lower=1)[0].T / scale[:, None])
+    values, vectors = eigh(normal)
     return np.asarray((vectors / np.sqrt(np.maximum(values, 1e-10))) / scale[:, None])
 
 
@@ -199,9 +227,10 @@ def instrumental_polish(
                 solved, _, gain = efficient_step(conditions, solved, bounds, instruments)
                 if n * gain < TOLERANCE:
                     break
-            factor = factor_of_covariance(conditions, solved, instruments, n)
+            slopes = derivative(conditions, solved).table()
+            factor = factor_of_covariance(solved, instruments.whiten(slopes), n)
         instruments.measure(gaussian.sample(base, _DRAWS, rng)[0])
-        factor = factor_of_covariance(conditions, solved, instruments, n)
+        factor = factor_of_covariance(solved, instruments.whiten(slopes), n)
     except LinAlgError:
         return None
     most = solved.n_free + _CLEAR_RISE * np.sqrt(2 * solved.n_free)
