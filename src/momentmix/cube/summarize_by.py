@@ -23,8 +23,8 @@ from momentmix.cube.grouping import GroupedRows, GroupedShard, KeyIndex
 from momentmix.cube.keys import GroupKey, Key, KeySpec, columns_read, find_key, parse_keys
 from momentmix.errors import InputError, TableWarning, check_count, warn_caller
 from momentmix.progress import check_asked, erase, step
-from momentmix.summary.parts import Progress, ResumeCheck, digest_of, origin_of, read_parts
 from momentmix.summary.file import rows_of
+from momentmix.summary.parts import Progress, ResumeCheck, digest_of, origin_of, read_parts
 from momentmix.summary.summary import MomentSummary, union_of_groups
 from momentmix.tables.formats.digests import counted_twice
 from momentmix.tables.learning import Families, learn, needs_pass

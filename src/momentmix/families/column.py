@@ -190,7 +190,7 @@ def short_mean(values: Array) -> float:
     size = float(np.abs(values).max())
     if not np.isfinite(size) or not size:
         return 0.0
-    unit = 2.0 ** np.frexp(size)[1]  # no square may leave the range of float64
+    unit = 2.0 ** (np.frexp(size)[1] - 1)  # no square may leave the range of float64
     scaled = values.astype(np.float64) / unit
     mean, deviation = float(scaled.mean()), float(scaled.std())
     finest = int(np.frexp(mean)[1]) - CENTER_BITS

@@ -295,7 +295,9 @@ class _MomentSearch:
         rivals = [x.usable(structure) for x in self.tried if x is not best and x.rivals(best)]
         n, last = self.moments.n_effective, best.efficient
         if last is not None:
-            raw, factor = self.last_steps(last) if effort.last_rounds else (last.parameters, last.factor)
+            raw, factor = (
+                self.last_steps(last) if effort.last_rounds else (last.parameters, last.factor)
+            )
             uncertainty = Uncertainty(raw, factor, on_log_scale=False)
             answer = resolvable(raw, uncertainty, structure)
             return MomentFit(answer, raw, uncertainty, rivals, structure)

@@ -161,7 +161,8 @@ def _uncertainty(
     moments = sample.moments
     prior = context.prior(moments, sample.blocks, moments.n_counted, p.n_components)
     free, together = free_parameters(p, prior.structure), gaps_together(moments, p)
-    is_plain = p.blocks.is_diagonal and not p.blocks.laws and free is None and weights == [None]
+    is_plain = p.blocks.is_diagonal and not p.blocks.laws and free is None
+    is_plain = is_plain and all(w is None for w in weights)
     if is_plain and features.shape[1] < p.n_free:
         return uncertainty_by_column(p, features, moments.n_effective, prior)
     # No name for a matrix: it may be large, and is given away.
