@@ -28,9 +28,8 @@ from momentmix.summary.parts import Progress, ResumeCheck, digest_of, origin_of,
 from momentmix.summary.summary import MomentSummary, union_of_groups
 from momentmix.tables.formats.digests import counted_twice
 from momentmix.tables.learning import Families, learn, needs_pass
-from momentmix.tables.opening import Reading, can_open, open_table
+from momentmix.tables.opening import Reading, open_table
 from momentmix.tables.selection import choose_columns
-from momentmix.tables.source import Source
 from momentmix.tables.table_rows import Missing, RowBlock, TableRows
 
 PART_ROWS = 1 << 24  # of a part: small shards cost more than their rows
@@ -95,10 +94,7 @@ def summarize_by(
     settings = {"squared_order": squared_order, "n_threads": n_threads}
     with step("Summarizing groups", check_asked(progress)):
         asked = Reading.of(reading)
-        if isinstance(rows, TableRows):
-            asked.check_nothing("the rows are opened already")
-        elif not can_open(rows):
-            asked.check_in_memory()
+        asked.check_for(rows)
         job = cube_job(rows, parse_keys(by), families, missing, asked)
         if job.rows.notes:
             erase()
@@ -119,8 +115,7 @@ def cube_job(
             raise InputError(f"{data.sources[0].name} has no column beside the keys; open others.")
         rows = data.selected(places)
     else:
-        are_open = isinstance(data, list) and data and isinstance(data[0], Source)
-        sources = data if are_open else open_table(data, reading)
+        sources = open_table(data, reading)
         keys = [find_key(sources, spec) for spec in specs]
         own, names = columns_read(keys, 0), {key.spec.column for key in keys}
         if reading.columns is None:

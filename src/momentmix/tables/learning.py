@@ -38,7 +38,7 @@ from momentmix.tables.encoding import (
 )
 from momentmix.tables.guessing import guess_columns
 from momentmix.tables.names import column_label, number_of
-from momentmix.tables.opening import READ_ALL, Reading, can_open, open_table, warn_of_header
+from momentmix.tables.opening import READ_ALL, Reading, open_table, warn_of_header
 from momentmix.tables.schema import Schema, plain_schema
 from momentmix.tables.source import NO_CELL, Kind
 from momentmix.tables.table_rows import Missing, TableRows, check_missing, keeps_gaps
@@ -92,12 +92,8 @@ def schema_from(
 
 def open_data(data: Any, reading: Reading, missing: Missing) -> TableRows:
     """Rows of a table anywhere; options that do not fit it are an error."""
-    if isinstance(data, TableRows):
-        reading.check_nothing("the rows are opened already")
-        return data
-    if not can_open(data):
-        reading.check_in_memory()
-    return reading.open(data, missing)
+    reading.check_for(data)
+    return data if isinstance(data, TableRows) else reading.open(data, missing)
 
 
 def learn(

@@ -104,8 +104,7 @@ class Reading:
     ) -> TableRows:
         """The rows of anything that holds a table, or of sources that are open already."""
         check_missing(missing)
-        are_open = isinstance(data, list) and data and all(isinstance(x, Source) for x in data)
-        sources = data if are_open else open_table(data, self, expected)
+        sources = open_table(data, self, expected)
         guessed, columns = _header_notes(sources, expected), self.columns
         if columns is None and expected is not None and sources[0].column_names is not None:
             columns = list(expected)
@@ -120,10 +119,13 @@ class Reading:
         notes = (*guessed, *notes)
         return TableRows(sources, chosen, missing, block_rows, self.by_name, are_chosen, notes)
 
-    def check_in_memory(self) -> None:
-        """Raise where an option for files was given."""
-        why = "is for files; the rows are in memory. Leave it out, and convert the columns."
-        self._refuse(_OF_FILES, why)
+    def check_for(self, data: Any) -> None:
+        """Raise where an option was given that rows of this kind do not take."""
+        if isinstance(data, TableRows):
+            self.check_nothing("the rows are opened already")
+        elif not can_open(data):
+            why = "is for files; the rows are in memory. Leave it out, and convert the columns."
+            self._refuse(_OF_FILES, why)
 
     def check_nothing(self, what: str) -> None:
         """Raise where any option was given for what is no table."""
@@ -222,6 +224,8 @@ def open_table(
     dialect = reading.dialect  # checked for rows in memory, too
     if isinstance(data, Source):
         return [data]
+    if isinstance(data, list) and data and all(isinstance(x, Source) for x in data):
+        return data
     if names := path_list(data):
         files = [file for name in names for file in _files(name)]
         repeated = sorted(without_secrets(str(x)) for x, n in Counter(files).items() if n > 1)
