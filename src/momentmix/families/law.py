@@ -71,6 +71,11 @@ class Law(ABC):
         The family of values that vary more; empty where there is none.
     is_gaussian : bool
         Whether features without missing cells need no law.
+    has_gaps : bool
+        Whether cells may be missing; the last feature is then 1 where they are seen.
+    at_random : bool
+        Whether cells are missing at random: the density is that of seen cells alone, and the last
+        feature has the mean of all rows in every component.
     by_law : tuple of str
         Parameters that are arrays, with an entry for each law, in a law that is several.
     """
@@ -79,6 +84,8 @@ class Law(ABC):
     noun: ClassVar[str] = ""
     wider: ClassVar[str] = ""
     is_gaussian: ClassVar[bool] = False
+    has_gaps = False  # fields of laws that can have gaps
+    at_random = False
     by_law: ClassVar[tuple[str, ...]] = ()
 
     @property
@@ -118,19 +125,6 @@ class Law(ABC):
     def seen_middle(self) -> float:
         """The last feature lies above it where a cell is seen, if cells may be missing."""
         return 0.5
-
-    @property
-    def has_gaps(self) -> bool:
-        """Whether cells may be missing; the last feature is then 1 where they are seen."""
-        return False
-
-    @property
-    def at_random(self) -> bool:
-        """Whether cells are missing at random: the density is that of seen cells alone.
-
-        The last feature then has the mean of all rows in every component.
-        """
-        return False
 
     @property
     def n_values(self) -> int:

@@ -38,11 +38,8 @@ class Seen(Law):
     seen: float = 1.0  # the second feature where the cell is seen
     at_random: bool = False  # q is that of all rows, and no part of the density
 
+    has_gaps = True
     by_law: ClassVar[tuple[str, ...]] = ("seen",)
-
-    @property
-    def has_gaps(self) -> bool:
-        return True
 
     @property
     def value_law(self) -> Law:

@@ -131,9 +131,9 @@ class Mixture(RowMethods):
         p = parameters_of_matrices(weights, means, covariances, blocks, names)
         self._set(p, names)
 
-    def _set(self, parameters: Parameters, feature_names: Sequence[str] | None) -> None:
+    def _set(self, p: Parameters, feature_names: Sequence[str] | None) -> None:
         """Keep checked parameters and names."""
-        p, names = parameters, feature_names
+        names = feature_names
         if names is not None:
             names = check_feature_names(names, p.blocks.n_features)
         self.__dict__.update(

@@ -141,7 +141,9 @@ class Parameters:
         means = np.zeros((self.n_components, n_features))
         variances = np.full_like(means, variance)
         means[:, columns], variances[:, columns] = self.means, self.variances
-        blocks = Blocks.of(n_features, [columns[list(b)] for b in self.blocks.joined], laws)
+        blocks = Blocks.of(
+            n_features, [columns[list(b)].tolist() for b in self.blocks.joined], laws
+        )
         return Parameters(self.weights, means, variances, self.covariances, blocks).completed()
 
     def restricted(self, features: Int) -> Parameters:
