@@ -220,7 +220,7 @@ TASKS = {
     "decompose-40-7-969": DECOMPOSE.format(
         d=40, order=7, r=969, imaginary=0, repeats=1, matching="{matching}"
     ),
-    "report": PAGES.format(ending="html", display=""),
+    "report": PAGES.format(ending="html", display="ColumnsDisplay"),
     "plot-columns": PAGES.format(ending="png", display="ColumnsDisplay"),
     "plot-pairs": PAGES.format(ending="png", display="PairsDisplay"),
     "import": IMPORT,
