@@ -123,6 +123,26 @@ found = s.mean if hasattr(s, "mean") else s.shift  # of a summary, or of moments
 done(seconds, s.n_rows == n and abs(found[0] - mean) < 1e-9)
 import shutil; shutil.rmtree(folder)
 """
+PAGES = """
+import matplotlib; matplotlib.use("Agg")
+import pandas as pd
+truth = law(4, 10)
+rows = truth.sample(20_000, random_state=0)[0]
+frame = pd.DataFrame(rows, columns=[f"x{{i}}" for i in range(10)])
+result = mm.fit(frame, 4, random_state=0)
+folder = tempfile.mkdtemp()
+path = os.path.join(folder, "page.{ending}")
+def work():
+    if "{ending}" == "html":
+        mm.report(result, path, frame)
+    else:
+        mm.displays.{display}.from_estimator(result, frame).figure_.savefig(path)
+        matplotlib.pyplot.close("all")
+    return os.path.getsize(path)
+seconds, size = best(work, 4)
+done(seconds, 20_000 < size < 1_000_000)
+import shutil; shutil.rmtree(folder)
+"""
 IMPORT = """
 import subprocess
 def work():
@@ -201,6 +221,9 @@ TASKS = {
     "decompose-40-7-969": DECOMPOSE.format(
         d=40, order=7, r=969, imaginary=0, repeats=1, matching="{matching}"
     ),
+    "report": PAGES.format(ending="html", display="ColumnsDisplay"),
+    "plot-columns": PAGES.format(ending="png", display="ColumnsDisplay"),
+    "plot-pairs": PAGES.format(ending="png", display="PairsDisplay"),
     "import": IMPORT,
 }
 

@@ -10,7 +10,7 @@ import os
 import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import copy_context
 from functools import lru_cache, wraps
@@ -20,6 +20,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 from threadpoolctl import ThreadpoolController
 
 from momentmix.errors import HELD, HeldWarnings, setting, warn_caller
+from momentmix.progress import tick
 
 _LARGE = 2000  # unknowns of a factorization from which several threads are worth their cost
 
@@ -159,16 +160,18 @@ def usable_cores() -> int:
 def map_in_order(work: Callable[[S], T], items: Iterable[S], n_threads: int) -> Iterator[T]:
     """Results in the order of the items, with at most 2·n_threads items in memory."""
     if n_threads == 1:
-        yield from map(work, items)
+        for item in items:
+            yield work(item)
+            tick()
         return
     pending: deque[Future[T]] = deque()
     with ThreadPoolExecutor(n_threads) as pool:
         for item in items:
             pending.append(pool.submit(work, item))
             if len(pending) >= 2 * n_threads:
-                yield pending.popleft().result()
+                yield _awaited(pending.popleft())
         while pending:
-            yield pending.popleft().result()
+            yield _awaited(pending.popleft())
 
 
 def begin(work: Callable[[], T], n_threads: int) -> Callable[[], T]:
@@ -178,10 +181,19 @@ def begin(work: Callable[[], T], n_threads: int) -> Callable[[], T]:
     pool = ThreadPoolExecutor(1)
     future = pool.submit(work)
     pool.shutdown(wait=False)
-    return future.result
+    return lambda: _awaited(future)
+
+
+def _awaited(future: Future[T]) -> T:
+    """Return the result of a future; meanwhile the progress bar shows the time."""
+    tick()
+    while not wait((future,), _BETWEEN_TICKS).done:
+        tick()
+    return future.result()
 
 
 _END: Any = object()
+_BETWEEN_TICKS = 0.5  # seconds
 
 
 def read_ahead(items: Generator[T, None, None], n_ahead: int = 2) -> Iterator[T]:

@@ -20,7 +20,7 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.atomic_file import atomic_write
 from momentmix.errors import ModelFileError
-from momentmix.families.block import Block
+from momentmix.families.block import NEVER_SEEN, Block
 from momentmix.families.family import FAMILIES, named
 from momentmix.findings.messages import Message, either
 from momentmix.json_fields import (
@@ -327,9 +327,13 @@ def blocks_in(contents: dict[str, Any]) -> tuple[Block, ...]:
         own = [schema.columns[j] for j in columns if j < schema.n_columns]
         if len(own) < len(columns) or {column.family for column in own} != {model.name}:
             raise ValueError(f"columns {list(columns)[:8]} are not all {model.name} in the schema")
-        found.append(
-            model.read_block(values, own).at(columns, names and tuple(names[j] for j in columns))
-        )
+        block = model.read_block(values, own)
+        never = np.False_ if values["seen"] is None else values["seen"] < NEVER_SEEN
+        if not all(np.isnan(values[key][never]).all() for key in model.parameters):
+            raise ValueError(
+                f"numbers of columns {list(columns)[:8]} must be null where never seen"
+            )
+        found.append(block.at(columns, names and tuple(names[j] for j in columns)))
     blocks = placed(found, len(contents["weights"]))
     if [block.columns for block in blocks] != [block.columns for block in found]:
         raise ValueError("blocks and their columns must be in ascending order")

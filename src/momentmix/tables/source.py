@@ -8,7 +8,7 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -61,6 +61,7 @@ class Source(ABC):
     # Whether another thread should read while the rows before are worked on: not where they are in
     # memory, nor where reading may wait for ever.
     reads_ahead: bool = False
+    n_bytes: int | None = None  # size of a file that is read from its first byte to the last
     is_text: bool = False  # lines of text, whose contents are known when all have been read
     nulls: tuple[str, ...] = ()  # of CSV: texts that stand for a missing cell
     header_note: str | None = None  # where it is a guess whether a first line of numbers is names
@@ -134,7 +135,9 @@ class FileSource(Source):
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path, self.name, self.given_path = Path(path), str(path), path
         self._text: str | None = None  # a digest of text that has been read
+        self._raw: Any = None  # the file as it is read
         self._opened = self.stamp()
+        self.n_bytes = self.path.stat().st_size if self.is_text else None
 
     @cached_property
     def mark(self) -> str:
@@ -160,6 +163,17 @@ class FileSource(Source):
         """Raise unless the file is as another process has opened it; so for later checks."""
         self._opened = {**stamp, "name": self.name}
         self.check_unchanged()
+
+    def followed(self, stream: Any) -> Any:
+        """Return the bytes of the file, and follow how far they are read."""
+        self._raw = getattr(stream, "packed", stream)
+        return stream
+
+    def position(self) -> int:
+        """Bytes of the file, packed as they are, that have been read."""
+        with suppress(ValueError):  # it is closed
+            return 0 if self._raw is None else int(self._raw.tell())
+        return self.path.stat().st_size
 
     def check_unchanged(self) -> None:
         """Raise unless size and time are those of the file that was opened."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import reduce
@@ -31,7 +31,7 @@ from momentmix.tables.formats.digests import RowDigest, counted_twice
 from momentmix.tables.rows import Rows, Spread
 from momentmix.tables.schema import Schema, plain_schema
 from momentmix.tables.selection import feature_names
-from momentmix.tables.source import NO_CELL, Batch, Columns, Kind, Source
+from momentmix.tables.source import NO_CELL, Batch, Columns, FileSource, Kind, Source
 from momentmix.tables.validation import in_range
 
 Missing = Literal["error", "drop", "model", "mar"]
@@ -271,10 +271,8 @@ class TableRows(Rows):
         unless the rows were opened with missing="error".
         """
         self.check_numeric()
-        source, known = self.sources[table], self.expected_rows
-        if known is None and self._n_rows is not None:
-            known = self._n_rows + self.n_dropped
-        count = row_counter(known, goes_on=table > 0)
+        source = self.sources[table]
+        count = self._counter(table)
         blocks = _Reader(self, table, others, unseen).blocks(start, part_rows, stop)
         try:
             reads_ahead = source.reads_ahead and table not in self._held
@@ -285,6 +283,26 @@ class TableRows(Rows):
         except (InputError, OSError):
             source.check_unchanged()  # if it has changed, that is the reason
             raise
+
+    def _counter(self, table: int) -> Callable[[int], Any]:
+        """What counts rows of a source for the progress; bytes where no number is known."""
+        known = self.expected_rows
+        if known is None and self._n_rows is not None:
+            known = self._n_rows + self.n_dropped
+        sizes = [source.n_bytes for source in self.sources if source.n_bytes is not None]
+        source = self.sources[table]
+        is_known = known is not None or len(sizes) < len(self.sources) or table in self._held
+        if is_known or not isinstance(source, FileSource):
+            return row_counter(known, goes_on=table > 0)
+        count, given = row_counter(sum(sizes), goes_on=table > 0, unit="B"), 0
+
+        def count_bytes(_: int) -> None:
+            nonlocal given
+            position = source.position()
+            count(max(0, position - given))
+            given = max(given, position)
+
+        return count_bytes
 
     def cells(self, table: int, batch: Batch, places: Sequence[int] | None = None) -> list[Cells]:
         """The cells of a batch with the columns of these places; by default all."""
@@ -300,7 +318,9 @@ class TableRows(Rows):
         """The cells of columns with these places, batch by batch, of all sources."""
         texts = [k for k, j in enumerate(places) if j in self.texts]
         for i, columns in enumerate(self.columns):
+            count = self._counter(i)
             for batch in self._read(i, [columns[j] for j in places], as_text=texts):
+                count(batch.n_rows)
                 yield self.cells(i, batch, places)
 
     def head(self) -> list[Cells] | None:

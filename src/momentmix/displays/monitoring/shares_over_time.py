@@ -11,7 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix.displays.style import Display, component_marker, need_matplotlib, short_name
+from momentmix.displays.style import (
+    Display,
+    component_marker,
+    need_matplotlib,
+    percent_axis,
+    short_name,
+)
 from momentmix.errors import InputError, InputTypeError
 from momentmix.html.palette import component_color
 from momentmix.monitoring.shares.groups import key_text
@@ -115,7 +121,7 @@ class SharesDisplay(Display):
         if bad:
             ax.plot(x[bad], np.full(len(bad), 0.97 * top), "x", color=_MISFIT, markersize=7)
         ax.set_ylim(0.0, top)
-        _percent_axis(ax.yaxis)
+        percent_axis(ax.yaxis, 6)
         if labels is not None:
             step = -(-len(labels) // _MOST_TICKS)
             numbers = range(0, len(labels), step)
@@ -158,7 +164,7 @@ class SharesDisplay(Display):
                 ax.axhline(place, color=_MISFIT, linewidth=1, linestyle=":", zorder=0)
         ax.set_ylim(-0.6, n - 0.4)
         ax.set_xlim(0.0, min(1.0, 1.05 * self._highest(chosen)))
-        _percent_axis(ax.xaxis)
+        percent_axis(ax.xaxis, 6)
         ax.set_xlabel("share of rows")
         ax.set_ylabel(short_name(", ".join(t.key_names), _LETTERS))
         if len(t) > n:
@@ -212,10 +218,3 @@ def _positions(keys: list[Any]) -> tuple[NDArray[Any], list[str] | None]:
     number = {key: float(place) for place, key in enumerate(different)}
     texts = [short_name("missing" if key is None else str(key), 12) for key in different]
     return np.array([number[key] for key in keys]), texts
-
-
-def _percent_axis(axis: Any) -> None:
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
-
-    axis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
-    axis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g} %"))

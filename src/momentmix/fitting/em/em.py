@@ -31,6 +31,7 @@ from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VariancePrior
 from momentmix.native import code
 from momentmix.parallel import map_in_order
+from momentmix.progress import tick
 from momentmix.tables.rows import Rows, proportional_places
 
 MOST_COMPILED = 16  # features of a block: the rotations of wider matrices take longer than LAPACK
@@ -151,6 +152,7 @@ def settle(
     settled = [start[i] for i in range(len(start.weights))]
     active, last = np.arange(len(settled)), np.full(len(settled), -np.inf)
     for done in range(0, max_steps, _ROUND):
+        tick()
         n_steps = min(_ROUND, max_steps - done)
         batch = Parameters.stack([settled[i] for i in active])
         batch, values, gains = run_batch(features, batch, prior, n_steps, n_threads)

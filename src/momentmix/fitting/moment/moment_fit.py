@@ -58,6 +58,7 @@ from momentmix.fitting.moment.variances import resolvable
 from momentmix.mixture.blocks import Blocks, spread_of
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure
+from momentmix.progress import detail
 
 HIGHEST_PLAIN = 4  # orders that take part in selection and polish; candidates may use more
 GOOD_MISFIT = 1.0  # ‖ρ‖² per degree of freedom; good optima sit at 0.4–0.6 since noises correlate
@@ -196,6 +197,10 @@ class _MomentSearch:
         effort = self.effort
         rounds = effort.max_rounds if self.n_parameters < LARGE else 1
         for number in range(rounds):
+            if effort.to_the_end:  # others run beside the starts of EM
+                # The fit of one component less comes first, and takes about as long.
+                done = 0.5 * (effort is ANSWER) + 0.5 * number / rounds
+                detail(f"{self.r} components, round {number + 1}", done)
             if number == 1 and self.is_efficient:
                 self.add_splits(parent)
             else:

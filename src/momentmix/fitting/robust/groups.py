@@ -98,7 +98,8 @@ class _Numbers:
                 level = min(self.most, max(2 * level, _FIRST_LEVEL))
                 for kind in self.kinds:
                     self._merge_down(level, number, kind)
-            detail(f"{number} components")
+            expected = min(self.most, max(self.wanted + 2, _FIRST_LEVEL))
+            detail(f"{number} of {max(number, expected)}", (number - 1) / expected)
             self._grow(number)
             option = self.best(number)
             if option is None:

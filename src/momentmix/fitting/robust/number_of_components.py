@@ -122,7 +122,7 @@ def _tested_numbers(
     tested: dict[int, tuple[float, float]] = {}
     best, n_idle, parent = np.inf, 0, None
     for r in range(least, most + 1):
-        detail(f"{r} components")
+        detail(f"{r} of at most {most}", 1.0 - 0.7 ** (r - least))
         is_needed = r == least  # the rank of the moments says so
         fit = fit_moments(moments, r, context, SMALLER, blocks, parent, is_needed)
         parent = fit.raw

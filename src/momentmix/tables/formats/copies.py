@@ -120,14 +120,15 @@ def split_packing(name: str) -> tuple[str, str]:
 def open_bytes(path: Path, name: str) -> Any:
     """The bytes of a file, unpacked where its own name says so; `name` is for messages."""
     _, packing = split_packing(path.name)
-    return Unpacked(path, packing, name) if packing else path.open("rb")
+    file = path.open("rb")
+    return Unpacked(file, packing, name) if packing else file
 
 
 class Unpacked(io.RawIOBase):
     """The bytes in a compressed file or stream, to be read once; a zip archive must be a file."""
 
     def __init__(self, file: Any, packing: str, name: str) -> None:
-        self._packing, self._name = packing, name
+        self._packing, self._name, self.packed = packing, name, file
         self._stream: Any = io.BytesIO()  # for close, where the next line raises
         with self._refuse_damaged():
             self._stream = self._open(file)
@@ -142,6 +143,8 @@ class Unpacked(io.RawIOBase):
 
     def close(self) -> None:
         self._stream.close()
+        if hasattr(self.packed, "close"):
+            self.packed.close()
         super().close()
 
     def _open(self, file: Any) -> Any:

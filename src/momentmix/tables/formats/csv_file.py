@@ -361,7 +361,7 @@ class _Rows(io.RawIOBase):
         pattern = re.compile(rb"[\r\n][ \t]*%b[ \t]*[\r\n]" % re.escape(again))
         skipped, carried, looked_at, mark = len(source.header_bytes), b"", b"\n", b"\xef\xbb\xbf"
         yield b"\n"  # a mark in the first field is not that of the file, which pyarrow would skip
-        with open_bytes(source.path, source.name) as file:
+        with source.followed(open_bytes(source.path, source.name)) as file:
             while data := file.read(size):
                 data, mark = carried + data.removeprefix(mark), b""
                 carried = b"\r" if data.endswith(b"\r") else b""

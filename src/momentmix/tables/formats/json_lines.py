@@ -54,7 +54,7 @@ class JsonLinesFile(ArrowFileSource):
     def _chunks(self) -> Iterator[tuple[int, bytes]]:
         """Chunks of whole lines that are not blank, each with the number of its first line."""
         line, rest, data, digest = 1, b"", b"\n", TextDigest()
-        with open_bytes(self.path, self.name) as file:
+        with self.followed(open_bytes(self.path, self.name)) as file:
             while data:
                 data = file.read(CHUNK)
                 text = rest + data
