@@ -23,8 +23,8 @@ from momentmix.cube.grouping import GroupedRows, GroupedShard, KeyIndex
 from momentmix.cube.keys import GroupKey, Key, KeySpec, columns_read, find_key, parse_keys
 from momentmix.errors import InputError, TableWarning, check_count, warn_caller
 from momentmix.progress import check_asked, erase, step
-from momentmix.summary.parts import Progress, ResumeCheck, digest_of, origin_of, read_parts
 from momentmix.summary.file import rows_of
+from momentmix.summary.parts import Progress, ResumeCheck, digest_of, origin_of, read_parts
 from momentmix.summary.summary import MomentSummary, union_of_groups
 from momentmix.tables.formats.digests import counted_twice
 from momentmix.tables.learning import Families, learn, needs_pass
@@ -232,7 +232,7 @@ class CubeJob:
             for key in self.keys
         ])  # fmt: skip
         self._found += [
-            tuple(key.values[x] for key, x in zip(self.keys, numbers, strict=True))
+            tuple([key.values[x] for key, x in zip(self.keys, numbers, strict=True)])
             for numbers in islice(self._index.keys, len(self._found), None)
         ]
         new = range(len(self._marks), len(self._found))

@@ -56,6 +56,7 @@ _NEW_KEYS = {1: set[str](), 2: {"high", "reach"}, 3: {"high", "reach", "schema"}
 _NEW_KEYS[ORIGIN_VERSION] = _NEW_KEYS[SCHEMA_VERSION]
 
 Header = dict[str, Any]
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 # -- writing ----------------------------------------------------------------------------------
@@ -115,8 +116,8 @@ def pack(totals: Totals, feature_names: tuple[str, ...] | None) -> bytes:
         parts += _packed_marks(totals.forgotten, totals) if totals.n_forgotten else []
     parts += [np.asarray(b, dtype="<f8").tobytes() for b in (totals.minimum, totals.maximum)]
     data = words.astype("<i8", copy=False).view(np.uint8)
-    for section, width in zip(layout.sections, widths, strict=True):
-        parts.append(data[section.place, :width].tobytes())
+    for place, width in zip(layout.slices, widths, strict=True):
+        parts.append(data[place, :width].tobytes())
     body = b"".join(parts)
     return body + hashlib.sha256(body).digest()
 
@@ -129,8 +130,7 @@ def _packed_marks(marks: Mapping[bytes, Mark], totals: Totals) -> list[bytes]:
             packed.append(bytes(_mark_length(totals.layout.n_features)))
             continue
         n_rows, weight, mean = marks[shard]
-        numbers = np.append(weight, mean).astype("<f8").tobytes()
-        packed.append(n_rows.to_bytes(8, "little") + numbers)
+        packed.append(struct.pack("<Qd", n_rows, weight) + mean.astype("<f8").tobytes())
     return packed
 
 
@@ -139,7 +139,7 @@ def _mark_length(n_features: int) -> int:
 
 
 def _canonical(header: Header) -> bytes:
-    return json.dumps(header, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    return _ENCODER.encode(header).encode()
 
 
 # -- reading ----------------------------------------------------------------------------------
