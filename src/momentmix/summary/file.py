@@ -166,10 +166,15 @@ def unpack(data: bytes) -> tuple[Totals, tuple[str, ...] | None]:
     return _unpack(BytesIO(data), len(data))
 
 
-def unpack_whole(data: bytes) -> tuple[Totals, tuple[str, ...] | None]:
-    """Read a byte string of `pack` that is known to be whole, without looking at it closely.
+def is_whole(data: bytes) -> bool:
+    """Whether bytes have the checksum of a summary."""
+    return hashlib.sha256(data[:-_CHECKSUM]).digest() == data[-_CHECKSUM:]
 
-    That takes a tenth of the time of `unpack`, which many small summaries would spend on checks.
+
+def unpack_whole(data: bytes) -> tuple[Totals, tuple[str, ...] | None]:
+    """Read a byte string of `pack` that has the right checksum, without looking at it closely.
+
+    That takes a quarter of the time of `unpack`, which many small summaries would spend on checks.
     """
     _, version, length = _PREFIX.unpack_from(data)
     start = _PREFIX.size + length
@@ -178,8 +183,6 @@ def unpack_whole(data: bytes) -> tuple[Totals, tuple[str, ...] | None]:
         header["schema"] = _schema_of(_canonical(header["schema"]))
     sizes = header["n_features"], header["order"], header["squared_order"], header["high"]
     layout = _layout_of(*sizes)
-    if len(body) != _body_length(layout, header, version):
-        raise SummaryFileError("the length does not fit the header. Restore it from a copy.")
     names = header["feature_names"] if header["schema"] is None else header["schema"].column_names
     totals = _parse_body(layout, header, body, version)
     return totals, None if names is None else tuple(names)

@@ -391,7 +391,7 @@ _AT_ONCE = 500  # summaries whose sums are unpacked at the same time
 
 
 def union_of_groups(groups: Sequence[MomentSummary | bytes]) -> MomentSummary:
-    """Return the sum of summaries, or bytes of these that are known to be whole; some at a time."""
+    """Return the sum of summaries, or of their bytes, some at a time."""
     sums: list[MomentSummary] = []
     for start in range(0, len(groups), _AT_ONCE):
         part = groups[start : start + _AT_ONCE]
@@ -400,6 +400,8 @@ def union_of_groups(groups: Sequence[MomentSummary | bytes]) -> MomentSummary:
 
 
 def _whole(data: bytes) -> MomentSummary:
+    if not summary_file.is_whole(data):
+        return MomentSummary.from_bytes(data)  # says what is wrong
     return MomentSummary._loaded(*summary_file.unpack_whole(data))
 
 
