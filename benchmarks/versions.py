@@ -168,6 +168,24 @@ seconds, result = best(lambda: mm.fit(table, 2, **choice), {repeats})
 found = result.mixture.predict(table)
 done(seconds, max((found == labels).mean(), (found != labels).mean()) > 0.85)
 """
+WIDE = """
+rng = np.random.default_rng(0)
+rows = rng.normal(size=({n}, {d}))
+rows[: {n} // 2] += 1.0
+seconds, result = best(lambda: mm.fit(rows, {r}, random_state=0), 1)
+found = result.mixture.predict(rows)
+group = np.arange({n}) < {n} // 2
+done(seconds, {r} == 1 or (found == group).all() or (found != group).all())
+"""
+CUBE = """
+import pandas as pd
+truth = law(3, 6)
+rows = pd.DataFrame(truth.sample(200_000, random_state=0)[0], columns=list("abcdef"))
+rows["store"] = np.random.default_rng(0).integers(0, {groups}, len(rows))
+cube = mm.summarize_by(rows, "store")
+seconds, found = best(lambda: {call}, 1)
+done(seconds, cube.n_rows == len(rows))
+"""
 
 TASKS = {
     "summarize-15-4": SUMMARIZE.format(d=15, n=2_000_000, order=4, repeats=3),
@@ -224,6 +242,14 @@ TASKS = {
     "report": PAGES.format(ending="html", display="ColumnsDisplay"),
     "plot-columns": PAGES.format(ending="png", display="ColumnsDisplay"),
     "plot-pairs": PAGES.format(ending="png", display="PairsDisplay"),
+    **{
+        f"wide-{n}x{d}-{r}": WIDE.format(n=n, d=d, r=r)
+        for n, d in ((200, 1000), (50, 2000))
+        for r in (1, 2)
+    },
+    "cube-5000": CUBE.format(groups=5000, call='mm.summarize_by(rows, "store")'),
+    "cube-total-5000": CUBE.format(groups=5000, call="cube.total()"),
+    "track-1000": CUBE.format(groups=1000, call="mm.track(truth, cube)"),
     "import": IMPORT,
 }
 

@@ -20,7 +20,7 @@ from momentmix.cube.keys import CHECKSUM, RESERVED, GroupKey, Value
 from momentmix.errors import InputError, SummaryFileError
 from momentmix.findings.messages import Message, either
 from momentmix.json_fields import parse_strict
-from momentmix.summary.file import rows_of
+from momentmix.summary.file import is_whole, rows_of
 from momentmix.tables.source import checked, refuse_damage
 
 VERSION = 2
@@ -218,8 +218,7 @@ def _value(value: Any, path: str) -> Value:
 def _check_group(path: str, key: GroupKey, count: int | None, group: bytes | None) -> None:
     """Raise unless the bytes are those of a summary of so many rows."""
     with suppress(SummaryFileError):
-        is_whole = group is not None and hashlib.sha256(group[:-32]).digest() == group[-32:]
-        if is_whole and rows_of(group or b"") == count:
+        if group is not None and is_whole(group) and rows_of(group) == count:
             return
     raise SummaryFileError(
         f"{path}: the summary of group {key!a} is not that of its {count} rows. Restore the file "

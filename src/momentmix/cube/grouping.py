@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import IO, NamedTuple
 
@@ -19,8 +20,13 @@ import numpy as np
 from momentmix._typing import Float, Int
 from momentmix.parallel import begin, read_ahead, usable_cores
 from momentmix.summary.exact.combining import renamed
+from momentmix.summary.exact.open_shard import block_rows
+from momentmix.summary.exact.schemas import encoded
+from momentmix.summary.exact.shard_sums import totals_of_blocks
 from momentmix.summary.exact.state import labels_of, new_shard, shard_digest, threads_for
+from momentmix.summary.exact.totals import Totals, recentered
 from momentmix.summary.file import pack
+from momentmix.summary.kernels.native_sums import host_executor
 from momentmix.summary.parts import Origin
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.formats.digests import RowDigest
@@ -29,7 +35,12 @@ WAITING_BYTES = 1 << 26  # of rows before they are sorted
 OPEN_BYTES = 1 << 27  # of shards in memory
 _SHARD_BYTES = 1 << 16  # of an open shard, beside its moments and its rows that wait
 _ENTRY_BYTES, _WAITING_ROWS = 160, 1024
+_WHOLE_BYTES = 1 << 24  # of groups of which those of equal size are summed together
+_SUMS_AT_ONCE = 1 << 18  # of small groups: some megabytes for each step
 _FILES = 64  # on disk; each is read into memory as a whole
+
+
+Whole = tuple[int, Float, RowDigest]  # number, all rows and their digest, of a group
 
 
 class KeyIndex:
@@ -78,7 +89,7 @@ class GroupedShard:
     """A shard for each group of the rows of one part; `name` gives their ids without the digest."""
 
     def __init__(self, empty: MomentSummary, name: Callable[[int], str]) -> None:
-        self.name = name
+        self.name, self.empty = name, empty
         self.new_group = partial(KeyGroup, empty)
         self.n_features = empty.n_features
         self.waiting: list[GroupedRows] = []
@@ -133,15 +144,54 @@ class GroupedShard:
         """Number, rows, shard id and summary as bytes of all groups; then there are no rows."""
         self._sort()
         self._wait()
-        for number in list(self.open):
-            yield self.open.pop(number).packed(self.origin)
-        for groups in read_ahead(self._read_files(), n_ahead=1):
-            for number, rows, digest in groups:
-                group = self.new_group(number, self.name(number))
-                group.add(rows, digest)
-                yield group.packed(self.origin)
+        for own in self.open.values():
+            if own.first_rows is None:
+                yield own.packed(self.origin)
+        whole = [(own.number, own.first_rows, own.digest) for own in self.open.values()]
+        yield from self._packed([(a, rows, b) for a, rows, b in whole if rows is not None])
+        self.open.clear()
+        groups, n_bytes = list[Whole](), 0
+        for more in read_ahead(self._read_files(), n_ahead=1):
+            groups, n_bytes = groups + more, n_bytes + sum(rows.nbytes for _, rows, _ in more)
+            if n_bytes >= _WHOLE_BYTES:
+                yield from self._packed(groups)
+                groups, n_bytes = [], 0
+        yield from self._packed(groups)
 
-    def _read_files(self) -> Generator[list[tuple[int, Float, RowDigest]], None, None]:
+    def _packed(self, groups: list[Whole]) -> Iterator[tuple[int, int, str, bytes]]:
+        """The same of groups whose rows are all at hand; those of one block some at a time."""
+        state, by_size = self.empty._state, dict[int, list[Whole]]()
+        for group in groups:
+            by_size.setdefault(len(group[1]), []).append(group)
+        executor, layout, schema = host_executor(state.layout), state.layout, state.row_schema
+        most, at_once = block_rows(layout, 0), max(1, _SUMS_AT_ONCE // layout.n_entries)
+        for n_rows, alike in by_size.items():
+            for start in range(0, len(alike), at_once):
+                part = alike[start : start + at_once]
+                if n_rows >= most:
+                    found: list[Totals | None] = [None] * len(part)
+                else:
+                    names = [f"{self.name(x)} {digest.hexdigest()}" for x, _, digest in part]
+                    ids, blocks = (
+                        [*map(shard_digest, names)],
+                        np.array([rows for _, rows, _ in part]),
+                    )
+                    found = totals_of_blocks(executor, layout, blocks, ids)
+                for k, (number, rows, digest) in enumerate(part):
+                    totals = found[k]
+                    if totals is None:
+                        own = self.new_group(number, self.name(number))
+                        own.add(rows, digest)
+                        yield own.packed(self.origin)
+                        continue
+                    if self.origin is not None:
+                        origin = self.origin.of(self.name(number), names[k])
+                        totals = replace(totals, origins={ids[k]: origin})
+                    if schema is not None:
+                        totals = recentered(encoded(totals, schema))
+                    yield number, n_rows, ids[k].hex(), pack(totals, state.names)
+
+    def _read_files(self) -> Generator[list[Whole], None, None]:
         """The groups of each file: their numbers, all their rows, and the digests of these."""
         for part in list(self.files):
             pieces: dict[int, list[Float]] = {}
@@ -186,6 +236,12 @@ class KeyGroup:
             self.digest = digest
         n_threads = threads_for(self._shard, len(features), self._n_threads)
         self._shard.update(features, None, n_threads, self._labels)
+
+    @property
+    def first_rows(self) -> Float | None:
+        """All rows, where they are fewer than a block has."""
+        shard = self._shard
+        return None if shard.n_blocks else shard.waiting[: shard.n_waiting]
 
     def packed(self, origin: Origin | None) -> tuple[int, int, str, bytes]:
         """The summary with its numbers; its shard is named by place, key and rows."""

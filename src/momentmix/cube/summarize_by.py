@@ -227,7 +227,7 @@ class CubeJob:
             for key in self.keys
         ])  # fmt: skip
         self._found += [
-            tuple(key.values[x] for key, x in zip(self.keys, numbers, strict=True))
+            tuple([key.values[x] for key, x in zip(self.keys, numbers, strict=True)])
             for numbers in islice(self._index.keys, len(self._found), None)
         ]
         new = range(len(self._marks), len(self._found))

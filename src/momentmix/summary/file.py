@@ -56,6 +56,7 @@ _NEW_KEYS = {1: set[str](), 2: {"high", "reach"}, 3: {"high", "reach", "schema"}
 _NEW_KEYS[ORIGIN_VERSION] = _NEW_KEYS[SCHEMA_VERSION]
 
 Header = dict[str, Any]
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 # -- writing ----------------------------------------------------------------------------------
@@ -115,8 +116,8 @@ def pack(totals: Totals, feature_names: tuple[str, ...] | None) -> bytes:
         parts += _packed_marks(totals.forgotten, totals) if totals.n_forgotten else []
     parts += [np.asarray(b, dtype="<f8").tobytes() for b in (totals.minimum, totals.maximum)]
     data = words.astype("<i8", copy=False).view(np.uint8)
-    for section, width in zip(layout.sections, widths, strict=True):
-        parts.append(data[section.place, :width].tobytes())
+    for place, width in zip(layout.slices, widths, strict=True):
+        parts.append(data[place, :width].tobytes())
     body = b"".join(parts)
     return body + hashlib.sha256(body).digest()
 
@@ -129,8 +130,7 @@ def _packed_marks(marks: Mapping[bytes, Mark], totals: Totals) -> list[bytes]:
             packed.append(bytes(_mark_length(totals.layout.n_features)))
             continue
         n_rows, weight, mean = marks[shard]
-        numbers = np.append(weight, mean).astype("<f8").tobytes()
-        packed.append(n_rows.to_bytes(8, "little") + numbers)
+        packed.append(struct.pack("<Qd", n_rows, weight) + mean.astype("<f8").tobytes())
     return packed
 
 
@@ -139,7 +139,7 @@ def _mark_length(n_features: int) -> int:
 
 
 def _canonical(header: Header) -> bytes:
-    return json.dumps(header, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    return _ENCODER.encode(header).encode()
 
 
 # -- reading ----------------------------------------------------------------------------------
@@ -166,10 +166,15 @@ def unpack(data: bytes) -> tuple[Totals, tuple[str, ...] | None]:
     return _unpack(BytesIO(data), len(data))
 
 
-def unpack_whole(data: bytes) -> tuple[Totals, tuple[str, ...] | None]:
-    """Read a byte string of `pack` that is known to be whole, without looking at it closely.
+def is_whole(data: bytes) -> bool:
+    """Whether bytes have the checksum of a summary."""
+    return hashlib.sha256(data[:-_CHECKSUM]).digest() == data[-_CHECKSUM:]
 
-    That takes a tenth of the time of `unpack`, which many small summaries would spend on checks.
+
+def unpack_whole(data: bytes) -> tuple[Totals, tuple[str, ...] | None]:
+    """Read a byte string of `pack` that has the right checksum, without looking at it closely.
+
+    That takes a quarter of the time of `unpack`, which many small summaries would spend on checks.
     """
     _, version, length = _PREFIX.unpack_from(data)
     start = _PREFIX.size + length
@@ -178,8 +183,6 @@ def unpack_whole(data: bytes) -> tuple[Totals, tuple[str, ...] | None]:
         header["schema"] = _schema_of(_canonical(header["schema"]))
     sizes = header["n_features"], header["order"], header["squared_order"], header["high"]
     layout = _layout_of(*sizes)
-    if len(body) != _body_length(layout, header, version):
-        raise SummaryFileError("the length does not fit the header. Restore it from a copy.")
     names = header["feature_names"] if header["schema"] is None else header["schema"].column_names
     totals = _parse_body(layout, header, body, version)
     return totals, None if names is None else tuple(names)

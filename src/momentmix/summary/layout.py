@@ -127,6 +127,11 @@ class Layout:
         return tuple(s._replace(start=start) for s, start in zip(kinds, starts, strict=False))
 
     @cached_property
+    def slices(self) -> list[slice]:
+        """Places of all sections."""
+        return [section.place for section in self.sections]
+
+    @cached_property
     def counts(self) -> Int:
         """Number of moments of each section."""
         return np.array([section.n_entries for section in self.sections], dtype=np.int64)

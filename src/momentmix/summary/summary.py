@@ -388,32 +388,40 @@ def _check_schema(schema: Schema, n_features: int, names: tuple[str, ...] | None
 
 
 _AT_ONCE = 500  # summaries whose sums are unpacked at the same time
+Part = tuple[Totals, tuple[str, ...] | None]  # sums and names of the columns
 
 
 def union_of_groups(groups: Sequence[MomentSummary | bytes]) -> MomentSummary:
-    """Return the sum of summaries, or bytes of these that are known to be whole; some at a time."""
-    sums: list[MomentSummary] = []
-    for start in range(0, len(groups), _AT_ONCE):
-        part = groups[start : start + _AT_ONCE]
-        sums.append(union([_whole(x) if isinstance(x, bytes) else x for x in part]))
-    return union(sums)
+    """Return the sum of summaries, or of their bytes, some at a time."""
+    some = (groups[start : start + _AT_ONCE] for start in range(0, len(groups), _AT_ONCE))
+    sums = [_union([_part_of(group) for group in part]) for part in some]
+    return MomentSummary._loaded(*_union(sums))
 
 
-def _whole(data: bytes) -> MomentSummary:
-    return MomentSummary._loaded(*summary_file.unpack_whole(data))
+def _part_of(group: MomentSummary | bytes) -> Part:
+    if not isinstance(group, bytes):
+        state = group._state
+        return group._totals(state), state.names
+    # Where the checksum is wrong, the slow way says what else is.
+    unpack = summary_file.unpack_whole if summary_file.is_whole(group) else summary_file.unpack
+    return unpack(group)
 
 
 def union(summaries: Sequence[MomentSummary]) -> MomentSummary:
     """Return the sum of summaries in one step, far faster than by ``+``, with the same bytes."""
-    first, state = summaries[0], summaries[0]._state
-    totals = [first._totals(state)]
-    for summary in summaries[1:]:
-        part, names = first._operand(summary, state)
-        state = state._replace(names=names)
-        totals.append(part)
+    return summaries[0]._derived(*_union([_part_of(summary) for summary in summaries]))
+
+
+def _union(parts: Sequence[Part]) -> Part:
+    first, names = parts[0]
+    for part, own in parts[1:]:
+        if own != names or part.layout != first.layout or first.schema or part.schema:
+            schemas = first.schema, part.schema
+            names = combining.check_alike(first.layout, part.layout, names, own, schemas)
+    totals = [part for part, _ in parts]
     combining.check_once([shard for part in totals for shard in part.shards])
     combining.check_origins(totals)
-    return first._derived(combining.combine(*totals), state.names)
+    return combining.combine(*totals), names
 
 
 def rename_shards(

@@ -17,18 +17,26 @@ All these decisions are functions of the rows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
-from momentmix.summary.exact.digit_sums import DigitSums, digits_needed
-from momentmix.summary.exact.exact_sums import LARGEST_REACH, absent_places
+from momentmix.summary.exact.digit_sums import (
+    QUANTUM_BITS,
+    DigitSums,
+    add_digits,
+    digits_needed,
+    join,
+)
+from momentmix.summary.exact.exact_sums import LARGEST_REACH, ExactSums, absent_places, reframed
 from momentmix.summary.exact.totals import Totals, recentered
 from momentmix.summary.exact.units import (
     WIDE,
     ShardUnits,
+    block_extremes,
     check_outliers,
     choose_units,
     degrees_in_range,
@@ -37,6 +45,7 @@ from momentmix.summary.exact.units import (
     sum_bits,
     typical_exponents,
 )
+from momentmix.summary.kernels.array_sums import HostExecutor
 from momentmix.summary.layout import Layout
 
 _COARSER_BITS = 16  # by which a typical deviation may exceed the unit: no lone outlier does that
@@ -134,3 +143,53 @@ class ShardSums:
             reach=tuple(self.reach.tolist()),
         )
         return recentered(totals)
+
+
+def totals_of_blocks(
+    executor: HostExecutor, layout: Layout, blocks: Float, shard_ids: Sequence[bytes]
+) -> list[Totals | None]:
+    """The sums of shards of one block each, blocks of shape (n_shards, n_rows, n_features).
+
+    None for a block that needs a closer look. The others take the steps of `ShardSums` together.
+    """
+    (n_shards, n_rows, d), ends = blocks.shape, block_extremes(blocks)
+    columns = blocks.transpose(1, 0, 2).reshape(n_rows, -1)
+    units = choose_units(columns, ends.transpose(1, 0, 2).reshape(2, -1))
+    exponents, shift = units.exponents.reshape(-1, 1, d), units.shift.reshape(-1, 1, d)
+    factors, result = np.ldexp(1.0, -exponents), list[Totals | None]([None] * n_shards)
+    with np.errstate(over="ignore"):
+        reach = np.abs(ends * factors - shift).max(axis=(1, 2))
+    own = np.flatnonzero(reach <= min(WIDE, reach_allowed(layout.order)))
+    if not len(own):
+        return result
+    points = blocks[own] * factors[own] - shift[own]
+    values = executor.sums(points, None, (np.ones(d), np.zeros(d)))
+    # The mean, rounded half to even: the rest beside a float64 quotient is exact.
+    first = values[:, layout.section("distinct", 1).place]
+    moves = np.rint(first / n_rows)
+    rest = 2.0 * (first - moves * n_rows)
+    odd = (moves + shift[own, 0]) % 2 != 0
+    moves += np.sign(rest) * ((np.abs(rest) > n_rows) | ((np.abs(rest) == n_rows) & odd))
+    digits = np.zeros((digits_needed(float(np.abs(values).max(initial=1.0))), values.size))
+    add_digits(values.reshape(1, -1), digits)
+    words = join(digits).reshape(len(own), layout.n_entries, -1)
+    neutral = (ends == 0.0).all(axis=1).tolist()
+    for g, number in enumerate(own.tolist()):
+        units_of = zip(exponents[number, 0].tolist(), neutral[number], strict=True)
+        deltas = moves[g].astype(np.int64).tolist()
+        old = shift[number, 0].astype(np.int64).tolist()
+        result[number] = Totals(
+            layout=layout,
+            exponents=tuple([None if is_neutral else e for e, is_neutral in units_of]),
+            shifts=tuple([k + delta for k, delta in zip(old, deltas, strict=True)]),
+            sums=reframed(ExactSums(layout, words[g]), [0] * d, deltas),
+            weight_squares=n_rows << QUANTUM_BITS,
+            n_rows=n_rows,
+            minimum=ends[number, 0],
+            maximum=ends[number, 1],
+            exact_bounds=True,
+            shards=frozenset([shard_ids[number]]),
+            n_forgotten=0,
+            reach=(LARGEST_REACH,) * d,
+        )
+    return result

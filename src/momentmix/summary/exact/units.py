@@ -17,7 +17,7 @@ Zero is neutral: it takes any unit.
 
 from __future__ import annotations
 
-from math import frexp, ldexp
+from math import frexp
 from typing import Any
 
 import numpy as np
@@ -76,17 +76,20 @@ def floor_exponent(largest: float) -> int:
 
 def typical_exponents(block: Float) -> list[tuple[int, float] | None]:
     """Return the exponent of the typical deviation and the median of each column that varies."""
+    found = (x.tolist() for x in _typical_of(block))
+    return [(e, median) if varies else None for e, median, varies in zip(*found, strict=True)]
+
+
+def _typical_of(block: Float) -> tuple[Int, Float, NDArray[np.bool_]]:
+    """Exponents of the typical deviations, medians, and which columns vary."""
     n, k = block.shape
-    if not k:
-        return []
     exponents, n_zeros = np.empty((2, k), dtype=np.int64)
-    if code is not None:
-        medians = np.empty(k)
+    medians = np.empty(k)
+    if code is not None and k:
         code.typical(readable(np.ascontiguousarray(block)), n, k, exponents, medians, n_zeros)
-    else:
+    elif k:
         exponents, medians, n_zeros = _typical(block)
-    found = zip(exponents.tolist(), medians.tolist(), n_zeros.tolist(), strict=True)
-    return [None if zeros == n else (exponent, median) for exponent, median, zeros in found]
+    return exponents, medians, n_zeros < n
 
 
 def _typical(block: Float) -> tuple[Int, Float, Int]:
@@ -106,17 +109,13 @@ def _typical(block: Float) -> tuple[Int, Float, Int]:
 
 def choose_units(block: Float, ends: Float) -> ShardUnits:
     """The units of a shard, from its first block and the bounds of that."""
-    exponents, shift = list[int](), list[float]()
-    pairs = zip(typical_exponents(block), *ends.tolist(), strict=True)
-    for typical, low, high in pairs:
-        exponent, value = 0, low
-        if typical is not None:
-            exponent, value = max(typical[0], floor_exponent(max(-low, high))), typical[1]
-        elif value:
-            exponent = max(_LEAST, last_bit(value))
-        exponents.append(exponent)
-        shift.append(round(ldexp(value, -exponent)))  # below 2^53: exact
-    return ShardUnits(np.array(exponents), np.array(shift, dtype=np.float64))
+    exponents, values, varies = _typical_of(block)
+    floors = np.frexp(np.maximum(-ends[0], ends[1]))[1] - _FLOOR_BITS
+    exponents = np.where(varies, np.maximum(exponents, np.maximum(_LEAST, floors)), 0)
+    values = np.where(varies, values, ends[0])
+    for j in np.flatnonzero(~varies & (values != 0.0)).tolist():
+        exponents[j] = max(_LEAST, last_bit(float(values[j])))
+    return ShardUnits(exponents, np.rint(np.ldexp(values, -exponents)))  # below 2^53: exact
 
 
 def last_bit(number: float) -> int:
