@@ -1,6 +1,6 @@
 """Factors of a noisy tensor, one after the other, by the largest powers in what is left of it.
 
-| symbol | name here | shape |
+| paper symbol | name here | shape |
 |---|---|---|
 | x, ‖(x^{⊗m})_Ω‖ = 1 | rows of ``vectors`` | (n, d) |
 | ⟨(x^{⊗m})_Ω, R⟩, R what is left | ``sizes`` | (n,) |

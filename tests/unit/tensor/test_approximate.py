@@ -6,6 +6,7 @@ from scipy.optimize import least_squares
 
 import momentmix as mm
 from momentmix import DiagonalMixture, IncompleteSymmetricTensor, largest_rank
+from momentmix.errors import FitWarning
 from momentmix.mixture.matching import largest_factor_error
 from momentmix.reproduce import experiments
 from momentmix.tensor import gauss_newton
@@ -57,10 +58,10 @@ def test_real_input_gives_a_real_answer_even_from_a_complex_start():
     factors[1] = factors[0] + 0.3 * factors[1]  # close factors: noise turns them into a pair
     exact = IncompleteSymmetricTensor.from_factors(factors, 3)
     noisy = IncompleteSymmetricTensor(exact.values + 0.3 * rng.standard_normal(455), 15, 3)
-    with pytest.warns(mm.FitWarning, match="leaves a residual of 0.6"):
+    with pytest.warns(FitWarning, match="leaves a residual of 0.6"):
         rough = mm.decompose(noisy, 6, random_state=0).diagnostics
     assert rough.imaginary_part > 0
-    with pytest.warns(mm.FitWarning, match="did not converge in 50 steps; the residual is 0.111"):
+    with pytest.warns(FitWarning, match="did not converge in 50 steps; the residual is 0.111"):
         found = mm.approximate(noisy, 6, random_state=0)
     assert found.factors.dtype == float
     assert found.residual < rough.residual
@@ -107,7 +108,7 @@ def test_noise_alone_is_an_error_and_weak_factors_are_a_warning():
     factors[5:] *= 0.2
     exact = IncompleteSymmetricTensor.from_factors(factors, 4)
     noisy = exact + 0.1 * exact.norm() / noise.norm() * noise
-    with pytest.warns(mm.FitWarning, match=r"of the 8 factors 3 .* Ask for rank=5 at most"):
+    with pytest.warns(FitWarning, match=r"of the 8 factors 3 .* Ask for rank=5 at most"):
         found = mm.approximate(noisy, 8, random_state=0)
     assert found.n_supported == 5
     assert mm.approximate(noisy, 5, random_state=0).converged
@@ -118,7 +119,7 @@ def test_noise_alone_is_an_error_and_weak_factors_are_a_warning():
 
 def test_a_decomposition_that_explains_little_warns():
     noise = IncompleteSymmetricTensor(np.random.default_rng(7).standard_normal(1365), 15, 4)
-    with pytest.warns(mm.FitWarning, match=r"residual of 0\.9.*no sum of 8 powers"):
+    with pytest.warns(FitWarning, match=r"residual of 0\.9.*no sum of 8 powers"):
         mm.decompose(noise, 8, random_state=0)
 
 
