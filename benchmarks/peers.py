@@ -313,10 +313,9 @@ def tensorly_factors(whole, r, seed):
         whole, r, n_iter_max=500, tol=1e-10, init="random", random_state=seed,
         normalize_factors=True,
     )  # fmt: skip
-    for part in parts[1:]:
-        part *= np.sign((part * parts[0]).sum(axis=0))
-    mean = sum(parts)
-    mean /= np.linalg.norm(mean, axis=0)
+    signs = [np.sign((part * parts[0]).sum(axis=0)) for part in parts]
+    mean = sum(sign * part for sign, part in zip(signs, parts, strict=True))
+    mean *= np.prod(signs, axis=0) / np.linalg.norm(mean, axis=0)
     return (np.asarray(weights) ** (1.0 / whole.ndim) * mean).T
 
 
