@@ -34,7 +34,7 @@ _ORDERS = 2  # of the coordinates, by default
 _NEAR = 0.3  # residual from which a start is of no more use than none
 _SEARCHES = 4  # at most, while more is left than noise would leave
 _MUCH_WORK = 10**6  # rank times entries above which there is one search: it takes seconds
-_FEW_STEPS = 10  # of the least squares where such a search has left more than noise
+_STEPS, _FEW_STEPS = 50, 10  # of the least squares, and where there is much work
 _ROUNDING = 1e-12  # relative residual of an exact tensor
 
 
@@ -72,7 +72,7 @@ def approximate(
     *,
     n_orders: int | None = None,
     n_directions: int | None = None,
-    max_iterations: int = 50,
+    max_iterations: int | None = None,
 ) -> Approximation:
     """Approximate an incomplete symmetric tensor by `rank` powers (paper: algo:tensor-approx).
 
@@ -84,8 +84,8 @@ def approximate(
     random_state : int, Generator or None
     n_orders, n_directions : int
         As in `decompose`, but two orders by default.
-    max_iterations : int
-        Steps of Levenberg–Marquardt at the end.
+    max_iterations : int, optional
+        Steps of Levenberg–Marquardt at the end. 50 by default, 10 where each takes long.
 
     Returns
     -------
@@ -141,7 +141,7 @@ def approximate(
     elif not best.converged:
         warn_caller(
             f"the least squares did not converge in {best.n_iterations} steps; {left}. Use a "
-            f"larger max_iterations (now {max_iterations}), another random_state, or a lower rank.",
+            f"larger max_iterations, another random_state, or a lower rank.",
             FitWarning,
         )
     return best
@@ -154,10 +154,11 @@ def best_powers(
     *,
     n_orders: int | None = None,
     n_directions: int | None = None,
-    max_iterations: int = 50,
+    max_iterations: int | None = None,
 ) -> Approximation:
     """As `approximate`, whatever the residual: for callers with checks of their own."""
-    max_iterations = check_count("max_iterations", max_iterations, 1)
+    if max_iterations is not None:
+        max_iterations = check_count("max_iterations", max_iterations, 1)
     rng = np.random.default_rng(random_state)
     if n_orders is None:
         n_orders = min(_ORDERS, default_orders(rank))
@@ -174,7 +175,7 @@ def best_powers(
         found, is_noise = search_powers(tensor, rank, rng, start)
         if found.shape[0] < rank:
             found = near
-        n_steps = max_iterations if is_noise or not slow else min(max_iterations, _FEW_STEPS)
+        n_steps = max_iterations or (_FEW_STEPS if slow else _STEPS)
         fit = fit_powers(tensor, found, max_iterations=n_steps)  # Step 4
         if best is None or fit.residual < best.residual:
             noise = noise_peak(fit.residual * size, tensor.values.size, tensor.n_features, rank)
