@@ -15,7 +15,9 @@ processes of their own, one after the other, so that peak memory is each one's o
 """
 
 import argparse
+import functools
 import importlib.metadata
+import itertools
 import json
 import multiprocessing
 import os
@@ -36,6 +38,7 @@ from momentmix.capacity.ranks import choose_order
 from momentmix.fitting.data import summarized
 from momentmix.fitting.em import em
 from momentmix.mixture.gaussian import m_step
+from momentmix.mixture.matching import largest_factor_error
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VariancePrior
 from momentmix.tables.rows import ArrayRows
@@ -279,6 +282,72 @@ def solver(a):
     return {"solver": found}
 
 
+# -- tensors ------------------------------------------------------------------------------------
+
+TENSORS = [(10, 3, 4), (12, 4, 6), (15, 3, 6), (25, 6, 50), (30, 5, 91)]
+DENSE = 10**6  # entries of the whole tensor, which tensorly needs
+
+
+def noisy_tensor(d, order, r, seed):
+    """Gaussian factors, the tensor with noise of 1 %, and the whole tensor where it is small."""
+    rng = np.random.default_rng([seed, d, order, r])
+    factors = rng.standard_normal((r, d))
+    whole = None
+    if d**order <= DENSE:
+        whole = sum(functools.reduce(np.multiply.outer, [q] * order) for q in factors)
+        noise = rng.standard_normal(whole.shape)
+        axes = list(itertools.permutations(range(order)))
+        noise = sum(noise.transpose(a) for a in axes)
+        whole = whole + 0.01 * np.linalg.norm(whole) / np.linalg.norm(noise) * noise
+        return factors, mm.IncompleteSymmetricTensor.from_dense(whole), whole
+    exact = mm.IncompleteSymmetricTensor.from_factors(factors, order)
+    noise = mm.IncompleteSymmetricTensor(rng.standard_normal(exact.values.size), d, order)
+    return factors, exact + 0.01 * exact.norm() / noise.norm() * noise, None
+
+
+def tensorly_factors(whole, r, seed):
+    """Unit factors of tensorly's CP, which knows nothing of symmetry, times their weights' root."""
+    from tensorly.decomposition import parafac
+
+    weights, parts = parafac(
+        whole, r, n_iter_max=500, tol=1e-10, init="random", random_state=seed,
+        normalize_factors=True,
+    )  # fmt: skip
+    signs = [np.sign((part * parts[0]).sum(axis=0)) for part in parts]
+    mean = sum(sign * part for sign, part in zip(signs, parts, strict=True))
+    mean *= np.prod(signs, axis=0) / np.linalg.norm(mean, axis=0)
+    return (np.asarray(weights) ** (1.0 / whole.ndim) * mean).T
+
+
+def tensors(a):
+    """Factors of tensors with noise of 1 %, against tensorly's on the whole tensor."""
+    found = []
+    for d, order, r in TENSORS:
+        factors, tensor, whole = noisy_tensor(d, order, r, a.seed)
+        wall, core = time.perf_counter(), time.process_time()
+        answer = mm.approximate(tensor, r, random_state=0)
+        wall, core = time.perf_counter() - wall, time.process_time() - core
+        error = largest_factor_error(factors, answer.factors, order)
+        theirs = np.nan
+        if whole is not None and version_of("tensorly") is not None:
+            peers = (tensorly_factors(whole, r, seed) for seed in range(5))
+            theirs = min(largest_factor_error(factors, peer, order) for peer in peers)
+        holds = answer.converged and error < 0.3 and not error > 3 * theirs
+        print(
+            f"({d}, {order}, {r}): {wall:.2f} s ({core:.2f} core s), residual "
+            f"{answer.residual:.4f}, error {error:.4f}, tensorly's best of 5 {theirs:.4f}"
+            + ("" if holds else "  THE ANSWER DOES NOT HOLD"),
+            flush=True,
+        )
+        found.append(
+            {
+                "d": d, "order": order, "r": r, "seconds": wall, "core_seconds": core,
+                "error": error, "tensorly_error": theirs, "answer_holds": bool(holds),
+            }
+        )  # fmt: skip
+    return {"tensors": found}
+
+
 # -- one pass -----------------------------------------------------------------------------------
 
 
@@ -344,7 +413,7 @@ def _both_passes(truth, rows, threads, repeats):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     sub = parser.add_subparsers(required=True)
-    for command in (fit, solver, em_pass):
+    for command in (fit, solver, tensors, em_pass):
         p = sub.add_parser(command.__name__.replace("_", "-"), help=command.__doc__)
         p.set_defaults(run=command)
         p.add_argument("--full", action="store_true", help="the sizes of the record")

@@ -222,7 +222,8 @@ class DecompositionError(MomentmixError, ArithmeticError):
     ----------
     condition : str
         Which condition failed: ``"leading-entry"``, ``"independence-basis"``,
-        ``"independence-rows"``, ``"distinct-eigenvalues"`` or ``"residual"``.
+        ``"independence-rows"``, ``"distinct-eigenvalues"`` or ``"residual"``; ``"noise"`` where
+        no power stands out of it.
     diagnostics : object or None
         Diagnostics computed before the failure.
     """

@@ -49,7 +49,7 @@ from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.separation import separation_of
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.names import column_label
-from momentmix.tensor.approximate import Approximation, approximate
+from momentmix.tensor.approximate import Approximation, best_powers
 from momentmix.tensor.gauss_newton import PowerFit, fit_weighted_powers
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor, power_sum
 
@@ -117,7 +117,7 @@ def learn_mixture(
     """Weights, means and variances from uncentered moments (Algorithm 5.1)."""
     tensor = moments.moment_tensor(order)  # (C(d, m),)  subtensor-approx
     # Steps 1 and 2: real factors, eq:q
-    approximation = approximate(tensor, n_components, random_state)
+    approximation = best_powers(tensor, n_components, random_state)
     low = weight_order(moments.n_features, n_components)
     factors, scales = _signs_and_scales(moments, approximation.factors, order, low)  # Step 3
     power = 1.0 / (order - low)

@@ -22,7 +22,7 @@ from momentmix.fitting.api import fit
 from momentmix.fitting.paper import learn_mixture
 from momentmix.mixture.matching import clustering_accuracy, largest_factor_error, parameter_errors
 from momentmix.mixture.mixture import DiagonalMixture
-from momentmix.tensor.approximate import approximate
+from momentmix.tensor.approximate import best_powers
 from momentmix.tensor.decompose import decompose
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
 
@@ -75,7 +75,7 @@ def approximation(rng: np.random.Generator, d: int, order: int, noise: float) ->
     rank = largest_rank(d, order)
     exact = _random_tensor(rng, rank, d, order)[1]
     noisy = exact + _noise(rng, exact, noise)
-    result, seconds = timed(lambda: approximate(noisy, rank, rng))
+    result, seconds = timed(lambda: best_powers(noisy, rank, rng))
     rebuilt = IncompleteSymmetricTensor.from_factors(result.factors, order)
     return {
         "rel_err": (rebuilt - noisy).norm() / noise,
@@ -140,7 +140,7 @@ def stability(rng: np.random.Generator, d: int, order: int, rank: int) -> Instan
     direction = _noise(rng, exact, exact.norm())  # one direction, scaled: the response is O(ε)
     ratios = []
     for level in RELATIVE_NOISE:
-        result = approximate(exact + level * direction, rank, rng)
+        result = best_powers(exact + level * direction, rank, rng)
         ratios.append(largest_factor_error(factors, result.factors, order) / level)
     return {"ratios": ratios}
 

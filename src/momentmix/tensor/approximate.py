@@ -10,8 +10,8 @@ Steps 1–3 are those of the decomposition under noise; step 4 is (solve-F).
 
 Differs from the paper: for a real tensor the starting vectors are made real before the least
 squares, so that the result is real. Two vectors that noise has merged into a complex pair a ± ib
-start from a + b and a − b. The least squares run from the start of lowest residual first; the next
-starts, and then other orders of the coordinates, are tried only where that did not converge.
+start from a + b and a − b. Where noise has spoilt the start, the factors are searched one after the
+other (power_search.py), and so are those that a good start misses.
 """
 
 from __future__ import annotations
@@ -21,16 +21,21 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from momentmix._typing import Array
-from momentmix.errors import check_count
+from momentmix.errors import DecompositionError, FitWarning, check_count, warn_caller
 from momentmix.parallel import one_thread_below
 from momentmix.tensor.coefficients import nearest_real
 from momentmix.tensor.decompose import LARGE, attempts, default_orders
 from momentmix.tensor.gauss_newton import fit_powers
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor, power_sum
+from momentmix.tensor.power_search import losses, noise_peak, search_powers
 from momentmix.tensor.results import Decomposition, Diagnostics, failure
 
-_ROUNDS = (1, 4)  # multiples of n_orders; the second round runs if no start of the first converged
-_MOST_STARTS = 4  # starts of (solve-F) in each round: bounds the time where none converges
+_ORDERS = 2  # of the coordinates, by default
+_NEAR = 0.3  # residual from which a start is of no more use than none
+_SEARCHES = 4  # at most, while more is left than noise would leave
+_MUCH_WORK = 10**6  # rank times entries above which there is one search: it takes seconds
+_STEPS, _FEW_STEPS = 50, 10  # of the least squares, and where there is much work
+_ROUNDING = 1e-12  # relative residual of an exact tensor
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,10 @@ class Approximation:
     n_iterations : int
     converged : bool
     diagnostics : Diagnostics
-        Of the decomposition that gave the start.
+        Of the decomposition that gave the start, or the best that was tried.
+    n_supported : int
+        Factors that explain more than the largest power in Gaussian noise of the residual's size
+        would: the largest rank that such noise leaves stable.
     """
 
     factors: Array = field(repr=False)
@@ -53,6 +61,7 @@ class Approximation:
     n_iterations: int
     converged: bool
     diagnostics: Diagnostics = field(repr=False)
+    n_supported: int
 
 
 @one_thread_below(LARGE + 1)
@@ -63,7 +72,7 @@ def approximate(
     *,
     n_orders: int | None = None,
     n_directions: int | None = None,
-    max_iterations: int = 50,
+    max_iterations: int | None = None,
 ) -> Approximation:
     """Approximate an incomplete symmetric tensor by `rank` powers (paper: algo:tensor-approx).
 
@@ -74,9 +83,9 @@ def approximate(
         Number of factors, at most ``largest_rank(tensor.n_features, tensor.order)``.
     random_state : int, Generator or None
     n_orders, n_directions : int
-        As in `decompose`; four times as many orders are drawn where no start converges.
-    max_iterations : int
-        Steps of Levenberg–Marquardt from one start.
+        As in `decompose`, but two orders by default.
+    max_iterations : int, optional
+        Steps of Levenberg–Marquardt at the end. 50 by default, 10 where each takes long.
 
     Returns
     -------
@@ -88,7 +97,12 @@ def approximate(
     CapacityError
         If rank exceeds what the order identifies.
     DecompositionError
-        If there is no start.
+        If there is no start, or no factor stands out of the noise.
+
+    Warns
+    -----
+    FitWarning
+        If the least squares did not converge, or some factors do not stand out of the noise.
 
     Examples
     --------
@@ -100,41 +114,97 @@ def approximate(
     >>> approximate(noisy, 6, random_state=0).residual < 1e-3
     True
     """
-    rank = check_count("rank", rank, 1)
-    max_iterations = check_count("max_iterations", max_iterations, 1)
+    best = best_powers(
+        tensor,
+        rank,
+        random_state,
+        n_orders=n_orders,
+        n_directions=n_directions,
+        max_iterations=max_iterations,
+    )
+    if best.n_supported == 0:
+        raise DecompositionError(
+            f"no power stands out of the noise: the best {rank} leave a residual of "
+            f"{best.residual:.3g} of the tensor's norm, as noise alone would. Reduce the noise, or "
+            "use a tensor with more features.",
+            condition="noise",
+            diagnostics=best.diagnostics,
+        )
+    left = f"the residual is {best.residual:.3g} of the tensor's norm"
+    if best.n_supported < rank:
+        warn_caller(
+            f"{left}, and of the {rank} factors {rank - best.n_supported} are no larger than the "
+            f"powers in noise of that size. Ask for rank={best.n_supported} at most, the largest "
+            "that is stable at this noise, or reduce the noise.",
+            FitWarning,
+        )
+    elif not best.converged:
+        warn_caller(
+            f"the least squares did not converge in {best.n_iterations} steps; {left}. Use a "
+            f"larger max_iterations, another random_state, or a lower rank.",
+            FitWarning,
+        )
+    return best
+
+
+def best_powers(
+    tensor: IncompleteSymmetricTensor,
+    rank: int,
+    random_state: int | np.random.Generator | None = None,
+    *,
+    n_orders: int | None = None,
+    n_directions: int | None = None,
+    max_iterations: int | None = None,
+) -> Approximation:
+    """As `approximate`, whatever the residual: for callers with checks of their own."""
+    if max_iterations is not None:
+        max_iterations = check_count("max_iterations", max_iterations, 1)
     rng = np.random.default_rng(random_state)
-    best: Approximation | None = None
-    for multiple in _ROUNDS:
-        count = multiple * (default_orders(rank) if n_orders is None else n_orders)
-        tried = attempts(tensor, rank, rng, n_orders=count, n_directions=n_directions)
-        for diagnostics, start in _starts(tensor, tried)[:_MOST_STARTS]:
-            fit = fit_powers(tensor, start, max_iterations=max_iterations)  # Step 4
-            if best is None or fit.residual < best.residual:
-                best = Approximation(
-                    fit.factors, fit.residual, fit.n_iterations, fit.converged, diagnostics
-                )
-            if best.converged:
-                return best
-        if rank == 1:
-            break
-    if best is None:
+    if n_orders is None:
+        n_orders = min(_ORDERS, default_orders(rank))
+    tried = attempts(tensor, rank, rng, n_orders=n_orders, n_directions=n_directions)
+    starts = _starts(tensor, tried)
+    if not starts:
         raise failure(tensor, rank, tried)
+    residual, diagnostics, near = starts[0]
+    start = near if residual < _NEAR or rank == 1 else None
+    size = float(np.linalg.norm(tensor.values))
+    best: Approximation | None = None
+    slow = rank * tensor.values.size > _MUCH_WORK
+    for _ in range(1 if slow else _SEARCHES):
+        found, is_noise = search_powers(tensor, rank, rng, start)
+        if found.shape[0] < rank:
+            found = near
+        n_steps = max_iterations or (_FEW_STEPS if slow else _STEPS)
+        fit = fit_powers(tensor, found, max_iterations=n_steps)  # Step 4
+        if best is None or fit.residual < best.residual:
+            noise = noise_peak(fit.residual * size, tensor.values.size, tensor.n_features, rank)
+            supported = int((losses(fit.factors, tensor.order) > noise).sum())
+            best = Approximation(
+                fit.factors, fit.residual, fit.n_iterations, fit.converged, diagnostics, supported
+            )
+        if fit.residual < _ROUNDING or (fit.converged and is_noise):
+            break
+        start = None
+    assert best is not None
     return best
 
 
 def _starts(
     tensor: IncompleteSymmetricTensor, tried: list[Decomposition]
-) -> list[tuple[Diagnostics, Array]]:
-    """Starting vectors of the attempts that did not fail, lowest residual first."""
+) -> list[tuple[float, Diagnostics, Array]]:
+    """Residuals and starting vectors of the attempts that did not fail, lowest residual first."""
+    size = np.linalg.norm(tensor.values)
     starts = []
     for attempt in tried:
         if attempt.diagnostics.failed is None:
             start = attempt.factors
             if tensor.is_real:
                 start = _real_start(start, tensor.order)
-            residual = float(np.linalg.norm(tensor.values - power_sum(start, tensor.order)))
+            left = tensor.values - power_sum(start, tensor.order)
+            residual = float(np.linalg.norm(left) / size)
             starts.append((residual, attempt.diagnostics, start))
-    return [(diagnostics, start) for _, diagnostics, start in sorted(starts, key=lambda s: s[0])]
+    return sorted(starts, key=lambda start: start[0])
 
 
 def _real_start(factors: Array, order: int) -> Array:

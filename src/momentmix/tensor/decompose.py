@@ -14,18 +14,21 @@ what differs inside a step.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 
 from momentmix._typing import Array, Int
-from momentmix.capacity.ranks import Split, best_split
+from momentmix.capacity.ranks import Split, best_split, largest_rank, smallest_order
 from momentmix.errors import (
     CapacityError,
     DecompositionError,
+    FitWarning,
     InputError,
     InputTypeError,
     check_count,
+    warn_caller,
 )
 from momentmix.index_sets import colex_rank, sets_without
 from momentmix.parallel import few_threads, map_in_order, one_thread_below, usable_cores
@@ -42,7 +45,7 @@ from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
 from momentmix.tensor.results import Decomposition, Diagnostics, failure
 
 _EPS = float(np.finfo(float).eps)
-
+_FAR = 0.1  # residual that no exact tensor of the rank leaves
 
 LARGE = 500  # ranks above it take seconds an order: its steps share the cores, not the orders
 _THREADED = 100  # ranks from it on have threads, with one BLAS thread each
@@ -104,6 +107,11 @@ def decompose(
     DecompositionError
         If a genericity condition fails for every order of the coordinates tried.
 
+    Warns
+    -----
+    FitWarning
+        If the best residual is above 0.1: the tensor has another rank, or noise.
+
     Examples
     --------
     >>> import numpy as np
@@ -121,6 +129,15 @@ def decompose(
         polished = fit_powers(tensor, best.factors)
         diagnostics = replace(best.diagnostics, polished_residual=polished.residual)
         best = Decomposition(polished.factors, diagnostics)
+    residual = best.diagnostics.polished_residual or best.diagnostics.residual
+    if residual > _FAR:
+        warn_caller(
+            f"the best of {len(tried)} orders of the coordinates leaves a residual of "
+            f"{residual:.3g} of the tensor's norm: it is no sum of {rank} powers, or holds noise. "
+            f"Use approximate() for a tensor with noise, or another rank (at most "
+            f"{largest_rank(tensor.n_features, tensor.order)}).",
+            FitWarning,
+        )
     return best
 
 
@@ -188,21 +205,32 @@ def _check(tensor: IncompleteSymmetricTensor, rank: int) -> int:
     if not isinstance(tensor, IncompleteSymmetricTensor):
         raise InputTypeError(
             f"tensor must be an IncompleteSymmetricTensor; got {type(tensor).__name__}. Build one "
-            "from its values with IncompleteSymmetricTensor(values, n_features, order)."
+            "with IncompleteSymmetricTensor.from_dense(array), or from its values."
         )
     rank = check_count("rank", rank, 1)
     if tensor.order < 3:
         raise InputError(
             f"order must be at least 3: lower orders do not determine the factors; got order="
-            f"{tensor.order}. Use moments of order 3 or more."
+            f"{tensor.order}. Use a tensor of order 3 or more."
         )
     if tensor.n_features <= tensor.order:
         raise CapacityError(
             f"order={tensor.order} needs at least {tensor.order + 1} features; got "
             f"{tensor.n_features}. Lower the order or add features."
         )
-    if rank > 1:
-        best_split(tensor.n_features, tensor.order, rank)
+    most = largest_rank(tensor.n_features, tensor.order)
+    if rank > most:
+        cure = f"Lower the rank to at most {most}"
+        with suppress(CapacityError):
+            order = smallest_order(tensor.n_features, rank)
+            cure += (
+                f", or use a tensor of order {order} (up to "
+                f"{largest_rank(tensor.n_features, order)})"
+            )
+        raise CapacityError(
+            f"a tensor of order {tensor.order} with {tensor.n_features} features determines at "
+            f"most {most} factors on distinct indices; rank={rank} was asked. {cure}."
+        )
     return rank
 
 

@@ -36,6 +36,9 @@ from momentmix.tensor.incomplete_tensor import (
 from momentmix.tensor.normal_matrix import normal_matrix, vector_block
 
 _LARGEST_MATRIX = 12_000  # unknowns; above it JᴴJ is applied and never stored (2.3 GB at this size)
+_LARGE_LOOSE = 500  # the same for steps far from the minimum
+# Relative error and number of conjugate gradients; the next step corrects an inexact one.
+_EXACT, _LOOSE = (1e-6, 60), (1e-2, 15)
 _STALL = 1e-15  # relative decrease of the squared residual that rounding alone can give
 
 Residuals = list[Array]
@@ -115,9 +118,16 @@ class PowerFit:
 
 
 def fit_powers(
-    tensor: IncompleteSymmetricTensor, start: Array, *, max_iterations: int = 100
+    tensor: IncompleteSymmetricTensor,
+    start: Array,
+    *,
+    max_iterations: int = 100,
+    loose: bool = False,
 ) -> PowerFit:
-    """Minimize ‖F − Σ_i q_i^{⊗m}‖ on Ω_m (paper: solve-F); complex where `start` (r, d) is."""
+    """Minimize ‖F − Σ_i q_i^{⊗m}‖ on Ω_m (paper: solve-F); complex where `start` (r, d) is.
+
+    `loose` steps are those of a few conjugate gradients where there are many unknowns.
+    """
     r, d = start.shape
     order = tensor.order
     size = float(np.linalg.norm(tensor.values)) or 1.0
@@ -128,8 +138,8 @@ def fit_powers(
     def linearize(point: Array, residuals: Residuals) -> Step:
         factors = point.reshape(r, d)
         gradient = contract_gradient(residuals[0], np.conj(factors), order).ravel()  # Jᴴ R
-        if r * d > _LARGEST_MATRIX:
-            return _matrix_free_step(factors, order, gradient)
+        if r * d > (_LARGE_LOOSE if loose else _LARGEST_MATRIX):
+            return _matrix_free_step(factors, order, gradient, *(_LOOSE if loose else _EXACT))
         matrix = normal_matrix(np.ones(r), factors, order)[r:, r:]
         return lambda damping: _cholesky_step(matrix, gradient, damping)
 
@@ -188,10 +198,12 @@ def fit_weighted_powers(
     return PowerFit(mu, w, end.cost, end.n_iterations, end.converged)
 
 
-def _matrix_free_step(factors: Array, order: int, gradient: Array) -> Step:
+def _matrix_free_step(
+    factors: Array, order: int, gradient: Array, rtol: float, maxiter: int
+) -> Step:
     """The same step by conjugate gradients: J v and Jᴴ u are matrix products."""
     r, d = factors.shape
-    blocks = np.stack([vector_block(q, q[None], order)[0][0] for q in factors])  # (r, d, d)
+    blocks = vector_block(factors, factors, order)[0]  # (r, d, d)
     diagonal = np.real(np.einsum("iaa->ia", blocks))
 
     def step_for(damping: float) -> Array:
@@ -210,8 +222,7 @@ def _matrix_free_step(factors: Array, order: int, gradient: Array) -> Step:
         shape = (r * d, r * d)
         system = LinearOperator(shape, matvec=apply, dtype=factors.dtype)
         preconditioner = LinearOperator(shape, matvec=precondition, dtype=factors.dtype)
-        # An inexact step is enough: the next iteration corrects it.
-        step, _ = cg(system, gradient, rtol=1e-6, maxiter=60, M=preconditioner)
+        step, _ = cg(system, gradient, rtol=rtol, maxiter=maxiter, M=preconditioner)
         return np.asarray(step)
 
     return step_for

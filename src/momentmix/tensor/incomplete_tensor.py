@@ -125,6 +125,57 @@ class IncompleteSymmetricTensor:
         check_countable(d, order)
         return cls(power_sum(factors, order, weights), d, order)  # (C(d, m),)  eq:tensorF, eq:cFm
 
+    @classmethod
+    def from_dense(cls, array: ArrayLike) -> IncompleteSymmetricTensor:
+        """The entries with distinct indices of a symmetric tensor that is given as a whole.
+
+        Parameters
+        ----------
+        array : array of shape (n_features, …, n_features), one axis for each index
+            Symmetric within rounding errors; entries with equal indices are not used.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> q = np.array([1.0, 2.0, 3.0, 4.0])
+        >>> dense = np.einsum("a,b,c->abc", q, q, q)
+        >>> IncompleteSymmetricTensor.from_dense(dense).values.tolist()
+        [6.0, 8.0, 12.0, 24.0]
+        """
+        dense = np.asarray(array)
+        if dense.dtype.kind not in "fciu":
+            raise InputTypeError(f"array must hold numbers; got dtype {dense.dtype}.")
+        if dense.ndim < 1 or len(set(dense.shape)) != 1:
+            raise InputError(
+                "array must have shape (d, d, …, d), one axis for each index; got shape "
+                f"{dense.shape}."
+            )
+        d, order = dense.shape[0], dense.ndim
+        if order > d:
+            raise InputError(
+                f"array needs at least as many features as axes, since an entry has distinct "
+                f"indices; got shape {dense.shape}."
+            )
+        check_countable(d, order)
+        values = dense[tuple(index_sets(d, order).T)]
+        if dense.dtype.kind in "fc":
+            digits = np.sqrt(order) * 16 * np.finfo(dense.dtype).eps
+        else:
+            digits = 0.0
+        scale = float(np.abs(dense).max(initial=0.0))
+        for axis in range(order - 1):  # swaps of neighbors give every permutation
+            swapped = np.swapaxes(dense, axis, axis + 1)
+            apart = np.abs(np.subtract(dense, swapped, dtype=np.result_type(dense, float)))
+            largest = float(apart.max(initial=0.0))
+            if largest > digits * scale:
+                place = tuple(int(i) for i in np.unravel_index(apart.argmax(), dense.shape))
+                raise InputError(
+                    f"array must be symmetric within rounding errors; the entry at {place} and "
+                    f"that with indices {axis} and {axis + 1} exchanged differ by {largest:.3g} "
+                    "(largest difference). Average the array over all orders of its axes first."
+                )
+        return cls(values, d, order)
+
     @property
     def labels(self) -> Int:
         """The index set of each entry, of shape (C(n_features, order), order)."""

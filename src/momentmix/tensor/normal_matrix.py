@@ -51,14 +51,17 @@ def leave_one_out(x: Array, degree: int) -> Array:
 
 
 def vector_block(first: Array, others: Array, order: int) -> tuple[Array, Array]:
-    """⟨∂μ_ia, ∂μ_kb⟩ without weights, (k, a, b) for one i, and e_{m−1}(z without b), (k, b)."""
-    d = first.size
+    """⟨∂μ_ia, ∂μ_kb⟩ without weights, (k, a, b), and e_{m−1}(z without b), (k, b).
+
+    They are those of one i, or of as many as there are k, in pairs.
+    """
+    d = first.shape[-1]
     z = np.conj(first) * others  # (n, d)
     single = leave_one_out(z, order - 1)
     without = np.repeat(z[:, None, :], d, axis=1)
     without[:, np.arange(d), np.arange(d)] = 0.0  # row a: entry a left out
     block = leave_one_out(without, order - 2)  # (n, a, b)
-    block *= np.conj(first)[None, None, :] * others[:, :, None]
+    block *= np.conj(first)[..., None, :] * others[:, :, None]
     block[:, np.arange(d), np.arange(d)] = single
     return block, single
 

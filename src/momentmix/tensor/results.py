@@ -73,7 +73,7 @@ class Decomposition:
 _CAUSES = {
     "leading-entry": (
         "condition (i) of Theorem 4.2 fails: every coordinate is zero in some factor, so that none "
-        "can lead. Shift the data by a constant, which makes entries non-zero, or lower the rank"
+        "can lead. Leave out features that are zero in many factors, or lower the rank"
     ),
     "independence-basis": (
         "condition (ii) of Theorem 4.2 fails: the factors' products of {p} coordinates are "

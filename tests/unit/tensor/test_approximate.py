@@ -6,6 +6,7 @@ from scipy.optimize import least_squares
 
 import momentmix as mm
 from momentmix import DiagonalMixture, IncompleteSymmetricTensor, largest_rank
+from momentmix.errors import FitWarning
 from momentmix.mixture.matching import largest_factor_error
 from momentmix.reproduce import experiments
 from momentmix.tensor import gauss_newton
@@ -57,10 +58,13 @@ def test_real_input_gives_a_real_answer_even_from_a_complex_start():
     factors[1] = factors[0] + 0.3 * factors[1]  # close factors: noise turns them into a pair
     exact = IncompleteSymmetricTensor.from_factors(factors, 3)
     noisy = IncompleteSymmetricTensor(exact.values + 0.3 * rng.standard_normal(455), 15, 3)
-    assert mm.decompose(noisy, 6, random_state=0).diagnostics.imaginary_part > 0
-    found = mm.approximate(noisy, 6, random_state=0)
+    with pytest.warns(FitWarning, match="leaves a residual of 0.6"):
+        rough = mm.decompose(noisy, 6, random_state=0).diagnostics
+    assert rough.imaginary_part > 0
+    with pytest.warns(FitWarning, match="did not converge in 50 steps; the residual is 0.111"):
+        found = mm.approximate(noisy, 6, random_state=0)
     assert found.factors.dtype == float
-    assert found.residual < mm.decompose(noisy, 6, random_state=0).diagnostics.residual
+    assert found.residual < rough.residual
 
 
 def test_complex_input_is_approximated_in_complex_numbers():
@@ -78,6 +82,45 @@ def test_singular_input_is_an_error_not_an_answer():
     factors = np.random.default_rng(5).standard_normal((4, 15))
     with pytest.raises(mm.DecompositionError, match="rank 4"):
         mm.approximate(IncompleteSymmetricTensor.from_factors(factors, 4), 8, random_state=0)
+
+
+@pytest.mark.parametrize(("d", "order", "rank"), [(15, 3, 6), (15, 6, 20), (20, 5, 30)])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_noise_that_spoils_the_decomposition_is_no_obstacle(d, order, rank, seed):
+    """At capacity and 1 % noise: the minimum is the one next to the exact factors."""
+    rng = np.random.default_rng([seed, order])
+    factors = rng.standard_normal((rank, d))
+    exact = IncompleteSymmetricTensor.from_factors(factors, order)
+    noise = IncompleteSymmetricTensor(rng.standard_normal(exact.values.size), d, order)
+    noisy = exact + 0.01 * exact.norm() / noise.norm() * noise
+    found = mm.approximate(noisy, rank, random_state=seed)
+    nearest = fit_powers(noisy, factors)
+    assert found.converged
+    assert found.n_supported == rank
+    assert found.residual == pytest.approx(nearest.residual, rel=1e-6)
+    assert largest_factor_error(nearest.factors, found.factors, order) < 1e-3
+
+
+def test_noise_alone_is_an_error_and_weak_factors_are_a_warning():
+    rng = np.random.default_rng(6)
+    noise = IncompleteSymmetricTensor(rng.standard_normal(comb(15, 4)), 15, 4)
+    factors = rng.standard_normal((8, 15))
+    factors[5:] *= 0.2
+    exact = IncompleteSymmetricTensor.from_factors(factors, 4)
+    noisy = exact + 0.1 * exact.norm() / noise.norm() * noise
+    with pytest.warns(FitWarning, match=r"of the 8 factors [23] .* Ask for rank=[56] at most"):
+        found = mm.approximate(noisy, 8, random_state=0)
+    assert found.n_supported in (5, 6)  # one power in the noise may stand out of the rest
+    assert mm.approximate(noisy, 5, random_state=0).converged
+    with pytest.raises(mm.DecompositionError, match=r"residual of 0\.\d+ of") as caught:
+        mm.approximate(1e3 * noise, 1, random_state=0)
+    assert caught.value.condition == "noise"
+
+
+def test_a_decomposition_that_explains_little_warns():
+    noise = IncompleteSymmetricTensor(np.random.default_rng(7).standard_normal(1365), 15, 4)
+    with pytest.warns(FitWarning, match=r"residual of 0\.9.*no sum of 8 powers"):
+        mm.decompose(noise, 8, random_state=0)
 
 
 @pytest.fixture

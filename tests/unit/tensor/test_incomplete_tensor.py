@@ -1,3 +1,5 @@
+import functools
+import itertools
 from itertools import permutations
 from math import factorial
 
@@ -209,3 +211,40 @@ def test_closed_form_equals_the_explicit_jacobian(d, order, r, kind):
     jacobian = np.stack(columns, axis=1)
     expected = jacobian.conj().T @ jacobian
     np.testing.assert_allclose(normal_matrix(weights, vectors, order), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize(("d", "order"), [(5, 1), (6, 2), (7, 3), (6, 4), (5, 5)])
+@pytest.mark.parametrize("kind", [float, complex])
+def test_dense_tensors_give_their_entries_with_distinct_indices(d, order, kind):
+    rng = np.random.default_rng(order)
+    factors = rng.standard_normal((3, d)).astype(kind)
+    if kind is complex:
+        factors += 1j * rng.standard_normal((3, d))
+    dense = sum(functools.reduce(np.multiply.outer, [q] * order) for q in factors)
+    found = IncompleteSymmetricTensor.from_dense(dense)
+    expected = IncompleteSymmetricTensor.from_factors(factors, order)
+    assert (found.n_features, found.order) == (d, order)
+    np.testing.assert_allclose(found.values, expected.values, rtol=1e-12, atol=1e-12)
+    brute = [dense[sets] for sets in itertools.combinations(range(d), order)]
+    assert sorted(brute, key=abs) == sorted(found.values.tolist(), key=abs)
+    single = dense.astype(np.complex64 if kind is complex else np.float32)
+    np.testing.assert_allclose(
+        IncompleteSymmetricTensor.from_dense(single).values, expected.values, rtol=1e-4, atol=1e-4
+    )
+
+
+@pytest.mark.parametrize(
+    ("array", "error", "message"),
+    [
+        (np.ones((3, 4)), InputError, r"shape \(d, d, …, d\).*got shape \(3, 4\)"),
+        (np.float64(1), InputError, "one axis for each index"),
+        (np.ones((2, 2, 2)), InputError, "at least as many features as axes"),
+        (np.full((3, 3), "x"), InputTypeError, "must hold numbers"),
+        (np.arange(9.0).reshape(3, 3), InputError, r"differ by 4 .*Average the array"),
+        (np.arange(9).reshape(3, 3), InputError, r"entry at \(0, 2\)"),
+        (np.full((3, 3), np.nan), InputError, "must be finite"),
+    ],
+)
+def test_bad_dense_tensors_are_refused(array, error, message):
+    with pytest.raises(error, match=message):
+        IncompleteSymmetricTensor.from_dense(array)
