@@ -74,7 +74,8 @@ _MERGES = 3  # that lose least likelihood, by a bound
 _NEAR = 0.1  # mean of squared shifts and log ratios of variances: starts that end at one answer
 # So many splits take so many steps each, at last steps of all components: a few show which of them
 # are worth more.
-SPLIT_STEPS, LAST_STEPS = ((100, 1), (12, 2)), (4, 4)
+SPLIT_STEPS, LAST_STEPS = ((100, 1), (12, 2)), (5, 4)
+_MANY = 6  # components from which steps of all of them take much longer
 SPLIT_CONDITIONS = 500
 
 
@@ -409,7 +410,7 @@ def _replacements(
 class _Others:
     """Steps of a few new components beside those that are left of a parent.
 
-    The derivative by the parameters of the others stays that of the parent, so that a step takes
+    The derivative by the parameters of many others stays that of the parent, so that a step takes
     the time of the new components alone.
     """
 
@@ -417,7 +418,7 @@ class _Others:
         self, conditions: Conditions, parent: Parameters, kept: Int, whitening: Whitening
     ) -> None:
         self._conditions, self._whitening, self._count = conditions, whitening, kept.size
-        if not kept.size:
+        if kept.size < _MANY:
             return
         n, r = conditions.size, parent.n_components
         table = _with_sum(whitening.table.reshape(n, -1, r)[:, :, kept])
@@ -432,7 +433,7 @@ class _Others:
     def step(self, bounds: Bounds, p: Parameters) -> tuple[Parameters, float]:
         """Parameters after one step, the new components last, and their cost."""
         conditions, whitening, order = self._conditions, self._whitening, by_feature(p)
-        if not self._count:
+        if self._count < _MANY:
             return efficient_step(conditions, p, bounds, whitening)[:2]
         residual = whitening.whiten(conditions.values - conditions.model(p))
         own = whitening.whiten(derivative(conditions, p[self._count :]).table())
