@@ -47,7 +47,7 @@ done(seconds, s.n_rows == {n} and np.allclose(s.mean, rows.mean(axis=0)))
 FIT = """
 truth = law({r}, {d})
 rows, labels = truth.sample({n}, random_state=1)
-data = mm.summarize(rows, order=4) if {summary} else rows
+data = mm.summarize(rows, order={order}) if {summary} else rows
 seconds, result = best(lambda: mm.fit(data, {r}, random_state=0), {repeats})
 wrong = (truth.predict(rows) != labels).mean()
 from momentmix.{matching} import clustering_accuracy
@@ -152,6 +152,17 @@ seconds, ok = best(work, 5)
 done(seconds, ok)
 """
 
+YES_NO = """
+rng = np.random.default_rng(0)
+names = [f"b{{j}}" for j in range(20)]
+blocks = [mm.BernoulliBlock(rng.uniform(0.1, 0.9, 4), names=name) for name in names]
+truth = mm.Mixture.from_blocks(rng.dirichlet(np.full(4, 5.0)), blocks)
+table = truth.sample(20_000, random_state=1)[0]
+s = mm.summarize(table, order=4, families=dict.fromkeys(names, "bernoulli"))
+seconds, result = best(lambda: mm.fit(s, 4, random_state=0), 2)
+done(seconds, result.certificate.passed)
+""".format()
+
 FAMILIES = """
 truth = mm.Mixture.from_blocks([0.3, 0.7], [
     mm.GaussianBlock.of([0.0, 2.0], [1.0, 2.0], "x"),
@@ -187,14 +198,27 @@ seconds, found = best(lambda: {call}, 1)
 done(seconds, cube.n_rows == len(rows))
 """
 
+
+def fit_of(r, d, n, repeats, order=None):
+    """A fit of rows, or of a summary of this order."""
+    return FIT.format(
+        r=r, d=d, n=n, summary=order is not None, order=order, repeats=repeats,
+        matching="{matching}",
+    )  # fmt: skip
+
+
 TASKS = {
     "summarize-15-4": SUMMARIZE.format(d=15, n=2_000_000, order=4, repeats=3),
     "summarize-15-6": SUMMARIZE.format(d=15, n=300_000, order=6, repeats=2),
     "summarize-30-4": SUMMARIZE.format(d=30, n=100_000, order=4, repeats=4),
     "summarize-few": SUMMARIZE.format(d=7, n=2_000, order=4, repeats=20),
-    "fit-rows": FIT.format(r=6, d=15, n=200_000, summary=False, repeats=2, matching="{matching}"),
-    "fit-summary": FIT.format(r=6, d=15, n=100_000, summary=True, repeats=2, matching="{matching}"),
-    "fit-few-rows": FIT.format(r=3, d=7, n=2_000, summary=False, repeats=4, matching="{matching}"),
+    "fit-rows": fit_of(6, 15, 200_000, 2),
+    "fit-few-rows": fit_of(3, 7, 2_000, 4),
+    "fit-summary": fit_of(6, 15, 100_000, 2, order=4),
+    "summary-8-15": fit_of(8, 15, 200_000, 2, order=5),
+    "summary-15-15": fit_of(15, 15, 200_000, 2, order=5),
+    "summary-20-15": fit_of(20, 15, 200_000, 2, order=5),
+    "summary-yes-no": YES_NO,
     "fit-families": FAMILIES.format(n=100_000, gaps=False, repeats=3),
     "fit-gaps": FAMILIES.format(n=20_000, gaps=True, repeats=3),
     "predict": PREDICT.format(what="predict"),

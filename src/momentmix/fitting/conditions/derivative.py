@@ -184,8 +184,9 @@ def derivative(
 
 def gram(table: Float) -> Float:
     """tableᵀ table by a symmetric product, which takes half the operations."""
-    # Upper triangle; what is Fortran-ordered is not copied.
-    half = dsyrk(1.0, table, trans=1) if table.flags.f_contiguous else dsyrk(1.0, table.T)
+    # Upper triangle; what is Fortran-ordered is not copied, and rows of it are copied by columns.
+    is_fortran = table.strides[0] < table.strides[1]
+    half = dsyrk(1.0, table, trans=1) if is_fortran else dsyrk(1.0, table.T)
     return np.asarray(half + np.triu(half, 1).T)
 
 

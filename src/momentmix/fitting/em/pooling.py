@@ -18,7 +18,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from momentmix._typing import Float
+from momentmix._typing import Float, Int
 from momentmix.fitting.em.em import run_batch, settle
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.density import joint_densities
@@ -99,12 +99,16 @@ def merge_components(features: Float, pool: Parameters, n_components: int) -> Pa
     return merging.current[merging.is_left]
 
 
-def merges_by_bound(p: Parameters, n_merges: int) -> list[Parameters]:
-    """Return the mixtures with one component less whose Runnalls bound is least, best first."""
+def merges_by_bound(p: Parameters, n_merges: int) -> list[tuple[Int, Parameters]]:
+    """Return mixtures with one component less, the least Runnalls bound first.
+
+    Each comes with the numbers of the components that it keeps; the merged one is its last.
+    """
     merged = []
     for i, k in _Merging(p).cheapest_pairs(n_merges):
         others = np.delete(np.arange(p.n_components), [i, k])
-        merged.append(Parameters.concatenate([p[others], _merged_pair(p, i, k)[None]]))
+        both = Parameters.concatenate([p[others], _merged_pair(p, i, k)[None]])
+        merged.append((others, both.normalized()))
     return merged
 
 
@@ -120,7 +124,7 @@ def one_less(
 ) -> Parameters:
     """The best mixture with one component less that EM finds from merged pairs."""
     prior = VariancePrior.of_rows(features.shape[1], parameters.n_components - 1, structure)
-    start = Parameters.stack(merges_by_bound(parameters, n_merges)).normalized()
+    start = Parameters.stack([p for _, p in merges_by_bound(parameters, n_merges)])
     settled, values = settle(features, start, prior, n_steps, n_threads, least_gain, target)
     return settled[int(values.argmax())]
 

@@ -25,6 +25,7 @@ come from a parametric bootstrap.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from math import nan
 from typing import NamedTuple
 
@@ -232,7 +233,7 @@ def check_conditions(
         groups[least].p_value,
         float(np.sqrt(excess / (groups[least].degrees_of_freedom * n))),
         bootstrapped or noise is not None,
-        whitening.projection.condition_number if is_whole else float("nan"),
+        whitening.projection.condition_number if is_whole and correlations else float("nan"),
         groups=groups,
     )
     if correlations and result.p_value < LEAST_P_VALUE:
@@ -338,7 +339,7 @@ def fourth_cumulant_of_powers(parameters: Parameters, j: int, highest: int) -> f
     p, k, degree = parameters, highest - 2, 4 * highest
     law = next((law for law in p.blocks.laws if j in law.features), None)
     if law is None:
-        nodes, weights = hermegauss(degree // 2 + 1)
+        nodes, weights = _gauss_nodes(degree // 2 + 1)
         points = p.means[:, j, None] + np.sqrt(p.variances[:, j, None]) * nodes
         weights = np.broadcast_to(weights / weights.sum(), points.shape)
     else:
@@ -349,6 +350,9 @@ def fourth_cumulant_of_powers(parameters: Parameters, j: int, highest: int) -> f
     positive = shares > 0
     fourth = (squares[positive].sum(axis=1) ** 2 / shares[positive]).sum()
     return float(fourth - k**2 - 2 * k)
+
+
+_gauss_nodes = lru_cache(hermegauss)
 
 
 def _squared_length(projection: Projection, white: Float) -> Float:

@@ -34,9 +34,9 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_solve, helmert, solve_triangular
+from scipy.linalg import LinAlgError, helmert, solve_triangular
 from scipy.linalg.blas import dtrmm
-from scipy.linalg.lapack import dpotrf, dpstrf, dtrtri, dtrtrs
+from scipy.linalg.lapack import dpotrf, dpotrs, dpstrf, dtrtri, dtrtrs
 from scipy.special import gammaincc, gammaln, ndtri_exp
 
 from momentmix._typing import Float, Int
@@ -52,6 +52,7 @@ from momentmix.parallel import all_threads
 _RIDGE = 1e-9  # copies of columns make the covariance singular
 _REDUNDANT = 1e-7  # share of a condition's variance; far above the ridge and rounding
 _DEPENDENT = 1e-11  # squared length of what a slope adds to those before it; its own length is 1
+_CLEARLY_INDEPENDENT = 1e-4  # length of what a slope adds to those before it, in any order
 _ITERATIONS = 20  # the condition number is printed with one digit
 _FEWEST_ROWS = 5.0  # that carry a condition: the usual rule for cells of tables of counts
 _HIGHEST_BESIDE = 3  # power of a number in a product with an indicator
@@ -78,6 +79,7 @@ class Whitening:
             self.model = conditions.model(parameters)
             self.triangle = _factored(correlation)
         self._inverse = dtrtri(self.triangle, lower=1)[0] if often else None
+        self._normals = dict[int, Float]()  # of the slopes of the first n conditions
         # What is new in a condition beside those before it has this variance.
         self.independent = np.diagonal(self.triangle) ** 2 > _REDUNDANT
 
@@ -100,7 +102,7 @@ class Whitening:
     def projection(self) -> Projection:
         """Projection away from the slopes of all conditions."""
         with all_threads(self._slopes.shape[1]):
-            return Projection(self._slopes)
+            return self.leading(self.scale.size)
 
     def whiten(self, columns: Float) -> Float:
         """Return C^{-1/2}·columns; 0 for conditions that are functions of earlier ones."""
@@ -128,7 +130,12 @@ class Whitening:
 
     def leading(self, n: int) -> Projection:
         """Projection for the first n conditions alone; whitened, they are the first n rows."""
-        return Projection(self._slopes[:n])
+        before = max((size for size in self._normals if size <= n), default=0)
+        normal = gram(self._slopes[before:n])
+        if before:
+            normal += self._normals[before]
+        self._normals[n] = normal
+        return Projection(self._slopes[:n], normal)
 
     def degrees_of_freedom(self, projection: Projection) -> int:
         """Rank of the covariance of a projection's conditions minus the rank of their slopes."""
@@ -137,35 +144,40 @@ class Whitening:
 
 
 class Projection:
-    """I − W (WᵀW)⁻¹ Wᵀ for whitened slopes W, dependent ones left out."""
+    """I − W (WᵀW)⁻¹ Wᵀ for whitened slopes W, dependent ones left out; `normal` is WᵀW."""
 
-    def __init__(self, slopes: Float) -> None:
-        slopes = slopes / np.maximum(np.linalg.norm(slopes, axis=0), 1e-300)
-        normal = gram(slopes)
-        # Cholesky factor of WᵀW, the most independent slopes first.
-        factor, pivots, rank, _ = dpstrf(normal, tol=_DEPENDENT, lower=1)
-        self.rank = int(rank)
-        kept = pivots[: self.rank] - 1
-        self.slopes = slopes[:, kept]
-        self._root = np.tril(factor[: self.rank, : self.rank])
-        self._normal = normal[np.ix_(kept, kept)]
-        self._is_whole = self.rank == normal.shape[0]
+    def __init__(self, slopes: Float, normal: Float | None = None) -> None:
+        normal = gram(slopes) if normal is None else normal
+        scale = np.maximum(np.sqrt(np.diagonal(normal)), 1e-300)
+        unit = normal / scale[:, None]
+        unit /= scale
+        self._root, failed = dpotrf(unit, lower=1)
+        self._is_whole = not failed and np.diagonal(self._root).min() > _CLEARLY_INDEPENDENT
+        kept: slice | Int = slice(None)
+        if not self._is_whole:  # the most independent slopes first
+            factor, pivots, rank, _ = dpstrf(unit, tol=_DEPENDENT, lower=1)
+            self._root, kept = factor[:rank, :rank], pivots[:rank] - 1
+            self._is_whole = int(rank) == len(unit)
+        self.slopes, self._scale, self._normal = slopes[:, kept], scale[kept], unit
+        self.rank = len(self._scale)
 
     @cached_property
     def condition_number(self) -> float:
         """That of the slopes, by power and inverse iteration; infinite where some are left out."""
         if not self._is_whole:
             return np.inf
-        largest = smallest = np.random.default_rng(0).standard_normal((len(self._normal),))
+        largest = np.random.default_rng(0).standard_normal((len(self._normal),))
+        smallest = largest
         for _ in range(_ITERATIONS):
             largest = self._normal @ (largest / np.linalg.norm(largest))
             unit: Float = smallest / np.linalg.norm(smallest)
-            smallest = np.asarray(cho_solve((self._root, True), unit, check_finite=False))
+            smallest = np.asarray(dpotrs(self._root, unit, lower=1)[0])
         return float(np.sqrt(np.linalg.norm(largest) * np.linalg.norm(smallest)))
 
     def project(self, whitened: Float) -> Float:
         """Return the residual of whitened columns beside the span of the slopes."""
-        along = cho_solve((self._root, True), self.slopes.T @ whitened, check_finite=False)
+        along = (self.slopes.T @ whitened).T / self._scale
+        along = (dpotrs(self._root, along.T, lower=1)[0].T / self._scale).T
         return np.asarray(whitened - self.slopes @ along)
 
 

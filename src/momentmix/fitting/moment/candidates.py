@@ -31,22 +31,36 @@ multiple of ε εᵀ. So the leading eigenvectors are the directions to split al
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import eigh
+from scipy.linalg.lapack import dpotrf, dtrtrs
 
 from momentmix._typing import Float, Int
 from momentmix.capacity.monomials import BlockSizes, block_partitions, count_block_monomials
-from momentmix.fitting.conditions.conditions import build_conditions, feature_powers
+from momentmix.fitting.conditions.conditions import (
+    Conditions,
+    build_conditions,
+    feature_powers,
+)
+from momentmix.fitting.conditions.derivative import by_feature, derivative
 from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.em.pooling import merges_by_bound
 from momentmix.fitting.inference.over_identification import HIGHEST_POWER
 from momentmix.fitting.inference.whitening import Whitening
-from momentmix.fitting.moment.efficient import efficient_step
+from momentmix.fitting.moment.efficient import (
+    DAMPINGS,
+    SUM_WEIGHT,
+    damped_step,
+    efficient_step,
+)
 from momentmix.fitting.moment.polish import Bounds
 from momentmix.index_sets import colex_rank, index_sets
+from momentmix.mixture import gaussian
 from momentmix.mixture.blocks import Blocks, one_a_block
-from momentmix.mixture.parameters import Parameters
+from momentmix.mixture.parameters import Parameters, parameters_from
 from momentmix.parallel import few_threads, map_in_order
 
 _DIRECTIONS = 2  # eigenvectors of each kind: a plane has two
@@ -54,8 +68,14 @@ _COMPONENTS = 4  # the heaviest ones: a light one that is two is seldom what the
 _SHARES = (0.5, 0.25, 0.75)  # of the first half in the weight
 _GAP = 0.8  # distance of the halves from the middle, in deviations: the polish finds the rest
 _RATIO = 2.0  # of the halves' variances where they differ in spread
-# So many splits take so many steps each: a few show which of them are worth more.
-SPLIT_STEPS = ((100, 1), (12, 2), (5, 4))
+_NOISE_ROWS, _NOISE_DRAWS = 2000, 20
+_CLEAR_RANK = 6.0  # deviations of the norm of noise, of which 20 draws show 85 % at least
+_MERGES = 3  # that lose least likelihood, by a bound
+_NEAR = 0.1  # mean of squared shifts and log ratios of variances: starts that end at one answer
+# So many splits take so many steps each, at last steps of all components: a few show which of them
+# are worth more.
+SPLIT_STEPS, LAST_STEPS = ((100, 1), (12, 2)), (5, 4)
+_MANY = 6  # components from which steps of all of them take much longer
 SPLIT_CONDITIONS = 500
 
 
@@ -210,6 +230,38 @@ def _rank_of_covariance(moments: StandardMoments, rng: np.random.Generator, bloc
     return best
 
 
+def shows_rank(
+    moments: StandardMoments, answer: Parameters, rng: np.random.Generator, blocks: Blocks
+) -> bool:
+    """Whether the moments need all components of an answer that they accept.
+
+    With one component less, E[φ_A φ_Bᵀ] would have a rank of r − 1, and its next singular value
+    would be the norm of noise. Rows that follow the answer show how large that is.
+    """
+    r, shapes = answer.n_components, partition_shapes(blocks, moments.order, answer.n_components)
+    if not shapes:
+        return False
+    rows, votes = gaussian.sample(answer.normalized(), _NOISE_ROWS, rng)[0], 0
+    for _ in range(8):
+        left, right, _ = _split(rng.permutation(len(blocks.partition)), blocks, shapes[0])
+        left_sets = _sets(left, shapes[0].left_degree, blocks)
+        right_sets = _sets(right, shapes[0].right_degree, blocks)
+        u, s, vt = np.linalg.svd(_gather(moments, left_sets, right_sets, None))
+        x = _values(rows, left_sets) @ u[:, r - 1 :]
+        y = _values(rows, right_sets) @ vt[r - 1 :].T
+        factors = rng.standard_normal((_NOISE_DRAWS, _NOISE_ROWS, 1))
+        factors -= factors.mean(axis=1, keepdims=True)
+        noise = np.linalg.norm((factors * x).transpose(0, 2, 1) @ y, 2, axis=(1, 2))
+        noise /= np.sqrt(_NOISE_ROWS * moments.n_effective)
+        votes += s[r - 1] > noise.mean() + _CLEAR_RANK * noise.std()
+    return bool(votes > 4)
+
+
+def _values(rows: Float, sets: list[Int]) -> Float:
+    """Products of features of each row, of shape (n_rows, n_sets)."""
+    return np.concatenate([rows[:, own].prod(axis=2) for own in sets], axis=1)
+
+
 def _split(order: Int, blocks: Blocks, shape: PartitionShape) -> tuple[Int, Int, Int]:
     """Features of A, B and C: of each size of blocks the first in `order` go to A, then to B."""
     if blocks.is_diagonal:
@@ -266,35 +318,159 @@ def _gather(
 # -- splits ----------------------------------------------------------------------------------------
 
 
+def few_conditions(moments: StandardMoments, rng: np.random.Generator) -> Conditions:
+    """Return conditions that show which of many starts are worth more."""
+    conditions = build_conditions(moments, 2, 1, SPLIT_CONDITIONS, rng, HIGHEST_POWER)
+    return conditions.subset(np.arange(1, conditions.size))
+
+
 def best_splits(
     moments: StandardMoments,
+    conditions: Conditions,
     parent: Parameters,
     bounds: Bounds,
-    rng: np.random.Generator,
+    known: Parameters | None = None,
     n_threads: int = 1,
 ) -> list[Parameters]:
-    """The best starts that split a component of an answer with one component less."""
-    conditions = build_conditions(moments, 2, 1, SPLIT_CONDITIONS, rng, HIGHEST_POWER)
-    conditions = conditions.subset(np.arange(1, conditions.size))
+    """The best two starts that split a component of an answer with one component less.
+
+    Beside a `known` answer, at most one other start that the moments may prefer as well.
+    """
+    starts = split_starts(moments, parent)
     # One covariance for all, or costs could not be compared.
     whitening = Whitening(conditions, parent, often=True)
-    starts = split_starts(moments, parent)
-    for kept, n_steps in SPLIT_STEPS:
+    found = _replacements(conditions, parent, starts, bounds, whitening, n_threads, SPLIT_STEPS)
+    count, n_steps = LAST_STEPS
+    if known is not None:
+        found, count = [p for p in found if not _are_near(p, known)], 1
 
-        def stepped(p: Parameters, n_steps: int = n_steps) -> tuple[Parameters, float]:
-            cost = np.inf
-            for _ in range(n_steps):
-                p, cost, _ = efficient_step(conditions, p, bounds, whitening)
-            return p, cost
+    def moved(p: Parameters) -> tuple[float, Parameters]:
+        cost = np.inf
+        for _ in range(n_steps):
+            p, cost, _ = efficient_step(conditions, p, bounds, whitening)
+        return cost, p
 
+    with few_threads(n_threads > 1):
+        ends = sorted(map_in_order(moved, found[:count], n_threads), key=lambda end: end[0])
+    if known is not None:
+        error = whitening.whiten(conditions.values - conditions.model(known))
+        most = float(error @ error) + known.n_free / moments.n_effective
+        ends = [end for end in ends if end[0] < most]
+    return [p for _, p in ends[:2]]
+
+
+def best_merge(conditions: Conditions, answer: Parameters, bounds: Bounds) -> Parameters:
+    """The best start that merges two components of an answer with one component more."""
+    starts = merges_by_bound(answer, _MERGES)
+    whitening = Whitening(conditions, answer, often=True)
+    return _replacements(conditions, answer, starts, bounds, whitening, 1, ((_MERGES, 2),))[0]
+
+
+def _are_near(p: Parameters, known: Parameters) -> bool:
+    """Whether each component of a mixture is close to another one of a known mixture."""
+    shifts = (p.means[:, None] - known.means) ** 2 / known.variances
+    ratios = np.log(p.variances[:, None] / known.variances) ** 2
+    gaps = (shifts + ratios).mean(axis=2)
+    nearest = gaps.argmin(axis=1)
+    return np.unique(nearest).size == nearest.size and float(gaps.min(axis=1).max()) < _NEAR
+
+
+def _replacements(
+    conditions: Conditions,
+    parent: Parameters,
+    starts: list[tuple[Int, Parameters]],
+    bounds: Bounds,
+    whitening: Whitening,
+    n_threads: int,
+    stages: tuple[tuple[int, int], ...],
+) -> list[Parameters]:
+    """Starts after a few steps, the best first; fewer are left after each stage.
+
+    A start is what is left of the components of `parent`, and others in place of the rest.
+    """
+    others = dict[tuple[int, ...], _Others]()
+    for kept, _ in starts:
+        key = tuple(kept.tolist())
+        others[key] = others.get(key) or _Others(conditions, parent, kept, whitening)
+    options = [(others[tuple(kept.tolist())], p) for kept, p in starts]
+
+    def moved(option: tuple[_Others, Parameters], n: int) -> tuple[float, _Others, Parameters]:
+        (own, p), cost = option, np.inf
+        for _ in range(n):
+            p, cost = own.step(bounds, p)
+        return cost, own, p
+
+    for count, n_steps in stages:
         with few_threads(n_threads > 1):
-            ends = list(map_in_order(stepped, starts[:kept], n_threads))
-        starts = [p for p, _ in sorted(ends, key=lambda end: end[1])]
-    return starts[:2]
+            ends = list(map_in_order(partial(moved, n=n_steps), options[:count], n_threads))
+        options = [(own, p) for _, own, p in sorted(ends, key=lambda end: end[0])]
+    return [p for _, p in options]
 
 
-def split_starts(moments: StandardMoments, parent: Parameters) -> list[Parameters]:
-    """Return starts with one component more than `parent`; none without the moments."""
+class _Others:
+    """Steps of a few new components beside those that are left of a parent.
+
+    The derivative by the parameters of many others stays that of the parent, so that a step takes
+    the time of the new components alone.
+    """
+
+    def __init__(
+        self, conditions: Conditions, parent: Parameters, kept: Int, whitening: Whitening
+    ) -> None:
+        self._conditions, self._whitening, self._count = conditions, whitening, kept.size
+        if kept.size < _MANY:
+            return
+        n, r = conditions.size, parent.n_components
+        table = _with_sum(whitening.table.reshape(n, -1, r)[:, :, kept])
+        normal = table.T @ table
+        self._scale = np.maximum(np.sqrt(np.diagonal(normal)), 1e-150)
+        normal = normal / self._scale[:, None] / self._scale
+        normal[np.diag_indices_from(normal)] += 1e-8
+        self._root = dpotrf(normal, lower=1, clean=1)[0]
+        # About orthonormal columns that span those of the table.
+        self._basis = dtrtrs(self._root, (table / self._scale).T, lower=1)[0].T
+
+    def step(self, bounds: Bounds, p: Parameters) -> tuple[Parameters, float]:
+        """Parameters after one step, the new components last, and their cost."""
+        conditions, whitening, order = self._conditions, self._whitening, by_feature(p)
+        if self._count < _MANY:
+            return efficient_step(conditions, p, bounds, whitening)[:2]
+        residual = whitening.whiten(conditions.values - conditions.model(p))
+        own = whitening.whiten(derivative(conditions, p[self._count :]).table())
+        fresh = _with_sum(own.reshape(conditions.size, -1, p.n_components - self._count))
+        error, cost = np.append(residual, 0.0), float(residual @ residual)
+        shared, along = self._basis.T @ fresh, self._basis.T @ error
+        left = fresh - self._basis @ shared
+        normal, gradient = left.T @ left, left.T @ (error - self._basis @ along)
+        theta, lower, upper = (x[order] for x in (p.flat(), bounds.lower, bounds.upper))
+        for damping in DAMPINGS:
+            step = damped_step(normal, gradient, damping)
+            others = dtrtrs(self._root, along - shared @ step, lower=1, trans=1)[0]
+            places = (self._scale.size // self._count, -1)
+            both = np.hstack([(others / self._scale).reshape(places), step.reshape(places)])
+            flat = np.empty_like(theta)
+            flat[order] = np.clip(theta + both.ravel(), lower, upper)
+            moved = bounds.within(parameters_from(flat, p.n_components, p.blocks).normalized())
+            error_there = whitening.whiten(conditions.values - conditions.model(moved))
+            cost_there = float(error_there @ error_there)
+            if cost_there < cost:
+                return moved, cost_there
+        return p, cost
+
+
+def _with_sum(slopes: Float) -> Float:
+    """Slopes (n, n_groups, k), the weights first, with a row for Σ ω = 1; (n + 1, n_groups·k)."""
+    n, n_groups, k = slopes.shape
+    table = np.zeros((n + 1, n_groups, k))
+    table[:n], table[n, 0] = slopes, SUM_WEIGHT
+    return table.reshape(n + 1, -1)
+
+
+def split_starts(moments: StandardMoments, parent: Parameters) -> list[tuple[Int, Parameters]]:
+    """Return starts with one component more than `parent`, and which components they keep.
+
+    There are none without the moments.
+    """
     if moments.cubed is None or moments.two_squares is None or moments.powers is None:
         return []
     cubes, squares = _residuals(moments, parent)
@@ -353,7 +529,7 @@ def _leading(table: Float) -> list[Float]:
 
 def _split_component(
     parent: Parameters, c: int, share: float, offset: Float, first: Float, second: Float
-) -> Parameters:
+) -> tuple[Int, Parameters]:
     """Component c as two, their means `offset` apart from its own, their variances by factors."""
     rest = np.delete(np.arange(parent.n_components), c)
     weight, mean, variance = parent.weights[c], parent.means[c], parent.variances[c]
@@ -368,4 +544,4 @@ def _split_component(
         np.array(shared),
         parent.blocks,
     )
-    return Parameters.concatenate([parent[rest], halves]).completed()
+    return rest, Parameters.concatenate([parent[rest], halves]).completed()

@@ -31,6 +31,7 @@ from momentmix.fitting.inference.over_identification import (
     HIGHEST_POWER,
     LEAST_P_VALUE,
     ORDER_4_FROM,
+    SURE_REJECTION,
     OverIdentification,
     check_conditions,
     choose_conditions,
@@ -42,10 +43,16 @@ from momentmix.fitting.inference.uncertainty import (
     uncertainty_of_noise,
 )
 from momentmix.fitting.inference.whitening import Whitening
-from momentmix.fitting.moment.candidates import best_splits, draw_candidates
+from momentmix.fitting.moment.candidates import (
+    best_merge,
+    best_splits,
+    draw_candidates,
+    few_conditions,
+    shows_rank,
+)
 from momentmix.fitting.moment.efficient import Efficient, efficient_polish, instrumental_polish
 from momentmix.fitting.moment.instruments import count_complete, has_complete_moments
-from momentmix.fitting.moment.polish import Polished, Stopping, parameter_bounds
+from momentmix.fitting.moment.polish import Bounds, Polished, Stopping, parameter_bounds
 from momentmix.fitting.moment.pool import (
     PATIENCE,
     ROUGH,
@@ -64,14 +71,15 @@ HIGHEST_PLAIN = 4  # orders that take part in selection and polish; candidates m
 GOOD_MISFIT = 1.0  # ‖ρ‖² per degree of freedom; good optima sit at 0.4–0.6 since noises correlate
 DRAWS_PER_ROUND = 12  # partitions: of one alone the loss is 16 times as large (docs/method.md)
 CLEAR_DIFFERENCE = 12.0  # of two criteria: e⁶ between likelihoods
-EFFICIENT_BELOW = 500  # parameters; with more, splits and efficient steps take minutes
+EFFICIENT_BELOW = 700  # parameters; with more, splits and efficient steps take minutes
 FIRST_ROUNDS = 1  # of efficient steps, to compare options
 EFFICIENT_BLOCKS_BELOW = 1000  # where features are joined: other weights lose too much
-# Of the last steps where features are joined: by parameter, and at most (a second or two a step).
-LAST_CONDITIONS, MOST_LAST_CONDITIONS = 12, 4500
+# Of the last steps: by parameter, and at most. Where features are joined a step takes a second or
+# two; else 1500 for 465 parameters, where the test has 1150, lower the loss by 40 %.
+LAST_CONDITIONS, LAST_JOINED = (3, 1600), (12, 4500)
 # Moments of degree 4 from which instruments combine them: the conditions of the last steps would be
 # less than half of them, and with fewer lose little.
-INSTRUMENTS_FROM = 2 * MOST_LAST_CONDITIONS
+INSTRUMENTS_FROM = 2 * LAST_JOINED[1]
 MOST_COMBINED = 2e7  # moments of degree 4 times parameters: instruments take 160 megabytes
 LARGE = 2000  # parameters from which a round takes most of a minute: one only
 
@@ -94,6 +102,7 @@ class Effort(NamedTuple):
 ANSWER = Effort(3, (10, 6), True, 2)
 SMALLER = Effort(2, (10, 6), True)  # one component less, to compare with: most often it fits badly
 START = Effort(2, (6, 4), False)  # passes over the rows improve on it: fewer rounds and steps
+PARENT = Effort(1, (6, 4), False)  # of splits
 
 
 @dataclass(frozen=True)
@@ -101,7 +110,9 @@ class MomentFit:
     """The answer from moments, in standardized features.
 
     `raw` is as polished, and so is the uncertainty, None for a start; `parameters` have variances
-    raised to what the moments can resolve. `rivals` fit the moments about as well.
+    raised to what the moments can resolve. `rivals` fit the moments about as well. `fewer` has one
+    component less, where the search needed it, and `test` is the test of `raw`, where it is final.
+    The rank of the moments shows all components of one that `is_needed`.
     """
 
     parameters: Parameters
@@ -109,6 +120,9 @@ class MomentFit:
     uncertainty: Uncertainty | None
     rivals: list[Parameters]
     structure: Structure | None = None
+    fewer: MomentFit | None = None
+    test: OverIdentification | None = None
+    is_needed: bool = False
 
     @cached_property
     def _errors(self) -> Uncertainty | Parameters:
@@ -195,6 +209,7 @@ class _MomentSearch:
     def run(self, parent: Parameters | None, is_needed: bool) -> None:
         """Rounds of partitions, the second one of splits, until an answer is accepted."""
         effort = self.effort
+        self.is_needed, self.has_parent, self.is_asked = is_needed, parent is not None, False
         rounds = effort.max_rounds if self.n_parameters < LARGE else 1
         for number in range(rounds):
             if effort.to_the_end:  # others run beside the starts of EM
@@ -212,7 +227,7 @@ class _MomentSearch:
                 self.add(polished.parameters)
             # Unless the rank shows the number, splits are tried in any case: moments may fit more
             # than one mixture.
-            is_early = number == 0 and self.is_efficient and not is_needed
+            is_early = number == 0 and self.is_efficient and not self.rank_shows
             if not is_early and any(option.is_accepted for option in self.tried):
                 break
 
@@ -232,25 +247,70 @@ class _MomentSearch:
 
     def add_splits(self, parent: Parameters | None) -> None:
         """The best splits of an answer with one component less."""
-        if parent is None:
-            parent = fit_moments(self.moments, self.r - 1, self.context, START, self.blocks).raw
-        # One is enough to see whether an accepted answer has a rival.
-        count = 1 if any(option.is_accepted for option in self.tried) else 2
-        splits = best_splits(self.moments, parent, self.bounds, self.rng, self.context.n_threads)
-        for p in splits[:count]:
+        parent = self.fewer.raw if parent is None else parent
+        accepted = self.accepted
+        known = accepted.parameters if accepted is not None else None
+        threads = self.context.n_threads
+        for p in best_splits(self.moments, self.few, parent, self.bounds, known, threads):
             self.add(p)
+
+    @property
+    def accepted(self) -> _Tried | None:
+        """The most likely answer that the moments accept."""
+        accepted = [option for option in self.tried if option.is_accepted]
+        return min(accepted, key=lambda option: option.criterion, default=None)
+
+    @property
+    def rank_shows(self) -> bool:
+        """Whether the rank of the moments shows so many components."""
+        if not self.is_needed and not self.is_asked and self.accepted is not None:
+            p, self.is_asked = self.accepted.parameters, True
+            self.is_needed = shows_rank(self.moments, p, self.rng, self.blocks)
+        return self.is_needed
+
+    @property
+    def needs_fewer(self) -> bool:
+        """Whether the support of the number rests on an answer with one component less."""
+        return bool(self.effort.last_rounds) and not self.has_parent and not self.rank_shows
+
+    @cached_property
+    def few(self) -> Conditions:
+        """Conditions that compare starts."""
+        return few_conditions(self.moments, self.rng)
+
+    @cached_property
+    def fewer(self) -> MomentFit:
+        """An answer with one component less.
+
+        If an answer is accepted, that is the best merge of two of its components. Unless the test
+        clearly rejects it, an answer of partitions and splits takes its place.
+        """
+        moments, accepted = self.moments, self.accepted
+        if self.r > 2 and accepted is not None:
+            bounds = parameter_bounds(moments, self.structure, self.r - 1)
+            merged = best_merge(self.few, accepted.parameters, bounds)
+            tried = self.tested_answer(merged, bounds)
+            p, test = tried.parameters, tried.test
+            if test is not None and test.testable and test.p_value < SURE_REJECTION:
+                known = test if moments.is_number.all() else None
+                return MomentFit(p, p, None, [], self.structure, None, known)
+        effort = SMALLER if self.needs_fewer else PARENT
+        return fit_moments(moments, self.r - 1, self.context, effort, self.blocks)
 
     def add(self, p: Parameters) -> None:
         """Test an answer, after efficient steps where they are affordable."""
+        self.tried.append(self.tested_answer(p, self.bounds))
+
+    def tested_answer(self, p: Parameters, bounds: Bounds) -> _Tried:
+        """Return an answer with its test, after efficient steps where they are affordable."""
         efficient = None
         if self.is_efficient:
             n = self.moments.n_effective
-            efficient = efficient_polish(self.tested, p, self.bounds, n, FIRST_ROUNDS)
+            efficient = efficient_polish(self.tested, p, bounds, n, FIRST_ROUNDS)
             p = efficient.parameters
         whitening = Whitening(self.tested, p) if efficient is None else efficient.whitening
         test = check_conditions(self.moments, p, self.rng, False, False, self.tested, whitening)
-        criterion = test.statistic + whitening.log_determinant
-        self.tried.append(_Tried(p, test, efficient, criterion))
+        return _Tried(p, test, efficient, test.statistic + whitening.log_determinant)
 
     def last_steps(self, found: Efficient) -> tuple[Parameters, Float]:
         """Return the parameters after the last steps, and a factor of their covariance.
@@ -284,10 +344,9 @@ class _MomentSearch:
         return is_joined and INSTRUMENTS_FROM <= count <= MOST_COMBINED / self.n_parameters
 
     def last_conditions(self) -> Conditions:
-        """Return the conditions of the test, and more where features are joined."""
-        if self.blocks.is_diagonal:
-            return self.tested
-        limit = min(LAST_CONDITIONS * self.n_parameters, MOST_LAST_CONDITIONS)
+        """Return the conditions of the test, or more where those are few for the parameters."""
+        by_parameter, most = LAST_JOINED if self.blocks.joined else LAST_CONDITIONS
+        limit = min(by_parameter * self.n_parameters, most)
         highest = (4, 2) if self.moments.n_effective >= ORDER_4_FROM else (3, 1)
         conditions = build_conditions(self.moments, *highest, limit, self.rng, HIGHEST_POWER)
         if conditions.size <= self.tested.size + 1:
@@ -299,13 +358,24 @@ class _MomentSearch:
         best, effort, structure = self.best, self.effort, self.structure
         rivals = [x.usable(structure) for x in self.tried if x is not best and x.rivals(best)]
         n, last = self.moments.n_effective, best.efficient
+        fewer, is_needed = self.fewer if self.needs_fewer else None, self.is_needed
+        is_final = not effort.last_rounds and self.moments.is_number.all()
         if last is not None:
             raw, factor = (
                 self.last_steps(last) if effort.last_rounds else (last.parameters, last.factor)
             )
             uncertainty = Uncertainty(raw, factor, on_log_scale=False)
             answer = resolvable(raw, uncertainty, structure)
-            return MomentFit(answer, raw, uncertainty, rivals, structure)
+            return MomentFit(
+                answer,
+                raw,
+                uncertainty,
+                rivals,
+                structure,
+                fewer,
+                best.test if is_final else None,
+                is_needed,
+            )
         if not effort.to_the_end:
             noise = implied_noise(self.full, best.parameters, n)
             slope = derivative(self.full, best.parameters, noise)
@@ -321,7 +391,7 @@ class _MomentSearch:
             self.full, raw, polished.noise, n, self.rng, self.context.n_threads
         )
         answer = resolvable(raw, uncertainty, structure)
-        return MomentFit(answer, raw, uncertainty, rivals, structure)
+        return MomentFit(answer, raw, uncertainty, rivals, structure, fewer, None, is_needed)
 
 
 class _Tried(NamedTuple):

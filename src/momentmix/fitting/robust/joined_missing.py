@@ -203,7 +203,7 @@ def _run(rows: PatternRows, start: Parameters, structure: Structure) -> tuple[Pa
 def _support(rows: PatternRows, p: Parameters, structure: Structure, n: int) -> Support:
     """Whether BIC rejects one component less."""
     price, n_sampled = 0.5 * p.blocks.n_parameters * log(n) / n, rows.features.shape[1]
-    starts = [merged.normalized() for merged in merges_by_bound(p, _MERGES)]
+    starts = [merged for _, merged in merges_by_bound(p, _MERGES)]
     smaller = [_run(rows, start, structure)[0] for start in starts]
     best = max(rows.sums(q)[1] for q in smaller) / n_sampled
     return support_by_bic(p.n_components, rows.sums(p)[1] / n_sampled - best, price)

@@ -173,17 +173,14 @@ def _answer_at_order(
     context: FitContext,
     blocks: Blocks,
 ) -> StandardFit:
-    r, smaller, parent = n_components, None, None
+    r = n_components
     with context.clock.stage("moment fit"):
         is_needed = r > 1 and least_components(moments, context.rng, blocks) >= r
-        if r > 1 and not is_needed:
-            smaller = fit_moments(moments, r - 1, context, SMALLER, blocks)
-            parent = smaller.raw
-        fit = fit_moments(moments, r, context, ANSWER, blocks, parent, is_needed)
-    support = Support(r, True, "the rank of the moments shows it") if is_needed else None
-    if smaller is not None:
+        fit = fit_moments(moments, r, context, ANSWER, blocks, None, is_needed)
+    support = Support(r, True, "the rank of the moments shows it") if fit.is_needed else None
+    if fit.fewer is not None:
         with context.clock.stage("support"):
-            support = support_from_moments(moments, fit, smaller, context.rng)
+            support = support_from_moments(moments, fit, fit.fewer, context.rng)
     uncertainty = fit.uncertainty
     assert uncertainty is not None
     test = begin_test(moments, fit.parameters, replace(context, n_threads=1))
