@@ -16,6 +16,7 @@ uncertainty of the mean is added. With exact moments both corrections vanish.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -41,7 +42,7 @@ from momentmix.fitting.inference.uncertainty import (
     uncertainty_of_moment_fit,
     uncertainty_of_noise,
 )
-from momentmix.fitting.inference.whitening import Whitening
+from momentmix.fitting.inference.whitening import Whitening, tested_conditions
 from momentmix.fitting.moment.candidates import best_splits, draw_candidates
 from momentmix.fitting.moment.efficient import Efficient, efficient_polish, instrumental_polish
 from momentmix.fitting.moment.instruments import count_complete, has_complete_moments
@@ -92,6 +93,7 @@ class Effort(NamedTuple):
 
 ANSWER = Effort(3, (10, 6), True, 2)
 SMALLER = Effort(2, (10, 6), True)  # one component less, to compare with: most often it fits badly
+FIRST_LOOK = Effort(1, (10, 6), True)  # of a number that the rank of the moments rejects
 START = Effort(2, (6, 4), False)  # passes over the rows improve on it: fewer rounds and steps
 
 
@@ -100,7 +102,8 @@ class MomentFit:
     """The answer from moments, in standardized features.
 
     `raw` is as polished, and so is the uncertainty, None for a start; `parameters` have variances
-    raised to what the moments can resolve. `rivals` fit the moments about as well.
+    raised to what the moments can resolve. `rivals` fit the moments about as well; `more` goes on
+    with another effort, from the answers that this one has tried.
     """
 
     parameters: Parameters
@@ -108,6 +111,17 @@ class MomentFit:
     uncertainty: Uncertainty | None
     rivals: list[Parameters]
     structure: Structure | None = None
+    more: Callable[[Effort], MomentFit] | None = None
+    checked: Checked | None = None
+
+    def check(
+        self, moments: StandardMoments, rng: np.random.Generator, correlations: bool = False
+    ) -> OverIdentification:
+        """The test of the raw answer, with what is known from its steps."""
+        known = self.checked
+        if known is None or tested_conditions(known[0], moments, self.raw) is not known[0]:
+            return check_conditions(moments, self.raw, rng, correlations=correlations)
+        return check_conditions(moments, self.raw, rng, True, correlations, *known)
 
     @cached_property
     def _errors(self) -> Uncertainty | Parameters:
@@ -153,9 +167,8 @@ def fit_moments(
     structure = moments.structure(context.variance_floor, blocks)
     if n_components == 1:
         return _closed_form(moments, structure, context)
-    search = _MomentSearch(moments, n_components, context, structure, effort)
-    search.run(parent, is_needed)
-    return search.result()
+    search = _MomentSearch(moments, n_components, context, structure, parent, is_needed)
+    return search.run(effort)
 
 
 class _MomentSearch:
@@ -167,9 +180,11 @@ class _MomentSearch:
         n_components: int,
         context: FitContext,
         structure: Structure,
-        effort: Effort,
+        parent: Parameters | None,
+        is_needed: bool,
     ) -> None:
-        self.moments, self.context, self.effort = moments, context, effort
+        self.moments, self.context = moments, context
+        self.parent, self.is_needed = parent, is_needed
         self.structure, self.rng = structure, context.rng
         self.r, d = n_components, moments.n_features
         self.blocks = structure.blocks or moments.alone
@@ -183,33 +198,41 @@ class _MomentSearch:
         self.tested = choose_conditions(moments, n_components, self.rng, self.blocks)
         self.bounds = parameter_bounds(moments, structure, n_components)
         most = EFFICIENT_BELOW if self.blocks.is_diagonal else EFFICIENT_BLOCKS_BELOW
-        self.is_efficient = effort.to_the_end and self.n_parameters < most
-        self.pool, self.tried = np.zeros((0, d)), list[_Tried]()
+        self.is_affordable = self.n_parameters < most
+        self.pool, self.tried, self.n_rounds = np.zeros((0, d)), list[_Tried](), 0
 
     @property
     def best(self) -> _Tried:
         """Return the most likely answer; costs in units of different noises do not compare."""
         return min(self.tried, key=lambda option: option.criterion)
 
-    def run(self, parent: Parameters | None, is_needed: bool) -> None:
+    def run(self, effort: Effort) -> MomentFit:
         """Rounds of partitions, the second one of splits, until an answer is accepted."""
-        effort = self.effort
+        self.effort, self.is_efficient = effort, effort.to_the_end and self.is_affordable
         rounds = effort.max_rounds if self.n_parameters < LARGE else 1
-        for number in range(rounds):
-            if number == 1 and self.is_efficient:
-                self.add_splits(parent)
+        while self.n_rounds < rounds and not self.is_settled:
+            if self.n_rounds == 1 and self.is_efficient:
+                self.add_splits()
             else:
                 polished = self.from_partitions()
-                misfit = polished.cost / max(self.full.size - self.n_parameters, 1)
-                if rounds == 1 or not (effort.to_the_end or misfit > GOOD_MISFIT):
+                is_good = polished.cost <= GOOD_MISFIT * max(self.full.size - self.n_parameters, 1)
+                is_enough = rounds == 1 or (is_good and not effort.to_the_end)
+                if is_enough and not self.is_efficient:
                     self.tried = [_Tried(polished.parameters, None)]
                     break
                 self.add(polished.parameters)
-            # Unless the rank shows the number, splits are tried in any case: moments may fit more
-            # than one mixture.
-            is_early = number == 0 and self.is_efficient and not is_needed
-            if not is_early and any(option.is_accepted for option in self.tried):
-                break
+            self.n_rounds += 1
+        return self.result()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no further round is needed.
+
+        Unless the rank shows the number, splits are tried in any case: moments may fit more than
+        one mixture.
+        """
+        is_early = self.n_rounds == 1 and self.is_efficient and not self.is_needed
+        return not is_early and any(option.is_accepted for option in self.tried)
 
     def from_partitions(self) -> Polished:
         """Return an answer from the means that all partitions so far propose."""
@@ -225,8 +248,9 @@ class _MomentSearch:
         self.pool = np.concatenate([self.pool, polished.parameters.means])
         return polished
 
-    def add_splits(self, parent: Parameters | None) -> None:
+    def add_splits(self) -> None:
         """The best splits of an answer with one component less."""
+        parent = self.parent
         if parent is None:
             parent = fit_moments(self.moments, self.r - 1, self.context, START, self.blocks).raw
         # One is enough to see whether an accepted answer has a rival.
@@ -298,7 +322,8 @@ class _MomentSearch:
             raw, factor = self.last_steps(last) if effort.last_rounds else last[::2]
             uncertainty = Uncertainty(raw, factor, on_log_scale=False)
             answer = resolvable(raw, uncertainty, structure)
-            return MomentFit(answer, raw, uncertainty, rivals, structure)
+            checked = None if effort.last_rounds else Checked(self.tested, last.whitening)
+            return MomentFit(answer, raw, uncertainty, rivals, structure, self.run, checked)
         if not effort.to_the_end:
             noise = implied_noise(self.full, best.parameters, n)
             slope = derivative(self.full, best.parameters, noise)
@@ -315,6 +340,13 @@ class _MomentSearch:
         )
         answer = resolvable(raw, uncertainty, structure)
         return MomentFit(answer, raw, uncertainty, rivals, structure)
+
+
+class Checked(NamedTuple):
+    """The conditions of a test, and their whitening at the parameters."""
+
+    conditions: Conditions
+    whitening: Whitening
 
 
 class _Tried(NamedTuple):
