@@ -131,7 +131,8 @@ class _MomentSearch:
             if named and r >= least and not (tested.is_accepted or self.more_blocks(tested)[0]):
                 fit = fit.more(SMALLER) if fit.more is not None else fit
                 tested = _Tested(fit, fit.check(moments, context.rng, self.joins), named)
-            self._last = fit
+            if tested.is_accepted:
+                self._last = fit
             bare = replace(fit, more=None, checked=None)
             self.tested[r, blocks] = tested._replace(fit=bare)
         return self.tested[r, blocks]
@@ -171,13 +172,13 @@ class _MomentSearch:
         found: dict[int, _Tested] = {}
         lowest, n_idle, price, r = inf, 0, inf, 0
         numbers = range(1 if self.joins else least, most + 1)
-        first = self.test(least, self.blocks)
-        if self.joins and first.is_accepted:
-            found[least], r, price, numbers = first, least, first.fit.raw.n_free, range(1, least)
+        if self.joins and self.test(least, self.blocks).is_accepted:
+            found[least] = first = self.join(least)
+            r, price, numbers = least, first.fit.raw.n_free, range(1, least)
         for number in numbers:
             if number * self.blocks.n_parameters - 1 >= price:
                 break
-            if r < number < least and r:
+            if 0 < r < number < least:
                 continue  # rejected by the rank of the moments
             found[number] = tested = self.join(number, price)
             if tested.is_accepted:
@@ -198,9 +199,12 @@ class _MomentSearch:
             r, note = least, "the least that the moments need; they cannot test it"
         else:
             r, last = elbow(effects), max(effects)
+            # With joined columns fewer components may fit closer.
+            fewer = [k for k in tests if 1 < k < r and tests[k].effect_size < tests[r].effect_size]
+            r = min([r, *fewer], key=lambda k: tests[k].effect_size)
             note = (
-                f"no number of components from {least} to {last} fits the moments; this is the "
-                "elbow of the effect size"
+                f"no number of components from {min(tests)} to {last} fits the moments; this is "
+                f"the {'least' if fewer else 'elbow of the'} effect size"
             )
             if last == self.context.max_components:
                 note += limit_note(last, self.context)
