@@ -94,7 +94,7 @@ class _Tested(NamedTuple):
         return not self.test.testable or self.test.p_value >= CLEAR_P_VALUE
 
 
-class _MomentSearch:
+class _NumberSearch:
     """Mixtures by number of components and by blocks, joined where those are None."""
 
     def __init__(
@@ -233,7 +233,7 @@ def answer_without_rows(
     is_given = not isinstance(n_components, str)
     if is_given and blocks is not None:
         return answer_from_moments(moments, order, int(n_components), context, blocks)
-    search = _MomentSearch(moments, context, blocks)
+    search = _NumberSearch(moments, context, blocks)
     why, tried = list[str | Message](), tuple[Trial, ...]()
     with context.clock.stage("blocks" if is_given else "number of components"):
         if is_given:
