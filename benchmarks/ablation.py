@@ -27,7 +27,7 @@ import trust
 import momentmix as mm
 from momentmix.fitting.em import search
 from momentmix.fitting.moment import moment_fit
-from momentmix.fitting.robust import answers, joining, pipeline
+from momentmix.fitting.robust import answers, joining
 
 CLEAR = 0.01  # nats a row
 
@@ -36,7 +36,7 @@ def leave_out(step):
     """Replace a step of the fit by nothing, in this process."""
     if step == "splits":  # further partitions in their place
         moments = moment_fit._MomentSearch
-        moments.add_splits = lambda s, parent: s.add(s.from_partitions().parameters)
+        moments.add_splits = lambda s: s.add(s.from_partitions().parameters)
     elif step == "instruments":
         moment_fit._MomentSearch.uses_instruments = False
     elif step == "moment start":
@@ -47,8 +47,6 @@ def leave_out(step):
         answers.CLEARLY_BETTER = np.inf
     elif step == "validation":
         joining.BlockSearch.validate = lambda s: None
-    elif step == "renumbering":
-        pipeline.renumber = lambda moments, context, answer, choice: (answer, choice)
 
 
 # -- tasks: rows of a law or a table, fresh rows, and a fit ----------------------------------------
@@ -108,7 +106,7 @@ TASKS = {
     summary: ["splits"],
     rows: ["pool", "second search", "moment start"],
     joined_summary: ["splits", "instruments"],
-    joined_auto_summary: ["splits", "renumbering"],
+    joined_auto_summary: ["splits"],
     few_rows: ["pool"],
     tables: ["pool"],
     joined_tables: ["validation"],

@@ -4,6 +4,7 @@
     python benchmarks/blocks.py rows          # with rows, beside scikit-learn's full covariances
     python benchmarks/blocks.py full          # full covariances, 1e5 x 15, r = 6
     python benchmarks/blocks.py auto          # blocks="auto": block laws and diagonal laws
+    python benchmarks/blocks.py numbers       # number and blocks from a summary, both "auto"
     python benchmarks/blocks.py tables        # known tables, half train, half test
     python benchmarks/blocks.py mclust        # 3,000 rows of larger tables, needs R with mclust
     python benchmarks/blocks.py intervals     # coverage of the 95 % intervals
@@ -205,6 +206,30 @@ def auto(a):
     print(f"diagonal laws without a joined column: {none} of {a.cases}")
 
 
+def numbers(a):
+    """Right numbers of components and blocks from summaries: 3 x 3, other shapes, none joined."""
+    shapes = {"3 x 3": [((3, 3, 3), 3)] * 8, "other shapes": SHAPES}
+    shapes["none joined"] = [((1,) * d, r) for d, r in ((6, 2), (8, 4), (10, 5), (15, 3), (15, 6))]
+    for name, kind in shapes.items():
+        right, same, slowest = 0, 0, 0.0
+        for place, (sizes, r) in enumerate(kind):
+            rng = np.random.default_rng([24, a.first, place])
+            truth, groups = block_law(sizes, r, rng)
+            summary = mm.summarize(truth.sample(a.rows, rng)[0], order=4)
+            result, seconds = timed(lambda: mm.fit(summary, "auto", blocks="auto", random_state=0))  # noqa: B023
+            got = [list(block.columns) for block in result.mixture.blocks if len(block.columns) > 1]
+            number, slowest = result.mixture.n_components, max(slowest, seconds)
+            right, same = right + (number == r), same + (got == groups)
+            print(
+                f"{sizes} r={r}: {number} components, blocks {'right' if got == groups else got}, "
+                f"{result.certificate.verdict}, {seconds:.1f} s", flush=True,
+            )  # fmt: skip
+        print(
+            f"{name}: number right in {right}, blocks in {same} of {len(kind)}; "
+            f"slowest {slowest:.1f} s", flush=True,
+        )  # fmt: skip
+
+
 # -- known tables -------------------------------------------------------------------------------
 
 
@@ -366,7 +391,7 @@ def certificate(a):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    tasks = (moments, rows, full, auto, tables, mclust, intervals, certificate)
+    tasks = (moments, rows, full, auto, numbers, tables, mclust, intervals, certificate)
     parser.add_argument("task", choices=[task.__name__ for task in tasks])
     parser.add_argument("--first", type=int, default=0, help="seed of the first case")
     parser.add_argument("--seeds", type=int, default=1, help="seeds of each shape")

@@ -16,6 +16,7 @@ uncertainty of the mean is added. With exact moments both corrections vanish.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -42,7 +43,7 @@ from momentmix.fitting.inference.uncertainty import (
     uncertainty_of_moment_fit,
     uncertainty_of_noise,
 )
-from momentmix.fitting.inference.whitening import Whitening
+from momentmix.fitting.inference.whitening import Whitening, tested_conditions
 from momentmix.fitting.moment.candidates import (
     best_merge,
     best_splits,
@@ -101,6 +102,7 @@ class Effort(NamedTuple):
 
 ANSWER = Effort(3, (10, 6), True, 2)
 SMALLER = Effort(2, (10, 6), True)  # one component less, to compare with: most often it fits badly
+FIRST_LOOK = Effort(1, (10, 6), True)  # of a number that the rank of the moments rejects
 START = Effort(2, (6, 4), False)  # passes over the rows improve on it: fewer rounds and steps
 PARENT = Effort(1, (6, 4), False)  # of splits
 
@@ -111,8 +113,8 @@ class MomentFit:
 
     `raw` is as polished, and so is the uncertainty, None for a start; `parameters` have variances
     raised to what the moments can resolve. `rivals` fit the moments about as well. `fewer` has one
-    component less, where the search needed it, and `test` is the test of `raw`, where it is final.
-    The rank of the moments shows all components of one that `is_needed`.
+    component less, where the search needed it; `more` goes on with another effort, from the answers
+    that this one has tried. The rank of the moments shows all components of one that `is_needed`.
     """
 
     parameters: Parameters
@@ -121,8 +123,18 @@ class MomentFit:
     rivals: list[Parameters]
     structure: Structure | None = None
     fewer: MomentFit | None = None
-    test: OverIdentification | None = None
     is_needed: bool = False
+    more: Callable[[Effort], MomentFit] | None = None
+    checked: Checked | None = None
+
+    def check(
+        self, moments: StandardMoments, rng: np.random.Generator, correlations: bool = False
+    ) -> OverIdentification:
+        """The test of the raw answer, with what is known from its steps."""
+        known = self.checked
+        if known is None or tested_conditions(known[0], moments, self.raw) is not known[0]:
+            return check_conditions(moments, self.raw, rng, correlations=correlations)
+        return check_conditions(moments, self.raw, rng, True, correlations, *known)
 
     @cached_property
     def _errors(self) -> Uncertainty | Parameters:
@@ -168,9 +180,8 @@ def fit_moments(
     structure = moments.structure(context.variance_floor, blocks)
     if n_components == 1:
         return _closed_form(moments, structure, context)
-    search = _MomentSearch(moments, n_components, context, structure, effort)
-    search.run(parent, is_needed)
-    return search.result()
+    search = _MomentSearch(moments, n_components, context, structure, parent, is_needed)
+    return search.run(effort)
 
 
 class _MomentSearch:
@@ -182,9 +193,11 @@ class _MomentSearch:
         n_components: int,
         context: FitContext,
         structure: Structure,
-        effort: Effort,
+        parent: Parameters | None,
+        is_needed: bool,
     ) -> None:
-        self.moments, self.context, self.effort = moments, context, effort
+        self.moments, self.context = moments, context
+        self.parent, self.is_needed, self.is_asked = parent, is_needed, False
         self.structure, self.rng = structure, context.rng
         self.r, d = n_components, moments.n_features
         self.blocks = structure.blocks or moments.alone
@@ -198,38 +211,47 @@ class _MomentSearch:
         self.tested = choose_conditions(moments, n_components, self.rng, self.blocks)
         self.bounds = parameter_bounds(moments, structure, n_components)
         most = EFFICIENT_BELOW if self.blocks.is_diagonal else EFFICIENT_BLOCKS_BELOW
-        self.is_efficient = effort.to_the_end and self.n_parameters < most
-        self.pool, self.tried = np.zeros((0, d)), list[_Tried]()
+        self.is_affordable = self.n_parameters < most
+        self.pool, self.tried, self.n_rounds = np.zeros((0, d)), list[_Tried](), 0
 
     @property
     def best(self) -> _Tried:
         """Return the most likely answer; costs in units of different noises do not compare."""
         return min(self.tried, key=lambda option: option.criterion)
 
-    def run(self, parent: Parameters | None, is_needed: bool) -> None:
+    def run(self, effort: Effort) -> MomentFit:
         """Rounds of partitions, the second one of splits, until an answer is accepted."""
-        effort = self.effort
-        self.is_needed, self.has_parent, self.is_asked = is_needed, parent is not None, False
+        self.effort, self.is_efficient = effort, effort.to_the_end and self.is_affordable
+        if effort.last_rounds:
+            self.__dict__.pop("fewer", None)  # the support of the answer needs more than splits
         rounds = effort.max_rounds if self.n_parameters < LARGE else 1
-        for number in range(rounds):
+        while self.n_rounds < rounds and not self.is_settled:
             if effort.to_the_end:  # others run beside the starts of EM
                 # The fit of one component less comes first, and takes about as long.
-                done = 0.5 * (effort is ANSWER) + 0.5 * number / rounds
-                detail(f"{self.r} components, round {number + 1}", done)
-            if number == 1 and self.is_efficient:
-                self.add_splits(parent)
+                done = 0.5 * (effort is ANSWER) + 0.5 * self.n_rounds / rounds
+                detail(f"{self.r} components, round {self.n_rounds + 1}", done)
+            if self.n_rounds == 1 and self.is_efficient:
+                self.add_splits()
             else:
                 polished = self.from_partitions()
-                misfit = polished.cost / max(self.full.size - self.n_parameters, 1)
-                if rounds == 1 or not (effort.to_the_end or misfit > GOOD_MISFIT):
+                is_good = polished.cost <= GOOD_MISFIT * max(self.full.size - self.n_parameters, 1)
+                is_enough = rounds == 1 or (is_good and not effort.to_the_end)
+                if is_enough and not self.is_efficient:
                     self.tried = [_Tried(polished.parameters, None)]
                     break
                 self.add(polished.parameters)
-            # Unless the rank shows the number, splits are tried in any case: moments may fit more
-            # than one mixture.
-            is_early = number == 0 and self.is_efficient and not self.rank_shows
-            if not is_early and any(option.is_accepted for option in self.tried):
-                break
+            self.n_rounds += 1
+        return self.result()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no further round is needed.
+
+        Unless the rank shows the number, splits are tried in any case: moments may fit more than
+        one mixture.
+        """
+        is_early = self.n_rounds == 1 and self.is_efficient and not self.rank_shows
+        return not is_early and self.accepted is not None
 
     def from_partitions(self) -> Polished:
         """Return an answer from the means that all partitions so far propose."""
@@ -245,11 +267,10 @@ class _MomentSearch:
         self.pool = np.concatenate([self.pool, polished.parameters.means])
         return polished
 
-    def add_splits(self, parent: Parameters | None) -> None:
+    def add_splits(self) -> None:
         """The best splits of an answer with one component less."""
-        parent = self.fewer.raw if parent is None else parent
-        accepted = self.accepted
-        known = accepted.parameters if accepted is not None else None
+        parent = self.fewer.raw if self.parent is None else self.parent
+        known = None if self.accepted is None else self.accepted.parameters
         threads = self.context.n_threads
         for p in best_splits(self.moments, self.few, parent, self.bounds, known, threads):
             self.add(p)
@@ -271,7 +292,7 @@ class _MomentSearch:
     @property
     def needs_fewer(self) -> bool:
         """Whether the support of the number rests on an answer with one component less."""
-        return bool(self.effort.last_rounds) and not self.has_parent and not self.rank_shows
+        return bool(self.effort.last_rounds) and self.parent is None and not self.rank_shows
 
     @cached_property
     def few(self) -> Conditions:
@@ -292,8 +313,9 @@ class _MomentSearch:
             tried = self.tested_answer(merged, bounds)
             p, test = tried.parameters, tried.test
             if test is not None and test.testable and test.p_value < SURE_REJECTION:
-                known = test if moments.is_number.all() else None
-                return MomentFit(p, p, None, [], self.structure, None, known)
+                known = None if tried.efficient is None else tried.efficient.whitening
+                checked = None if known is None else Checked(self.tested, known)
+                return MomentFit(p, p, None, [], self.structure, checked=checked)
         effort = SMALLER if self.needs_fewer else PARENT
         return fit_moments(moments, self.r - 1, self.context, effort, self.blocks)
 
@@ -359,23 +381,15 @@ class _MomentSearch:
         rivals = [x.usable(structure) for x in self.tried if x is not best and x.rivals(best)]
         n, last = self.moments.n_effective, best.efficient
         fewer, is_needed = self.fewer if self.needs_fewer else None, self.is_needed
-        is_final = not effort.last_rounds and self.moments.is_number.all()
         if last is not None:
             raw, factor = (
                 self.last_steps(last) if effort.last_rounds else (last.parameters, last.factor)
             )
             uncertainty = Uncertainty(raw, factor, on_log_scale=False)
             answer = resolvable(raw, uncertainty, structure)
-            return MomentFit(
-                answer,
-                raw,
-                uncertainty,
-                rivals,
-                structure,
-                fewer,
-                best.test if is_final else None,
-                is_needed,
-            )
+            checked = None if effort.last_rounds else Checked(self.tested, last.whitening)
+            known = (rivals, structure, fewer, is_needed, self.run, checked)
+            return MomentFit(answer, raw, uncertainty, *known)
         if not effort.to_the_end:
             noise = implied_noise(self.full, best.parameters, n)
             slope = derivative(self.full, best.parameters, noise)
@@ -391,7 +405,14 @@ class _MomentSearch:
             self.full, raw, polished.noise, n, self.rng, self.context.n_threads
         )
         answer = resolvable(raw, uncertainty, structure)
-        return MomentFit(answer, raw, uncertainty, rivals, structure, fewer, None, is_needed)
+        return MomentFit(answer, raw, uncertainty, rivals, structure, fewer, is_needed)
+
+
+class Checked(NamedTuple):
+    """The conditions of a test, and their whitening at the parameters."""
+
+    conditions: Conditions
+    whitening: Whitening
 
 
 class _Tried(NamedTuple):

@@ -55,7 +55,6 @@ from momentmix.fitting.inference.over_identification import (
     BOOTSTRAP_BELOW,
     CLEAR_P_VALUE,
     LEAST_P_VALUE,
-    SURE_REJECTION,
     UNTESTABLE,
     OverIdentification,
     check_conditions,
@@ -342,13 +341,10 @@ def _joint_of(rows: Float, blocks: Blocks) -> Callable[[Parameters], Float]:
 
 
 def support_from_moments(
-    moments: StandardMoments, fit: MomentFit, smaller: MomentFit, rng: np.random.Generator
+    fit: MomentFit, test: OverIdentification, rng: np.random.Generator
 ) -> Support:
-    """Whether the moments need the components of `fit`; `smaller` has one less."""
+    """Whether the moments need the components of `fit`; the `test` is that of one less."""
     r = fit.parameters.n_components
-    test = smaller.test
-    if test is None or not test.p_value < SURE_REJECTION:  # with the bootstrap of few rows
-        test = check_conditions(moments, smaller.raw, rng, correlations=False)
     fewer = _fewer(r)
     if test.testable and test.p_value >= CLEAR_P_VALUE:
         text = (

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import log, nan
+from math import inf, log, nan
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +24,6 @@ from momentmix.fitting.inference.certificate import Support
 from momentmix.fitting.inference.over_identification import (
     CLEAR_P_VALUE,
     OverIdentification,
-    check_conditions,
 )
 from momentmix.fitting.inference.whitening import (
     CORRELATION_THAT_MATTERS,
@@ -32,7 +31,7 @@ from momentmix.fitting.inference.whitening import (
     Correlation,
 )
 from momentmix.fitting.moment.candidates import least_components
-from momentmix.fitting.moment.moment_fit import ANSWER, SMALLER, fit_moments
+from momentmix.fitting.moment.moment_fit import ANSWER, FIRST_LOOK, SMALLER, MomentFit, fit_moments
 from momentmix.fitting.outcome import JoinedColumns, JoinReason, Rest, StandardFit, Trial
 from momentmix.fitting.robust.answers import (
     ROWS_PER_PARAMETER,
@@ -44,7 +43,6 @@ from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
 from momentmix.progress import detail
 
-MOST_RENUMBERINGS = 3  # choices of number and blocks in turn: the second mostly agrees
 MOST_JOININGS = 8  # rounds of joining columns: each costs a fit
 LEAST_FALL = 0.9  # of the effect size that joining columns has to bring
 _SHARE_OF_STRONGEST = 0.5  # deviates of correlations that are joined at once
@@ -83,58 +81,179 @@ def chosen(trials: dict[int, Trial], number: int) -> tuple[Trial, ...]:
 # -- from moments alone -------------------------------------------------------------------------
 
 
-def choose_by_moments(
-    moments: StandardMoments, context: FitContext, blocks: Blocks | None = None
-) -> Choice:
-    """The smallest number of components that the test accepts."""
-    d = moments.n_features
-    blocks = blocks or moments.alone
-    affordable = moments.n_rows // (ROWS_PER_PARAMETER * blocks.n_parameters)
-    most = max(1, min(robust_rank(d, moments.order, blocks), affordable))
-    most = min(most, context.max_components)
-    with context.clock.stage("number of components"):
-        least = min(most, least_components(moments, context.rng, blocks))
-        tested = _tested_numbers(moments, least, most, context, blocks)
-    trials = {r: Trial(r, p_value, nan, nan, False) for r, (p_value, _) in tested.items()}
-    accepted = [r for r, (p_value, _) in tested.items() if p_value >= CLEAR_P_VALUE]
-    if accepted:
-        r, note = accepted[0], "the smallest that the moments accept"
-    elif all(np.isnan(p_value) for p_value, _ in tested.values()):
-        r, note = least, "the least that the moments need; they cannot test it"
+class _Tested(NamedTuple):
+    """A mixture, its test, and the correlations that joined its columns."""
+
+    fit: MomentFit
+    test: OverIdentification
+    named: tuple[Correlation, ...]
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether the moments do not clearly reject it, or cannot test it."""
+        return not self.test.testable or self.test.p_value >= CLEAR_P_VALUE
+
+
+class _NumberSearch:
+    """Mixtures by number of components and by blocks, joined where those are None."""
+
+    def __init__(
+        self, moments: StandardMoments, context: FitContext, blocks: Blocks | None
+    ) -> None:
+        self.moments, self.context, self.joins = moments, context, blocks is None
+        self.blocks = blocks or moments.alone
+        self.tested: dict[tuple[int, Blocks], _Tested] = {}
+        self._last: MomentFit | None = None  # with its search, which takes much memory
+        self._least: dict[Blocks, int] = {}
+
+    def least(self, blocks: Blocks) -> int:
+        """The number of components that the rank of the moments shows at least."""
+        if blocks not in self._least:
+            self._least[blocks] = least_components(self.moments, self.context.rng, blocks)
+        return self._least[blocks]
+
+    def most(self, blocks: Blocks) -> int:
+        """The most components that the moments and the rows can tell apart."""
+        affordable = self.moments.n_rows // (ROWS_PER_PARAMETER * blocks.n_parameters)
+        most = min(robust_rank(self.moments.n_features, self.moments.order, blocks), affordable)
+        return max(1, min(most, self.context.max_components))
+
+    def test(self, r: int, blocks: Blocks, named: tuple[Correlation, ...] = ()) -> _Tested:
+        """Fit and test a number of components and blocks, once."""
+        if (r, blocks) not in self.tested:
+            detail(f"{r} components", 1.0 - 0.9 ** len(self.tested))
+            moments, context, smaller = self.moments, self.context, self.tested.get((r - 1, blocks))
+            least, parent = self.least(blocks), None if smaller is None else smaller.fit.raw
+            # Columns that are not joined yet matter more than further rounds.
+            effort = FIRST_LOOK if r < least or named else SMALLER
+            fit = fit_moments(moments, r, context, effort, blocks, parent, r <= least)
+            tested = _Tested(fit, fit.check(moments, context.rng, self.joins), named)
+            if named and r >= least and not (tested.is_accepted or self.more_blocks(tested)[0]):
+                fit = fit.more(SMALLER) if fit.more is not None else fit
+                tested = _Tested(fit, fit.check(moments, context.rng, self.joins), named)
+            if tested.is_accepted:
+                self._last = fit
+            bare = replace(fit, more=None, checked=None)
+            self.tested[r, blocks] = tested._replace(fit=bare)
+        return self.tested[r, blocks]
+
+    def more_blocks(self, tested: _Tested) -> tuple[Blocks | None, list[Correlation]]:
+        """Blocks that the test asks for, None if none, and the correlations that it names."""
+        return blocks_of_correlations(tested.fit.raw.blocks, self.moments, tested.test)
+
+    def join(self, r: int, most_parameters: float = inf) -> _Tested:
+        """Join columns while the test of so many components names some and the misfit falls."""
+        best = self.test(r, self.blocks)
+        for _ in range(MOST_JOININGS if self.joins else 0):
+            blocks, named = self.more_blocks(best)
+            if blocks is None or r > self.most(blocks):
+                break
+            if most_parameters < inf and (
+                r * blocks.n_parameters - 1 >= most_parameters or r < self.least(blocks)
+            ):
+                break
+            joined = self.test(r, blocks, (*best.named, *named))
+            falls = joined.test.effect_size < LEAST_FALL * best.test.effect_size
+            # Where nothing is left to test, the p-value is NaN, which is no improvement.
+            if not (falls or joined.test.p_value >= CLEAR_P_VALUE):
+                break
+            best = joined
+        return best
+
+    def choose(self) -> tuple[_Tested, str, tuple[Trial, ...]]:
+        """The smallest number that the test accepts, why, and what was tried.
+
+        Columns are joined at each number, from 1 on: further components would explain what is due
+        to correlations. A number takes the place of another with fewer parameters alone, so that
+        where columns apart are accepted, joined ones of fewer components have to be as few.
+        """
+        most = self.most(self.blocks)
+        least = min(most, self.least(self.blocks))
+        found: dict[int, _Tested] = {}
+        lowest, n_idle, price, r = inf, 0, inf, 0
+        numbers = range(1 if self.joins else least, most + 1)
+        if self.joins and self.test(least, self.blocks).is_accepted:
+            found[least] = first = self.join(least)
+            r, price, numbers = least, first.fit.raw.n_free, range(1, least)
+        for number in numbers:
+            if number * self.blocks.n_parameters - 1 >= price:
+                break
+            if 0 < r < number < least:
+                continue  # rejected by the rank of the moments
+            found[number] = tested = self.join(number, price)
+            if tested.is_accepted:
+                r, price = number, tested.fit.raw.n_free
+            if number < least:
+                continue
+            effect = tested.test.effect_size
+            n_idle = 0 if effect < LEAST_PROGRESS * lowest else n_idle + 1
+            lowest = min(lowest, effect)
+            if n_idle == PATIENCE:
+                break
+        tests = {number: tested.test for number, tested in found.items()}
+        apart = {k: self.tested[k, self.blocks].test.effect_size for k in tests if k >= least}
+        effects = {k: effect for k, effect in apart.items() if not np.isnan(effect)}
+        if r and tests[r].testable:
+            note = "the smallest that the moments accept"
+        elif not effects:
+            r, note = least, "the least that the moments need; they cannot test it"
+        else:
+            r, last = elbow(effects), max(effects)
+            # With joined columns fewer components may fit closer.
+            fewer = [k for k in tests if 1 < k < r and tests[k].effect_size < tests[r].effect_size]
+            r = min([r, *fewer], key=lambda k: tests[k].effect_size)
+            note = (
+                f"no number of components from {min(tests)} to {last} fits the moments; this is "
+                f"the {'least' if fewer else 'elbow of the'} effect size"
+            )
+            if last == self.context.max_components:
+                note += limit_note(last, self.context)
+            elif last == most:
+                note += f", and order {self.moments.order} with these rows can tell no more apart"
+        trials = {number: Trial(number, t.p_value, nan, nan, False) for number, t in tests.items()}
+        return found[r], f"n_components={r}: {note}", chosen(trials, r)
+
+    def answer(self, tested: _Tested) -> StandardFit:
+        """The answer that goes on from a mixture, with standard errors and certificate."""
+        p = tested.fit.raw
+        last = self._last if self._last is not None and self._last.raw is p else None
+        r, smaller = p.n_components, self.tested.get((p.n_components - 1, p.blocks))
+        known = None if smaller is None else (smaller.fit, smaller.test)
+        return _answer_at_order(self.moments, r, [], self.context, p.blocks, last, known)
+
+
+def answer_without_rows(
+    moments: StandardMoments,
+    n_components: int | str,
+    order: int,
+    context: FitContext,
+    blocks: Blocks | None,
+) -> StandardFit:
+    """The answer from moments; the number may be "auto", and blocks None where they are found."""
+    is_given = not isinstance(n_components, str)
+    if is_given and blocks is not None:
+        return answer_from_moments(moments, order, int(n_components), context, blocks)
+    search = _NumberSearch(moments, context, blocks)
+    why, tried = list[str | Message](), tuple[Trial, ...]()
+    with context.clock.stage("blocks" if is_given else "number of components"):
+        if is_given:
+            tested = search.join(int(n_components))
+        else:
+            tested, note, tried = search.choose()
+            why.append(note)
+    found = tested.fit.raw.blocks
+    if is_given and not found.joined:
+        answer = answer_from_moments(moments, order, int(n_components), context, found)
     else:
-        effects = {r: effect for r, (_, effect) in tested.items() if not np.isnan(effect)}
-        r = elbow(effects)
-        note = (
-            f"no number of components from {least} to {max(effects)} fits the moments; this is the "
-            "elbow of the effect size"
-        )
-        if max(effects) == context.max_components:
-            note += limit_note(max(effects), context)
-        elif max(effects) == most:
-            note += f", and order {moments.order} with these rows can tell no more apart"
-    return Choice(r, f"n_components={r}: {note}", chosen(trials, r))
-
-
-def _tested_numbers(
-    moments: StandardMoments, least: int, most: int, context: FitContext, blocks: Blocks
-) -> dict[int, tuple[float, float]]:
-    """p-value and effect size from `least` on, up to the first number that is accepted."""
-    tested: dict[int, tuple[float, float]] = {}
-    best, n_idle, parent = np.inf, 0, None
-    for r in range(least, most + 1):
-        detail(f"{r} of at most {most}", 1.0 - 0.7 ** (r - least))
-        is_needed = r == least  # the rank of the moments says so
-        fit = fit_moments(moments, r, context, SMALLER, blocks, parent, is_needed)
-        parent = fit.raw
-        test = check_conditions(moments, parent, context.rng, correlations=False)
-        tested[r] = (test.p_value, test.effect_size)
-        if not test.testable or test.p_value >= CLEAR_P_VALUE:
-            break
-        n_idle = 0 if test.effect_size < LEAST_PROGRESS * best else n_idle + 1
-        best = min(best, test.effect_size)
-        if n_idle == PATIENCE:
-            break
-    return tested
+        answer = search.answer(tested)
+    if blocks is not None:
+        return replace(answer, notes=[*why, *answer.notes], tried=tried)
+    joined = joined_by_correlations(found, moments, tested.named)
+    note = "no columns joined: the test names none whose joining lowers the misfit"
+    if joined:
+        groups = [moments.columns_of(block) for block in found.joined]
+        note = Message(options(blocks=groups), ": found by the test of the moments")
+    return replace(answer, notes=[*why, note, *answer.notes], tried=tried, joined=joined)
 
 
 def elbow(effects: dict[int, float]) -> int:
@@ -172,45 +291,30 @@ def _answer_at_order(
     notes: list[str],
     context: FitContext,
     blocks: Blocks,
+    last: MomentFit | None = None,
+    smaller: tuple[MomentFit, OverIdentification] | None = None,
 ) -> StandardFit:
+    """The answer that goes on from the `last` fit, if any; `smaller` has one component less."""
     r = n_components
     with context.clock.stage("moment fit"):
-        is_needed = r > 1 and least_components(moments, context.rng, blocks) >= r
-        fit = fit_moments(moments, r, context, ANSWER, blocks, None, is_needed)
+        if last is not None and last.more is not None:
+            fit = last.more(ANSWER)
+        else:
+            is_needed = r > 1 and least_components(moments, context.rng, blocks) >= r
+            parent = None if smaller is None else smaller[0].raw
+            fit = fit_moments(moments, r, context, ANSWER, blocks, parent, is_needed)
     support = Support(r, True, "the rank of the moments shows it") if fit.is_needed else None
-    if fit.fewer is not None:
+    if smaller is None and fit.fewer is not None:
+        smaller = fit.fewer, fit.fewer.check(moments, context.rng)
+    if support is None and smaller is not None:
         with context.clock.stage("support"):
-            support = support_from_moments(moments, fit, fit.fewer, context.rng)
+            support = support_from_moments(fit, smaller[1], context.rng)
     uncertainty = fit.uncertainty
     assert uncertainty is not None
     test = begin_test(moments, fit.parameters, replace(context, n_threads=1))
     certificate = certify(moments, fit.parameters, test, uncertainty, support, context, fit.usable)
     rest = Rest(uncertainty, certificate)
     return StandardFit(moments, fit.parameters, lambda: rest, notes)
-
-
-def join_by_moments(
-    moments: StandardMoments, context: FitContext, answer: StandardFit
-) -> StandardFit:
-    """Join columns that the test finds correlated within components, while the misfit falls."""
-    order, found = answer.moments.order, list[Correlation]()
-    n_components = answer.parameters.n_components
-    for _ in range(MOST_JOININGS):
-        test = answer.certificate.test
-        blocks, named = blocks_of_correlations(answer.parameters.blocks, moments, test)
-        if blocks is None or robust_rank(moments.n_features, order, blocks) < n_components:
-            break
-        candidate = answer_from_moments(moments, order, n_components, context, blocks)
-        # NaN, where nothing is left to test, is no improvement.
-        if not candidate.certificate.test.effect_size < LEAST_FALL * test.effect_size:
-            break
-        answer, found = candidate, found + named
-    joined = joined_by_correlations(answer.parameters.blocks, moments, found)
-    note = "no columns joined: the test names none whose joining lowers the misfit"
-    if joined:
-        groups = [moments.columns_of(block) for block in answer.parameters.blocks.joined]
-        note = Message(options(blocks=groups), ": found by the test of the moments")
-    return replace(answer, notes=[note, *answer.notes], joined=joined)
 
 
 def blocks_of_correlations(
@@ -243,21 +347,3 @@ def joined_by_correlations(
         largest = float(np.clip(max(values, key=abs, default=nan), -1.0, 1.0))
         found.append(JoinedColumns(columns, JoinReason.CORRELATION, correlation=largest))
     return tuple(found)
-
-
-def renumber(
-    moments: StandardMoments, context: FitContext, answer: StandardFit, choice: Choice
-) -> tuple[StandardFit, Choice]:
-    """The number of components once more, with the blocks that were found, and these with it."""
-    for _ in range(MOST_RENUMBERINGS):
-        blocks, order = answer.parameters.blocks, answer.moments.order
-        again = choose_by_moments(moments.truncated(order), context, blocks)
-        if again.n_components == answer.parameters.n_components or blocks.is_diagonal:
-            break
-        other = answer_from_moments(moments, order, again.n_components, context, blocks)
-        old, new = answer.certificate, other.certificate
-        if not (new.test.effect_size < old.test.effect_size or new.passed):
-            break
-        notes = [*answer.notes[:1], *other.notes]
-        answer, choice = replace(other, notes=notes, joined=answer.joined), again
-    return answer, choice

@@ -49,10 +49,7 @@ from momentmix.fitting.robust.joined_missing import answer_by_patterns
 from momentmix.fitting.robust.joining import choose_blocks
 from momentmix.fitting.robust.number_of_components import (
     Choice,
-    answer_from_moments,
-    choose_by_moments,
-    join_by_moments,
-    renumber,
+    answer_without_rows,
 )
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.mixture import mixture_from
@@ -110,13 +107,14 @@ def fit_robust(
         assert not isinstance(n_components, str)
         choice = choose_blocks(sample, n_components, context)
         joined = choice.blocks
-    elif isinstance(n_components, str):
-        choice = choose_by_moments(varying, context, joined)
-    r = choice.n_components if choice is not None else check_count("n_components", n_components, 1)
     moments = varying
-    if choice is None and order == "auto":
-        best = choose_order(varying.n_features, r, varying.order, blocks=joined)
-        moments = varying.truncated(best)
+    if choice is not None or isinstance(n_components, str):
+        r = 1 if choice is None else choice.n_components
+    else:
+        r = check_count("n_components", n_components, 1)
+        if order == "auto":
+            best = choose_order(varying.n_features, r, varying.order, blocks=joined)
+            moments = varying.truncated(best)
     if moments.n_rows < r:
         raise InputError(
             f"n_components={r} needs at least that many rows; got {moments.n_rows}. Ask for fewer "
@@ -124,12 +122,7 @@ def fit_robust(
         )
     if sample is None:
         _check_capacity(moments, r, all_columns.n_features, joined or moments.alone)
-        own = joined or moments.alone
-        answer = answer_from_moments(varying, moments.order, r, context, own)
-        if joined is None:
-            answer = join_by_moments(varying, context, answer)
-            if choice is not None:
-                answer, choice = renumber(varying, context, answer, choice)
+        answer = answer_without_rows(varying, n_components, moments.order, context, joined)
     else:
         assert joined is not None
         _check_widest(joined, moments, r)

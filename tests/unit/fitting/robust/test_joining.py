@@ -132,6 +132,26 @@ def test_number_and_blocks_are_found_in_a_summary(case):
     assert joined(result.mixture) == [[0, 1, 2], [3, 4]]
 
 
+@pytest.mark.parametrize("width", [1, 3])
+def test_number_and_blocks_of_strongly_correlated_columns_are_found_in_a_summary(width):
+    """Without blocks, six components explain the correlations; control: columns apart."""
+    rng, r = np.random.default_rng(5), 3
+    covariances = np.zeros((r, 9, 9))
+    for table in covariances:
+        for first in range(0, 9, width):
+            own = slice(first, first + width)
+            root = rng.normal(size=(width, width + 1))
+            table[own, own] = root @ root.T / width + 0.1 * np.eye(width)
+    truth = mm.Mixture(rng.dirichlet(np.full(r, 8.0)), rng.normal(size=(r, 9)), covariances)
+    summary = mm.summarize(truth.sample(30_000, random_state=1)[0], order=4)
+    result = mm.fit(summary, "auto", blocks="auto", random_state=0)
+    assert result.mixture.n_components == r
+    found = [] if width == 1 else [list(range(k, k + width)) for k in range(0, 9, width)]
+    assert joined(result.mixture) == found
+    assert result.certificate.p_value > 1e-3
+    assert [trial.n_components for trial in result.tried if trial.chosen] == [r]
+
+
 def test_constant_columns_leave_their_blocks(case):
     _, rows, _ = case
     wide = np.insert(rows[:2000], 1, 3.0, axis=1)

@@ -68,13 +68,14 @@ def test_a_rival_that_sorts_rows_otherwise_counts_against_it():
     fit = fit_moments(moments, 2, FitContext(rng()), parent=smaller.raw)
     p = fit.parameters
     permuted = p[::-1]
-    found = support_from_moments(moments, replace(fit, rivals=[permuted]), smaller, rng())
+    test = smaller.check(moments, rng())
+    found = support_from_moments(replace(fit, rivals=[permuted]), test, rng())
     # Control: the same mixture is no rival.
     assert (found.supported, found.text) == (True, "the moments reject 1 component")
     other = Parameters(p.weights, p.means[:, ::-1], p.variances)
     share = disagreement(p, other, rng())
     assert share > LARGEST_DISAGREEMENT
-    found = support_from_moments(moments, replace(fit, rivals=[permuted, other]), smaller, rng())
+    found = support_from_moments(replace(fit, rivals=[permuted, other]), test, rng())
     assert found.supported is False
     assert found.text.startswith("another mixture of 2 components fits the moments as well")
     named = float(re.search(r"sorts (\d+)% of the rows otherwise", found.text)[1]) / 100
@@ -91,7 +92,8 @@ def test_what_cannot_be_tested_is_not_decided():
     def fit(p):
         return MomentFit(p, p, None, [])
 
-    found = support_from_moments(moments, fit(z), fit(z[:3].normalized()), rng())
+    test = fit(z[:3].normalized()).check(moments, rng())
+    found = support_from_moments(fit(z), test, rng())
     assert found.supported is None
     assert "cannot tell whether 3 components would do" in found.text
 
