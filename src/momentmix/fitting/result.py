@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from momentmix.errors import InputError
 from momentmix.findings.messages import Message, in_lines
+from momentmix.findings.remedy import Remedy, in_words
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.standard_errors import (
     StandardErrors,
@@ -19,7 +20,7 @@ from momentmix.fitting.inference.standard_errors import (
 from momentmix.fitting.inference.uncertainty import Uncertainty
 from momentmix.fitting.outcome import FitFacts
 from momentmix.fitting.record import FitRecord, save_fit
-from momentmix.html.notebook import Markup, box, bullets, folded
+from momentmix.html.notebook import Markup, box, bullets, folded, paragraph
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameter_table import Intervals, ParameterTable
 from momentmix.mixture.profile import Profile, profile_of
@@ -68,6 +69,8 @@ class FitResult(FitFacts):
         Relative residual of the decomposed tensor, for method="paper".
     log_likelihoods : sequence of float
         Per row, at each EM or scoring pass whose step was kept; empty without rows.
+    remedies : list of Remedy or None
+        Other options that help, best first; None where they were not asked for.
     """
 
     mixture: Mixture
@@ -79,6 +82,7 @@ class FitResult(FitFacts):
     stages: Sequence[tuple[str, float]] = ()
     residual: float | None = None
     log_likelihoods: Sequence[float] = ()
+    remedies: Sequence[Remedy] | None = None
 
     @property
     def standard_errors(self) -> StandardErrors:
@@ -185,7 +189,9 @@ class FitResult(FitFacts):
         facts += [f"joined columns: {columns}" for columns in self.joined]
         facts += self.notes
         title = f"{self._kind()}, {self.n_rows:,} rows"
-        parts = Markup(self.profile()._repr_html_()), Markup(self.certificate._repr_html_())
+        parts = [Markup(self.profile()._repr_html_()), Markup(self.certificate._repr_html_())]
+        if self.remedies is not None:
+            parts.append(paragraph("Remedies, tried on left-out rows:", bullets(in_words(self.remedies))))
         return box(title, *parts, folded("How it was fitted", bullets(facts)))
 
     def __str__(self) -> str:
@@ -203,7 +209,9 @@ class FitResult(FitFacts):
         lines += [f"  joined               {columns}" for columns in self.joined]
         lines += [Message("  note                 ", note) for note in self.notes]
         lines += self._trials()
-        return Message(in_lines(lines), "\n", str(self.certificate))
+        tried = [Message("  - ", line) for line in in_words(self.remedies)]
+        tried = ["", "Remedies, tried on left-out rows", *tried] if tried else []
+        return Message(in_lines(lines), "\n", str(self.certificate), *["\n", in_lines(tried)] * bool(tried))
 
     def _kind(self) -> str:
         """Number of components and of columns, in words."""

@@ -1,0 +1,444 @@
+"""Remedies: options that findings suggest, fitted to a sample of the rows and compared.
+
+| symbol | name here |
+|---|---|
+| g = log p'(y) − log p(y) of a left-out row, p' with the remedy | ``gains`` |
+| mean of g, and its standard error | ``gain``, ``error`` |
+
+Two thirds of a sample are fitted with the options as they are and with each remedy, and the other
+third is compared: the same rows for all. A remedy helps if the gain is above two standard errors,
+or if other rows give the groups again that did not before and the gain is not below.
+
+Densities and probabilities are not comparable. A column that lies on a grid, and whose family
+changes, has the probability of its cell: the mean density of the cell, times its width. Where a
+column is left out, the others are compared. Where the probability of being seen leaves the model,
+seen cells of columns with gaps are compared, given the other cells of their row.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import log, nan
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from momentmix._typing import Float, Int
+from momentmix.errors import InputError, MomentmixError
+from momentmix.findings.finding import FATAL, Finding
+from momentmix.findings.messages import Message
+from momentmix.findings.remedy import Remedy
+from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.data import table_of
+from momentmix.fitting.inference.certificate import Certificate
+from momentmix.fitting.result import FitResult
+from momentmix.mixture.mixture import Mixture
+from momentmix.progress import detail
+from momentmix.tables.opening import Reading, path_list
+from momentmix.tables.rows import Rows
+from momentmix.tables.schema import Schema, plain_schema
+from momentmix.tables.validation import as_weights
+from momentmix.wording import listed
+
+Fit = Callable[..., FitResult]
+Tried = Literal["try", "apply"]
+Change = dict[str, Any]  # keywords of `fit`
+
+_SEED = 38
+_ROWS, _FEWEST_ROWS = 4500, 60  # of the sample
+_MOST_TRIED, _MOST_APPLIED = 5, 5
+_ERRORS = 2.0  # standard errors by which left-out rows have to be described better
+_LEAST_GAIN = 1e-3  # nats a row: less changes nothing, however many rows show it
+_POINTS = 16  # of a cell, in which densities are averaged; they vary by a third in it at most
+_FEWEST_EQUAL = 2.0  # rows for each value of a column on a grid
+_ON_GRID = 1e-6  # of a step
+_LEAST = {"log": 1e-300, "log1p": -1.0 + 1e-9}  # numbers that have a logarithm
+_MOST_NAMED = 4
+_READING = vars(Reading())  # keywords that say how a table is read
+# Findings about columns that may be left out.
+_LEFT_OUT = {
+    "row-number", "duplicate-columns", "independent-column", "heavy-tails", "column-shape",
+    "discrete-column", "repeated-value", "dependent-columns", "no-information",
+}  # fmt: skip
+
+
+class Trial(NamedTuple):
+    """A change that a finding suggests, in words too."""
+
+    words: str
+    change: Change
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Some rows as they were given, in two parts, and how to fit them."""
+
+    train: Any  # dict of columns, or array
+    test: Any
+    weights: tuple[Float, Float] | None
+    schema: Schema
+    fit: Fit
+
+    def fitted(self, options: Mapping[str, Any]) -> FitResult | None:
+        """The fit of the first part; None where it is refused."""
+        own = {key: value for key, value in options.items() if key not in _READING or key == "exclude"}
+        own |= {"progress": False, "random_state": _SEED}
+        if self.weights is not None:
+            own["sample_weight"] = self.weights[0]
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return self.fit(self.train, **own)
+        except MomentmixError:
+            return None
+
+
+def with_remedies(fit: Fit, data: Any, options: dict[str, Any], how: Tried) -> FitResult:
+    """Fit, and try or apply remedies; `fit` is `momentmix.fit`."""
+    if how not in ("try", "apply"):
+        raise InputError(f'remedies must be "try", "apply" or None; got {how!r}.')
+    options = {key: x for key, x in options.items() if x != _READING.get(key, ...)}
+    if hasattr(data, "read") and not hasattr(data, "to_numpy"):  # a stream, which is read once
+        reading = {key: options.pop(key) for key in _READING.keys() & options.keys()}
+        data = Reading.of(reading).open(data, options.get("missing", "error"))
+    result = fit(data, **options)
+    done: list[Remedy] = []
+    while True:
+        offers = try_remedies(fit, data, options, result.mixture, result.certificate)
+        if how == "try" or len(done) == _MOST_APPLIED:
+            break
+        # A column that is left out cannot be judged itself: that is for people to decide.
+        best = next((r for r in offers if _excluded(r.options) == _excluded(options)), None)
+        if best is None:
+            break
+        result, options = fit(data, **best.options), dict(best.options)
+        done.append(best)
+    notes = [*result.notes, *(f"remedy applied: {remedy}" for remedy in done)]
+    if done:
+        notes.append(Message("the call is ", done[-1].code))
+    return replace(result, remedies=offers, notes=notes)
+
+
+def _excluded(options: Mapping[str, Any]) -> list[Any]:
+    return [options.get(key) for key in ("exclude", "columns")]
+
+
+def try_remedies(
+    fit: Fit,
+    data: Any,
+    options: Mapping[str, Any],
+    mixture: Mixture,
+    certificate: Certificate,
+) -> list[Remedy]:
+    """Remedies that help a fit with these options, best first; none where it passed."""
+    if certificate.passed or options.get("method") == "paper":
+        return []
+    trials = list(_suggested(certificate, options, mixture))
+    sample = _sample(fit, data, options, mixture) if trials else None
+    if sample is None:
+        return []
+    families = {_key(sample.schema, j): _family(c) for j, c in enumerate(mixture.columns)}
+    own = {**options, "families": families}
+    base = sample.fitted(own)
+    if base is None:
+        return []
+    found: list[Remedy] = []
+    for trial in trials[:_MOST_TRIED]:
+        detail(trial.words)
+        remedy = _tried(sample, own, base, trial, options, tuple(path_list(data)))
+        if remedy is not None and all(remedy.options != r.options for r in found):
+            found.append(remedy)
+    # What leaves a column out describes less.
+    found.sort(key=lambda r: (_excluded(r.options) != _excluded(options), -r.gain))
+    return found
+
+
+def _tried(
+    sample: Sample,
+    own: Mapping[str, Any],
+    base: FitResult,
+    trial: Trial,
+    options: Mapping[str, Any],
+    inputs: tuple[str, ...],
+) -> Remedy | None:
+    """The remedy, if the fit of the sample is better with it."""
+    words, change = trial
+    result = sample.fitted(merged(own, change))
+    if result is None:
+        return None
+    if "n_components" in change:  # "auto": the number that it found
+        r = result.mixture.n_components
+        if r == own["n_components"]:
+            return None
+        words, change = f"{r} group{'s' * (r > 1)}", {"n_components": r}
+    gains = _gains(sample, base.mixture, result.mixture, change)
+    weights = np.ones(len(gains)) if sample.weights is None else sample.weights[1]
+    weights = weights / weights.sum()
+    gain = float(weights @ gains)
+    error = float(np.sqrt(weights**2 @ (gains - gain) ** 2))
+    was_found, is_found = _is_found(base.certificate), _is_found(result.certificate)
+    helps = gain > max(_ERRORS * error, _LEAST_GAIN) and (is_found or not was_found)
+    if "n_components" in change:  # a mixture of more components always describes more
+        helps = is_found and (helps or (not was_found and gain > -_ERRORS * error))
+    if not helps:
+        return None
+    again = (float(x.reproducibility.min()) for x in (result, base))
+    return Remedy(words, merged(options, change), gain, error, *again, inputs=inputs)
+
+
+def _is_found(c: Certificate) -> bool:
+    """Whether other rows give all groups again; groups of moments alone are not looked for."""
+    again = c.reproducibility
+    return bool((again >= c.needed).all() or np.isnan(again).all())
+
+
+def merged(options: Mapping[str, Any], change: Change) -> dict[str, Any]:
+    """Options with a change, in one complete call."""
+    together = {**options, **change}
+    if "families" in change:
+        together["families"] = {**_dict_of(options.get("families")), **change["families"]}
+        given = options.get("families")
+        if isinstance(given, Schema) and any(c.has_missing for c in given.columns):
+            together.setdefault("missing", "model")
+    if "exclude" in change:
+        (left,) = change["exclude"]
+        if options.get("columns") is not None:
+            del together["exclude"]
+            together["columns"] = [x for x in options["columns"] if x != left]
+        else:
+            together["exclude"] = [*(options.get("exclude") or ()), left]
+        if options.get("families") is not None:
+            families = _dict_of(options["families"])
+            together["families"] = {k: x for k, x in families.items() if k != left}
+        if isinstance(options.get("blocks"), list | tuple):
+            kept = [[x for x in block if x != left] for block in options["blocks"]]
+            together["blocks"] = [block for block in kept if len(block) > 1]
+    return {key: value for key, value in together.items() if value is not None or key == "refine"}
+
+
+def _dict_of(families: Any) -> dict[Any, Any]:
+    """Families by column, also those of a schema."""
+    if isinstance(families, Schema):
+        return {_key(families, j): _family(c) for j, c in enumerate(families.columns)}
+    return dict(families or {})
+
+
+def _key(schema: Schema, number: int) -> str | int:
+    names = schema.column_names
+    return number if names is None else names[number]
+
+
+def _family(column: Any) -> Any:
+    has_levels = len(column.levels) > 2 or (column.levels and column.levels != (0, 1))
+    return list(column.levels) if has_levels else column.family_name
+
+
+# -- what findings suggest ------------------------------------------------------------------------
+
+
+def _suggested(
+    c: Certificate, options: Mapping[str, Any], mixture: Mixture
+) -> Iterator[Trial]:
+    """Changes that findings suggest, those of the most severe ones first, each once."""
+    findings = sorted([*c.findings, *c.tests], key=lambda f: f.severity is not FATAL)
+    kinds = {f.kind for f in findings}
+    seen: list[Change] = []
+    for trial in (
+        *_of_columns(findings, mixture),
+        *_of_rows(kinds, options),
+        *_of_blocks(findings, kinds, options, mixture),
+        *_of_number(options),
+        *_left_out(findings, options, mixture),
+    ):
+        if trial.change not in seen and merged(options, trial.change) != dict(options):
+            seen.append(trial.change)
+            yield trial
+
+
+def _of_columns(findings: Sequence[Finding], mixture: Mixture) -> Iterator[Trial]:
+    """Other families of columns, those of one kind together."""
+    families: dict[str, dict[Any, str]] = {}
+    for f in findings:
+        for column, family in f.remedy.get("families", {}).items():
+            families.setdefault(str(family), {})[column] = family
+        if f.kind == "rounded-column" and f.numbers["is_whole"]:
+            for family in ("poisson", "negative_binomial"):
+                families.setdefault(family, {})[f.columns[0]] = family
+    for family, columns in families.items():
+        names = listed([str(x) for x in columns], _MOST_NAMED)
+        is_log = family in ("log", "log1p")
+        words = f"{family}({names})" if is_log else f"{names} taken as {family}"
+        yield Trial(words, {"families": columns})
+
+
+def _of_rows(kinds: set[str], options: Mapping[str, Any]) -> Iterator[Trial]:
+    """A background for far rows, and other reasons for gaps."""
+    if options.get("background") is False and kinds & {"outlier-rows", "outlier-influence"}:
+        yield Trial("a background for far rows", {"background": "auto"})
+    gaps = {"shared-gaps", "missing-by-component", "dropped-differ", "never-seen"}
+    if options.get("missing") == "model" or kinds & gaps:
+        yield Trial("cells missing at random", {"missing": "mar"})
+
+
+def _of_blocks(
+    findings: Sequence[Finding], kinds: set[str], options: Mapping[str, Any], mixture: Mixture
+) -> Iterator[Trial]:
+    """Columns that are joined, and covariances without a constraint."""
+    if "constraint" in kinds:
+        yield Trial(f"no {options['constraint']} covariances", {"constraint": None})
+    for f in findings:
+        blocks = f.remedy.get("blocks")
+        if isinstance(blocks, list):
+            joined = " and ".join(listed([str(x) for x in block], _MOST_NAMED) for block in blocks)
+            yield Trial(f"{joined} joined", {"blocks": blocks})
+    is_auto = isinstance(options.get("n_components", "auto"), str) and "blocks" not in options
+    joinable = sum(column.model.joins for column in mixture.columns)
+    misfits = {"misfit", "cut", "correlated-columns", "dependent-columns"}
+    if not is_auto and joinable > 1 and kinds & misfits:
+        yield Trial("columns joined where it pays", {"blocks": "auto"})
+
+
+def _of_number(options: Mapping[str, Any]) -> Iterator[Trial]:
+    """The number of components that other rows give again, where one was given."""
+    if not isinstance(options.get("n_components", "auto"), str):
+        blocks = options.get("blocks", "diag")
+        yield Trial("another number of groups", {"n_components": "auto", "blocks": blocks})
+
+
+def _left_out(
+    findings: Sequence[Finding], options: Mapping[str, Any], mixture: Mixture
+) -> Iterator[Trial]:
+    """A column less, where columns go by their names."""
+    names = mixture.feature_names
+    keys = [*_dict_of(options.get("families")), *(options.get("exclude") or ())]
+    if isinstance(options.get("blocks"), list | tuple):
+        keys += [x for block in options["blocks"] for x in block]
+    if names is None or mixture.n_columns < 3 or any(isinstance(x, int) for x in keys):
+        return
+    for f in findings:
+        if f.kind in _LEFT_OUT and not f.remedy:
+            for column in f.columns[:1]:
+                yield Trial(f"{column} left out", {"exclude": [column]})
+
+
+# -- rows and their densities ---------------------------------------------------------------------
+
+
+def _sample(fit: Fit, data: Any, options: Mapping[str, Any], mixture: Mixture) -> Sample | None:
+    """Rows in two parts; None where there are too few, and where the data are a summary."""
+    reading = Reading.of({key: x for key, x in options.items() if key in _READING})
+    missing = "error" if options.get("missing", "error") == "error" else "mar"
+    families = _dict_of(options.get("families"))
+    is_schema = isinstance(options.get("families"), Schema)
+    if is_schema and any(column.has_missing for column in options["families"].columns):
+        missing = "mar"
+    plain = {key: "gaussian" if x in ("log", "log1p") else x for key, x in families.items()}
+    table = table_of(data, plain or None, missing, reading)
+    if isinstance(table.data, StandardMoments) or table.data.is_remote:
+        return None
+    rows: Rows = table.data
+    rng = np.random.default_rng(_SEED)
+    weights = as_weights(options.get("sample_weight"), rows.n_rows)
+    places = np.arange(rows.n_rows) if weights is None else np.flatnonzero(weights > 0)
+    if len(places) < _FEWEST_ROWS:
+        return None
+    places = np.sort(rng.permutation(places)[:_ROWS])
+    schema = table.schema or plain_schema(rows.n_features, rows.feature_names)
+    values = schema.decode(rows.take(places))
+    left_out = np.zeros(len(places), np.bool_)
+    left_out[rng.permutation(len(places))[: len(places) // 3]] = True
+    train, test = (_rows_of(values, which) for which in (~left_out, left_out))
+    own = None if weights is None else weights[places]
+    counts = None if own is None else (own[~left_out], own[left_out])
+    return Sample(train, test, counts, schema, fit)
+
+
+def _rows_of(values: Any, which: Any) -> Any:
+    if isinstance(values, dict):
+        return {name: column[which] for name, column in values.items()}
+    return values[which]
+
+
+def _cells(rows: Any, column: Any) -> Any:
+    return rows[column] if isinstance(rows, dict) else rows[:, column]
+
+
+def _with_cells(rows: Any, column: Any, cells: Float) -> Any:
+    """The rows with other cells in a column."""
+    if isinstance(rows, dict):
+        return {**rows, column: cells}
+    twin = rows.copy()
+    twin[:, column] = cells
+    return twin
+
+
+def _gains(sample: Sample, base: Mixture, other: Mixture, change: Change) -> Float:
+    """Gains of the left-out rows in log-density, (n,)."""
+    rows = sample.test
+    if "exclude" in change:
+        rows = {name: x for name, x in rows.items() if name not in change["exclude"]}
+        base = base.select(list(rows))
+    gaps = [j for j, column in enumerate(base.columns) if column.models_gaps]
+    if gaps and "missing" in change:
+        return _of_cells(other, rows, gaps) - _of_cells(base, rows, gaps)
+    steps = {x: _step(_cells(rows, x)) for x in change.get("families", {})}
+    steps = {x: step for x, step in steps.items() if step}
+    return _scores(other, rows, steps) - _scores(base, rows, steps)
+
+
+def _step(cells: Any) -> float:
+    """Width of the grid that numbers lie on; 0 for levels, and where there is none.
+
+    >>> _step(np.array([0.5, 1.0, 1.0, 2.5] * 3)), _step(np.array([0.5, 1.0, 1.7] * 3))
+    (0.5, 0.0)
+    """
+    if cells.dtype.kind != "f":
+        return 0.0
+    values = np.unique(cells[~np.isnan(cells)])
+    if len(values) < 2 or len(values) * _FEWEST_EQUAL > len(cells):
+        return 0.0
+    step = float(np.diff(values).min())
+    places = (values - values[0]) / step
+    return step if np.abs(places - np.round(places)).max() < _ON_GRID else 0.0
+
+
+def _scores(mixture: Mixture, rows: Any, steps: Mapping[Any, float]) -> Float:
+    """Log-density of rows; of columns with steps that are Gaussian, the probability of a cell."""
+    names = mixture.feature_names
+    columns = {x: mixture.columns[names.index(x) if names else x] for x in steps}
+    wide = {x: step for x, step in steps.items() if columns[x].model.joins}
+    scores, width = [], 0.0
+    for k in range(_POINTS if wide else 1):
+        moved = rows
+        for i, (x, step) in enumerate(wide.items()):
+            # Points of a lattice; its generator is the golden ratio.
+            part = ((k + 0.5) / _POINTS + 0.618 * i * k) % 1.0 - 0.5
+            least = _LEAST.get(columns[x].transform, -np.inf)
+            moved = _with_cells(moved, x, np.maximum(_cells(rows, x) + part * step, least))
+        scores.append(np.asarray(mixture.log_prob(moved, unseen="missing")))
+    for x, step in wide.items():
+        width = width + log(step) * ~np.isnan(_cells(rows, x))
+    return np.asarray(np.logaddexp.reduce(scores, axis=0) - log(len(scores)) + width)
+
+
+def _of_cells(mixture: Mixture, rows: Any, columns: Sequence[int]) -> Float:
+    """Sum of the log-densities of seen cells, each given the other cells of its row, (n,)."""
+    whole, total = mixture.log_prob(rows, unseen="missing"), 0.0
+    for j in columns:
+        others = [k for k in range(mixture.n_columns) if k != j]
+        x = j if mixture.feature_names is None else mixture.feature_names[j]
+        part = np.delete(rows, j, axis=1) if not isinstance(rows, dict) else {
+            name: cells for name, cells in rows.items() if name != x
+        }
+        given = mixture.select(others).log_prob(part, unseen="missing")
+        total = total + np.where(_is_seen(_cells(rows, x)), whole - given, 0.0)
+    return np.asarray(total)
+
+
+def _is_seen(cells: Any) -> Any:
+    """Which cells are neither NaN nor None."""
+    if cells.dtype.kind == "f":
+        return ~np.isnan(cells)
+    return np.array([x is not None and x == x for x in cells])
