@@ -40,7 +40,7 @@ from momentmix.tables.opening import Reading, path_list
 from momentmix.tables.rows import Rows
 from momentmix.tables.schema import Schema, plain_schema
 from momentmix.tables.validation import as_weights
-from momentmix.wording import listed
+from momentmix.wording import listed, plural
 
 Fit = Callable[..., FitResult]
 Tried = Literal["try", "apply"]
@@ -69,6 +69,17 @@ class Trial(NamedTuple):
 
     words: str
     change: Change
+
+
+class Outcome(NamedTuple):
+    """What a change brings, in nats a left-out row."""
+
+    words: str
+    change: Change
+    result: FitResult  # of the sample
+    gain: float
+    error: float
+    is_larger: bool  # whether there are more components
 
 
 @dataclass(frozen=True)
@@ -144,35 +155,42 @@ def try_remedies(
     base = sample.fitted(own)
     if base is None:
         return []
-    found: list[Remedy] = []
+    found = []
     for trial in trials[:_MOST_TRIED]:
         detail(trial.words)
-        remedy = _tried(sample, own, base, trial, options, tuple(path_list(data)))
-        if remedy is not None and all(remedy.options != r.options for r in found):
-            found.append(remedy)
-    # What leaves a column out describes less.
-    found.sort(key=lambda r: (_excluded(r.options) != _excluded(options), -r.gain))
-    return found
+        outcome = _outcome(sample, own, base, trial)
+        if outcome is not None:
+            found.append(outcome)
+    # What leaves a column out describes less, and more components always describe more.
+    found.sort(key=lambda o: ("exclude" in o.change, -o.gain + _ERRORS * o.error * o.is_larger))
+    kept = found[:1]
+    for o in found[1:]:  # what helps beside the best, not in its place
+        first = found[0]
+        if _outcome(sample, merged(own, first.change), first.result, o) is not None:
+            kept.append(o)
+    inputs = tuple(path_list(data))
+    remedies = []
+    for o in kept:
+        again = (float(x.reproducibility.min()) for x in (o.result, base))
+        options_of = merged(options, o.change)
+        remedies.append(Remedy(o.words, options_of, o.gain, o.error, *again, inputs=inputs))
+    return remedies
 
 
-def _tried(
-    sample: Sample,
-    own: Mapping[str, Any],
-    base: FitResult,
-    trial: Trial,
-    options: Mapping[str, Any],
-    inputs: tuple[str, ...],
-) -> Remedy | None:
-    """The remedy, if the fit of the sample is better with it."""
-    words, change = trial
+def _outcome(
+    sample: Sample, own: Mapping[str, Any], base: FitResult, trial: Trial | Outcome
+) -> Outcome | None:
+    """What a change brings to a fit with these options; None unless it helps."""
+    words, change = trial[:2]
     result = sample.fitted(merged(own, change))
     if result is None:
         return None
+    more = result.mixture.n_components - base.mixture.n_components
     if "n_components" in change:  # "auto": the number that it found
         r = result.mixture.n_components
-        if r == own["n_components"]:
+        words, change = f"{r} group{plural(r)}", {"n_components": r}
+        if more == 0:
             return None
-        words, change = f"{r} group{'s' * (r > 1)}", {"n_components": r}
     gains = _gains(sample, base.mixture, result.mixture, change)
     weights = np.ones(len(gains)) if sample.weights is None else sample.weights[1]
     weights = weights / weights.sum()
@@ -180,12 +198,9 @@ def _tried(
     error = float(np.sqrt(weights**2 @ (gains - gain) ** 2))
     was_found, is_found = _is_found(base.certificate), _is_found(result.certificate)
     helps = gain > max(_ERRORS * error, _LEAST_GAIN) and (is_found or not was_found)
-    if "n_components" in change:  # a mixture of more components always describes more
+    if "n_components" in change:  # the groups have to be found again
         helps = is_found and (helps or (not was_found and gain > -_ERRORS * error))
-    if not helps:
-        return None
-    again = (float(x.reproducibility.min()) for x in (result, base))
-    return Remedy(words, merged(options, change), gain, error, *again, inputs=inputs)
+    return Outcome(words, change, result, gain, error, more > 0) if helps else None
 
 
 def _is_found(c: Certificate) -> bool:
@@ -249,7 +264,7 @@ def _suggested(
         *_of_columns(findings, mixture),
         *_of_rows(kinds, options),
         *_of_blocks(findings, kinds, options, mixture),
-        *_of_number(options),
+        *_of_number(kinds, options),
         *_left_out(findings, options, mixture),
     ):
         if trial.change not in seen and merged(options, trial.change) != dict(options):
@@ -260,12 +275,17 @@ def _suggested(
 def _of_columns(findings: Sequence[Finding], mixture: Mixture) -> Iterator[Trial]:
     """Other families of columns, those of one kind together."""
     families: dict[str, dict[Any, str]] = {}
+    names = mixture.feature_names
     for f in findings:
         for column, family in f.remedy.get("families", {}).items():
             families.setdefault(str(family), {})[column] = family
         if f.kind == "rounded-column" and f.numbers["is_whole"]:
             for family in ("poisson", "negative_binomial"):
                 families.setdefault(family, {})[f.columns[0]] = family
+        if f.kind == "zeros":
+            place = f.columns[0] if names is None else names.index(f.columns[0])
+            if wider := mixture.columns[place].model.value_law(0).wider:
+                families.setdefault(wider, {})[f.columns[0]] = wider
     for family, columns in families.items():
         names = listed([str(x) for x in columns], _MOST_NAMED)
         is_log = family in ("log", "log1p")
@@ -300,11 +320,15 @@ def _of_blocks(
         yield Trial("columns joined where it pays", {"blocks": "auto"})
 
 
-def _of_number(options: Mapping[str, Any]) -> Iterator[Trial]:
-    """The number of components that other rows give again, where one was given."""
-    if not isinstance(options.get("n_components", "auto"), str):
-        blocks = options.get("blocks", "diag")
-        yield Trial("another number of groups", {"n_components": "auto", "blocks": blocks})
+def _of_number(kinds: set[str], options: Mapping[str, Any]) -> Iterator[Trial]:
+    """The number of components that other rows give again, and one less, where one was given."""
+    r = options.get("n_components", "auto")
+    if isinstance(r, str):
+        return
+    if r > 1 and kinds & {"unsupported", "spurious-components", "cut", "unknown-weights"}:
+        yield Trial("one group less", {"n_components": r - 1})
+    blocks = options.get("blocks", "diag")
+    yield Trial("another number of groups", {"n_components": "auto", "blocks": blocks})
 
 
 def _left_out(
