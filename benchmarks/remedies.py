@@ -137,13 +137,17 @@ def main(n_tables=42, seed=0):
             offered[name] += 1
             if gains[-1] <= 0:
                 useless.append((k, str(remedy), round(gains[-1], 4)))
-        texts = "; ".join(f"{r.change} {r.gain:+.3f} ({x:+.3f})" for r, x in zip(found, gains))
+        pairs = zip(found, gains, strict=True)
+        texts = "; ".join(f"{r.change} {r.gain:+.3f} ({x:+.3f})" for r, x in pairs)
         print(
             f"{k:3} {name:14} r={law.r} n={len(table)} {result.certificate.verdict:10} "
-            f"{seconds:5.1f} s  {texts or '-'}", flush=True,
+            f"{seconds:5.1f} s  {texts or '-'}",
+            flush=True,
         )
     n = sum(n_of.values()) - n_of["sound"]
-    print(f"\nright first: {sum(right.values())} of {n}", {x: f"{right[x]}/{n_of[x]}" for x in n_of})
+    print(
+        f"\nright first: {sum(right.values())} of {n}", {x: f"{right[x]}/{n_of[x]}" for x in n_of}
+    )
     total = sum(offered.values())
     print(f"offered: {total}, useless on fresh rows: {len(useless)}; for sound fits: ", end="")
     print(f"{offered['sound']} in {n_of['sound']}")

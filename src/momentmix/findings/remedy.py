@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isnan
 from shlex import quote
@@ -83,10 +83,3 @@ class Remedy:
     def code(self) -> Message:
         """The call; `code.shell` is the command."""
         return either(self.python, self.shell or self.python)
-
-
-def in_words(remedies: Sequence[Remedy] | None) -> list[Message]:
-    """Return a line for each remedy, or that none was found; none where none was tried."""
-    if remedies is None:
-        return []
-    return [Message(f"{r}: ", r.code) for r in remedies] or [Message("none that was tried helps")]

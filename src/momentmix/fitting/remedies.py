@@ -20,19 +20,21 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import log, nan
+from math import log
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from momentmix._typing import Float, Int
+from momentmix._typing import Float
 from momentmix.errors import InputError, MomentmixError
+from momentmix.families.column import Column
 from momentmix.findings.finding import FATAL, Finding
 from momentmix.findings.messages import Message
 from momentmix.findings.remedy import Remedy
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.data import table_of
 from momentmix.fitting.inference.certificate import Certificate
+from momentmix.fitting.outcome import FitFacts
 from momentmix.fitting.result import FitResult
 from momentmix.mixture.mixture import Mixture
 from momentmix.progress import detail
@@ -55,7 +57,9 @@ _POINTS = 16  # of a cell, in which densities are averaged; they vary by a third
 _FEWEST_EQUAL = 2.0  # rows for each value of a column on a grid
 _ON_GRID = 1e-6  # of a step
 _LEAST = {"log": 1e-300, "log1p": -1.0 + 1e-9}  # numbers that have a logarithm
+_LOST = 0.5  # reproducibility of a group that is not there
 _MOST_NAMED = 4
+_DEFAULTS = {"blocks": "diag"}
 _READING = vars(Reading())  # keywords that say how a table is read
 # Findings about columns that may be left out.
 _LEFT_OUT = {
@@ -94,7 +98,9 @@ class Sample:
 
     def fitted(self, options: Mapping[str, Any]) -> FitResult | None:
         """The fit of the first part; None where it is refused."""
-        own = {key: value for key, value in options.items() if key not in _READING or key == "exclude"}
+        own = {
+            key: value for key, value in options.items() if key not in _READING or key == "exclude"
+        }
         own |= {"progress": False, "random_state": _SEED}
         if self.weights is not None:
             own["sample_weight"] = self.weights[0]
@@ -165,16 +171,27 @@ def try_remedies(
     found.sort(key=lambda o: ("exclude" in o.change, -o.gain + _ERRORS * o.error * o.is_larger))
     kept = found[:1]
     for o in found[1:]:  # what helps beside the best, not in its place
-        first = found[0]
-        if _outcome(sample, merged(own, first.change), first.result, o) is not None:
+        first, is_new = found[0], all(o.change.keys() != x.change.keys() for x in kept)
+        is_new |= "families" in o.change or "exclude" in o.change
+        if is_new and _outcome(sample, merged(own, first.change), first.result, o) is not None:
             kept.append(o)
-    inputs = tuple(path_list(data))
-    remedies = []
-    for o in kept:
-        again = (float(x.reproducibility.min()) for x in (o.result, base))
-        options_of = merged(options, o.change)
-        remedies.append(Remedy(o.words, options_of, o.gain, o.error, *again, inputs=inputs))
-    return remedies
+    inputs, before = tuple(path_list(data)), float(base.reproducibility.min())
+    return [
+        Remedy(o.words, merged(options, o.change), o.gain, o.error, again, before, inputs)
+        for o in kept
+        if not _is_refused(data, merged(options, o.change))
+        for again in [float(o.result.reproducibility.min())]
+    ]
+
+
+def _is_refused(data: Any, options: Mapping[str, Any]) -> bool:
+    """Whether cells of other rows than those of the sample do not suit their families."""
+    reading = Reading(**{key: x for key, x in options.items() if key in _READING})
+    try:
+        table_of(data, options.get("families"), options.get("missing", "error"), reading)
+    except MomentmixError:
+        return True
+    return False
 
 
 def _outcome(
@@ -186,20 +203,28 @@ def _outcome(
     if result is None:
         return None
     more = result.mixture.n_components - base.mixture.n_components
-    if "n_components" in change:  # "auto": the number that it found
-        r = result.mixture.n_components
-        words, change = f"{r} group{plural(r)}", {"n_components": r}
+    if is_number := "n_components" in change:  # "auto": the number that it found
         if more == 0:
             return None
+        r = result.mixture.n_components
+        others = {k: x for k, x in change.items() if x != own.get(k, _DEFAULTS.get(k))}
+        words = f"{words}, {r} group{plural(r)}" if len(others) > 1 else f"{r} group{plural(r)}"
+        change = {**others, "n_components": r}
     gains = _gains(sample, base.mixture, result.mixture, change)
     weights = np.ones(len(gains)) if sample.weights is None else sample.weights[1]
     weights = weights / weights.sum()
     gain = float(weights @ gains)
     error = float(np.sqrt(weights**2 @ (gains - gain) ** 2))
     was_found, is_found = _is_found(base.certificate), _is_found(result.certificate)
-    helps = gain > max(_ERRORS * error, _LEAST_GAIN) and (is_found or not was_found)
-    if "n_components" in change:  # the groups have to be found again
+    helps = gain > max(_ERRORS * error, _LEAST_GAIN)
+    if is_number:  # the groups have to be found again
         helps = is_found and (helps or (not was_found and gain > -_ERRORS * error))
+    elif helps and was_found and result.reproducibility.min() < _LOST:
+        # Of a better density fewer groups may be found again.
+        if isinstance(own.get("n_components", "auto"), str):
+            return None
+        number = {"n_components": "auto", "blocks": own.get("blocks", "diag")}
+        return _outcome(sample, own, base, Trial(words, {**number, **change}))
     return Outcome(words, change, result, gain, error, more > 0) if helps else None
 
 
@@ -245,17 +270,38 @@ def _key(schema: Schema, number: int) -> str | int:
     return number if names is None else names[number]
 
 
-def _family(column: Any) -> Any:
+def _family(column: Column) -> Any:
     has_levels = len(column.levels) > 2 or (column.levels and column.levels != (0, 1))
     return list(column.levels) if has_levels else column.family_name
+
+
+def options_of(mixture: Mixture, facts: FitFacts) -> dict[str, Any]:
+    """Options of a fit that gave a mixture, as far as it and its record show them."""
+    schema = Schema(mixture.columns)
+    columns = {_key(schema, j): _family(column) for j, column in enumerate(mixture.columns)}
+    families = {key: family for key, family in columns.items() if family != "gaussian"}
+    joined = [[_key(schema, j) for j in b.columns] for b in mixture.blocks if len(b.columns) > 1]
+    findings = {f.kind: f for f in facts.certificate.findings}
+    options: dict[str, Any] = {"n_components": mixture.n_components}
+    options |= {"families": families} if families else {}
+    options |= {"blocks": joined} if joined else {}
+    options |= {"method": "paper"} if facts.method == "paper" else {}
+    options |= {"refine": None} if facts.refine == "none" else {}
+    if any(column.has_missing for column in mixture.columns):
+        options["missing"] = "model"
+    elif "missing-at-random" in findings:
+        options["missing"] = "mar"
+    elif "dropped-differ" in findings:
+        options["missing"] = "drop"
+    if "outlier-rows" in findings and "background" in findings["outlier-rows"].remedy:
+        options["background"] = False
+    return options
 
 
 # -- what findings suggest ------------------------------------------------------------------------
 
 
-def _suggested(
-    c: Certificate, options: Mapping[str, Any], mixture: Mixture
-) -> Iterator[Trial]:
+def _suggested(c: Certificate, options: Mapping[str, Any], mixture: Mixture) -> Iterator[Trial]:
     """Changes that findings suggest, those of the most severe ones first, each once."""
     findings = sorted([*c.findings, *c.tests], key=lambda f: f.severity is not FATAL)
     kinds = {f.kind for f in findings}
@@ -275,7 +321,6 @@ def _suggested(
 def _of_columns(findings: Sequence[Finding], mixture: Mixture) -> Iterator[Trial]:
     """Other families of columns, those of one kind together."""
     families: dict[str, dict[Any, str]] = {}
-    names = mixture.feature_names
     for f in findings:
         for column, family in f.remedy.get("families", {}).items():
             families.setdefault(str(family), {})[column] = family
@@ -283,14 +328,19 @@ def _of_columns(findings: Sequence[Finding], mixture: Mixture) -> Iterator[Trial
             for family in ("poisson", "negative_binomial"):
                 families.setdefault(family, {})[f.columns[0]] = family
         if f.kind == "zeros":
-            place = f.columns[0] if names is None else names.index(f.columns[0])
-            if wider := mixture.columns[place].model.value_law(0).wider:
-                families.setdefault(wider, {})[f.columns[0]] = wider
+            wider = _column(mixture, f.columns[0]).model.value_law(0).wider
+            families.setdefault(wider, {})[f.columns[0]] = wider
+    families.pop("", None)
     for family, columns in families.items():
-        names = listed([str(x) for x in columns], _MOST_NAMED)
-        is_log = family in ("log", "log1p")
-        words = f"{family}({names})" if is_log else f"{names} taken as {family}"
+        listed_names = listed([str(x) for x in columns], _MOST_NAMED)
+        is_log = family in _LEAST
+        words = f"{family}({listed_names})" if is_log else f"{listed_names} taken as {family}"
         yield Trial(words, {"families": columns})
+
+
+def _column(mixture: Mixture, name: str | int) -> Column:
+    names = mixture.feature_names
+    return mixture.columns[name if isinstance(name, int) else (names or ()).index(name)]
 
 
 def _of_rows(kinds: set[str], options: Mapping[str, Any]) -> Iterator[Trial]:
@@ -352,14 +402,12 @@ def _left_out(
 
 def _sample(fit: Fit, data: Any, options: Mapping[str, Any], mixture: Mixture) -> Sample | None:
     """Rows in two parts; None where there are too few, and where the data are a summary."""
-    reading = Reading.of({key: x for key, x in options.items() if key in _READING})
-    missing = "error" if options.get("missing", "error") == "error" else "mar"
-    families = _dict_of(options.get("families"))
-    is_schema = isinstance(options.get("families"), Schema)
-    if is_schema and any(column.has_missing for column in options["families"].columns):
-        missing = "mar"
-    plain = {key: "gaussian" if x in ("log", "log1p") else x for key, x in families.items()}
-    table = table_of(data, plain or None, missing, reading)
+    reading = Reading(**{key: x for key, x in options.items() if key in _READING})
+    given = options.get("families")
+    has_gaps = isinstance(given, Schema) and any(column.has_missing for column in given.columns)
+    keeps = has_gaps or options.get("missing", "error") != "error"
+    plain = {k: "gaussian" if str(x) in _LEAST else x for k, x in _dict_of(given).items()}
+    table = table_of(data, plain or None, "mar" if keeps else "error", reading)
     if isinstance(table.data, StandardMoments) or table.data.is_remote:
         return None
     rows: Rows = table.data
@@ -430,10 +478,9 @@ def _step(cells: Any) -> float:
 
 def _scores(mixture: Mixture, rows: Any, steps: Mapping[Any, float]) -> Float:
     """Log-density of rows; of columns with steps that are Gaussian, the probability of a cell."""
-    names = mixture.feature_names
-    columns = {x: mixture.columns[names.index(x) if names else x] for x in steps}
+    columns = {x: _column(mixture, x) for x in steps}
     wide = {x: step for x, step in steps.items() if columns[x].model.joins}
-    scores, width = [], 0.0
+    scores = []
     for k in range(_POINTS if wide else 1):
         moved = rows
         for i, (x, step) in enumerate(wide.items()):
@@ -442,20 +489,21 @@ def _scores(mixture: Mixture, rows: Any, steps: Mapping[Any, float]) -> Float:
             least = _LEAST.get(columns[x].transform, -np.inf)
             moved = _with_cells(moved, x, np.maximum(_cells(rows, x) + part * step, least))
         scores.append(np.asarray(mixture.log_prob(moved, unseen="missing")))
-    for x, step in wide.items():
-        width = width + log(step) * ~np.isnan(_cells(rows, x))
-    return np.asarray(np.logaddexp.reduce(scores, axis=0) - log(len(scores)) + width)
+    widths = [log(step) * ~np.isnan(_cells(rows, x)) for x, step in wide.items()]
+    return np.asarray(np.logaddexp.reduce(scores, axis=0) - log(len(scores)) + sum(widths))
 
 
 def _of_cells(mixture: Mixture, rows: Any, columns: Sequence[int]) -> Float:
     """Sum of the log-densities of seen cells, each given the other cells of its row, (n,)."""
-    whole, total = mixture.log_prob(rows, unseen="missing"), 0.0
+    whole, total = mixture.log_prob(rows, unseen="missing"), np.zeros(1)
     for j in columns:
         others = [k for k in range(mixture.n_columns) if k != j]
         x = j if mixture.feature_names is None else mixture.feature_names[j]
-        part = np.delete(rows, j, axis=1) if not isinstance(rows, dict) else {
-            name: cells for name, cells in rows.items() if name != x
-        }
+        part = (
+            np.delete(rows, j, axis=1)
+            if not isinstance(rows, dict)
+            else {name: cells for name, cells in rows.items() if name != x}
+        )
         given = mixture.select(others).log_prob(part, unseen="missing")
         total = total + np.where(_is_seen(_cells(rows, x)), whole - given, 0.0)
     return np.asarray(total)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from momentmix.errors import InputError
 from momentmix.findings.messages import Message, in_lines
-from momentmix.findings.remedy import Remedy, in_words
+from momentmix.findings.remedy import Remedy
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.standard_errors import (
     StandardErrors,
@@ -28,6 +28,7 @@ from momentmix.summary.summary import MomentSummary
 from momentmix.tables.schema import Schema
 from momentmix.wording import cut_lines, listed, plural, whole_percent
 
+_TRIED = "Remedies, tried on left-out rows:"
 MOST_TRIALS_PRINTED = 8  # numbers of components; all of them are in `tried`
 MOST_COLUMNS_PRINTED = 8  # of one family
 
@@ -190,8 +191,8 @@ class FitResult(FitFacts):
         facts += self.notes
         title = f"{self._kind()}, {self.n_rows:,} rows"
         parts = [Markup(self.profile()._repr_html_()), Markup(self.certificate._repr_html_())]
-        if self.remedies is not None:
-            parts.append(paragraph("Remedies, tried on left-out rows:", bullets(in_words(self.remedies))))
+        if tried := self._tried():
+            parts.append(Markup(paragraph(_TRIED, bullets(tried))))
         return box(title, *parts, folded("How it was fitted", bullets(facts)))
 
     def __str__(self) -> str:
@@ -209,9 +210,16 @@ class FitResult(FitFacts):
         lines += [f"  joined               {columns}" for columns in self.joined]
         lines += [Message("  note                 ", note) for note in self.notes]
         lines += self._trials()
-        tried = [Message("  - ", line) for line in in_words(self.remedies)]
-        tried = ["", "Remedies, tried on left-out rows", *tried] if tried else []
-        return Message(in_lines(lines), "\n", str(self.certificate), *["\n", in_lines(tried)] * bool(tried))
+        text = Message(in_lines(lines), "\n", str(self.certificate))
+        tried = [Message("  - ", line) for line in self._tried()]
+        return Message(text, "\n\n", in_lines([_TRIED, *tried])) if tried else text
+
+    def _tried(self) -> list[Message]:
+        """A line for each remedy, or that none was found; none where none was tried."""
+        if self.remedies is None or self.certificate.passed:
+            return []
+        lines = [Message(f"{remedy}: ", remedy.code) for remedy in self.remedies]
+        return lines or [Message("nothing that was tried helps")]
 
     def _kind(self) -> str:
         """Number of components and of columns, in words."""
