@@ -11,8 +11,8 @@ or if other rows give the groups again that did not before and the gain is not b
 
 Densities and probabilities are not comparable. A column that lies on a grid, and whose family
 changes, has the probability of its cell: the mean density of the cell, times its width. Where a
-column is left out, the others are compared. Where the probability of being seen leaves the model,
-seen cells of columns with gaps are compared, given the other cells of their row.
+column is left out, the others are compared. Where the probability of being seen leaves the model, a
+law of gaps takes its place: a logistic regression on what is seen of the row.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from math import log
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from scipy.special import expit
 
 from momentmix._typing import Float
 from momentmix.errors import InputError, MomentmixError
@@ -54,6 +55,7 @@ _MOST_TRIED, _MOST_APPLIED = 5, 5
 _ERRORS = 2.0  # standard errors by which left-out rows have to be described better
 _LEAST_GAIN = 1e-3  # nats a row: less changes nothing, however many rows show it
 _POINTS = 16  # of a cell, in which densities are averaged; they vary by a third in it at most
+_STEPS = 8  # of Newton for a logistic regression
 _FEWEST_EQUAL = 2.0  # rows for each value of a column on a grid
 _ON_GRID = 1e-6  # of a step
 _LEAST = {"log": 1e-300, "log1p": -1.0 + 1e-9}  # numbers that have a logarithm
@@ -92,6 +94,7 @@ class Sample:
 
     train: Any  # dict of columns, or array
     test: Any
+    features: tuple[Float, Float]
     weights: tuple[Float, Float] | None
     schema: Schema
     fit: Fit
@@ -161,18 +164,20 @@ def try_remedies(
     base = sample.fitted(own)
     if base is None:
         return []
-    found = []
+    found: list[Outcome] = []
     for trial in trials[:_MOST_TRIED]:
+        if found and "exclude" in trial.change:  # what leaves a column out describes less
+            break
         detail(trial.words)
         outcome = _outcome(sample, own, base, trial)
         if outcome is not None:
             found.append(outcome)
-    # What leaves a column out describes less, and more components always describe more.
-    found.sort(key=lambda o: ("exclude" in o.change, -o.gain + _ERRORS * o.error * o.is_larger))
+    # A mixture of more components always describes more.
+    found.sort(key=lambda o: -o.gain + _ERRORS * o.error * o.is_larger)
     kept = found[:1]
     for o in found[1:]:  # what helps beside the best, not in its place
         first, is_new = found[0], all(o.change.keys() != x.change.keys() for x in kept)
-        is_new |= "families" in o.change or "exclude" in o.change
+        is_new |= "families" in o.change
         if is_new and _outcome(sample, merged(own, first.change), first.result, o) is not None:
             kept.append(o)
     inputs, before = tuple(path_list(data)), float(base.reproducibility.min())
@@ -418,19 +423,14 @@ def _sample(fit: Fit, data: Any, options: Mapping[str, Any], mixture: Mixture) -
         return None
     places = np.sort(rng.permutation(places)[:_ROWS])
     schema = table.schema or plain_schema(rows.n_features, rows.feature_names)
-    values = schema.decode(rows.take(places))
+    features = rows.take(places)
     left_out = np.zeros(len(places), np.bool_)
     left_out[rng.permutation(len(places))[: len(places) // 3]] = True
-    train, test = (_rows_of(values, which) for which in (~left_out, left_out))
+    parts = features[~left_out], features[left_out]
+    train, test = map(schema.decode, parts)
     own = None if weights is None else weights[places]
     counts = None if own is None else (own[~left_out], own[left_out])
-    return Sample(train, test, counts, schema, fit)
-
-
-def _rows_of(values: Any, which: Any) -> Any:
-    if isinstance(values, dict):
-        return {name: column[which] for name, column in values.items()}
-    return values[which]
+    return Sample(train, test, parts, counts, schema, fit)
 
 
 def _cells(rows: Any, column: Any) -> Any:
@@ -452,12 +452,12 @@ def _gains(sample: Sample, base: Mixture, other: Mixture, change: Change) -> Flo
     if "exclude" in change:
         rows = {name: x for name, x in rows.items() if name not in change["exclude"]}
         base = base.select(list(rows))
-    gaps = [j for j, column in enumerate(base.columns) if column.models_gaps]
-    if gaps and "missing" in change:
-        return _of_cells(other, rows, gaps) - _of_cells(base, rows, gaps)
+    gaps = 0.0 if "missing" not in change else _log_gaps(sample)
+    if not any(column.models_gaps for column in base.columns):
+        gaps = 0.0
     steps = {x: _step(_cells(rows, x)) for x in change.get("families", {})}
     steps = {x: step for x, step in steps.items() if step}
-    return _scores(other, rows, steps) - _scores(base, rows, steps)
+    return _scores(other, rows, steps) - _scores(base, rows, steps) + gaps
 
 
 def _step(cells: Any) -> float:
@@ -493,24 +493,29 @@ def _scores(mixture: Mixture, rows: Any, steps: Mapping[Any, float]) -> Float:
     return np.asarray(np.logaddexp.reduce(scores, axis=0) - log(len(scores)) + sum(widths))
 
 
-def _of_cells(mixture: Mixture, rows: Any, columns: Sequence[int]) -> Float:
-    """Sum of the log-densities of seen cells, each given the other cells of its row, (n,)."""
-    whole, total = mixture.log_prob(rows, unseen="missing"), np.zeros(1)
-    for j in columns:
-        others = [k for k in range(mixture.n_columns) if k != j]
-        x = j if mixture.feature_names is None else mixture.feature_names[j]
-        part = (
-            np.delete(rows, j, axis=1)
-            if not isinstance(rows, dict)
-            else {name: cells for name, cells in rows.items() if name != x}
+def _log_gaps(sample: Sample) -> Float:
+    """Log-probability of the gaps of the left-out rows by what is seen of their row, (n,).
+
+    Logistic regressions on cells without gaps and on seen cells of columns before: cells that are
+    missing at random, by a simple law.
+    """
+    schema, total = sample.schema, np.zeros(len(sample.features[1]))
+    gaps = [j for j, column in enumerate(schema.columns) if column.has_missing]
+    before = [k for j in range(schema.n_columns) if j not in gaps for k in schema.features_of(j)]
+    shift, scale = sample.features[0].mean(axis=0), sample.features[0].std(axis=0)
+    train, test = ((x - shift) / np.where(scale > 0, scale, 1.0) for x in sample.features)
+    for j in gaps:
+        *values, place = schema.features_of(j)
+        known, left_out = (
+            np.column_stack([np.ones(len(z)), z[:, before], z[:, before] ** 2])
+            for z in (train, test)
         )
-        given = mixture.select(others).log_prob(part, unseen="missing")
-        total = total + np.where(_is_seen(_cells(rows, x)), whole - given, 0.0)
-    return np.asarray(total)
-
-
-def _is_seen(cells: Any) -> Any:
-    """Which cells are neither NaN nor None."""
-    if cells.dtype.kind == "f":
-        return ~np.isnan(cells)
-    return np.array([x is not None and x == x for x in cells])
+        seen, slopes = sample.features[0][:, place], np.zeros(known.shape[1])
+        for _ in range(_STEPS):
+            p = expit(known @ slopes)
+            matrix = (known.T * (p * (1 - p))) @ known + np.eye(len(slopes))
+            slopes += np.linalg.solve(matrix, known.T @ (seen - p) - slopes)
+        signs = 2.0 * sample.features[1][:, place] - 1.0
+        total -= np.logaddexp(0.0, -signs * (left_out @ slopes))
+        before += [*values, place]
+    return total
