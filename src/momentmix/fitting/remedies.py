@@ -119,7 +119,7 @@ def with_remedies(fit: Fit, data: Any, options: dict[str, Any], how: Tried) -> F
     """Fit, and try or apply remedies; `fit` is `momentmix.fit`."""
     if how not in ("try", "apply"):
         raise InputError(f'remedies must be "try", "apply" or None; got {how!r}.')
-    options = {key: x for key, x in options.items() if x != _READING.get(key, ...)}
+    options = {k: x for k, x in options.items() if k not in _READING or x != _READING[k]}
     if hasattr(data, "read") and not hasattr(data, "to_numpy"):  # a stream, which is read once
         reading = {key: options.pop(key) for key in _READING.keys() & options.keys()}
         data = Reading.of(reading).open(data, options.get("missing", "error"))
@@ -160,7 +160,7 @@ def try_remedies(
     if sample is None:
         return []
     families = {_key(sample.schema, j): _family(c) for j, c in enumerate(mixture.columns)}
-    own = {**options, "families": families}
+    own = {**{k: x for k, x in options.items() if k not in _READING}, "families": families}
     base = sample.fitted(own)
     if base is None:
         return []
