@@ -28,7 +28,8 @@ from scipy.special import expit
 
 from momentmix._typing import Float
 from momentmix.errors import InputError, MomentmixError
-from momentmix.families.column import Column
+from momentmix.families.column import LOG, LOG1P, Column
+from momentmix.families.family import FAMILIES
 from momentmix.findings.finding import FATAL, Finding
 from momentmix.findings.messages import Message
 from momentmix.findings.remedy import Remedy
@@ -58,11 +59,12 @@ _POINTS = 16  # of a cell, in which densities are averaged; they vary by a third
 _STEPS = 8  # of Newton for a logistic regression
 _FEWEST_EQUAL = 2.0  # rows for each value of a column on a grid
 _ON_GRID = 1e-6  # of a step
-_LEAST = {"log": 1e-300, "log1p": -1.0 + 1e-9}  # numbers that have a logarithm
+_LEAST = {LOG: 1e-300, LOG1P: -1.0 + 1e-9}  # numbers that have a logarithm
 _LOST = 0.5  # reproducibility of a group that is not there
 _MOST_NAMED = 4
 _DEFAULTS = {"blocks": "diag"}
 _READING = vars(Reading())  # keywords that say how a table is read
+_TAILS = {"heavy-tails", "outlier-influence", "repeated-value"}  # which a logarithm may take in
 # Findings about columns that may be left out.
 _LEFT_OUT = {
     "row-number", "duplicate-columns", "independent-column", "heavy-tails", "column-shape",
@@ -70,14 +72,14 @@ _LEFT_OUT = {
 }  # fmt: skip
 
 
-class Trial(NamedTuple):
+class Suggestion(NamedTuple):
     """A change that a finding suggests, in words too."""
 
     words: str
     change: Change
 
 
-class Outcome(NamedTuple):
+class Effect(NamedTuple):
     """What a change brings, in nats a left-out row."""
 
     words: str
@@ -89,7 +91,7 @@ class Outcome(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Sample:
+class SplitRows:
     """Some rows as they were given, in two parts, and how to fit them."""
 
     train: Any  # dict of columns, or array
@@ -155,30 +157,32 @@ def try_remedies(
     """Remedies that help a fit with these options, best first; none where it passed."""
     if certificate.passed or options.get("method") == "paper":
         return []
-    trials = list(_suggested(certificate, options, mixture))
-    sample = _sample(fit, data, options, mixture) if trials else None
-    if sample is None:
+    rows = _sample(fit, data, options, mixture)
+    if rows is None:
         return []
-    families = {_key(sample.schema, j): _family(c) for j, c in enumerate(mixture.columns)}
+    suggestions = list(_suggested(certificate, options, mixture, rows.train))
+    if not suggestions:
+        return []
+    families = {_key(rows.schema, j): _family(c) for j, c in enumerate(mixture.columns)}
     own = {**{k: x for k, x in options.items() if k not in _READING}, "families": families}
-    base = sample.fitted(own)
+    base = rows.fitted(own)
     if base is None:
         return []
-    found: list[Outcome] = []
-    for trial in trials[:_MOST_TRIED]:
+    found: list[Effect] = []
+    for trial in suggestions[:_MOST_TRIED]:
         if found and "exclude" in trial.change:  # what leaves a column out describes less
             break
         detail(trial.words)
-        outcome = _outcome(sample, own, base, trial)
-        if outcome is not None:
-            found.append(outcome)
+        effect = _effect(rows, own, base, trial)
+        if effect is not None:
+            found.append(effect)
     # A mixture of more components always describes more.
     found.sort(key=lambda o: -o.gain + _ERRORS * o.error * o.is_larger)
     kept = found[:1]
     for o in found[1:]:  # what helps beside the best, not in its place
         first, is_new = found[0], all(o.change.keys() != x.change.keys() for x in kept)
         is_new |= "families" in o.change
-        if is_new and _outcome(sample, merged(own, first.change), first.result, o) is not None:
+        if is_new and _effect(rows, merged(own, first.change), first.result, o) is not None:
             kept.append(o)
     inputs, before = tuple(path_list(data)), float(base.reproducibility.min())
     return [
@@ -199,9 +203,9 @@ def _is_refused(data: Any, options: Mapping[str, Any]) -> bool:
     return False
 
 
-def _outcome(
-    sample: Sample, own: Mapping[str, Any], base: FitResult, trial: Trial | Outcome
-) -> Outcome | None:
+def _effect(
+    sample: SplitRows, own: Mapping[str, Any], base: FitResult, trial: Suggestion | Effect
+) -> Effect | None:
     """What a change brings to a fit with these options; None unless it helps."""
     words, change = trial[:2]
     result = sample.fitted(merged(own, change))
@@ -229,8 +233,8 @@ def _outcome(
         if isinstance(own.get("n_components", "auto"), str):
             return None
         number = {"n_components": "auto", "blocks": own.get("blocks", "diag")}
-        return _outcome(sample, own, base, Trial(words, {**number, **change}))
-    return Outcome(words, change, result, gain, error, more > 0) if helps else None
+        return _effect(sample, own, base, Suggestion(words, {**number, **change}))
+    return Effect(words, change, result, gain, error, more > 0) if helps else None
 
 
 def _is_found(c: Certificate) -> bool:
@@ -284,7 +288,7 @@ def options_of(mixture: Mixture, facts: FitFacts) -> dict[str, Any]:
     """Options of a fit that gave a mixture, as far as it and its record show them."""
     schema = Schema(mixture.columns)
     columns = {_key(schema, j): _family(column) for j, column in enumerate(mixture.columns)}
-    families = {key: family for key, family in columns.items() if family != "gaussian"}
+    families = {key: family for key, family in columns.items() if family != Column.family}
     joined = [[_key(schema, j) for j in b.columns] for b in mixture.blocks if len(b.columns) > 1]
     findings = {f.kind: f for f in facts.certificate.findings}
     options: dict[str, Any] = {"n_components": mixture.n_components}
@@ -306,13 +310,15 @@ def options_of(mixture: Mixture, facts: FitFacts) -> dict[str, Any]:
 # -- what findings suggest ------------------------------------------------------------------------
 
 
-def _suggested(c: Certificate, options: Mapping[str, Any], mixture: Mixture) -> Iterator[Trial]:
+def _suggested(
+    c: Certificate, options: Mapping[str, Any], mixture: Mixture, rows: Any
+) -> Iterator[Suggestion]:
     """Changes that findings suggest, those of the most severe ones first, each once."""
     findings = sorted([*c.findings, *c.tests], key=lambda f: f.severity is not FATAL)
     kinds = {f.kind for f in findings}
     seen: list[Change] = []
     for trial in (
-        *_of_columns(findings, mixture),
+        *_of_columns(findings, mixture, rows),
         *_of_rows(kinds, options),
         *_of_blocks(findings, kinds, options, mixture),
         *_of_number(kinds, options),
@@ -323,24 +329,29 @@ def _suggested(c: Certificate, options: Mapping[str, Any], mixture: Mixture) -> 
             yield trial
 
 
-def _of_columns(findings: Sequence[Finding], mixture: Mixture) -> Iterator[Trial]:
+def _of_columns(findings: Sequence[Finding], mixture: Mixture, rows: Any) -> Iterator[Suggestion]:
     """Other families of columns, those of one kind together."""
-    families: dict[str, dict[Any, str]] = {}
+    found: list[tuple[Any, str]] = []
     for f in findings:
-        for column, family in f.remedy.get("families", {}).items():
-            families.setdefault(str(family), {})[column] = family
+        found += [(column, str(x)) for column, x in f.remedy.get("families", {}).items()]
+        for column in f.columns if f.kind in _TAILS and not f.remedy else ():
+            own, cells = _column(mixture, column), _cells(rows, column)
+            if own.model.joins and not own.transform and (least := np.nanmin(cells)) >= 0:
+                found.append((column, LOG if least else LOG1P))
         if f.kind == "rounded-column" and f.numbers["is_whole"]:
-            for family in ("poisson", "negative_binomial"):
-                families.setdefault(family, {})[f.columns[0]] = family
+            counts = (x.name for x in FAMILIES.values() if x.is_whole and not x.has_levels)
+            found += [(f.columns[0], family) for family in counts]
         if f.kind == "zeros":
-            wider = _column(mixture, f.columns[0]).model.value_law(0).wider
-            families.setdefault(wider, {})[f.columns[0]] = wider
-    families.pop("", None)
+            found.append((f.columns[0], _column(mixture, f.columns[0]).model.value_law(0).wider))
+    families: dict[str, dict[Any, str]] = {}
+    for column, family in found:
+        if family:
+            families.setdefault(family, {})[column] = family
     for family, columns in families.items():
         listed_names = listed([str(x) for x in columns], _MOST_NAMED)
         is_log = family in _LEAST
         words = f"{family}({listed_names})" if is_log else f"{listed_names} taken as {family}"
-        yield Trial(words, {"families": columns})
+        yield Suggestion(words, {"families": columns})
 
 
 def _column(mixture: Mixture, name: str | int) -> Column:
@@ -348,47 +359,47 @@ def _column(mixture: Mixture, name: str | int) -> Column:
     return mixture.columns[name if isinstance(name, int) else (names or ()).index(name)]
 
 
-def _of_rows(kinds: set[str], options: Mapping[str, Any]) -> Iterator[Trial]:
+def _of_rows(kinds: set[str], options: Mapping[str, Any]) -> Iterator[Suggestion]:
     """A background for far rows, and other reasons for gaps."""
     if options.get("background") is False and kinds & {"outlier-rows", "outlier-influence"}:
-        yield Trial("a background for far rows", {"background": "auto"})
+        yield Suggestion("a background for far rows", {"background": "auto"})
     gaps = {"shared-gaps", "missing-by-component", "dropped-differ", "never-seen"}
     if options.get("missing") == "model" or kinds & gaps:
-        yield Trial("cells missing at random", {"missing": "mar"})
+        yield Suggestion("cells missing at random", {"missing": "mar"})
 
 
 def _of_blocks(
     findings: Sequence[Finding], kinds: set[str], options: Mapping[str, Any], mixture: Mixture
-) -> Iterator[Trial]:
+) -> Iterator[Suggestion]:
     """Columns that are joined, and covariances without a constraint."""
     if "constraint" in kinds:
-        yield Trial(f"no {options['constraint']} covariances", {"constraint": None})
+        yield Suggestion(f"no {options['constraint']} covariances", {"constraint": None})
     for f in findings:
         blocks = f.remedy.get("blocks")
         if isinstance(blocks, list):
             joined = " and ".join(listed([str(x) for x in block], _MOST_NAMED) for block in blocks)
-            yield Trial(f"{joined} joined", {"blocks": blocks})
+            yield Suggestion(f"{joined} joined", {"blocks": blocks})
     is_auto = isinstance(options.get("n_components", "auto"), str) and "blocks" not in options
     joinable = sum(column.model.joins for column in mixture.columns)
     misfits = {"misfit", "cut", "correlated-columns", "dependent-columns"}
     if not is_auto and joinable > 1 and kinds & misfits:
-        yield Trial("columns joined where it pays", {"blocks": "auto"})
+        yield Suggestion("columns joined where it pays", {"blocks": "auto"})
 
 
-def _of_number(kinds: set[str], options: Mapping[str, Any]) -> Iterator[Trial]:
+def _of_number(kinds: set[str], options: Mapping[str, Any]) -> Iterator[Suggestion]:
     """The number of components that other rows give again, and one less, where one was given."""
     r = options.get("n_components", "auto")
     if isinstance(r, str):
         return
     if r > 1 and kinds & {"unsupported", "spurious-components", "cut", "unknown-weights"}:
-        yield Trial("one group less", {"n_components": r - 1})
+        yield Suggestion("one group less", {"n_components": r - 1})
     blocks = options.get("blocks", "diag")
-    yield Trial("another number of groups", {"n_components": "auto", "blocks": blocks})
+    yield Suggestion("another number of groups", {"n_components": "auto", "blocks": blocks})
 
 
 def _left_out(
     findings: Sequence[Finding], options: Mapping[str, Any], mixture: Mixture
-) -> Iterator[Trial]:
+) -> Iterator[Suggestion]:
     """A column less, where columns go by their names."""
     names = mixture.feature_names
     keys = [*_dict_of(options.get("families")), *(options.get("exclude") or ())]
@@ -399,19 +410,19 @@ def _left_out(
     for f in findings:
         if f.kind in _LEFT_OUT and not f.remedy:
             for column in f.columns[:1]:
-                yield Trial(f"{column} left out", {"exclude": [column]})
+                yield Suggestion(f"{column} left out", {"exclude": [column]})
 
 
 # -- rows and their densities ---------------------------------------------------------------------
 
 
-def _sample(fit: Fit, data: Any, options: Mapping[str, Any], mixture: Mixture) -> Sample | None:
+def _sample(fit: Fit, data: Any, options: Mapping[str, Any], mixture: Mixture) -> SplitRows | None:
     """Rows in two parts; None where there are too few, and where the data are a summary."""
     reading = Reading(**{key: x for key, x in options.items() if key in _READING})
     given = options.get("families")
     has_gaps = isinstance(given, Schema) and any(column.has_missing for column in given.columns)
     keeps = has_gaps or options.get("missing", "error") != "error"
-    plain = {k: "gaussian" if str(x) in _LEAST else x for k, x in _dict_of(given).items()}
+    plain = {k: Column.family if str(x) in _LEAST else x for k, x in _dict_of(given).items()}
     table = table_of(data, plain or None, "mar" if keeps else "error", reading)
     if isinstance(table.data, StandardMoments) or table.data.is_remote:
         return None
@@ -430,7 +441,7 @@ def _sample(fit: Fit, data: Any, options: Mapping[str, Any], mixture: Mixture) -
     train, test = map(schema.decode, parts)
     own = None if weights is None else weights[places]
     counts = None if own is None else (own[~left_out], own[left_out])
-    return Sample(train, test, parts, counts, schema, fit)
+    return SplitRows(train, test, parts, counts, schema, fit)
 
 
 def _cells(rows: Any, column: Any) -> Any:
@@ -446,7 +457,7 @@ def _with_cells(rows: Any, column: Any, cells: Float) -> Any:
     return twin
 
 
-def _gains(sample: Sample, base: Mixture, other: Mixture, change: Change) -> Float:
+def _gains(sample: SplitRows, base: Mixture, other: Mixture, change: Change) -> Float:
     """Gains of the left-out rows in log-density, (n,)."""
     rows = sample.test
     if "exclude" in change:
@@ -493,7 +504,7 @@ def _scores(mixture: Mixture, rows: Any, steps: Mapping[Any, float]) -> Float:
     return np.asarray(np.logaddexp.reduce(scores, axis=0) - log(len(scores)) + sum(widths))
 
 
-def _log_gaps(sample: Sample) -> Float:
+def _log_gaps(sample: SplitRows) -> Float:
     """Log-probability of the gaps of the left-out rows by what is seen of their row, (n,).
 
     Logistic regressions on cells without gaps and on seen cells of columns before: cells that are
