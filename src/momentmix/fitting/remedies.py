@@ -103,10 +103,7 @@ class SplitRows:
 
     def fitted(self, options: Mapping[str, Any]) -> FitResult | None:
         """The fit of the first part; None where it is refused."""
-        own = {
-            key: value for key, value in options.items() if key not in _READING or key == "exclude"
-        }
-        own |= {"progress": False, "random_state": _SEED}
+        own = {**options, "progress": False, "random_state": _SEED}
         if self.weights is not None:
             own["sample_weight"] = self.weights[0]
         try:
