@@ -111,11 +111,8 @@ floor. Leave them out."
 
     def in_plain_words(self, template: str | Variants) -> str:
         """Fill a template for everybody, in which components are groups."""
-        logs = self.remedy.get("families", {})
         words = {
             "columns": quoted(self.columns) or "the columns named below",
-            "logs": quoted([x for x in self.columns if x in logs]),
-            "others": quoted([x for x in self.columns if x not in logs]),
             "components": _components("Group", list(map(str, self.components))),
             "component": "group",
         }

@@ -4,8 +4,7 @@ Templates are filled by `str.format` with the numbers of the finding by name; ``
 remedy; ``{columns}``, ``{names}`` (without the noun), ``{each[0]}``, ``{column}`` and ``{other}``
 (the first two, without quotes) and ``{components}``; ``{component}``, a "group" for everybody; and
 ``{n:it|them}``, which chooses by the number of columns or, where there are none, of components.
-Integers among the numbers choose in the same way. Templates for everybody have ``{logs}`` and
-``{others}`` as well: the columns that the remedy transforms, and the rest.
+Integers among the numbers choose in the same way.
 """
 
 from __future__ import annotations
@@ -28,17 +27,6 @@ class Entry:
     text: str | Variants  # in the words of statistics
     action: str | Variants = "Read this finding."  # in plain words, as all that follow
     why: str = ""
-    asks: str = ""  # for "more" or "fewer" groups
-    other_action: str | Variants = ""  # where that number of groups is no advice
-    is_cause: bool = False  # whether it can be the cause of a misfit
-
-
-def _shape_action(f: Finding) -> str:
-    if not f.remedy:
-        return "Look at {columns}: take logarithms, or leave out."
-    others = set(f.columns) - set(f.remedy["families"])
-    rest = " Transform {others} otherwise, or leave out." if others else ""
-    return "Take logarithms of {logs}." + rest
 
 
 def _correlated(f: Finding) -> str:
@@ -115,10 +103,8 @@ def _duplicate_rows(f: Finding) -> str:
 
 
 _FEWER_AVERAGES = (
-    "Give the rows in place of a summary, more columns, or ask for fewer groups.",
-    "There are too few averages to compare, so that a misfit could not be seen.",
-    "fewer",
     "Give the rows in place of a summary, or more columns.",
+    "There are too few averages to compare, so that a misfit could not be seen.",
 )
 
 # fmt: off
@@ -128,53 +114,46 @@ FITS: dict[str, Entry] = {
         lambda f: "not identified from these moments: order {order} with {n_features} features "
         "tells at most {capacity} {capacity:component|components} apart, {asked} were asked."
         + " The answer rests on the rows alone." * bool(f.numbers["from_rows"]),
-        "Ask for fewer groups, or give more columns.",
+        "Give more columns.",
         "There are too few columns to tell so many groups apart by averages alone.",
-        "fewer", "Give more columns.",
     ),
     "capacity-margin": Entry(
         "{asked} components are the most that order {order} with {n_features} features identifies; "
         "a higher order leaves a margin.",
-        "Ask for fewer groups, or summarize with a higher order.",
+        "Summarize with a higher order.",
         "This is the largest number of groups that these columns can tell apart.",
-        "fewer", "Summarize with a higher order.",
     ),
     "too-few-rows": Entry(
         "too few rows: {n_rows:.0f} rows for {n_parameters} parameters. Use at least {least} rows, "
         "or fewer components.",
-        "Collect more rows, or ask for fewer groups.",
+        "Collect more rows.",
         "There are too few rows to describe so many groups.",
-        "fewer", "Collect more rows.",
     ),
     "spurious-components": Entry(
         "{components} {n:holds|hold} fewer rows than a component of {n_features} features needs, "
         "or almost no variance: a maximum of the likelihood that fits these rows alone. Use fewer "
         "components.",
-        "Ask for fewer groups.",
+        "Do not read anything into the smallest groups.",
         "{components} {n:has|have} only a handful of rows.",
-        "fewer", "Do not read anything into the smallest groups.",
     ),
     "cut": Entry(
         "the mixture has a gap between {components}, and the rows show none there: they are parts "
         "of one cloud. Use fewer components, or join columns.",
-        "Ask for fewer groups, or join columns that belong together.",
+        "Do not take {components} for groups of their own.",
         "{components} are parts of one cloud of rows.",
-        "fewer", "Join columns that belong together.",
     ),
     "light-components": Entry(
         "{components} {n:holds|hold} few rows: means and variances are rough.",
-        "Read small groups with care, or ask for fewer.",
+        "Read small groups with care.",
         "{components} {n:has|have} few rows, so that the numbers are rough.",
-        "fewer", "Read small groups with care.",
     ),
     "conditioning": Entry(
         lambda f: "the parameters are barely determined by the moments"
         + " (condition number {condition_number:.1g})" * bool(f.numbers["condition_number"])
         + "; some components may be interchangeable. Use fewer components, a higher order, or more "
         "rows.",
-        "Ask for fewer groups, or collect more rows.",
+        "Collect more rows.",
         "Some groups are so alike that the data hardly tell them apart.",
-        "fewer", "Collect more rows.",
     ),
     # -- columns
     "empty-level": Entry(
@@ -205,7 +184,6 @@ FITS: dict[str, Entry] = {
         _discrete,
         "Say what {columns} {n:is|are}, or leave {n:it|them} out.",
         "There are few different values, and the model takes them for measurements.",
-        is_cause=True,
     ),
     "repeated-value": Entry(
         "column {names} is {value:.6g} in {share:.0%} of the rows and varies in the others: a "
@@ -213,7 +191,6 @@ FITS: dict[str, Entry] = {
         "else fit the other rows apart.",
         "Check the value that repeats in {columns}.",
         "If it stands for “missing”, leave such rows out or mark the cells as missing.",
-        is_cause=True,
     ),
     "rounded-column": Entry(
         lambda f: "column {names} is rounded to multiples of {grid:.6g}, which is {width:.2g} "
@@ -236,56 +213,43 @@ FITS: dict[str, Entry] = {
         "{columns} {n:is|are} skewed to the right, and some components differ in nothing but "
         "{n:its|their} values: fewer components describe {n:its logarithm|their logarithms} as "
         "well. Try logarithms, {code}.",
-        "Take logarithms of {columns}.",
+        "Look at the largest values of {columns}.",
         "A few values are far larger than the others, and some groups differ in nothing else: with "
         "logarithms fewer groups will do.",
-        is_cause=True,
     ),
     "column-shape": Entry(
         lambda f: "{columns} {n:does|do} not follow the fitted mixture: not Gaussian within "
         "components, or a component is missing. "
         + ("Try logarithms, {code}, or leave out" if f.remedy else "Transform or leave out")
         + " such columns, or ask for more components.",
-        "Look at {columns}: take logarithms, leave out, or ask for more groups.",
+        "Look at {columns}.",
         "Within a group the values do not follow the shape that the model expects.",
-        "more", _shape_action, is_cause=True,
     ),
     "heavy-tails": Entry(
         lambda f: "column {names} has heavy tails: {n_far} of {n_rows} rows lie where the mixture "
         "expects one in 50,000. Transform or trim the column." if "n_far" in f.numbers else
         "{columns}: the fourth moment is larger than the mixture's, as that of heavy tails or of a "
         "small component that was missed. Transform or trim such columns.",
-        "Take logarithms of {columns}, or cut off extreme values.",
+        "Look at the extreme values of {columns}.",
         "There are more extreme values than the model expects.",
-        is_cause=True,
     ),
     "independent-column": Entry(
         "{columns} is not Gaussian and does not depend on the other columns: components that "
         "describe it are missing elsewhere. Leave it out, or fit it alone.",
         "Leave out {columns}, or fit {n:it|them} alone.",
         "It has a shape of its own that is unrelated to the other columns.",
-        is_cause=True,
     ),
     "zeros": Entry(
         "column {names} is 0 in {share:.0%} of the rows and in {wanted:.0%} by the mixture: more "
         "zeros than {law} has. Ask for more components, or cut it into levels, as 0, 1 to 2, 3 or "
         "more.",
-        "Ask for more groups, or cut {columns} into levels.",
+        "Cut {columns} into levels.",
         "Some rows are 0 for a reason of their own.",
     ),
     "dispersion": Entry(
         _dispersion,
-        lambda f: (
-            "Take {columns} as counts with a variance of their own." if f.remedy
-            else "Cut {columns} into levels, or ask for more groups."
-        ),
+        "Look at the counts of {columns}.",
         "The counts vary more or less within a group than counts of independent events do.",
-        "more",
-        lambda f: (
-            "Take {columns} as counts with a variance of their own." if f.remedy
-            else "Cut {columns} into levels."
-        ),
-        is_cause=True,
     ),
     "no-information": Entry(
         "{columns}: about the same in all components, so that {n:it says|they say} next to nothing "
@@ -296,16 +260,14 @@ FITS: dict[str, Entry] = {
     # -- several columns
     "correlated-columns": Entry(
         _correlated,
-        "Join columns that move together: {columns}.",
+        "Look at the columns that move together: {columns}.",
         "Within a group one rises or falls with the other, which the model does not allow for.",
-        is_cause=True,
     ),
     "dependent-columns": Entry(
         "columns depend on each other within components: {pairs}. Ask for more components, or keep "
         "one column of each pair.",
-        "Ask for more groups, or keep only one of {columns}.",
+        "Keep only one of {columns}.",
         "Within a group one depends on the other, which the model does not allow for.",
-        "more", "Keep only one of {columns}.", is_cause=True,
     ),
     "constraint": Entry(
         "the rows reject {constraint} covariances: without the constraint EM gains {gain:.2g} nats "
@@ -406,26 +368,23 @@ FITS: dict[str, Entry] = {
         lambda f: "the moments do not fit" + " ({groups})" * bool(f.numbers["groups"])
         + ": corrected p-value {p_value}, effect size {effect_size:.2g}. Too few components, or "
         "columns that are correlated within components, are the usual causes.",
-        "Ask for more groups.",
+        "Look at the columns where the thin line leaves the gray.",
         "Averages of the data differ from those of the model by more than chance. Too few groups, "
         "or columns that move together within a group, are the usual causes.",
-        "more", "Look at the columns where the thin line leaves the gray.",
     ),
     "imprecise": Entry(
         lambda f: "too imprecise: the parameters' errors cost about {loss:.3f} of accuracy. Use "
         + ("more rows or fewer components." if f.numbers["after_rows"] else
         "more rows, fewer components, or EM passes over the rows."),
-        "Collect more rows, or ask for fewer groups.",
+        "Collect more rows.",
         "The groups overlap so much that the rows do not fix where one ends.",
-        "fewer", "Collect more rows.",
     ),
     "unknown-weights": Entry(
         "the data do not determine the {n:weight|weights} of {components}: {n:its|their} standard "
         "{n:error is|errors are} above 0.5, more than that of any share. Use fewer components or "
         "more rows.",
-        "Ask for fewer groups, or collect more rows.",
+        "Collect more rows.",
         "The data do not show how large the groups are.",
-        "fewer", "Collect more rows.",
     ),
     "unsupported": Entry(
         "not supported: {reason}",

@@ -8,7 +8,7 @@ from typing import Any
 
 from momentmix.errors import printable
 
-_SCHEMA = "a schema (momentmix schema, --schema)"  # for what an option cannot say
+SCHEMA = "a schema (momentmix schema, --schema)"  # for what an option cannot say
 
 
 class Message(str):
@@ -76,16 +76,19 @@ def _option(key: str, value: Any) -> str:
     name = key.replace("_", "-")
     if value is ...:
         return f"--{name}"
-    if isinstance(value, bool):
+    if isinstance(value, bool) and key != "background":
         return f"--{name}" if value else f"--no-{name}"
     if isinstance(value, Mapping):
         names = [str(part) for pair in value.items() for part in pair]
         if any("," in part or not part.isprintable() for part in names):
-            return _SCHEMA
+            return SCHEMA
         value = ",".join(f"{column}={family}" for column, family in value.items())
     elif isinstance(value, list | tuple):
-        value = ";".join(",".join(map(str, group)) for group in value)
-    return f"--{name} {quote('none' if value is None else str(value))}"
+        is_flat = not any(isinstance(group, list | tuple) for group in value)
+        groups = [value] if is_flat else value
+        value = ";".join(",".join(map(str, group)) for group in groups)
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return f"--{name} {quote('none' if value is None else text)}"
 
 
 # Phrases of several messages.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from inspect import signature
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -23,6 +25,7 @@ from momentmix.fitting.data import (
 )
 from momentmix.fitting.em.starts import Start
 from momentmix.fitting.paper import fit_as_printed
+from momentmix.fitting.remedies import with_remedies
 from momentmix.fitting.result import BegunFit, FitResult
 from momentmix.fitting.robust.pipeline import fit_robust
 from momentmix.fitting.robust.whole_numbers import with_counts
@@ -59,6 +62,7 @@ def fit(
     tol: float | None = None,
     thorough: bool = False,
     background: bool | Auto = "auto",
+    remedies: Literal["try", "apply"] | None = None,
     **reading: Any,
 ) -> FitResult:
     """Fit a mixture: numbers, yes/no answers, categories and counts, also with missing cells.
@@ -151,6 +155,12 @@ def fit(
         that is estimated (`Mixture.background_weight`). The groups are fitted without rows that lie
         far from all others; a finding lists these. "auto": where there are such rows. False: they
         are part of the groups. True needs rows, and "auto" has no effect on a summary.
+    remedies : {"try", "apply"}, optional
+        "try": where the fit did not pass, up to five changes that its findings suggest are fitted
+        to a sample of the rows and compared on rows that were left out; `FitResult.remedies` lists
+        those that help, with their calls. "apply": they are taken one after the other while they
+        help, and notes say which; columns are left out by the caller alone. A summary has no rows
+        to compare on, and rows on other machines are not sampled: the list is empty.
     **reading
         Which columns to take, of any table: ``columns``, ``exclude``, ``numeric_only``. How files
         are read: ``na_values``, ``delimiter``, ``decimal``, ``thousands``, ``header``, ``by_name``.
@@ -170,12 +180,27 @@ def fit(
     >>> result.mixture.weights.round(1).tolist() in ([0.4, 0.6], [0.6, 0.4])
     True
     """
+    if remedies is not None:
+        given = {**reading, **_changed(locals())}
+        own = partial(fit, progress=progress, n_threads=n_threads)
+        with step("Fitting", _asked(progress)):
+            return with_remedies(own, data, given, remedies)
     with step("Fitting", _asked(progress)):
         return begin_fit(
             data, n_components, order, method, refine, random_state, blocks, sample_weight,
             families, missing, variance_floor, max_passes, n_threads, progress, constraint, start,
             tol, thorough, reading, max_components, background,
         ).finish()  # fmt: skip
+
+
+def _changed(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of `fit` that are not its defaults, but for those of no matter."""
+    others = {"data", "remedies", "progress", "n_threads", "reading"}
+    known = {k: x.default for k, x in signature(fit).parameters.items() if k not in others}
+    plain = str | int | float | None
+    return {
+        k: given[k] for k, x in known.items() if not (isinstance(given[k], plain) and given[k] == x)
+    }
 
 
 def begin_fit(

@@ -287,7 +287,7 @@ def _finding(values: dict[str, Any]) -> Finding:
             keys = {str(column): column for column in columns}
             families = {keys.get(key, key): x for key, x in finding.remedy["families"].items()}
             finding = replace(finding, remedy={**finding.remedy, "families": families})
-        templates = (finding.entry.action, finding.entry.other_action, finding.entry.why)
+        templates = (finding.entry.action, finding.entry.why)
         texts = [finding.text, *map(finding.in_plain_words, templates)]
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         return Finding(kind, severity, written=written)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from momentmix.errors import InputError
 from momentmix.findings.messages import Message, in_lines
+from momentmix.findings.remedy import Remedy
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.standard_errors import (
     StandardErrors,
@@ -19,7 +20,7 @@ from momentmix.fitting.inference.standard_errors import (
 from momentmix.fitting.inference.uncertainty import Uncertainty
 from momentmix.fitting.outcome import FitFacts
 from momentmix.fitting.record import FitRecord, save_fit
-from momentmix.html.notebook import Markup, box, bullets, folded
+from momentmix.html.notebook import Markup, box, bullets, folded, paragraph
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameter_table import Intervals, ParameterTable
 from momentmix.mixture.profile import Profile, profile_of
@@ -27,6 +28,7 @@ from momentmix.summary.summary import MomentSummary
 from momentmix.tables.schema import Schema
 from momentmix.wording import cut_lines, listed, plural, whole_percent
 
+_TRIED = "Remedies, tried on left-out rows:"
 MOST_TRIALS_PRINTED = 8  # numbers of components; all of them are in `tried`
 MOST_COLUMNS_PRINTED = 8  # of one family
 
@@ -68,6 +70,8 @@ class FitResult(FitFacts):
         Relative residual of the decomposed tensor, for method="paper".
     log_likelihoods : sequence of float
         Per row, at each EM or scoring pass whose step was kept; empty without rows.
+    remedies : list of Remedy or None
+        Other options that help, best first; None where they were not asked for.
     """
 
     mixture: Mixture
@@ -79,6 +83,7 @@ class FitResult(FitFacts):
     stages: Sequence[tuple[str, float]] = ()
     residual: float | None = None
     log_likelihoods: Sequence[float] = ()
+    remedies: Sequence[Remedy] | None = None
 
     @property
     def standard_errors(self) -> StandardErrors:
@@ -185,7 +190,9 @@ class FitResult(FitFacts):
         facts += [f"joined columns: {columns}" for columns in self.joined]
         facts += self.notes
         title = f"{self._kind()}, {self.n_rows:,} rows"
-        parts = Markup(self.profile()._repr_html_()), Markup(self.certificate._repr_html_())
+        parts = [Markup(self.profile()._repr_html_()), Markup(self.certificate._repr_html_())]
+        if tried := self._tried():
+            parts.append(Markup(paragraph(_TRIED, bullets(tried))))
         return box(title, *parts, folded("How it was fitted", bullets(facts)))
 
     def __str__(self) -> str:
@@ -203,7 +210,16 @@ class FitResult(FitFacts):
         lines += [f"  joined               {columns}" for columns in self.joined]
         lines += [Message("  note                 ", note) for note in self.notes]
         lines += self._trials()
-        return Message(in_lines(lines), "\n", str(self.certificate))
+        text = Message(in_lines(lines), "\n", str(self.certificate))
+        tried = [Message("  - ", line) for line in self._tried()]
+        return Message(text, "\n\n", in_lines([_TRIED, *tried])) if tried else text
+
+    def _tried(self) -> list[Message]:
+        """A line for each remedy, or that none was found; none where none was tried."""
+        if self.remedies is None or self.certificate.passed:
+            return []
+        lines = [Message(f"{remedy}: ", remedy.code) for remedy in self.remedies]
+        return lines or [Message("nothing that was tried helps")]
 
     def _kind(self) -> str:
         """Number of components and of columns, in words."""

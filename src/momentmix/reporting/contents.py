@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 
 from momentmix.errors import InputError, InputTypeError
 from momentmix.findings.finding import FATAL
+from momentmix.findings.remedy import Remedy
 from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.record import FitRecord
 from momentmix.mixture.mixture import Mixture
@@ -47,6 +49,7 @@ class Contents:
     command: str | None = None  # that made the report
     tracking: Tracking | None = None  # shares in groups of rows
     comparison: Comparison | None = None  # of these rows with others
+    remedies: Sequence[Remedy] | None = None  # None where none were tried
 
     @property
     def names(self) -> list[str]:

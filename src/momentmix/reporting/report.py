@@ -8,8 +8,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from momentmix.atomic_file import atomic_write
-from momentmix.errors import InputTypeError, without_secrets
+from momentmix.errors import InputTypeError, MomentmixError, without_secrets
+from momentmix.findings.remedy import Remedy
+from momentmix.fitting.api import fit
 from momentmix.fitting.record import FitRecord, load_fit
+from momentmix.fitting.remedies import options_of, try_remedies
 from momentmix.fitting.result import FitResult
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.profile import profile_of
@@ -20,6 +23,7 @@ from momentmix.reporting.contents import Contents, day_of
 from momentmix.reporting.data_facts import gather
 from momentmix.reporting.page import page
 from momentmix.reporting.pictures import draw
+from momentmix.summary.summary import MomentSummary
 
 
 def report(
@@ -49,7 +53,8 @@ def report(
         The file; it is replaced atomically if it exists.
     data : MomentSummary or anything that `open_rows` takes, optional
         Rows for the pictures and the residuals, or a summary for the residuals alone. For an
-        estimator the default is its own summary.
+        estimator the default is its own summary. With rows, remedies of a fit that did not pass are
+        tried (`fit`).
     names : sequence of str, optional
         Names of the components, one for each; made of what is different in them by default.
     date : date or str, optional
@@ -93,13 +98,29 @@ def report(
     with step("Report"):
         tell("reading rows")
         facts = None if data is None else gather(mixture, data)
+        remedies = _remedies(model, mixture, record, data)
         tell("pictures")
         pictures = draw(mixture, facts, () if record is None else record.tried)
         contents = Contents(
             mixture, record, profile, facts, pictures, day, model_name, data_name, command,
-            tracking, comparison,
+            tracking, comparison, remedies,
         )  # fmt: skip
         atomic_write(path, page(contents).encode())
+
+
+def _remedies(
+    model: Any, mixture: Mixture, record: FitRecord | None, data: Any
+) -> Sequence[Remedy] | None:
+    """Remedies of the fit, or those that are found on the rows; None where none can be tried."""
+    known: Sequence[Remedy] | None = getattr(model, "remedies", None)
+    if known is not None or record is None or data is None or isinstance(data, MomentSummary):
+        return known
+    tell("remedies")
+    try:
+        options = options_of(mixture, record)
+        return try_remedies(fit, data, options, mixture, record.certificate)
+    except MomentmixError:  # of rows that do not fit the model
+        return None
 
 
 def _mixture_and_record(model: Any) -> tuple[Mixture, FitRecord | None]:

@@ -6,29 +6,27 @@ Findings of one kind become one action.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import reduce
 from math import isnan
 from typing import Any
 
 from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, Severity
-from momentmix.findings.messages import Message
+from momentmix.findings.messages import Message, either
 from momentmix.fitting.inference.certificate import (
     LARGEST_LOSS,
     Answer,
     Certificate,
-    rejected_lines,
 )
 from momentmix.html.markup import escaped, folded, items
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameter_table import column_names
 from momentmix.reporting.contents import Contents, verdict
+from momentmix.wording import whole_percent
 
 _NO_RECORD = (
     "This model file holds no record of a fit, so there are no certificate and no intervals. "
     "momentmix fit, and FitResult.save in Python, write one."
 )
-_DIFFER = "Averages of the data differ from those of the model by more than chance."
-_SHAPES = frozenset({"column-shape", "skewed-column"})  # their remedy is a logarithm
+_TRY = either("mm.report(model, path, data)", "momentmix report MODEL --data DATA")
 _BANNERS = {  # CSS class and words of each verdict
     "passed": ("good", "✓ Yes"),
     "useful": ("good", "✓ Useful"),
@@ -130,33 +128,20 @@ class Action:
     text: str
     why: str
     severity: Severity  # FATAL: without it the groups do not serve
-    code: Message  # keywords of `fit` that do it; may be empty
-    details: str  # the findings in the words of statistics
-    is_logarithm: bool = False  # whether it is to take logarithms, which comes first
+    code: Message = Message()  # call that does it; may be empty  # noqa: RUF009 - a text
+    details: str = ""  # the findings in the words of statistics
 
 
 def actions(certificate: Certificate, mixture: Mixture) -> list[Action]:
     """Return actions for the findings of a certificate, the most important first.
 
-    Where the moments do not fit, the possible causes are needed as well. Logarithms come before all
-    else, and then no action is about the number of groups, which will change; nor do actions ask
-    for more groups and for fewer at once.
+    Other options of a fit are no action here: those that help are found by trying them.
     """
-    c, number = certificate, _number_asked(certificate)
-    is_misfit = any(f.kind == "misfit" for f in c.tests)
     alike: dict[tuple[str, Severity], list[Finding]] = {}
-    for finding in sorted(c.findings, key=lambda f: f.severity is not FATAL):
-        is_cause = finding.kind == "skewed-column" or (is_misfit and finding.entry.is_cause)
-        is_needed = is_cause and finding.severity is WARNING and not c.passed
-        severity = FATAL if is_needed else finding.severity
-        alike.setdefault((finding.kind, severity), []).append(finding)
-    todo = [
-        replace(action_of(own, mixture, number), severity=severity)
-        for (_, severity), own in alike.items()
-    ]
-    todo.sort(key=lambda action: not action.is_logarithm)
-    todo += _of_tests(c, mixture, number)
-    if c.verdict == "useful":  # nothing has to be done
+    for finding in (*certificate.findings, *certificate.tests):
+        alike.setdefault((finding.kind, finding.severity), []).append(finding)
+    todo = [action_of(own, mixture) for own in alike.values() if own[0].entry.action]
+    if certificate.verdict == "useful":  # nothing has to be done
         todo = [replace(x, severity=WARNING) if x.severity is FATAL else x for x in todo]
     return sorted(todo, key=_rank)
 
@@ -166,74 +151,36 @@ def _rank(action: Action) -> int:
     return -list(Severity).index(action.severity)
 
 
-def _number_asked(c: Certificate) -> str:
-    """Return which number of groups actions may ask for: "fewer", "more", or "" for none."""
-    findings = [*c.findings, *c.tests]
-    if any(_is_logarithm(f) for f in findings):
-        return ""
-    if any(f.kind in ("spurious-components", "unsupported") for f in findings):
-        return "fewer"
-    if any(f.entry.asks == "more" and f.severity is FATAL for f in findings):
-        return "more"
-    return "fewer" if any(f.entry.asks == "fewer" for f in findings) else "more"
-
-
-def _is_logarithm(finding: Finding) -> bool:
-    return finding.kind in _SHAPES and "families" in finding.remedy
-
-
-def action_of(findings: list[Finding], mixture: Mixture, number: str = "") -> Action:
+def action_of(findings: list[Finding], mixture: Mixture) -> Action:
     """Return one action for findings of one kind, about one column each or several."""
     names: dict[Any, Any] = dict(enumerate(column_names(mixture)))
-    finding = reduce(_together, findings)
-    columns = tuple(dict.fromkeys(names.get(x, x) for x in finding.columns))
-    finding, entry = replace(finding, columns=columns), finding.entry
-    template = entry.action if entry.asks in ("", number) else entry.other_action
+    first = findings[0]
+    columns = dict.fromkeys(names.get(x, x) for f in findings for x in f.columns)
+    components = tuple(x for f in findings for x in f.components)
+    finding = replace(first, columns=tuple(columns), components=components)
     return Action(
-        finding.in_plain_words(template),
-        finding.in_plain_words(entry.why),
+        finding.in_plain_words(finding.entry.action),
+        finding.in_plain_words(finding.entry.why),
         finding.severity,
-        finding.code,
-        " ".join(f.text for f in findings),
-        _is_logarithm(finding),
+        details=" ".join(f.text for f in findings),
     )
 
 
-def _together(first: Finding, second: Finding) -> Finding:
-    """Return a finding about the columns and components of both."""
-    remedy = {**second.remedy, **first.remedy}
-    if "families" in first.remedy and "families" in second.remedy:
-        remedy["families"] = {**first.remedy["families"], **second.remedy["families"]}
-    columns, components = first.columns + second.columns, first.components + second.components
-    return replace(first, columns=columns, components=components, remedy=remedy)
-
-
-def _of_tests(c: Certificate, mixture: Mixture, number: str) -> list[Action]:
-    """Return actions for the tests of the certificate."""
-    reasons = [_of_test(c, f, mixture, number) for f in c.tests if f.severity is FATAL]
-    if reasons and not number:  # logarithms first: all else may change
-        reasons = [
-            Action(
-                "Then fit again: the number of groups may change.",
-                " ".join(action.why for action in reasons),
-                FATAL,
-                Message(),
-                " ".join(action.details for action in reasons),
-            )
-        ]
-    others = [f for f in c.tests if f.severity is not FATAL]
-    return [*reasons, *(action_of([f], mixture, number) for f in others)]
-
-
-def _of_test(c: Certificate, finding: Finding, mixture: Mixture, number: str) -> Action:
-    action = action_of([finding], mixture, number)
-    if finding.kind != "misfit":
-        return action
-    details = f"{finding.text} {'; '.join(rejected_lines(c.test))}"
-    if not any(f.entry.is_cause for f in c.findings):
-        return replace(action, details=details)
-    again = ", with more groups if it still does not fit" if number == "more" else ""
-    return replace(action, text=f"Then fit again{again}.", why=_DIFFER, details=details)
+def _of_remedies(c: Contents) -> list[Action]:
+    """Return what was tried and helps; how to try it, where a fit did not pass."""
+    if c.remedies is None:
+        if c.record is None or c.record.certificate.passed or c.record.refine == "none":
+            return []
+        why = "What the findings suggest is then tried on rows that were left out."
+        return [Action("Give this report the rows.", why, WARNING, _TRY)]
+    found = []
+    for r in c.remedies:
+        why = f"Left-out rows: {r.gain:+.2g} nats a row."
+        if not isnan(r.reproducibility) and not isnan(r.before):
+            before, after = whole_percent(r.before), whole_percent(r.reproducibility)
+            why += f" Other rows find the groups again in {after} of their rows; before, {before}."
+        found.append(Action(f"Fit again with {r.change}.", why, WARNING, r.code))
+    return found
 
 
 def next_section(c: Contents) -> list[str]:
@@ -244,6 +191,7 @@ def next_section(c: Contents) -> list[str]:
         known = {f.kind for f in findings}
         others = [f for f in c.facts.findings(c.names) if f.kind not in known]
         todo = sorted([*todo, *(action_of([f], c.mixture) for f in others)], key=_rank)
+    todo = [*_of_remedies(c), *todo]
     noted = [action for action in todo if action.severity is NOTE]
     todo = todo[: len(todo) - len(noted)]
     use = "<code>momentmix predict</code> gives the group of every row."
@@ -279,7 +227,8 @@ def _item(action: Action) -> str:
         parts.append(f"<span>{escaped(action.why)}</span>")
     if action.code:
         parts.append(f"<code>{escaped(action.code)}</code>")
-        parts.append(f"or <code>{escaped(action.code.shell)}</code>")
+        if action.code.shell != action.code:
+            parts.append(f"or <code>{escaped(action.code.shell)}</code>")
     if action.details:
         details = f"<p>{escaped(action.details)}</p>"
         parts.append(folded("In the words of statistics", details))

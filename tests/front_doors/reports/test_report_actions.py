@@ -4,11 +4,10 @@ import re
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 import momentmix as mm
 from momentmix.displays.separation import by_separation, pairs_by_separation
-from momentmix.findings.finding import CATALOG, FATAL, NOTE, WARNING, Finding, found
+from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, found
 from momentmix.fitting.inference.certificate import Certificate, Support
 from momentmix.fitting.inference.over_identification import OverIdentification
 from momentmix.reporting.svg import adapted
@@ -39,7 +38,7 @@ def test_actions_name_columns_and_the_needed_ones_come_first():
     assert [action.text for action in done] == [
         "Leave out “it's”.",
         "Use values of “a”, “b c” that are not rounded, if there are any.",
-        "Read small groups with care, or ask for fewer.",
+        "Read small groups with care.",
         "You may leave out “a”.",
     ]
     assert done[2].why.startswith("Group 1 has few rows")
@@ -47,63 +46,17 @@ def test_actions_name_columns_and_the_needed_ones_come_first():
     assert "multiples of 2" in done[1].details
 
 
-def pairs(kind, **more):
-    return found(WARNING, kind, ["a", "b c"], pairs=[["'a'", "'b c'", 0.8]], **more)
-
-
-def discrete(column, family):
-    remedy = {"families": {column: family}}
-    return found(WARNING, "discrete-column", [column], remedy=remedy, n_values=2, grid=1.0)
-
-
-def test_causes_of_a_misfit_are_needed_and_carry_their_code():
-    joined = pairs("correlated-columns", remedy={"blocks": [["a", "b c"]]}, needs_rows=False)
-    counts = [discrete("a", "poisson"), discrete("it's", "bernoulli")]
-    done = actions(certificate(joined, *counts, p=1e-9, effect=0.1), PLAIN)
-    assert [action.severity for action in done] == [FATAL] * 3
-    assert done[0].code == "blocks=[['a', 'b c']]"
-    assert done[1].code == "families={'a': 'poisson', \"it's\": 'bernoulli'}"
-    assert done[2].text.startswith("Then fit again")
-    (alone,) = actions(certificate(p=1e-9, effect=0.1), PLAIN)
-    assert alone.text == "Ask for more groups."
-    assert actions(certificate(joined), PLAIN)[0].severity is WARNING
-
-
-def test_logarithms_come_first_and_the_number_of_groups_is_left_open():
-    remedy = {"families": {"b c": "log"}}
-    skewed = found(WARNING, "skewed-column", ["b c"], remedy=remedy)
-    done = actions(certificate(FEW, skewed, p=1e-9, effect=0.1, loss=0.05), PLAIN)
-    assert [action.text for action in done] == [
-        "Take logarithms of “b c”.",
-        "Then fit again: the number of groups may change.",
-        "Read small groups with care.",
-    ]
-    assert done[0].severity is FATAL
-    assert done[0].code.shell == "--families 'b c=log'"
-    assert "overlap so much" in done[1].why
-    assert actions(certificate(skewed), PLAIN)[0].severity is WARNING
-    shapes = ["flat", "skewed to the right"]
-    shape = found(FATAL, "column-shape", ["a", "b c"], remedy=remedy, asides=shapes)
-    done = actions(certificate(shape, FEW), PLAIN)
-    assert done[0].text == "Take logarithms of “b c”. Transform “a” otherwise, or leave out."
-
-
-ASKING = [kind for kind, entry in CATALOG.items() if entry.asks]
-
-
-@pytest.mark.parametrize("kind", [None, *ASKING])
-@pytest.mark.parametrize("support", [None, Support(2, False, "one would do")])
-@pytest.mark.parametrize("loss", [0.001, 0.05])
-def test_actions_never_ask_for_more_groups_and_for_fewer(kind, support, loss):
-    findings = [pairs("dependent-columns")]
-    if kind is not None:
-        findings.append(Finding(kind, FATAL, ("a",), written="words"))
-    for case in (
-        certificate(*findings, p=1e-9, effect=0.1, loss=loss, support=support),
-        certificate(*findings, loss=loss, support=support),
-    ):
-        texts = " ".join(action.text for action in actions(case, PLAIN))
-        assert not ("more groups" in texts and "fewer" in texts), texts
+def test_options_of_fits_are_no_actions():
+    families = {"families": {"a": "log"}}
+    skewed = found(WARNING, "skewed-column", ["a"], remedy=families)
+    joined = found(WARNING, "correlated-columns", ["a", "b c"], remedy={"blocks": "auto"})
+    joined = replace(joined, numbers={"pairs": [["'a'", "'b c'", 0.8]], "needs_rows": False})
+    done = actions(certificate(FEW, skewed, joined, p=1e-9, effect=0.1, loss=0.05), PLAIN)
+    assert not any(action.code for action in done)
+    texts = " ".join(action.text for action in done)
+    for word in ("ogarithm", "more groups", "fewer", "Join"):
+        assert word not in texts, word
+    assert "Look at the columns that move together: “a”, “b c”." in texts
 
 
 def test_actions_of_old_files_and_of_the_other_tests():
@@ -114,7 +67,7 @@ def test_actions_of_old_files_and_of_the_other_tests():
     few = certificate(loss=0.05, support=Support(2, False, "one would do"))
     texts = [action.text for action in actions(few, PLAIN)]
     assert "Ask for fewer groups: 1 in place of 2." in texts
-    assert "Collect more rows, or ask for fewer groups." in texts
+    assert "Collect more rows." in texts
     untested = certificate(support=Support(2, None, "cannot tell"))
     untested = replace(untested, test=replace(untested.test, degrees_of_freedom=0))
     assert {a.severity for a in actions(untested, PLAIN)} == {WARNING}

@@ -103,6 +103,12 @@ def _components(context: click.Context, parameter: click.Parameter, text: str) -
     help="Largest number of passes over the rows.",
 )
 @click.option(
+    "--remedies",
+    type=click.Choice(["try", "apply"]),
+    help="Where the fit does not pass: try what its findings suggest on left-out rows, and print "
+    "what helps with its command; or apply it, one after the other.",
+)
+@click.option(
     "-v",
     "--verbose",
     is_flag=True,
@@ -128,6 +134,7 @@ def fit_command(
     refine: str,
     background: str,
     max_passes: int,
+    remedies: str | None,
     verbose: bool,
     strict: bool,
     where: tuple[str, ...],
@@ -157,6 +164,7 @@ def fit_command(
         "background": {"true": True, "false": False}.get(background, background),
         "max_passes": max_passes,
         "max_components": max_components,
+        "remedies": remedies,
     }
     if families is not None:
         options["families"] = families
@@ -233,4 +241,8 @@ def _document(result: FitResult, output: str, record: dict[str, Any]) -> dict[st
         {"name": own.name, "share": own.share, "traits": [asdict(trait) for trait in own.traits]}
         for own in result.profile()
     ]
-    return {"output": output, **result.mixture.to_dict(), **record, "profile": profile}
+    document = {"output": output, **result.mixture.to_dict(), **record, "profile": profile}
+    if result.remedies is not None:
+        keys = ("change", "gain", "error", "before", "reproducibility", "python", "shell")
+        document["remedies"] = [{key: getattr(r, key) for key in keys} for r in result.remedies]
+    return document

@@ -1,0 +1,529 @@
+"""Remedies: options that findings suggest, fitted to a sample of the rows and compared.
+
+| symbol | name here |
+|---|---|
+| g = log p'(y) − log p(y) of a left-out row, p' with the remedy | ``gains`` |
+| mean of g, and its standard error | ``gain``, ``error`` |
+
+Two thirds of a sample are fitted with the options as they are and with each remedy, and the other
+third is compared: the same rows for all. A remedy helps if the gain is above two standard errors,
+or if other rows give the groups again that did not before and the gain is not below.
+
+Densities and probabilities are not comparable. A column that lies on a grid, and whose family
+changes, has the probability of its cell: the mean density of the cell, times its width. Where a
+column is left out, the others are compared. Where the probability of being seen leaves the model, a
+law of gaps takes its place: a logistic regression on what is seen of the row.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import log
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from scipy.special import expit
+
+from momentmix._typing import Float
+from momentmix.errors import InputError, MomentmixError
+from momentmix.families.column import LOG, LOG1P, Column
+from momentmix.families.family import FAMILIES
+from momentmix.findings.finding import FATAL, Finding
+from momentmix.findings.messages import Message
+from momentmix.findings.remedy import Remedy
+from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.data import table_of
+from momentmix.fitting.inference.certificate import Certificate
+from momentmix.fitting.outcome import FitFacts
+from momentmix.fitting.result import FitResult
+from momentmix.mixture.mixture import Mixture
+from momentmix.progress import detail
+from momentmix.tables.opening import Reading, path_list
+from momentmix.tables.rows import Rows
+from momentmix.tables.schema import Schema, plain_schema
+from momentmix.tables.validation import as_weights
+from momentmix.wording import listed, plural
+
+Fit = Callable[..., FitResult]
+Tried = Literal["try", "apply"]
+Change = dict[str, Any]  # keywords of `fit`
+
+_SEED = 38
+_ROWS, _FEWEST_ROWS = 4500, 60  # of the sample
+_MOST_TRIED, _MOST_APPLIED = 5, 5
+_ERRORS = 2.0  # standard errors by which left-out rows have to be described better
+_LEAST_GAIN = 1e-3  # nats a row: less changes nothing, however many rows show it
+_POINTS = 16  # of a cell, in which densities are averaged; they vary by a third in it at most
+_STEPS = 8  # of Newton for a logistic regression
+_FEWEST_EQUAL = 2.0  # rows for each value of a column on a grid
+_ON_GRID = 1e-6  # of a step
+_LEAST = {LOG: 1e-300, LOG1P: -1.0 + 1e-9}  # numbers that have a logarithm
+_LOST = 0.5  # reproducibility of a group that is not there
+_MOST_NAMED = 4
+_DEFAULTS = {"blocks": "diag"}
+_READING = vars(Reading())  # keywords that say how a table is read
+_TAILS = {"heavy-tails", "outlier-influence", "repeated-value"}  # which a logarithm may take in
+# Findings about columns that may be left out.
+_LEFT_OUT = {
+    "row-number", "duplicate-columns", "independent-column", "heavy-tails", "column-shape",
+    "discrete-column", "repeated-value", "dependent-columns", "no-information",
+}  # fmt: skip
+
+
+class Suggestion(NamedTuple):
+    """A change that a finding suggests, in words too."""
+
+    words: str
+    change: Change
+
+
+class Effect(NamedTuple):
+    """What a change brings, in nats a left-out row."""
+
+    words: str
+    change: Change
+    result: FitResult  # of the sample
+    gain: float
+    error: float
+    is_larger: bool  # whether there are more components
+
+
+@dataclass(frozen=True)
+class SplitRows:
+    """Some rows as they were given, in two parts, and how to fit them."""
+
+    train: Any  # dict of columns, or array
+    test: Any
+    features: tuple[Float, Float]
+    weights: tuple[Float, Float] | None
+    schema: Schema
+    fit: Fit
+
+    def fitted(self, options: Mapping[str, Any]) -> FitResult | None:
+        """The fit of the first part; None where it is refused."""
+        own = {**options, "progress": False, "random_state": _SEED}
+        if self.weights is not None:
+            own["sample_weight"] = self.weights[0]
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return self.fit(self.train, **own)
+        except MomentmixError:
+            return None
+
+
+def with_remedies(fit: Fit, data: Any, options: dict[str, Any], how: Tried) -> FitResult:
+    """Fit, and try or apply remedies; `fit` is `momentmix.fit`."""
+    if how not in ("try", "apply"):
+        raise InputError(f'remedies must be "try", "apply" or None; got {how!r}.')
+    options = {k: x for k, x in options.items() if k not in _READING or x != _READING[k]}
+    if hasattr(data, "read") and not hasattr(data, "to_numpy"):  # a stream, which is read once
+        reading = {key: options.pop(key) for key in _READING.keys() & options.keys()}
+        data = Reading.of(reading).open(data, options.get("missing", "error"))
+    result = fit(data, **options)
+    done: list[Remedy] = []
+    while True:
+        offers = try_remedies(fit, data, options, result.mixture, result.certificate)
+        if how == "try" or len(done) == _MOST_APPLIED:
+            break
+        # A column that is left out cannot be judged itself: that is for people to decide.
+        best = next((r for r in offers if _excluded(r.options) == _excluded(options)), None)
+        if best is None:
+            break
+        result, options = fit(data, **best.options), dict(best.options)
+        done.append(best)
+    notes = [*result.notes, *(f"remedy applied: {remedy}" for remedy in done)]
+    if done:
+        notes.append(Message("the call is ", done[-1].code))
+    return replace(result, remedies=offers, notes=notes)
+
+
+def _excluded(options: Mapping[str, Any]) -> list[Any]:
+    return [options.get(key) for key in ("exclude", "columns")]
+
+
+def try_remedies(
+    fit: Fit,
+    data: Any,
+    options: Mapping[str, Any],
+    mixture: Mixture,
+    certificate: Certificate,
+) -> list[Remedy]:
+    """Remedies that help a fit with these options, best first; none where it passed."""
+    if certificate.passed or options.get("method") == "paper":
+        return []
+    rows = _sample(fit, data, options, mixture)
+    if rows is None:
+        return []
+    suggestions = list(_suggested(certificate, options, mixture, rows.train))
+    if not suggestions:
+        return []
+    families = {_key(rows.schema, j): _family(c) for j, c in enumerate(mixture.columns)}
+    own = {**{k: x for k, x in options.items() if k not in _READING}, "families": families}
+    base = rows.fitted(own)
+    if base is None:
+        return []
+    found: list[Effect] = []
+    for trial in suggestions[:_MOST_TRIED]:
+        if found and "exclude" in trial.change:  # what leaves a column out describes less
+            break
+        detail(trial.words)
+        effect = _effect(rows, own, base, trial)
+        if effect is not None:
+            found.append(effect)
+    # A mixture of more components always describes more.
+    found.sort(key=lambda o: -o.gain + _ERRORS * o.error * o.is_larger)
+    kept = found[:1]
+    for o in found[1:]:  # what helps beside the best, not in its place
+        first, is_new = found[0], all(o.change.keys() != x.change.keys() for x in kept)
+        is_new |= "families" in o.change
+        if is_new and _effect(rows, merged(own, first.change), first.result, o) is not None:
+            kept.append(o)
+    inputs, before = tuple(path_list(data)), float(base.reproducibility.min())
+    return [
+        Remedy(o.words, merged(options, o.change), o.gain, o.error, again, before, inputs)
+        for o in kept
+        if not _is_refused(data, merged(options, o.change))
+        for again in [float(o.result.reproducibility.min())]
+    ]
+
+
+def _is_refused(data: Any, options: Mapping[str, Any]) -> bool:
+    """Whether cells of other rows than those of the sample do not suit their families."""
+    reading = Reading(**{key: x for key, x in options.items() if key in _READING})
+    try:
+        table_of(data, options.get("families"), options.get("missing", "error"), reading)
+    except MomentmixError:
+        return True
+    return False
+
+
+def _effect(
+    sample: SplitRows, own: Mapping[str, Any], base: FitResult, trial: Suggestion | Effect
+) -> Effect | None:
+    """What a change brings to a fit with these options; None unless it helps."""
+    words, change = trial[:2]
+    result = sample.fitted(merged(own, change))
+    if result is None:
+        return None
+    more = result.mixture.n_components - base.mixture.n_components
+    if is_number := "n_components" in change:  # "auto": the number that it found
+        if more == 0:
+            return None
+        r = result.mixture.n_components
+        others = {k: x for k, x in change.items() if x != own.get(k, _DEFAULTS.get(k))}
+        words = f"{words}, {r} group{plural(r)}" if len(others) > 1 else f"{r} group{plural(r)}"
+        change = {**others, "n_components": r}
+    gains = _gains(sample, base.mixture, result.mixture, change)
+    weights = np.ones(len(gains)) if sample.weights is None else sample.weights[1]
+    weights = weights / weights.sum()
+    gain = float(weights @ gains)
+    error = float(np.sqrt(weights**2 @ (gains - gain) ** 2))
+    was_found, is_found = _is_found(base.certificate), _is_found(result.certificate)
+    helps = gain > max(_ERRORS * error, _LEAST_GAIN)
+    if is_number:  # the groups have to be found again
+        helps = is_found and (helps or (not was_found and gain > -_ERRORS * error))
+    elif helps and was_found and result.reproducibility.min() < _LOST:
+        # Of a better density fewer groups may be found again.
+        if isinstance(own.get("n_components", "auto"), str):
+            return None
+        number = {"n_components": "auto", "blocks": own.get("blocks", "diag")}
+        return _effect(sample, own, base, Suggestion(words, {**number, **change}))
+    return Effect(words, change, result, gain, error, more > 0) if helps else None
+
+
+def _is_found(c: Certificate) -> bool:
+    """Whether other rows give all groups again; groups of moments alone are not looked for."""
+    again = c.reproducibility
+    return bool((again >= c.needed).all() or np.isnan(again).all())
+
+
+def merged(options: Mapping[str, Any], change: Change) -> dict[str, Any]:
+    """Options with a change, in one complete call."""
+    together = {**options, **change}
+    if "families" in change:
+        together["families"] = {**_dict_of(options.get("families")), **change["families"]}
+        given = options.get("families")
+        if isinstance(given, Schema) and any(c.has_missing for c in given.columns):
+            together.setdefault("missing", "model")
+    if "exclude" in change:
+        (left,) = change["exclude"]
+        if options.get("columns") is not None:
+            del together["exclude"]
+            together["columns"] = [x for x in options["columns"] if x != left]
+        else:
+            together["exclude"] = [*(options.get("exclude") or ()), left]
+        if options.get("families") is not None:
+            families = _dict_of(options["families"])
+            together["families"] = {k: x for k, x in families.items() if k != left}
+        if isinstance(options.get("blocks"), list | tuple):
+            kept = [[x for x in block if x != left] for block in options["blocks"]]
+            together["blocks"] = [block for block in kept if len(block) > 1]
+    return {key: value for key, value in together.items() if value is not None or key == "refine"}
+
+
+def _dict_of(families: Any) -> dict[Any, Any]:
+    """Families by column, also those of a schema."""
+    if isinstance(families, Schema):
+        return {_key(families, j): _family(c) for j, c in enumerate(families.columns)}
+    return dict(families or {})
+
+
+def _key(schema: Schema, number: int) -> str | int:
+    names = schema.column_names
+    return number if names is None else names[number]
+
+
+def _family(column: Column) -> Any:
+    has_levels = len(column.levels) > 2 or (column.levels and column.levels != (0, 1))
+    return list(column.levels) if has_levels else column.family_name
+
+
+def options_of(mixture: Mixture, facts: FitFacts) -> dict[str, Any]:
+    """Options of a fit that gave a mixture, as far as it and its record show them."""
+    schema = Schema(mixture.columns)
+    columns = {_key(schema, j): _family(column) for j, column in enumerate(mixture.columns)}
+    families = {key: family for key, family in columns.items() if family != Column.family}
+    joined = [[_key(schema, j) for j in b.columns] for b in mixture.blocks if len(b.columns) > 1]
+    findings = {f.kind: f for f in facts.certificate.findings}
+    options: dict[str, Any] = {"n_components": mixture.n_components}
+    options |= {"families": families} if families else {}
+    options |= {"blocks": joined} if joined else {}
+    options |= {"method": "paper"} if facts.method == "paper" else {}
+    options |= {"refine": None} if facts.refine == "none" else {}
+    if any(column.has_missing for column in mixture.columns):
+        options["missing"] = "model"
+    elif "missing-at-random" in findings:
+        options["missing"] = "mar"
+    elif "dropped-differ" in findings:
+        options["missing"] = "drop"
+    if "outlier-rows" in findings and "background" in findings["outlier-rows"].remedy:
+        options["background"] = False
+    return options
+
+
+# -- what findings suggest ------------------------------------------------------------------------
+
+
+def _suggested(
+    c: Certificate, options: Mapping[str, Any], mixture: Mixture, rows: Any
+) -> Iterator[Suggestion]:
+    """Changes that findings suggest, those of the most severe ones first, each once."""
+    findings = sorted([*c.findings, *c.tests], key=lambda f: f.severity is not FATAL)
+    kinds = {f.kind for f in findings}
+    seen: list[Change] = []
+    for trial in (
+        *_of_columns(findings, mixture, rows),
+        *_of_rows(kinds, options),
+        *_of_blocks(findings, kinds, options, mixture),
+        *_of_number(kinds, options),
+        *_left_out(findings, options, mixture),
+    ):
+        if trial.change not in seen and merged(options, trial.change) != dict(options):
+            seen.append(trial.change)
+            yield trial
+
+
+def _of_columns(findings: Sequence[Finding], mixture: Mixture, rows: Any) -> Iterator[Suggestion]:
+    """Other families of columns, those of one kind together."""
+    found: list[tuple[Any, str]] = []
+    for f in findings:
+        found += [(column, str(x)) for column, x in f.remedy.get("families", {}).items()]
+        for column in f.columns if f.kind in _TAILS and not f.remedy else ():
+            own, cells = _column(mixture, column), _cells(rows, column)
+            if own.model.joins and not own.transform and (least := np.nanmin(cells)) >= 0:
+                found.append((column, LOG if least else LOG1P))
+        if f.kind == "rounded-column" and f.numbers["is_whole"]:
+            counts = (x.name for x in FAMILIES.values() if x.is_whole and not x.has_levels)
+            found += [(f.columns[0], family) for family in counts]
+        if f.kind == "zeros":
+            found.append((f.columns[0], _column(mixture, f.columns[0]).model.value_law(0).wider))
+    families: dict[str, dict[Any, str]] = {}
+    for column, family in found:
+        if family:
+            families.setdefault(family, {})[column] = family
+    for family, columns in families.items():
+        listed_names = listed([str(x) for x in columns], _MOST_NAMED)
+        is_log = family in _LEAST
+        words = f"{family}({listed_names})" if is_log else f"{listed_names} taken as {family}"
+        yield Suggestion(words, {"families": columns})
+
+
+def _column(mixture: Mixture, name: str | int) -> Column:
+    names = mixture.feature_names
+    return mixture.columns[name if isinstance(name, int) else (names or ()).index(name)]
+
+
+def _of_rows(kinds: set[str], options: Mapping[str, Any]) -> Iterator[Suggestion]:
+    """A background for far rows, and other reasons for gaps."""
+    if options.get("background") is False and kinds & {"outlier-rows", "outlier-influence"}:
+        yield Suggestion("a background for far rows", {"background": "auto"})
+    gaps = {"shared-gaps", "missing-by-component", "dropped-differ", "never-seen"}
+    if options.get("missing") == "model" or kinds & gaps:
+        yield Suggestion("cells missing at random", {"missing": "mar"})
+
+
+def _of_blocks(
+    findings: Sequence[Finding], kinds: set[str], options: Mapping[str, Any], mixture: Mixture
+) -> Iterator[Suggestion]:
+    """Columns that are joined, and covariances without a constraint."""
+    if "constraint" in kinds:
+        yield Suggestion(f"no {options['constraint']} covariances", {"constraint": None})
+    for f in findings:
+        blocks = f.remedy.get("blocks")
+        if isinstance(blocks, list):
+            joined = " and ".join(listed([str(x) for x in block], _MOST_NAMED) for block in blocks)
+            yield Suggestion(f"{joined} joined", {"blocks": blocks})
+    is_auto = isinstance(options.get("n_components", "auto"), str) and "blocks" not in options
+    joinable = sum(column.model.joins for column in mixture.columns)
+    misfits = {"misfit", "cut", "correlated-columns", "dependent-columns"}
+    if not is_auto and joinable > 1 and kinds & misfits:
+        yield Suggestion("columns joined where it pays", {"blocks": "auto"})
+
+
+def _of_number(kinds: set[str], options: Mapping[str, Any]) -> Iterator[Suggestion]:
+    """The number of components that other rows give again, and one less, where one was given."""
+    r = options.get("n_components", "auto")
+    if isinstance(r, str):
+        return
+    if r > 1 and kinds & {"unsupported", "spurious-components", "cut", "unknown-weights"}:
+        yield Suggestion("one group less", {"n_components": r - 1})
+    blocks = options.get("blocks", "diag")
+    yield Suggestion("another number of groups", {"n_components": "auto", "blocks": blocks})
+
+
+def _left_out(
+    findings: Sequence[Finding], options: Mapping[str, Any], mixture: Mixture
+) -> Iterator[Suggestion]:
+    """A column less, where columns go by their names."""
+    names = mixture.feature_names
+    keys = [*_dict_of(options.get("families")), *(options.get("exclude") or ())]
+    if isinstance(options.get("blocks"), list | tuple):
+        keys += [x for block in options["blocks"] for x in block]
+    if names is None or mixture.n_columns < 3 or any(isinstance(x, int) for x in keys):
+        return
+    for f in findings:
+        if f.kind in _LEFT_OUT and not f.remedy:
+            for column in f.columns[:1]:
+                yield Suggestion(f"{column} left out", {"exclude": [column]})
+
+
+# -- rows and their densities ---------------------------------------------------------------------
+
+
+def _sample(fit: Fit, data: Any, options: Mapping[str, Any], mixture: Mixture) -> SplitRows | None:
+    """Rows in two parts; None where there are too few, and where the data are a summary."""
+    reading = Reading(**{key: x for key, x in options.items() if key in _READING})
+    given = options.get("families")
+    has_gaps = isinstance(given, Schema) and any(column.has_missing for column in given.columns)
+    keeps = has_gaps or options.get("missing", "error") != "error"
+    plain = {k: Column.family if str(x) in _LEAST else x for k, x in _dict_of(given).items()}
+    table = table_of(data, plain or None, "mar" if keeps else "error", reading)
+    if isinstance(table.data, StandardMoments) or table.data.is_remote:
+        return None
+    rows: Rows = table.data
+    rng = np.random.default_rng(_SEED)
+    weights = as_weights(options.get("sample_weight"), rows.n_rows)
+    places = np.arange(rows.n_rows) if weights is None else np.flatnonzero(weights > 0)
+    if len(places) < _FEWEST_ROWS:
+        return None
+    places = np.sort(rng.permutation(places)[:_ROWS])
+    schema = table.schema or plain_schema(rows.n_features, rows.feature_names)
+    features = rows.take(places)
+    left_out = np.zeros(len(places), np.bool_)
+    left_out[rng.permutation(len(places))[: len(places) // 3]] = True
+    parts = features[~left_out], features[left_out]
+    train, test = map(schema.decode, parts)
+    own = None if weights is None else weights[places]
+    counts = None if own is None else (own[~left_out], own[left_out])
+    return SplitRows(train, test, parts, counts, schema, fit)
+
+
+def _cells(rows: Any, column: Any) -> Any:
+    return rows[column] if isinstance(rows, dict) else rows[:, column]
+
+
+def _with_cells(rows: Any, column: Any, cells: Float) -> Any:
+    """The rows with other cells in a column."""
+    if isinstance(rows, dict):
+        return {**rows, column: cells}
+    twin = rows.copy()
+    twin[:, column] = cells
+    return twin
+
+
+def _gains(sample: SplitRows, base: Mixture, other: Mixture, change: Change) -> Float:
+    """Gains of the left-out rows in log-density, (n,)."""
+    rows = sample.test
+    if "exclude" in change:
+        rows = {name: x for name, x in rows.items() if name not in change["exclude"]}
+        base = base.select(list(rows))
+    gaps = 0.0 if "missing" not in change else _log_gaps(sample)
+    if not any(column.models_gaps for column in base.columns):
+        gaps = 0.0
+    steps = {x: _step(_cells(rows, x)) for x in change.get("families", {})}
+    steps = {x: step for x, step in steps.items() if step}
+    return _scores(other, rows, steps) - _scores(base, rows, steps) + gaps
+
+
+def _step(cells: Any) -> float:
+    """Width of the grid that numbers lie on; 0 for levels, and where there is none.
+
+    >>> _step(np.array([0.5, 1.0, 1.0, 2.5] * 3)), _step(np.array([0.5, 1.0, 1.7] * 3))
+    (0.5, 0.0)
+    """
+    if cells.dtype.kind != "f":
+        return 0.0
+    values = np.unique(cells[~np.isnan(cells)])
+    if len(values) < 2 or len(values) * _FEWEST_EQUAL > len(cells):
+        return 0.0
+    step = float(np.diff(values).min())
+    places = (values - values[0]) / step
+    return step if np.abs(places - np.round(places)).max() < _ON_GRID else 0.0
+
+
+def _scores(mixture: Mixture, rows: Any, steps: Mapping[Any, float]) -> Float:
+    """Log-density of rows; of columns with steps that are Gaussian, the probability of a cell."""
+    columns = {x: _column(mixture, x) for x in steps}
+    wide = {x: step for x, step in steps.items() if columns[x].model.joins}
+    scores = []
+    for k in range(_POINTS if wide else 1):
+        moved = rows
+        for i, (x, step) in enumerate(wide.items()):
+            # Points of a lattice; its generator is the golden ratio.
+            part = ((k + 0.5) / _POINTS + 0.618 * i * k) % 1.0 - 0.5
+            least = _LEAST.get(columns[x].transform, -np.inf)
+            moved = _with_cells(moved, x, np.maximum(_cells(rows, x) + part * step, least))
+        scores.append(np.asarray(mixture.log_prob(moved, unseen="missing")))
+    widths = [log(step) * ~np.isnan(_cells(rows, x)) for x, step in wide.items()]
+    return np.asarray(np.logaddexp.reduce(scores, axis=0) - log(len(scores)) + sum(widths))
+
+
+def _log_gaps(sample: SplitRows) -> Float:
+    """Log-probability of the gaps of the left-out rows by what is seen of their row, (n,).
+
+    Logistic regressions on cells without gaps and on seen cells of columns before: cells that are
+    missing at random, by a simple law.
+    """
+    schema, total = sample.schema, np.zeros(len(sample.features[1]))
+    gaps = [j for j, column in enumerate(schema.columns) if column.has_missing]
+    before = [k for j in range(schema.n_columns) if j not in gaps for k in schema.features_of(j)]
+    shift, scale = sample.features[0].mean(axis=0), sample.features[0].std(axis=0)
+    train, test = ((x - shift) / np.where(scale > 0, scale, 1.0) for x in sample.features)
+    for j in gaps:
+        *values, place = schema.features_of(j)
+        known, left_out = (
+            np.column_stack([np.ones(len(z)), z[:, before], z[:, before] ** 2])
+            for z in (train, test)
+        )
+        seen, slopes = sample.features[0][:, place], np.zeros(known.shape[1])
+        for _ in range(_STEPS):
+            p = expit(known @ slopes)
+            matrix = (known.T * (p * (1 - p))) @ known + np.eye(len(slopes))
+            slopes += np.linalg.solve(matrix, known.T @ (seen - p) - slopes)
+        signs = 2.0 * sample.features[1][:, place] - 1.0
+        total -= np.logaddexp(0.0, -signs * (left_out @ slopes))
+        before += [*values, place]
+    return total
