@@ -328,15 +328,14 @@ def blocks_in(contents: dict[str, Any]) -> tuple[Block, ...]:
         if len(own) < len(columns) or {column.family for column in own} != {model.name}:
             raise ValueError(f"columns {list(columns)[:8]} are not all {model.name} in the schema")
         block = model.read_block(values, own)
-        never = np.False_ if values["seen"] is None else values["seen"] < NEVER_SEEN
-        if not all(np.isnan(values[key][never]).all() for key in model.parameters):
-            raise ValueError(
-                f"numbers of columns {list(columns)[:8]} must be null where never seen"
-            )
         found.append(block.at(columns, names and tuple(names[j] for j in columns)))
     blocks = placed(found, len(contents["weights"]))
     if [block.columns for block in blocks] != [block.columns for block in found]:
         raise ValueError("blocks and their columns must be in ascending order")
+    for values in contents["blocks"]:
+        seen, own = values["seen"], (values[key] for key in FAMILIES[values["family"]].parameters)
+        if seen is not None and not all(np.isnan(x[seen < NEVER_SEEN]).all() for x in own):
+            raise ValueError("numbers must be null where a component never sees the column")
     has_missing = [
         [column.has_missing for column in s.columns] for s in (schema, schema_of(blocks))
     ]

@@ -128,7 +128,8 @@ class Action:
     text: str
     why: str
     severity: Severity  # FATAL: without it the groups do not serve
-    code: Message = Message()  # call that does it; may be empty  # noqa: RUF009 - a text
+    # Call that does it; may be empty.
+    code: Message = Message()  # noqa: RUF009 - a text
     details: str = ""  # the findings in the words of statistics
 
 

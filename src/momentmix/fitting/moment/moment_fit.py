@@ -227,8 +227,7 @@ class _MomentSearch:
         rounds = effort.max_rounds if self.n_parameters < LARGE else 1
         while self.n_rounds < rounds and not self.is_settled:
             if effort.to_the_end:  # others run beside the starts of EM
-                # The fit of one component less comes first, and takes about as long.
-                done = 0.5 * (effort is ANSWER) + 0.5 * self.n_rounds / rounds
+                done = self.n_rounds / rounds if effort is ANSWER else 0.0
                 detail(f"{self.r} components, round {self.n_rounds + 1}", done)
             if self.n_rounds == 1 and self.is_efficient:
                 self.add_splits()
@@ -380,6 +379,8 @@ class _MomentSearch:
         best, effort, structure = self.best, self.effort, self.structure
         rivals = [x.usable(structure) for x in self.tried if x is not best and x.rivals(best)]
         n, last = self.moments.n_effective, best.efficient
+        if effort.last_rounds:
+            detail(f"{self.r} components, last steps", 0.7)
         fewer, is_needed = self.fewer if self.needs_fewer else None, self.is_needed
         if last is not None:
             raw, factor = (
