@@ -289,7 +289,7 @@ DENSE = 10**6  # entries of the whole tensor, which tensorly needs
 
 
 def noisy_tensor(d, order, r, seed):
-    """Gaussian factors, the tensor with noise of 1 %, and the whole tensor where it is small."""
+    """Gaussian factors, the tensor with noise of 1 percent, and the whole tensor where it is small."""
     rng = np.random.default_rng([seed, d, order, r])
     factors = rng.standard_normal((r, d))
     whole = None
@@ -320,7 +320,7 @@ def tensorly_factors(whole, r, seed):
 
 
 def tensors(a):
-    """Factors of tensors with noise of 1 %, against tensorly's on the whole tensor."""
+    """Factors of tensors with noise of 1 percent, against tensorly's on the whole tensor."""
     found = []
     for d, order, r in TENSORS:
         factors, tensor, whole = noisy_tensor(d, order, r, a.seed)
