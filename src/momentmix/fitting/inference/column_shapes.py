@@ -79,7 +79,7 @@ def _offers(
     checked: CheckedRows, moments: StandardMoments, parameters: Parameters, skewed: Collection[int]
 ) -> dict[int, str]:
     """Return transforms after which features are less skewed, or need fewer components."""
-    columns = checked.values[:, moments.columns].T
+    columns = np.ascontiguousarray(checked.values[:, moments.columns].T)
     possible = {
         j: possible_transforms(moments, j)
         for j in parameters.blocks.single.tolist()
@@ -230,10 +230,11 @@ def reaches_far(values: Float) -> bool:
     >>> reaches_far(np.array([1.0, 1.0, 1.0, 2.0, 9.0])), reaches_far(np.arange(1.0, 9.0))
     (True, False)
     """
-    low, high = np.quantile(values, [0.01, 0.99])
     offsets = values - values.mean()
-    third = float((offsets**3).mean())
-    return bool(high > _LEAST_RATIO * low and third > _SKEWED * float(offsets.var()) ** 1.5)
+    if float((offsets**3).mean()) <= _SKEWED * float(offsets.var()) ** 1.5:
+        return False
+    low, high = np.quantile(values, [0.01, 0.99])
+    return bool(high > _LEAST_RATIO * low)
 
 
 def offer_from_rows(values: Float, labels: Int, transforms: Collection[str]) -> str | None:
