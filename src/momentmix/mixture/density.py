@@ -115,7 +115,14 @@ def posteriors(joint: Any, xp: Any = np) -> Any:
 
 def most_probable(joint: Any, xp: Any = np) -> Any:
     """Component of the largest entry (…, n); −1 where one is NaN, or all are −∞."""
-    places, top = xp.argmax(joint, axis=-2), xp.max(joint, axis=-2)
+    if xp is np:  # component by component: `argmax` along few entries takes ten times longer
+        top = joint[..., 0, :].copy()
+        places = np.zeros(top.shape, dtype=np.int64)
+        for i in range(1, joint.shape[-2]):
+            np.copyto(places, i, where=joint[..., i, :] > top)
+            np.maximum(top, joint[..., i, :], out=top)
+    else:
+        places, top = xp.argmax(joint, axis=-2), xp.max(joint, axis=-2)
     return xp.where(xp.isnan(top) | (top == -xp.inf), xp.full_like(places, -1), places)
 
 

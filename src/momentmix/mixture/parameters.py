@@ -113,6 +113,16 @@ class Parameters:
         w, m, v, c = (part[index] for part in self._arrays)
         return Parameters(w, m, v, c, self.blocks)
 
+    def __setitem__(self, index: Any, new: Parameters) -> None:
+        """Replace some mixtures of a batch, or components of one mixture, in place."""
+        for part, own in zip(self._arrays, new._arrays, strict=True):
+            part[index] = own
+
+    def copy(self) -> Parameters:
+        """The same in arrays of its own."""
+        w, m, v, c = (part.copy() for part in self._arrays)
+        return Parameters(w, m, v, c, self.blocks)
+
     @classmethod
     def stack(cls, mixtures: Sequence[Parameters]) -> Parameters:
         """A batch of mixtures."""

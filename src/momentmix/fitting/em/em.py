@@ -149,15 +149,13 @@ def settle(
     After `least_steps` a mixture stops where a round gains less than `least_gain` nats a row, or
     where it cannot catch up with the best, or with `target` (−∞: all go on).
     """
-    settled = [start[i] for i in range(len(start.weights))]
-    active, last = np.arange(len(settled)), np.full(len(settled), -np.inf)
+    settled, k = start.copy(), len(start.weights)
+    active, last = np.arange(k), np.full(k, -np.inf)
     for done in range(0, max_steps, _ROUND):
         tick()
         n_steps = min(_ROUND, max_steps - done)
-        batch = Parameters.stack([settled[i] for i in active])
-        batch, values, gains = run_batch(features, batch, prior, n_steps, n_threads)
-        for place, i in enumerate(active):
-            settled[i] = batch[place]
+        batch, values, gains = run_batch(features, settled[active], prior, n_steps, n_threads)
+        settled[active] = batch
         last[active] = values
         if done + n_steps < least_steps:
             continue
@@ -166,7 +164,7 @@ def settle(
         active = active[(gains > least_gain) & (values + _ROUNDS_AHEAD * gains >= best)]
         if not active.size:
             break
-    return Parameters.stack(settled), last
+    return settled, last
 
 
 def log_likelihoods(features: Float, batch: Parameters) -> Float:

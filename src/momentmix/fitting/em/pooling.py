@@ -150,10 +150,7 @@ class _Merging:
     """A pool whose components are merged pair by pair, and Runnalls' bound of every pair."""
 
     def __init__(self, pool: Parameters) -> None:
-        self.current = replace(
-            pool, weights=pool.weights.copy(), means=pool.means.copy(),
-            variances=pool.variances.copy(), covariances=pool.covariances.copy(),
-        )  # fmt: skip
+        self.current = pool.copy()
         self.is_left = np.ones(pool.n_components, bool)
         self.log_volumes = log_volumes(pool.spread, pool.blocks)
         self.bounds = np.array([self._bounds_of(i) for i in range(pool.n_components)])
@@ -188,8 +185,7 @@ class _Merging:
     def merge(self, i: int, k: int) -> None:
         """Merge k into i."""
         p, merged = self.current, _merged_pair(self.current, i, k)
-        p.weights[i], p.means[i], p.variances[i] = merged.weights, merged.means, merged.variances
-        p.covariances[i] = merged.covariances
+        p[i] = merged
         p.weights[k] = 0.0
         self.is_left[k] = False
         self.log_volumes[i] = log_volumes(merged.spread, p.blocks)

@@ -79,7 +79,7 @@ def _offers(
     checked: CheckedRows, moments: StandardMoments, parameters: Parameters, skewed: Collection[int]
 ) -> dict[int, str]:
     """Return transforms after which features are less skewed, or need fewer components."""
-    columns = checked.values[:, moments.columns].T
+    columns = np.ascontiguousarray(checked.values[:, moments.columns].T)
     possible = {
         j: possible_transforms(moments, j)
         for j in parameters.blocks.single.tolist()
@@ -131,25 +131,27 @@ def about_shapes(
 def independent_columns(values: Float) -> list[tuple[int, str]]:
     """Return columns that are not Gaussian and independent of all others, with their shapes."""
     n, d = values.shape
-    cuts = np.quantile(values, np.arange(1, 10) / 10, axis=0)
-    tenths = [np.searchsorted(cuts[:, j], values[:, j]) for j in range(d)]
-    found = []
+    shaped = dict[int, Float]()  # columns that are not Gaussian, in units of their deviations
     for j, column in enumerate(values.T):
         z = (column - column.mean()) / max(float(column.std()), 1e-300)
-        order = np.sort(z)
-        distance = float(np.abs(ndtr(order) - (np.arange(n) + 0.5) / n).max())
-        if distance < LEAST_DISTANCE or kolmogorov(FITTED * np.sqrt(n) * distance) > CHANCE:
-            continue
-        above, p_values = z > 0, []
-        for k in range(d):
-            sizes, high = np.bincount(tenths[k]), np.bincount(tenths[k], weights=above)
-            share, used = above.mean(), sizes > 0
-            parts = (high - share * sizes)[used] ** 2 / (share * (1 - share) * sizes[used])
-            if k != j:
-                p_values.append(float(chdtrc(used.sum() - 1, parts.sum())))
-        if d > 2 and min(p_values) > _LEAST_P_VALUE / (d - 1):
-            found.append((j, shape_words(float((z**3).mean()), float((z**4).mean() - 3))))
-    return found
+        distance = float(np.abs(ndtr(np.sort(z)) - (np.arange(n) + 0.5) / n).max())
+        if distance >= LEAST_DISTANCE and kolmogorov(FITTED * np.sqrt(n) * distance) <= CHANCE:
+            shaped[j] = z
+    if not shaped or d < 3:
+        return []
+    columns = np.array(list(shaped))
+    above = (np.array(list(shaped.values())) > 0).astype(float)  # (n_shaped, n)
+    share, p_values = above.mean(axis=1)[:, None], np.ones((len(columns), d))
+    cuts = np.quantile(values, np.arange(1, 10) / 10, axis=0)
+    for k in range(d):
+        tenths = np.searchsorted(cuts[:, k], values[:, k])[:, None] == np.arange(10)
+        tenths = tenths[:, tenths.any(axis=0)].astype(float)
+        sizes = tenths.sum(axis=0)
+        parts = (above @ tenths - share * sizes) ** 2 / (share * (1 - share) * sizes)
+        p_values[:, k] = np.where(columns == k, 1.0, chdtrc(len(sizes) - 1, parts.sum(axis=1)))
+    alone = columns[p_values.min(axis=1) > _LEAST_P_VALUE / (d - 1)].tolist()
+    moments = {j: (float((shaped[j] ** 3).mean()), float((shaped[j] ** 4).mean())) for j in alone}
+    return [(j, shape_words(third, fourth - 3)) for j, (third, fourth) in moments.items()]
 
 
 def about_independent(
@@ -228,10 +230,11 @@ def reaches_far(values: Float) -> bool:
     >>> reaches_far(np.array([1.0, 1.0, 1.0, 2.0, 9.0])), reaches_far(np.arange(1.0, 9.0))
     (True, False)
     """
-    low, high = np.quantile(values, [0.01, 0.99])
     offsets = values - values.mean()
-    third = float((offsets**3).mean())
-    return bool(high > _LEAST_RATIO * low and third > _SKEWED * float(offsets.var()) ** 1.5)
+    if float((offsets**3).mean()) <= _SKEWED * float(offsets.var()) ** 1.5:
+        return False
+    low, high = np.quantile(values, [0.01, 0.99])
+    return bool(high > _LEAST_RATIO * low)
 
 
 def offer_from_rows(values: Float, labels: Int, transforms: Collection[str]) -> str | None:
@@ -303,7 +306,10 @@ def alike_but_for(parameters: Parameters, feature: int) -> Int:
     # Bhattacharyya's distance of Gaussian laws.
     apart = ((means[:, None] - means[None]) ** 2 / sums).sum(axis=-1) / 4
     apart += np.log(sums**2 / (4 * variances[:, None] * variances[None])).sum(axis=-1) / 4
-    _, groups = connected_components(apart < _ALIKE, directed=False)
+    alike = apart < _ALIKE
+    if alike.sum() == len(alike):  # mostly, and SciPy takes long to find that
+        return np.arange(len(alike))
+    _, groups = connected_components(alike, directed=False)
     return np.asarray(groups, dtype=np.int64)
 
 

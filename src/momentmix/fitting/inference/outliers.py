@@ -47,6 +47,7 @@ _COMPARED = 300  # rows that companions are looked for among: more are near each
 _OF_GROUPS = 100  # rows whose neighbors show distances within groups
 _SHARE = 0.02  # of the rows, in the tail of one column
 _SHARE_IN_ALL = 0.05  # of the rows, in all columns; more are no exceptions
+_COLUMNS_AT_ONCE = 64  # whose distances are in memory
 _EACH_BELOW = 200  # numbers of rows that are tried
 _MOST_TAKEN = 20_000  # rows of all tails, with few rows
 _FEWEST_IN_TAIL, _MOST_IN_TAIL = 8, 50  # rows that tell a tail, where fewer lie outside it
@@ -134,11 +135,8 @@ def find_outliers(rows: Rows, moments: StandardMoments, places: Int, values: Flo
 
 def _hints(moments: StandardMoments, values: Float, n_rows: int) -> Iterator[_Hint]:
     """Yield the columns that may hold outliers, by their bounds and an excerpt of the rows."""
-    n, columns = len(values), np.ascontiguousarray(values.T)
-    for j in np.flatnonzero(~moments.constant & moments.is_number).tolist():
-        median = float(np.median(columns[j]))
-        distances = np.abs(columns[j] - median)
-        scale = robust_scale(distances)
+    n, numbers = len(values), np.flatnonzero(~moments.constant & moments.is_number)
+    for j, median, distances, scale in _centered(values, numbers):
         farthest = max(moments.maximum[j] - median, median - moments.minimum[j])
         if farthest <= _FAR * scale:
             continue
@@ -154,14 +152,32 @@ def _hints(moments: StandardMoments, values: Float, n_rows: int) -> Iterator[_Hi
         yield _Hint(j, median, scale, n_tail, inner)
 
 
-def robust_scale(distances: Float) -> float:
-    """Standard deviation of a column from the distances to its median, whatever a few rows hold."""
+def _centered(values: Float, numbers: Int) -> Iterator[tuple[int, float, Float, float]]:
+    """Yield columns, their medians, the distances of rows from these, and robust deviations."""
+    for start in range(0, len(numbers), _COLUMNS_AT_ONCE):
+        own = numbers[start : start + _COLUMNS_AT_ONCE]
+        columns = np.ascontiguousarray(values[:, own].T)
+        medians = np.median(columns, axis=1)
+        distances = np.abs(columns - medians[:, None])
+        scales = robust_scales(distances)
+        yield from zip(own.tolist(), medians.tolist(), distances, scales.tolist(), strict=True)
+
+
+def robust_scales(distances: Float) -> Float:
+    """Standard deviations of columns from the distances to their medians, (d, n); (d,).
+
+    Whatever a few rows hold.
+    """
+    scales = np.zeros(len(distances))
     for share, normal in _QUANTILES:
-        quantile = float(np.quantile(distances, share))
-        if quantile > 0:
-            return quantile / normal
-    positive = distances[distances > 0]
-    return float(positive.mean()) if positive.size else 0.0
+        left = np.flatnonzero(~(scales > 0))
+        if not left.size:
+            return scales
+        scales[left] = np.quantile(distances[left], share, axis=1) / normal
+    for j in np.flatnonzero(~(scales > 0)).tolist():
+        positive = distances[j, distances[j] > 0]
+        scales[j] = positive.mean() if positive.size else 0.0
+    return scales
 
 
 def _n_tail(n_rows: float) -> int:
@@ -216,8 +232,8 @@ def _has_company(
         return np.zeros(len(rows), np.bool_)
     columns = np.flatnonzero(~moments.constant & moments.is_number)
     medians = np.median(excerpt[:, columns], axis=0)
-    scales = [robust_scale(np.abs(x)) for x in (excerpt[:, columns] - medians).T]
-    scale = np.where(np.array(scales) > 0, scales, 1.0)
+    scales = robust_scales(np.abs(excerpt[:, columns] - medians).T)
+    scale = np.where(scales > 0, scales, 1.0)
     z, bulk = (rows[:, columns] - medians) / scale, (excerpt[:, columns] - medians) / scale
     rng = np.random.default_rng(0)
     bulk = bulk[rng.choice(len(bulk), min(_OF_GROUPS, len(bulk)), replace=False)]

@@ -375,21 +375,24 @@ def settle_two_valued(matrices: list[Float], parameters: Parameters) -> list[NDA
     Of laws, which components have such values, (r,) each: `settle_bounded` fixes the variances.
     """
     p, d, places = parameters, parameters.means.shape[1], component_places(parameters)
+    information, single = matrices[0], p.blocks.single
 
     def has_two_values(c: int, own: list[int]) -> bool:
         spread, others = places[c, 1 + d + own[0]], places[c, 1 + np.array(own)]
-        across, known = matrices[0][others, spread], matrices[0][spread, spread]
-        beside = matrices[0][np.ix_(others, others)]
+        across, known = information[others, spread], information[spread, spread]
+        beside = information[np.ix_(others, others)]
         explained = across @ np.linalg.lstsq(beside, across, rcond=_DEPENDENT)[0]
         return bool(known - explained < _TOLD * known or known < _LEAST_TOLD * p.weights[c])
 
-    for j in p.blocks.single.tolist():
-        for c, w in enumerate(p.weights):
-            if has_two_values(c, [j]):
-                spread = places[c, 1 + d + j]
-                for matrix in matrices:
-                    matrix[spread] = matrix[:, spread] = 0.0
-                    matrix[spread, spread] = w / 2
+    means, spreads = places[:, 1 + single], places[:, 1 + d + single]  # (r, n_single)
+    across, known = information[means, spreads], information[spreads, spreads]
+    beside, weights = information[means, means], np.repeat(p.weights[:, None], single.size, axis=1)
+    explained = across * np.divide(across, beside, out=np.zeros_like(across), where=beside > 0)
+    fixed = (known - explained < _TOLD * known) | (known < _LEAST_TOLD * weights)
+    numbers = spreads[fixed]
+    for matrix in matrices:
+        matrix[numbers] = matrix[:, numbers] = 0.0
+        matrix[numbers, numbers] = weights[fixed] / 2
     return [
         np.array(
             [law.free[0] and has_two_values(c, list(law.features)) for c in range(len(places))]

@@ -286,18 +286,23 @@ def find_correlations(
 ) -> list[Correlation]:
     """Return score tests of the correlation of each pair of features, most significant first."""
     directions = _Directions(conditions, parameters)
-    if not directions.pairs.size:
+    used = directions.used
+    if not used.size:
         return []
     r, most = parameters.n_components, max(1, _MOST_DIRECTIONS // parameters.n_components)
-    kept = np.arange(len(directions.pairs))
+    kept = used
     if kept.size > most:
         kept = np.sort(np.argsort(-directions.promise(whitening, remainder))[:most])
     white = whitening.whiten(directions.table(kept).reshape(conditions.size, -1))
     least = _LEFT_OVER * (white**2).sum(axis=0).reshape(kept.size, r).max(axis=1)
-    tables = whitening.projection.project(white).reshape(-1, kept.size, r).transpose(1, 2, 0)
-    pairs, found = directions.pairs[kept], []
+    least = np.maximum(least, 1e-9)
+    rows = whitening.projection.project(white).T
+    tables, pairs, found = rows.reshape(kept.size, r, -1), directions.pairs[kept], []
+    normal, along = tables @ tables.transpose(0, 2, 1), tables @ remainder
+    known, is_left = np.zeros((rows.shape[1], 0)), np.ones(kept.size, np.bool_)
     for number in range(_MOST_GIVEN + 1):
-        values, deviates = _test(tables, remainder, parameters.weights, np.maximum(least, 1e-9), n)
+        values, deviates = _test(normal, along, parameters.weights, least, n)
+        deviates[~is_left] = 0.0
         best = int(np.argmax(np.abs(deviates)))
         is_last = number == _MOST_GIVEN or abs(deviates[best]) < _CLEAR
         own = np.flatnonzero(deviates != 0) if is_last else np.array([best])
@@ -305,22 +310,26 @@ def find_correlations(
             pairs[own].tolist(), values[own].tolist(), deviates[own].tolist(), strict=True
         ):
             found.append(Correlation(first, second, value, deviate))
-        if is_last or len(tables) == 1:
+        is_left[best] = False
+        if is_last or not is_left.any():
             break
-        basis, sizes, _ = np.linalg.svd(tables[best].T, full_matrices=False)
-        basis = basis[:, sizes**2 > max(least[best], 1e-9)]
-        rest = np.arange(len(tables)) != best
-        tables, least, pairs = tables[rest], least[rest], pairs[rest]
-        tables = tables - (tables @ basis) @ basis.T
+        # What the best pair explains is taken from the others: from their products alone.
+        mine = tables[best] - (tables[best] @ known) @ known.T
+        basis, sizes, _ = np.linalg.svd(mine.T, full_matrices=False)
+        basis = basis[:, sizes**2 > least[best]]
+        known = np.hstack([known, basis])
+        shared = (rows @ basis).reshape(kept.size, r, -1)
+        normal -= shared @ shared.transpose(0, 2, 1)
+        along -= shared @ (basis.T @ remainder)
     return sorted(found, key=lambda c: -abs(c.deviates))
 
 
 def _test(
-    tables: Float, remainder: Float, weights: Float, least: Float, n: float
+    normal: Float, along: Float, weights: Float, least: Float, n: float
 ) -> tuple[Float, Float]:
-    """Values and deviates of pairs with directions (n_pairs, r, n); 0 where none are left."""
-    values, vectors = np.linalg.eigh(tables @ tables.transpose(0, 2, 1))
-    along = np.einsum("pij,pi->pj", vectors, tables @ remainder)
+    """Values and deviates of pairs, from their G and g; 0 where no directions are left."""
+    values, vectors = np.linalg.eigh(normal)
+    along = np.einsum("pij,pi->pj", vectors, along)
     own = values > least[:, None]
     statistics = n * np.where(own, along**2 / np.where(own, values, 1.0), 0.0).sum(axis=1)
     shrunk = np.where(own, along / (np.maximum(values, 0.0) + 1.0 / n), 0.0)
@@ -378,6 +387,11 @@ class _Directions:
         none = np.zeros(0, dtype=np.int64)
         self._rows, self._places = np.concatenate([none, *rows]), np.concatenate([none, *places])
         self._changes = np.concatenate([np.zeros((0, parameters.n_components)), *changes])
+
+    @property
+    def used(self) -> Int:
+        """Numbers of the pairs that some condition depends on."""
+        return np.flatnonzero(np.bincount(self._places, minlength=len(self.pairs)))
 
     def table(self, kept: Int) -> Float:
         """The derivatives by some pairs, of shape (n, n_kept, r)."""
