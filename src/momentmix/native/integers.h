@@ -10,51 +10,48 @@ static const uint64_t BINOMIALS[LARGEST_DEGREE + 1][LARGEST_DEGREE + 1] = {
     {1}, {1, 1}, {1, 2, 1}, {1, 3, 3, 1}, {1, 4, 6, 4, 1}, {1, 5, 10, 10, 5, 1}, {1, 6, 15, 20, 15, 6, 1},
 };
 
-/* total = factor·x − delta·total, or + where `plus`. */
-static void next_term(uint64_t *total, const uint64_t *x, isize n, uint64_t factor, uint64_t delta,
-                      int plus)
+/* total = factor·x − delta·total, or + where `flip` is 0: a − b = ~(~a + b). */
+INLINE void next_term(uint64_t *total, const uint64_t *x, const isize n, uint64_t factor,
+                      uint64_t delta, uint64_t flip)
 {
-    uint64_t high_x = 0, high_t = 0, carry = 0;
+    uint64_t high_x = 0, high_t = 0;
     for (isize k = 0; k < n; k++) {
-        wide_word a = (wide_word)x[k] * factor + high_x, b = (wide_word)total[k] * delta + high_t;
+        wide_word a = (wide_word)x[k] * factor + high_x;
+        wide_word b = (wide_word)total[k] * delta + ((uint64_t)a ^ flip) + high_t;
         high_x = (uint64_t)(a >> 64), high_t = (uint64_t)(b >> 64);
-        if (plus) {
-            wide_word c = (wide_word)(uint64_t)a + (uint64_t)b + carry;
-            total[k] = (uint64_t)c, carry = (uint64_t)(c >> 64);
-        } else {
-            wide_word c = (wide_word)(uint64_t)a - (uint64_t)b - carry;
-            total[k] = (uint64_t)c, carry = (uint64_t)(c >> 64) & 1;
-        }
+        total[k] = (uint64_t)b ^ flip;
     }
 }
 
 /* x = source·2^bits, with the sign in all further words. */
 static void widen(uint64_t *x, isize n, const uint64_t *source, isize n_source, isize bits)
 {
-    uint64_t sign = source[n_source - 1] >> 63 ? ~(uint64_t)0 : 0;
-    isize words = bits / 64, rest = bits % 64;
-    for (isize k = n - 1; k >= 0; k--) {
-        isize from = k - words;
-        uint64_t here = from < 0 ? 0 : from < n_source ? source[from] : sign;
-        uint64_t below = from < 1 ? 0 : from - 1 < n_source ? source[from - 1] : sign;
-        x[k] = rest ? here << rest | below >> (64 - rest) : here;
+    uint64_t sign = source[n_source - 1] >> 63 ? ~(uint64_t)0 : 0, below = 0;
+    isize k = 0, words = bits / 64 < n ? bits / 64 : n, rest = bits % 64;
+    while (k < words)
+        x[k++] = 0;
+    for (isize i = 0; i <= n_source && k < n; i++, k++) {
+        uint64_t here = i < n_source ? source[i] : sign;
+        x[k] = here << rest | below >> 1 >> (63 - rest), below = here;
     }
+    while (k < n)
+        x[k++] = sign;
 }
 
-static void add_to(uint64_t *out, const uint64_t *x, isize n, int negative)
+/* out ± x, with the sign of x in all further words. */
+static void add_to(uint64_t *out, isize n_out, const uint64_t *x, isize n, int negative)
 {
     uint64_t carry = negative, flip = negative ? ~(uint64_t)0 : 0;
-    for (isize k = 0; k < n; k++) {
-        wide_word c = (wide_word)out[k] + (x[k] ^ flip) + carry;
+    uint64_t sign = x[n - 1] >> 63 ? ~(uint64_t)0 : 0;
+    for (isize k = 0; k < n_out; k++) {
+        wide_word c = (wide_word)out[k] + ((k < n ? x[k] : sign) ^ flip) + carry;
         out[k] = (uint64_t)c, carry = (uint64_t)(c >> 64);
     }
 }
 
-/* Move the origin of one feature: lines of (p, rows of z^0 … z^p times the rest), highest p first. */
-static int move_feature(uint64_t *sums, isize n_sums, isize n_words, const int64_t *line,
-                        const int64_t *end, int64_t delta)
+/* Each line is (p, rows of z^0 … z^p times the rest), highest p first. */
+static int lines_are_valid(const int64_t *line, const int64_t *end, isize n_sums)
 {
-    uint64_t total[MOST_WORDS], size = delta < 0 ? -(uint64_t)delta : (uint64_t)delta;
     while (line < end) {
         int64_t p = *line++;
         if (p < 1 || p > LARGEST_DEGREE || end - line <= p)
@@ -62,61 +59,114 @@ static int move_feature(uint64_t *sums, isize n_sums, isize n_words, const int64
         for (int64_t i = 0; i <= p; i++)
             if (line[i] < 0 || line[i] >= n_sums)
                 return 0;
-        memcpy(total, sums + line[0] * n_words, n_words * sizeof *total);
-        for (int64_t i = 1; i <= p; i++)
-            next_term(total, sums + line[i] * n_words, n_words, BINOMIALS[p][i], size, delta < 0);
-        memcpy(sums + line[p] * n_words, total, n_words * sizeof *total);
         line += p + 1;
     }
     return 1;
 }
 
+/* Move the origin of one feature. */
+INLINE void move_lines(uint64_t *sums, const isize n_words, const int64_t *line, const int64_t *end,
+                       uint64_t size, uint64_t flip)
+{
+    uint64_t total[MOST_WORDS];
+    for (int64_t p; line < end; line += p + 1) {
+        p = *line++;
+        const uint64_t *first = sums + line[0] * n_words;
+        uint64_t *last = sums + line[p] * n_words, high = 0;
+        if (p == 1) { /* most lines: `next_term` with factor 1 and without a copy */
+            for (isize k = 0; k < n_words; k++) {
+                wide_word sum = (wide_word)first[k] * size + (last[k] ^ flip) + high;
+                last[k] = (uint64_t)sum ^ flip, high = (uint64_t)(sum >> 64);
+            }
+            continue;
+        }
+        memcpy(total, first, n_words * sizeof *total);
+        for (int64_t i = 1; i <= p; i++)
+            next_term(total, sums + line[i] * n_words, n_words, BINOMIALS[p][i], size, flip);
+        memcpy(last, total, n_words * sizeof *total);
+    }
+}
+
+static void move_feature(uint64_t *sums, isize n_words, const int64_t *line, const int64_t *end,
+                         int64_t delta)
+{
+    uint64_t size = delta < 0 ? -(uint64_t)delta : (uint64_t)delta;
+    uint64_t flip = delta < 0 ? 0 : ~(uint64_t)0;
+    switch (n_words) { /* loops over few words are unrolled */
+#define WORDS(n)                                                                                   \
+    case n:                                                                                        \
+        move_lines(sums, n, line, end, size, flip);                                                \
+        break;
+        WORDS(2) WORDS(3) WORDS(4) WORDS(5) WORDS(6) WORDS(7) WORDS(8) WORDS(9) WORDS(10)
+#undef WORDS
+    default:
+        move_lines(sums, n_words, line, end, size, flip);
+    }
+}
+
 PyDoc_STRVAR(add_moved_sums_doc,
-"add_moved_sums(sums, shifts, lines, ends, deltas, negative, space, out)\n--\n\n"
-"Add sums in finer units about a moved origin, or take them away: see `summary.exact.exact_sums`.");
+"add_moved_sums(n_sums, sums, bits, lines, ends, deltas, words, negative, space, out)\n--\n\n"
+"Add a stack of sums in finer units about moved origins, so many words of each, or take them away: "
+"see `summary.exact.exact_sums`.");
 
 static PyObject *add_moved_sums(PyObject *module, PyObject *args)
 {
-    PyObject *objects[7], *result = NULL;
+    PyObject *objects[8], *result = NULL;
+    isize n_sums;
     int negative, is_valid = 1;
     held h = {.n = 0};
-    if (!PyArg_ParseTuple(args, "OOOOOpOO", &objects[0], &objects[1], &objects[2], &objects[3],
-                          &objects[4], &negative, &objects[5], &objects[6]))
+    if (!PyArg_ParseTuple(args, "nOOOOOOpOO", &n_sums, &objects[0], &objects[1], &objects[2], &objects[3],
+                          &objects[4], &objects[5], &negative, &objects[6], &objects[7]))
         return NULL;
-    Py_buffer *s, *b, *l, *e, *m, *w, *o;
-    if (!(s = hold(&h, objects[0], 0, 0, "sums")) || !(b = hold(&h, objects[1], 0, 1, "shifts"))
-        || !(l = hold(&h, objects[2], 0, 0, "lines")) || !(e = hold(&h, objects[3], 0, 1, "ends")))
+    Py_buffer *s, *b, *l, *e, *m, *c, *w, *o;
+    if (!(s = hold(&h, objects[0], 0, 0, "sums")) || !(l = hold(&h, objects[2], 0, 0, "lines"))
+        || !(e = hold(&h, objects[3], 0, 1, "ends")) || !(c = hold(&h, objects[5], 0, 1, "words"))
+        || !(o = hold(&h, objects[7], WRITE, 1, "out")))
         goto done;
-    isize n_sums = b->len / 8, d = e->len / 8, n_source = s->len / 8 / n_sums, n_lines = l->len / 8;
-    if (!(m = hold(&h, objects[4], 0, d, "deltas")) || !(o = hold(&h, objects[6], 1, n_sums, "out")))
+    if (n_sums < 1) {
+        PyErr_SetString(PyExc_ValueError, "sizes must be positive");
         goto done;
-    isize n_words = o->len / 8 / n_sums;
-    if (!(w = hold(&h, objects[5], WRITE, times(n_sums, n_words), "space")))
+    }
+    isize d = e->len / 8, n = c->len / 8, n_lines = l->len / 8, n_out = o->len / 8 / n_sums;
+    isize n_source = s->len / 8 / n_sums / n;
+    if (!(b = hold(&h, objects[1], 0, times(n, d), "bits"))
+        || !(m = hold(&h, objects[4], 0, times(n, d), "deltas"))
+        || !(w = hold(&h, objects[6], WRITE, plus(o->len / 8, n_sums), "space")))
         goto done;
-    const int64_t *shifts = b->buf, *lines = l->buf, *ends = e->buf, *deltas = m->buf;
+    const int64_t *bits = b->buf, *lines = l->buf, *ends = e->buf, *deltas = m->buf, *words = c->buf;
     for (isize j = 0; j < d; j++)
         is_valid &= ends[j] >= (j ? ends[j - 1] : 0) && ends[j] <= n_lines;
-    for (isize i = 0; i < n_sums; i++)
-        is_valid &= shifts[i] >= 0 && shifts[i] < 64 * MOST_WORDS;
-    if (!is_valid || n_source < 1 || n_words < n_source || n_words > MOST_WORDS) {
-        PyErr_SetString(PyExc_ValueError, "sums, shifts or ends do not fit the sizes");
+    for (isize j = 0; j < d && is_valid; j++)
+        is_valid &= lines_are_valid(lines + (j ? ends[j - 1] : 0), lines + ends[j], n_sums);
+    for (isize i = 0; i < n * d; i++)
+        is_valid &= bits[i] >= 0 && bits[i] < 64 * MOST_WORDS;
+    for (isize i = 0; i < n; i++)
+        is_valid &= words[i] >= n_source && words[i] <= n_out;
+    if (!is_valid || n_source < 1 || n_out > MOST_WORDS) {
+        PyErr_SetString(PyExc_ValueError, "bits, lines, ends or words do not fit the sizes");
         goto done;
     }
     Py_BEGIN_ALLOW_THREADS
-    uint64_t *space = w->buf;
-    for (isize i = 0; i < n_sums; i++)
-        widen(space + i * n_words, n_words, (uint64_t *)s->buf + i * n_source, n_source, shifts[i]);
-    for (isize j = 0; j < d && is_valid; j++)
-        if (deltas[j])
-            is_valid = move_feature(space, n_sums, n_words, lines + (j ? ends[j - 1] : 0),
-                                    lines + ends[j], deltas[j]);
-    for (isize i = 0; i < n_sums && is_valid; i++)
-        add_to((uint64_t *)o->buf + i * n_words, space + i * n_words, n_words, negative);
+    uint64_t *space = w->buf, *out = o->buf;
+    const uint64_t *source = s->buf;
+    int64_t *shifts = (int64_t *)space + n_sums * n_out;
+    for (isize g = 0; g < n; g++, source += n_sums * n_source, bits += d, deltas += d) {
+        memset(shifts, 0, n_sums * sizeof *shifts);
+        for (isize j = 0; j < d; j++)
+            if (bits[j])
+                for (const int64_t *line = lines + (j ? ends[j - 1] : 0); line < lines + ends[j];
+                     line += *line + 2)
+                    shifts[line[*line + 1]] += *line * bits[j];
+        for (isize i = 0; i < n_sums; i++)
+            widen(space + i * words[g], words[g], source + i * n_source, n_source, shifts[i]);
+        for (isize j = 0; j < d; j++)
+            if (deltas[j])
+                move_feature(space, words[g], lines + (j ? ends[j - 1] : 0), lines + ends[j], deltas[j]);
+        for (isize i = 0; i < n_sums; i++)
+            add_to(out + i * n_out, n_out, space + i * words[g], words[g], negative);
+    }
     Py_END_ALLOW_THREADS
-    if (is_valid)
-        result = Py_NewRef(Py_None);
-    else
-        PyErr_SetString(PyExc_ValueError, "lines do not fit the sizes");
+    result = Py_NewRef(Py_None);
 done:
     release(&h);
     return result;

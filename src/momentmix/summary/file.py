@@ -35,7 +35,7 @@ from momentmix.summary.exact.exact_sums import LARGEST_REACH, ExactSums, python_
 from momentmix.summary.exact.exact_sums import widths as widths_of
 from momentmix.summary.exact.plausibility import impossible
 from momentmix.summary.exact.schemas import has_units_of
-from momentmix.summary.exact.totals import Mark, Totals
+from momentmix.summary.exact.totals import Mark, PartSums, Totals
 from momentmix.summary.layout import COMPLETE, NO_HIGH, Layout, known
 from momentmix.tables.names import check_encodable
 from momentmix.tables.schema import Schema
@@ -49,6 +49,8 @@ _ORIGIN = 32
 _WIDTH_CAP = 4096
 _MOST_GROUPS = 4096
 _WIDE = "integers are not as narrow as they could be"
+_SIZES = ("n_features", "order", "squared_order", "high")
+_ALIKE = (*_SIZES, "feature_names", "n_forgotten", "replicates")  # in groups read together
 _COUNTS = ("n_features", "order", "squared_order", "replicates", "n_forgotten", "n_shards")
 _LISTS = ("exponents", "shifts", "n_rows", "widths", "reach")
 _KEYS = {*_COUNTS, *_LISTS[:4], "exact_bounds", "feature_names", "quantum_bits", "weight_squares"}
@@ -186,6 +188,67 @@ def unpack_whole(data: bytes) -> tuple[Totals, tuple[str, ...] | None]:
     names = header["feature_names"] if header["schema"] is None else header["schema"].column_names
     totals = _parse_body(layout, header, body, version)
     return totals, None if names is None else tuple(names)
+
+
+def unpack_stack(groups: Sequence[bytes]) -> tuple[PartSums, tuple[str, ...] | None] | None:
+    """Read many byte strings as `unpack_whole` does, at once; None where they are not alike."""
+    prefixes = [_PREFIX.unpack_from(data) for data in groups]
+    version, starts = prefixes[0][1], [_PREFIX.size + length for _, _, length in prefixes]
+    texts = [data[_PREFIX.size : start] for data, start in zip(groups, starts, strict=True)]
+    headers: list[Header] = json.loads(b"[" + b",".join(texts) + b"]")
+    facts = [[header.get(key) for key in _ALIKE] for header in headers]
+    *sizes, names, forgotten, replicates = facts[0]
+    is_old = version == 1 or any(prefix[1] != version for prefix in prefixes)
+    if is_old or forgotten or replicates or facts.count(facts[0]) < len(facts):
+        return None
+    schemas = {None if x is None else _canonical(x) for x in (h.get("schema") for h in headers)}
+    shard_counts = [header["n_shards"] for header in headers]
+    if len(schemas) > 1 or min(shard_counts) < 1:
+        return None
+    (text,) = schemas
+    schema = None if text is None else _schema_of(text)
+    layout = _layout_of(*sizes)
+    d = layout.n_features
+    widths = np.array([header["widths"] for header in headers], dtype=np.int64)
+    by_shard = 16, _mark_length(d), _ORIGIN if version == ORIGIN_VERSION else 0
+    pieces = [list[bytes](), list[bytes](), list[bytes](), list[bytes](), list[bytes]()]
+    for data, start, n in zip(groups, starts, shard_counts, strict=True):
+        for piece, size in zip(pieces, [*[n * size for size in by_shard], 16 * d], strict=False):
+            piece.append(data[start : start + size])
+            start += size
+        pieces[-1].append(data[start:-_CHECKSUM])
+    if list(map(len, pieces[-1])) != (widths @ layout.counts).tolist():
+        return None
+    ids, marks, origins, bounds, integers = map(b"".join, pieces)
+    shards = [ids[i : i + 16] for i in range(0, len(ids), 16)]
+    known_marks = _parse_marks(marks, shards, d)
+    if len(known_marks) < len(shards):
+        return None
+    extremes = np.frombuffer(bounds, dtype="<f8").astype(np.float64).reshape(-1, 2, d)
+    together = {
+        "layout": layout,
+        "schema": schema,
+        "reach": tuple(map(min, *(header["reach"] for header in headers))),
+        "weight_squares": sum(int(header["weight_squares"]) for header in headers),
+        "n_rows": sum(sum(header["n_rows"]) for header in headers),
+        "minimum": extremes[:, 0].min(axis=0),
+        "maximum": extremes[:, 1].max(axis=0),
+        "exact_bounds": all(header["exact_bounds"] for header in headers),
+        "n_forgotten": 0,
+        "marks": known_marks,
+        "origins": _parse_origins(origins, shards),
+    }
+    counts = np.tile(layout.counts, len(groups))
+    words = spread(memoryview(integers), counts, widths.ravel().tolist())
+    stack = PartSums(
+        [words.reshape(len(groups), layout.n_entries, -1)],
+        np.array([header["exponents"] for header in headers], dtype=np.float64),  # None is NaN
+        np.array([[*map(int, header["shifts"])] for header in headers], dtype=object),
+        shards,
+        together,
+    )
+    names = names if schema is None else schema.column_names
+    return stack, None if names is None else tuple(names)
 
 
 @lru_cache(maxsize=64)
@@ -401,13 +464,20 @@ def _parse_sums(layout: Layout, header: Header, data: memoryview) -> ExactSums:
 
 def _parse_marks(data: bytes, shards: Sequence[bytes], n_features: int) -> dict[bytes, Mark]:
     """The marks that are known."""
-    marks, length = {}, _mark_length(n_features)
-    for number, shard in enumerate(shards):
-        part = data[number * length : (number + 1) * length]
-        if any(part):
-            numbers = np.frombuffer(part, dtype="<f8").astype(np.float64, copy=False)
-            marks[shard] = Mark(int.from_bytes(part[:8], "little"), float(numbers[1]), numbers[2:])
-    return marks
+    numbers = np.frombuffer(data, dtype="<f8").astype(np.float64, copy=False)
+    numbers = numbers.reshape(len(shards), 2 + n_features)
+    counts = np.frombuffer(data, dtype="<u8").reshape(numbers.shape)
+    columns = counts[:, 0].tolist(), numbers[:, 1].tolist(), numbers[:, 2:]
+    are_known = np.asarray(counts.any(axis=1)).tolist()
+    marks = zip(shards, map(Mark, *columns), are_known, strict=True)
+    return {shard: mark for shard, mark, is_known in marks if is_known}
+
+
+def _parse_origins(data: bytes, shards: Sequence[bytes]) -> dict[bytes, bytes]:
+    """The origins that are known."""
+    origins = [data[i : i + _ORIGIN] for i in range(0, len(data), _ORIGIN)]
+    pairs = zip(shards, origins, strict=False)  # no origins in files of versions 1 to 3
+    return {shard: origin for shard, origin in pairs if any(origin)}
 
 
 def _parse_body(layout: Layout, header: Header, body: bytes, version: int) -> Totals:
@@ -422,9 +492,8 @@ def _parse_body(layout: Layout, header: Header, body: bytes, version: int) -> To
         start, used = used, used + _mark_length(d) * len(shards)
         marks = _parse_marks(body[start:used], shards, d)
     if version == ORIGIN_VERSION:
-        origins = {x: body[used + _ORIGIN * i :][:_ORIGIN] for i, x in enumerate(shards)}
-        origins = {shard: origin for shard, origin in origins.items() if any(origin)}
-        used += _ORIGIN * len(shards)
+        start, used = used, used + _ORIGIN * len(shards)
+        origins = _parse_origins(body[start:used], shards)
         if header["n_forgotten"]:
             start, used = used, used + _mark_length(d) * len(shards)
             forgotten = _parse_marks(body[start:used], shards, d)

@@ -240,7 +240,7 @@ class MomentSummary(SummaryView):
         part, names = self._operand(other, state)
         whole = self._totals(state)
         combining.check_disjoint(whole.shards, part.shards)
-        combining.check_origins([whole, part])
+        combining.check_origins([whole.origins, part.origins])
         return self._derived(combining.combine(whole, part), names)
 
     def __radd__(self, other: Any) -> MomentSummary:
@@ -255,7 +255,7 @@ class MomentSummary(SummaryView):
             state = self._state
             part, names = self._operand(other, state)
             combining.check_disjoint(state.shards, part.shards)
-            combining.check_origins([state.closed, part])
+            combining.check_origins([state.closed.origins, part.origins])
             closed = combining.combine(state.closed, part)
             self._state = state._replace(closed=closed, names=names)
         return self
@@ -394,8 +394,18 @@ Part = tuple[Totals, tuple[str, ...] | None]  # sums and names of the columns
 def union_of_groups(groups: Sequence[MomentSummary | bytes]) -> MomentSummary:
     """Return the sum of summaries, or of their bytes, some at a time."""
     some = (groups[start : start + _AT_ONCE] for start in range(0, len(groups), _AT_ONCE))
-    sums = [_union([_part_of(group) for group in part]) for part in some]
-    return MomentSummary._loaded(*_union(sums))
+    return MomentSummary._loaded(*_union([_union_of_some(part) for part in some]))
+
+
+def _union_of_some(groups: Sequence[MomentSummary | bytes]) -> Part:
+    whole = [group for group in groups if isinstance(group, bytes) and summary_file.is_whole(group)]
+    found = summary_file.unpack_stack(whole) if 1 < len(whole) == len(groups) else None
+    if found is None:
+        return _union([_part_of(group) for group in groups])
+    stack, names = found
+    combining.check_once(stack.shards)
+    combining.check_origins([stack.together["origins"]])
+    return combining.combine_stack(stack), names
 
 
 def _part_of(group: MomentSummary | bytes) -> Part:
@@ -420,7 +430,7 @@ def _union(parts: Sequence[Part]) -> Part:
             names = combining.check_alike(first.layout, part.layout, names, own, schemas)
     totals = [part for part, _ in parts]
     combining.check_once([shard for part in totals for shard in part.shards])
-    combining.check_origins(totals)
+    combining.check_origins(part.origins for part in totals)
     return combining.combine(*totals), names
 
 

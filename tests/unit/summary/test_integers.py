@@ -111,15 +111,19 @@ def test_compiled_code_moves_as_python_integers_do(shape, size):
     d = layout.n_features
     parts = []
     for number, bits in enumerate((150, 64, 260)):
-        deltas = [int(x) * size // 1000 for x in rng.integers(-1000, 1001, d)]
-        deltas[number % d] = -size
-        finer = rng.integers(0, 4, d).tolist() if number else [0] * d
-        parts.append(Reframed(sums_of(layout, rng, bits), finer, deltas, number == 2))
+        shape = number + 1, d  # stacks of 1, 2 and 3
+        deltas = rng.integers(-1000, 1001, shape).astype(object) * size // 1000
+        deltas[-1, number % d] = -size
+        finer = rng.integers(0, 4 + 60 * (number == 1), shape) * (number > 0)
+        words = [sums_of(layout, rng, bits).words for _ in deltas]
+        n_words = max(own.shape[1] for own in words)
+        words = np.array([np.pad(x, ((0, 0), (0, n_words - x.shape[1]))) for x in words])
+        parts.append(Reframed(words, finer, deltas, number == 2))
     expected = exact_sums._by_python(layout, parts)
-    assert same(exact_sums.total(parts), expected)
-    assert same(exact_sums.total(parts[::-1]), expected)
+    assert same(exact_sums.total(layout, parts), expected)
+    assert same(exact_sums.total(layout, parts[::-1]), expected)
     if size < 1 << 40:
-        assert "words" in vars(exact_sums.total(parts))
+        assert "words" in vars(exact_sums.total(layout, parts))
 
 
 @pytest.mark.parametrize("by_numpy", [False, True])

@@ -9,7 +9,7 @@ shard. The *mark* of a shard (row count, weight and means when it entered a sum)
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -18,12 +18,18 @@ from numpy.typing import NDArray
 
 from momentmix.errors import InputError, ShardError
 from momentmix.findings.messages import Message, either
-from momentmix.summary.exact.exact_sums import Reframed, absent_places, total, trimmed
+from momentmix.summary.exact.exact_sums import (
+    Reframed,
+    absent_places,
+    python_integers,
+    total,
+    trimmed,
+)
 from momentmix.summary.exact.plausibility import impossible
 from momentmix.summary.exact.schemas import about_means, alike_all
 from momentmix.summary.exact.totals import (
-    Exponents,
     Mark,
+    PartSums,
     Totals,
     bits_between,
     empty,
@@ -55,29 +61,57 @@ def combine(*parts: Totals) -> Totals:
     filled = [part for part in parts if part.shards]
     if len(filled) < 2:
         return recentered(max(parts, key=lambda t: (bool(t.shards), t.layout.high)))
-    filled = _common(filled)
-    exponents = finest(*(part.exponents for part in filled))
-    centers = mean_shifts(filled, exponents)
-    layout, reach = filled[0].layout, tuple(map(min, *(part.reach for part in filled)))
-    sums = total([_brought(part, exponents, centers) for part in filled])
-    union = replace(
-        filled[0],
+    return combine_stack(_stacked(_common(filled)))
+
+
+def combine_stack(stack: PartSums) -> Totals:
+    """`combine` for parts of one schema with the same sections and different shards."""
+    layout, reach = stack.together["layout"], stack.together["reach"]
+    units = np.fmin.reduce(stack.exponents, axis=0)
+    exponents = tuple([None if np.isnan(e) else int(e) for e in units])
+    bits = np.nan_to_num(stack.exponents - units).astype(np.int64)
+    shifts = stack.shifts << bits
+    parts = [words[:, : layout.n_features + 1] for words in stack.words]  # Σ w, Σ w z_j
+    heads = [python_integers(x.reshape(-1, x.shape[2])).reshape(x.shape[:2]) for x in parts]
+    weights, first = np.split(np.concatenate(heads), [1], axis=1)
+    sums = (shifts * weights + (first << bits)).sum(axis=0)
+    centers = mean_shifts(sums.tolist(), int(weights.sum()), exponents)
+    ends = np.cumsum([len(words) for words in stack.words])[:-1]
+    deltas = np.array(centers, dtype=object) - shifts
+    columns = zip(stack.words, np.split(bits, ends), np.split(deltas, ends), strict=True)
+    moved = total(layout, [Reframed(*frame) for frame in columns])
+    union = Totals(
         exponents=exponents,
         shifts=centers,
-        sums=sums.without(absent_places(layout, reach)),
-        reach=reach,
-        weight_squares=sum(part.weight_squares for part in filled),
-        n_rows=sum(part.n_rows for part in filled),
-        minimum=np.min([part.minimum for part in filled], axis=0),
-        maximum=np.max([part.maximum for part in filled], axis=0),
-        exact_bounds=all(part.exact_bounds for part in filled),
-        shards=frozenset[bytes]().union(*(part.shards for part in filled)),
-        n_forgotten=sum(part.n_forgotten for part in filled),
-        marks={shard: mark for part in filled for shard, mark in part.known_marks.items()},
-        origins={shard: origin for part in filled for shard, origin in part.origins.items()},
-        forgotten={shard: mark for part in filled for shard, mark in part.known_forgotten.items()},
+        sums=moved.without(absent_places(layout, reach)),
+        shards=frozenset(stack.shards),
+        **stack.together,
     )
     return union if union.schema is None else recentered(about_means(union))
+
+
+def _stacked(parts: Sequence[Totals]) -> PartSums:
+    together = {
+        "layout": parts[0].layout,
+        "schema": parts[0].schema,
+        "reach": tuple(map(min, *(part.reach for part in parts))),
+        "weight_squares": sum(part.weight_squares for part in parts),
+        "n_rows": sum(part.n_rows for part in parts),
+        "minimum": np.min([part.minimum for part in parts], axis=0),
+        "maximum": np.max([part.maximum for part in parts], axis=0),
+        "exact_bounds": all(part.exact_bounds for part in parts),
+        "n_forgotten": sum(part.n_forgotten for part in parts),
+        "marks": {shard: mark for part in parts for shard, mark in part.known_marks.items()},
+        "origins": {shard: origin for part in parts for shard, origin in part.origins.items()},
+        "forgotten": {x: mark for part in parts for x, mark in part.known_forgotten.items()},
+    }
+    return PartSums(
+        [part.sums.words[None] for part in parts],
+        np.array([part.exponents for part in parts], dtype=np.float64),  # None is NaN
+        np.array([part.shifts for part in parts], dtype=object),
+        [shard for part in parts for shard in part.shards],
+        together,
+    )
 
 
 def _common(parts: Sequence[Totals]) -> list[Totals]:
@@ -87,25 +121,23 @@ def _common(parts: Sequence[Totals]) -> list[Totals]:
     return [with_high(part, high) for part in alike]
 
 
-def _brought(
-    part: Totals, exponents: Exponents, shifts: Sequence[int], negative: bool = False
-) -> Reframed:
-    """What brings a part to units as fine as its own, about other shifts."""
-    bits = bits_between(part.exponents, exponents)
-    columns = zip(shifts, part.shifts, bits, strict=True)
-    return Reframed(part.sums, bits, [new - (old << a) for new, old, a in columns], negative)
-
-
 def remove(whole: Totals, part: Totals) -> Totals:
     """The sums of the shards of `whole` that are not in `part`: exact; the bounds stay bounds."""
     shards = whole.shards - part.shards
     whole, part = _common([whole, part])
     exponents = finest(whole.exponents, part.exponents)
     a, reach = rescaled(whole, exponents), tuple(map(min, whole.reach, part.reach))
-    moved = [_brought(a, exponents, a.shifts), _brought(part, exponents, a.shifts, negative=True)]
+    bits = bits_between(part.exponents, exponents)
+    columns = zip(a.shifts, part.shifts, bits, strict=True)
+    deltas = np.array([[new - (old << n) for new, old, n in columns]], dtype=object)
+    still = np.zeros((1, len(bits)), dtype=np.int64)
+    moved = [
+        Reframed(a.sums.words[None], still, still.astype(object)),
+        Reframed(part.sums.words[None], np.array([bits]), deltas, negative=True),
+    ]
     rest = replace(
         a,
-        sums=total(moved).without(absent_places(a.layout, reach)),
+        sums=total(a.layout, moved).without(absent_places(a.layout, reach)),
         reach=reach,
         weight_squares=a.weight_squares - part.weight_squares,
         n_rows=a.n_rows - part.n_rows,
@@ -226,13 +258,13 @@ def _refuse(shards: frozenset[bytes], place: str, cure: str) -> None:
         raise ShardError(text, shard_ids=ids)
 
 
-def check_origins(parts: Sequence[Totals]) -> None:
+def check_origins(parts: Iterable[Mapping[bytes, bytes]]) -> None:
     """Refuse to add rows of one table that were cut into shards in two ways."""
     # Shards of one table and one way are of different rows, unless they have the same place.
     ways: dict[bytes, tuple[bytes, bytes]] = {}
     places: dict[bytes, bytes] = {}
-    for part in parts:
-        for shard, origin in part.origins.items():
+    for origins in parts:
+        for shard, origin in origins.items():
             way, other = ways.setdefault(origin[:16], (origin[16:24], shard))
             if way == origin[16:24]:
                 other = places.setdefault(origin, shard)
@@ -267,7 +299,7 @@ def renamed(
         forgotten={names[shard]: mark for shard, mark in totals.forgotten.items()},
     )
     if origins:
-        check_origins([result])
+        check_origins([result.origins])
     return result
 
 

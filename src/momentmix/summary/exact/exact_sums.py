@@ -189,59 +189,64 @@ def widths(counts: Int, words: Int) -> list[int]:
 
 
 class Reframed(NamedTuple):
-    """Sums to be added in units finer by 2^bits, about an origin moved by deltas; or subtracted."""
+    """Sums of n parts to be added in units finer by 2^bits, about origins moved by deltas."""
 
-    sums: ExactSums
-    bits: Sequence[int]
-    deltas: Sequence[int]
-    negative: bool = False
+    words: Int  # (n, n_entries, n_words)
+    bits: Int  # (n, n_features)
+    deltas: Integers  # the same shape
+    negative: bool = False  # to be subtracted
 
 
 def reframed(sums: ExactSums, bits: Sequence[int], deltas: Sequence[int]) -> ExactSums:
     """Sums in units finer by 2^bits[j], then about an origin moved by deltas[j]: exact."""
-    is_still = not any(bits) and not any(deltas)
-    return sums if is_still else total([Reframed(sums, bits, deltas)])
+    if not any(bits) and not any(deltas):
+        return sums
+    moved = np.array([deltas], dtype=object)
+    return total(sums.layout, [Reframed(sums.words[None], np.array([bits]), moved)])
 
 
-def total(parts: Sequence[Reframed]) -> ExactSums:
+def total(layout: Layout, parts: Sequence[Reframed]) -> ExactSums:
     """The sum of parts that are brought to one frame: exact, whatever their order."""
-    layout = parts[0].sums.layout
-    n_words = _words_needed(layout, parts)
+    needed = [_bits_needed(layout, part) for part in parts]
+    n_words = _MOST_WORDS + 1
+    if code is not None:
+        most = max(int(bits.max()) for bits in needed)
+        n_words = (most + sum(map(len, needed)).bit_length()) // _WORD_BITS + 1
     if n_words > _MOST_WORDS:
         return _by_python(layout, parts)
     lines, ends = products_of(layout).lines
-    out = np.zeros((layout.n_entries, n_words), dtype=np.int64)
-    tables, space = (lines, np.ascontiguousarray(ends[:, -1])), np.empty_like(out)
-    for sums, bits, deltas, negative in parts:
-        frame = _shifts(layout, bits), *tables, np.array(deltas, dtype=np.int64)
-        code.add_moved_sums(np.ascontiguousarray(sums.words), *frame, negative, space, out)
+    ends, out = np.ascontiguousarray(ends[:, -1]), np.zeros((layout.n_entries, n_words), np.int64)
+    space = np.empty(layout.n_entries * (n_words + 1), dtype=np.int64)
+    for (words, bits, deltas, negative), own in zip(parts, needed, strict=True):
+        frame = np.ascontiguousarray(bits), lines, ends, deltas.astype(np.int64)
+        sums, counts = np.ascontiguousarray(words), own // _WORD_BITS + 1
+        code.add_moved_sums(layout.n_entries, sums, *frame, counts, negative, space, out)
     return ExactSums(layout, trimmed(out))
 
 
-def _words_needed(layout: Layout, parts: Sequence[Reframed]) -> int:
-    """Words that hold the total and all parts; more than there can be where code does not suit."""
-    if code is None:
-        return _MOST_WORDS + 1
-    degree, most = max(layout.order, layout.squared_order + 2, 6), 0
-    for sums, bits, deltas, _ in parts:
-        farthest = max(max(deltas), -min(deltas))
-        if farthest >> (_WORD_BITS - 1):
-            return _MOST_WORDS + 1
-        growth = max(bits) + (farthest + 1).bit_length() if farthest else max(bits)
-        top = sums.words[:, -1]
-        own = max(abs(int(top.min())).bit_length(), abs(int(top.max())).bit_length())
-        own += _WORD_BITS * (sums.words.shape[1] - 1)
-        most = max(most, own + degree * growth)
-    return (most + len(parts).bit_length()) // _WORD_BITS + 1
+def _bits_needed(layout: Layout, part: Reframed) -> Int:
+    """Bits that hold each part, signs left out; very many where compiled code does not suit."""
+    degree = max(layout.order, layout.squared_order + 2, LARGEST_REACH)
+    distances = np.abs(part.deltas)
+    farthest, finest = distances.max(), int(part.bits.max())
+    if farthest >> (_WORD_BITS - 1) or finest > _WORD_BITS * _MOST_WORDS // degree:
+        return np.full(len(part.words), _WORD_BITS * _MOST_WORDS)
+    sizes = distances.astype(np.float64)  # |z·2^a − δ| ≤ (2^a + |δ|)·max(1, |z|)
+    growth = np.where(sizes > 0, np.frexp(np.ldexp(1.0, part.bits) + sizes)[1], part.bits)
+    top = part.words[:, :, -1]
+    own = np.frexp(np.where(top < 0, ~top, top).max(axis=1).astype(np.float64))[1]
+    own += _WORD_BITS * (part.words.shape[2] - 1)
+    return np.asarray(own + degree * growth.max(axis=1), dtype=np.int64)
 
 
 def _by_python(layout: Layout, parts: Sequence[Reframed]) -> ExactSums:
     """`total` in Python integers: the specification."""
     result: Any = 0
-    for sums, bits, deltas, negative in parts:
-        values = sums.integers << _shifts(layout, bits) if any(bits) else sums.integers.copy()
-        move(layout, values, deltas)
-        result = result - values if negative else result + values
+    for part in parts:
+        for words, bits, deltas in zip(part.words, part.bits, part.deltas, strict=True):
+            values = python_integers(words) << _shifts(layout, bits)
+            move(layout, values, deltas.tolist())
+            result = result - values if part.negative else result + values
     return ExactSums(layout, None, result)
 
 

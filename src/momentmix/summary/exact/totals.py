@@ -30,8 +30,9 @@ from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from momentmix._typing import Float
+from momentmix._typing import Float, Int
 from momentmix.summary.exact.digit_sums import QUANTUM_BITS
 from momentmix.summary.exact.exact_sums import (
     LARGEST_REACH,
@@ -152,6 +153,16 @@ class Totals:
         return low, high
 
 
+class PartSums(NamedTuple):
+    """Parts of one layout and schema, each with its own units, and what they have together."""
+
+    words: Sequence[Int]  # (n, n_entries, n_words) of n parts, one block after the other
+    exponents: Float  # (n_parts, n_features); NaN: neutral
+    shifts: NDArray[np.object_]  # the same shape
+    shards: Sequence[bytes]
+    together: Mapping[str, Any]  # the other fields of `Totals`
+
+
 def centered(schema: Schema | None) -> list[tuple[int, int, float]]:
     """Value feature, seen feature and center of each gaussian column with missing cells."""
     if schema is None:
@@ -213,17 +224,8 @@ def rescaled(totals: Totals, exponents: Exponents) -> Totals:
     )
 
 
-def mean_shifts(parts: Sequence[Totals], exponents: Exponents) -> tuple[int, ...]:
-    """The exact mean of a union of parts, in units as fine as theirs, rounded half to even."""
-    weight, totals = 0, [0] * len(exponents)
-    for part in parts:
-        w = part.weight
-        weight += w
-        bits = bits_between(part.exponents, exponents)
-        columns = zip(part.shifts, part.first, bits, strict=True)
-        totals = [x + ((k * w + s) << a) for x, (k, s, a) in zip(totals, columns, strict=True)]
-    if not weight:
-        return parts[0].shifts
+def mean_shifts(totals: Iterable[int], weight: int, exponents: Exponents) -> tuple[int, ...]:
+    """Means, of sums about 0 over their weight, rounded half to even; 0 for neutral features."""
     pairs = zip(totals, exponents, strict=True)
     return tuple([0 if e is None else round_ratio(total, weight) for total, e in pairs])
 
@@ -242,11 +244,14 @@ def round_ratio(numerator: int, denominator: int) -> int:
 
 def recentered(totals: Totals, shifts: Sequence[int] | None = None) -> Totals:
     """The same sums about other integer shifts, by default the rounded mean: exact."""
-    wanted = mean_shifts([totals], totals.exponents) if shifts is None else tuple(shifts)
+    weight, wanted = totals.weight, totals.shifts if shifts is None else tuple(shifts)
+    if shifts is None and weight:
+        sums = [k * weight + s for k, s in zip(totals.shifts, totals.first, strict=True)]
+        wanted = mean_shifts(sums, weight, totals.exponents)
     deltas = [new - old for new, old in zip(wanted, totals.shifts, strict=True)]
-    sums = reframed(totals.sums, [0] * len(deltas), deltas)
-    sums = sums.without(absent_places(totals.layout, totals.reach))
-    return totals if sums is totals.sums else replace(totals, shifts=wanted, sums=sums)
+    moved = reframed(totals.sums, [0] * len(deltas), deltas)
+    moved = moved.without(absent_places(totals.layout, totals.reach))
+    return totals if moved is totals.sums else replace(totals, shifts=wanted, sums=moved)
 
 
 def with_high(totals: Totals, high: int) -> Totals:
