@@ -115,10 +115,13 @@ def _add_by_compiled(second: Float, tables: list[tuple[Int, Float]], weights: Fl
     """`_add_second_moments` by compiled code."""
     own = np.array([numbers for numbers, _ in tables])
     sizes = np.array([table.shape[1] for _, table in tables])
-    # Conditions of the same blocks share a part of the products.
-    order = np.lexsort(own != 0)
-    flat = np.concatenate([table.ravel() for _, table in tables])
-    code.add_second_moments(order, own, sizes, flat, np.ascontiguousarray(weights), second)
+    # Factors are counted over all blocks; a condition has few, in any order.
+    factors = np.where(own > 0, own + (np.cumsum(sizes) - sizes)[:, None], 0).T
+    width = max(1, int((own > 0).sum(axis=0).max(initial=0)))
+    slots = np.sort(factors, axis=1)[:, -width:].copy()
+    flat = np.concatenate([table.transpose(1, 2, 0).ravel() for _, table in tables])
+    weights = np.ascontiguousarray(weights)
+    code.add_second_moments(len(second), slots, sizes, flat, weights, second)
 
 
 def _add_second_moments(second: Float, tables: list[tuple[Int, Float]], weights: Float) -> None:
