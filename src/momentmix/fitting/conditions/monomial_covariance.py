@@ -99,15 +99,17 @@ def _by_blocks(conditions: Conditions, parameters: Parameters) -> tuple[Float, F
     for own, table in tables:
         raw *= table[:, own, own].T
     scale = np.sqrt(np.maximum(raw @ parameters.weights - mean**2, _LEAST_VARIANCE))
-    second = -np.outer(mean, mean)
+    second = np.zeros((n, n))
     add = _add_second_moments if code is None else _add_by_compiled
     add(second, tables, parameters.weights)
     for start in range(0, n, _AT_ONCE):
         stop = min(start + _AT_ONCE, n)
-        second[start:stop, start:] /= scale[start:stop, None] * scale[start:]
+        upper = second[start:stop, start:]
+        upper -= mean[start:stop, None] * mean[start:]
+        upper /= scale[start:stop, None] * scale[start:]
         second[stop:, start:stop] = second[start:stop, stop:].T
-        own = second[start:stop, start:stop]
-        own[:] = np.triu(own) + np.triu(own, 1).T
+        square = second[start:stop, start:stop]
+        square[:] = np.triu(square) + np.triu(square, 1).T
     return second, scale
 
 
