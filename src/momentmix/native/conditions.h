@@ -1,120 +1,164 @@
 /* Second moments of conditions whose features are joined in blocks: products over the blocks.
  *
- * See fitting/conditions/monomial_covariance.py.
+ * See fitting/conditions/monomial_covariance.py. E_i[m_a m_b] has one factor for each block that
+ * condition a or b holds: those that b holds are looked up by its factors, in a table made for a,
+ * and the product of those that a holds alone by the set of blocks that it shares with b.
  */
 typedef struct {
-    isize n, r, n_blocks;
-    const int64_t *order;      /* conditions, those that hold the same blocks one after the other */
-    const int64_t *own;        /* (n_blocks, n): number of each condition's factor, 0 for the constant */
-    const int64_t *sizes;      /* factors of each block */
-    const double *tables;      /* E_i[u v], (r, size, size), block by block */
+    isize n, r, width, n_blocks, n_factors;
+    const int64_t *slots;      /* (n, width): factors of each condition, one for each block, then 0 */
+    const int64_t *sizes;      /* factors of each block, the constant first */
+    const double *tables;      /* E_i[u v], (size, size, r), block by block */
     const double *weights;
-    double *others, *products; /* (r, n) and (n) */
+    isize lanes;               /* r rounded up: components side by side */
+    int64_t *firsts, *blocks;  /* first factor of each block, and the block of each factor */
+    const double **of_block;   /* its part of `tables` */
+    double *factors;           /* (n_factors, lanes): E_i[u_a u], or E_i[u] of blocks that a lacks */
+    double *alone;             /* (2^width, lanes): ω_i E_i[u_a] over the blocks that b lacks */
+    int64_t *shared;           /* of each factor, the bit of its block among those of a */
 } condition_blocks;
 
-static int hold_the_same(const condition_blocks *c, isize a, isize b)
-{
-    for (isize k = 0; k < c->n_blocks; k++)
-        if (!c->own[k * c->n + a] != !c->own[k * c->n + b])
-            return 0;
-    return 1;
-}
+enum { MOST_SLOTS = 16 };
 
-/* ω_i times the moments of each condition's factors in the blocks that condition a does not hold. */
-static void multiply_others(const condition_blocks *c, isize a)
+static void set_factors(const condition_blocks *c, isize k, isize row, int64_t bit)
 {
-    for (isize i = 0; i < c->r; i++) {
-        double *others = c->others + i * c->n;
-        const double *table = c->tables;
-        for (isize b = 0; b < c->n; b++)
-            others[b] = c->weights[i];
-        for (isize k = 0; k < c->n_blocks; k++) {
-            const int64_t *own = c->own + k * c->n;
-            isize size = c->sizes[k];
-            if (!own[a])
-                for (isize b = 0; b < c->n; b++)
-                    others[b] *= table[i * size * size + own[b]];
-            table += c->r * size * size;
-        }
+    for (isize v = 1; v < c->sizes[k]; v++) {
+        const double *from = c->of_block[k] + (row * c->sizes[k] + v) * c->r;
+        memcpy(c->factors + (c->firsts[k] + v) * c->lanes, from, c->r * sizeof(double));
+        c->shared[c->firsts[k] + v] = bit;
     }
 }
 
-/* Add Σ_i ω_i E_i[m_a m_b] to row a of the table, b ≥ a. */
+static void prepare_tables(condition_blocks *c)
+{
+    const double *table = c->tables;
+    isize first = 0;
+    memset(c->factors, 0, c->n_factors * c->lanes * sizeof(double));
+    memset(c->alone, 0, ((isize)1 << c->width) * c->lanes * sizeof(double));
+    memset(c->shared, 0, c->n_factors * sizeof(int64_t));
+    for (isize k = 0; k < c->n_blocks; k++) {
+        isize size = c->sizes[k];
+        c->firsts[k] = first, c->of_block[k] = table;
+        for (isize v = 0; v < size; v++)
+            c->blocks[first + v] = k;
+        set_factors(c, k, 0, 0);
+        first += size, table += size * size * c->r;
+    }
+    for (isize i = 0; i < c->r; i++)
+        c->factors[i] = 1.0;
+}
+
+/* Add the components from `first` on of Σ_i ω_i E_i[m_a m_b] to row a of the table, b ≥ a. */
+INLINE void add_components(const condition_blocks *c, isize a, isize first, const int n_lanes, double *out)
+{
+    const double *factors = c->factors + first, *alone = c->alone + first;
+    for (isize b = a; b < c->n; b++) {
+        const int64_t *own = c->slots + b * c->width;
+        int64_t shared = c->shared[own[0]];
+        double product[8];
+        for (int i = 0; i < n_lanes; i++)
+            product[i] = factors[own[0] * c->lanes + i];
+        for (isize t = 1; t < c->width; t++) {
+            shared |= c->shared[own[t]];
+            for (int i = 0; i < n_lanes; i++)
+                product[i] *= factors[own[t] * c->lanes + i];
+        }
+        for (int i = 0; i < n_lanes; i++)
+            product[i] *= alone[shared * c->lanes + i];
+        for (int i = n_lanes / 2; i; i /= 2)
+            for (int j = 0; j < i; j++)
+                product[j] += product[j + i];
+        out[b] += product[0];
+    }
+}
+
 static void add_row(const condition_blocks *c, isize a, double *out)
 {
-    for (isize i = 0; i < c->r; i++) {
-        const double *table = c->tables;
-        memcpy(c->products + a, c->others + i * c->n + a, (c->n - a) * sizeof(double));
-        for (isize k = 0; k < c->n_blocks; k++) {
-            const int64_t *own = c->own + k * c->n;
-            isize size = c->sizes[k];
-            const double *row = table + (i * size + own[a]) * size;
-            if (own[a])
-                for (isize b = a; b < c->n; b++)
-                    c->products[b] *= row[own[b]];
-            table += c->r * size * size;
+    const int64_t *own = c->slots + a * c->width;
+    const double *means[MOST_SLOTS];
+    int64_t n_held = 0;
+    for (isize t = 0; t < c->width; t++)
+        if (own[t]) {
+            isize k = c->blocks[own[t]], row = own[t] - c->firsts[k];
+            means[n_held] = c->of_block[k] + row * c->sizes[k] * c->r;
+            set_factors(c, k, row, (int64_t)1 << n_held++);
         }
-        for (isize b = a; b < c->n; b++)
-            out[b] += c->products[b];
+    int64_t all = ((int64_t)1 << n_held) - 1;
+    memcpy(c->alone + all * c->lanes, c->weights, c->r * sizeof(double));
+    for (int64_t set = all; set-- > 0;) {
+        int64_t lowest = 0;
+        while (set >> lowest & 1)
+            lowest++;
+        const double *more = c->alone + (set | (int64_t)1 << lowest) * c->lanes;
+        for (isize i = 0; i < c->r; i++)
+            c->alone[set * c->lanes + i] = more[i] * means[lowest][i];
     }
+    isize first = 0;
+    for (; c->lanes - first >= 8; first += 8)
+        add_components(c, a, first, 8, out);
+    for (; c->lanes - first >= 4; first += 4)
+        add_components(c, a, first, 4, out);
+    if (first < c->lanes)
+        add_components(c, a, first, 2, out);
+    for (isize t = 0; t < c->width; t++)
+        if (own[t])
+            set_factors(c, c->blocks[own[t]], 0, 0);
 }
 
-static int conditions_are_valid(const condition_blocks *c, isize n_numbers)
+static int conditions_are_valid(condition_blocks *c, isize n_numbers)
 {
     isize needed = 0;
     for (isize k = 0; k < c->n_blocks; k++) {
         if (c->sizes[k] < 1 || c->sizes[k] > n_numbers)
             return 0;
         needed = plus(needed, times(c->r, times(c->sizes[k], c->sizes[k])));
-        for (isize a = 0; a < c->n; a++)
-            if (c->own[k * c->n + a] < 0 || c->own[k * c->n + a] >= c->sizes[k])
-                return 0;
+        c->n_factors = plus(c->n_factors, c->sizes[k]);
     }
-    for (isize a = 0; a < c->n; a++)
-        if (c->order[a] < 0 || c->order[a] >= c->n)
+    for (isize place = 0; place < c->n * c->width; place++)
+        if (c->slots[place] < 0 || c->slots[place] >= c->n_factors)
             return 0;
-    return needed <= n_numbers;
+    return c->r > 0 && needed <= n_numbers;
 }
 
 PyDoc_STRVAR(add_second_moments_doc,
-"add_second_moments(order, own, sizes, tables, weights, out)\n--\n\n"
-"Add the second moments of conditions to the upper half of a table (n, n): see\n"
+"add_second_moments(n, slots, sizes, tables, weights, out)\n--\n\n"
+"Add the second moments of n conditions to the upper half of a table (n, n): see\n"
 "`fitting.conditions.monomial_covariance`.");
 
 static PyObject *add_second_moments(PyObject *module, PyObject *args)
 {
-    PyObject *order, *own, *sizes, *tables, *weights, *out, *result = NULL;
+    PyObject *slots, *sizes, *tables, *weights, *out, *result = NULL;
     condition_blocks c = {.n = 0};
     held h = {.n = 0};
-    Py_buffer *o, *w, *s, *t, *u, *x;
-    if (!PyArg_ParseTuple(args, "OOOOOO", &order, &own, &sizes, &tables, &weights, &out))
+    Py_buffer *w, *s, *t, *u, *x;
+    double *space = NULL;
+    if (!PyArg_ParseTuple(args, "nOOOOO", &c.n, &slots, &sizes, &tables, &weights, &out))
         return NULL;
-    if (!(o = hold(&h, order, 0, 1, "order")) || !(s = hold(&h, sizes, 0, 1, "sizes"))
-        || !(u = hold(&h, weights, 0, 1, "weights")))
-        goto done;
-    c.n = o->len / 8, c.n_blocks = s->len / 8, c.r = u->len / 8;
-    if (!(w = hold(&h, own, READ, times(c.n, c.n_blocks), "own")) || !(t = hold(&h, tables, 0, 1, "tables"))
+    if (!(w = hold(&h, slots, 0, 1, "slots")) || !(s = hold(&h, sizes, 0, 1, "sizes"))
+        || !(t = hold(&h, tables, 0, 1, "tables")) || !(u = hold(&h, weights, 0, 1, "weights"))
         || !(x = hold(&h, out, WRITE, times(c.n, c.n), "out")))
         goto done;
-    c.order = o->buf, c.own = w->buf, c.sizes = s->buf, c.tables = t->buf, c.weights = u->buf;
-    if (!conditions_are_valid(&c, t->len / 8)) {
+    c.width = c.n ? w->len / 8 / c.n : 1, c.n_blocks = s->len / 8, c.r = u->len / 8;
+    c.slots = w->buf, c.sizes = s->buf, c.tables = t->buf, c.weights = u->buf;
+    if (c.width < 1 || c.width > MOST_SLOTS || !conditions_are_valid(&c, t->len / 8)) {
         PyErr_SetString(PyExc_ValueError, "factors of conditions do not fit the tables");
         goto done;
     }
-    if (!(c.others = allocate(times(c.r + 1, c.n))))
+    c.lanes = (c.r + 1) / 2 * 2;
+    isize subsets = (isize)1 << c.width, doubles = times(plus(c.n_factors, subsets), c.lanes);
+    if (!(space = allocate(plus(doubles, plus(times(2, c.n_factors), times(2, c.n_blocks))))))
         goto done;
-    c.products = c.others + c.r * c.n;
+    c.factors = space, c.alone = space + c.n_factors * c.lanes;
+    c.shared = (int64_t *)(space + doubles), c.blocks = c.shared + c.n_factors;
+    c.firsts = c.blocks + c.n_factors, c.of_block = (const double **)(c.firsts + c.n_blocks);
     Py_BEGIN_ALLOW_THREADS
-    for (isize place = 0; place < c.n; place++) {
-        isize a = c.order[place];
-        if (!place || !hold_the_same(&c, a, c.order[place - 1]))
-            multiply_others(&c, a);
+    prepare_tables(&c);
+    for (isize a = 0; a < c.n; a++)
         add_row(&c, a, (double *)x->buf + a * c.n);
-    }
     Py_END_ALLOW_THREADS
-    PyMem_Free(c.others);
     result = Py_NewRef(Py_None);
 done:
+    PyMem_Free(space);
     release(&h);
     return result;
 }

@@ -129,17 +129,24 @@ class BlockMonomials:
         rows, columns = np.nonzero(used)
         factor = np.cumsum(begins[used]) - 1
         first = np.flatnonzero(begins[used])
-        parts = np.zeros((first.size, 2 * features.shape[1]), dtype=np.int64)
+        longest = int(np.bincount(factor).max(initial=0))
+        parts = np.zeros((first.size, 2 * longest), dtype=np.int64)
         inside = 2 * (np.arange(rows.size) - first[factor])
         parts[factor, inside], parts[factor, inside + 1] = features[used], exponents[used]
-        distinct, places, which = np.unique(parts, axis=0, return_index=True, return_inverse=True)
+        # As np.unique, whose comparison of rows byte by byte takes ten times as long.
+        order = np.lexsort(parts.T[::-1]) if longest else np.arange(0)
+        is_new = np.ones(order.size, dtype=bool)
+        is_new[1:] = (parts[order[1:]] != parts[order[:-1]]).any(axis=1)
+        places, which = order[is_new], np.empty(order.size, dtype=np.int64)
+        which[order] = np.cumsum(is_new) - 1
+        distinct = parts[places]
         numbers = np.empty(len(distinct), dtype=np.int64)
         for place in np.argsort(places).tolist():
             pairs = distinct[place].reshape(-1, 2).tolist()
             numbers[place] = self._added(tuple((j, e) for j, e in pairs if e))
         within = np.cumsum(begins, axis=1) - 1
         slots = np.zeros((len(features), max(1, int(within.max(initial=0)) + 1)), dtype=np.int64)
-        slots[rows[first], within[rows[first], columns[first]]] = numbers[which.ravel()]
+        slots[rows[first], within[rows[first], columns[first]]] = numbers[which]
         return slots
 
     def _added(self, monomial: Monomial) -> int:

@@ -184,6 +184,8 @@ def derivative(
 
 def gram(table: Float) -> Float:
     """tableᵀ table by a symmetric product, which takes half the operations."""
+    if not table.size:  # which BLAS refuses
+        return np.zeros((table.shape[1], table.shape[1]))
     # Upper triangle; what is Fortran-ordered is not copied, and rows of it are copied by columns.
     is_fortran = table.strides[0] < table.strides[1]
     half = dsyrk(1.0, table, trans=1) if is_fortran else dsyrk(1.0, table.T)

@@ -99,15 +99,17 @@ def _by_blocks(conditions: Conditions, parameters: Parameters) -> tuple[Float, F
     for own, table in tables:
         raw *= table[:, own, own].T
     scale = np.sqrt(np.maximum(raw @ parameters.weights - mean**2, _LEAST_VARIANCE))
-    second = -np.outer(mean, mean)
+    second = np.zeros((n, n))
     add = _add_second_moments if code is None else _add_by_compiled
     add(second, tables, parameters.weights)
     for start in range(0, n, _AT_ONCE):
         stop = min(start + _AT_ONCE, n)
-        second[start:stop, start:] /= scale[start:stop, None] * scale[start:]
+        upper = second[start:stop, start:]
+        upper -= mean[start:stop, None] * mean[start:]
+        upper /= scale[start:stop, None] * scale[start:]
         second[stop:, start:stop] = second[start:stop, stop:].T
-        own = second[start:stop, start:stop]
-        own[:] = np.triu(own) + np.triu(own, 1).T
+        square = second[start:stop, start:stop]
+        square[:] = np.triu(square) + np.triu(square, 1).T
     return second, scale
 
 
@@ -115,10 +117,13 @@ def _add_by_compiled(second: Float, tables: list[tuple[Int, Float]], weights: Fl
     """`_add_second_moments` by compiled code."""
     own = np.array([numbers for numbers, _ in tables])
     sizes = np.array([table.shape[1] for _, table in tables])
-    # Conditions of the same blocks share a part of the products.
-    order = np.lexsort(own != 0)
-    flat = np.concatenate([table.ravel() for _, table in tables])
-    code.add_second_moments(order, own, sizes, flat, np.ascontiguousarray(weights), second)
+    # Factors are counted over all blocks; a condition has few, in any order.
+    factors = np.where(own > 0, own + (np.cumsum(sizes) - sizes)[:, None], 0).T
+    width = max(1, int((own > 0).sum(axis=0).max(initial=0)))
+    slots = np.sort(factors, axis=1)[:, -width:].copy()
+    flat = np.concatenate([table.transpose(1, 2, 0).ravel() for _, table in tables])
+    weights = np.ascontiguousarray(weights)
+    code.add_second_moments(len(second), slots, sizes, flat, weights, second)
 
 
 def _add_second_moments(second: Float, tables: list[tuple[Int, Float]], weights: Float) -> None:

@@ -350,6 +350,7 @@ class NewProducts:
 
     def __init__(self, n_features: int, laws: tuple[Law, ...]) -> None:
         self._laws = laws
+        self._has_pairs = any(len(law.features) > 1 for law in laws)
         self._owner = -1 - np.arange(n_features)  # a number of its own without a law
         self._is_new = np.ones((_HIGHEST + 1, n_features), dtype=bool)  # of each feature's powers
         for number, law in enumerate(laws):
@@ -363,7 +364,10 @@ class NewProducts:
         """Which of the products of features (n, t) are new; `exponents` of the first two."""
         if not self._laws:
             return np.ones(len(sets), dtype=bool)
-        found = np.diff(np.sort(self._owner[sets], axis=1), axis=1).all(axis=1)
+        found: NDArray[np.bool_] = np.ones(len(sets), dtype=bool)
+        if self._has_pairs:
+            gaps = np.diff(np.sort(self._owner[sets], axis=1), axis=1)
+            found = np.asarray(gaps.all(axis=1))
         for column, exponent in zip(sets.T, exponents, strict=False):
             found &= self._is_new[exponent, column]
         return np.asarray(found)

@@ -115,35 +115,44 @@ def resolvable(
     The covariance of a block is treated as `resolvable_variances` treats a variance, in each
     direction of its eigenvectors relative to the total covariance: eigenvalues have standard
     errors by the delta method. `errors` may be standard errors where no features are joined.
+    Parameters may be those of several mixtures, in an axis before that of the components.
     """
     deviations = errors if isinstance(errors, Parameters) else errors.deviations()
     if structure.is_diagonal:
         return resolvable_variances(parameters, deviations, float(np.max(structure.floor)))
     assert isinstance(errors, Uncertainty)
-    p, d = parameters, parameters.means.shape[1]
+    p, (r, d) = parameters, parameters.means.shape[-2:]
     floor = np.max(structure.floor)
     alone = Parameters(p.weights, p.means, p.variances)
-    spread = p.spread.copy()
-    spread[:, :d] = resolvable_variances(alone, deviations, floor).variances
+    given = p.spread
+    spread = given.copy()
+    spread[..., :d] = resolvable_variances(alone, deviations, floor).variances
     rows = parameters_from(np.arange(len(errors.factor)), p.n_components, p.blocks)
     factor_of_spread, factor_of_means = errors.factor[rows.spread], errors.factor[rows.means]
+    mixtures = list(np.ndindex(p.means.shape[:-2]))  # one by one: errors have q numbers each
     for place, (features, places) in enumerate(p.blocks.places):
-        values, vectors = np.linalg.eigh(structure.relative(p.spread[..., places], place))
-        directions = structure.inverses[place].T @ vectors  # λ = xᵀ Σ x for each column x
-        change = np.einsum("ijkq,ijl,ikl->ilq", factor_of_spread[:, places], directions, directions)
-        shift = np.einsum("ijq,ijl->ilq", factor_of_means[:, features], directions)
-        raised = _raised(values, np.sqrt((change**2).sum(axis=2))) + (shift**2).sum(axis=2)
-        values = np.minimum(values + raised, np.maximum(values, 1.0))
-        values = np.maximum(values, structure.least(place))
-        spread[:, places] = from_eigenvalues(structure.roots[place], values, vectors)
+        for at in mixtures:
+            values, vectors = np.linalg.eigh(structure.relative(given[at][..., places], place))
+            directions = structure.inverses[place].T @ vectors  # λ = xᵀ Σ x for each column x
+            change = np.einsum(
+                "ijkq,ijl,ikl->ilq", factor_of_spread[:, places], directions, directions
+            )
+            shift = np.einsum("ijq,ijl->ilq", factor_of_means[:, features], directions)
+            raised = _raised(values, np.sqrt((change**2).sum(axis=2))) + (shift**2).sum(axis=2)
+            values = np.minimum(values + raised, np.maximum(values, 1.0))
+            values = np.maximum(values, structure.least(place))
+            spread[at][:, places] = from_eigenvalues(structure.roots[place], values, vectors)
     means = p.means.copy()
     for law in p.blocks.laws:
         own = list(law.features)
-        pair = p.of_law(law)
+        pair = tuple(x[..., own].reshape(-1, len(own)) for x in (p.means, p.variances))
         values, slopes = law.positive(*pair)
         factor = np.concatenate([factor_of_means[:, own], factor_of_spread[:, own]], axis=1)
-        values = values + _raised(values, np.sqrt(((slopes @ factor) ** 2).sum(axis=2)))
-        means[:, own], spread[:, own] = law.with_positive(values, *pair)
+        parts = (slopes[start : start + r] for start in range(0, len(slopes), r))
+        variances = np.concatenate([((part @ factor) ** 2).sum(axis=2) for part in parts])
+        values = values + _raised(values, np.sqrt(variances))
+        found = law.with_positive(values, *pair)
+        means[..., own], spread[..., own] = (x.reshape(*p.means.shape[:-1], -1) for x in found)
     return replace(p, means=means).with_spread(spread)
 
 

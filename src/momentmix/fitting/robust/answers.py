@@ -327,8 +327,8 @@ def predicted_loss(
     def accuracy(parameters: Parameters) -> float:
         return float((most_probable(joint(parameters)) == labels).mean())
 
-    draws = [drawn[k] if finish is None else finish(drawn[k]) for k in range(_DRAWS)]
-    losses = [accuracy(answer) - accuracy(p) for p in draws]
+    drawn = drawn if finish is None else finish(drawn)
+    losses = accuracy(answer) - np.array([accuracy(drawn[k]) for k in range(_DRAWS)])
     return max(0.0, float(np.quantile(losses, 0.9)))
 
 

@@ -126,18 +126,25 @@ def test_compiled_covariances_are_those_of_numpy(case, monkeypatch):
 
 @pytest.mark.skipif(code is None, reason="the compiled code is not built")
 def test_factors_that_do_not_fit_their_tables_are_refused():
-    order, own, out = np.arange(2), np.array([[0, 1]]), np.zeros((2, 2))
-    sizes, tables, weights = np.array([2]), np.ones(4), np.ones(1)
-    code.add_second_moments(order, own, sizes, tables, weights, out)
+    slots, sizes, tables = np.array([0, 1]), np.array([2]), np.ones(4)
+    weights, out = np.ones(1), np.zeros((2, 2))
+    code.add_second_moments(2, slots, sizes, tables, weights, out)
+    np.testing.assert_array_equal(out, [[1, 1], [0, 1]])
     cases = [
-        (order + 1, own, sizes, tables, "do not fit"),
-        (order, own + 1, sizes, tables, "do not fit"),
-        (order, own, sizes + 1, tables, "do not fit"),
-        (order, own[:, :1].copy(), sizes, tables, "own needs 16 bytes"),
+        (2, slots + 1, sizes, tables, weights, "do not fit"),
+        (2, slots - 1, sizes, tables, weights, "do not fit"),
+        (2, slots, sizes + 1, tables, weights, "do not fit"),
+        (2, slots, sizes - 2, tables, weights, "do not fit"),
+        (2, slots, sizes, tables, np.ones(2), "do not fit"),
+        (2, slots, sizes, tables, weights[:0], "weights needs"),
+        (2, slots[:1], sizes, tables, weights, "do not fit"),
+        (2, np.zeros(34, dtype=int), sizes, tables, weights, "do not fit"),
+        (-1, slots, sizes, tables, weights, "out needs"),
+        (3, slots, sizes, tables, weights, "out needs 72 bytes"),
     ]
     for *arguments, message in cases:
         with pytest.raises(ValueError, match=message):
-            code.add_second_moments(*arguments, weights, out)
+            code.add_second_moments(*arguments, out)
 
 
 def test_one_feature_of_a_block_at_most():

@@ -10,11 +10,13 @@ from momentmix.fitting.conditions.conditions import (
     build_conditions,
     point_powers,
 )
-from momentmix.fitting.conditions.derivative import by_feature, derivative
+from momentmix.fitting.conditions.derivative import by_feature, derivative, gram
 from momentmix.fitting.conditions.monomial_covariance import monomial_correlation
 from momentmix.fitting.em import scores
 from momentmix.fitting.em.scores import information_matrix, mean_score
+from momentmix.fitting.inference.uncertainty import Uncertainty
 from momentmix.fitting.inference.whitening import Whitening
+from momentmix.fitting.moment.variances import resolvable
 from momentmix.mixture.density import statistics_of
 from momentmix.mixture.gaussian import coefficients, features_of, sample
 from momentmix.mixture.parameters import dependent_places, parameters_from
@@ -122,3 +124,21 @@ def test_information_is_the_mean_outer_product_of_scores(case, mostly, weighted,
 
 def drawn_standard(p):
     return sample(p, 2000, np.random.default_rng(5))[0]
+
+
+def test_several_mixtures_are_raised_as_each_of_them(case):
+    p, _, moments = case
+    rng = np.random.default_rng(0)
+    errors = Uncertainty(p, 0.1 * rng.standard_normal((p.n_places, 5)), False)
+    drawn, structure = errors.draw(rng, 3), moments.structure(1e-6, p.blocks)
+    together = resolvable(drawn, errors, structure)
+    for k in range(3):
+        alone = resolvable(drawn[k], errors, structure)
+        assert np.abs(alone.flat() - drawn[k].flat()).max() > 1e-3
+        np.testing.assert_allclose(together[k].flat(), alone.flat(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0)])
+def test_the_normal_matrix_of_an_empty_table(shape, capfd):
+    np.testing.assert_array_equal(gram(np.zeros(shape)), np.zeros((shape[1], shape[1])))
+    assert capfd.readouterr() == ("", "")
