@@ -289,7 +289,7 @@ DENSE = 10**6  # entries of the whole tensor, which tensorly needs
 
 
 def noisy_tensor(d, order, r, seed):
-    """Gaussian factors, the tensor with noise of 1 percent, and the whole tensor where it is small."""
+    """Gaussian factors, the tensor with 1 percent of noise, and where it is small the whole one."""
     rng = np.random.default_rng([seed, d, order, r])
     factors = rng.standard_normal((r, d))
     whole = None

@@ -333,8 +333,8 @@ def blocks_in(contents: dict[str, Any]) -> tuple[Block, ...]:
     if [block.columns for block in blocks] != [block.columns for block in found]:
         raise ValueError("blocks and their columns must be in ascending order")
     for values in contents["blocks"]:
-        seen, own = values["seen"], (values[key] for key in FAMILIES[values["family"]].parameters)
-        if seen is not None and not all(np.isnan(x[seen < NEVER_SEEN]).all() for x in own):
+        seen, keys = values["seen"], FAMILIES[values["family"]].parameters
+        if seen is not None and not all(np.isnan(values[k][seen < NEVER_SEEN]).all() for k in keys):
             raise ValueError("numbers must be null where a component never sees the column")
     has_missing = [
         [column.has_missing for column in s.columns] for s in (schema, schema_of(blocks))
