@@ -125,7 +125,9 @@ import shutil; shutil.rmtree(folder)
 """
 PAGES = """
 import matplotlib; matplotlib.use("Agg")
+import matplotlib.pyplot
 import pandas as pd
+from momentmix import displays
 truth = law(4, 10)
 rows = truth.sample(20_000, random_state=0)[0]
 frame = pd.DataFrame(rows, columns=[f"x{{i}}" for i in range(10)])
@@ -136,7 +138,7 @@ def work():
     if "{ending}" == "html":
         mm.report(result, path, frame)
     else:
-        mm.displays.{display}.from_estimator(result, frame).figure_.savefig(path)
+        displays.{display}.from_estimator(result, frame).figure_.savefig(path)
         matplotlib.pyplot.close("all")
     return os.path.getsize(path)
 seconds, size = best(work, 4)
