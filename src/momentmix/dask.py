@@ -1,7 +1,7 @@
 """Summaries, fits and lazy predictions of Dask collections.
 
 Rows stay where they are, functions go to them, and what comes back is a summary, the sums of an EM
-pass, or a sample of at most 40,000 rows. The steps are those of one process.
+pass, or a sample of at most 40,000 rows. The steps are the same as in one process.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def summarize(
     """Moments of rows on a cluster, in one pass.
 
     Each partition becomes one shard of the summary. Merging is exact, so the bytes depend on the
-    partitions alone: not on the number of workers, on which of them did what, or on those that
+    partitions alone: not on the number of workers, on which of them did what, or on workers that
     were lost meanwhile. A single process that summarizes the same partitions under the same
     shard ids gets the same bytes, given the same processor and BLAS.
 
@@ -66,7 +66,7 @@ def summarize(
     data : dask.array, dask.dataframe, path, or list
         A dask.array of shape (n_rows, n_features), in any chunks; a dask.dataframe of numbers; a
         path, folder, glob or list of paths to files that every worker sees (as for `open_rows`:
-        the bytes are then those of ``momentmix summarize``); or a list of Delayed or Future
+        the bytes are then the same as of ``momentmix summarize``); or a list of Delayed or Future
         objects, each a block of rows.
     order : int
         Highest order of the moments.
@@ -126,8 +126,8 @@ def fit(
 ) -> FitResult:
     """Fit a mixture to rows on a cluster.
 
-    The steps are those of `momentmix.fit`: the moments in one pass, the moment fit in this process,
-    then passes over the rows where `refine` asks for them. Each pass computes the collection again;
+    The steps of `momentmix.fit`: the moments in one pass, the moment fit in this process,
+    then passes over the rows unless `refine` is None. Each pass computes the collection again;
     ``persist()`` it first where the cluster's memory holds it.
 
     Parameters
@@ -232,7 +232,7 @@ def _lazy(
         )
     data = whole_rows(data) if is_array else data
     example = np.zeros((1, data.shape[1]), data.dtype) if is_array else data._meta
-    # Columns of partitions may come in another order than those of a mixture without names.
+    # Columns of partitions may come in another order than in a mixture without names.
     names = _opened(mixture, example, "the collection").column_names
     mixture = mixture if names is None else mixture.with_feature_names(names)
     empty: NDArray[Any] = np.empty((0,) if name else (0, mixture.n_components), dtype)

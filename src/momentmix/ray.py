@@ -2,7 +2,7 @@
 
 Each block becomes a shard by `map_batches`, and this process adds the shards. Blocks have no
 numbers, so each goes by a digest of its rows: a task that runs twice gives the same bytes. Blocks
-of one dataset with the same rows are told apart when they are added.
+of one dataset with the same rows are distinguished when they are added.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def summarize(
 
     Each block becomes one shard for every 1,048,576 rows, and with `by` one for each of its
     groups. Ids of shards follow from the rows of the block, so that the bytes of the answer depend
-    on the blocks alone: not on their order, nor on the workers, nor on those that were lost.
+    on the blocks alone: not on their order, nor on the workers, nor on lost workers.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def summarize(
         `Schema` saves.
     shard_id : str, optional
         Name of the data, which becomes part of the ids of shards. By default equal blocks of two
-        datasets are the same shard, which counts once only; those of one dataset all count.
+        datasets are the same shard, which counts once only; blocks of one dataset all count.
 
     Returns
     -------
@@ -144,7 +144,7 @@ def _job(dataset: Any) -> Iterator[None]:
 
 
 def _told_apart(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Results of blocks; those of another block with the same rows, which count as well, differ."""
+    """Results of blocks; of blocks with the same rows, which all count, they differ."""
     times, first = Counter[str](), dict[str, str]()
     for row in rows:
         block = row["part"]

@@ -48,7 +48,7 @@ def summarize(
 
     Each partition becomes one shard for every 1,048,576 rows, and with `by` one for each of its
     groups. A task that is run again gives the same bytes if its rows come in the same order, as
-    those of files do; in any case every row counts once.
+    rows of files do; in any case every row counts once.
 
     Parameters
     ----------

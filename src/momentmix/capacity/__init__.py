@@ -1,1 +1,1 @@
-"""How many components the moments of a given order identify, and which order to take."""
+"""Number of components that the moments of an order identify, and the order to take."""

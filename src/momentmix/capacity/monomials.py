@@ -1,4 +1,4 @@
-"""How many components the moments of the robust method identify.
+"""Number of components that the moments of the robust method identify.
 
 | symbol | name here |
 |---|---|
@@ -19,14 +19,14 @@ from typing import Any, NamedTuple, Protocol
 
 from momentmix.errors import InputError, check_count
 
-FEWEST_BLOCKS = 3  # that moments alone can tell components of apart: A, B and C
-_MOST_PARTITIONS = 100_000  # of blocks by their sizes; of more, those with even shares are tried
+FEWEST_BLOCKS = 3  # that moments alone need to identify components: A, B and C
+_MOST_PARTITIONS = 100_000  # of blocks by their sizes; of more, even shares are tried
 
 
 class BlockSizes(NamedTuple):
     """The different sizes of blocks, ascending, and how many blocks have each.
 
-    Features that say whether a cell is seen may tell no components apart, and do not count.
+    Features of whether a cell is seen need not differ between components, and do not count.
     """
 
     sizes: tuple[int, ...]
@@ -34,7 +34,7 @@ class BlockSizes(NamedTuple):
 
     @classmethod
     def of(cls, widths: Iterable[int]) -> BlockSizes:
-        """Those of blocks of so many features."""
+        """Return the sizes of blocks of these numbers of features."""
         counted = sorted(Counter(widths).items())
         return cls(tuple(size for size, _ in counted), tuple(count for _, count in counted))
 
@@ -48,7 +48,7 @@ class Partition(Protocol):
 
     @property
     def widths(self) -> Any:
-        """Features of each block that tell components apart."""
+        """Features of each block that distinguish components."""
 
 
 Groups = Partition | BlockSizes | Iterable[Sequence[int]] | None

@@ -1,4 +1,4 @@
-"""How many components the moments of a given order identify, and which order to take.
+"""Number of components that the moments of an order identify, and the order to take.
 
 | paper symbol | name here |
 |---|---|
@@ -85,10 +85,10 @@ def largest_rank(
     order : int
         Order m ≥ 3 of the moments.
     method : {"paper", "robust"}
-        The algorithm whose bound is asked for. The paper's uses the moments of this order only; the
+        The algorithm of the bound. The paper's uses the moments of this order only; the
         robust one uses all orders up to it, and its bound is larger.
     blocks : list of lists of int, optional
-        Columns that may be correlated within components, for method="robust"; those not named are
+        Columns that may be correlated within components, for method="robust"; columns not named are
         blocks of their own. Fewer than three blocks identify one component.
 
     Returns
@@ -201,7 +201,7 @@ def over_capacity(
     method: Literal["paper", "robust"] = "paper",
     blocks: Groups = None,
 ) -> str:
-    """Message for an order that identifies fewer components than were asked for, with a remedy."""
+    """Message for an order that identifies fewer components than given, with a remedy."""
     message = (
         f"order={order} with {n_features} features identifies at most {most} component"
         f"{'s' if most > 1 else ''}; n_components={n_components} was asked. "

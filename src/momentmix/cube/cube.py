@@ -107,7 +107,7 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
 
     @property
     def schema(self) -> Schema | None:
-        """How columns became features; None where the features are the columns."""
+        """Schema of the features; None where the features are the columns."""
         return self._any().schema
 
     @property
@@ -181,7 +181,7 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
     # -- arithmetic ---------------------------------------------------------------------------
 
     def __add__(self, other: Any) -> SummaryCube:
-        """Groups of both; those with the same keys are merged."""
+        """Groups of both; groups with the same keys are merged."""
         self._check_alike(other)
         groups = dict(self._groups)
         for key in other:

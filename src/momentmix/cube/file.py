@@ -117,7 +117,7 @@ def _digest_of(about: Mapping[str, Any]) -> str:
 
 
 def _plain(value: Value) -> object:
-    """A value of a key in JSON, those of different types told apart."""
+    """A value of a key in JSON, which marks dates and times."""
     if isinstance(value, datetime):
         return ["time", value.isoformat()]
     return ["date", value.isoformat()] if isinstance(value, date) else value
@@ -216,7 +216,7 @@ def _value(value: Any, path: str) -> Value:
 
 
 def _check_group(path: str, key: GroupKey, count: int | None, group: bytes | None) -> None:
-    """Raise unless the bytes are those of a summary of so many rows."""
+    """Raise unless the bytes are a summary of so many rows."""
     with suppress(SummaryFileError):
         if group is not None and is_whole(group) and rows_of(group) == count:
             return

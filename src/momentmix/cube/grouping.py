@@ -1,7 +1,7 @@
 """Rows of many groups in any order → one shard for each group, in bounded memory.
 
-Rows wait until many have come; then they are sorted by group. A group's rows go to its open shard
-while there is room for more shards in memory, else to a file on disk, together with those of other
+Rows are collected, and sorted by group once there are many. A group's rows go to its open shard
+while there is room for more shards in memory, else to a file on disk, together with rows of other
 groups. When all rows have come, the files are read one after the other, and each holds all rows of
 its groups. The sums of a shard depend on the sequence of its rows alone, so neither the memory nor
 the disk changes them.
@@ -33,9 +33,9 @@ from momentmix.tables.formats.digests import RowDigest
 
 WAITING_BYTES = 1 << 26  # of rows before they are sorted
 OPEN_BYTES = 1 << 27  # of shards in memory
-_SHARD_BYTES = 1 << 16  # of an open shard, beside its moments and its rows that wait
+_SHARD_BYTES = 1 << 16  # of an open shard, beside its moments and its pending rows
 _ENTRY_BYTES, _WAITING_ROWS = 160, 1024
-_WHOLE_BYTES = 1 << 24  # of groups of which those of equal size are summed together
+_WHOLE_BYTES = 1 << 24  # of groups; groups of equal size are summed together
 _SUMS_AT_ONCE = 1 << 18  # of small groups: some megabytes for each step
 _FILES = 64  # on disk; each is read into memory as a whole
 
@@ -110,7 +110,7 @@ class GroupedShard:
             self._sort()
 
     def _sort(self) -> None:
-        """Sort the rows that wait; another thread gives them to their groups meanwhile."""
+        """Sort the pending rows; another thread gives them to their groups meanwhile."""
         if not self.waiting:
             return
         rows, groups = map(np.concatenate, zip(*self.waiting, strict=True))
@@ -159,7 +159,7 @@ class GroupedShard:
         yield from self._packed(groups)
 
     def _packed(self, groups: list[Whole]) -> Iterator[tuple[int, int, str, bytes]]:
-        """The same of groups whose rows are all at hand; those of one block some at a time."""
+        """The same of groups whose rows are all in memory; groups of one block some at a time."""
         state, by_size = self.empty._state, dict[int, list[Whole]]()
         for group in groups:
             by_size.setdefault(len(group[1]), []).append(group)
@@ -215,9 +215,9 @@ class GroupedShard:
 
 
 class KeyGroup:
-    """The shard of one group while rows come: the bytes are those of a `MomentSummary` of them.
+    """The shard of one group while rows come: its bytes equal a `MomentSummary` of them.
 
-    An error leaves it unusable, and nobody else reads it meanwhile; that saves the copies which a
+    An error leaves it unusable, and no other thread reads it meanwhile: it needs no copies as a
     summary makes.
     """
 

@@ -1,6 +1,6 @@
-"""Keys of groups: which columns, dates cut to periods, and names of folders (Hive).
+"""Keys of groups: columns, dates cut to periods, and names of folders (Hive).
 
-| asked for | key | values |
+| in `by` | key | values |
 |---|---|---|
 | ``region`` | region | text, whole numbers, true and false, days; CSV: see `CsvKey` |
 | ``week(ts)``, also year, quarter, month, day, hour | week | first day of the period, or the hour |
@@ -40,7 +40,7 @@ _ASKED = re.compile(r"\s*(\w+)\s*\(\s*(.+?)\s*\)\s*")
 _FOLDER = re.compile(r"([^=/\\]+)=([^/\\]*)")
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _MOST_LABELS = 1 << 22  # of a key: more groups than that are names of rows
-_LOOKED_AT = 100  # texts of a key that tell whether it holds times
+_LOOKED_AT = 100  # texts of a key that decide whether it holds times
 _BOOLS = dict.fromkeys(TRUE, 1.0) | dict.fromkeys(FALSE, 0.0)
 _LARGEST = 2.0**53  # from here on, float64 makes one number of several
 CHECKSUM = "checksum"
@@ -49,7 +49,7 @@ RESERVED = ("n_rows", "summary", CHECKSUM)  # columns of a file of a cube
 
 @dataclass(frozen=True)
 class KeySpec:
-    """A key as it was asked for: its name, its column, and the unit of a date or an empty text."""
+    """A key as it was given: its name, its column, and the unit of a date or an empty text."""
 
     name: str
     column: str
@@ -185,7 +185,7 @@ def _times(spec: KeySpec, source: Source, type_: str) -> InputError:
 
 
 class Key:
-    """A key: where it is read, and the values that its numbers stand for."""
+    """A key: its column, and the values of its numbers."""
 
     def __init__(
         self,
@@ -290,11 +290,11 @@ class Key:
             raise _times(self.spec, source, "text")
 
     def meanings(self, values: Collection[Value]) -> Mapping[Any, Value]:
-        """Map values of a complete pass to other ones that they stand for."""
+        """Map values of a complete pass to the final ones."""
         return {}
 
     def _cells(self, piece: Any, table: int) -> Cells:
-        """Cells of a piece; those of CSV without spaces, and missing where they stand for that."""
+        """Cells of a piece; in CSV without spaces, and missing where the text means that."""
         source = self.sources[table]
         label = source.label(self.columns[table])
         return cells_of(piece, f"{source.name}, {label} holds", source.nulls)
@@ -346,7 +346,7 @@ def _have_hours(piece: Any) -> bool:
 
 
 class CsvKey(Key):
-    """Fields of CSV that are keys, as they are written; all of them tell what they stand for.
+    """Fields of CSV that are keys, as they are written; their values follow from all of them.
 
     They are whole numbers if all are written as such, without zeros before them or spaces after
     them; else text. Only spaces before a text are left out, where that makes no two texts equal.

@@ -33,7 +33,7 @@ from momentmix.tables.selection import choose_columns
 from momentmix.tables.table_rows import Missing, RowBlock, TableRows
 
 PART_ROWS = 1 << 24  # of a part: small shards cost more than their rows
-_MOST_PIECES = 8  # summaries of a group that wait to be added
+_MOST_PIECES = 8  # summaries of a group that are not added yet
 
 
 def summarize_by(
@@ -80,7 +80,7 @@ def summarize_by(
     -----
     Rows of a group make one shard for every 16,777,216 rows of a file, named by the file, the key
     and the rows. The sum of the cube has the rows of `summarize`, in other shards: moments agree
-    as those of the same rows in other shards do, to about 1e-12 of their size, and have the same
+    as moments of the same rows in other shards do, to about 1e-12 of their size, and have the same
     bytes in any order of adding.
 
     Examples
@@ -197,8 +197,8 @@ class CubeJob:
                 if part.shard is None:
                     check.count(part)
                 else:
-                    # Text is known at its end only. Groups of complete parts do without: those of
-                    # the last part tell where a cube comes from.
+                    # Text is known at its end only. Groups of complete parts do without: groups of
+                    # the last part identify the file of a cube.
                     if not (part.complete and source.is_text):
                         way = "groups", part_rows, [str(key.spec) for key in self.keys]
                         shard: Any = part.shard
@@ -266,7 +266,7 @@ class CubeJob:
         return cube.at_least(min_rows) if min_rows > 1 else cube
 
     def cube_of(self, groups: Mapping[GroupKey, bytes]) -> SummaryCube:
-        """The cube of all groups of a pass, by what their keys stand for."""
+        """The cube of all groups of a pass, by the values of their keys."""
         columns = zip(self.keys, zip(*groups, strict=True), strict=True)
         meanings = [key.meanings(set(column)) for key, column in columns]
         sums = GroupSums()

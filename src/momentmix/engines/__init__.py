@@ -1,1 +1,1 @@
-"""What Spark and Ray share: an adapter is an `Engine`, which runs a `Task` on each partition."""
+"""Common parts of Spark and Ray: an adapter is an `Engine`, which runs a `Task` on partitions."""

@@ -91,7 +91,7 @@ def summarize(
         usual_order(schema.n_features) if order is None else order,
         names,
         keys,
-        # Cells of columns without the feature "seen" must be there, whatever is asked.
+        # Cells of columns without the feature "seen" must be there in any case.
         "drop" if missing == "drop" else "error",
         shard_id,
         {"squared_order": squared_order, "n_threads": 1},
@@ -200,7 +200,7 @@ def _found(
 
 @dataclass(frozen=True)
 class Task:
-    """How every partition is summarized: by `keys`, or with [] as one summary of all rows."""
+    """Task that summarizes every partition: by `keys`, or with [] as one summary of all rows."""
 
     schema: Schema
     order: int
@@ -274,7 +274,7 @@ class Task:
 
 
 def result_rows(part: str, work: Callable[[], Groups]) -> Iterator[dict[str, str | bytes]]:
-    """What a task gives for the part of this name: a row for each group, or for an error."""
+    """Return the rows of a task for the part of this name: one for each group, or an error."""
     try:
         groups = work()
     except MomentmixError as error:

@@ -55,7 +55,7 @@ def named(name: str) -> Iterator[None]:
 
 
 class DaskPartition(ABC):
-    """What one task reads."""
+    """Rows that one task reads."""
 
     number: int
     start: int = 0
@@ -112,7 +112,7 @@ class CollectionPartition(DaskPartition):
 class FilePartition(DaskPartition):
     """Rows of a file: one part of ``PART_ROWS`` rows, or all where their number is not known.
 
-    The parts and their shard ids are those of ``momentmix summarize``, and so are the bytes.
+    Parts, shard ids and bytes are the same as of ``momentmix summarize``.
     `stamp` and `header` are what the client has found: size and time of the file, and whether the
     first line of text holds names.
     """

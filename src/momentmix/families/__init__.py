@@ -1,7 +1,7 @@
-"""Families of columns: one module each, and nobody else names one.
+"""Families of columns: one module each; no other module names one.
 
 `register` makes another family work as ``families={"column": "its name"}``. See
-`momentmix.families.family.Family` for what a family answers.
+`momentmix.families.family.Family` for the methods of a family.
 """
 
 from momentmix.families.family import FAMILIES, Family, register

@@ -6,7 +6,7 @@
 | parameters of the value where it is seen, NaN where it never is | ``values`` | (r, …) |
 
 Given the component, blocks are independent of each other. A component that never sees a column
-has NaN for its values. Its densities there are those of the other components together (`known`), so
+has NaN for its values. Its densities there are the density of all other components (`known`), so
 that every row has one.
 """
 
@@ -29,7 +29,7 @@ from momentmix.families.family import Family, named
 from momentmix.families.seen import seen_features
 from momentmix.tables.names import check_feature_names
 
-NEVER_SEEN = 1e-6  # a probability of being seen below it stands for never
+NEVER_SEEN = 1e-6  # a probability of being seen below it means never
 
 
 class Block(ABC):
@@ -68,12 +68,12 @@ class Block(ABC):
     @property
     @abstractmethod
     def known(self) -> Self:
-        """The block without NaN: what the other components know, where one never sees a cell."""
+        """The block without NaN: the parameters of all others, where one never sees a cell."""
 
     @property
     @abstractmethod
     def has_missing(self) -> NDArray[np.bool_]:
-        """Which columns have missing cells, of shape (k,)."""
+        """Whether each column has missing cells, of shape (k,)."""
 
     @property
     def by_level(self) -> dict[Level, Float]:
@@ -122,7 +122,7 @@ class Block(ABC):
         return self
 
     def given(self, known: dict[int, Any]) -> Self:
-        """The block given cells by the numbers of their columns; of it all others are left."""
+        """The other columns of the block, given cells by the numbers of their columns."""
         return self
 
     def expected_values(self, values: Float, shares: Float) -> Float:

@@ -1,4 +1,4 @@
-"""`Column`: one column of a table, its family, and the features that stand for it.
+"""`Column`: one column of a table, its family, and the features that encode it.
 
 Some numbers are Gaussian within components only after a transform T. The log-density of y is that
 of t = T(y), less t:
@@ -35,7 +35,7 @@ _OTHERS = {LOG: "'log1p' where it holds 0, or as 'gaussian',", LOG1P: "'gaussian
 class FeaturePart(NamedTuple):
     """A column, by name or number, and which part of it a feature is.
 
-    `level` is the level of a category that it stands for; `is_seen` marks the feature that says
+    `level` is the level of a category that it indicates; `is_seen` marks the feature of
     whether a cell is seen. Otherwise the feature is the value.
     """
 
@@ -82,7 +82,7 @@ class Column:
     transform : {"", "log", "log1p"}
         What is taken of the numbers of a gaussian column, before the center is subtracted.
     other : str or int, optional
-        The level of a categorical column that stands for all values that are no level.
+        The level of a categorical column for all values that are not a level.
     at_random : bool
         Whether missing cells are missing at random: a fit takes the density of seen cells, and the
         model has no probability of being seen. No part of the schema as a value.
@@ -165,15 +165,15 @@ class Column:
         return self.model.joins and not self.has_missing and not self.transform
 
     def transformed(self, values: Any) -> Float:
-        """Numbers of the column as those that its center is subtracted from."""
+        """Numbers of the column before its center is subtracted."""
         return transformed(values, self.transform)
 
     def value_name(self, name: str) -> str:
-        """What means and spreads of a column of this name are of: ``log income``."""
+        """Name of the numbers whose means and spreads a column has: ``log income``."""
         return f"{self.transform} {name}" if self.transform else name
 
     def feature_parts(self, number: int) -> list[FeaturePart]:
-        """The part of the column that each feature is; `number` stands for a missing name."""
+        """The part of the column that each feature is; `number` replaces a missing name."""
         key = number if self.name is None else self.name
         is_labeled = bool(self.levels) and self.levels != (0, 1)
         parts = [FeaturePart(key, str(level)) for level in self.levels[1:] if is_labeled]

@@ -106,7 +106,7 @@ class WholeLaw(Law):
         """Return parameters (r,) of a block from means and variances (r, 1), in its order."""
 
     def is_new(self, exponents: Int) -> NDArray[np.bool_]:
-        """Powers up to `highest_power`: the certificate tests those."""
+        """Powers up to `highest_power`, as the certificate tests them."""
         return np.asarray(exponents[:, 0] <= self.highest_power)
 
 

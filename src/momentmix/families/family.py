@@ -77,7 +77,7 @@ class Estimate(NamedTuple):
 
     @property
     def at_zero(self) -> NDArray[np.bool_]:
-        """Which numbers of `Law.positive` are 0 as far as the rows can tell."""
+        """Whether the rows cannot distinguish numbers of `Law.positive` from 0."""
         return self.law.at_zero(self.means, self.variances, self.counts)
 
 
@@ -111,7 +111,7 @@ class Family(ABC):
         Attributes of its blocks that model files hold, and their number of axes.
     entries : tuple of str
         Names of the mean and the variance of a column in tables of parameters: "mean", "rate", …;
-        others are those of `Block.others`. Without any, the probabilities of all levels are its
+        others are in `Block.others`. Without any, the probabilities of all levels are its
         parameters.
     transform : str
         What is taken of numbers before they are Gaussian; "" for all other families.
@@ -206,7 +206,7 @@ class Family(ABC):
         return self.value_block(column, law.value_law, found, seen)
 
     def value_block(self, column: Column, law: Law, found: SeenValue, seen: Float | None) -> Block:
-        """Return the parameters of a column from those of its value, whose law this is."""
+        """Return the parameters of a column from the parameters of its value."""
         raise NotImplementedError
 
     def read_block(self, values: Mapping[str, Any], columns: list[Column]) -> Block:

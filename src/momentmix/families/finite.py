@@ -161,7 +161,7 @@ class Finite(Law):
 
     def _powers(self, exponents: Int) -> Float:
         """x_o^e, of shape (n, k + 1), feature by feature: n·k² numbers would be too many."""
-        if exponents.shape[1] == 1:  # most laws: a fit asks for them a thousand times
+        if exponents.shape[1] == 1:  # most laws: a fit computes them a thousand times
             return np.asarray(self._table[:, 0] ** exponents)
         table = np.ones((len(exponents), len(self.points)))
         for place in np.flatnonzero(exponents.any(axis=0)):

@@ -30,7 +30,7 @@ MOST_FLOOR = 0.9  # the largest least variance of rounded values, in the same un
 # BIC would take them. At 0.6 the waves are 0.2 %.
 LEAST_STEPS = 0.6
 _NARROWEST = 1e-3  # least deviation that is drawn, of the width of the picture
-_FEWEST_SEEN = 1e-6  # rows; with fewer a component knows nothing of the value
+_FEWEST_SEEN = 1e-6  # rows; with fewer a component has no parameters of the value
 
 
 @dataclass(frozen=True)

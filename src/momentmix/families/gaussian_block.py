@@ -49,7 +49,7 @@ class GaussianBlock(Block):
         without missing cells have 1 in all components. A component that never sees a column has
         NaN for its mean, its variance and its covariances.
     transforms : tuple of str
-        "", "log" or "log1p" for each column: means and covariances are those of the transformed
+        "", "log" or "log1p" for each column: means and covariances are of the transformed
         values. Empty where no column has a transform.
     family : str
         "gaussian".
@@ -83,8 +83,8 @@ class GaussianBlock(Block):
         seen : array of shape (n_components,) or (n_components, k), optional
             Probability that a cell of the column is seen.
         transforms : str or sequence of str, optional
-            "log", "log1p" or "" for each column. Means and covariances are then those of log(y) or
-            log(1 + y), and rows, densities and draws those of y.
+            "log", "log1p" or "" for each column. Means and covariances are then of log(y) or
+            log(1 + y), and rows, densities and draws of y.
 
         Examples
         --------

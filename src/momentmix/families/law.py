@@ -14,7 +14,7 @@ Log-densities are linear in the statistics (z, z², t, 1), up to a term that is 
 components, so that one matrix product serves all laws. Most laws need no t. A law whose values are
 whole numbers can take the indicators of each of them: the log-density is then any function of the
 value, and the sums are a weighted histogram. `Law.rescaled` is the law of (z − shift) / scale.
-Densities are those of the features in the units of the data, whatever the units of z.
+Densities are of the features in the units of the data, whatever the units of z.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from momentmix._typing import Float, Int
 
 LEAST_VARIANCE = 1e-6  # of a value, in units of its variance over all rows
 PSEUDO_ROWS = 1.0  # of the prior of a component: as if one row were like all rows together
-# Rows of a component that show an outcome, beside those of the prior. Of fewer, rows know no more
-# than that the outcome is rare: their scores are the same for all, and look like those of weights.
+# Rows of a component that show an outcome, beside the prior's. With fewer, rows show no more than
+# that the outcome is rare: their scores are the same for all, and look like scores of weights.
 _FEWEST_ROWS = 0.5
 _STEP = 1e-6  # of a probability or rate, for a derivative: its error is about as large
 
@@ -90,7 +90,7 @@ class Law(ABC):
 
     @property
     def free(self) -> tuple[bool, ...]:
-        """Which variances are parameters of their own; the others follow from the means."""
+        """Whether each variance is a parameter of its own; the others follow from the means."""
         return (False,) * len(self.features)
 
     @property
@@ -128,7 +128,7 @@ class Law(ABC):
 
     @property
     def n_values(self) -> int:
-        """Features that tell components apart: all but that of whether a cell is seen."""
+        """Features that distinguish components: all but the one of whether a cell is seen."""
         return len(self.features) - self.has_gaps
 
     def value_of(self, means: Float, variances: Float) -> SeenValue:
@@ -147,7 +147,7 @@ class Law(ABC):
         return self
 
     def floored(self, variances: Float, overall: Float) -> Float:
-        """Variances of at least what the law allows, where `overall` is that of all rows."""
+        """Variances of at least what the law allows; `overall` is the variance of all rows."""
         return variances
 
     def at(self, features: tuple[int, ...]) -> Self:
@@ -248,10 +248,10 @@ class Law(ABC):
     @property
     @abstractmethod
     def prior_positive(self) -> Float:
-        """What the row of the prior adds to the sums that `positive` comes from; NaN: no bound."""
+        """Return what the row of the prior adds to the sums of `positive`; NaN: no bound."""
 
     def at_zero(self, means: Float, variances: Float, counts: Float) -> NDArray[np.bool_]:
-        """Which numbers of `positive`, (r, n), are 0 as far as `counts` rows (r,) can tell."""
+        """Return whether `counts` rows (r,) cannot distinguish `positive` numbers (r, n) from 0."""
         values, prior = self.positive(means, variances)[0], self.prior_positive
         shown = counts[:, None] * values + PSEUDO_ROWS * values - prior
         return np.asarray(shown < _FEWEST_ROWS)  # never for NaN
@@ -289,7 +289,7 @@ class Law(ABC):
         return means, variances
 
     def is_new(self, exponents: Int) -> NDArray[np.bool_]:
-        """Which monomials (n, k) are no linear combination of lower ones, of shape (n,)."""
+        """Return whether monomials (n, k) are no linear combination of lower ones, (n,)."""
         return np.ones(len(exponents), dtype=bool)
 
     def share_of_zeros(self, means: Float, variances: Float) -> Float | None:
@@ -297,7 +297,7 @@ class Law(ABC):
         return None
 
     def base_measure(self, rows: Float) -> Float | None:
-        """What the log-density of rows (n, d) has beside its linear function of T; (n,).
+        """Return the part of the log-density of rows (n, d) beside its linear function of T; (n,).
 
         None where it has nothing.
         """
@@ -321,6 +321,6 @@ def first(values: Float) -> Any:
 
 
 def padded(table: Float, k: int) -> Float:
-    """Linear functions of (z, 1), (…, k + 1), as those of (z, z², 1), (…, 2k + 1)."""
+    """Linear functions of (z, 1), (…, k + 1), as functions of (z, z², 1), (…, 2k + 1)."""
     zeros = np.zeros((*table.shape[:-1], k))
     return np.concatenate([table[..., :k], zeros, table[..., k:]], axis=-1)

@@ -185,7 +185,7 @@ class _Levels(Family):
 
     @property
     def least(self) -> float:
-        """That of indicators."""
+        """Least value of indicators."""
         return 0.0
 
     def value_law(self, feature: int) -> Law:

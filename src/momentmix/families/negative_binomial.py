@@ -141,7 +141,7 @@ class NegativeBinomialLaw(WholeLaw):
         return np.asarray(PSEUDO_ROWS * (own + table[..., -1]))
 
     def prior_slopes(self, means: Float, variances: Float, prior: Prior) -> tuple[Float, Float]:
-        """The curvature is that of the mean and the variance of one row."""
+        """The curvature of the mean and the variance of one row."""
         table, (rates, sizes) = self.scores(means, variances), self.parameters(means, variances)
         slope = PSEUDO_ROWS * (table[..., 2:-1] @ self._overall() + table[..., -1])
         excess = rates / sizes
@@ -436,7 +436,7 @@ class NegativeBinomialBlock(ColumnBlock):
 
 
 class NegativeBinomial(WholeFamily):
-    """Counts that vary more than their means say."""
+    """Counts whose variance may exceed their mean."""
 
     name = "negative_binomial"
     law_type = NegativeBinomialLaw

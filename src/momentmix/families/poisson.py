@@ -130,7 +130,7 @@ class PoissonBlock(CountBlock):
 
 
 class Poisson(CountFamily):
-    """Counts that vary as Poisson's law says."""
+    """Counts whose variance is their mean."""
 
     name = "poisson"
     law_type = PoissonLaw

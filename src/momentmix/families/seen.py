@@ -58,7 +58,7 @@ class Seen(Law):
         return self.value.n_own
 
     def own_statistics(self, values: Any, xp: Any = np) -> Any:
-        """Those of the value where it is seen, and 0 where it is missing."""
+        """Own statistics of the value where it is seen, and 0 where it is missing."""
         own = self.value.own_statistics(values[..., :1, :], xp)
         return xp.where(values[..., 1:, :] > self.seen_middle, own, xp.zeros_like(own))
 
@@ -146,7 +146,7 @@ class Seen(Law):
         return self.features_of(SeenValue(self._shared(found.q), mean, variance))
 
     def _shared(self, q: Float) -> Float:
-        """Probabilities of being seen: those given, or that of all rows."""
+        """Probabilities of being seen: as given, or of all rows."""
         return np.broadcast_to(self.overall.q, np.shape(q)) if self.at_random else q
 
     def widened(self, means: Float, variances: Float, factors: Float) -> tuple[Float, Float]:
@@ -321,7 +321,7 @@ class Seen(Law):
     def unseen(
         self, means: Float, variances: Float, counts: Float
     ) -> tuple[NDArray[np.bool_], Float, Float]:
-        """The value's mean and variance: their errors are those of the rows that see it."""
+        """The value's mean and variance: their errors come from the rows that see it."""
         found = self.value_of(means, variances)
         n, v = np.maximum(counts * found.q, 1e-12), np.maximum(found.variance[:, 0], 1e-300)
         errors = np.stack([np.sqrt(v / n), v * np.sqrt(2.0 / n)], axis=1)

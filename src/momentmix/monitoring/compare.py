@@ -65,7 +65,7 @@ def compare(
     ----------
     a, b : MomentSummary, or path of one
         Columns are matched by name. Both must have the same families, levels and orders. Changes
-        are those from `a` to `b`.
+        are from `a` to `b`.
 
     Returns
     -------

@@ -81,7 +81,7 @@ class Comparison:
     pairs : tuple of Change
         Correlations of values of different columns.
     tests : dict of JointTest
-        Hotelling's tests of the "means" and of the "second moments" together; those that the
+        Hotelling's tests of the "means" and of the "second moments" together; tests that the
         moments allow.
     p_value : float
         Of all tests together; the chance of a smaller one is p if the rows have one law.
@@ -277,7 +277,7 @@ def _column_rows(column: ColumnComparison) -> list[tuple[str, ...]]:
 
 
 def _table_of_pairs(found: Comparison, level: float) -> tuple[list[tuple[str, ...]], int]:
-    """Cells of the pairs whose correlation changed most, those beyond chance first."""
+    """Cells of the pairs whose correlation changed most, significant ones first."""
     ordered = sorted(found.pairs, key=lambda c: (not c.corrected <= level, -c.size))
     rows: list[tuple[str, ...]] = []
     for c in ordered[:_MOST_PAIRS]:

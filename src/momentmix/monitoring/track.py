@@ -33,8 +33,8 @@ from momentmix.summary.summary import MomentSummary
 from momentmix.wording import plural
 
 _ASSUMED_ROWS = 10_000  # of a mixture alone
-_SMALL = True  # matrices of at most 170 moments, on which BLAS threads mostly wait for each other
-_MOST_EXPLAINED = 200  # groups that do not fit, of which it is said where
+_SMALL = True  # matrices of at most 170 moments, where BLAS threads are mostly idle
+_MOST_EXPLAINED = 200  # groups that do not fit, whose columns are named
 
 
 def track(
@@ -56,26 +56,26 @@ def track(
     Parameters
     ----------
     model : Mixture, FitResult, fitted estimator, or path of a model file
-        The errors of its components are part of the intervals and of the test. A `FitResult` knows
+        The errors of its components are part of the intervals and of the test. A `FitResult` holds
         them, a model file the number of its rows; see `model_rows` for a `Mixture` alone. Groups
-        that the components fit tell more about them where they have more rows together.
+        that the components fit replace them where they have more rows together.
     cube : SummaryCube, path of its file, or dict of keys and MomentSummary
-        Columns are matched by name; those that the model has not are left out.
+        Columns are matched by name; others are left out.
     level : float, default=0.95
         Of the intervals of the shares.
     prior : {"whole"}, optional
         Shrink the shares of small groups to the mean of all groups, as far as the groups differ no
-        more than their noise says. Groups that have no shares, as those in other units, take no
+        more than by noise. Groups that have no shares, as with values in other units, take no
         part. Tests are the same.
     model_rows : float, optional
         Rows that a `Mixture` was fitted to; by default as many as the cube holds, but at most
-        10,000: of a mixture of more, groups together tell the components about as well.
-        ``math.inf`` stands for components that are known exactly.
+        10,000: of a mixture of more, groups together determine the components about as well.
+        ``math.inf`` means components without errors.
     ordered : bool, optional
         Whether the last key is an order, as times are, in which trends are looked for; by default
         it is where its values are dates, numbers, or texts such as 2024-05 and week 31.
     names : sequence of str, optional
-        Names of the components; those of `Mixture.profile` by default.
+        Names of the components; from `Mixture.profile` by default.
     progress : bool, optional
         Whether to show a progress bar on standard error. By default in a terminal or a notebook, if
         it takes longer than a second.
@@ -139,7 +139,7 @@ def _with_rows(tracked: TrackedModel, model_rows: float | None, n_cube: int) -> 
 
 
 def _shrink(groups: list[Group], z: float) -> SharePrior | None:
-    """Put weights with the whole as prior in place of those of each group alone."""
+    """Put weights with the whole as prior in place of the weights of each group alone."""
     known = [(own, own.weights) for own in groups if own.weights is not None]
     if len(known) < 2 or len(known[0][1].weights) == 1:
         return None

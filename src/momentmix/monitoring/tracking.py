@@ -249,7 +249,7 @@ def _shown_groups(tracking: Tracking) -> tuple[list[int], int]:
 
 
 def _misfit_line(tracking: Tracking) -> list[str]:
-    """Which groups the components do not fit; nothing where they fit all."""
+    """Groups that the components do not fit; nothing where they fit all."""
     bad, n = tracking.misfits(), len(tracking)
     if not bad:
         return []

@@ -30,7 +30,7 @@ _SAID = 0.05  # p-value, corrected
 _FEWEST = 3  # groups with rows: fewer have no trend
 _MOST_SAID = 8  # groups that are named one by one
 _LEAST_CHANGE = 0.005  # of a share: smaller changes are no news
-_LEVEL = 0.95  # of the intervals that tell which groups are surely low and high
+_LEVEL = 0.95  # of the intervals that decide which groups are low and high
 
 
 def findings_of(tracking: Tracking) -> list[Finding]:

@@ -1,4 +1,4 @@
-"""What a summary tells of each column of its rows, for people to read."""
+"""Facts of a summary about each column of its rows, for people to read."""
 
 from __future__ import annotations
 

@@ -294,7 +294,7 @@ def _unpack(file: BinaryIO, size: int) -> tuple[Totals, tuple[str, ...] | None]:
             "the checksum does not match: bytes were changed or lost. Restore it from a copy."
         )
     totals = _parse_body(layout, header, body, version)
-    if not header["replicates"]:  # else the sums are those of the groups
+    if not header["replicates"]:  # else the sums are of groups
         widths = widths_of(layout.counts, totals.sums.words)
         _require(widths == header["widths"], _WIDE)
     wrong = impossible(totals)

@@ -1,4 +1,4 @@
-"""Which moments a summary holds, and where each one stands.
+"""The moments that a summary holds, and the place of each.
 
 | paper symbol | name here | shape |
 |---|---|---|
@@ -157,7 +157,7 @@ class Layout:
 
 @lru_cache(maxsize=64)
 def known(layout: Layout) -> Layout:
-    """The first layout that was equal to this one: it knows its sections already."""
+    """The first layout that was equal to this one: its sections are computed already."""
     return layout
 
 
@@ -185,7 +185,7 @@ class Products:
         self.names = np.zeros(len(self.features), dtype=np.int64)
         for features, degrees in zip(self.features.T, self.degrees.T, strict=True):
             self.names += self.of_feature[features] * degrees
-        # A table of places by hash, and a search among those whose slot another one has.
+        # A table of places by hash, and a search among names whose slot is taken.
         self._bits = 2 + layout.n_entries.bit_length()
         numbers, slots = np.arange(layout.n_entries, dtype=np.int32), self._slots(self.names)
         self._table = np.full(1 << self._bits, -1, dtype=np.int32)
@@ -200,7 +200,7 @@ class Products:
         return mixed.view(np.int64)
 
     def places(self, names: Int) -> Int:
-        """Where products of these names stand, −1 for those that the layout lacks."""
+        """Return the places of products of these names, −1 where the layout lacks them."""
         found = self._table[self._slots(names)].astype(np.int64)
         missing = np.nonzero(self.names[found] != names)  # of −1 it is the last one
         if len(missing[0]):

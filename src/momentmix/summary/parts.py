@@ -49,11 +49,11 @@ class Origin(NamedTuple):
     """Where the rows of shards stand: a table, and the way in which it is cut into shards."""
 
     contents: str  # the same for every way of reading the table, and for a compressed copy of text
-    exact: bool  # whether tables of other rows have other contents; else ids of shards tell
+    exact: bool  # whether tables of other rows have other contents; else ids of shards decide
     way: str  # columns, policy, keys: shards of one way are of different rows
 
     def of(self, place: str, shard_id: str) -> bytes:
-        """32 bytes for a shard: those of the table, the way, and the place of the shard in it."""
+        """32 bytes for a shard: of the table, the way, and the place of the shard in it."""
         texts = (self.contents, 16), (self.way, 8), (place if self.exact else shard_id, 8)
         return b"".join(hashlib.sha256(text.encode()).digest()[:size] for text, size in texts)
 
@@ -80,7 +80,7 @@ def origin_of(
 
 
 class PartMark(NamedTuple):
-    """What names a part: its id in this pass, what was known before it was read, its contents."""
+    """Names of a part: its id in this pass, by facts known before reading, and by contents."""
 
     in_pass: str
     place_id: str
@@ -234,7 +234,7 @@ def summarize_parts(
 
 
 class ResumeCheck:
-    """Whether the rows before the start of a pass are those that were summed before."""
+    """Whether the rows before the start of a pass are the rows that were summed before."""
 
     def __init__(self, start: Progress, rows: TableRows) -> None:
         self.start, self.goal, self.rows = start, (start.table, start.row), rows

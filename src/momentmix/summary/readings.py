@@ -188,7 +188,7 @@ def flat_moments(totals: Totals, shift: Float, scale: Float) -> Float:
     sums, rests, factors = near_sums(totals, shift, scale)
     values = sums.over(weight)
     values[absent_places(layout, totals.reach)] = nan
-    with np.errstate(over="ignore", invalid="ignore"):  # told apart below
+    with np.errstate(over="ignore", invalid="ignore"):  # distinguished below
         move(layout, values, rests)
         values *= _scales(layout, factors)
     wrong = np.flatnonzero(~np.isfinite(values))

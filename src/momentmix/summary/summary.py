@@ -58,13 +58,13 @@ class MomentSummary(SummaryView):
     the sixth), that power is absent from then on: `moments` shows NaN, and all else is as usual.
 
     A summary may be filled and read by several threads: each update is added whole, one after the
-    other, and whoever reads meanwhile sees some of them.
+    other, and a reader meanwhile gets whole updates.
 
     Reading, copying, pickling, saving, adding and subtracting never change what later updates give.
     What they give carries the id of the shard that is being filled: adding it to that summary later
-    is refused, and so is subtracting it from a sum that holds more rows of that shard. (Files of
-    version 1 tell so only where they have one shard.) A copy goes on with the same shard, so that
-    the same updates give it the same bytes. What was saved or pickled holds moments only, no rows:
+    is refused, and so is subtracting it from a sum that holds more rows of that shard. (For
+    files of version 1 only if they have one shard.) A copy goes on with the same shard, so that
+    the same updates give it the same bytes. A saved or pickled summary holds moments only, no rows:
     it opens another shard.
 
     Parameters
@@ -74,13 +74,13 @@ class MomentSummary(SummaryView):
     order : int
         Highest order m of the moments with distinct indices; at most n_features.
     feature_names : sequence of str, optional
-        By default those of the first data frame. Data frames are matched by name: their columns
+        By default the names of the first data frame. Data frames are matched by name: their columns
         may stand in another order, but not have other names. Not with a schema, which has names.
     squared_order : int, optional
         Moments y_j²·y_I are kept for all I of at most this many further features; by default
         min(2, order − 1), at most order − 1. ``method="paper"`` needs order − 2.
     shard_id : str or bytes, optional
-        Name of the first shard, for callers that can tell their parts apart (file fingerprint and
+        Name of the first shard, for callers that can name their parts (file fingerprint and
         part); random by default. Rows that need other units (another scale, a mean that moves, as
         in sorted rows) open further shards, whose ids follow from this one.
     memory_budget : int, optional
@@ -135,7 +135,7 @@ class MomentSummary(SummaryView):
 
     def _begin(self, state: State, n_threads: int | None) -> MomentSummary:
         self._state, self._n_threads, self._snapshot = state, n_threads, None
-        self._lock = ForkSafeLock()  # of those who replace the state
+        self._lock = ForkSafeLock()  # of threads that replace the state
         return self
 
     # -- adding rows --------------------------------------------------------------------------
@@ -160,10 +160,10 @@ class MomentSummary(SummaryView):
             last bits of their sums differ from NumPy's. (With a schema they are copied to be
             encoded.)
         sample_weight : array of shape (n_rows,), optional
-            Frequency of each row: weight 3 stands for three such rows, weight 0 for none (the row
+            Frequency of each row: weight 3 means three such rows, weight 0 none (the row
             is not counted). So it is in the moments. A summary holds no single weights and cannot
-            tell repeated rows from rows that matter more: a fit of it takes as many rows as
-            `effective_rows` says, for standard errors, tests and the weights of moments.
+            distinguish repeated rows from rows that matter more: a fit of it counts
+            `effective_rows`, for standard errors, tests and the weights of moments.
         shard_id : str or bytes, optional
             Open a new shard with this id, unless it is the open one.
         device : str or torch.device, optional
@@ -188,8 +188,8 @@ class MomentSummary(SummaryView):
 
         Unlike ``−`` this needs no shard of exactly these rows, but cannot prove that they were
         added: it checks the count, the bounds and the variances. Minimum and maximum become bounds,
-        and the next update opens another shard. Since nobody knows of which shard the rows were,
-        a shard that was there is subtracted only where the same rows were forgotten from it, too.
+        and the next update opens another shard. Since the shard of the rows is not known, a
+        shard that was there is subtracted only where the same rows were forgotten from it, too.
         """
         totals = self._totals()
         closed = State(totals, names=self._state.names)
@@ -250,7 +250,7 @@ class MomentSummary(SummaryView):
 
     def __iadd__(self, other: Any) -> MomentSummary:
         """Add the shards of another summary to the closed ones; an open shard stays open."""
-        # Reading takes no lock: a += b and b += a in two threads do not wait for each other.
+        # Reading takes no lock: a += b and b += a in two threads do not block each other.
         with self._lock.held():
             state = self._state
             part, names = self._operand(other, state)
@@ -437,7 +437,7 @@ def _union(parts: Sequence[Part]) -> Part:
 def rename_shards(
     summary: MomentSummary, names: Mapping[str, str], origins: Mapping[str, bytes] | None = None
 ) -> MomentSummary:
-    """Return the same sums under other shard ids; the origins are those of the new names."""
+    """Return the same sums under other shard ids, with the origins of the new names."""
     digests = {shard_digest(old): shard_digest(new) for old, new in names.items()}
     known = {shard_digest(new): origin for new, origin in (origins or {}).items()}
     totals = combining.renamed(summary._totals(), digests, known)

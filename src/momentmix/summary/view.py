@@ -1,7 +1,7 @@
-"""What a summary costs and tells: counts, bounds, units, moments. Nothing here changes it.
+"""Cost and contents of a summary: counts, bounds, units, moments. Nothing here changes it.
 
-All that a summary holds is one value, `State`, which an update replaces as a whole. Who reads takes
-it once and so sees the rows of whole updates, whatever other threads do; nobody waits for a reader.
+All that a summary holds is one value, `State`, which an update replaces as a whole. A reader takes
+it once, and so has the rows of whole updates without blocking other threads.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class SummaryView:
 
     @property
     def schema(self) -> Schema | None:
-        """How the columns of the rows became features; None if they are the features."""
+        """Schema that made features of the columns; None if they are the features."""
         state = self._state
         if state.open is None or not state.closed.shards or state.schema is None:
             return state.schema

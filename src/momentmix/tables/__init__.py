@@ -1,1 +1,1 @@
-"""What comes in → numbers: tables of all kinds, their schema, and rows of features."""
+"""Input → numbers: tables of all kinds, their schema, and rows of features."""

@@ -34,14 +34,14 @@ class Cells:
     """The cells of one column: numbers, or codes of labels."""
 
     values: Array  # real numbers, NaN where one is missing; or codes, −1 where a label is missing
-    labels: tuple[Any, ...] | None = None  # what the codes stand for; None for numbers
+    labels: tuple[Any, ...] | None = None  # labels of the codes; None for numbers
     # "declared" where the labels are the categories of the column's type, "ordered" where that
     # orders them.
     order: str = ""
     are_bools: bool = False  # whether the numbers were True and False
 
     def missing(self) -> NDArray[np.bool_]:
-        """Which cells are missing."""
+        """Mask of missing cells."""
         if self.labels is not None:
             return np.asarray(self.values == MISSING)
         if self.values.dtype.kind != "f":
@@ -194,7 +194,7 @@ def _of_arrow(column: Any, label: str) -> Cells:
 
 
 def _categories(codes: Any, labels: Sequence[Any], order: str, label: str) -> Cells:
-    """Codes of categories; intervals, as of ``pandas.cut``, are told by their text."""
+    """Codes of categories; intervals, as of ``pandas.cut``, are named by their text."""
     if labels and isinstance(labels[0], _TIMES):
         raise InputTypeError(
             f"categories must be text or numbers; those of {label} are dates or times. Write them "

@@ -216,7 +216,7 @@ def missing_cell(left_out: NDArray[np.bool_], where: Where) -> InputError:
 
 
 def decode_columns(columns: Sequence[Column], features: Float) -> list[Array]:
-    """The columns that features stand for, each as an array of its own type."""
+    """Decode features to columns, each an array of its own type."""
     ends = np.cumsum([column.n_features for column in columns])[:-1]
     parts = np.split(features, ends, axis=1)
     return [_decoded(column, part) for column, part in zip(columns, parts, strict=True)]

@@ -1,4 +1,4 @@
-"""What the columns of a table are, where nobody says: families, columns to leave out, hints.
+"""Guesses about the columns of a table: families, columns to leave out, hints.
 
 | cells of a column | what it is taken as |
 |---|---|
@@ -12,7 +12,7 @@
 | numbers | gaussian; a hint where they are 0 and 1, or are named like a code |
 
 The first rows decide, in memory as in files. A fit to rows may take whole numbers as counts. Text
-of many labels is an error: nobody knows whether it is an id or a category.
+of many labels is an error: it may be an id or a category.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ def guess_columns(
     asked: bool = False,
     rare: float = 0.0,
 ) -> tuple[dict[int, Any], list[int], list[int], tuple[str, ...]]:
-    """Families of columns, those not in `families` by their first rows; which are kept; notes.
+    """Return families, by the first rows if not in `families`, kept columns, and notes.
 
     Before the notes come places, among the columns that are kept, of numbers that may be counts.
     None is left out where they were `asked` for, or have no names. Text may have many levels where
-    those with a smaller share than `rare` are joined.
+    levels with a smaller share than `rare` are joined.
     """
     asked = asked or names is None  # columns without names are known by their places
     chosen: dict[int, Any] = dict(families)
@@ -167,7 +167,7 @@ def _may_count(values: Array) -> bool:
 
 
 def _hint(values: Array, name: str) -> str:
-    """What a column of whole numbers could be taken as; empty if it looks like a measurement."""
+    """Return a hint on a column of whole numbers; empty if it looks like a measurement."""
     seen = values[values == values]
     if len(seen) < _FEWEST_NAMED or not _are_whole(seen):
         return ""

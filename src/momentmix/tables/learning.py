@@ -1,8 +1,8 @@
-"""`learn`: rows of tables, families and what to do with missing cells → rows with a schema.
+"""`learn`: rows of tables, families and treatment of missing cells → rows with a schema.
 
 Kinds of columns and their families are guessed from the first rows. Levels, and which columns have
-missing cells, take a pass where there is something to find. What was asked for missing cells is
-decided here: each `Column` holds what becomes of them (``has_missing``, ``drops``).
+missing cells, take a pass where there is something to find. The treatment of missing cells is
+decided here: each `Column` holds it (``has_missing``, ``drops``).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def schema_from(
     rare: float = 0.0,
     **reading: Any,
 ) -> Schema:
-    """How the columns of a table become features; what no family is given for is guessed.
+    """Return the schema of a table; families that are not given are guessed.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def schema_from(
     families : dict, optional
         Family of a column, by name or number, as in `fit`.
     missing : {"model", "mar", "drop", "error"}, default="model"
-        Columns with missing cells (NaN, None, NA, NaT, masked) get a feature that tells whether a
+        Columns with missing cells (NaN, None, NA, NaT, masked) get a feature for whether a
         cell was seen; with "drop" and "error" such columns are not looked for. A fit takes a schema
         with such columns as missing="model", unless it is given another keyword.
     rare : float
@@ -191,7 +191,7 @@ def _texts(rows: TableRows, families: Mapping[int, Any]) -> list[int]:
 
 
 class Found:
-    """What all rows of a column hold, as far as its schema needs it."""
+    """Content of all rows of a column, as far as its schema needs it."""
 
     def __init__(self, kind: Kind, family: Any = None, most: int = MOST_LEVELS) -> None:
         self.kind, self.most = kind, most
@@ -244,7 +244,7 @@ class Found:
 def _found(
     rows: TableRows, families: Mapping[int, Any], missing: Missing, rare: float
 ) -> list[Found]:
-    """What all rows hold, from a pass over the columns that have something to be found."""
+    """Content of all rows, from a pass over the columns that need one."""
     most = _MOST_TEXTS if rare else MOST_LEVELS
     found = [Found(kind, families.get(j), most) for j, kind in enumerate(rows.kinds)]
     read = {}
@@ -313,7 +313,7 @@ def has_levels(family: object) -> bool:
 def rows_with(
     schema: Schema, rows: TableRows, owner: str = "the schema", drops: bool = False
 ) -> TableRows:
-    """Rows as features of a schema, by name where both have names; `drops` those with gaps."""
+    """Rows as features of a schema, by name where both have names; `drops` rows with gaps."""
     name = rows.sources[0].name
     rows = rows.selected(schema.places_in(rows.column_names, len(rows.kinds), owner, name))
     return _encoded_by(schema, rows, drops)
@@ -356,7 +356,7 @@ def encoded_blocks(
 
 
 def _encoded_by(schema: Schema, rows: TableRows, drops: bool = False) -> TableRows:
-    """Rows whose columns are those of a schema, as its features."""
+    """Rows with the columns of a schema, as its features."""
     source, texts = rows.sources[0], []
     for j, (column, kind) in enumerate(zip(schema.columns, rows.kinds, strict=True)):
         if lost := [level for level in column.levels if level in source.nulls]:
@@ -394,7 +394,7 @@ def _by_schema(rows: TableRows, schema: Schema, missing: Missing, n_bytes: float
 def _found_levels(
     family: str, found: Found, label: str, rare: float
 ) -> tuple[tuple[Level, ...], str | None]:
-    """All levels of a column, those of its type or those that occur; and the one for others."""
+    """All levels of a column, of its type or as they occur; and the one for others."""
     has_two, values = named(family).n_levels == 2, list[Any](found.counts)
     if not found.is_text:
         values = [False, True] if found.kind.kind == "bool" else found.numbers.tolist()

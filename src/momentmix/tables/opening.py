@@ -60,7 +60,7 @@ _BY_HAND = (
 
 @dataclass(frozen=True)
 class Reading:
-    """How tables are read: keywords of `open_rows` that `fit` and `summarize` have too."""
+    """Keywords of `open_rows` for reading tables, which `fit` and `summarize` have too."""
 
     columns: Sequence[str | int] | None = None
     exclude: Sequence[str | int] | None = None
@@ -165,7 +165,7 @@ def open_rows(
         pyarrow Dataset, Scanner or RecordBatchReader, or anything with ``__arrow_c_stream__``;
         files .npy, .parquet, .arrow, .feather, .xlsx (the first sheet), .csv, .tsv, .jsonl and
         .ndjson, the last four also with .gz, .bz2, .xz, .zip (of one file) or .zst; folders and
-        globs of such files, in the order of their names; addresses that fsspec knows (s3://,
+        globs of such files, in the order of their names; addresses that fsspec reads (s3://,
         https://, …), whose files are copied to a temporary folder, as are streams of bytes.
     columns : sequence of str or int, optional
         Names or numbers of the columns to take, in this order; by default all but dates. A name
@@ -175,7 +175,7 @@ def open_rows(
     numeric_only : bool
         Leave out all columns that are not numbers, or true and false.
     na_values : sequence of str, optional
-        For text files: texts that stand for a missing cell, in place of NA, NaN, null and their
+        For text files: texts that mean a missing cell, in place of NA, NaN, null and their
         like. An empty field is always missing.
     missing : {"error", "drop", "model"}
         What to do with rows that hold missing, NaN or infinite values: raise, leave them out, or
@@ -293,7 +293,7 @@ def path_list(source: Any) -> list[str]:
 
 
 def expand(text: str) -> list[Path]:
-    """The files that a path, folder or pattern stands for."""
+    """The files of a path, folder or pattern."""
     path = Path(text)
     if path.is_dir():
         files = sorted(p for p in path.rglob("*") if _readable(p.relative_to(path)) and p.is_file())
@@ -321,7 +321,7 @@ def missing_input(path: str) -> NoInputError:
 
 
 def _files(text: str) -> list[Path | str]:
-    """The files that a path, folder or pattern stands for; those elsewhere by their addresses."""
+    """The files of a path, folder or pattern; remote ones by their addresses."""
     if not copies.is_address(text) or Path(text).exists():
         return [*expand(text)]
     if text.startswith("file:"):
@@ -340,7 +340,7 @@ def _readable(relative: Path) -> bool:
 
 
 def _suffix(name: str) -> str:
-    """The end of a name that tells the format, in lower case; "" if momentmix knows none."""
+    """Return the ending of a name that has a known format, in lower case; else ""."""
     bare, packing = copies.split_packing(name)
     known = next((s for s in (_TEXT if packing else _FORMATS) if bare.endswith(s)), "")
     return known and name.lower()[len(bare) - len(known) :]

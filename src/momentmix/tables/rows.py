@@ -1,6 +1,6 @@
 """Rows that can be read more than once: one protocol, whatever holds them.
 
-`Rows` is what the stages of a fit ask for. Arrays in memory and on a device implement it here,
+`Rows` is what the stages of a fit need. Arrays in memory and on a device implement it here,
 tables of all kinds in `momentmix.tables.table_rows`, Dask collections in `momentmix.engines`.
 """
 
@@ -69,7 +69,7 @@ class Rows(ABC):
     is_remote = False  # whether rows lie on other machines: few of them should be taken here
     row_counts: Float | None = None  # how many rows each counts as, where they have weights
     dropped: Spread | None = None  # cells that are seen in rows with gaps, which were left out
-    is_frequency = True  # whether a row that counts as several stands for several rows
+    is_frequency = True  # whether a row that counts as several is that many rows
 
     @property
     @abstractmethod
@@ -109,7 +109,7 @@ class Rows(ABC):
         return np.arange(len(values)), values
 
     def without(self, places: Int) -> Rows:
-        """All rows but those with these numbers, which ascend."""
+        """All rows but the ones with these numbers, which ascend."""
         return RowsWithout(self, places)
 
     def sum_blocks(self, work: Callable[[Any], Sums], n_threads: int = 1) -> Sums:
@@ -124,7 +124,7 @@ class Rows(ABC):
         return total
 
     def summand(self, block: Any) -> Any:
-        """What is added to a summary for a block of the rows."""
+        """Summand of a summary for a block of the rows."""
         return block if self.schema is None else Features(self.schema, block)
 
     def summarize_into(self, summary: Any) -> Any:
@@ -259,7 +259,7 @@ class DeviceRows(HeldRows):
 
 
 def with_weights(rows: Rows, sample_weight: Any) -> Rows:
-    """Rows that count as their weights say; rows of weight 0 are left out."""
+    """Rows that count by their weights; rows of weight 0 are left out."""
     if rows.is_remote:
         raise InputError(
             "sample_weight needs rows that are at hand; these lie on a cluster. Repeat the rows, "
@@ -292,7 +292,7 @@ class WeightedRows(BlockRows):
     | w, if the weights are whole numbers; else w Σ w² / Σ w³ | ``row_counts`` |
 
     Whole weights are frequencies: a row of weight 3 is three rows. Other weights are relative, as
-    those of a survey. The weighted mean is as precise as that of Kish's (Σ w)² / Σ w² rows. But
+    in a survey. The weighted mean is as precise as the mean of Kish's (Σ w)² / Σ w² rows. But
     scaled to that sum, heavy rows count as several rows each, and BIC takes a few of them for a
     component. So rows count as one on average, where rows of weight w are taken as often as they
     make the weighted mean vary, w²; equal weights count as one row each.
@@ -346,7 +346,7 @@ class WeightedRows(BlockRows):
 
 
 def add_sums(sums: Iterable[tuple[Any, ...] | None]) -> Any:
-    """Tuples added entry by entry, from left to right; None stands for no rows."""
+    """Tuples added entry by entry, from left to right; None means no rows."""
     total: tuple[Any, ...] | None = None
     for entries in sums:
         if total is None:

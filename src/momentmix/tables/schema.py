@@ -1,4 +1,4 @@
-"""`Schema`: the columns of a table and the numeric features that stand for them, as a value.
+"""`Schema`: the columns of a table and the numeric features that encode them, as a value.
 
 | family of a column | features |
 |---|---|
@@ -236,7 +236,7 @@ class Schema:
         return list(range(n_columns))
 
     def decode(self, features: Any) -> Any:
-        """Features as the columns that they stand for.
+        """Features as columns.
 
         Returns
         -------
@@ -259,7 +259,7 @@ class Schema:
         return {"columns": [_COLUMN.encode(column) for column in self.columns]}
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the schema to a JSON file that people can edit; `load` reads it."""
+        """Write the schema to a JSON file to edit; `load` reads it."""
         kept = [  # what an editor need not read is left out
             {key: value for key, value in column.items() if value != _DEFAULTS.get(key, ...)}
             for column in self.to_dict()["columns"]

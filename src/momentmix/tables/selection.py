@@ -1,4 +1,4 @@
-"""Which columns to take of each table: by a name that one column has, or by number."""
+"""Columns to take of each table: by a name that one column has, or by number."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from momentmix.tables.source import NUMERIC, Source
 
 
 def choose_columns(table: Source, columns: Sequence[str | int] | None) -> list[int]:
-    """Numbers of the columns asked for; None for all, whose names must then differ."""
+    """Return the numbers of the chosen columns; None for all, whose names must then differ."""
     if not table.n_columns:
         raise InputError(f"{table.name} must have at least one column; it has none.")
     if columns is None:
@@ -56,7 +56,7 @@ def _column(table: Source, column: str | int) -> int:
                 f"{table.name} has {table.n_columns} columns, numbered from 0; column {number} was "
                 "asked for."
             )
-        column = str(number)  # a year, say; commands cannot tell it from a number
+        column = str(number)  # a year, say; for commands it looks like a number
     note = table.header_note  # the names may be the first row
     said = Message(" Note: ", note, ".") if note else ""
     number = place_of(column, names, f"{table.name} has no column", said)

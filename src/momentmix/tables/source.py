@@ -26,7 +26,7 @@ Columns = Sequence[int]  # by number
 
 
 class Kind(NamedTuple):
-    """What a column holds, and its type as the format calls it, for messages."""
+    """Content of a column, and its type as the format names it, for messages."""
 
     kind: str  # number, bool, text, date, other, or mixed: numbers with some text between them
     type: str
@@ -39,7 +39,7 @@ NO_CELL = Kind("number", "empty")  # no cell was seen that is not missing
 
 
 class Batch(NamedTuple):
-    """Consecutive rows: an array of each column that was asked for, in that order.
+    """Consecutive rows: an array of each chosen column, in that order.
 
     Arrays are of pyarrow (numbers, true and false, text, dictionaries of text, dates) or NumPy
     (real numbers, with NaN). Of a table in memory, `Cells`; dates as datetime64 or objects.
@@ -59,11 +59,11 @@ class Source(ABC):
     n_rows: int | None = None  # None: not known before all rows have been read
     in_memory: bool = False
     # Whether another thread should read while the rows before are worked on: not where they are in
-    # memory, nor where reading may wait for ever.
+    # memory, nor where reading may block for ever.
     reads_ahead: bool = False
     n_bytes: int | None = None  # size of a file that is read from its first byte to the last
     is_text: bool = False  # lines of text, whose contents are known when all have been read
-    nulls: tuple[str, ...] = ()  # of CSV: texts that stand for a missing cell
+    nulls: tuple[str, ...] = ()  # of CSV: texts that mean a missing cell
     header_note: str | None = None  # where it is a guess whether a first line of numbers is names
     first_line: tuple[str, ...] = ()  # cells of that of CSV or Excel, names or not
 
@@ -76,11 +76,11 @@ class Source(ABC):
         """
 
     def kind(self, column: int) -> Kind:
-        """What a column holds, from its type or its first cells."""
+        """Content of a column, from its type or its first cells."""
         return NUMBER
 
     def problem(self, column: int) -> Exception | None:
-        """The error for a column that can be no feature, where there is more to say of it."""
+        """The error for a column that cannot be a feature, with its own reason."""
         return None
 
     def label(self, column: int) -> str:
@@ -123,7 +123,7 @@ class Source(ABC):
         return  # what is in memory does not change by itself
 
     def stamp(self) -> dict[str, object]:
-        """Name, size and time, to say in words how an input has changed."""
+        """Name, size and time, for the message where an input has changed."""
         return {"name": self.name}
 
 
@@ -143,7 +143,7 @@ class FileSource(Source):
     def mark(self) -> str:
         """Digest of the size and of samples of the file, not of its name: a copy is the same file.
 
-        Files with the same mark are told apart by a digest of their rows.
+        Files with the same mark are distinguished by a digest of their rows.
         """
         size = self.path.stat().st_size
         digest, last = hashlib.sha256(str(size).encode()), max(size - _SAMPLE_BYTES, 0)
@@ -176,7 +176,7 @@ class FileSource(Source):
         return self.path.stat().st_size
 
     def check_unchanged(self) -> None:
-        """Raise unless size and time are those of the file that was opened."""
+        """Raise unless the file has the size and time of when it was opened."""
         now = self.stamp()
         if now != self._opened:
             raise InputError(
@@ -191,7 +191,7 @@ class FileSource(Source):
 
 
 class ArrowSource(Source):
-    """What has a schema of Arrow: files, queries, streams of batches."""
+    """Sources with an Arrow schema: files, queries, streams of batches."""
 
     schema: Any
 
@@ -208,7 +208,7 @@ class ArrowSource(Source):
             raise InputError(f"{self.name} has no columns.")
 
     def kind(self, column: int) -> Kind:
-        """What a column holds, from its type."""
+        """Content of a column, from its type."""
         return arrow_kind(self.schema.field(column).type)
 
     def _refuse_unreadable(self) -> AbstractContextManager[None]:
@@ -227,7 +227,7 @@ class ArrowFileSource(ArrowSource, FileSource):
         self._read_schema()
 
     def kind(self, column: int) -> Kind:
-        """What a column holds; decimals of files are refused by name, since float64 rounds them."""
+        """Content of a column; decimals of files are refused by name, since float64 rounds them."""
         kind = super().kind(column)
         return kind._replace(kind="other") if kind.type.startswith("decimal") else kind
 
@@ -245,7 +245,7 @@ class ArrowFileSource(ArrowSource, FileSource):
 
 
 def arrow_kind(type_: Any) -> Kind:
-    """What an Arrow type holds."""
+    """Content of columns of an Arrow type."""
     from pyarrow import types
 
     is_coded = types.is_dictionary(type_)

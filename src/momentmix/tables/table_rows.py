@@ -39,13 +39,13 @@ _MOST_BYTES = 1 << 28  # of a block, where a source has an unknown number of row
 
 
 def check_missing(missing: object) -> None:
-    """Raise unless this says what missing cells get."""
+    """Raise unless this is a known treatment of missing cells."""
     if missing not in get_args(Missing):
         raise InputError(f"missing must be 'error', 'mar', 'model' or 'drop'; got {missing!r}.")
 
 
 def keeps_gaps(missing: Missing) -> bool:
-    """Whether columns with missing cells have a feature that tells which are seen."""
+    """Whether columns with missing cells have a feature for which are seen."""
     return missing in ("model", "mar")
 
 
@@ -78,7 +78,7 @@ class TableRows(Rows):
         Which columns were left out, and why.
     """
 
-    may_count: tuple[int, ...] = ()  # columns of whole numbers that nobody named a family of
+    may_count: tuple[int, ...] = ()  # columns of whole numbers without a given family
     learned: Schema  # by which rows are encoded, also where the features are the columns
 
     def __init__(
@@ -94,7 +94,7 @@ class TableRows(Rows):
         self.sources, self.columns = list(sources), columns  # by their numbers in each source
         self.missing, self.block_rows = missing, block_rows
         self.by_name = by_name  # whether tables with equal contents are different data
-        self.chosen = chosen  # whether the columns were asked for, so that none is left out
+        self.chosen = chosen  # whether the columns were chosen: none is then left out
         self.notes = notes
         self.kinds = [common_kind(sources, numbers) for numbers in zip(*columns, strict=True)]
         self.column_names = feature_names(sources[0], columns[0])
@@ -161,7 +161,7 @@ class TableRows(Rows):
     def _read(
         self, table: int, columns: Columns, start: int = 0, as_text: Columns = ()
     ) -> Iterator[Batch]:
-        """Batches of a source as it was opened, or all of those that are held."""
+        """Batches of a source as it was opened, or all batches that are held."""
         source = self.sources[table]
         source.check_unchanged()
         if table in self._held:
@@ -184,7 +184,7 @@ class TableRows(Rows):
 
     @property
     def n_rows(self) -> int:
-        """Number of rows that `blocks` gives; costs a pass where the formats cannot tell."""
+        """Number of rows that `blocks` gives; costs a pass where the formats do not have it."""
         if self._n_rows is None:
             known = None if self._drops else self.expected_rows
             self._n_rows = sum(map(len, self.blocks())) if known is None else known
@@ -266,8 +266,8 @@ class TableRows(Rows):
         """Blocks of one source; another thread reads and encodes the next ones of a file meanwhile.
 
         Blocks end at multiples of `part_rows`, too, and so does the last one where there is a
-        `stop`. `others` are further columns to read, those of CSV as text. Where `unseen` is given,
-        rows are read for prediction: `Block.left_out` tells missing cells, which are no error
+        `stop`. `others` are further columns to read, in CSV as text. Where `unseen` is given,
+        rows are read for prediction: `Block.left_out` marks missing cells, which are no error
         unless the rows were opened with missing="error".
         """
         self.check_numeric()
@@ -285,7 +285,7 @@ class TableRows(Rows):
             raise
 
     def _counter(self, table: int) -> Callable[[int], Any]:
-        """What counts rows of a source for the progress; bytes where no number is known."""
+        """Counter of rows of a source for the progress; of bytes where their number is unknown."""
         known = self.expected_rows
         if known is None and self._n_rows is not None:
             known = self._n_rows + self.n_dropped
@@ -353,7 +353,7 @@ class TableRows(Rows):
 
     @property
     def policy(self) -> str:
-        """What missing cells get, as the names of shards have it."""
+        """Treatment of missing cells, as in the names of shards."""
         modeled = any(column.has_missing for column in self.learned.columns)
         return "drop" if self._drops else "model" if modeled else "error"
 
@@ -366,7 +366,7 @@ class TableRows(Rows):
 
 
 def common_kind(sources: Sequence[Source], columns: Sequence[int]) -> Kind:
-    """What a column holds in all sources; an error where it is text or dates in some only."""
+    """Content of a column in all sources; an error where it is text or dates in some only."""
     places = [(source.kind(i), source, i) for source, i in zip(sources, columns, strict=True)]
     known = [place for place in places if place[0] != NO_CELL] or places[:1]
     first, source, column = known[0]

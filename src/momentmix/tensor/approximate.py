@@ -6,12 +6,12 @@
 | q̂_i | ``start`` | (r, d) |
 | q_i^* (solve-F) | ``Approximation.factors`` | (r, d) |
 
-Steps 1–3 are those of the decomposition under noise; step 4 is (solve-F).
+Steps 1–3 are the decomposition under noise; step 4 is (solve-F).
 
 Differs from the paper: for a real tensor the starting vectors are made real before the least
 squares, so that the result is real. Two vectors that noise has merged into a complex pair a ± ib
 start from a + b and a − b. Where noise has spoilt the start, the factors are searched one after the
-other (power_search.py), and so are those that a good start misses.
+other (power_search.py), and so are powers that a good start misses.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ def fit_powers(
 ) -> PowerFit:
     """Minimize ‖F − Σ_i q_i^{⊗m}‖ on Ω_m (paper: solve-F); complex where `start` (r, d) is.
 
-    `loose` steps are those of a few conjugate gradients where there are many unknowns.
+    `loose` steps are made by a few conjugate gradients where there are many unknowns.
     """
     r, d = start.shape
     order = tensor.order

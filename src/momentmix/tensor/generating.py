@@ -16,8 +16,8 @@
 Differs from the paper: A[α, F_m] depends on α only through its last index l, so that n−k
 factorizations with r right-hand sides give all of G. B_0 is not the first r monomials but r of them
 chosen by a pivoted QR factorization, which is the same at capacity and better conditioned below it.
-Eigenvalues are computed as diag(V⁻¹ N_l V), not v^H N_l v, because N_l is not normal. Where
-`decompose` asks for it, at large ranks, only a few N_l are computed: they give the eigenvectors,
+Eigenvalues are computed as diag(V⁻¹ N_l V), not v^H N_l v, because N_l is not normal. For
+`decompose` at large ranks only a few N_l are computed: they give the eigenvectors,
 and these give all eigenvalues as ratios of products, without the other systems. The least squares
 of section 4 (solve-G-ls, xi-est, w_hat) are the same lines: an exact tensor is the case of residual
 zero.

@@ -53,7 +53,7 @@ def leave_one_out(x: Array, degree: int) -> Array:
 def vector_block(first: Array, others: Array, order: int) -> tuple[Array, Array]:
     """⟨∂μ_ia, ∂μ_kb⟩ without weights, (k, a, b), and e_{m−1}(z without b), (k, b).
 
-    They are those of one i, or of as many as there are k, in pairs.
+    They belong to one i, or to as many as there are k, in pairs.
     """
     d = first.shape[-1]
     z = np.conj(first) * others  # (n, d)

@@ -38,7 +38,7 @@ _POWER_STEPS = 12
 _SPARE_STARTS = 20  # besides two for each factor that is missing
 _ROUNDS = 16
 _SIMILAR = 0.5  # cosine of two powers that are taken for one
-_CLEAR = 0.5  # of the largest: smaller ones wait until that has gone
+_CLEAR = 0.5  # of the largest: smaller ones come after it is subtracted
 _LOOSE_STEPS = (2, 3)  # of Levenberg–Marquardt while factors are missing, and then
 _LOWER = 0.999  # ratio of norms that counts as lower
 _PATIENCE = 3  # changes that lower nothing
@@ -86,7 +86,7 @@ def search_powers(
 
 
 def _doubtful(factors: Array, left: Array, sizes: Float, order: int) -> Int:
-    """Factors that explain less than powers which are left, and those most like these powers."""
+    """Factors that explain less than the powers that are left, and the most like these powers."""
     unit, other = (x / lengths(x, order)[:, None] for x in (factors, left))
     cosines = np.abs(power_inner_products(other, unit, order))
     explained = losses(factors, order)
@@ -100,7 +100,7 @@ def largest_powers(
 ) -> tuple[Array, Float]:
     """Different x with large ⟨x^{⊗m}, values⟩ for norm one, scaled to fit, and these sizes.
 
-    They come largest first; those below half of the largest are left out, as are negative powers
+    They come largest first; any below half of the largest are left out, as are negative powers
     of even order where the entries are real.
     """
     vectors = rng.standard_normal((n_starts, n_features)).astype(values.dtype)

@@ -1,4 +1,4 @@
-"""What a decomposition returns, and the error it raises when a genericity condition fails."""
+"""Results of a decomposition, and the error where a genericity condition fails."""
 
 from __future__ import annotations
 

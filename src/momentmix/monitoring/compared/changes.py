@@ -51,7 +51,7 @@ class Change:
     corrected : float
         p-value corrected for the number of tests, and not below that of all together.
     transform : str or None
-        "log" or "log1p" where the numbers are those of logarithms of the column.
+        "log" or "log1p" where the numbers are of logarithms of the column.
     """
 
     what: str

@@ -1,8 +1,8 @@
 """Numbers of which one row has most of the variance: found, and compared without that row.
 
-Mean and spread of such a column are those of the row, and hide what the others do. The least and
-largest values are in the summary, so that the row can be taken away from the sums of its column;
-from those of pairs it cannot, since its other values are not known. The same end is cut from both
+Mean and spread of such a column depend on that row, and hide changes of the others. The least and
+largest values are in the summary, so that the row can be subtracted from the sums of its column;
+from sums of pairs it cannot, since its other values are not known. The same end is cut from both
 summaries: cut from one alone, it would look like a change.
 """
 
@@ -26,7 +26,7 @@ from momentmix.summary.summary import MomentSummary
 _MOST = 0.75  # of the variance of a column, in one row: the deviation is twice that of the others
 _ROUNDING = 1e-14  # of powers about 0, which missing cells are
 _FEW = 10.0  # rows that have most of the variance
-_WIDER = 10.0  # ratio of the ranges of two summaries that is said
+_WIDER = 10.0  # ratio of the ranges of two summaries that is reported
 
 
 def share_of_one(side: Side) -> Float:
@@ -124,7 +124,7 @@ def few_rows_remark(tests: ColumnTests, value: int, name: str) -> list[Finding]:
 
 
 def _ranges(tests: ColumnTests, value: int) -> list[tuple[float, float]]:
-    """Least and largest values of both; of a column with a transform those of its logarithms."""
+    """Least and largest values of both; with a transform, of the logarithms."""
     ranges = []
     for side in tests.sides:
         center = side.schema.columns[int(side.column[value])].center

@@ -58,7 +58,7 @@ def means_together(tests: ColumnTests) -> JointTest | None:
 
 
 def _shifts(tests: ColumnTests) -> Float:
-    """Differences of means, those of numbers in common deviations, of shape (k,)."""
+    """Differences of means, of numbers in common deviations, of shape (k,)."""
     a, b = tests.a, tests.b
     return np.where(a.number, tests.means.effect, b.mean - a.mean)
 
@@ -163,7 +163,7 @@ def _changes(
 
 
 class _Point(NamedTuple):
-    """Parameters of two sides together at which ψ is taken, named as those of `Side`."""
+    """Parameters of two sides together at which ψ is taken, named as in `Side`."""
 
     share: Float
     mean: Float

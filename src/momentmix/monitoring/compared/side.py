@@ -78,7 +78,7 @@ class Side:
 
     @property
     def counts_rows(self) -> bool:
-        """Whether least and largest values are those of rows, and all rows count as one."""
+        """Whether least and largest values are values of rows, and all rows count as one."""
         return self.summary.exact_bounds and self.n == self.summary.n_rows
 
     @cached_property
@@ -99,7 +99,7 @@ class Side:
 
     @cached_property
     def farther(self) -> Int:
-        """Which end is farther from the mean: 0 the least value, 1 the largest; of shape (k,)."""
+        """The end that is farther from the mean: 0 the least value, 1 the largest; (k,)."""
         low, high = self.bounds
         return np.asarray(high - self.center > self.center - low, dtype=np.int64)
 

@@ -35,7 +35,7 @@ class JointTest:
 
 
 def by_chance(n_tested: int, kurtosis: Any, n: Any) -> Float:
-    """How many times the noise of rows of one law may seem larger in the smaller summary.
+    """Factor by which the noise of rows of one law may seem larger in the smaller summary.
 
     For normal rows (kurtosis 3) it is the largest eigenvalue of the covariance of `n` of them;
     variances of other rows scatter √((kurtosis − 1)/2) times as much.

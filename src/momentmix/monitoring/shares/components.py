@@ -33,8 +33,8 @@ from momentmix.monitoring.shares.moments import list_conditions
 from momentmix.monitoring.shares.tracked_model import StandardComponents
 from momentmix.summary.layout import Layout
 
-_APART = 1e-4  # whitened distance of components; below, 1e8 rows would not tell them apart
-_ROOTS = 8  # of the last weights: those of the model, where groups start, and of one group
+_APART = 1e-4  # whitened distance of components; below, 1e8 rows would not separate them
+_ROOTS = 8  # of the last weights: of the model, where groups start, and of one group
 _RIDGE = 1e-9  # copies of columns make the covariance singular
 _REDUNDANT = 1e-7  # share of a moment's variance that is its own; far above the ridge
 _FEW_ROWS = 400  # means of cubes of fewer rows are far from normal
@@ -47,7 +47,7 @@ _DRAWS = 500  # rows of each component, for the fourth moments of the test
 
 
 class Root:
-    """Whitening by a covariance; moments that are functions of those before them become 0."""
+    """Whitening by a covariance; moments that are functions of earlier ones become 0."""
 
     def __init__(self, covariance: Float) -> None:
         self.covariance = covariance
@@ -148,7 +148,7 @@ class FixedComponents:
 
     @cached_property
     def rank(self) -> int:
-        """Number of components whose weights the moments can tell apart."""
+        """Number of components whose weights the moments identify."""
         w = self.parameters.weights
         white = self.root(w).whiten(self.means - (self.means @ w)[:, None])
         values = np.linalg.svd(white, compute_uv=False)

@@ -9,7 +9,7 @@ The errors of the components, which all groups share, are found from the groups 
 | w: the same with w ≥ 0; V is taken at w, which is found in a few rounds | ``weights`` | (r,) |
 | u_c = a_c m + b_c; a_c M + b_c is 1 for c and 0 for the others | ``influence`` | (r, q) |
 | J = n (m − M w)ᵀ V⁻¹ (m − M w) ~ χ² | ``statistic`` | |
-| m_g = M w_g + D_g ξ + noise, ξ standard normal as far as the model knows | | (q,) |
+| m_g = M w_g + D_g ξ + noise, ξ standard normal by the model | | (q,) |
 | D_g = Σ_c w_gc D_c | ``FixedComponents.shared_error`` | (q, k) |
 | P_g: what the shares of the group cannot explain, whitened by V_g / n_g | | (q, q) |
 | H = Σ_g D_gᵀ P_g D_g, h = Σ_g D_gᵀ P_g m_g | ``information``, ``score`` | (k, k), (k,) |
@@ -28,10 +28,10 @@ test the covariance of the moments is V / n + D Dᵀ, too large by about n / N f
 moments are not normal: the variance of J exceeds 2·dof by (E‖x‖⁴ − q² − 2q) / n, x the whitened
 moments of a row, and a gamma law of that variance takes the place of χ².
 
-*Shared errors* put all intervals wrong in the same direction: those of a whole cube may cover in
+*Shared errors* move all intervals in the same direction: intervals of a whole cube may cover in
 80 %, or in 99 %. The residuals of many groups, independent of their shares, show them. Where H is
 diagonal, the model gives a direction of ξ the variance 1, the groups 1 / H_ii. The
-better one is taken, not their mean: the rows of the model may be among those of the groups. Groups
+better one is taken, not their mean: the groups may hold the rows of the model. Groups
 that do not fit take no part, and a ξ larger than the model's errors allow is no error of it.
 """
 
@@ -247,7 +247,7 @@ def _fourth_cumulant(components: FixedComponents, root: Root, weights: Float, n:
 
 
 def find_shared_errors(equations: Iterable[tuple[Float, Float]]) -> tuple[Float, Float] | None:
-    """ξ and a factor of its covariance; None where groups know it no better than the model."""
+    """ξ and a factor of its covariance; None where groups are no more precise than the model."""
     information, score = np.zeros(()), np.zeros(())
     for own, right in equations:
         information, score = information + own, score + right

@@ -40,7 +40,7 @@ _MOST_KEPT = 4_000_000  # sums of groups that are kept unpacked: about 100 megab
 _AT_ONCE = 256  # groups whose moments are read together; for more it takes no less time each
 _LARGEST = 1e200  # moment of standardized values: products with it are finite
 _VARIES = " was constant in the model and is not here; it takes no part"
-_MOST_USED = 300  # groups, the largest, that tell the errors of the components
+_MOST_USED = 300  # groups, the largest, that determine the errors of the components
 
 
 def key_text(key: tuple[Any, ...]) -> str:

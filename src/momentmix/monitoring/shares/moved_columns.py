@@ -1,4 +1,4 @@
-"""Which columns of a group the components do not explain, and in which direction they moved.
+"""Columns of a group that the components do not explain, and the direction of their moves.
 
 | symbol | name here | shape |
 |---|---|---|
@@ -10,7 +10,7 @@
 A mean or a spread moves the moments along their slopes in it, rows far away in one column toward
 the moments of such rows, a correlation its product alone. For the spread of a count a column of C
 stands. The direction of the largest gain is named and projected out, as long as the next one
-explains enough. With one or two columns "higher" may stand for "varies more".
+explains enough. With one or two columns "higher" may mean "varies more".
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Unexplained:
     moves : tuple of Move
         What differs most comes first.
     is_far : bool
-        Whether the values are out of all proportion, as those in other units.
+        Whether the values are out of all proportion, as in other units.
     """
 
     moves: tuple[Move, ...]
@@ -133,7 +133,7 @@ class MovedColumns:
         return Unexplained(tuple(moves))
 
     def _move(self, components: FixedComponents, place: int, is_up: bool) -> Move:
-        """Return the move that the moment at a place stands for."""
+        """Return the move of the moment at a place."""
         exponents = components.conditions.slot_exponents[place]
         features = components.conditions.slots[place][exponents > 0]
         parts = [self._parts[j][0] for j in features]

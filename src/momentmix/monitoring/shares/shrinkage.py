@@ -28,7 +28,7 @@ from momentmix._typing import Float
 from momentmix.monitoring.shares.group_weights import LinearWeights
 
 _LARGEST = 1.0  # of τ: weights that are 0 or 1
-_LEAST_SHARE = 1e-3  # of a component in the prior: a share of 0 would let no group have it
+_LEAST_SHARE = 1e-3  # of a component in the prior: a share of 0 would be 0 in all groups
 _BEYOND, _SURE = 0.5, 8.0  # outside of [0, 1], a share and standard errors that no law has
 
 
@@ -41,7 +41,7 @@ class SharePrior:
 
     @property
     def n_rows(self) -> float:
-        """Rows that the prior is worth, if rows could be told apart; infinite where τ is 0."""
+        """Rows that the prior is worth, if labels were known; infinite where τ is 0."""
         return float("inf") if self.spread <= 0 else max(0.0, 1.0 / self.spread - 1.0)
 
 
@@ -51,7 +51,7 @@ def shrink(
     """Return weights of groups with their common law as prior, and their covariances.
 
     Estimators give the weights of a group, with the covariance of its moments taken at some
-    weights; `start` are those of the whole. None stands for groups that are not of this law.
+    weights; `start` are the weights of the whole. None for groups that are not of this law.
     """
     first = [estimator(_raised(start)) for estimator in estimators]
     used = []

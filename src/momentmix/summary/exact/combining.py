@@ -3,7 +3,7 @@
 A shard that still takes rows can be read at any time, and what was read carries its id. So a
 summary taken early and one taken late hold different rows under one id: they are never added, since
 the ids agree, and the early one must not be subtracted from the late one as if it were the complete
-shard. The *mark* of a shard (row count, weight and means when it entered a sum) tells them apart.
+shard. The *mark* of a shard (row count, weight and means when it entered a sum) distinguishes them.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def combine(*parts: Totals) -> Totals:
     """Return the sums of the union of disjoint sets of shards, in its canonical units.
 
     It has the high sections that all have; a part without rows takes nothing away. The bytes are
-    those of adding part by part, in any order: units and shifts are functions of the exact sums.
+    as of adding part by part, in any order: units and shifts are functions of the exact sums.
     """
     filled = [part for part in parts if part.shards]
     if len(filled) < 2:
@@ -224,7 +224,7 @@ def check_orders(a: Layout, b: Layout, shell: str = "") -> None:
 
 
 def names_differ(expected: tuple[str, ...], given: tuple[str, ...]) -> str:
-    """Say where two lists of feature names differ, and what helps."""
+    """Describe the first difference of two lists of feature names, and the cure."""
     if sorted(expected) == sorted(given):
         select = either(", or use select()", "")
         cure = Message("They are the same names in another order: reorder the columns", select, ".")
@@ -344,7 +344,7 @@ def _check_versions(whole: Totals, part: Totals) -> None:
 
 
 def _check_forgotten(whole: Totals, part: Totals) -> None:
-    """Refuse to subtract a shard whose rows may be among those that were forgotten in one sum."""
+    """Refuse to subtract a shard whose rows may be among the rows forgotten in one sum."""
     span = whole.maximum - whole.minimum
     left, right = whole.known_forgotten, part.known_forgotten
     nothing = Mark(0, 0.0, np.zeros(whole.layout.n_features))

@@ -7,10 +7,10 @@ fit the units (an outlier, a constant that varies, another scale) is halved, and
 block it takes the way of NumPy rows. Sums of a batch are float64 sums of long slabs of
 rows, so their last bits differ from NumPy's; from there on they are exact sums like all others.
 
-An NVIDIA device is kept at work: it is asked for the sums of the next batches before those of the
-present one are in the exact sums. If another shard opens then, the sums are asked for again in its
+An NVIDIA device is kept at work: the sums of the next batches are started before the sums of the
+present one are in the exact sums. If another shard opens then, they are started again in its
 units, so that they are what they would be one batch after the other. Batches whose first rows have
-drifted from the shift are not asked for early.
+drifted from the shift are not started early.
 
 A slab of n rows is wrong by about 2^−53·3^t·sqrt(n) standard errors of its sum at order t (see
 ``open_shard``): about 1e-10 at the largest batches and order 4.
@@ -47,7 +47,7 @@ _FIRST_BLOCKS = 16  # blocks in the first batch
 _LARGEST = {True: 1 << 27, False: 1 << 23}  # rows of a batch, up to order 4 and beyond
 _MOST_SLABS, _SLAB_ENTRIES = 1024, 1 << 24  # so many fill a device; their sums have to fit too
 _SLAB_ROWS = 1024  # fewer are not worth a product
-_STEADY = 2  # batches in a row that fit before a look at those beyond the next
+_STEADY = 2  # batches in a row that fit before a look beyond the next
 _GLANCE = 256  # rows that show whether the mean moves
 _WIDE = 1024  # rows side by side whose bounds are taken at once: the full rate of the memory
 
@@ -114,14 +114,14 @@ class _Adder:
         self._most_ahead, self._n_fitting = _n_ahead(rows), _STEADY
         self._looks: dict[_Batch, Callable[[], Float]] = {}  # see `_look_at`
         self._asked: dict[_Batch, Callable[[], Float]] = {}  # sums on their way to the host
-        self._units: ShardUnits | None = None  # of what was asked for
+        self._units: ShardUnits | None = None  # of the sums that were started
 
     def _first_length(self, n_blocks: int, seen: int) -> int:
         return min(self._most, max(_FIRST_BLOCKS * block_rows(self.shard.layout, n_blocks), seen))
 
     @property
     def _n_ahead(self) -> int:
-        """Batches that are asked for early: none while batches have to be halved."""
+        """Batches that are started early: none while batches have to be halved."""
         return self._most_ahead if self._n_fitting >= _STEADY else 0
 
     def foreseen(self) -> Iterator[_Batch]:
@@ -168,7 +168,7 @@ class _Adder:
 
     def on_device(self, batch: _Batch, sums: ShardSums) -> bool:
         """Add a batch where it lies, and True; False where it needs a closer look."""
-        n_looks = self._n_ahead + 2 if self._n_ahead else 1  # one more than is asked for
+        n_looks = self._n_ahead + 2 if self._n_ahead else 1  # one more than is started
         batches = list(islice(self.foreseen(), n_looks))
         self._look_at(batches)
         ends = self._looks.pop(batch)()[:2]
@@ -238,7 +238,7 @@ class _Adder:
 
 
 def _n_ahead(rows: Any) -> int:
-    """Batches that are asked for before the present one is added: of use if the device goes on."""
+    """Batches that are started before the present one is added: of use if the device goes on."""
     return 2 if is_cuda_tensor(rows) else 0
 
 

@@ -115,12 +115,12 @@ def digits_needed(largest: float) -> int:
 
 @lru_cache(maxsize=64)
 def rounders(n_digits: int) -> Float:
-    """What rounds to multiples of the places 0 … n_digits − 1; read only."""
+    """Constants that round to multiples of the places 0 … n_digits − 1; read only."""
     return np.array([_rounder(k) for k in range(n_digits)])
 
 
 def _rounder(k: int) -> float:
-    """What rounds a number to a multiple of place k, half to even, when added and taken away."""
+    """The constant that rounds to a multiple of place k, half to even, if added and subtracted."""
     return 1.5 * 2.0 ** (52 + _DIGIT_BITS * k - QUANTUM_BITS)
 
 

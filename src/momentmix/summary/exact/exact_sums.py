@@ -79,7 +79,7 @@ class ExactSums:
         return self.taken(layout, layout.places_in(self.layout))
 
     def taken(self, layout: Layout, rows: Int) -> ExactSums:
-        """The sums at some places, as those of another layout."""
+        """The sums at some places, as sums of another layout."""
         if "words" in self.__dict__:
             return ExactSums(layout, trimmed(self.words[rows]))
         return ExactSums(layout, None, self.integers[rows])
@@ -274,7 +274,7 @@ def move(layout: Layout, values: Any, deltas: Sequence[Any]) -> None:
             p, old = len(rows) - 1, values[rows]
             terms = [comb(p, a) * (-delta) ** a * old[p - a] for a in range(1, p + 1)]
             new = old[p] + sum(reversed(terms))
-            if p > 2:  # powers alone: term by term, so that float64 ones are those of old versions
+            if p > 2:  # powers alone: term by term, so that float64 ones are as in old versions
                 alone = np.flatnonzero(rows[0] == 0)
                 new[alone] = sum((term[alone] for term in terms), start=old[p, alone])
             values[rows[p]] = new

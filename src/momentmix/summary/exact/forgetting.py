@@ -63,7 +63,7 @@ def forget(totals: Totals, rows: Totals) -> Totals:
 
 
 def _forgotten(totals: Totals, rows: Totals) -> Mapping[bytes, Mark]:
-    """What is forgotten from sums with each shard: nobody knows of which one the rows were."""
+    """Marks of forgotten rows with each shard of the sums, since their own shard is unknown."""
     before = totals.known_forgotten
     if not rows.weight:
         return before
@@ -86,7 +86,7 @@ def _trusted_reach(rest: Totals, lost: Totals) -> tuple[int, ...]:
 
 def _check_digits(rest: Totals, lost: Totals) -> None:
     """Refuse where the rows outweigh what is left so far that few of its digits would be true."""
-    # Their rounding must be small beside a typical deviation, about a unit, or those that are left.
+    # Their rounding must be small beside a typical deviation, about a unit, or beside the rest.
     weight = rest.weight
     if lost.weight > weight << _LOST_BITS:
         raise _too_few_digits("the weights", lost.weight, weight)

@@ -4,7 +4,7 @@ Rows are gathered across calls into blocks whose sizes follow from their numbers
 depend on the sequence of rows alone, not on how it was cut into calls, nor on the number of
 threads.
 
-The units of a shard are those of its first block (see ``shard_sums``). A block that needs others
+The units of a shard come from its first block (see ``shard_sums``). A block that needs others
 opens the next shard, whose id is the first one plus a counter. So does the next block where the
 mean has drifted, which is looked at after 1, 2, 4, 8, … blocks: sorted rows open one shard for each
 doubling.
@@ -45,7 +45,7 @@ _LARGEST_BLOCK = 4096  # rows: longer sums lose digits, and the price of a block
 _SMALLEST_BLOCK = 1024
 _DOUBLING = 64  # blocks of one size before they double; a power of two, as the looks are
 _MANY_MOMENTS = 100_000  # then splitting the sums of a block into digits costs as much as rows
-_MOST_WORK = 1 << 32  # moments times rows, for each thread and call: an interrupt waits for it
+_MOST_WORK = 1 << 32  # moments times rows, for each thread and call: an interrupt comes after it
 _COPIED_BYTES = 1 << 20  # by each thread, of rows of another type or order, before they are summed
 
 
@@ -57,7 +57,7 @@ def block_rows(layout: Layout, number: int) -> int:
 
 
 class OpenShard:
-    """Sums of one shard, and of those that follow from it, while rows arrive."""
+    """Sums of one shard, and of shards that follow from it, while rows arrive."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class OpenShard:
         return twin
 
     def _twin(self) -> OpenShard:
-        """A copy that shares the rows that wait: those that come behind them are not its own."""
+        """Return a copy that shares the pending rows, but not rows that are added later."""
         twin = OpenShard.__new__(OpenShard)
         twin.__dict__.update(self.__dict__)
         twin.sums = None if self.sums is None else self.sums.copy()
@@ -153,7 +153,7 @@ class OpenShard:
     def _complete_waiting(
         self, rows: NDArray[Any], weights: Float | None, place: tuple[int, Any]
     ) -> int:
-        """Add the block of the rows that wait and the first of the others; returns their number."""
+        """Add the block of pending rows and the first of the others; return their number."""
         n = self.block_size - self.n_waiting
         size = self._put(rows[:n], None if weights is None else weights[:n])
         first_row, names = place
@@ -164,7 +164,7 @@ class OpenShard:
         return n
 
     def _put(self, rows: NDArray[Any], weights: Float | None) -> int:
-        """Put rows behind those that wait for a block; returns how many would wait with them."""
+        """Append rows to the pending ones of a block; return the number that would be pending."""
         part = slice(self.n_waiting, self.n_waiting + len(rows))
         self.waiting[part] = rows
         self.waiting_weights[part] = 1.0 if weights is None else weights

@@ -32,7 +32,7 @@ _SHIFT_BITS = 1024  # of the largest float64 number
 
 
 def impossible(totals: Totals) -> str | None:
-    """What is wrong with these sums, in a few words; None if rows can have them."""
+    """Return the reason why no rows have these sums, in a few words; None if rows can."""
     if bool(totals.shards) != bool(totals.n_rows):
         return "rows without shards, or shards without rows"
     if not totals.n_rows:

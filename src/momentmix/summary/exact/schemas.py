@@ -42,7 +42,7 @@ from momentmix.tables.schema import Schema, joined, plain_schema
 
 
 def encoded(totals: Totals, schema: Schema) -> Totals:
-    """Return sums of features as those of a schema, in units fine enough for its centers."""
+    """Return sums of features as sums of a schema, in units fine enough for its centers."""
     low, high = totals.minimum.copy(), totals.maximum.copy()
     for value, _, center in centered(schema):
         low[value] += center
@@ -65,7 +65,7 @@ def _units_of(totals: Totals, schema: Schema) -> Exponents:
 
 
 def has_units_of(totals: Totals) -> bool:
-    """Whether the units are those that `encoded` gives, or finer."""
+    """Whether the units are as `encoded` gives them, or finer."""
     if totals.schema is None:
         return True
     return finest(totals.exponents, _units_of(totals, totals.schema)) == totals.exponents

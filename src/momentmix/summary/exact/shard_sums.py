@@ -9,8 +9,8 @@ far still is. Others are looked at closely:
   that would need a much coarser unit.
 
 The sums are about the shift, so its distance from the mean has to stay below about a standard
-deviation of the shard; `has_drifted` tells. A block that is far narrower than the unit does no
-harm: the moments of the shard are at least those of its first block.
+deviation of the shard; see `has_drifted`. A block that is far narrower than the unit does no
+harm: the moments of the shard are at least the moments of its first block.
 
 All these decisions are functions of the rows.
 """

@@ -1,4 +1,4 @@
-"""What a summary holds, and how an update replaces it.
+"""The state of a summary, and its replacement by an update.
 
 All that a summary holds is one value, `State`: the sums of closed shards, which never change, and
 perhaps an open shard. `with_rows` adds checked rows to the open shard or to a new one, and returns
@@ -45,7 +45,7 @@ def shard_digest(shard_id: object) -> bytes:
 
 
 class State(NamedTuple):
-    """What a summary holds: closed shards, the shard that takes rows, the id of the next, names."""
+    """The state of a summary: closed shards, the open shard, the id of the next, names."""
 
     closed: Totals
     open: OpenShard | None = None
@@ -64,12 +64,12 @@ class State(NamedTuple):
 
     @property
     def row_schema(self) -> Schema | None:
-        """How the next rows are encoded; None if their columns are the features."""
+        """Schema of the next rows; None if their columns are the features."""
         return self.closed.schema if self.open is None else self.open.schema
 
     @property
     def schema(self) -> Schema | None:
-        """How the columns of all rows became features."""
+        """Schema of all rows."""
         before, now = self.closed.schema, self.row_schema
         if self.open is None or not self.closed.shards or before is now is None:
             return now
@@ -111,7 +111,7 @@ def _features(rows: Any, schema: Schema) -> Float:
 
 
 class NewRows(NamedTuple):
-    """Checked rows of one update, without those of weight 0."""
+    """Checked rows of one update, without rows of weight 0."""
 
     parts: Iterable[tuple[int, Any]]  # number of the first row, array of any library
     n_rows: int
@@ -152,7 +152,7 @@ def new_shard(state: State, shard_id: bytes) -> OpenShard:
 
 
 def labels_of(shard: OpenShard, names: Names) -> Names:
-    """Names of the features of a shard, for messages; `names` are those of the columns."""
+    """Names of the features of a shard, for messages; `names` are the columns'."""
     return names if shard.schema is None else shard.schema.feature_names
 
 

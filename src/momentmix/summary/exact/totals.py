@@ -6,7 +6,7 @@
 | e, k | ``exponents`` (None: neutral), ``shifts`` | (d,) |
 | Σ w²·2^Q | ``weight_squares`` | |
 | highest degree of sums of high sections, see ``exact_sums`` | ``reach`` | (d,) |
-| columns that the features stand for, see ``schemas`` | ``schema`` (None: numbers) | |
+| columns of the features, see ``schemas`` | ``schema`` (None: numbers) | |
 
 *Why the bytes depend on the set of shards alone.* A shard's sums are integers in its own units. The
 units of a union are a function of the shards: e is the element-wise finest e of the shards, k the
@@ -15,7 +15,7 @@ integers that add; the sums about k are an integer polynomial of these and of k.
 any tree of additions ends in the same integers. A neutral feature (0 in every row) has zero sums in
 every unit.
 
-So it is with schemas. That of a union is a function of those of the shards; a column whose cells
+So it is with schemas: the union's is a function of the shards'. A column whose cells
 are all seen is one with a feature that is 1 in every row; a change of a center is an integer map,
 since the unit of a feature is never coarser than its center. Bounds, and means in marks, of a
 number that has a center are kept about 0, so that a change of it leaves them alone.
@@ -48,7 +48,7 @@ Exponents = tuple[int | None, ...]
 
 
 class Mark(NamedTuple):
-    """What tells two versions of a shard apart: its row count, weight and means."""
+    """Row count, weight and means of a shard, which differ between two versions of it."""
 
     n_rows: int
     weight: float

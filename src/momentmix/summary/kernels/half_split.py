@@ -59,7 +59,7 @@ class Product(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Which monomials are formed and multiplied, and which results are the moments."""
+    """Monomials to form and multiply, and places of the moments among the products."""
 
     n_monomials: int  # rows of the table
     first_points: slice  # rows of the features; the constant 1 is between both runs

@@ -34,7 +34,7 @@ def _torch_device(device: Any) -> tuple[Any, Any]:
 
 def feed(rows: NDArray[Any], device: Any, n_bytes: int = _BYTES) -> Iterator[tuple[int, Any]]:
     """Yield windows of rows as tensors on a device, with the numbers of their first rows."""
-    # A window is overwritten after the next but one was asked for.
+    # A window is overwritten after the next but one was requested.
     torch, found = _torch_device(device)
     kept = rows.dtype if rows.dtype in (np.float32, np.float64) else np.dtype(np.float64)
     window = max(1, min(len(rows), n_bytes // (kept.itemsize * rows.shape[1])))

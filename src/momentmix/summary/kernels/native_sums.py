@@ -2,7 +2,7 @@
 
 The plan of ``half_split`` becomes a table of numbers that one loop in C runs through
 (``native/sums.h``): units, chunks, monomials, products. The interpreter is left once for many
-blocks, so threads do not wait for it. The order of all additions is fixed, and the same for every
+blocks, so threads run beside it. The order of all additions is fixed, and the same for every
 instruction set, so that the sums are a function of the block on all processors.
 """
 

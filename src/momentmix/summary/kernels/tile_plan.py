@@ -1,4 +1,4 @@
-"""Which tiles of two lists of monomials hold all moments.
+"""Tiles of two lists of monomials that hold all moments.
 
 | symbol | name here | shape |
 |---|---|---|
@@ -28,7 +28,7 @@ class TilePlan(NamedTuple):
     """Factors of the monomials, tiles, and where the moments stand.
 
     Monomials are products of features `lefts` and `rights`, padded to a multiple of the side of a
-    tile; n_features stands for the constant 1, and n_features + 1 for 0 (padding).
+    tile; n_features is the constant 1, and n_features + 1 is 0 (padding).
     """
 
     lefts: Int

@@ -40,7 +40,7 @@ _TURNED = 2048  # values of rows that a program turns into points
 
 
 class Settings(NamedTuple):
-    """How the work is cut: side of a tile, rows at a time, warps of a program."""
+    """Sizes of the work: side of a tile, rows at a time, warps of a program."""
 
     block: int
     depth: int
@@ -253,7 +253,7 @@ def _sent(values: Any, device: Any) -> Any:
 
 
 class _Constants(NamedTuple):
-    """What the kernels read beside the points, on the device; see `TilePlan`."""
+    """Tables that the kernels read beside the points, on the device; see `TilePlan`."""
 
     lefts: Any
     rights: Any

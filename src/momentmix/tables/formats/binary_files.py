@@ -119,7 +119,7 @@ class ArrowFile(ArrowFileSource):
             yield reader
 
     def batches(self, columns: Columns, start: int = 0, as_text: Columns = ()) -> Iterator[Batch]:
-        """All batches: where row `start` is, the file does not tell."""
+        """All batches: the file has no index of row `start`."""
         chosen = sorted({*columns})
         order = np.searchsorted(chosen, columns).tolist()
         with self._refuse_unreadable(), self._reader(chosen) as reader:

@@ -1,7 +1,7 @@
 """Bytes that are compressed, come once only, or are far away.
 
 Files at addresses (s3://, https://, …) are copied once to this machine through fsspec. Streams such
-as standard input are copied, too; their first bytes tell the format.
+as standard input are copied, too; their first bytes identify the format.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _FIRST_BYTES = {
 }
 _ADDRESS = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")  # Path() keeps one slash; C:/ is a path
 _STREAM = "standard input"
-_HEAD = 1 << 20  # bytes that tell the format, also within a block of bzip2
+_HEAD = 1 << 20  # bytes that identify the format, also within a block of bzip2
 _STARTS = {
     b"PAR1": ".parquet",
     b"ARROW1": ".arrow",
@@ -184,7 +184,7 @@ def is_address(text: str) -> bool:
 
 
 def remote_files(text: str, readable: Callable[[str], bool]) -> list[str]:
-    """Addresses of the files that an address stands for, in order; in a folder those `readable`."""
+    """Addresses of the files of an address, in order; in a folder the `readable` ones."""
     address = re.sub("^([^:/]+):/+", r"\1://", text)  # with both slashes
     web = address.startswith(("http:", "https:"))  # no folders there, and ? begins a query
     with _located(address) as (system, path):

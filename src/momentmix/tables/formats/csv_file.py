@@ -41,7 +41,7 @@ from momentmix.tables.source import BATCH_ROWS, Batch, Columns, FileSource, Kind
 
 BLOCK = 1 << 22  # bytes read at a time: enough for a fast parser, few beside the memory
 LONGEST = 1 << 25  # bytes of a line: no table has such lines, and memory stays bounded
-_LOOKED_AT, _MOST_FIELDS = 1000, 100_000  # lines, and fields of them, that tell kinds of columns
+_LOOKED_AT, _MOST_FIELDS = 1000, 100_000  # lines, and fields of them, that decide kinds of columns
 _READ_AS = {"text": "text", "date": "text", "bool": "bool"}  # other kinds as numbers
 _WRONG_LINE = "CSV parse error"  # of pyarrow, for too few or too many fields
 _BAD_BYTE = re.compile("[\udc80-\udcff]")  # one that is not UTF-8, as Python decodes it
@@ -191,7 +191,7 @@ class CsvFile(FileSource):
         yield held.slice(0, held.num_rows - 1)
 
     def _converted(self, block: Any, asked: list[tuple[int, str]]) -> Any:
-        """The columns asked for, of which those read as text are converted, and the last one."""
+        """The chosen columns, with the ones read as text converted, and the last one."""
         from pyarrow import RecordBatch, types
 
         columns = []
@@ -242,7 +242,7 @@ class CsvFile(FileSource):
                 ) from None
 
     def _lines(self, file: io.TextIOWrapper, record: list[str]) -> Iterator[str]:
-        """Lines of the text; those of a row are in `record`, and it is empty before a row."""
+        """Lines of the text; the lines of a row are in `record`, which is empty before a row."""
         for number, line in enumerate(iter(lambda: file.readline(LONGEST), ""), 1):
             if len(line) == LONGEST:
                 raise InputError(
@@ -277,7 +277,7 @@ class CsvFile(FileSource):
                         raise InputError(Message(f"{place}, {self.label(column)}", problem))
 
     def _problem(self, field: str, kind: str, column: int) -> str:
-        """What is wrong with a field, and the cure; "" if nothing is."""
+        """Return the error of a field with its cure, or ""."""
         text, key = field.strip(), column if self.column_names is None else self.first_line[column]
         if kind == "text" and _BAD_BYTE.search(field):
             return " is not UTF-8; convert it: iconv -t utf-8."

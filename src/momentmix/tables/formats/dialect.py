@@ -1,4 +1,4 @@
-"""How CSV text writes numbers, what its columns hold, and whether a first line names them."""
+"""Numbers in CSV text, the content of its columns, and whether a first line names them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _WAYS = ("names of columns", "a row")
 
 @dataclass(frozen=True)
 class Dialect:
-    """Characters of CSV text; `header` tells whether the first line holds names, also in Excel.
+    """Characters of CSV text; `header`: whether the first line holds names, also in Excel.
 
     `thousands` may be the delimiter where such numbers are quoted. None: a comma, or a tab in
     files called .tsv; no marks; the usual texts for missing cells; judge by what the line holds.
@@ -61,7 +61,7 @@ class Dialect:
 
     @cached_property
     def nulls(self) -> tuple[str, ...]:
-        """Texts that stand for a missing cell."""
+        """Texts that mean a missing cell."""
         if self.na_values is None:
             return NULLS
         return tuple(dict.fromkeys(("", *(text.strip() for text in self.na_values))))
@@ -160,7 +160,7 @@ def _check_character(name: str, value: Any) -> None:
 
 
 def kinds_of(rows: Sequence[Sequence[str]], n_columns: int, dialect: Dialect) -> list[Kind]:
-    """What each column holds; a column without any cell that is not missing holds numbers."""
+    """Content of each column; a column with missing cells alone holds numbers."""
     return [_kind([row[j] for row in rows], dialect) for j in range(n_columns)]
 
 
@@ -199,7 +199,7 @@ def judged(
     names, cells = list(first[has_index:]), [list(row[has_index:]) for row in rows]
     numbers = [str(i) for i in range(len(names) + 1)]
     counts = len(first) > 1 and names in (numbers[:-1], numbers[1:])
-    # Many rows are equal to the first line, or there are too few cells to tell.
+    # Many rows are equal to the first line, or there are too few cells to decide.
     usual = cells.count(names) > _FREQUENT * len(cells) or (len(cells) == 1 and len(names) == 2)
     whole = all(map(_WHOLE.fullmatch, names)) and len({*names}) == len(names)
     is_header = quoted or (whole and are_fractions(cells)) or (counts and not usual)

@@ -1,4 +1,4 @@
-"""Digests of rows and of text, which tell whether two inputs are the same data."""
+"""Digests of rows and of text, by which equal inputs are recognized."""
 
 from __future__ import annotations
 

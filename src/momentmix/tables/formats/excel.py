@@ -1,6 +1,6 @@
 """The first sheet of Excel workbooks (.xlsx) through openpyxl.
 
-The first rows tell the kind of each column; a cell of another kind is an error that names it.
+The first rows decide the kind of each column; a cell of another kind is an error that names it.
 """
 
 from __future__ import annotations
@@ -169,6 +169,6 @@ class ExcelFile(ArrowFileSource):
 
 
 def _as_in_csv(cell: Any) -> str:
-    """A cell as CSV would have it; Excel knows no difference between 3 and 3.0."""
+    """A cell as CSV would have it; to Excel 3 and 3.0 are the same."""
     is_whole = isinstance(cell, float) and cell.is_integer()
     return "" if cell is None else str(int(cell) if is_whole else cell)

@@ -1,6 +1,6 @@
 """JSON lines (.jsonl, .ndjson) through pyarrow: an object in each line, its keys are the columns.
 
-The text is cut into chunks of whole lines. The first chunk tells the columns and their types; a
+The text is cut into chunks of whole lines. The first chunk decides the columns and their types; a
 number may be written as an integer in one chunk and with a fraction in another. A chunk that
 pyarrow refuses is read again line by line, to say what is wrong in which line.
 """
@@ -72,7 +72,7 @@ class JsonLinesFile(ArrowFileSource):
         self._text = digest.hexdigest()
 
     def _parsed(self, line: int, chunk: bytes, fields: Sequence[Any] | None) -> Any:
-        """A chunk as an Arrow table; `fields` have the types that the first one told."""
+        """A chunk as an Arrow table; `fields` have the types of the first one."""
         import pyarrow
         from pyarrow import json as arrow_json
 
@@ -103,7 +103,7 @@ class JsonLinesFile(ArrowFileSource):
         )
 
     def _check_lines(self, line: int, chunk: bytes, fields: Sequence[Any] | None) -> None:
-        """Raise for the first line of a chunk that is no object, or not like those before."""
+        """Raise for the first line of a chunk that is no object, or unlike the lines before."""
         kinds = {x.name: _ARROW_KINDS.get(arrow_kind(x.type).kind, "") for x in fields or ()}
         for number, text in enumerate(chunk.split(b"\n"), line):
             if not text.strip():

@@ -218,7 +218,7 @@ class MemoryTable(Source):
         self._cells: dict[int, Cells | Exception] = {}
 
     def plan(self, columns: Sequence[int], once: bool) -> None:
-        """Convert the columns, those of long tables by all cores."""
+        """Convert the columns, of long tables by all cores."""
         new = [i for i in columns if i not in self._cells]
         n_threads = usable_cores() if (self.n_rows or 0) > _MANY_ROWS else 1
         converted = map_in_order(self._converted, new, n_threads)

@@ -261,7 +261,7 @@ class _Stream(_Query):
     """Anything with an Arrow stream, or a pyarrow Scanner; read once, with all its columns."""
 
     name = "the stream"
-    reads_ahead = False  # reading may wait for ever
+    reads_ahead = False  # reading may block for ever
     _gives_all = True
 
     def _open(self) -> None:
