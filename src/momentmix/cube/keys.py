@@ -85,7 +85,7 @@ def parse_keys(by: str | Sequence[str]) -> list[KeySpec]:
     names = [key.name for key in found]
     for name in names:
         if names.count(name) > 1:
-            raise InputError(f"keys must differ; {name!a} is asked for twice.")
+            raise InputError(f"keys must differ; {name!a} is given twice.")
         if name in RESERVED:
             raise InputError(
                 f"a key cannot be called {name!a}, which the file of a cube needs; rename the "

@@ -271,6 +271,6 @@ class Categorical(_Levels):
         self, column: Column, label: str, ends: Float, mean: float, variance: float
     ) -> Column:
         """None: moments of numbers do not tell levels apart."""
-        text = f"a summary of numbers does not tell levels apart; {label} cannot be {self.name!r}. "
+        text = f"a summary of numbers holds no levels; {label} cannot be {self.name!r}. "
         again = Message("Summarize the rows again with ", options(families=...), ".")
         raise InputError(Message(text, again))

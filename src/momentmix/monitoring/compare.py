@@ -47,7 +47,7 @@ from momentmix.wording import listed
 # the others reject less often than they say.
 _WEIGHTS = {"means": 6.0, "second moments": 1.0, "one by one": 1.0}
 _MOST_LISTED = 5
-_MODEL = "Whether rows still fit a model is said by track(model, cube)."
+_MODEL = "To test whether rows still fit a model, use track(model, cube)."
 _CURES = {
     "SummaryCube": "Take all its groups, cube.total(), or some: cube.where(region='EU').total().",
     "FitResult": _MODEL,

@@ -186,7 +186,7 @@ def _add_block(
         _add_rows(summary, rows, None, device)
     except InputError as error:
         raise InputError(
-            f"{error} (The first block says how the others are encoded; to let each block have "
+            f"{error} (Other blocks are encoded like the first one; to let each block have "
             "missing cells of its own, add up summaries of the blocks.)"
         ) from error
 

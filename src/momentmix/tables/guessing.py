@@ -92,7 +92,7 @@ def guess_columns(
     if len(left_out) == len(cells):
         listed = "; ".join(f"{column_label(i, names)}: {w}" for i, w in left_out.items())
         text = f"the table has no usable column ({listed}). Pass columns of numbers or of few "
-        say = Message("levels, or say with ", options(families=...), " what the columns are.")
+        say = Message("levels, or give the families of columns in ", options(families=...), ".")
         raise InputError(Message(text, say))
     gone = [
         f"column {i if names is None else ascii(names[i])} left out: {why}"
@@ -122,7 +122,7 @@ def _unusable_text(cells: Cells, label: str, asked: bool, rare: float) -> str:
     if n_levels > FEW_LEVELS and not rare:
         text = (
             f"{label} is text with {n_levels} different levels in {n_seen} rows, too many to take "
-            f"it as categories unasked (up to {FEW_LEVELS} are). Leave it out with "
+            f"it as categories by default (up to {FEW_LEVELS} are). Leave it out with "
         )
         families = either("families={…: 'categorical'}", "--families …=categorical")
         end = "; or join its rare levels with a schema (momentmix schema --rare 0.01)."

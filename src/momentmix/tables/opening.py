@@ -90,7 +90,7 @@ class Reading:
         nulls = [self.na_values] if isinstance(self.na_values, str) else self.na_values
         if not all(isinstance(text, str) for text in nulls or ()):
             raise InputTypeError(
-                f"na_values must be strings, as they stand in the file; got {list(nulls or ())}."
+                f"na_values must be strings, as they are in the file; got {list(nulls or ())}."
             )
         nulls = None if nulls is None else tuple(nulls)
         return Dialect(self.delimiter, self.decimal, self.thousands, nulls, self.header)
@@ -369,6 +369,6 @@ def open_file(path: str | os.PathLike[str], dialect: Dialect) -> Source:
 
 def _unknown(path: object) -> InputError:
     return InputError(
-        f"{without_secrets(str(path))} has no name that momentmix knows; it reads {_KNOWN}. Rename "
+        f"{without_secrets(str(path))} has no known ending; momentmix reads {_KNOWN}. Rename "
         "or convert it."
     )

@@ -61,7 +61,7 @@ def _column(table: Source, column: str | int) -> int:
     said = Message(" Note: ", note, ".") if note else ""
     number = place_of(column, names, f"{table.name} has no column", said)
     if names is not None and names.count(column) > 1:
-        text = f"{table.name} must have one column of each name asked for; repeated: "
+        text = f"{table.name} must have one column of each chosen name; repeated: "
         raise InputError(Message(text, f"{_positions(table, {column})}. ", _BY_NUMBER))
     return number
 

@@ -188,7 +188,7 @@ def test_data_without_names_or_with_other_delimiters(frame, momentmix):
 
 
 BAD = {
-    "x.pkl": (b"\x80\x04", "x.pkl has no name that momentmix knows; it reads .npy"),
+    "x.pkl": (b"\x80\x04", "x.pkl has no known ending; momentmix reads .npy"),
     "x.mms": (b"no summary", "not a momentmix summary"),
     "x.json": (b"[1]", "x.json"),
     "other": (b'{"a": 1}', "not a momentmix model"),

@@ -62,7 +62,7 @@ def test_a_summary_of_numbers_takes_families_at_the_fit(drawn):
     for family, message in (
         ({"a": "poisson"}, "counts must be integers"),
         ({"visits": "bernoulli"}, "0 and 1 only"),
-        ({"yes": "categorical"}, "does not tell levels apart"),
+        ({"yes": "categorical"}, "holds no levels"),
         ({"yes": "normal"}, "'gaussian'"),
         ({"nothing": "poisson"}, "no such column"),
     ):

@@ -194,7 +194,7 @@ def test_small_groups_can_be_left_out(frame):
         ("a", "numbers must be whole"),
         ("week(store)", "needs dates"),
         ("decade(ts)", "must be year\\(column\\)"),
-        ("store,store", "asked for twice"),
+        ("store,store", "given twice"),
         ([], "by must be names"),
         ([3], "by must be names"),
         ("n_rows", "cannot be called 'n_rows'"),

@@ -407,9 +407,9 @@ def twins(means):
         ((MODEL, {1: GOOD}, {"model_rows": np.int64(0)}), "model_rows must be a positive number"),
         ((MODEL, {1: GOOD}, {"level": 2}), "level must be a number between 0 and 1"),
         ((clients([0.5, 0.5]), {1: other_family()}), "1 and the model differ: a column must have"),
-        ((MODEL, {1: with_gap()}), r"in column 0 .'flow'., the model knows of none"),
-        (twins(np.linspace(0, 40, 9)), "tell at most 7 of the 9 components apart"),
-        (twins([0.0, 0.0]), "tell at most 1 of the 2 components apart"),
+        ((MODEL, {1: with_gap()}), r"in column 0 .'flow'., the model has none"),
+        (twins(np.linspace(0, 40, 9)), "identify at most 7 of the 9 components"),
+        (twins([0.0, 0.0]), "identify at most 1 of the 2 components"),
         (joined([0.8, 0.9]), "all columns of the model are joined and have missing"),
     ],
 )

@@ -207,7 +207,7 @@ FIRST = b'{"a":1,"b":2,"s":"x","n":[1]}\n' * 3
         (FIRST + b'\n{"a":1,"b":"x"}\n', "line 5, 'b' is text, and a number in lines before. Use"),
         (FIRST + b'{"a":true}\n', "line 4, 'a' is true or false, and a number in"),
         (FIRST + b'{"a":{"x":1}}\n', "line 4, 'a' is an object, and a number"),
-        (FIRST + b'{"a":1,"a":2}\n', "line 4 is an object in which a key stands twice"),
+        (FIRST + b'{"a":1,"a":2}\n', "line 4 is an object in which a key occurs twice"),
         (FIRST + b'{"a":1,"z":2}\n', "line 4 has the key 'z', which no line .* with null where"),
         (FIRST + b"[1,2]\n", r"line 4 is an array; each line must be .*jq -c '\.\[\]'"),
         (b'[{"a":1},{"a":2}]', "line 1 is an array"),

@@ -82,7 +82,7 @@ def test_folders_and_patterns_at_addresses(memory, rows, bytes_of):
     [
         ("memory://bucket/none.csv", NoInputError, "bucket/none.csv does not exist; check"),
         ("memory://bucket/*.npy", NoInputError, "no data file is at 'memory://bucket/"),
-        ("memory://bucket/x.md", InputError, "x.md has no name that momentmix knows"),
+        ("memory://bucket/x.md", InputError, "x.md has no known ending"),
         ("nonsense://bucket/x.csv", InputError, "cannot be fetched: ValueError: Protocol"),
         ("s3://bucket/x.csv", MissingDependencyError, r"needs a package that is not .*s3fs"),
         ("memory://bucket/bad.csv", InputError, "memory://bucket/bad.csv, line 2 has 1 field"),

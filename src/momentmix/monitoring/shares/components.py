@@ -201,8 +201,8 @@ class ComponentSets:
             conditions = list_conditions(self.layout, degree, p.blocks.laws, constant)
             if not conditions.size:
                 raise InputError(
-                    "all columns of the model are constant, so that nothing tells its components "
-                    "apart. Fit columns that vary."
+                    "all columns of the model are constant, so that its components cannot "
+                    "be identified. Fit columns that vary."
                 )
             self._known[degree] = FixedComponents.of(conditions, p, self._model.factor)
         return self._known[degree]
@@ -221,7 +221,7 @@ class ComponentSets:
         if not found:
             rank = max(own.rank for own in self._known.values())
             raise InputError(
-                f"the moments of the cube tell at most {rank} of the {r} components apart, so "
+                f"the moments of the cube identify at most {rank} of the {r} components, so "
                 "that their shares are not known. Summarize with a higher order, or fit fewer "
                 "components."
             )

@@ -153,7 +153,7 @@ class Groups:
                 if column.has_missing and not known.has_missing:
                     text = (
                         f"group {key_text(own.key)} has missing cells in "
-                        f"{column_label(j, mixture.feature_names)}, the model knows of none. Fit "
+                        f"{column_label(j, mixture.feature_names)}, the model has none. Fit "
                         "the model with "
                     )
                     drop = Message(" to all rows, or summarize with ", options(missing="drop"), ".")

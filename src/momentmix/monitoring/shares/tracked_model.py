@@ -86,7 +86,7 @@ class TrackedModel:
         if not kept:
             text = (
                 "all columns of the model are joined and have missing cells, and the moments of "
-                "such columns do not tell shares. Fit without blocks, or with "
+                "such columns do not identify shares. Fit without blocks, or with "
             )
             raise InputError(Message(text, options(missing="drop"), "."))
         return kept

@@ -118,7 +118,7 @@ class JsonLinesFile(ArrowFileSource):
                 row = json.loads(text, object_pairs_hook=_distinct)
                 reason = "" if isinstance(row, dict) else _kind(row)
             except KeyError:
-                reason = "an object in which a key stands twice"
+                reason = "an object in which a key occurs twice"
             except ValueError as error:
                 reason = f"no JSON: {error}"
             if reason:
