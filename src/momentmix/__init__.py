@@ -16,6 +16,7 @@ if _typing.TYPE_CHECKING:  # "as" makes a name public for type checkers
     )
     from momentmix.cube.cube import SummaryCube as SummaryCube
     from momentmix.cube.summarize_by import summarize_by as summarize_by
+    from momentmix.datasets import example_table as example_table
     from momentmix.errors import (
         CapacityError as CapacityError,
         CertificateWarning as CertificateWarning,
@@ -55,6 +56,7 @@ if _typing.TYPE_CHECKING:  # "as" makes a name public for type checkers
 _HOMES = {
     "cube.cube": ("SummaryCube",),
     "cube.summarize_by": ("summarize_by",),
+    "datasets": ("example_table",),
     "capacity.ranks": ("largest_rank", "smallest_order"),
     "tensor.incomplete_tensor": ("IncompleteSymmetricTensor",),
     "mixture.mixture": ("DiagonalMixture", "Mixture"),

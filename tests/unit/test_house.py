@@ -48,7 +48,7 @@ LAYERS = [
     {"estimators", "dask", "ray", "spark"},
     {"monitoring"},
     {"displays"},
-    {"reporting", "reproduce"},
+    {"reporting", "reproduce", "datasets"},
     {"cli"},
     {"__main__"},
 ]

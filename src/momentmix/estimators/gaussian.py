@@ -67,7 +67,7 @@ class MomentGaussianMixture(MixtureMethods):
     order : int or "auto", default="auto"
         Highest order of the moments.
     method : {"robust", "paper"}, default="robust"
-        "paper" is Algorithm 5.1 as printed.
+        "paper" is Algorithm 5.1 of the paper, see `fit`.
     refine : {"auto", "em"} or None, default="auto"
         "auto": EM passes where there are rows. None: the pure moment answer.
     background : bool or "auto", default=False

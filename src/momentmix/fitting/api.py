@@ -24,7 +24,7 @@ from momentmix.fitting.data import (
     table_of,
 )
 from momentmix.fitting.em.starts import Start
-from momentmix.fitting.paper import fit_as_printed
+from momentmix.fitting.paper import fit_by_paper
 from momentmix.fitting.remedies import with_remedies
 from momentmix.fitting.result import BegunFit, FitResult
 from momentmix.fitting.robust.pipeline import fit_robust
@@ -88,7 +88,8 @@ def fit(
         Highest order of the moments. "auto" takes a lower one where rows are at hand and the table
         is wide, or where there are too few rows for a moment answer.
     method : {"robust", "paper"}
-        "paper" is Algorithm 5.1 as printed.
+        "paper" is Algorithm 5.1 of the paper, which on samples puts many variances at zero; they
+        are raised to a tenth of the variance within components unless ``variance_floor=0``.
     refine : {"auto", "em"} or None
         "auto": EM passes if there are rows and the method is "robust". None: the pure moment
         answer. "em" with a summary is an error.
@@ -239,7 +240,7 @@ def begin_fit(
             raise InputTypeError(
                 f"n_components must be an integer ≥ 1, 'auto' or 'bic'; got {n_components!r}."
             ) from None
-    if not 0 < variance_floor < 1:
+    if not 0 < variance_floor < 1 and (variance_floor != 0 or method != "paper"):
         raise InputError(f"variance_floor must lie between 0 and 1; got {variance_floor}.")
     if background not in (True, False, "auto"):
         raise InputError(f'background must be True, False or "auto"; got {background!r}.')
@@ -272,7 +273,7 @@ def begin_fit(
             if not isinstance(table.data, StandardMoments):
                 data = table.data
             asked_for = (n_components, order, refine, random_state, variance_floor)
-            printed = fit_as_printed(data, *asked_for)
+            printed = fit_by_paper(data, *asked_for)
             return BegunFit(printed, lambda: printed)
         if isinstance(table.data, StandardMoments) and refine == "em":
             text = " needs the rows, and a summary holds none. Pass the rows, or use "

@@ -1,4 +1,4 @@
-"""method="paper": diagonal Gaussian mixtures as printed (Algorithm 5.1, algo:gaussian).
+"""method="paper": diagonal Gaussian mixtures by Algorithm 5.1 of the paper (algo:gaussian).
 
 | paper symbol | name here | shape |
 |---|---|---|
@@ -11,14 +11,17 @@
 
 Differs from the paper:
 
-* At even m the sign of each q_i is open. Where t is odd, (solve-w) is solved without β ≥ 0 and
-  factors with negative β change their sign; where t is even too, the signs come from the smallest
-  odd order t' with C(d, t') ≥ r.
-* (cov-A) subtracts Σ ω*_i (μ*_i)^{⊗m} rather than Σ q̌_i^{⊗m}: the polished values.
+* At even m the paper leaves the sign of each q_i open. Where t is odd, (solve-w) is solved without
+  β ≥ 0 and factors with negative β change their sign; where t is even too, the signs come from the
+  smallest odd order t' with C(d, t') ≥ r.
 * β is kept away from zero (weights of at least 1e-6), since (est-w-mu) divides by a power of it.
 * On samples, variances below a tenth of the variance that the components share (what is left of a
-  column's variance after the means) are raised to it (`_fit_summary`): (solve-sigma) often puts
-  variances at zero there, and a component of variance zero attracts no row.
+  column's variance after the means) are raised to it: (solve-sigma) often puts variances at zero
+  there, and a component of variance zero attracts no row. With ``variance_floor=0`` they stay as
+  (solve-sigma) gives them, zeros included, which have no density.
+* Columns whose largest value is above 1e20 or below 1e-20 are measured in a power of two next to
+  it, since its powers would leave float64; the answer is in the units of the data.
+* Columns that are constant get variances of ``variance_floor`` times their value squared.
 
 Data must not be centered: centering makes M_1 zero and the means linearly dependent.
 """
@@ -126,7 +129,7 @@ def learn_mixture(
     polish = fit_weighted_powers(  # Step 4, prob:nls-w mu
         [tensor, moments.moment_tensor(low)], weights / weights.sum(), means
     )
-    variances = _variances(moments, polish.weights, polish.factors, order)  # Step 5
+    variances = _variances(moments, factors, polish.weights, polish.factors, order)  # Step 5
     mixture = DiagonalMixture(polish.weights / polish.weights.sum(), polish.factors, variances)
     return PaperFit(mixture, approximation, polish)  #  algo:gaussian
 
@@ -150,14 +153,17 @@ def _signs_and_scales(
     return factors, np.maximum(scales, _LEAST_WEIGHT ** ((order - low) / order))
 
 
-def _variances(moments: MomentSource, weights: Array, means: Array, order: int) -> Array:
+def _variances(
+    moments: MomentSource, factors: Array, weights: Array, means: Array, order: int
+) -> Array:
     """θ_ij by non-negative least squares on the entries L_j (solve-sigma), of shape (r, d)."""
     r, d = means.shape
     variances = np.empty((r, d))
     for j in range(d):
         sets = sets_without(d, order - 2, j)
         table = (weights[:, None] * means[:, sets].prod(axis=2)).T  # (|L_j|, r)
-        target = moments.squared_moments(j, order - 2) - table @ means[:, j] ** 2  # (|L_j|,)  cov-A
+        powers = factors[:, j] ** 2 @ factors[:, sets].prod(axis=2)
+        target = moments.squared_moments(j, order - 2) - powers  # (|L_j|,)  cov-A
         variances[:, j] = _non_negative(table, target)  # (r,)  solve-sigma, Sig_i^opt
     return variances
 
@@ -176,7 +182,7 @@ def _non_negative(table: Array, target: Array) -> Array:
 # -- from rows or a summary to a result ------------------------------------------------------------
 
 
-def fit_as_printed(
+def fit_by_paper(
     data: Any,
     n_components: int | str,
     order: int | Literal["auto"],
@@ -184,7 +190,7 @@ def fit_as_printed(
     random_state: int | np.random.Generator | None,
     floor: float,
 ) -> FitResult:
-    """Algorithm 5.1 as printed, with the same test of its answer as the robust method."""
+    """Algorithm 5.1, with the same test of its answer as the robust method."""
     if refine == "em":
         raise InputError(
             Message(options(refine="em"), " goes with ", ROBUST, "; ", PAPER, " takes none.")
@@ -205,7 +211,7 @@ def fit_as_printed(
         mixture = DiagonalMixture(np.ones(1), summary.mean[None], summary.variance[None])
         residual, converged = 0.0, True
         if r > 1:
-            fit = _fit_summary(summary, r, order, random_state)
+            fit = _fit_summary(summary, r, order, random_state, floor)
             mixture, residual = fit.mixture, fit.approximation.residual
             converged = fit.approximation.converged and fit.polish.converged
     least = np.where(moments.constant, floor * moments.scale**2, 0.0)
@@ -213,7 +219,7 @@ def fit_as_printed(
     # The certificate of the robust method, without a predicted loss: there is no covariance.
     varying = moments.varying()
     standard = varying.standardize(mixture.marginal(varying.columns))
-    p = Parameters(standard.weights, standard.means, np.maximum(standard.variances, floor))
+    p = Parameters(standard.weights, standard.means, np.maximum(standard.variances, floor or 1e-6))
     test = check_conditions(varying, p, np.random.default_rng(0))
     capacity = largest_rank(moments.n_features, order) if order >= 3 else 1
     findings = collect_findings(varying, p, test, capacity, floor) + find_constants(moments)
@@ -254,7 +260,11 @@ def _summarize(data: Any, r: int, order: int | Literal["auto"]) -> tuple[MomentS
 
 
 def _fit_summary(
-    summary: MomentSummary, r: int, order: int, random_state: int | np.random.Generator | None
+    summary: MomentSummary,
+    r: int,
+    order: int,
+    random_state: int | np.random.Generator | None,
+    floor: float,
 ) -> PaperFit:
     """Algorithm 5.1 on a summary of order ≥ m whose squares reach |I| = m − 2."""
     if summary.order < order or summary.squared_order < order - 2:
@@ -280,6 +290,8 @@ def _fit_summary(
     fit = learn_mixture(RawMoments(summary, unit), r, order, random_state)
     mixture = fit.mixture
     mixture = replace(mixture, means=mixture.means * unit, variances=mixture.variances * unit**2)
+    if floor == 0.0:
+        return fit._replace(mixture=mixture)
     centered = mixture.means - mixture.weights @ mixture.means
     within = summary.variance - mixture.weights @ centered**2
     least = np.maximum(1e-6 * summary.variance, np.finfo(float).tiny)

@@ -58,6 +58,21 @@ def test_a_true_variance_of_zero_stays_zero():
     assert (found.variances >= 0).all()
 
 
+def test_variances_stay_as_printed_without_a_floor():
+    truth = law_of_section_6(np.random.default_rng(7), 15, 8, 1.0)
+    rows, _ = truth.sample(3000, random_state=0)
+    raised, printed = (
+        mm.fit(rows, 8, 4, method="paper", random_state=0, **options).mixture
+        for options in ({}, {"variance_floor": 0})
+    )
+    assert raised.means.tolist() == printed.means.tolist()
+    changed = printed.variances != raised.variances
+    assert (printed.variances[changed] < raised.variances[changed]).all()
+    assert (printed.variances == 0).any()
+    with pytest.raises(mm.InputError, match="has no density there"):
+        printed.predict(rows)
+
+
 def test_a_summary_and_its_rows_give_the_same_answer():
     truth = law_of_section_6(np.random.default_rng(7), 10, 3, 5.0)
     rows, _ = truth.sample(3000, random_state=0)

@@ -78,7 +78,7 @@ def _components(context: click.Context, parameter: click.Parameter, text: str) -
     type=click.Choice(["robust", "paper"]),
     default="robust",
     show_default=True,
-    help="paper is Algorithm 5.1 as printed.",
+    help="paper is Algorithm 5.1 of the paper, for numbers.",
 )
 @click.option(
     "--refine",
