@@ -20,6 +20,7 @@ def fit_errors(n_rows, seeds):
     return np.median(found)
 
 
+@pytest.mark.long
 def test_mean_errors_fall_with_the_root_of_the_rows():
     seeds = range(6)
     few, many = fit_errors(1_000, seeds), fit_errors(16_000, seeds)
@@ -27,7 +28,7 @@ def test_mean_errors_fall_with_the_root_of_the_rows():
     assert 2 < few / many < 8
 
 
-@pytest.mark.parametrize("order", [3, 4])
+@pytest.mark.parametrize("order", [3, pytest.param(4, marks=pytest.mark.long)])
 def test_well_separated_components_are_told_apart(order):
     r = mm.largest_rank(15, order)
     for seed in range(2):
