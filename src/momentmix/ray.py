@@ -160,7 +160,6 @@ def _told_apart(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _of_block(task: adapter.Task, block: Any) -> Any:
-    """A table of results."""
     import pyarrow as pa
 
     part = f"block {block_digest(block)}"

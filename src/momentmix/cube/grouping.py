@@ -121,7 +121,6 @@ class GroupedShard:
         self._wait = begin(partial(self._give, rows, present, ends), usable_cores())
 
     def _give(self, rows: Float, groups: Int, ends: Int) -> None:
-        """Give sorted rows to their groups."""
         starts = np.append(0, ends[:-1])
         for group, start, stop in zip(groups.tolist(), starts, ends, strict=True):
             own = self.open.get(group)

@@ -360,7 +360,6 @@ class CsvKey(Key):
         self._dialect, self._are_numbers = sources[0].dialect, kind == "number"
 
     def _cells(self, piece: Any, table: int) -> Cells:
-        """The fields as they are."""
         return cells_of(piece, "")
 
     def _value(self, cell: Any, table: int, place: Callable[[], str]) -> Value:

@@ -170,7 +170,6 @@ def _explained(groups: Groups, mixture: Mixture, fits: Any) -> dict[tuple[Any, .
 
 
 def _notes(groups: list[Group], tracked: TrackedModel) -> dict[tuple[Any, ...], str]:
-    """Return notes on single groups."""
     whole, text = tracked.whole, ""
     names = whole.feature_names or tuple(map(str, range(whole.n_columns)))
     left_out = [name for j, name in enumerate(names) if j not in tracked.columns]

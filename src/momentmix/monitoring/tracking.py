@@ -161,7 +161,6 @@ class Tracking:
         return pd.DataFrame(keys | self._columns())
 
     def _columns(self) -> dict[str, Any]:
-        """All columns but the keys."""
         columns: dict[str, Any] = {"n_rows": self.n_rows}
         for c in range(self.n_components):
             tables = {"weight": self.weights, "low": self.low, "high": self.high}

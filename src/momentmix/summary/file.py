@@ -463,7 +463,6 @@ def _parse_sums(layout: Layout, header: Header, data: memoryview) -> ExactSums:
 
 
 def _parse_marks(data: bytes, shards: Sequence[bytes], n_features: int) -> dict[bytes, Mark]:
-    """The marks that are known."""
     numbers = np.frombuffer(data, dtype="<f8").astype(np.float64, copy=False)
     numbers = numbers.reshape(len(shards), 2 + n_features)
     counts = np.frombuffer(data, dtype="<u8").reshape(numbers.shape)
@@ -474,7 +473,6 @@ def _parse_marks(data: bytes, shards: Sequence[bytes], n_features: int) -> dict[
 
 
 def _parse_origins(data: bytes, shards: Sequence[bytes]) -> dict[bytes, bytes]:
-    """The origins that are known."""
     origins = [data[i : i + _ORIGIN] for i in range(0, len(data), _ORIGIN)]
     pairs = zip(shards, origins, strict=False)  # no origins in files of versions 1 to 3
     return {shard: origin for shard, origin in pairs if any(origin)}

@@ -119,7 +119,6 @@ def _of_table(
     device: Any,
     options: dict[str, Any],
 ) -> MomentSummary:
-    """The summary of one table."""
     if families is None and missing == "error" and reading == READ_ALL and is_plain_array(data):
         check_shape(data, None)
         order = usual_order(data.shape[1]) if order is None else order

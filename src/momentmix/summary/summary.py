@@ -212,7 +212,6 @@ class MomentSummary(SummaryView):
     # -- adding and subtracting summaries -----------------------------------------------------
 
     def _derived(self, totals: Totals, names: tuple[str, ...] | None) -> MomentSummary:
-        """A summary of closed shards."""
         summary = MomentSummary.__new__(MomentSummary)
         return summary._begin(State(totals, names=names), self._n_threads)
 

@@ -241,7 +241,6 @@ def _of_values(column: Any, label: str) -> Cells:
 
 
 def _numbered(array: Array, missing: NDArray[np.bool_]) -> Cells:
-    """Codes of text."""
     if "pandas" in sys.modules:
         codes, labels = sys.modules["pandas"].factorize(array)
         return labeled(np.where(missing, MISSING, codes), [str(label) for label in labels])

@@ -32,7 +32,6 @@ _BY_NUMBER = Message("Choose columns by number with ", options(columns=...), ", 
 
 
 def _repeated(table: Source) -> set[str]:
-    """Names that several columns have."""
     return {name for name, times in Counter(table.column_names or ()).items() if times > 1}
 
 

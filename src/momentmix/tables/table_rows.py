@@ -428,7 +428,6 @@ class _Reader:
             yield join_blocks(pieces, n_own)
 
     def _piece(self, first: int, cells: list[Cells]) -> RowBlock:
-        """The features of consecutive rows."""
         columns, size = self.schema.columns, len(cells[0].values)
         if self.source.nulls:
             self._warn_of_integers(cells, first)

@@ -232,7 +232,6 @@ class Polynomials:
         self.add_variances(rows, j, -rho / 2 / spread[j] ** 2)
 
     def _add_products(self, rows: Int, i: Int, j: Int, factors: Any) -> None:
-        """Add factors · u_i u_j."""
         v, s, m = self._side.value, self._side.seen, self._at.mean
         self.add(rows, v[i], v[j], factors)
         self.add(rows, v[i], s[j], -m[j] * factors)

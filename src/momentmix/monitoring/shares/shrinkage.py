@@ -90,7 +90,6 @@ def find_prior(linear: list[LinearWeights]) -> tuple[SharePrior, Float]:
 
 
 def _raised(weights: Float) -> Float:
-    """Weights that are positive."""
     raised = np.maximum(weights, _LEAST_SHARE)
     return np.asarray(raised / raised.sum())
 

@@ -251,7 +251,6 @@ def check_once(shards: Sequence[bytes]) -> None:
 
 
 def _refuse(shards: frozenset[bytes], place: str, cure: str) -> None:
-    """Raise where there are such shards."""
     ids = _sorted(shards)
     if ids:
         text = f"{_listed(ids)} in {place}: the rows would count twice. {cure}"

@@ -227,7 +227,6 @@ class _Adder:
         self._asked[batch] = to_numpy_later(xp.sum(values, axis=0))
 
     def _take(self, batch: _Batch, sums: ShardSums, ends: Float) -> None:
-        """Add the sums of a batch."""
         n_rows = batch.stop - batch.start
         squares = float(n_rows)
         if self.weights is not None:

@@ -102,7 +102,6 @@ def checked_rows(
 
 
 def _features(rows: Any, schema: Schema) -> Float:
-    """Rows as features, checked."""
     if not isinstance(rows, Features):
         return schema.encode(rows)
     if rows.schema != schema:

@@ -237,7 +237,6 @@ class _HalfSplit:
         return slice(start, start + n)
 
     def _multiply_once(self, fill: Fill, sets: Int, columns: Operand) -> None:
-        """Make some rows, and multiply them."""
         self.steps.append(fill)
         self._multiply(Operand(fill.out, [sets]), columns)
 

@@ -52,7 +52,6 @@ class RowDigest:
         self._rest = bytes(data[n_whole:])
 
     def _fold(self, data: memoryview) -> None:
-        """Hash the sums of whole pieces."""
         if len(data):
             self._hash.update(fold(_words(data)).tobytes())
 
@@ -92,7 +91,6 @@ class TextDigest(RowDigest):
 
 
 def _words(data: memoryview) -> NDArray[np.uint64]:
-    """Pieces as words."""
     words = np.frombuffer(data, dtype="<u8").reshape(-1, _PIECE)
     return words if words.flags.aligned else words.copy()  # text begins anywhere
 
