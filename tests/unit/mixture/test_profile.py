@@ -1,10 +1,12 @@
 """What makes components different, in words: against numbers worked out by hand."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import norm
 
 import momentmix as mm
 from momentmix.errors import InputError
@@ -23,10 +25,11 @@ def test_means_are_compared_with_those_of_all_others_together():
     said = "flow low (109 against 126), temperature low (54 against 58)"
     assert str(second) == f"25 % of rows; {said}"
     flow = second.traits[0]
-    variance = 9.0 + 0.25 * 0.75 * 17.0**2
-    assert flow.strength == pytest.approx(17.0 / np.sqrt(variance))
+    # A cut halfway, 117.5, has 8.5 of 3 deviations on either side.
+    assert flow.sentence == "flow below 117.5"
+    assert flow.sorted_rightly == pytest.approx(norm.cdf(8.5 / 3), abs=0.005)
     assert (flow.value, flow.others, flow.what, flow.column) == (109.0, 126.0, "low", "flow")
-    assert first.name == "high temperature, high flow"
+    assert first.name == "high temperature"
     assert first.share == 0.5
     assert [p.component for p in MACHINES.profile()] == [0, 1, 2]
 
@@ -47,9 +50,12 @@ def test_small_differences_are_no_traits():
 def test_spread_is_told_where_means_are_equal():
     mixture = mm.DiagonalMixture([0.5, 0.5], [[0.0], [0.0]], [[1.0], [9.0]], ["a"])
     first, second = (p.traits[0] for p in mixture.profile())
-    assert first.text == "a varies less (standard deviation 1 against 3)"
-    assert (second.what, second.short) == ("spread", "varied a")
-    assert second.strength == pytest.approx(np.log(3.0) / 2)
+    # Densities are equal at ±1.57, the root of 9 ln(9) / 8.
+    assert first.text == "a close to 0 (between -1.5 and 1.5: 86 % against 38 %)"
+    assert (second.what, second.short) == ("spread", "a far from 0")
+    end = np.sqrt(9 * np.log(9) / 8)
+    best = norm.cdf(end) - norm.cdf(end / 3) + 0.5
+    assert [first.sorted_rightly, second.sorted_rightly] == pytest.approx([best] * 2, abs=0.005)
 
 
 def table():
@@ -71,14 +77,14 @@ def test_levels_counts_and_missing_cells():
         "age low (30 against 50)",
         "age rarely missing (10 % against 60 %)",
         "plan mostly “a” (70 % against 10 %)",
-        "member mostly (80 % against 10 %)",
+        "member mostly yes (80 % against 10 %)",
         "visits low (1 against 9)",
     }
     by_column = {(t.column, t.what): t for t in second.traits}
-    # p = 0.4 over both components, of plan "c"; the difference is 0.6.
-    assert by_column["plan", "level"].strength == pytest.approx(0.6 / np.sqrt(0.4 * 0.6))
+    assert by_column["plan", "level"].sorted_rightly == pytest.approx((0.7 + 0.9) / 2)
+    assert by_column["plan", "level"].sentence == "plan is c"
     assert by_column["plan", "level"].level == "c"
-    assert by_column["member", "level"].short == "no member"
+    assert by_column["member", "level"].short == "not member"
     assert by_column["age", "missing"].text == "age often missing (60 % against 10 %)"
 
 
@@ -122,7 +128,13 @@ def test_a_result_says_how_well_other_rows_give_each_component_again():
     known = replace(result.certificate, reproducibility=np.array([0.962, np.nan]))
     first, second = profile = replace(result, certificate=known).profile()
     assert (first.reproducibility, first.found_again) == (0.962, "found again in other rows: 96 %")
-    assert " % of rows, found again in other rows: 96 %; feature" in str(first)
+    said = (
+        r"%d %% of rows \(\d+ to \d+ %%\), found again in other rows: 96 %%, nearest to 1: clearly"
+    )
+    assert re.match(said % round(100 * first.share), str(first))
+    assert (first.low, first.high) == tuple(x[0] for x in result.intervals().weights)
+    assert (first.nearest, first.nearest_name) == (1, second.name)
+    assert first.apart == result.separation[0, 1]
     assert np.isnan(second.reproducibility)
     assert "found again" not in str(second)
     assert "found again in other rows: 96 %" in profile._repr_html_()
@@ -162,7 +174,7 @@ def test_a_profile_is_a_sequence_a_table_and_html():
     frame = profile.to_frame()
     assert isinstance(frame, pd.DataFrame)
     assert len(frame) == sum(len(p.traits) for p in profile)
-    assert frame.loc[0, "strength"] == profile[0].traits[0].strength
+    assert frame.loc[0, "sorted_rightly"] == profile[0].traits[0].sorted_rightly
     html = profile._repr_html_()
     assert "flow low (109 against 126)" in html
     hostile = MACHINES.with_feature_names(["<script>alert(1)</script>", "\x1b[31m"])
