@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 MOST_TRAITS = 20  # of a component: nobody reads more, and words take time
 # Below it, 55 % are sorted rightly: means of equal deviations are apart by a quarter of one.
 _LEAST_GAIN = 0.1  # difference in how often a sentence is true
-_SIMPLER = 0.06  # of two cuts, that an interval must add to the difference of one
+# Difference that an interval must add to that of one cut, and all numbers outside of one: tails of
+# laws are the part that rows follow least.
+_INSIDE, _OUTSIDE = 0.1, 0.2
 _EQUALLY_WELL = 0.01  # difference that a cut may lose to be a round number
 _ALIKE = 0.25  # difference of means beside the deviations that is not worth a word
 _COARSE = 5.0  # deviation up to which whole numbers pile up: cuts between them are better
@@ -62,7 +64,8 @@ class _Columns:
     """The best sentences on each column of a mixture."""
 
     def __init__(self, mixture: Mixture, errors: ColumnValues | None) -> None:
-        self.mixture, self.table = mixture, ParameterTable(mixture, errors)
+        self.mixture, self.columns = mixture, mixture.columns
+        self.table = ParameterTable(mixture, errors)
         self.names = [printable(name) for name in self.table.names]
         self.shorts = [cut_middle(name, _LETTERS) for name in self.names]
         seen = column_seen(mixture.blocks, mixture.n_columns)
@@ -73,7 +76,7 @@ class _Columns:
             self.rest = shares / shares.sum(axis=1, keepdims=True)  # (r, r): weights of the others
 
     def candidates(self) -> Iterator[_Candidate]:
-        for j, column in enumerate(self.mixture.columns):
+        for j, column in enumerate(self.columns):
             yield self._levels(j) if column.levels else self._numbers(j)
             if self.has_gaps[j]:
                 yield self._missing(j)
@@ -87,7 +90,7 @@ class _Columns:
     # -- numbers --------------------------------------------------------------------------------
 
     def _numbers(self, j: int) -> _Candidate:
-        m, column = self.mixture, self.mixture.columns[j]
+        m, column = self.mixture, self.columns[j]
         means, deviations = m.means[:, j], np.sqrt(m.variances[:, j])
         seen = self.seen[:, j] * ~np.isnan(means)
         points, below = column.model.distribution(means[:, None], deviations[:, None])
@@ -99,8 +102,8 @@ class _Columns:
         gains = np.hstack([
             apart.max(axis=1, keepdims=True),
             end - apart.min(axis=1, keepdims=True),
-            (apart - low).max(axis=1, keepdims=True) - _SIMPLER,
-            end + (high - apart).max(axis=1, keepdims=True) - _SIMPLER,
+            (apart - low).max(axis=1, keepdims=True) - _INSIDE,
+            end + (high - apart).max(axis=1, keepdims=True) - _OUTSIDE,
         ])  # fmt: skip
         rules = gains.argmax(axis=1)
         gain = gains.max(axis=1) - np.maximum(end[:, 0], 0.0)  # beside "is not missing"
@@ -154,7 +157,7 @@ class _Columns:
         self, j: int, i: int, true: Float, ends: _Ends, other: float, around: float
     ) -> Made:
         """The trait of a column of numbers whose sentence is true for shares (r,) of the rows."""
-        means, column, short = self.mixture.means[:, j], self.mixture.columns[j], self.shorts[j]
+        means, column, short = self.mixture.means[:, j], self.columns[j], self.shorts[j]
         deviation = float(np.sqrt(self.mixture.variances[i, j]))
         first, last, sign = ends
         here, elsewhere = float(true[i]), float(self.rest[i] @ true)
@@ -205,7 +208,7 @@ class _Columns:
     # -- levels and missing cells -----------------------------------------------------------------
 
     def _levels(self, j: int) -> _Candidate:
-        levels = self.mixture.columns[j].levels
+        levels = self.columns[j].levels
         probabilities = np.stack(list(self.mixture.level_probabilities(j).values()), axis=1)
         known = ~np.isnan(probabilities[:, :1])
         seen = self.seen[:, [j]] * known
