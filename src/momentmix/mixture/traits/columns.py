@@ -220,7 +220,8 @@ class _Columns:
         own = np.take_along_axis(more, places[:, None], axis=1)[:, 0]
         gain = np.maximum(own, (end[:, 0] - own) * (len(levels) > 2)) * known[:, 0]
         others = self._others(probabilities, seen[:, 0])
-        errors = np.stack([p.standard_error for p in self.table.of_column(j)[: len(levels)]], 1)
+        rows = [p for p in self.table.of_column(j) if p.name == "probability"]
+        errors = np.stack([p.standard_error for p in rows], axis=1)
 
         def make(i: int) -> Made:
             k, is_more = places[i], bool(own[i] == gain[i])
