@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 MOST_SHOWN = 2000  # letters of a repr, whatever the size of the object
 _DIGITS = 3
-_ROUNDING = 1e-12  # of a number beside the others: less is what differences leave
+_ROUNDED = 1e-3  # of a difference: less is nothing beside it
 _LARGEST, _LEAST = 1e9, 1e-4  # numbers beyond are written with an exponent
 
 
@@ -43,20 +43,55 @@ def numbers_apart(*values: float) -> list[str]:
 
     >>> numbers_apart(109.3, 126.4), numbers_apart(10023.0, 10041.0), numbers_apart(1234.6, 5.2)
     (['109', '126'], ['10,023', '10,041'], ['1,230', '5.2'])
-    >>> numbers_apart(60.0, 54.0)
-    ['60', '54']
+    >>> numbers_apart(60.0, 54.0), numbers_apart(0.5, 3.0)
+    (['60', '54'], ['0.5', '3'])
     >>> numbers_apart(8.9e-16, 4.0)
     ['0', '4']
     """
-    largest = max(map(abs, values))
-    values = tuple(0.0 if abs(value) < _ROUNDING * largest else value for value in values)
-    finest = min(abs(values[0] - value) for value in values[1:]) / 10
-    texts = [short_number(value, finest) for value in values]
-    while all(text[-1] in "0." and "e" not in text for text in texts if "." in text):
-        if not any("." in text for text in texts):
-            break
-        texts = [text[:-1] if "." in text else text for text in texts]
+    apart = min(abs(values[0] - value) for value in values[1:])
+    texts = [short_number(on_scale(value, apart), apart / 10) for value in values]
+    while any("." in text for text in texts) and all(
+        text[-1] == "0" and "e" not in text for text in texts if "." in text
+    ):
+        texts = [(text[:-1] if "." in text else text).removesuffix(".") for text in texts]
     return texts
+
+
+def on_scale(value: float, scale: float) -> float:
+    """Round a number below 1 that is nothing beside a scale to 0.
+
+    >>> on_scale(1.78e-15, 3.0), on_scale(0.02, 3.0), on_scale(3.0, 90000.0)
+    (0.0, 0.02, 3.0)
+    """
+    return 0.0 if abs(value) < min(_ROUNDED * scale, 1.0) else value
+
+
+def number_text(value: float) -> str:
+    """Format a round number with all its digits.
+
+    >>> [number_text(x) for x in (4500.0, 0.25, 41.5)]
+    ['4,500', '0.25', '41.5']
+    """
+    return f"{value:,.10g}"
+
+
+def roundest(least: float, most: float) -> float:
+    """Return the number between two others that has the fewest digits.
+
+    >>> roundest(41.2, 44.9), roundest(0.0312, 0.0318), roundest(-3.0, 8.0), roundest(18.0, 19.0)
+    (44.0, 0.0315, 0.0, 18.0)
+    """
+    middle = 0.5 * least + 0.5 * most
+    if least <= 0 <= most or least == most:
+        return 0.0 if least <= 0 <= most else middle
+    power = _exponent(max(abs(least), abs(most))) + 1
+    for exponent in range(power, power - 17, -1):
+        for size in (1.0, 0.5, 0.2):
+            step = float(f"{10 * size:g}e{exponent - 1}")
+            found = round(middle / step) * step
+            if least <= found <= most:
+                return float(f"{found:.15g}")
+    return middle
 
 
 def percent(share: float) -> str:
@@ -141,6 +176,16 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 def cut(text: str, most: int) -> str:
     """A text of at most so many letters."""
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def cut_middle(text: str, most: int) -> str:
+    """A text of at most so many letters, with its beginning and its end.
+
+    >>> cut_middle("How do you feel today? (12)", 16)
+    'How do yo…? (12)'
+    """
+    last = most * 3 // 8
+    return text if len(text) <= most else f"{text[: most - last - 1]}…{text[len(text) - last :]}"
 
 
 def cut_lines(text: str, most: int = MOST_SHOWN) -> str:

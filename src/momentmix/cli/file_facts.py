@@ -19,7 +19,6 @@ from momentmix.findings.messages import in_shell
 from momentmix.fitting.record import load_fit
 from momentmix.mixture.model_file import read_model
 from momentmix.mixture.parameter_table import joined_columns
-from momentmix.mixture.profile import profile_of
 from momentmix.summary.column_facts import column_facts
 from momentmix.summary.file import MAGIC
 from momentmix.summary.summary import MomentSummary
@@ -83,14 +82,13 @@ def _data_facts(path: Path, delimiter: str | None, header: bool | None) -> dict[
 def _model_facts(path: Path) -> dict[str, Any]:
     """Facts of a model file, and of the fit where the file has a record of it."""
     mixture, record = load_fit(path)
-    known = (None, None) if record is None else (record.standard_errors, record.reproducibility)
-    profile = profile_of(mixture, None, *known)
+    profile = mixture.profile() if record is None else record.profile(mixture)
     facts = {
         "kind": "model",
         "version": int(read_model(path)["version"]),
         "n_components": mixture.n_components,
         "weights": mixture.weights.tolist(),
-        "profile": [f"{component.name}: {component}" for component in profile],
+        "profile": str(profile).split("\n"),
         "n_columns": mixture.n_columns,
         "joined": joined_columns(mixture),
         "verdict": None,

@@ -364,6 +364,18 @@ class WholeFamily(Family):
         grid = np.arange(first_count, last + 1, max(1.0, np.floor((last - first_count) / 500)))
         return grid, np.exp(self.value_law(0).log_masses(grid, means, deviations**2))
 
+    def distribution(self, means: Float, deviations: Float) -> tuple[Float, Float]:
+        """Points between counts: all small ones, and others where the components are."""
+        known = ~np.isnan(means[:, 0])
+        near = np.linspace(-6, 12, 200) * deviations[known] + means[known]
+        counts = np.unique(np.rint(np.append(near, np.arange(256.0))))
+        counts = counts[(counts >= self.least) & (counts <= min(self.most, near.max() + 2.0))]
+        ends = 0.5 * (counts[1:] + counts[:-1])
+        widths = np.diff(ends, prepend=counts[0] - 0.5, append=counts[-1] + 0.5)
+        masses = widths * np.exp(self.value_law(0).log_masses(counts, means, deviations**2))
+        below = np.cumsum(masses, axis=1)
+        return np.floor(ends) + 0.5, below[:, :-1] / below[:, -1:]
+
     def fit_cells(self, values: Float, histograms: Float) -> Float | None:
         """By an M-step of the law, in units of the numbers' deviation."""
         wrong, shares = self.invalid(values), histograms.sum(axis=0) / histograms.sum()

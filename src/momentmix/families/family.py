@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from momentmix.families.block import Block
     from momentmix.families.column import Column
 
+_NARROWEST = 1e-9  # deviation beside the range of all components
+_MOST_POINTS = 500  # of the distribution functions of all components
 _AS_NUMBER = Message("as 'gaussian' in ", keyword("families"), ".")
 
 
@@ -244,6 +246,20 @@ class Family(ABC):
         `means` and `deviations` have shape (r, 1). Levels have no curve.
         """
         raise NotImplementedError
+
+    def distribution(self, means: Float, deviations: Float) -> tuple[Float, Float]:
+        """Return points (n,), and the probability below each in each component, (r, n).
+
+        `means` and `deviations` have shape (r, 1). By default as of Gaussian numbers.
+        """
+        from scipy.special import ndtr  # not where rows are only read: it takes long
+
+        known = ~np.isnan(means[:, 0])
+        width = float(np.ptp(means[known])) + float(deviations[known].max())
+        widths = np.maximum(deviations, _NARROWEST * width + np.finfo(float).tiny)
+        n = int(np.clip(_MOST_POINTS // len(means), 17, 41))
+        points = np.unique(means[known] + widths[known] * np.linspace(-4, 4, n))
+        return points, ndtr((points - means) / widths)
 
     def fit_cells(self, values: Float, histograms: Float) -> Float | None:
         """Return log-probabilities (r, n) of whole numbers, fitted to weighted histograms (r, n).

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
@@ -43,6 +44,7 @@ from momentmix.json_fields import (
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.model_file import read_model, write_model
 from momentmix.mixture.parameter_table import Intervals
+from momentmix.mixture.profile import Profile, profile_of
 from momentmix.wording import short_repr
 
 _VERSION = 5
@@ -96,6 +98,13 @@ class FitRecord(FitFacts):
             object.__setattr__(self, "seed", None if self.seed is None else index(self.seed))
         except TypeError:
             raise InputTypeError(f"seed must be an integer or None; got {self.seed!r}.") from None
+
+    def profile(self, mixture: Mixture, names: Sequence[str] | None = None) -> Profile:
+        """Return the components of the mixture of this fit in words; see `FitResult.profile`."""
+        return profile_of(
+            mixture, names, self.standard_errors, self.reproducibility, self.intervals,
+            self.separation,
+        )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON; what is not finite becomes None."""

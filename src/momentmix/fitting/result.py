@@ -23,7 +23,7 @@ from momentmix.fitting.record import FitRecord, save_fit
 from momentmix.html.notebook import Markup, box, bullets, folded, paragraph
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameter_table import Intervals, ParameterTable
-from momentmix.mixture.profile import Profile, profile_of
+from momentmix.mixture.profile import Profile
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.schema import Schema
 from momentmix.wording import cut_lines, listed, plural, whole_percent
@@ -124,8 +124,7 @@ class FitResult(FitFacts):
         names : sequence of str, optional
             Names of the components; made of what is different by default.
         """
-        errors = None if self.uncertainty is None else self.standard_errors
-        return profile_of(self.mixture, names, errors, self.reproducibility)
+        return self.record().profile(self.mixture, names)
 
     def _known_uncertainty(self) -> Uncertainty:
         if self.uncertainty is None:

@@ -288,9 +288,9 @@ class Mixture(RowMethods):
         >>> weights, means = [0.75, 0.25], [[126.0, 60.0], [109.0, 54.0]]
         >>> mixture = DiagonalMixture(weights, means, [[9.0, 4.0]] * 2, ["flow", "temperature"])
         >>> print(mixture.profile())
-        0  high flow, high temperature: 75 % of rows; flow high (126 against 109), temperature high (60 against 54)
-        1  low flow, low temperature: 25 % of rows; flow low (109 against 126), temperature low (54 against 60)
-        """  # noqa: E501
+        0  high flow: 75 % of rows; flow high (126 against 109), temperature high (60 against 54)
+        1  low flow: 25 % of rows; flow low (109 against 126), temperature low (54 against 60)
+        """
         return profile_of(self, names)
 
     def select(self, columns: Sequence[int | str]) -> Mixture:

@@ -9,7 +9,8 @@ from importlib.resources import files
 
 from momentmix.html.markup import chip, definition_table, escaped, folded
 from momentmix.html.palette import COLORS, ink_on
-from momentmix.mixture.profile import ComponentProfile, Trait, typical_values
+from momentmix.mixture.profile import ComponentProfile, typical_values
+from momentmix.mixture.traits.trait import Trait
 from momentmix.reporting.changes import comparison_section, tracking_section
 from momentmix.reporting.contents import Contents
 from momentmix.reporting.pictures import MOST_POINTS, Picture

@@ -15,7 +15,6 @@ from momentmix.fitting.record import FitRecord, load_fit
 from momentmix.fitting.remedies import options_of, try_remedies
 from momentmix.fitting.result import FitResult
 from momentmix.mixture.mixture import Mixture
-from momentmix.mixture.profile import profile_of
 from momentmix.monitoring.comparison import Comparison
 from momentmix.monitoring.tracking import Tracking
 from momentmix.progress import step, tell
@@ -85,8 +84,7 @@ def report(
         if value is not None and not isinstance(value, kind):
             raise InputTypeError(f"{name} must be what {maker} gives; got {type(value).__name__}.")
     day = day_of(date)
-    known = (None, None) if record is None else (record.standard_errors, record.reproducibility)
-    profile = profile_of(mixture, names, *known)
+    profile = mixture.profile(names) if record is None else record.profile(mixture, names)
     model_name = os.fspath(model) if isinstance(model, str | os.PathLike) else None
     if data is None and hasattr(model, "fit"):
         data = getattr(model, "summary_", None)
