@@ -32,6 +32,7 @@ __all__ = [
 ]
 
 _PACKAGE = __name__.partition(".")[0] + "."
+_PAGE = "https://momentmix.readthedocs.io/en/latest/troubleshooting.html"
 
 
 def printable(text: str) -> str:
@@ -70,7 +71,14 @@ def without_secrets(text: str) -> str:
     return "::".join(_ADDRESS.sub(_name_of_address, part) for part in _CHAIN.split(text))
 
 
+def read_more(section: str) -> str:
+    """Return the address of a section of the page about findings and warnings."""
+    return f"see {_PAGE}#{section}"
+
+
 def _name_of_address(found: re.Match[str]) -> str:
+    if found[0].startswith(_PAGE):
+        return found[0]
     scheme, path, rest = found[1], found[2], found[3] or ""
     is_pattern = rest.startswith("?") and "=" not in rest and not scheme.startswith("http")
     return scheme + path + (rest if is_pattern else "")
@@ -171,7 +179,7 @@ class FitWarning(_Printable, UserWarning):
 
 
 class CertificateWarning(_Printable, UserWarning):
-    """The certificate of an estimator did not pass; the message gives the first reason.
+    """The certificate of an estimator did not pass; the message says of what kind the reasons are.
 
     It is not scikit-learn's ``ConvergenceWarning``: the fit may have converged, to an answer that
     the data contradict. To silence it::

@@ -21,10 +21,11 @@ from momentmix.capacity.ranks import usual_order
 from momentmix.cube.cube import SummaryCube
 from momentmix.cube.grouping import GroupedRows, GroupedShard, KeyIndex
 from momentmix.cube.keys import GroupKey, Key, KeySpec, columns_read, find_key, parse_keys
-from momentmix.errors import InputError, TableWarning, check_count, warn_caller
-from momentmix.progress import check_asked, erase, step
+from momentmix.errors import InputError, check_count
+from momentmix.progress import check_asked, step
 from momentmix.summary.file import rows_of
 from momentmix.summary.parts import Progress, ResumeCheck, digest_of, origin_of, read_parts
+from momentmix.summary.summarize import warn_of_notes
 from momentmix.summary.summary import MomentSummary, union_of_groups
 from momentmix.tables.formats.digests import counted_twice
 from momentmix.tables.learning import Families, learn, needs_pass
@@ -96,9 +97,7 @@ def summarize_by(
         asked = Reading.of(reading)
         asked.check_for(rows)
         job = cube_job(rows, parse_keys(by), families, missing, asked)
-        if job.rows.notes:
-            erase()
-            warn_caller(f"columns were guessed: {'; '.join(job.rows.notes)}.", TableWarning)
+        warn_of_notes(job.rows.notes)
         *_, state = job.run(Progress(GroupSums()), order, settings)
         return job.cube(state, min_rows)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, Self, TypeVar, cast
@@ -22,9 +21,11 @@ from momentmix.errors import (
     InputError,
     InputTypeError,
     check_count,
+    read_more,
     warn_caller,
 )
 from momentmix.estimators.options import progress_of, threads_of
+from momentmix.findings.finding import together
 from momentmix.fitting.result import BegunFit, FitResult
 from momentmix.mixture.mixture import Mixture
 from momentmix.parallel import ForkSafeLock, one_at_a_time
@@ -155,14 +156,14 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
         errors = None if result.uncertainty is None else result.standard_errors
         self.result_, self.certificate_, self.standard_errors_ = result, result.certificate, errors
         del self._unasked
-        is_refused = result.certificate.verdict == "not passed"
-        reason = result.certificate.reasons[0] if is_refused else ""
-        for finding in result.certificate.findings:
-            if finding.kind in _WARNED_OF and finding.text != reason:
-                warn_caller(finding.text, FitWarning)
-        if is_refused:
-            text = f"the certificate did not pass: {_first_sentence(reason)}; see certificate_."
-            warn_caller(text, CertificateWarning)
+        is_refused, certificate = result.certificate.verdict == "not passed", result.certificate
+        others = [f for f in together(certificate.findings) if f.kind in _WARNED_OF]
+        reasons = certificate.reasons if is_refused else [f.text for f in others]
+        if reasons:
+            text = "the certificate did not pass: " * is_refused + reasons[0].rstrip(".")
+            more = f"{len(reasons) - 1} more: " if len(reasons) > 1 else ""
+            text += f" ({more}print certificate_, {read_more('the-certificate-did-not-pass')})"
+            warn_caller(text, CertificateWarning if is_refused else FitWarning)
 
     @keeps_state
     def fit_summary(self, summary: MomentSummary | None = None) -> Self:
@@ -314,12 +315,6 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
     def aic(self, X: Any) -> float:
         """Akaike's information criterion on the rows: lower is better."""
         return float(-2 * self._total(X)[0] + 2 * self._n_parameters())
-
-
-def _first_sentence(text: str) -> str:
-    """Return the first sentence without its period; names of columns, in quotes, may have some."""
-    found = re.match(r"(?:'[^']*'|.)*?(?=\. [A-Z]|\.?$)", text, re.DOTALL)
-    return text if found is None else found[0]
 
 
 def _is_fitted(name: str) -> bool:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
 from momentmix.errors import printable
 from momentmix.findings.change_sentences import CHANGES
 from momentmix.findings.fit_sentences import FITS, Entry, Variants
-from momentmix.findings.messages import Message, fill, options
+from momentmix.findings.messages import Message, options
 from momentmix.wording import listed, plural
 
 CATALOG = FITS | CHANGES
@@ -63,9 +63,9 @@ class Finding:
     >>> finding = found(WARNING, "constant-column", ["age", "zip"])
     >>> finding.text
     "columns 'age', 'zip' hold one value only; they take no part in the fit and get the variance \
-floor. Leave them out."
+floor."
     >>> finding.in_plain_words(finding.entry.action)
-    'Leave out “age”, “zip”.'
+    'Do without “age”, “zip”.'
     """
 
     kind: str
@@ -87,13 +87,17 @@ floor. Leave them out."
         return options(**self.remedy)
 
     @property
-    def text(self) -> Message:
-        """The finding in the words of statistics; `text.shell` is for the command."""
+    def asides(self) -> list[str]:
+        """What is printed after each column or component, in parentheses; may be empty."""
+        own = [self._filled(self.entry.aside, {})] * len(self.columns or self.components)
+        return list(self.numbers.get("asides", own))
+
+    @property
+    def text(self) -> str:
+        """The finding in the words of statistics."""
         if self.written or self.kind not in CATALOG:
-            return Message(self.written)
-        asides = [f" ({x})" for x in self.numbers.get("asides", [])] or [""] * len(
-            self.columns or self.components
-        )
+            return self.written
+        asides = [f" ({x})" if x else "" for x in self.asides]
         names = [f"{x!a}{y}" for x, y in zip(self.columns, asides, strict=False)]
         components = [f"{x}{y}" for x, y in zip(self.components, asides, strict=False)]
         words: dict[str, Any] = {
@@ -104,7 +108,7 @@ floor. Leave them out."
             "component": "component",
         }
         if "pairs" in self.numbers:
-            words["pairs"] = "; ".join(map(_pair, self.numbers["pairs"][:_PAIRS_LISTED]))
+            words["pairs"] = _first(list(map(_pair, self.numbers["pairs"])), _PAIRS_LISTED)
         if "outliers" in self.numbers:
             words["outliers"] = _outliers(self.numbers["outliers"])
         return self._filled(self.entry.text, words)
@@ -116,15 +120,14 @@ floor. Leave them out."
             "components": _components("Group", list(map(str, self.components))),
             "component": "group",
         }
-        return str(self._filled(template, words))
+        return self._filled(template, words)
 
-    def _filled(self, template: str | Variants, words: Mapping[str, Any]) -> Message:
+    def _filled(self, template: str | Variants, words: Mapping[str, Any]) -> str:
         counts = {k: _Count(x) for k, x in self.numbers.items() if type(x) is int}
         n = _Count(len(self.columns) or len(self.components))
         chosen = template if isinstance(template, str) else template(self)
         bare = dict(zip(("column", "other"), map(str, self.columns), strict=False))
-        values = {**self.numbers, **counts, **bare, **words, "code": self.code, "n": n}
-        return fill(chosen, values)
+        return chosen.format_map({**self.numbers, **counts, **bare, **words, "n": n})
 
     def __str__(self) -> str:
         return f"[{self.severity.value}] {self.text}"
@@ -150,6 +153,36 @@ def sentences(findings: Iterable[Finding], *, for_report: bool = False) -> list[
     return list(map(printable, texts))
 
 
+def together(findings: Iterable[Finding]) -> list[Finding]:
+    """Return findings that have one sentence as one, each at the place of the first.
+
+    >>> each = [found(NOTE, "dispersion", [x], ratio=2, law="a count") for x in "ab"]
+    >>> print(together(each)[0].text)
+    within components, the variance of columns 'a' (2 times that of a count), 'b' (2 times that of \
+a count) is not that of their family.
+    """
+    alike: dict[Any, list[Finding]] = {}
+    for f in findings:
+        own = {name: x for name, x in f.numbers.items() if name != "asides"}
+        told = frozenset(own) if f.entry.aside else str(own)
+        alike.setdefault((f.kind, f.severity, f.written, told), []).append(f)
+    return [own[0] if len(own) == 1 else _as_one(own) for own in alike.values()]
+
+
+def _as_one(findings: list[Finding]) -> Finding:
+    """Return one finding about the columns, components and remedies of several."""
+    columns = tuple(x for f in findings for x in f.columns)
+    components = tuple(x for f in findings for x in f.components)
+    remedy: dict[str, Any] = {}
+    for f in findings:
+        for name, x in f.remedy.items():
+            remedy[name] = {**remedy.get(name, {}), **x} if isinstance(x, Mapping) else x
+    numbers = {**findings[0].numbers, "asides": [x for f in findings for x in f.asides]}
+    return replace(
+        findings[0], columns=columns, components=components, numbers=numbers, remedy=remedy
+    )
+
+
 def quoted(columns: Sequence[str | int]) -> str:
     """Return names of columns in quotation marks, the first of them."""
     return listed([f"“{name}”" for name in columns], _MOST_QUOTED)
@@ -166,5 +199,9 @@ def _pair(pair: tuple[str, str, float | None]) -> str:
 
 def _outliers(rows: Sequence[tuple[int, float, str | int]]) -> str:
     shown = [f"row {row} ({value:.6g} in column {column!a})" for row, value, column in rows]
-    more = len(shown) - _ROWS_LISTED
-    return "; ".join([*shown[:_ROWS_LISTED], *([f"and {more} more"] if more > 0 else [])])
+    return _first(shown, _ROWS_LISTED)
+
+
+def _first(texts: list[str], most: int) -> str:
+    more = len(texts) - most
+    return "; ".join([*texts[:most], *([f"and {more} more"] if more > 0 else [])])

@@ -46,12 +46,6 @@ def in_lines(lines: Iterable[str]) -> Message:
     return either(*("\n".join(texts) for texts in zip(*pairs, strict=True)))
 
 
-def fill(template: str, words: Mapping[str, Any]) -> Message:
-    """Return a template of `str.format` with words, some of which may be messages."""
-    shell = {k: word.shell if isinstance(word, Message) else word for k, word in words.items()}
-    return either(template.format_map(words), template.format_map(shell))
-
-
 def keyword(name: str) -> Message:
     """Return the name of an argument, as an option in the shell."""
     return either(name, f"--{name.replace('_', '-')}")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import isnan
 from shlex import quote
 from typing import Any
@@ -14,6 +14,11 @@ from momentmix.findings.messages import SCHEMA, Message, either, options
 _OPTIONS = {"n_components": "components", "random_state": "seed"}
 _NO_OPTION = {"sample_weight", "start", "constraint", "tol", "thorough", "variance_floor"}
 _NO_MATTER = {"n_threads", "progress"}
+NOTHING_HELPS = "Nothing that the findings suggest describes left-out rows better."
+NOT_COMPARED = "remedies were not tried: that needs 60 rows at least, on this machine"
+_TO_TRY = Message(
+    "Pass ", options(remedies="try"), " to try on left-out rows what the findings suggest."
+)
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,8 @@ class Remedy:
         and without; see `Certificate`.
     inputs : tuple of str
         Paths of the data, for `shell`.
+    others : tuple of str
+        Keywords whose values, as arrays, a file does not keep.
     """
 
     change: str
@@ -48,19 +55,26 @@ class Remedy:
     reproducibility: float
     before: float
     inputs: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+
+    def without_objects(self) -> Remedy:
+        """The same with plain options only, the names of others beside them."""
+        kept = {key: x for key, x in self.options.items() if _is_plain(x)}
+        others = (*self.others, *(key for key in self.options if key not in kept))
+        return replace(self, options=kept, others=others)
 
     @property
     def python(self) -> str:
         """The call in Python; arrays and mixtures go by the names of their keywords."""
-        parts = ["data"]
-        for key, value in self.options.items():
-            is_plain = value is None or isinstance(value, str | int | float | list | dict | tuple)
-            parts.append(str(options(**{key: value})) if is_plain else f"{key}={key}")
-        return f"mm.fit({', '.join(parts)})"
+        own = self.without_objects()
+        keywords = [str(options(**{key: x})) for key, x in own.options.items()]
+        return f"mm.fit({', '.join(['data', *keywords, *(f'{key}={key}' for key in own.others)])})"
 
     @property
     def shell(self) -> str:
         """The command; empty where it has no such options."""
+        if self.without_objects().others:
+            return ""
         given = {k: x for k, x in self.options.items() if k not in _NO_MATTER and x is not None}
         families = given.get("families", {})
         has_levels = not all(isinstance(family, str) for family in families.values())
@@ -83,3 +97,19 @@ class Remedy:
     def code(self) -> Message:
         """The call; `code.shell` is the command."""
         return either(self.python, self.shell or self.python)
+
+
+def remedy_lines(remedies: Sequence[Remedy] | None) -> list[Message]:
+    """Return a line for each remedy; that none helps, or how to try them where none was tried."""
+    if remedies is None:
+        return [_TO_TRY]
+    return [Message(f"{r}: ", r.code) for r in remedies] or [Message(NOTHING_HELPS)]
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value is as JSON has it."""
+    if isinstance(value, Mapping):
+        return all(isinstance(key, str | int) and _is_plain(x) for key, x in value.items())
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, str | int | float)

@@ -161,7 +161,7 @@ def fit(
         to a sample of the rows and compared on rows that were left out; `FitResult.remedies` lists
         those that help, with their calls. "apply": they are taken one after the other while they
         help, and notes say which; columns are left out by the caller alone. A summary has no rows
-        to compare on, and rows on other machines are not sampled: the list is empty.
+        to compare on, and rows on other machines are not sampled: there is no list.
     **reading
         Which columns to take, of any table: ``columns``, ``exclude``, ``numeric_only``. How files
         are read: ``na_values``, ``delimiter``, ``decimal``, ``thousands``, ``header``, ``by_name``.

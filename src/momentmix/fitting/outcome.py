@@ -11,6 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from momentmix._typing import Float
+from momentmix.findings.messages import Message
+from momentmix.findings.remedy import NOT_COMPARED, Remedy, remedy_lines
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.em.passes import Refined
 from momentmix.fitting.em.patterns import PatternLayout
@@ -131,6 +133,8 @@ class FitFacts:
         What n_components="auto" tried, by number of components; empty where a number was given.
     joined : tuple of JoinedColumns
         Columns that were joined, and why; empty for diagonal covariances.
+    remedies : sequence of Remedy or None
+        Other options that help, best first; None where none were tried.
     """
 
     n_rows: int
@@ -145,6 +149,15 @@ class FitFacts:
     certificate: Certificate
     tried: tuple[Trial, ...] = ()
     joined: tuple[JoinedColumns, ...] = ()
+    remedies: Sequence[Remedy] | None = None
+
+    @property
+    def remedies_in_words(self) -> list[Message]:
+        """A line for each remedy, that none helps, or how to try them; none if it passed."""
+        has_none = self.refine == "none" or self.method == "paper" or NOT_COMPARED in self.notes
+        if self.certificate.passed or (self.remedies is None and has_none):
+            return []
+        return remedy_lines(self.remedies)
 
     @property
     def reproducibility(self) -> Float:

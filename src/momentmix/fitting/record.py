@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
@@ -20,6 +20,7 @@ import numpy as np
 from momentmix import __version__
 from momentmix.errors import InputTypeError, ModelFileError, without_secrets
 from momentmix.findings.finding import Finding, Severity
+from momentmix.findings.remedy import Remedy
 from momentmix.fitting.inference.certificate import Certificate, Support
 from momentmix.fitting.inference.description import Description
 from momentmix.fitting.inference.over_identification import ConditionGroup, OverIdentification
@@ -47,12 +48,12 @@ from momentmix.mixture.parameter_table import Intervals
 from momentmix.mixture.profile import Profile, profile_of
 from momentmix.wording import short_repr
 
-_VERSION = 5
+_VERSION = 6  # 5 where no remedies were tried
 _NOT_ALWAYS = ("covariances", "levels", "seen")  # of joined columns, and of families
 # Keys that older records lack.
 _ADDED = {
     "tried", "verdict", "support", "groups", "joined", "reproducibility", "separation",
-    "description",
+    "description", "remedies",
 }  # fmt: skip
 
 
@@ -115,7 +116,9 @@ class FitRecord(FitFacts):
                     del known[key]
         if not self.joined:
             del document["joined"]
-        return {"version": _VERSION, **document}
+        if self.remedies is None:
+            del document["remedies"]
+        return {"version": _VERSION - (self.remedies is None), **document}
 
     @classmethod
     def from_dict(cls, document: Any, mixture: Mixture) -> FitRecord:
@@ -129,13 +132,23 @@ class FitRecord(FitFacts):
         if record.joined and sorted(found.columns for found in record.joined) != own:
             raise ValueError("fit.joined must list the columns that the mixture joins")
         named = tuple(columns.named(mixture.feature_names) for columns in record.joined)
-        found, names = record.certificate.description, mixture.feature_names or ()
-        columns = {  # keys of JSON are texts
-            int(j) if str(j).isdecimal() and j not in names else j: x
-            for j, x in found.columns.items()
-        }
-        certificate = replace(record.certificate, description=replace(found, columns=columns))
-        return replace(record, joined=named, certificate=certificate)
+        description, names = record.certificate.description, mixture.feature_names or ()
+        description = replace(description, columns=_by_column(description.columns, names))
+        certificate = replace(record.certificate, description=description)
+        record = replace(record, joined=named, certificate=certificate)
+        if record.remedies is None:
+            return record
+        found = [
+            replace(r, options={**r.options, "families": _by_column(r.options["families"], names)})
+            if isinstance(r.options.get("families"), dict) else r
+            for r in record.remedies
+        ]  # fmt: skip
+        return replace(record, remedies=tuple(found))
+
+
+def _by_column(values: Mapping[Any, Any], names: Sequence[str]) -> dict[Any, Any]:
+    """Values by name or number of their column; keys of JSON are texts."""
+    return {int(j) if str(j).isdecimal() and j not in names else j: x for j, x in values.items()}
 
 
 # -- files ------------------------------------------------------------------------------------
@@ -190,6 +203,16 @@ def _record_fields(r: int, d: int, joined: bool, has_families: bool = False) -> 
         "bic_gain": number(),
         "correlation": number(-1.0, 1.0),
     }
+    remedy = {
+        "change": text,
+        "options": map_of(lambda value, place: value),
+        "gain": number(),
+        "error": number(0.0),
+        "reproducibility": number(0.0, 1.0),
+        "before": number(0.0, 1.0),
+        "inputs": lambda value, place: tuple(texts(value, place)),
+        "others": lambda value, place: tuple(texts(value, place)),
+    }
     return Fields(
         _record,
         {
@@ -204,6 +227,7 @@ def _record_fields(r: int, d: int, joined: bool, has_families: bool = False) -> 
             "notes": texts,
             "tried": list_of(Fields(_trial, trial, may_lack=_ADDED)),
             "joined": list_of(Fields(lambda values: JoinedColumns(**values), joined_columns)),
+            "remedies": optional(list_of(Fields(lambda values: Remedy(**values), remedy))),
             "certificate": _certificate_fields(r),
             "standard_errors": optional(Fields(_standard_errors, errors)),
             "intervals": optional(Fields(_intervals, ends)),

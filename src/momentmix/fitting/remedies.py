@@ -32,7 +32,7 @@ from momentmix.families.column import LOG, LOG1P, Column
 from momentmix.families.family import FAMILIES
 from momentmix.findings.finding import FATAL, Finding
 from momentmix.findings.messages import Message
-from momentmix.findings.remedy import Remedy
+from momentmix.findings.remedy import NOT_COMPARED, Remedy
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.data import table_of
 from momentmix.fitting.inference.certificate import Certificate
@@ -129,12 +129,14 @@ def with_remedies(fit: Fit, data: Any, options: dict[str, Any], how: Tried) -> F
         if how == "try" or len(done) == _MOST_APPLIED:
             break
         # A column that is left out cannot be judged itself: that is for people to decide.
-        best = next((r for r in offers if _excluded(r.options) == _excluded(options)), None)
+        own = _excluded(options)
+        best = next((r for r in offers or () if _excluded(r.options) == own), None)
         if best is None:
             break
         result, options = fit(data, **best.options), dict(best.options)
         done.append(best)
     notes = [*result.notes, *(f"remedy applied: {remedy}" for remedy in done)]
+    notes += [NOT_COMPARED] * (offers is None)
     if done:
         notes.append(Message("the call is ", done[-1].code))
     return replace(result, remedies=offers, notes=notes)
@@ -150,13 +152,13 @@ def try_remedies(
     options: Mapping[str, Any],
     mixture: Mixture,
     certificate: Certificate,
-) -> list[Remedy]:
-    """Remedies that help a fit with these options, best first; none where it passed."""
+) -> list[Remedy] | None:
+    """Remedies that help a fit, best first; none where it passed, None where no rows can tell."""
     if certificate.passed or options.get("method") == "paper":
         return []
     rows = _sample(fit, data, options, mixture)
     if rows is None:
-        return []
+        return None
     suggestions = list(_suggested(certificate, options, mixture, rows.train))
     if not suggestions:
         return []

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from momentmix.errors import InputError
 from momentmix.findings.messages import Message, in_lines
-from momentmix.findings.remedy import Remedy
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.standard_errors import (
     StandardErrors,
@@ -28,7 +27,7 @@ from momentmix.summary.summary import MomentSummary
 from momentmix.tables.schema import Schema
 from momentmix.wording import cut_lines, listed, plural, whole_percent
 
-_TRIED = "Remedies, tried on left-out rows:"
+_REMEDIES = "What to do:"
 MOST_TRIALS_PRINTED = 8  # numbers of components; all of them are in `tried`
 MOST_COLUMNS_PRINTED = 8  # of one family
 
@@ -70,8 +69,6 @@ class FitResult(FitFacts):
         Relative residual of the decomposed tensor, for method="paper".
     log_likelihoods : sequence of float
         Per row, at each EM or scoring pass whose step was kept; empty without rows.
-    remedies : list of Remedy or None
-        Other options that help, best first; None where they were not asked for.
     """
 
     mixture: Mixture
@@ -83,7 +80,6 @@ class FitResult(FitFacts):
     stages: Sequence[tuple[str, float]] = ()
     residual: float | None = None
     log_likelihoods: Sequence[float] = ()
-    remedies: Sequence[Remedy] | None = None
 
     @property
     def standard_errors(self) -> StandardErrors:
@@ -136,9 +132,10 @@ class FitResult(FitFacts):
     def record(self, command: str | None = None, seed: int | None = None) -> FitRecord:
         """What a saved model remembers of this fit."""
         facts = {field.name: getattr(self, field.name) for field in fields(FitFacts)}
-        has_errors = self.uncertainty is not None
+        has_errors, tried = self.uncertainty is not None, self.remedies
+        remedies = None if tried is None else tuple(r.without_objects() for r in tried)
         return FitRecord(
-            **{**facts, "notes": tuple(self.notes)},
+            **{**facts, "notes": tuple(self.notes), "remedies": remedies},
             standard_errors=self.standard_errors if has_errors else None,
             intervals=self.intervals() if has_errors else None,
             command=command,
@@ -190,8 +187,8 @@ class FitResult(FitFacts):
         facts += self.notes
         title = f"{self._kind()}, {self.n_rows:,} rows"
         parts = [Markup(self.profile()._repr_html_()), Markup(self.certificate._repr_html_())]
-        if tried := self._tried():
-            parts.append(Markup(paragraph(_TRIED, bullets(tried))))
+        if tried := self.remedies_in_words:
+            parts.append(Markup(paragraph(_REMEDIES, bullets(tried))))
         return box(title, *parts, folded("How it was fitted", bullets(facts)))
 
     def __str__(self) -> str:
@@ -210,15 +207,8 @@ class FitResult(FitFacts):
         lines += [Message("  note                 ", note) for note in self.notes]
         lines += self._trials()
         text = Message(in_lines(lines), "\n", str(self.certificate))
-        tried = [Message("  - ", line) for line in self._tried()]
-        return Message(text, "\n\n", in_lines([_TRIED, *tried])) if tried else text
-
-    def _tried(self) -> list[Message]:
-        """A line for each remedy, or that none was found; none where none was tried."""
-        if self.remedies is None or self.certificate.passed:
-            return []
-        lines = [Message(f"{remedy}: ", remedy.code) for remedy in self.remedies]
-        return lines or [Message("nothing that was tried helps")]
+        tried = [Message("  - ", line) for line in self.remedies_in_words]
+        return Message(text, "\n\n", in_lines([_REMEDIES, *tried])) if tried else text
 
     def _kind(self) -> str:
         """Number of components and of columns, in words."""

@@ -110,7 +110,7 @@ def _remedies(
     model: Any, mixture: Mixture, record: FitRecord | None, data: Any
 ) -> Sequence[Remedy] | None:
     """Remedies of the fit, or those that are found on the rows; None where none can be tried."""
-    known: Sequence[Remedy] | None = getattr(model, "remedies", None)
+    known = None if record is None else record.remedies
     if known is not None or record is None or data is None or isinstance(data, MomentSummary):
         return known
     tell("remedies")

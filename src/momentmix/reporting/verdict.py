@@ -1,6 +1,6 @@
 """Does the model fit the data, and what to do next: the certificate in plain words.
 
-Findings of one kind become one action.
+Findings that have one sentence become one action.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from math import isnan
 from typing import Any
 
-from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, Severity
+from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, Severity, together
 from momentmix.findings.messages import Message, either
+from momentmix.findings.remedy import NOTHING_HELPS
 from momentmix.fitting.inference.certificate import (
     LARGEST_LOSS,
     Answer,
@@ -69,15 +70,7 @@ def _statistics(c: Certificate) -> list[str]:
     numbers = [f"{name}: {value}" for name, value in c.numbers()]
     if c.support is not None:
         numbers.append(f"number of groups: {c.support.text}")
-    lists = {
-        "Reasons against the fit:": c.reasons,
-        "Not tested:": c.untested,
-        "Also found:": [str(f) for f in c.findings if f.severity is not FATAL],
-    }
-    parts = [f"<p>Certificate: {escaped(c.verdict)}.</p>", items(numbers)]
-    for heading, texts in lists.items():
-        parts += [f"<p>{heading}</p>", items(texts)] if texts else []
-    return parts
+    return [f"<p>Certificate: {escaped(c.verdict)}.</p>", items(numbers)]
 
 
 # -- questions and their answers ----------------------------------------------------------------
@@ -138,10 +131,8 @@ def actions(certificate: Certificate, mixture: Mixture) -> list[Action]:
 
     Other options of a fit are no action here: those that help are found by trying them.
     """
-    alike: dict[tuple[str, Severity], list[Finding]] = {}
-    for finding in (*certificate.findings, *certificate.tests):
-        alike.setdefault((finding.kind, finding.severity), []).append(finding)
-    todo = [action_of(own, mixture) for own in alike.values() if own[0].entry.action]
+    found = together([*certificate.findings, *certificate.tests])
+    todo = [action_of(finding, mixture) for finding in found if finding.entry.action]
     if certificate.verdict == "useful":  # nothing has to be done
         todo = [replace(x, severity=WARNING) if x.severity is FATAL else x for x in todo]
     return sorted(todo, key=_rank)
@@ -152,18 +143,16 @@ def _rank(action: Action) -> int:
     return -list(Severity).index(action.severity)
 
 
-def action_of(findings: list[Finding], mixture: Mixture) -> Action:
-    """Return one action for findings of one kind, about one column each or several."""
+def action_of(found: Finding, mixture: Mixture) -> Action:
+    """Return the action for a finding, with names of columns."""
     names: dict[Any, Any] = dict(enumerate(column_names(mixture)))
-    first = findings[0]
-    columns = dict.fromkeys(names.get(x, x) for f in findings for x in f.columns)
-    components = tuple(x for f in findings for x in f.components)
-    finding = replace(first, columns=tuple(columns), components=components)
+    columns = dict.fromkeys(names.get(x, x) for x in found.columns)
+    finding = replace(found, columns=tuple(columns))
     return Action(
         finding.in_plain_words(finding.entry.action),
         finding.in_plain_words(finding.entry.why),
         finding.severity,
-        details=" ".join(f.text for f in findings),
+        details=found.text,
     )
 
 
@@ -191,7 +180,7 @@ def next_section(c: Contents) -> list[str]:
     if c.facts is not None:
         known = {f.kind for f in findings}
         others = [f for f in c.facts.findings(c.names) if f.kind not in known]
-        todo = sorted([*todo, *(action_of([f], c.mixture) for f in others)], key=_rank)
+        todo = sorted([*todo, *(action_of(f, c.mixture) for f in others)], key=_rank)
     todo = [*_of_remedies(c), *todo]
     noted = [action for action in todo if action.severity is NOTE]
     todo = todo[: len(todo) - len(noted)]
@@ -200,6 +189,8 @@ def next_section(c: Contents) -> list[str]:
     if c.record is None:
         nothing = "Fit the model with a record of the fit, to know whether it can be trusted."
     parts = [_listed(todo) if todo else f"<p>{nothing} {use}</p>"]
+    if c.remedies is not None and not c.remedies and c.record and not c.record.certificate.passed:
+        parts.insert(0, f"<p>{NOTHING_HELPS}</p>")
     if noted:
         parts.append(folded(f"Good to know: {len(noted)}", _listed(noted)))
     is_numbered = any(isinstance(column, int) for f in findings for column in f.columns)

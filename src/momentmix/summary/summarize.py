@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from momentmix.arrays import is_plain_array
 from momentmix.capacity.ranks import usual_order
-from momentmix.errors import InputError, TableWarning, warn_caller
+from momentmix.errors import InputError, TableWarning, read_more, warn_caller
 from momentmix.progress import check_asked, erase, row_counter, step
 from momentmix.summary.parts import Progress, shards_of, summarize_parts
 from momentmix.summary.summary import MomentSummary
@@ -195,7 +195,7 @@ def warn_of_notes(notes: Sequence[str]) -> None:
     if notes:
         erase()
         warn_caller(
-            f"columns were guessed: {'; '.join(notes)}. Say what they are with families=, or "
-            "choose them with columns= or exclude=.",
+            f"columns were guessed: {'; '.join(notes)} (families= says what they are, columns= and "
+            f"exclude= choose them; {read_more('warnings')}).",
             TableWarning,
         )

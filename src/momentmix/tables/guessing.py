@@ -28,7 +28,8 @@ from momentmix.errors import InputError
 from momentmix.findings.messages import Message, either, options
 from momentmix.tables.cells import Cells
 from momentmix.tables.formats.dialect import are_dates
-from momentmix.tables.names import column_label
+from momentmix.tables.names import alike, column_label, left_out_notes
+from momentmix.wording import listed
 
 HEAD = 1 << 16  # rows that are looked at
 FEW_LEVELS = 50  # more labels of text are an error
@@ -46,6 +47,7 @@ _FIRST_YEAR, _LAST_YEAR = 1900, 2100
 _LARGEST_MEDIAN = 100  # of counts above 0: money and hours are measurements in small units
 _INDEX = re.compile(r"__index_level_\d+__")  # as pandas writes it to Parquet
 _ONE_LEVEL = "it has one level only"
+_MOST_LISTED = 3  # columns in a note
 
 
 def guess_columns(
@@ -64,7 +66,7 @@ def guess_columns(
     asked = asked or names is None  # columns without names are known by their places
     chosen: dict[int, Any] = dict(families)
     left_out: dict[int, str] = {}
-    hints: list[str] = []
+    hints: dict[str, tuple[str, ...]] = {}
     counts: list[int] = []
     for i, own in enumerate(cells):
         if i in families:
@@ -86,7 +88,7 @@ def guess_columns(
             elif not asked and _are_years(head, names[i]):
                 left_out[i] = "years"
             elif hint := _hint(head, names[i]):
-                hints.append(hint)
+                hints[names[i]] = hint
             elif _may_count(head):
                 counts.append(i)
     if len(left_out) == len(cells):
@@ -94,13 +96,13 @@ def guess_columns(
         text = f"the table has no usable column ({listed}). Pass columns of numbers or of few "
         say = Message("levels, or give the families of columns in ", options(families=...), ".")
         raise InputError(Message(text, say))
-    gone = [
-        f"column {i if names is None else ascii(names[i])} left out: {why}"
-        for i, why in left_out.items()
-    ]
+    gone = left_out_notes(
+        {str(i) if names is None else ascii(names[i]): why for i, why in left_out.items()}
+    )
+    hinted = (_hint_note(own, *hint) for hint, own in alike(hints).items())
     kept = [i for i in range(len(cells)) if i not in left_out]
     families = {k: chosen[i] for k, i in enumerate(kept) if i in chosen}
-    return families, kept, [kept.index(i) for i in counts], (*gone, *hints)
+    return families, kept, [kept.index(i) for i in counts], (*gone, *hinted)
 
 
 def _unusable_text(cells: Cells, label: str, asked: bool, rare: float) -> str:
@@ -166,16 +168,23 @@ def _may_count(values: Array) -> bool:
     return bool(np.median(seen[seen > 0]) <= _LARGEST_MEDIAN)
 
 
-def _hint(values: Array, name: str) -> str:
-    """Return a hint on a column of whole numbers; empty if it looks like a measurement."""
+def _hint(values: Array, name: str) -> tuple[str, ...]:
+    """Return what a column of whole numbers could be taken as; empty if it looks like a measurement."""
     seen = values[values == values]
     if len(seen) < _FEWEST_NAMED or not _are_whole(seen):
-        return ""
+        return ()
     if seen.min() == 0 and seen.max() == 1:
-        what, family, kind = "has two values", "bernoulli", "a yes/no column"
-    elif _ID_NAME.search(name):
-        what, family, kind = "is named like a code", "categorical", "categories"
-    else:
-        return ""
-    text = f"column {name!a} {what} and is taken as a number (gaussian); "
-    return Message(text, options(families={name: family}), f" takes it as {kind}")
+        return "two values", "bernoulli", "a yes/no column"
+    if _ID_NAME.search(name):
+        return "the name of a code", "categorical", "categories"
+    return ()
+
+
+def _hint_note(names: list[str], what: str, family: str, kind: str) -> Message:
+    """Return one note on columns of numbers that could be taken as something else."""
+    one, own = len(names) == 1, listed([ascii(name) for name in names], _MOST_LISTED)
+    text = f"column {own} has {what} and is taken as a number (gaussian); "
+    if not one:
+        text = f"{len(names)} columns have {what} and are taken as numbers (gaussian), {own}; "
+    end = f" takes {'it' if one else 'the first'} as {kind}"
+    return Message(text, options(families={names[0]: family}), end)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import TypeVar
 
 from momentmix.errors import InputError, InputTypeError, warn_caller
 from momentmix.findings.messages import Message, either
-from momentmix.wording import did_you_mean
+from momentmix.wording import did_you_mean, listed, plural
 
 _NAMES_IN_MESSAGES = 8  # a line or two
+
+T = TypeVar("T")
+_MOST_LISTED = 8  # columns in a note
 
 
 def column_label(column: int, names: Sequence[str] | None) -> str:
@@ -131,3 +135,24 @@ def names_for(
     rename = either(", or use mixture.with_feature_names([...])", "")
     warn_caller(Message(text, "Fit to named rows", rename, "."), UserWarning)
     return None
+
+
+def left_out_notes(reasons: Mapping[str, str]) -> list[str]:
+    """Return a note for the columns of each reason; keys are names or numbers as texts.
+
+    >>> left_out_notes({"'a'": "dates", "'b'": "it numbers the rows", "'c'": "it numbers the rows"})
+    ["column 'a' left out: dates", "columns 'b', 'c' left out: each numbers the rows"]
+    """
+    return [
+        f"column{plural(len(own))} {listed(own, _MOST_LISTED)} left out: "
+        f"{why if len(own) == 1 else why.replace('it ', 'each ', 1)}"
+        for why, own in alike(reasons).items()
+    ]
+
+
+def alike(values: Mapping[str, T]) -> dict[T, list[str]]:
+    """Return the names that have each value."""
+    found: dict[T, list[str]] = {}
+    for name, value in values.items():
+        found.setdefault(value, []).append(name)
+    return found

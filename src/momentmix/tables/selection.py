@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from momentmix.errors import InputError, InputTypeError, check_count
 from momentmix.findings.messages import Message, options
-from momentmix.tables.names import check_encodable, place_of
+from momentmix.tables.names import check_encodable, left_out_notes, place_of
 from momentmix.tables.source import NUMERIC, Source
 
 
@@ -119,7 +119,8 @@ def usable_columns(
     """Places of usable columns, and notes on others; dates that were `asked` for are an error."""
     first = tables[0]
     excluded = set() if exclude is None else set(choose_columns(first, exclude))
-    places, refused, notes = [], [], []
+    places, refused = [], []
+    dates: dict[str, str] = {}
     for k, number in enumerate(columns[0]):
         if number in excluded:
             continue
@@ -130,7 +131,7 @@ def usable_columns(
         if odd is None:
             places.append(k)
         elif odd.kind == "date" and not asked:
-            notes.append(f"{first.label(number)} left out: dates")
+            dates[first.label(number).removeprefix("column ")] = "dates"
         elif (problem := first.problem(number)) is not None:
             leave_out = Message(" Or leave it out: ", options(exclude=...), ".")
             raise type(problem)(Message(problem.args[0], leave_out))
@@ -142,6 +143,7 @@ def usable_columns(
             f"{', '.join(refused)}. Leave them out with "
         )
         raise InputError(Message(text, options(exclude=...), ", or convert them."))
+    notes = left_out_notes(dates)
     if not places:
         text = (
             f"{first.name} has no usable column: {'; '.join(notes) or 'all were left out'}. Choose "

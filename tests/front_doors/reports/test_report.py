@@ -236,7 +236,7 @@ def test_a_fit_that_failed_says_why(rows, report):
     wrong = mm.fit(rows, 1, random_state=0)
     page = report(wrong)
     items = [e["text"] for e in page.all("li")]
-    assert all(reason in items for reason in wrong.certificate.reasons)
+    assert all(any(reason in item for item in items) for reason in wrong.certificate.reasons)
     assert any(item.startswith("Needed") for item in items)
     assert "No data were given" in page.rawdata_
     assert len(page.all("img")) == 4
@@ -399,8 +399,8 @@ def damage(*path, value):
     ("change", "message"),
     [
         (
-            damage("version", value=6),
-            "fit has version 6; this momentmix reads versions 1, 2, 3, 4 and 5",
+            damage("version", value=7),
+            "fit has version 7; this momentmix reads versions 1, 2, 3, 4, 5 and 6",
         ),
         (damage("n_rows", value=0), "fit.n_rows is 0, out of range"),
         (damage("converged", value=1), "fit.converged must be true or false"),

@@ -1,13 +1,16 @@
 """Every kind of finding has its sentences: for Python, for the shell, and for everybody."""
 
 import ast
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import momentmix as mm
+from momentmix.errors import read_more
 from momentmix.findings.change_sentences import CHANGES
-from momentmix.findings.finding import CATALOG, FATAL, WARNING, Finding, found
+from momentmix.findings.finding import CATALOG, FATAL, WARNING, Finding, found, together
 from momentmix.findings.fit_sentences import FITS
 
 SOURCE = Path(mm.__file__).parent
@@ -42,8 +45,8 @@ NUMBERS = {
         {"ratio": 1.5, "law": "a count", "remedy": {"families": {"a": "negative_binomial"}}},
     ],
     "correlated-columns": [
-        {**PAIRS, "needs_rows": False, "remedy": {"blocks": "auto"}},
-        {**PAIRS, "needs_rows": True, "remedy": {"blocks": [["a", "b"]]}},
+        {**PAIRS, "remedy": {"blocks": "auto"}},
+        {**PAIRS, "remedy": {"blocks": [["a", "b"]]}},
     ],
     "dependent-columns": [PAIRS],
     "constraint": [
@@ -68,7 +71,7 @@ NUMBERS = {
     "improbable-rows": [{"share": 0.1, "expected": 0.001}],
     "no-power": [{"statistic": 3.0, "degrees_of_freedom": 90}],
     "misfit": [{"groups": g, "p_value": "0.001", "effect_size": 0.1} for g in ("", "pairs")],
-    "imprecise": [{"loss": 0.1, "after_rows": rows} for rows in (True, False)],
+    "imprecise": [{"loss": 0.1}],
     "unsupported": [{"reason": "why", "asked": r, "fewer": r - 1} for r in (1, 2)],
     "support-unknown": [{"reason": "why"}],
     "untested": [{}],
@@ -83,14 +86,17 @@ CASES = [
 
 @pytest.mark.parametrize("finding", CASES)
 def test_every_kind_has_sentences_for_python_the_shell_and_everybody(finding):
-    entry, code = finding.entry, finding.code
+    entry = finding.entry
     everybody = [finding.in_plain_words(x) for x in (entry.action, entry.why)]
-    for text in (finding.text, finding.text.shell, *everybody):
-        assert "{" not in text.replace(code, "")
+    assert not re.search(r"[.:] [A-Z]", finding.text), "several sentences"
+    for text in (finding.text, *everybody):
+        assert "{" not in text
         assert "|" not in text
         assert "  " not in text
-    assert finding.text.count(code) == (1 if code else finding.text.count(""))
-    assert finding.text.shell.count(code.shell) == (1 if code else finding.text.shell.count(""))
+    for advice in (finding.code or "Use ", "Use ", "Try ", "Ask for", "Leave out", "Keep"):
+        assert advice not in finding.text, "not tried"
+    (one,) = together([finding, replace(finding, columns=("c",))] if entry.aside else [finding])
+    assert one.text.startswith(finding.text[:7].removesuffix("s"))
     assert everybody[0][0].isupper()
     assert everybody[0].endswith(".")
     assert "component" not in " ".join(everybody)
@@ -137,7 +143,32 @@ def test_numbers_choose_words():
     assert "'h' and 2 more hold one value only; they take" in many
 
 
+def test_findings_that_have_one_sentence_are_one():
+    laws = {"a": "log", "b": "poisson", "c": "log"}
+    each = [
+        found(WARNING, "dispersion", [x], (), {"families": {x: law}}, ratio=2.0 + k, law="a count")
+        for k, (x, law) in enumerate(laws.items())
+    ]
+    other = found(WARNING, "constant-column", ["d"])
+    first, second, third = together([each[0], other, *each[1:], replace(each[0], severity=FATAL)])
+    assert (first.columns, first.remedy) == (("a", "b", "c"), {"families": laws})
+    assert "'a' (2 times that of a count), 'b' (3 times" in first.text
+    assert second is other
+    assert third.severity is FATAL
+
+
+def test_warnings_point_to_sections_that_exist():
+    page = SOURCE.parents[1] / "docs" / "troubleshooting.md"
+    titles = [line[3:] for line in page.read_text().splitlines() if line.startswith("## ")]
+    anchors = {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles}
+    told = "".join(path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py"))
+    named = set(re.findall(r"read_more\(['\"]([\w-]+)['\"]\)", told))
+    assert len(named) >= 2
+    assert named <= anchors
+    assert str(mm.CertificateWarning(read_more("warnings"))).endswith(".html#warnings")
+
+
 def test_a_finding_of_an_old_file_is_its_text():
     finding = Finding("constant-column", WARNING, written="column 3 is {constant}")
-    assert finding.text == finding.text.shell == "column 3 is {constant}"
+    assert finding.text == "column 3 is {constant}"
     assert Finding("of a later version", WARNING, written="words").text == "words"

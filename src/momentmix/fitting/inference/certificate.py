@@ -14,9 +14,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, found
+from momentmix.errors import printable
+from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, found, together
 from momentmix.findings.fit_sentences import UNTESTED
-from momentmix.findings.messages import Message, in_lines
 from momentmix.fitting.inference.description import Description
 from momentmix.fitting.inference.over_identification import OverIdentification, p_value_text
 from momentmix.html.notebook import bullets, folded, paragraph, plain_table, tag
@@ -142,7 +142,7 @@ class Certificate:
             tests.append(found(FATAL, "misfit", groups=where, p_value=p_value, effect_size=effect))
         if self.predicted_loss > LARGEST_LOSS:
             loss = self.predicted_loss
-            tests.append(found(FATAL, "imprecise", loss=loss, after_rows=self.after_rows))
+            tests.append(found(FATAL, "imprecise", loss=loss))
         r, reason = self.n_components, "" if self.support is None else self.support.text
         if self.support is not None and self.support.supported is False:
             tests.append(found(FATAL, "unsupported", reason=reason, asked=r, fewer=r - 1))
@@ -156,11 +156,12 @@ class Certificate:
     @property
     def reasons(self) -> list[str]:
         """Reasons against the fit; empty unless the verdict is "not passed" or "useful"."""
-        return [f.text for f in [*self.findings, *self.tests] if f.severity is FATAL]
+        fatal = (f for f in [*self.findings, *self.tests] if f.severity is FATAL)
+        return [f.text for f in together(fatal)]
 
     @property
     def untested(self) -> list[str]:
-        """Tests that were not possible, and how to make them possible, whatever the verdict."""
+        """Tests that were not possible, whatever the verdict."""
         findings = [f for f in self.findings if f.kind == UNTESTED]
         return [f.text for f in [*findings, *self.tests] if f.severity is not FATAL]
 
@@ -231,7 +232,8 @@ class Certificate:
 
     def _others(self) -> list[Finding]:
         """Findings that are neither reasons nor missing tests."""
-        return [f for f in self.findings if f.kind != UNTESTED and f.severity is not FATAL]
+        others = (f for f in self.findings if f.kind != UNTESTED and f.severity is not FATAL)
+        return together(others)
 
     def numbers(self) -> list[tuple[str, str]]:
         """The figures of the test, and the predicted loss."""
@@ -242,7 +244,7 @@ class Certificate:
                 ("p-value", t.p_value_words),
                 ("effect size", f"{t.effect_size:.2g}"),
             ]
-            rows += [("rejected", line) for line in rejected_lines(t)]
+            rows += [("also rejected", line) for line in rejected_lines(t)]
         else:
             rows.append(("over-identification", "nothing to test"))
         loss = "unknown" if isnan(self.predicted_loss) else f"{self.predicted_loss:.4f}"
@@ -258,10 +260,10 @@ class Certificate:
         lines += [f"  {a.question:<{width}} {a}" for a in self.answers]
         lines += [f"  {name:<20} {value}" for name, value in self.numbers()]
         lines += [f"  {_AGAINST}"] * bool(self.meaning and self.reasons)
-        lines += [Message("  - ", reason) for reason in self.reasons]
-        lines += [Message("  - [untested] ", reason) for reason in self.untested]
-        lines += [Message(f"  - [{f.severity.value}] ", f.text) for f in self._others()]
-        return in_lines(lines)
+        lines += [f"  - {reason}" for reason in self.reasons]
+        lines += [f"  - [untested] {reason}" for reason in self.untested]
+        lines += [f"  - {f}" for f in self._others()]
+        return "\n".join(map(printable, lines))
 
 
 # -- three questions and their answers --------------------------------------------------------
@@ -326,7 +328,7 @@ def _described(c: Certificate) -> Answer:
 
 
 def rejected_lines(test: OverIdentification, most: int = 6) -> list[str]:
-    """A line for each group of conditions that the test rejects; each column can be a group."""
-    groups = test.rejected_groups
+    """A line for each group of conditions that the test rejects, but for the decisive one."""
+    groups = [group for group in test.rejected_groups if group != test.decisive]
     lines = [f"{g}, corrected p-value {p_value_text(g.p_value)}" for g in groups[:most]]
     return lines + [f"{len(groups) - most} more"] * (len(groups) > most)

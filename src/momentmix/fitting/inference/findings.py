@@ -9,7 +9,6 @@ import numpy as np
 from scipy.special import chdtrc, ndtri
 
 from momentmix._typing import Float, Int
-from momentmix.capacity.monomials import FEWEST_BLOCKS
 from momentmix.families.count import DISPERSION_THAT_MATTERS
 from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, found
 from momentmix.findings.fit_sentences import UNTESTED
@@ -89,7 +88,7 @@ def collect_findings(
     floored = at_floor(p, variance_floor)[:, sorted(shown.coarse)]
     if not floored.any() and all(f.severity is not FATAL for f in outliers):
         explained = {*influenced, *heavy, *shown.explained}
-        findings += _about_correlations(moments, p, test, explained, from_rows)
+        findings += _about_correlations(moments, p, test, explained)
     return findings
 
 
@@ -351,7 +350,9 @@ def _about_copies(moments: StandardMoments) -> Iterator[Finding]:
     """Columns that hold the same values, or have gaps in the same rows."""
     values, gaps = copies_of(moments)
     if values:
-        yield found(WARNING, "duplicate-columns", moments.columns_of(values[0]))
+        columns = moments.columns_of(j for pair in values for j in pair)
+        pairs = [[*(moments.column_name(j) for j in pair), None] for pair in values]
+        yield found(WARNING, "duplicate-columns", columns, pairs=pairs)
     if gaps:
         columns = moments.columns_of(sorted({j for pair in gaps for j in pair}))
         yield found(NOTE, "shared-gaps", columns, remedy=_AT_RANDOM)
@@ -362,7 +363,6 @@ def _about_correlations(
     p: Parameters,
     test: OverIdentification,
     explained: Collection[int],
-    from_rows: bool,
 ) -> Iterator[Finding]:
     """Pairs of columns that the test finds correlated, and the blocks that join them."""
     if not test.testable or test.p_value >= LEAST_P_VALUE:
@@ -373,8 +373,7 @@ def _about_correlations(
     if joinable:
         blocks = p.blocks.joined_by(joinable)
         remedy = {"blocks": _joined(moments, blocks)}
-        needs_rows = not from_rows and len(blocks.partition) < FEWEST_BLOCKS
-        yield _about_pairs("correlated-columns", moments, joinable, remedy, needs_rows=needs_rows)
+        yield _about_pairs("correlated-columns", moments, joinable, remedy)
     rest = {pair: value for pair, value in strong.items() if pair not in joinable}
     gaps = {pair: x for pair, x in rest.items() if any(moments.part(j).is_seen for j in pair)}
     rest = {pair: value for pair, value in rest.items() if pair not in gaps}
@@ -419,13 +418,12 @@ def _about_pairs(
     moments: StandardMoments,
     pairs: dict[Pair, float | None],
     remedy: dict[str, Any],
-    needs_rows: bool = False,
 ) -> Finding:
     columns = moments.columns_of(j for pair in pairs for j in pair)
     listed = [
         [moments.part(j).words, moments.part(k).words, value] for (j, k), value in pairs.items()
     ]
-    return found(WARNING, kind, columns, remedy=remedy, pairs=listed, needs_rows=needs_rows)
+    return found(WARNING, kind, columns, remedy=remedy, pairs=listed)
 
 
 def _joined(moments: StandardMoments, blocks: Blocks) -> str | list[list[str | int]]:

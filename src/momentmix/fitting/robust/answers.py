@@ -349,22 +349,20 @@ def support_from_moments(
     if test.testable and test.p_value >= CLEAR_P_VALUE:
         text = (
             f"{fewer} fit{'s' if r == 2 else ''} the moments too (least p-value "
-            f"{p_value_text(test.p_value)}), so that they do not determine {r}. Use fewer "
-            "components, more rows, or the rows themselves."
+            f"{p_value_text(test.p_value)}), so that they do not determine {r}."
         )
         return Support(r, False, text)
     shares = [disagreement(fit.parameters, rival, rng) for rival in fit.rivals]
     if max(shares, default=0.0) > LARGEST_DISAGREEMENT:
         text = (
             f"another mixture of {r} components fits the moments as well and sorts "
-            f"{max(shares):.0%} of the rows otherwise. Use a higher order, more rows, or the rows "
-            "themselves."
+            f"{max(shares):.0%} of the rows otherwise."
         )
         return Support(r, False, text)
     if not test.testable:
         text = (
             f"the moments cannot tell whether {fewer} would do: there are not more of them than "
-            "parameters. Use more features, a higher order, or the rows themselves."
+            "parameters."
         )
         return Support(r, None, text)
     return Support(r, True, f"the moments reject {fewer}")
@@ -409,7 +407,7 @@ def support_by_bic(r: int, loss: float, price: float) -> Support:
         return Support(r, True, f"BIC rejects {_fewer(r)}")
     text = (
         f"{_fewer(r)} explain{'s' if r == 2 else ''} the rows as well: the last one gains "
-        f"{loss:.2g} nats a row, and BIC asks for {price:.2g}. Use fewer components or more rows."
+        f"{loss:.2g} nats a row, and BIC asks for {price:.2g}."
     )
     return Support(r, False, text)
 

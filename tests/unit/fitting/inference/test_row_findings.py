@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import momentmix as mm
-from momentmix.findings.finding import Severity
+from momentmix.findings.finding import Severity, together
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import rows_of, summarized
 from momentmix.fitting.em.em import draw_sample
@@ -90,26 +90,26 @@ COLUMNS = {
     "time stamp": (
         lambda g: 1.7e9 - 60.0 * np.arange(N), "row-number", "fatal", "column {}: values grow",
     ),
-    "heavy": (lambda g: g.standard_t(3, N), "heavy-tails", "fatal", "column {} has heavy tails"),
+    "heavy": (lambda g: g.standard_t(3, N), "heavy-tails", "fatal", "far out) has heavy tails"),
     "half zero": (
         lambda g: np.where(g.uniform(size=N) < 0.5, 0.0, g.exponential(size=N)),
-        "repeated-value", "warning", "column {} is 0 in ",
+        "repeated-value", "warning", "column {} (0 in ",
     ),
     "sentinel": (
         lambda g: np.where(g.uniform(size=N) < 0.05, -9.0, g.standard_normal(N)),
-        "repeated-value", "warning", "column {} is -9 in ",
+        "repeated-value", "warning", "column {} (-9 in ",
     ),
     "two values": (
         lambda g: g.integers(0, 2, N) * 1.0, "discrete-column", "warning",
-        "column {} has two different values",
+        "column {} (2 values) has few",
     ),
     "counts": (
         lambda g: g.poisson(3, N) * 1.0, "discrete-column", "warning",
-        "different values, multiples of 1",
+        " values, multiples of 1) has few different values",
     ),
     "rounded": (
         lambda g: np.round(g.standard_normal(N) / 0.3) * 0.3, "rounded-column", "note",
-        "column {} is rounded to multiples of 0.3, which is 0.",
+        "column {} (to multiples of 0.3, 0.",
     ),
     "autoregressive": (
         lambda g: autoregressive(g, N), "ordered-rows", "warning",
@@ -182,10 +182,10 @@ def test_columns_with_equally_few_values_share_a_sentence():
     found = mm.fit(rows, 1).certificate.findings
     texts = [f.text for f in found if f.kind == "discrete-column"]
     assert len(texts) == 2
-    assert texts[0].startswith("columns 2, 3, 4 have only 6 different values, multiples of 1: ")
-    families = "{2: 'categorical', 3: 'categorical', 4: 'categorical'}"
-    assert texts[0].endswith(f"Name their families, families={families}, or leave them out.")
-    assert texts[1].startswith("column 5 has two different values: ")
+    (one,) = together(f for f in found if f.kind == "discrete-column")
+    six = "(6 values, multiples of 1)"
+    assert one.text.startswith(f"columns 2 {six}, 3 {six}, 4 {six}, 5 (2 values) have few")
+    assert one.remedy == {"families": {**dict.fromkeys([2, 3, 4], "categorical"), 5: "bernoulli"}}
 
 
 @pytest.mark.parametrize("width", [0.1, 0.25, 1e-3, 7.0, 1e8])
@@ -233,14 +233,11 @@ def test_copies_of_rows_are_named(change):
 def test_whole_numbers_without_a_name_may_be_counts():
     rng = np.random.default_rng(0)
     data = np.column_stack([rng.standard_normal((N, 3)), rng.poisson(9, N), rng.poisson(12, N) - 9])
-    first, second = (
-        f.text
-        for f in mm.fit(data, 1, random_state=0).certificate.findings
-        if f.kind == "rounded-column"
-    )
-    assert first.startswith("column 3 is rounded to multiples of 1, ")
-    assert "take it as counts" in first
-    assert "take it as counts" not in second
+    findings = mm.fit(data, 1, random_state=0).certificate.findings
+    first, second = (f for f in findings if f.kind == "rounded-column")
+    assert first.text.startswith("column 3 (to multiples of 1, ")
+    assert first.numbers["is_whole"]
+    assert not second.numbers["is_whole"]
 
 
 def test_equal_rows_of_rounded_columns_are_no_copies():
