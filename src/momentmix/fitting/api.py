@@ -88,7 +88,7 @@ def fit(
         Highest order of the moments. "auto" takes a lower one where rows are at hand and the table
         is wide, or where there are too few rows for a moment answer.
     method : {"robust", "paper"}
-        "paper" is Algorithm 5.1 as printed.
+        "paper" is Algorithm 5.1, with the changes that the page of differences lists.
     refine : {"auto", "em"} or None
         "auto": EM passes if there are rows and the method is "robust". None: the pure moment
         answer. "em" with a summary is an error.
@@ -110,8 +110,9 @@ def fit(
         more they differ. Standard errors allow for weights that depend on the rows. Rows of weight
         0 are left out. A summary holds the weights of its rows already.
     families : dict, optional
-        Family of a column, by name or number: "gaussian", "bernoulli" (two values), "categorical"
-        (several levels; a list of the levels may stand for it), "poisson" (counts),
+        Family of a column, by name, by number, or by a pattern of names: "A*" is for columns that
+        neither their own name nor a later pattern names. "gaussian", "bernoulli" (two values),
+        "categorical" (several levels; a list of the levels may stand for it), "poisson" (counts),
         "negative_binomial" (counts that vary more than their means), "log" and "log1p" where the
         logarithm is Gaussian (means and variances are then its own, densities and draws those of
         y), or one that `momentmix.families.register` added. Or a `Schema`. Other columns of tables
