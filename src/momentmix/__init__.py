@@ -21,9 +21,12 @@ if _typing.TYPE_CHECKING:  # "as" makes a name public for type checkers
         CapacityError as CapacityError,
         CertificateWarning as CertificateWarning,
         DecompositionError as DecompositionError,
+        FitWarning as FitWarning,
         InputError as InputError,
         InputTypeError as InputTypeError,
         MomentmixError as MomentmixError,
+        PrecisionWarning as PrecisionWarning,
+        TableWarning as TableWarning,
     )
     from momentmix.estimators.gaussian import MomentGaussianMixture as MomentGaussianMixture
     from momentmix.estimators.mixed import MomentMixture as MomentMixture
@@ -69,9 +72,12 @@ _HOMES = {
         "CapacityError",
         "CertificateWarning",
         "DecompositionError",
+        "FitWarning",
         "InputError",
         "InputTypeError",
         "MomentmixError",
+        "PrecisionWarning",
+        "TableWarning",
     ),
     "estimators.gaussian": ("MomentGaussianMixture",),
     "estimators.mixed": ("MomentMixture",),

@@ -25,11 +25,11 @@ except ImportError as error:
         "pip install momentmix[dask]"
     ) from None
 
+from momentmix.capacity.ranks import usual_order
 from momentmix.engines.dask_opening import open_at_random, open_collection, whole_rows
 from momentmix.engines.dask_rows import DaskRows, named
 from momentmix.engines.dask_schedule import Schedule
 from momentmix.fitting import api as local
-from momentmix.fitting.data import AskedBlocks
 from momentmix.fitting.result import FitResult
 from momentmix.mixture.mixture import Mixture
 from momentmix.summary.summary import MomentSummary
@@ -43,7 +43,7 @@ __all__ = ["fit", "predict", "predict_proba", "score_samples", "summarize"]
 
 def summarize(
     data: Any,
-    order: int,
+    order: int | None = None,
     *,
     columns: Sequence[str | int] | None = None,
     missing: Missing = "error",
@@ -68,8 +68,8 @@ def summarize(
         path, folder, glob or list of paths to files that every worker sees (as for `open_rows`:
         the bytes are then the same as of ``momentmix summarize``); or a list of Delayed or Future
         objects, each a block of rows.
-    order : int
-        Highest order of the moments.
+    order : int, optional
+        Highest order of the moments, as for `momentmix.summarize`.
     columns : sequence of str or int, optional
         Columns to take, in this order; by default all.
     missing, squared_order
@@ -103,12 +103,12 @@ def summarize(
     """
     schedule = Schedule(client, retries, progress)
     rows = open_collection(data, schedule, columns, missing, families, shard_id)
-    return rows.summary(order, squared_order)
+    return rows.summary(_usual(rows) if order is None else order, squared_order)
 
 
 def fit(
     data: Any,
-    n_components: int | Literal["auto"],
+    n_components: local.Number = "auto",
     order: int | Literal["auto"] = "auto",
     method: Literal["robust", "paper"] = "robust",
     refine: Literal["auto", "em"] | None = "auto",
@@ -117,12 +117,10 @@ def fit(
     columns: Sequence[str | int] | None = None,
     missing: Missing = "error",
     families: Families = None,
-    blocks: AskedBlocks = None,
-    variance_floor: float = 1e-6,
-    max_passes: int = 100,
     client: Any = None,
     retries: int = 2,
     progress: bool | None = None,
+    **options: Any,
 ) -> FitResult:
     """Fit a mixture to rows on a cluster.
 
@@ -135,8 +133,11 @@ def fit(
     data, columns, missing, families, client, retries, progress
         As for `summarize`, and missing="mar" as for `momentmix.fit`. With families, or
         missing="model", the answer comes from the moments alone, without passes over the rows.
-    n_components, order, method, refine, random_state, blocks, variance_floor, max_passes
+    n_components, order, method, refine, random_state
         As for `momentmix.fit`.
+    **options
+        ``blocks``, ``max_passes`` and other options of `momentmix.fit`, with its defaults. Rows on
+        a cluster take no ``sample_weight``, and no options that say how files are read.
 
     Returns
     -------
@@ -156,11 +157,14 @@ def fit(
                 'refine="em" has no passes over rows with families on a cluster. Use '
                 'refine="auto": the answer comes from the moments alone.'
             )
-        table = rows.summary(4 if order == "auto" else order, None)
-    return local.fit(
-        table, n_components, order, method, refine, random_state,
-        blocks=blocks, variance_floor=variance_floor, max_passes=max_passes, progress=progress,
-    )  # fmt: skip
+        table = rows.summary(_usual(rows) if order == "auto" else order, None)
+    asked = (n_components, order, method, refine, random_state)
+    return local.fit(table, *asked, progress=progress, **options)
+
+
+def _usual(rows: DaskRows) -> int:
+    """Return the order that `momentmix.summarize` takes; 4 where the features are not known yet."""
+    return 4 if rows.like is None else usual_order(rows.like.n_features)
 
 
 def predict(mixture: Mixture | FitResult, data: Any) -> Any:

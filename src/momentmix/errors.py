@@ -28,6 +28,7 @@ __all__ = [
     "PrecisionWarning",
     "ShardError",
     "SummaryFileError",
+    "TableWarning",
     "printable",
 ]
 

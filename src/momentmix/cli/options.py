@@ -20,6 +20,41 @@ if TYPE_CHECKING:
 
 Command = Callable[..., Any]
 
+# Headings in the help of a command with more options than these; others stand under "Options".
+_FEW = 10
+_HEADINGS = {
+    "Model and moments": (
+        "max_components", "blocks", "background", "order", "squared_order", "method", "refine",
+        "max_passes",
+    ),
+    "Columns and cells": ("schema", "numeric_only", "unseen", "keep", "rare"),
+    "Reading files": (
+        "na_values", "delimiter", "decimal", "thousands", "header", "by_name", "where",
+    ),
+    "Output": ("quiet", "as_json", "verbose", "strict", "digits"),
+    "Long runs": ("checkpoint", "every", "n_threads"),
+}  # fmt: skip
+
+
+class GroupedCommand(click.Command):
+    """A command whose help lists the common options first, and the others under headings."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options."""
+        headings = {name: heading for heading, names in _HEADINGS.items() for name in names}
+        groups: dict[str, list[tuple[str, str]]] = {h: [] for h in ("Options", *_HEADINGS)}
+        shown = [p for p in self.get_params(ctx) if isinstance(p, click.Option) and not p.hidden]
+        for option in shown:
+            heading = headings.get(str(option.name)) if len(shown) > _FEW else None
+            record = option.get_help_record(ctx)
+            groups[heading or "Options"] += [] if record is None else [record]
+        for heading, records in groups.items():
+            if records:
+                with formatter.section(heading):
+                    formatter.write_dl(records)
+
+
+command = partial(click.command, cls=GroupedCommand)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 force_option = click.option("--force", is_flag=True, help="Replace the output if it exists.")
 by_name_option = click.option(
@@ -36,14 +71,14 @@ delimiter_option = click.option(
 header_option = click.option(
     "--header/--no-header",
     default=None,
-    help="Whether the first line of CSV or Excel holds the names of the columns, or is a row; by "
-    "default as it seems.",
+    help="Whether the first line of CSV or Excel holds the names of the columns; guessed from its "
+    "cells by default.",
 )
 where_option = click.option(
     "--where",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Of cubes: take the groups with this value of a key, or with values in a range, as in "
+    help="For cubes: take the groups with this value of a key, or with values in a range, as in "
     "week=2026-01-05..2026-03-30. Can be given more than once.",
 )
 seed_option = click.option(
@@ -51,7 +86,7 @@ seed_option = click.option(
     type=click.IntRange(min=0),
     default=0,
     show_default=True,
-    help="Random seed; the same seed gives the same result, bit for bit.",
+    help="Seed of the random numbers; the same seed gives the same result, bit for bit.",
 )
 
 
@@ -136,9 +171,10 @@ def data_options(command: Command, missing: str = "error", by_name: bool = False
         collected,
         columns_option(
             "--columns",
-            "Columns to use, by name or number from 0, separated by commas; all by default.",
+            "Columns to use, by name, pattern ('A*') or number from 0, separated by commas; all by "
+            "default.",
         ),
-        columns_option("--exclude", "Columns to leave out, by name or number."),
+        columns_option("--exclude", "Columns to leave out, by name, pattern or number."),
         click.option(
             "--numeric-only", is_flag=True, help="Leave out columns that are not numbers."
         ),
@@ -147,16 +183,17 @@ def data_options(command: Command, missing: str = "error", by_name: bool = False
             type=click.Choice(["error", "mar", "model", "drop"]),
             default=missing,
             show_default=True,
-            help="What missing cells get. mar: they are missing at random, by what is seen of "
-            "their row (surveys), and the seen cells count; for rows, not for summaries. model: a "
-            "probability of being missing for each component. drop: rows with missing or infinite "
-            "cells are left out. A schema or model with missing cells takes them as model.",
+            help="How missing cells are taken. mar: as missing at random, by what is seen of their "
+            "row (surveys); the seen cells are fitted, for which rows are needed. model: each "
+            "component has a probability that a cell is missing. drop: rows with missing or "
+            "infinite cells are left out. With a schema or model that has missing cells, error "
+            "means model.",
         ),
         click.option(
             "--na-values",
             callback=lambda *given: None if given[-1] is None else given[-1].split(","),
-            help="Texts that stand for a missing cell in CSV, separated by commas, in place of NA, "
-            "NaN, null and their like; an empty field is always missing.",
+            help="Texts that mean a missing cell in CSV, separated by commas, in place of NA, NaN, "
+            "null and the like; an empty field is always missing.",
         ),
         delimiter_option,
         click.option("--decimal", default=".", show_default=True, help="Decimal character of CSV."),
@@ -205,8 +242,8 @@ def families_options(command: Command) -> Command:
         click.option(
             "--families",
             callback=_families,
-            help="Families of columns, as in 'visits=negative_binomial,member=bernoulli,"
-            "plan=categorical,income=log'; others are guessed: text of few levels is categorical, "
+            help="Families of columns by name, pattern or number, as in 'visits=poisson,"
+            "income=log,A*=categorical'; others are guessed: text of few levels is categorical, "
             "numbers are Gaussian, dates and ids are left out.",
         ),
         click.option("--schema", help="File of `momentmix schema`: families and levels."),

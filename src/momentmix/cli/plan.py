@@ -6,17 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from momentmix.cli.options import json_option, parse_blocks
+from momentmix.cli.options import command, json_option, parse_blocks
 from momentmix.cli.output import say, say_json
 from momentmix.findings.messages import in_shell
+from momentmix.wording import plural
 
 if TYPE_CHECKING:
     from momentmix.capacity.monomials import BlockSizes
 
 
-@click.command("plan", short_help="Which order of moments is needed, and its cost.")
-@click.option("-d", "--features", required=True, type=int, help="Number of features.")
-@click.option("-r", "--components", required=True, type=int, help="Number of components.")
+@command("plan", short_help="Which order of moments is needed, and its cost.")
+@click.option("-d", "--n-features", required=True, type=int, help="Number of features.")
+@click.option("-r", "--n-components", required=True, type=int, help="Number of components.")
 @click.option(
     "-m", "--order", type=int, help="Use this order instead of the one that `fit` chooses."
 )
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     type=click.Choice(["robust", "paper"]),
     default="robust",
     show_default=True,
-    help="Method that will be used to fit.",
+    help="Method of the fit.",
 )
 @click.option(
     "--blocks",
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 )
 @json_option
 def plan_command(
-    features: int,
-    components: int,
+    n_features: int,
+    n_components: int,
     order: int | None,
     method: Any,
     blocks: str | None,
@@ -45,7 +46,7 @@ def plan_command(
     from momentmix.errors import InputError
 
     try:
-        planned = plan(features, components, order, method, _blocks(blocks, features))
+        planned = plan(n_features, n_components, order, method, _blocks(blocks, n_features))
     except InputError as error:
         raise click.UsageError(in_shell(error)) from None
     if as_json:
@@ -54,8 +55,8 @@ def plan_command(
     chosen, sizes = planned["chosen"], planned["blocks"]
     is_joined = bool(sizes) and sizes[0] > 1
     said = f", {len(sizes)} blocks, the largest of {sizes[0]}" if is_joined else ""
-    say(f"{features} features, {components} component{'s' * (components > 1)}{said}")
-    if components == 1:
+    say(f"{n_features} features, {n_components} component{plural(n_components)}{said}")
+    if n_components == 1:
         say("One component follows from the mean and the variances; no order is needed.")
         return
     paper = "" if is_joined else f", {chosen['largest_rank']} by the paper's"
@@ -162,7 +163,7 @@ def _blocks(text: str | None, n_features: int) -> list[list[int]]:
     columns = [column for block in asked for column in block]
     if len(columns) > n_features:
         raise click.UsageError(
-            f"--blocks has {len(columns)} columns; --features {n_features} were given."
+            f"--blocks has {len(columns)} columns; --n-features {n_features} were given."
         )
     free = (j for j in range(len(columns) + n_features) if j not in columns)
     numbers = {c: next(free) for c in dict.fromkeys(columns) if isinstance(c, str)}

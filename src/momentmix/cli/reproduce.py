@@ -9,11 +9,11 @@ import click
 
 from momentmix import __version__
 from momentmix.atomic_file import atomic_write
-from momentmix.cli.options import seed_option
+from momentmix.cli.options import command, seed_option
 from momentmix.cli.output import check_output, say
 
 
-@click.command("reproduce", short_help="Experiments of the paper.")
+@command("reproduce", short_help="Experiments of the paper.")
 @click.argument(
     "table",
     type=click.Choice(["decomposition", "approximation", "gaussian", "stability", "recovery"]),

@@ -79,8 +79,10 @@ class MomentGaussianMixture(MixtureMethods):
     reg_covar : float or None, default=None
         Another name of `variance_floor`; the larger of both counts. It is a floor, not added, and
         relative: scikit-learn's where columns have variance 1.
-    max_iter : int, default=100
+    max_passes : int, default=100
         Passes over all rows at most; 0: the best start as it is.
+    max_iter : int or None, default=None
+        scikit-learn's name of max_passes. Give one of both.
     tol : float or None, default=None
         Passes end when less than so many nats a row are left to gain; None: by standard errors.
     n_init : int, default=1
@@ -172,7 +174,8 @@ class MomentGaussianMixture(MixtureMethods):
         background: bool | Literal["auto"] = False,
         variance_floor: float = 1e-6,
         reg_covar: float | None = None,
-        max_iter: int = 100,
+        max_passes: int = 100,
+        max_iter: int | None = None,
         tol: float | None = None,
         n_init: int = 1,
         init_params: str = "kmeans",

@@ -24,7 +24,7 @@ from momentmix.errors import (
     read_more,
     warn_caller,
 )
-from momentmix.estimators.options import progress_of, threads_of
+from momentmix.estimators.options import passes_of, progress_of, threads_of
 from momentmix.findings.finding import together
 from momentmix.fitting.result import BegunFit, FitResult
 from momentmix.mixture.mixture import Mixture
@@ -137,7 +137,8 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
         self.lower_bounds_ = [*result.log_likelihoods, self.lower_bound_][1:]
         if not self.converged_:
             warn_caller(
-                f"not converged after max_iter={self.max_iter} passes; allow more.",
+                f"not converged after {passes_of(self.max_passes, self.max_iter)} passes over the "
+                "rows; allow more with max_passes.",
                 ConvergenceWarning,
             )
 
@@ -215,7 +216,7 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
             "order": self.order,
             "refine": self.refine,
             "random_state": self._seed(),
-            "max_passes": check_count("max_iter", self.max_iter, 0),
+            "max_passes": passes_of(self.max_passes, self.max_iter),
             "tol": self.tol,
             "thorough": check_count("n_init", self.n_init, 1) > 1,
             "n_threads": threads_of(self.n_threads, self.n_jobs),

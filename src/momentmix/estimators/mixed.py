@@ -38,7 +38,7 @@ class MomentMixture(MixtureMethods):
     max_components : int, default=20
         The largest number that "auto" and "bic" try.
     families : dict, optional
-        Family of a column, by name or number, as in `momentmix.fit`. Others are guessed.
+        Family of a column, by name, pattern or number, as in `momentmix.fit`. Others are guessed.
     missing : {"error", "mar", "model", "drop"}, default="error"
         What missing cells get, as in `momentmix.fit`: an error; the likelihood of the seen cells;
         a probability of being seen that belongs to the component; or their rows are left out.
@@ -51,7 +51,7 @@ class MomentMixture(MixtureMethods):
     background : bool or "auto", default="auto"
         As in `momentmix.fit`, whose tables have typing errors and codes as often as numbers: rows
         far from all others belong to no group, and `predict` gives −1 for them.
-    order, refine, variance_floor, max_iter, tol, n_init
+    order, refine, variance_floor, max_passes, max_iter, tol, n_init
         As for `MomentGaussianMixture`.
     random_state, warm_start, verbose, n_threads, n_jobs
         As for `MomentGaussianMixture`.
@@ -98,7 +98,8 @@ class MomentMixture(MixtureMethods):
         refine: Literal["auto", "em"] | None = "auto",
         background: bool | Literal["auto"] = "auto",
         variance_floor: float = 1e-6,
-        max_iter: int = 100,
+        max_passes: int = 100,
+        max_iter: int | None = None,
         tol: float | None = None,
         n_init: int = 1,
         random_state: Any = None,

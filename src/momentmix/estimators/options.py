@@ -2,7 +2,7 @@
 
 | name | here |
 |---|---|
-| ``tol``, ``max_iter`` | end of the passes over all rows |
+| ``tol``, ``max_iter`` | end of the passes over all rows, at most ``max_passes`` |
 | ``n_init`` | above 1 all starts of the search are made |
 | ``means_init``, ``weights_init``, ``precisions_init``, ``warm_start`` | a `Start` |
 | ``verbose`` | prints the stages |
@@ -39,21 +39,36 @@ from momentmix.parallel import usable_cores
 CovarianceType = Literal["diag", "block", "full", "auto", "tied", "spherical"]
 INIT_PARAMS = ("kmeans", "k-means++", "random", "random_from_data")
 VERBOSE_INTERVAL = 10  # scikit-learn's default
+MAX_PASSES = 100  # the default of `fit`
 
 
 def threads_of(n_threads: int | None, n_jobs: int | None) -> int | None:
     """Return the number of threads by either name; −1 is all cores, −2 all but one."""
     if n_jobs is None:
         return n_threads
-    if n_threads is not None:
-        raise InputError(
-            f"n_jobs is scikit-learn's name of n_threads; got n_jobs={n_jobs!r} and "
-            f"n_threads={n_threads!r}. Give one of them."
-        )
+    _check_one(n_threads is not None, n_threads=n_threads, n_jobs=n_jobs)
     is_integer = isinstance(n_jobs, int | np.integer) and not isinstance(n_jobs, bool)
     if not is_integer or n_jobs == 0:
         raise InputError(f"n_jobs must be an integer that is not 0, or None; got {n_jobs!r}.")
     return int(n_jobs) if n_jobs > 0 else max(1, usable_cores() + 1 + int(n_jobs))
+
+
+def passes_of(max_passes: int, max_iter: int | None) -> int:
+    """Return the largest number of passes by either name."""
+    if max_iter is None:
+        return check_count("max_passes", max_passes, 0)
+    _check_one(max_passes != MAX_PASSES, max_passes=max_passes, max_iter=max_iter)
+    return check_count("max_iter", max_iter, 0)
+
+
+def _check_one(has_both: bool, **given: Any) -> None:
+    """Raise where an option is given by both of its names, of which scikit-learn's is last."""
+    if has_both:
+        (name, value), (other, others) = given.items()
+        raise InputError(
+            f"{other} is scikit-learn's name of {name}; got {other}={others!r} and "
+            f"{name}={value!r}. Give one of them."
+        )
 
 
 def progress_of(verbose: int, name: str) -> Callable[[str], None] | None:

@@ -11,7 +11,7 @@ from typing import Any
 from momentmix.findings.messages import SCHEMA, Message, either, options
 
 # Keywords of `fit` that the command names otherwise, lacks, or does not need.
-_OPTIONS = {"n_components": "components", "random_state": "seed"}
+_OPTIONS = {"random_state": "seed"}
 _NO_OPTION = {"sample_weight", "start", "constraint", "tol", "thorough", "variance_floor"}
 _NO_MATTER = {"n_threads", "progress"}
 NOTHING_HELPS = "Nothing that the findings suggest describes left-out rows better."

@@ -111,8 +111,9 @@ def fit(
         more they differ. Standard errors allow for weights that depend on the rows. Rows of weight
         0 are left out. A summary holds the weights of its rows already.
     families : dict, optional
-        Family of a column, by name or number: "gaussian", "bernoulli" (two values), "categorical"
-        (several levels; a list of the levels may stand for it), "poisson" (counts),
+        Family of a column, by name, by number, or by a pattern of names: "A*" is for columns that
+        neither their own name nor a later pattern names. "gaussian", "bernoulli" (two values),
+        "categorical" (several levels; a list of the levels may stand for it), "poisson" (counts),
         "negative_binomial" (counts that vary more than their means), "log" and "log1p" where the
         logarithm is Gaussian (means and variances are then its own, densities and draws those of
         y), or one that `momentmix.families.register` added. Or a `Schema`. Other columns of tables

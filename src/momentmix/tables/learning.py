@@ -37,7 +37,7 @@ from momentmix.tables.encoding import (
     warn_of_unknown,
 )
 from momentmix.tables.guessing import guess_columns
-from momentmix.tables.names import column_label, number_of
+from momentmix.tables.names import column_label, matching, number_of
 from momentmix.tables.opening import READ_ALL, Reading, open_table, warn_of_header
 from momentmix.tables.schema import Schema, plain_schema
 from momentmix.tables.source import NO_CELL, Kind
@@ -167,14 +167,19 @@ def _by_number(families: Families, rows: TableRows) -> dict[int, Any]:
     chosen: dict[int, Any] = {}
     names, left_out = rows.column_names, f" ({'; '.join(rows.notes)})" if rows.notes else ""
     no_column = Message(keyword("families"), f" names no column{left_out}:")
+    by_pattern: dict[int, Any] = {}
     for key, family in families.items():
+        own = list(family) if isinstance(family, np.ndarray) else family
+        if numbers := matching(key, names):
+            by_pattern |= dict.fromkeys(numbers, own)
+            continue
         number = number_of(key, names, len(rows.kinds), no_column)
         if number in chosen:
             text = f" must name a column once; {column_label(number, names)} is there by name "
             end = "and by number. Leave one of them out."
             raise InputError(Message(keyword("families"), text, end))
-        chosen[number] = list(family) if isinstance(family, np.ndarray) else family
-    return chosen
+        chosen[number] = own
+    return by_pattern | chosen
 
 
 def _texts(rows: TableRows, families: Mapping[int, Any]) -> list[int]:

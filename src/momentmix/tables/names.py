@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
+from fnmatch import fnmatchcase
 from typing import TypeVar
 
 from momentmix.errors import InputError, InputTypeError, warn_caller
@@ -71,8 +72,15 @@ def place_of(name: str, names: Sequence[str] | None, problem: str, note: str = "
     if names is not None and name in names:
         return list(names).index(name)
     known = "the columns have no names" if names is None else f"there are {escaped_names(names)}"
-    text = f" {name!a}; {known}.{did_you_mean(name, names or ())}"
+    text = f" {name!a}; {known}.{did_you_mean(name.strip('*?'), names or ())}"
     raise InputError(Message(problem, text, note))
+
+
+def matching(column: object, names: Sequence[str] | None) -> list[int]:
+    """Numbers of the columns whose names match a pattern as "A*"; a name is no pattern."""
+    if not isinstance(column, str) or names is None or column in names:
+        return []
+    return [i for i, name in enumerate(names) if fnmatchcase(name, column)]
 
 
 def number_of(column: object, names: Sequence[str] | None, n_columns: int, problem: str) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from momentmix.errors import InputError, InputTypeError, check_count
 from momentmix.findings.messages import Message, options
-from momentmix.tables.names import check_encodable, left_out_notes, place_of
+from momentmix.tables.names import check_encodable, left_out_notes, matching, place_of
 from momentmix.tables.source import NUMERIC, Source
 
 
@@ -22,7 +22,11 @@ def choose_columns(table: Source, columns: Sequence[str | int] | None) -> list[i
         return list(range(table.n_columns))
     if isinstance(columns, str):
         raise InputTypeError(f"columns must be a list of names or numbers; got {columns!r}.")
-    numbers = [_column(table, column) for column in columns]
+    found = [matching(x, table.column_names) or _column(table, x) for x in columns]
+    named, numbers = {x for x in found if isinstance(x, int)}, list[int]()
+    for own in found:  # of patterns those that nothing before them takes, and no name or number
+        own = [own] if isinstance(own, int) else [i for i in own if i not in {*named, *numbers}]
+        numbers += own
     if not numbers or len(set(numbers)) != len(numbers):
         raise InputError(f"columns must be different, and at least one; got {list(columns)!a}.")
     return numbers

@@ -199,7 +199,7 @@ OTHER = [
     (["plot", "good.json", "-o", "x.doc"], 2, "must end in .png"),
     (["plot", "good.json", "-o", "x.png", "--kind", "residuals"], 2, "needs data files or"),
     (["plot", "good.json", "-o", "x.png", "--kind", "choice"], 2, "needs data files or summaries"),
-    (["plot", "good.json", "-o", "x.png", "-r", "3"], 2, "--components goes with --kind choice"),
+    (["plot", "good.json", "-o", "x.png", "-r", "3"], 2, "--n-components goes with --kind choice"),
     (["info", "nowhere.mms"], 66, "nowhere.mms does not exist"),
     (["info", "folder"], 65, "folder is a folder; give one file"),
     (["info", "-"], 2, "standard input has no name"),

@@ -120,7 +120,7 @@ BAD_PLANS = [
     ("auto", "finds blocks when it fits; give the blocks"),
     ("3+x", "must be numbers, as in 3+3+2; got '3+x'"),
     ("3+0", "must be numbers, as in 3+3+2"),
-    ("9+9", "--blocks has 18 columns; --features 12 were given"),
+    ("9+9", "--blocks has 18 columns; --n-features 12 were given"),
     ("0,1;1,2", "must not overlap; column 1"),
     ("0,12", "columns from 0 to 11; got 12"),
     ("a,b;;c", "as in 'length,width;x,y'"),

@@ -74,6 +74,20 @@ def test_fit_prints_table_and_certificate_and_writes_the_model(folder, momentmix
     np.testing.assert_allclose(model.means, truth.means, atol=0.2)
 
 
+def test_a_fit_without_an_output_is_printed_and_not_saved(folder, momentmix, tmp_path):
+    before = sorted(tmp_path.iterdir())
+    done = momentmix("fit", "part-0.parquet", "-r", "2")
+    assert done.code == 0, done.err
+    assert "What makes the components different" in done.out
+    last = "certificate passed; the model is not saved: -o model.json saves it (seed 0)"
+    assert done.out.splitlines()[-1] == last
+    printed = json.loads(momentmix("fit", "part-0.parquet", "-r", "2", "--json", "--seed", "3").out)
+    assert (printed["output"], printed["seed"]) == (None, 3)
+    assert sorted(tmp_path.iterdir()) == before
+    momentmix("fit", "part-0.parquet", "-r", "2", "--json", "--seed", "3", "-o", "model.json")
+    assert json.loads((tmp_path / "model.json").read_text())["fit"]["seed"] == 3
+
+
 def test_rows_that_would_fill_the_memory_are_streamed(folder, momentmix, monkeypatch):
     def refuse(self):
         raise AssertionError("the rows were read into memory")
@@ -119,7 +133,7 @@ def test_long_tables_of_parameters_are_printed_when_asked_for(momentmix, tmp_pat
     names = ["an_exact_name_of_thirty_letters", "n" * 40, *(f"x{j}" for j in range(29))]
     pd.DataFrame(law.sample(300, random_state=0)[0], columns=names).to_csv("t.csv", index=False)
     done = momentmix("fit", "t.csv", "-r", "2", "-o", "m.json", "-q")
-    said = "66 lines of parameters are left out: --verbose prints them, and `momentmix report m.j"
+    said = "66 lines of parameters are left out: --verbose prints them, `momentmix report m.j"
     assert said in done.out
     assert "weight" not in done.out
     assert "What makes the components different" in done.out

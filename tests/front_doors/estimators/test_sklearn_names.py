@@ -40,7 +40,7 @@ def test_every_parameter_of_gaussian_mixture_is_there():
     assert set(theirs) <= set(ours)
     # Where a default differs, None or "diag" stands for what this library did before it had them.
     differ = {name for name in theirs if theirs[name].default != ours[name].default}
-    assert differ == {"covariance_type", "tol", "reg_covar"}
+    assert differ == {"covariance_type", "tol", "reg_covar", "max_iter"}
 
 
 @BOTH
@@ -52,6 +52,15 @@ def test_n_jobs_is_n_threads(kind, rows):
     for n_jobs in (0, 1.5, True):
         with pytest.raises(InputError, match="n_jobs must be an integer that is not 0"):
             kind(1, n_jobs=n_jobs).fit(rows)
+
+
+@BOTH
+def test_max_iter_is_max_passes(kind, rows):
+    for given in ({"max_passes": 1}, {"max_iter": 1}):
+        with pytest.warns(ConvergenceWarning, match="after 1 passes over the rows"):
+            assert clone(kind(3, random_state=0)).set_params(**given).fit(rows).n_iter_ == 1
+    with pytest.raises(InputError, match=r"max_iter=2 and max_passes=3\. Give one of them"):
+        kind(3, max_iter=2, max_passes=3).fit(rows)
 
 
 @BOTH
@@ -70,13 +79,13 @@ def test_tol_ends_the_passes(kind, rows):
 
 @BOTH
 def test_passes_that_run_out(kind, rows):
-    with pytest.warns(ConvergenceWarning, match="max_iter=0"):
+    with pytest.warns(ConvergenceWarning, match="after 0 passes"):
         begin = kind(3, max_iter=0, random_state=0).fit(rows)
     assert begin.n_iter_ == 0
     assert begin.lower_bounds_ == []
     assert not begin.converged_
     assert begin.lower_bound_ == pytest.approx(begin.score(rows), abs=1e-9)
-    with pytest.warns(ConvergenceWarning, match="max_iter=1"):
+    with pytest.warns(ConvergenceWarning, match="after 1 passes"):
         assert kind(3, max_iter=1, random_state=0).fit(rows).n_iter_ == 1
     with pytest.raises(InputError, match="max_iter"):
         kind(3, max_iter=-1).fit(rows)

@@ -67,6 +67,29 @@ def test_numbers_take_the_column_at_that_place(tmp_path, kind, chosen, keys, nam
     assert source.feature_names == tuple(names)
 
 
+def test_patterns_of_names():
+    table = {"A1": [1, 2, 1], "A2": [1, 2, 2], "B": [0.5, 1.5, 1.0], "C*": [3.0, 4.5, 5.0]}
+
+    def families(asked, columns=None):
+        chosen = mm.schema_from(table, asked, columns=columns).columns
+        return {column.name: column.family_name for column in chosen}
+
+    # A name wins over a pattern, wherever it stands, and a later pattern over an earlier one.
+    assert families({"A?": "categorical", "A1": "gaussian"}, ["A?", "B"]) == {
+        "A1": "gaussian", "A2": "categorical", "B": "gaussian",
+    }  # fmt: skip
+    assert families({"A1": "gaussian", "*": "gaussian", "[A]?": "poisson"}, ["A1", "A2"]) == {
+        "A1": "gaussian", "A2": "poisson",
+    }  # fmt: skip
+    assert list(families({}, ["B", "A?", "A1"])) == ["B", "A2", "A1"]
+    assert list(families({}, ["C*"])) == ["C*"]  # a name is no pattern
+    for wrong in ("Q*", "b?"):
+        with pytest.raises(InputError, match="there are 'A1', 'A2', 'B'"):
+            families({wrong: "poisson"})
+        with pytest.raises(InputError, match=r"has no column .* there are 'A1', 'A2', 'B'"):
+            families({}, [wrong])
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("names", "options"),

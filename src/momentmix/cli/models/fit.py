@@ -9,6 +9,7 @@ import click
 
 from momentmix.cli.options import (
     ReadOptions,
+    command,
     families_options,
     named_data_options,
     output_options,
@@ -40,11 +41,11 @@ def _components(context: click.Context, parameter: click.Parameter, text: str) -
     return number
 
 
-@click.command("fit", short_help="Fit a model to rows or summaries.")
+@command("fit", short_help="Fit a model to rows or summaries.")
 @click.argument("inputs", nargs=-1, required=True)
 @click.option(
     "-r",
-    "--components",
+    "--n-components",
     default="auto",
     show_default=True,
     callback=_components,
@@ -59,7 +60,7 @@ def _components(context: click.Context, parameter: click.Parameter, text: str) -
     show_default=True,
     help="Largest number of components that 'auto' and 'bic' try.",
 )
-@output_options("File of the model (JSON).", required=True, quiet=True)
+@output_options("File of the model (JSON); without it the model is not saved.", quiet=True)
 @click.option(
     "--blocks",
     help="Columns that may be correlated within components, by name or number among those used: "
@@ -97,10 +98,10 @@ def _components(context: click.Context, parameter: click.Parameter, text: str) -
 )
 @click.option(
     "--max-passes",
-    type=click.IntRange(min=1),
+    type=click.IntRange(min=0),
     default=100,
     show_default=True,
-    help="Largest number of passes over the rows.",
+    help="Largest number of EM passes over the rows; 0: the best start as it is.",
 )
 @click.option(
     "--remedies",
@@ -125,7 +126,7 @@ def _components(context: click.Context, parameter: click.Parameter, text: str) -
 @named_data_options
 def fit_command(
     inputs: tuple[str, ...],
-    components: Any,
+    n_components: Any,
     max_components: int,
     target: Target,
     blocks: str | None,
@@ -142,20 +143,21 @@ def fit_command(
     seed: int,
     read_options: ReadOptions,
 ) -> None:
-    """Fit a mixture to data files, or to summaries (which are added up).
+    """Fit a mixture to data files, or to summaries, which are added up.
 
-    The model is written in any case. The certificate's verdict is passed, useful (other rows give
-    the groups again, but the model is an approximation), not passed or untested. If it did not
-    pass, the exit code is 4 for a fit from moments alone, and with --strict; otherwise a warning is
-    printed. If the fit could not be tested, a warning is printed, and the exit code is 4 with
-    --strict only, as for a useful fit. Rows far from all others belong to no group and have the
-    label -1; the certificate lists them.
+    Prints the parameters, the certificate and what makes the components different; with --output
+    the model is saved as well, whatever the verdict. The verdict of the certificate is passed,
+    useful (other rows give the groups again, but the model is an approximation), not passed or
+    untested. The exit code is 4 if a fit from moments alone did not pass; with --strict for every
+    verdict but passed. Otherwise a fit that did not pass, or is untested, prints a warning. Rows
+    far from all others belong to no group and have the label -1; the certificate lists them.
     """
     from momentmix.cli.summaries import are_summaries
     from momentmix.fitting.api import fit
 
     joined: Any = parse_blocks(blocks)
-    output = target.check(inputs, "give a file to --output; --json prints the model as well.")
+    if target.path is not None:
+        target.check(inputs, "give a file to --output; --json prints the model as well.")
     options: dict[str, Any] = {
         "order": "auto" if order is None else order,
         "method": method,
@@ -173,14 +175,15 @@ def fit_command(
     else:
         data, options["missing"] = read_options.source(inputs), read_options.missing
         options |= vars(read_options.reading())
-    result = fit(data, components, blocks=joined, **options, progress=target.progress)
+    result = fit(data, n_components, blocks=joined, **options, progress=target.progress)
     record = {"command": click.get_current_context().obj, "seed": seed}
-    result.save(output, **record)
+    if target.path is not None:
+        result.save(target.path, **record)
     code = _exit_code(result, strict)
     if target.as_json:
-        say_json(_document(result, output, result.record(**record).to_dict()))
+        say_json(_document(result, target.path, result.record(**record).to_dict()))
     else:
-        _print(result, output, verbose)
+        _print(result, target.path, seed, verbose)
     if code:
         click.get_current_context().exit(code)
 
@@ -214,22 +217,25 @@ def _exit_code(result: FitResult, strict: bool) -> int:
 # -- what is printed --------------------------------------------------------------------------
 
 
-def _print(result: FitResult, output: str, verbose: bool) -> None:
+def _print(result: FitResult, output: str | None, seed: int, verbose: bool) -> None:
     from momentmix.cli.models.fitted_table import fitted_table
 
     table = fitted_table(result.mixture, result)
     if len(table) > _MOST_LINES and not verbose:
-        left_out = f"{len(table)} lines of parameters are left out: --verbose prints them, and"
-        table = [f"{left_out} `momentmix report {output}` shows them."]
+        more = "." if output is None else f", `momentmix report {output}` shows them."
+        table = [f"{len(table)} lines of parameters are left out: --verbose prints them{more}"]
     say(*in_shell(str(result)).split("\n"), "")
     say(*table, "")
     # Last, where the eye of a reader is: what the components are, and whether to believe them.
     profile = [f"  {line}" for line in str(result.profile()).split("\n")]
     say("What makes the components different", *profile, "")
-    say(f"certificate {result.certificate.verdict}; model written to {output}")
+    saved = f"model written to {output}"
+    if output is None:
+        saved = "the model is not saved: -o model.json saves it"
+    say(f"certificate {result.certificate.verdict}; {saved} (seed {seed})")
 
 
-def _document(result: FitResult, output: str, record: dict[str, Any]) -> dict[str, Any]:
+def _document(result: FitResult, output: str | None, record: dict[str, Any]) -> dict[str, Any]:
     """Return the model and the record as they are saved, and the profile."""
     record["certificate"]["reasons"] = result.certificate.reasons
     record["certificate"]["untested"] = result.certificate.untested

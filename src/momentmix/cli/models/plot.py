@@ -9,6 +9,7 @@ import click
 from momentmix.cli.options import (
     ReadOptions,
     columns_option,
+    command,
     data_options,
     output_options,
     seed_option,
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from momentmix.mixture.mixture import Mixture
 
 
-@click.command("plot", short_help="Pictures of a model.")
+@command("plot", short_help="Pictures of a model.")
 @click.argument("model")
 @click.argument("inputs", nargs=-1)
 @output_options("File of the picture: .png, .svg or .pdf.", required=True)
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "-r",
-    "--components",
+    "--n-components",
     type=click.IntRange(min=1),
     help="Largest number of components for choice; default: three more than the model has.",
 )
@@ -55,7 +56,7 @@ def plot_command(
     target: Target,
     kind: str,
     features: list[str | int] | None,
-    components: int | None,
+    n_components: int | None,
     seed: int,
     read_options: ReadOptions,
 ) -> None:
@@ -64,8 +65,8 @@ def plot_command(
     from momentmix.fitting.record import load_fit
 
     target.check_ending("png", "svg", "pdf")
-    if components is not None and kind != "choice":
-        raise click.UsageError("--components goes with --kind choice.")
+    if n_components is not None and kind != "choice":
+        raise click.UsageError("--n-components goes with --kind choice.")
     if kind in ("residuals", "choice") and not inputs:
         raise click.UsageError(
             f"--kind {kind} needs data files or summaries (.mms) beside the model."
@@ -80,7 +81,7 @@ def plot_command(
     if kind == "trials":
         display: Any = displays.TrialsDisplay.from_estimator(load_fit(model)[1])
     elif kind == "choice":
-        display = _choice(mixture, data, components, seed)
+        display = _choice(mixture, data, n_components, seed)
     else:
         display = _drawn(kind, mixture, data, features)
     target.save_picture(display)

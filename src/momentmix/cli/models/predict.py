@@ -13,6 +13,7 @@ import click
 from momentmix.cli.options import (
     ReadOptions,
     columns_option,
+    command,
     data_options,
     output_options,
     seed_option,
@@ -112,7 +113,7 @@ def open_for(
         return rows_with(schema, rows, owner, drops=read_options.missing == "drop")
 
 
-@click.command("predict", short_help="Component of each row.")
+@command("predict", short_help="Component of each row.")
 @click.argument("model")
 @click.argument("inputs", nargs=-1, required=True)
 @output_options("CSV or .parquet; - is standard output.", default="-", quiet=True)
@@ -219,13 +220,13 @@ def _answer(
     return answer
 
 
-@click.command("sample", short_help="Rows drawn from a model.")
+@command("sample", short_help="Rows drawn from a model.")
 @click.argument("model")
-@click.option("-n", "--rows", required=True, type=click.IntRange(min=1), help="Number of rows.")
+@click.option("-n", "--n-rows", required=True, type=click.IntRange(min=1), help="Number of rows.")
 @output_options("CSV or .parquet; - is standard output.", default="-")
 @click.option("--labels", is_flag=True, help="Add the component of each row, as a first column.")
 @seed_option
-def sample_command(model: str, rows: int, target: Target, labels: bool, seed: int) -> None:
+def sample_command(model: str, n_rows: int, target: Target, labels: bool, seed: int) -> None:
     """Draw rows from a model; missing cells are empty fields.
 
     In a CSV file, text that a spreadsheet would take for a formula gets an apostrophe before it.
@@ -240,13 +241,13 @@ def sample_command(model: str, rows: int, target: Target, labels: bool, seed: in
     kinds = ["label"] * labels + [kind_of(column) for column in mixture.columns]
     with (
         table_writer(output, names, kinds, guard) as write,
-        counting("Sampling", rows, "rows", target.progress) as count,
+        counting("Sampling", n_rows, "rows", target.progress) as count,
     ):
-        for columns in _drawn(mixture, rows, seed):
+        for columns in _drawn(mixture, n_rows, seed):
             write(columns if labels else columns[1:])
             count(len(columns[0]))
     if output != "-":
-        target.report({"n_rows": rows, "seed": seed}, f"{rows:,} rows written to {output}")
+        target.report({"n_rows": n_rows, "seed": seed}, f"{n_rows:,} rows written to {output}")
 
 
 def _drawn(mixture: Mixture, n_rows: int, seed: int) -> Iterator[list[Any]]:

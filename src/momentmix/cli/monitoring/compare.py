@@ -9,6 +9,7 @@ import click
 
 from momentmix.cli.options import (
     ReadOptions,
+    command,
     data_options,
     families_options,
     output_options,
@@ -32,7 +33,7 @@ momentmix compare cube.parquet --where region=EU --second week=2026-03-02..2026-
 """
 
 
-@click.command("compare", short_help="Whether two summaries differ, and in what.", epilog=_EPILOG)
+@command("compare", short_help="Whether two summaries differ, and in what.", epilog=_EPILOG)
 @click.argument("first")
 @click.argument("second", required=False)
 @where_option

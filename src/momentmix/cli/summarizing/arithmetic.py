@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from momentmix.cli.options import ReadOptions, named_data_options, output_options, where_option
+from momentmix.cli.options import (
+    ReadOptions,
+    command,
+    named_data_options,
+    output_options,
+    where_option,
+)
 from momentmix.cli.output import BINARY, Target
 from momentmix.findings.messages import in_shell
 from momentmix.progress import step
@@ -21,7 +27,7 @@ truncate_option = click.option(
 )
 
 
-@click.command("merge", short_help="Add summaries.")
+@command("merge", short_help="Add summaries.")
 @click.argument("summaries", nargs=-1, required=True)
 @output_options(
     "File of the merged summary; .parquet or .arrow for a cube of cubes.", required=True
@@ -51,7 +57,7 @@ def merge_command(
     _finish(cube if to_cube else cube.total(), target)
 
 
-@click.command("subtract", short_help="Take summaries out of a sum.")
+@command("subtract", short_help="Take summaries out of a sum.")
 @click.argument("summary")
 @click.argument("parts", nargs=-1, required=True)
 @output_options("File of what is left.", required=True)
@@ -72,7 +78,7 @@ def subtract_command(summary: str, parts: tuple[str, ...], target: Target, trunc
     _finish(load_cubes([summary]) - load_cubes(parts), target)
 
 
-@click.command("forget", short_help="Take rows out of a summary.")
+@command("forget", short_help="Take rows out of a summary.")
 @click.argument("summary")
 @click.argument("inputs", nargs=-1, required=True)
 @output_options("File of what is left.", required=True, quiet=True)

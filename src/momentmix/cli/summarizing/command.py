@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from momentmix.cli.options import ReadOptions, families_options, named_data_options, output_options
+from momentmix.cli.options import (
+    ReadOptions,
+    command,
+    families_options,
+    named_data_options,
+    output_options,
+)
 from momentmix.cli.output import BINARY, Target, check_output, say_notes
 from momentmix.progress import step
 
@@ -16,7 +22,7 @@ if TYPE_CHECKING:
     from momentmix.cube.summarize_by import CubeJob
 
 
-@click.command("summarize", short_help="Moments of rows, in one pass.")
+@command("summarize", short_help="Moments of rows, in one pass.")
 @click.argument("inputs", nargs=-1, required=True)
 @output_options("File of the summary.", required=True, quiet=True)
 @click.option(
@@ -62,7 +68,7 @@ if TYPE_CHECKING:
 )
 @click.option("--part-rows", type=click.IntRange(min=1), hidden=True)
 @click.option(
-    "--threads", type=click.IntRange(min=1), help="Number of threads; default: all cores."
+    "--n-threads", "--threads", type=click.IntRange(min=1), help="Threads; all cores by default."
 )
 def summarize_command(
     inputs: tuple[str, ...],
@@ -76,7 +82,7 @@ def summarize_command(
     checkpoint: Path | None,
     every: float,
     part_rows: int | None,
-    threads: int | None,
+    n_threads: int | None,
 ) -> None:
     """Sum the moments of rows in one pass over files, folders, globs, or from - (stdin).
 
@@ -106,7 +112,7 @@ def summarize_command(
             from momentmix.cli.summarizing.passes import SummaryPass
             from momentmix.tables.learning import learn
 
-            options = (order, squared_order, part_rows, threads)
+            options = (order, squared_order, part_rows, n_threads)
             job: SummaryPass
             if by is None:
                 rows = learn(read_options.open(inputs), families, read_options.missing)

@@ -1,0 +1,77 @@
+"""One name and one default for an option, in Python, in the estimators and in the command."""
+
+import inspect
+
+import click
+import pytest
+
+import momentmix as mm
+from momentmix.cli import cli
+
+FIT = inspect.signature(mm.fit).parameters
+# Options of a command that are no arguments in Python, or go by another name there.
+OTHERS = {
+    "output", "force", "as_json", "quiet", "verbose", "strict", "help", "schema", "where", "seed",
+}  # fmt: skip
+
+
+def defaults(function):
+    parameters = inspect.signature(function).parameters.values()
+    return {p.name: p.default for p in parameters if p.default is not p.empty}
+
+
+def dask_fit():
+    return pytest.importorskip("momentmix.dask").fit
+
+
+@pytest.mark.parametrize(
+    ("function", "differ"),
+    [
+        # As scikit-learn has them: one component, and rows far from all others are in the groups.
+        (lambda: mm.MomentGaussianMixture, {"n_components", "background"}),
+        (lambda: mm.MomentMixture, {"n_components"}),
+        (dask_fit, set()),
+    ],
+    ids=["MomentGaussianMixture", "MomentMixture", "dask.fit"],
+)
+def test_defaults_are_those_of_fit(function, differ):
+    ours, theirs = defaults(function()), defaults(mm.fit)
+    assert {name for name in ours.keys() & theirs.keys() if ours[name] != theirs[name]} == differ
+
+
+def test_random_numbers_have_one_name_and_no_seed_by_default():
+    functions = [
+        mm.fit, mm.MomentMixture, mm.MomentGaussianMixture, mm.decompose, mm.approximate,
+        mm.Mixture.sample, mm.Mixture.impute,
+    ]  # fmt: skip
+    assert all(defaults(function)["random_state"] is None for function in functions)
+    seeds = [p for c in cli.commands.values() for p in c.params if p.name == "seed"]
+    assert len(seeds) == 4
+    assert {(seed.default, seed.help) for seed in seeds} == {(0, seeds[0].help)}
+
+
+def test_options_of_the_command_are_arguments_of_fit():
+    reading = defaults(mm.open_rows)
+    for option in cli.commands["fit"].params:
+        if not isinstance(option, click.Option) or option.name in OTHERS:
+            continue
+        assert option.name in {*FIT, *reading}, option.name
+        known = FIT[option.name].default if option.name in FIT else reading[option.name]
+        if option.name == "order":  # chosen where it is not given
+            known = None
+        default = option.to_info_dict().get("default")
+        assert default == known, option.name
+
+
+def test_an_option_has_one_default_in_all_commands():
+    found = {}
+    for command in cli.commands.values():
+        for option in command.params:
+            if isinstance(option, click.Option) and option.name not in ("output", "rows"):
+                default = option.to_info_dict().get("default")
+                found.setdefault(option.name, {}).setdefault(str(default), []).append(command.name)
+    several = {name: values for name, values in found.items() if len(values) > 1}
+    # A schema notes which columns have missing cells; compare's level is that of a test, track's
+    # of intervals; -r of fit is chosen.
+    assert several.pop("missing")["model"] == ["schema"]
+    assert several.keys() == {"level", "n_components"}
