@@ -169,7 +169,7 @@ def _may_count(values: Array) -> bool:
 
 
 def _hint(values: Array, name: str) -> tuple[str, ...]:
-    """Return what a column of whole numbers could be taken as; empty if it looks like a measurement."""
+    """Return what whole numbers could be taken as; empty if they look like measurements."""
     seen = values[values == values]
     if len(seen) < _FEWEST_NAMED or not _are_whole(seen):
         return ()
