@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import isnan
 from shlex import quote
@@ -16,7 +16,7 @@ _NO_OPTION = {"sample_weight", "start", "constraint", "tol", "thorough", "varian
 _NO_MATTER = {"n_threads", "progress"}
 NOTHING_HELPS = "Nothing that the findings suggest describes left-out rows better."
 NOT_COMPARED = "remedies were not tried: that needs 60 rows at least, on this machine"
-_TO_TRY = Message(
+TO_TRY = Message(
     "Pass ", options(remedies="try"), " to try on left-out rows what the findings suggest."
 )
 
@@ -97,13 +97,6 @@ class Remedy:
     def code(self) -> Message:
         """The call; `code.shell` is the command."""
         return either(self.python, self.shell or self.python)
-
-
-def remedy_lines(remedies: Sequence[Remedy] | None) -> list[Message]:
-    """Return a line for each remedy; that none helps, or how to try them where none was tried."""
-    if remedies is None:
-        return [_TO_TRY]
-    return [Message(f"{r}: ", r.code) for r in remedies] or [Message(NOTHING_HELPS)]
 
 
 def _is_plain(value: Any) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.findings.messages import Message
-from momentmix.findings.remedy import NOT_COMPARED, Remedy, remedy_lines
+from momentmix.findings.remedy import NOT_COMPARED, NOTHING_HELPS, TO_TRY, Remedy
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.em.passes import Refined
 from momentmix.fitting.em.patterns import PatternLayout
@@ -154,10 +154,12 @@ class FitFacts:
     @property
     def remedies_in_words(self) -> list[Message]:
         """A line for each remedy, that none helps, or how to try them; none if it passed."""
-        has_none = self.refine == "none" or self.method == "paper" or NOT_COMPARED in self.notes
-        if self.certificate.passed or (self.remedies is None and has_none):
+        if self.certificate.passed:
             return []
-        return remedy_lines(self.remedies)
+        if self.remedies is None:
+            no_rows = self.refine == "none" or self.method == "paper" or NOT_COMPARED in self.notes
+            return [] if no_rows else [TO_TRY]
+        return [Message(f"{r}: ", r.code) for r in self.remedies] or [Message(NOTHING_HELPS)]
 
     @property
     def reproducibility(self) -> Float:

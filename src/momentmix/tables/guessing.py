@@ -47,7 +47,6 @@ _FIRST_YEAR, _LAST_YEAR = 1900, 2100
 _LARGEST_MEDIAN = 100  # of counts above 0: money and hours are measurements in small units
 _INDEX = re.compile(r"__index_level_\d+__")  # as pandas writes it to Parquet
 _ONE_LEVEL = "it has one level only"
-_MOST_LISTED = 3  # columns in a note
 
 
 def guess_columns(
@@ -182,9 +181,5 @@ def _hint(values: Array, name: str) -> tuple[str, ...]:
 
 def _hint_note(names: list[str], what: str, family: str, kind: str) -> Message:
     """Return one note on columns of numbers that could be taken as something else."""
-    one, own = len(names) == 1, listed([ascii(name) for name in names], _MOST_LISTED)
-    text = f"column {own} has {what} and is taken as a number (gaussian); "
-    if not one:
-        text = f"{len(names)} columns have {what} and are taken as numbers (gaussian), {own}; "
-    end = f" takes {'it' if one else 'the first'} as {kind}"
-    return Message(text, options(families={names[0]: family}), end)
+    text = f"{listed(list(map(ascii, names)), 3)} taken as numbers (gaussian), with {what} ("
+    return Message(text, options(families={names[0]: family}), f" takes {names[0]!a} as {kind})")

@@ -237,19 +237,16 @@ class Certificate:
 
     def numbers(self) -> list[tuple[str, str]]:
         """The figures of the test, and the predicted loss."""
-        t, rows = self.test, []
-        if t.testable:
-            rows += [
-                ("over-identification", str(t.decisive or "tested")),
-                ("p-value", t.p_value_words),
-                ("effect size", f"{t.effect_size:.2g}"),
-            ]
-            rows += [("also rejected", line) for line in rejected_lines(t)]
-        else:
-            rows.append(("over-identification", "nothing to test"))
+        t = self.test
         loss = "unknown" if isnan(self.predicted_loss) else f"{self.predicted_loss:.4f}"
-        rows.append(("predicted loss", loss))
-        return rows
+        if not t.testable:
+            return [("over-identification", "nothing to test"), ("predicted loss", loss)]
+        return [
+            ("over-identification", str(t.decisive or "tested")),
+            ("p-value", t.p_value_words),
+            ("effect size", f"{t.effect_size:.2g}"),
+            ("predicted loss", loss),
+        ]
 
     def __str__(self) -> str:
         is_good = self.verdict in ("passed", "useful")
@@ -325,10 +322,3 @@ def _described(c: Certificate) -> Answer:
         text = f"the largest distance of a column is {d.distance:.2f} ({where})"
     exact = "no test rejects it; " if d.level == "exact" else ""
     return Answer(question, words[d.level], f"{exact}{text}.")
-
-
-def rejected_lines(test: OverIdentification, most: int = 6) -> list[str]:
-    """A line for each group of conditions that the test rejects, but for the decisive one."""
-    groups = [group for group in test.rejected_groups if group != test.decisive]
-    lines = [f"{g}, corrected p-value {p_value_text(g.p_value)}" for g in groups[:most]]
-    return lines + [f"{len(groups) - most} more"] * (len(groups) > most)

@@ -248,8 +248,7 @@ def test_rejected_groups_are_listed():
     many = [group(f"shape of column {j}", 1e-9) for j in range(20)]
     c = certificate(outcome(1e-8, 0.1, many))
     assert "(shape of column 0, shape of column 1, shape of column 2, 17 more)" in c.reasons[0]
-    assert "13 more" in str(c)
-    assert str(c).count("50.0 on 5 d.o.f., corrected p-value") == 6
+    assert str(c).count("50.0 on 5 d.o.f.") == 1
 
 
 # -- what "auto" tried, and the record --------------------------------------------------------
