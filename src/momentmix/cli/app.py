@@ -42,10 +42,10 @@ momentmix fit all.mms -r 5 -o model.json        a mixture, from the moments alon
 momentmix predict model.json new.csv            the component of every row
 """
 _EPILOG = """\b
-Exit codes: 0 success · 1 a difference (compare) · 2 wrong usage · 4 fit not
-trustworthy (from moments alone, or with --strict; an untested one with
---strict only) · 65 bad data · 66 no input · 70 bug · 73 cannot create
-output · 74 input/output or memory · 130 interrupted · 143 terminated.
+Exit codes: 0 success · 1 a difference (compare) · 2 wrong usage · 4 a fit did
+not pass (`fit --help` says when), or a group does not fit (track --strict) ·
+65 bad data · 66 no input · 70 bug · 73 cannot create output · 74 input/output
+or memory · 130 interrupted · 141 closed pipe · 143 terminated.
 
 \b
 Shell completion (zsh_source or fish_source for other shells):
@@ -88,7 +88,7 @@ def _print_version(context: click.Context, parameter: click.Parameter, asked: bo
 
 @click.group(
     cls=_Group,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
     help=_HELP,
     epilog=_EPILOG,
 )

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     "--method",
     type=click.Choice(["robust", "paper"]),
     default="robust",
-    show_default=True,
     help="Method of the fit.",
 )
 @click.option(

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
         ["pairs", "columns", "means", "levels", "weights", "residuals", "trials", "choice"]
     ),
     default="pairs",
-    show_default=True,
     help="What to draw. pairs shows two columns at a time and columns each one alone, with the "
     "rows of data files; columns and residuals also take summaries; residuals are those of the "
     "moments; levels are probabilities of levels and of cells being seen; trials are the numbers "

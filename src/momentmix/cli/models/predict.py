@@ -45,7 +45,6 @@ unseen_option = click.option(
     "--unseen",
     type=click.Choice(["error", "missing"]),
     default="error",
-    show_default=True,
     help="What a level gets that no row of the fit had: an error, or its cell is left out.",
 )
 

@@ -56,7 +56,6 @@ momentmix compare cube.parquet --where region=EU --second week=2026-03-02..2026-
     "--level",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=0.05,
-    show_default=True,
     help="Share of pairs of one distribution that are called different.",
 )
 @click.option(
@@ -64,7 +63,7 @@ momentmix compare cube.parquet --where region=EU --second week=2026-03-02..2026-
     type=click.FloatRange(min=0),
     default=0.0,
     help="Neglect smaller changes: of means in standard deviations, of spreads as logarithms of "
-    "ratios (0.1 is about 10 %), else differences. Default: 0.",
+    "ratios (0.1 is about 10 %), else differences.",
 )
 @click.option(
     "--strict",

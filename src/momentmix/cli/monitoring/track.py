@@ -26,14 +26,12 @@ DOES_NOT_FIT = 4  # exit code with --strict
     "--prior",
     type=click.Choice(["none", "whole"]),
     default="none",
-    show_default=True,
     help="whole: shrink the shares of small groups to the mean of all groups.",
 )
 @click.option(
     "--level",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=0.95,
-    show_default=True,
     help="Of the intervals.",
 )
 @click.option("--strict", is_flag=True, help="Exit with 4 where the components do not fit a group.")

@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     "--min-rows",
     type=click.IntRange(min=1),
     default=1,
-    show_default=True,
     help="With --by: leave out groups of fewer rows.",
 )
 @families_options
@@ -63,7 +62,6 @@ if TYPE_CHECKING:
     "--every",
     type=click.FloatRange(min=0),
     default=10.0,
-    show_default=True,
     help="Least number of seconds between checkpoints.",
 )
 @click.option("--part-rows", type=click.IntRange(min=1), hidden=True)
