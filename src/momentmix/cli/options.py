@@ -54,7 +54,6 @@ class GroupedCommand(click.Command):
                     formatter.write_dl(records)
 
 
-command = partial(click.command, cls=GroupedCommand)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 force_option = click.option("--force", is_flag=True, help="Replace the output if it exists.")
 by_name_option = click.option(

@@ -8,11 +8,10 @@ import click
 
 from momentmix import __version__
 from momentmix.atomic_file import atomic_write
-from momentmix.cli.options import command, output_options, seed_option
+from momentmix.cli.options import output_options, seed_option
 from momentmix.cli.output import Target, say, say_json
 
 
-@command("reproduce", short_help="Experiments of the paper.")
 @click.argument(
     "table",
     type=click.Choice(["decomposition", "approximation", "gaussian", "stability", "recovery"]),

@@ -9,7 +9,6 @@ import click
 
 from momentmix.cli.options import (
     ReadOptions,
-    command,
     families_options,
     named_data_options,
     output_options,
@@ -41,7 +40,6 @@ def _components(context: click.Context, parameter: click.Parameter, text: str) -
     return number
 
 
-@command("fit", short_help="Fit a model to rows or summaries.")
 @click.argument("inputs", nargs=-1, required=True)
 @click.option(
     "-r",

@@ -9,7 +9,6 @@ import click
 from momentmix.cli.options import (
     ReadOptions,
     columns_option,
-    command,
     data_options,
     output_options,
     seed_option,
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from momentmix.mixture.mixture import Mixture
 
 
-@command("plot", short_help="Pictures of a model.")
 @click.argument("model")
 @click.argument("inputs", nargs=-1)
 @output_options("File of the picture: .png, .svg or .pdf.", required=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from momentmix.cli.options import command, output_options, where_option
+from momentmix.cli.options import output_options, where_option
 from momentmix.cli.output import Target, output_stream, say, say_json
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 DOES_NOT_FIT = 4  # exit code with --strict
 
 
-@command("track", short_help="Shares of a model's components in the groups of a cube.")
 @click.argument("model")
 @click.argument("cube")
 @output_options("Also write the table (.csv, .json) or a picture (.png, .svg, .pdf).")
