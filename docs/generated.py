@@ -70,7 +70,7 @@ def commands():
     from momentmix.cli import cli
 
     lines = []
-    parent = click.Context(cli, info_name="momentmix", terminal_width=88)
+    parent = click.Context(cli, info_name="momentmix", terminal_width=88, **cli.context_settings)
     for name in cli.list_commands(parent):
         context = click.Context(cli.commands[name], parent, name, terminal_width=88)
         lines += [

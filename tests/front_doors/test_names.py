@@ -75,3 +75,17 @@ def test_an_option_has_one_default_in_all_commands():
     # of intervals; -r of fit is chosen.
     assert several.pop("missing")["model"] == ["schema"]
     assert several.keys() == {"level", "n_components"}
+
+
+def test_help_lists_the_common_options_first():
+    headings = {}
+    for name, command in cli.commands.items():
+        text = command.get_help(click.Context(command, info_name=name))
+        options = text[text.index("\nOptions:") :].split("\n")
+        headings[name] = [line[:-1] for line in options if line[:1].isalpha()]
+        own = [p for p in command.params if isinstance(p, click.Option) and not p.hidden]
+        assert sum(line.startswith("  -") for line in options) == len(own) + 1, name  # --help
+    assert headings["merge"] == ["Options"]
+    assert headings["fit"] == [
+        "Options", "Model and moments", "Columns and cells", "Reading files", "Output",
+    ]  # fmt: skip

@@ -25,6 +25,7 @@ from momentmix.cli.models.report import report_command
 from momentmix.cli.models.score import score_command
 from momentmix.cli.monitoring.compare import compare_command
 from momentmix.cli.monitoring.track import track_command
+from momentmix.cli.options import GroupedCommand
 from momentmix.cli.output import say
 from momentmix.cli.plan import plan_command
 from momentmix.cli.reproduce import reproduce_command
@@ -42,10 +43,10 @@ momentmix fit all.mms -r 5 -o model.json        a mixture, from the moments alon
 momentmix predict model.json new.csv            the component of every row
 """
 _EPILOG = """\b
-Exit codes: 0 success · 1 a difference (compare) · 2 wrong usage · 4 fit not
-trustworthy (from moments alone, or with --strict; an untested one with
---strict only) · 65 bad data · 66 no input · 70 bug · 73 cannot create
-output · 74 input/output or memory · 130 interrupted · 143 terminated.
+Exit codes: 0 success · 1 a difference (compare) · 2 wrong usage · 4 a fit did
+not pass (`fit --help` says when), or a group does not fit (track --strict) ·
+65 bad data · 66 no input · 70 bug · 73 cannot create output · 74 input/output
+or memory · 130 interrupted · 141 closed pipe · 143 terminated.
 
 \b
 Shell completion (zsh_source or fish_source for other shells):
@@ -66,6 +67,8 @@ class _ClosedPipe(BaseException):
 
 
 class _Group(click.Group):
+    command_class = GroupedCommand
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)  # in the order of work, not alphabetical
 
@@ -88,7 +91,7 @@ def _print_version(context: click.Context, parameter: click.Parameter, asked: bo
 
 @click.group(
     cls=_Group,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
     help=_HELP,
     epilog=_EPILOG,
 )
@@ -105,25 +108,26 @@ def cli(debug: bool) -> None:
     """The group of commands."""
 
 
-for _command in (
-    plan_command,
-    schema_command,
-    summarize_command,
-    merge_command,
-    subtract_command,
-    forget_command,
-    fit_command,
-    predict_command,
-    score_command,
-    sample_command,
-    compare_command,
-    track_command,
-    plot_command,
-    report_command,
-    info_command,
-    reproduce_command,
-):
-    cli.add_command(_command)
+_COMMANDS: dict[Any, str] = {
+    plan_command: "Which order of moments is needed, and its cost.",
+    schema_command: "What the columns are: families and levels, to edit.",
+    summarize_command: "Moments of rows, in one pass.",
+    merge_command: "Add summaries.",
+    subtract_command: "Take summaries out of a sum.",
+    forget_command: "Take rows out of a summary.",
+    fit_command: "Fit a model to rows or summaries.",
+    predict_command: "Component of each row.",
+    score_command: "Log-likelihood of rows, BIC, AIC; anomalies.",
+    sample_command: "Rows drawn from a model.",
+    compare_command: "Whether two summaries differ, and in what.",
+    track_command: "Shares of a model's components in the groups of a cube.",
+    plot_command: "Pictures of a model.",
+    report_command: "A model as one HTML page.",
+    info_command: "What a file holds.",
+    reproduce_command: "Experiments of the paper.",
+}
+for _command, _help in _COMMANDS.items():
+    cli.command(_command.__name__.removesuffix("_command"), short_help=_help)(_command)
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from momentmix.cli.options import command, delimiter_option, header_option, json_option
+from momentmix.cli.options import delimiter_option, header_option, json_option
 from momentmix.cli.output import say, say_json
 from momentmix.errors import printable
 from momentmix.wording import cut
@@ -15,7 +15,6 @@ _LARGE = 1e15
 _WIDEST = 40  # letters of a cell of text
 
 
-@command("info", short_help="What a file holds.")
 @click.argument("file")
 @delimiter_option
 @header_option

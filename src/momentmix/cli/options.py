@@ -54,7 +54,6 @@ class GroupedCommand(click.Command):
                     formatter.write_dl(records)
 
 
-command = partial(click.command, cls=GroupedCommand)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 force_option = click.option("--force", is_flag=True, help="Replace the output if it exists.")
 by_name_option = click.option(
@@ -85,7 +84,6 @@ seed_option = click.option(
     "--seed",
     type=click.IntRange(min=0),
     default=0,
-    show_default=True,
     help="Seed of the random numbers; the same seed gives the same result, bit for bit.",
 )
 
@@ -182,7 +180,6 @@ def data_options(command: Command, missing: str = "error", by_name: bool = False
             "--missing",
             type=click.Choice(["error", "mar", "model", "drop"]),
             default=missing,
-            show_default=True,
             help="How missing cells are taken. mar: as missing at random, by what is seen of their "
             "row (surveys); the seen cells are fitted, for which rows are needed. model: each "
             "component has a probability that a cell is missing. drop: rows with missing or "
@@ -196,7 +193,7 @@ def data_options(command: Command, missing: str = "error", by_name: bool = False
             "null and the like; an empty field is always missing.",
         ),
         delimiter_option,
-        click.option("--decimal", default=".", show_default=True, help="Decimal character of CSV."),
+        click.option("--decimal", default=".", help="Decimal character of CSV."),
         click.option("--thousands", help="Character between groups of digits, as in 17,405."),
         header_option,
         *([by_name_option] if by_name else []),
@@ -264,9 +261,7 @@ def output_options(
 
         # For click, a default of None would be a value for an option that is required.
         shown: dict[str, Any] = {} if default is None else {"default": default}
-        output = click.option(
-            "-o", "--output", help=help, required=required, show_default=True, **shown
-        )
+        output = click.option("-o", "--output", help=help, required=required, **shown)
         own = [quiet_option] if quiet else []
         return with_options(collected, output, force_option, *own, json_option)
 

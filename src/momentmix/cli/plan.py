@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from momentmix.cli.options import command, json_option, parse_blocks
+from momentmix.cli.options import json_option, parse_blocks
 from momentmix.cli.output import say, say_json
 from momentmix.findings.messages import in_shell
 from momentmix.wording import plural
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from momentmix.capacity.monomials import BlockSizes
 
 
-@command("plan", short_help="Which order of moments is needed, and its cost.")
 @click.option("-d", "--n-features", required=True, type=int, help="Number of features.")
 @click.option("-r", "--n-components", required=True, type=int, help="Number of components.")
 @click.option(
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     "--method",
     type=click.Choice(["robust", "paper"]),
     default="robust",
-    show_default=True,
     help="Method of the fit.",
 )
 @click.option(

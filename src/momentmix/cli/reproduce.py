@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 
 from momentmix import __version__
 from momentmix.atomic_file import atomic_write
-from momentmix.cli.options import command, seed_option
-from momentmix.cli.output import check_output, say
+from momentmix.cli.options import output_options, seed_option
+from momentmix.cli.output import Target, say, say_json
 
 
-@command("reproduce", short_help="Experiments of the paper.")
 @click.argument(
     "table",
     type=click.Choice(["decomposition", "approximation", "gaussian", "stability", "recovery"]),
@@ -27,22 +25,15 @@ from momentmix.cli.output import check_output, say
     "--samples",
     type=click.IntRange(min=2),
     default=10_000,
-    show_default=True,
     help="Rows of data for each mixture (gaussian).",
 )
 @click.option(
     "--means",
     type=click.Choice(["large", "unit"]),
     default="large",
-    show_default=True,
     help="Law of the means (gaussian): 50·N(0, I) or N(0, I).",
 )
-@click.option(
-    "--json",
-    "json_file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Also write all figures to this file.",
-)
+@output_options("Also write all figures to this file (JSON).")
 def reproduce_command(
     table: str,
     rows: tuple[str, ...],
@@ -50,7 +41,7 @@ def reproduce_command(
     seed: int,
     samples: int,
     means: str,
-    json_file: Path | None,
+    target: Target,
 ) -> None:
     """Run an experiment of the paper and print its figures beside those of the paper.
 
@@ -60,20 +51,23 @@ def reproduce_command(
     from momentmix.json_fields import format_strict
     from momentmix.reproduce.tables import TABLES, RunOptions, format_row
 
-    if json_file is not None:
-        check_output(str(json_file), force=True)
+    if target.path is not None:
+        target.check((), "give a file to --output; --json prints the figures.")
     experiment = TABLES[table]
     options = RunOptions(instances, seed, samples, 50.0 if means == "large" else 1.0)
     chosen = _choose_rows(experiment.rows(), rows)
-    say(experiment.title)
-    say(format_row(experiment, None))
+    if not target.as_json:
+        say(experiment.title, format_row(experiment, None))
     results = []
     for row in experiment.results(chosen, options):
-        say(format_row(experiment, row))
         results.append(row)
-    if json_file is not None:
-        document = {"table": table, "seed": seed, "version": __version__, "rows": results}
-        atomic_write(json_file, (format_strict(document, indent=1) + "\n").encode("ascii"))
+        if not target.as_json:
+            say(format_row(experiment, row))
+    document = {"table": table, "seed": seed, "version": __version__, "rows": results}
+    if target.path is not None:
+        atomic_write(target.path, (format_strict(document, indent=1) + "\n").encode("ascii"))
+    if target.as_json:
+        say_json(document)
 
 
 def _choose_rows(rows: list[dict[str, Any]], texts: tuple[str, ...]) -> list[dict[str, Any]]:

@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from momentmix.cli.options import (
-    ReadOptions,
-    command,
-    data_options,
-    families_options,
-    output_options,
-)
+from momentmix.cli.options import ReadOptions, data_options, families_options, output_options
 from momentmix.cli.output import Target, say, say_json, say_notes
 from momentmix.progress import step
 
@@ -23,7 +17,6 @@ if TYPE_CHECKING:
 _WIDEST = 60  # characters of the levels that are printed
 
 
-@command("schema", short_help="What the columns are: families and levels, to edit.")
 @click.argument("inputs", nargs=-1, required=True)
 @output_options("File of the schema (JSON), for --schema of other commands.", quiet=True)
 @click.option(

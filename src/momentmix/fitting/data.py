@@ -19,7 +19,7 @@ from momentmix.summary.file import is_summary_file
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.formats.memory import as_device_rows, as_rows
 from momentmix.tables.learning import Families, learn, needs_pass, open_data
-from momentmix.tables.names import column_label
+from momentmix.tables.names import column_label, families_by_number
 from momentmix.tables.opening import READ_ALL, Reading, path_list
 from momentmix.tables.rows import ArrayRows, BlockRows, DeviceRows, Rows, with_weights
 from momentmix.tables.schema import Schema
@@ -165,8 +165,8 @@ def _schema_of_summary(
     names = moments.feature_names
     plain = [Column(None if names is None else names[j]) for j in range(moments.n_features)]
     columns = list(plain)
-    for key, family in families.items():
-        number = Schema(tuple(columns)).number_of(key)
+    given = families_by_number(families, names, len(plain), "there is no such column:")
+    for number, family in given.items():
         label = column_label(number, names)
         if not is_family(family):
             raise InputError(unknown_family(family, label))

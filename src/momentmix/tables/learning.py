@@ -37,7 +37,7 @@ from momentmix.tables.encoding import (
     warn_of_unknown,
 )
 from momentmix.tables.guessing import guess_columns
-from momentmix.tables.names import column_label, matching, number_of
+from momentmix.tables.names import column_label, families_by_number
 from momentmix.tables.opening import READ_ALL, Reading, open_table, warn_of_header
 from momentmix.tables.schema import Schema, plain_schema
 from momentmix.tables.source import NO_CELL, Kind
@@ -164,22 +164,10 @@ def _by_number(families: Families, rows: TableRows) -> dict[int, Any]:
         what = "{name or number of a column: family}"
         text = f" must be a dict, {what}; got {type(families).__name__}."
         raise InputTypeError(Message(keyword("families"), text))
-    chosen: dict[int, Any] = {}
-    names, left_out = rows.column_names, f" ({'; '.join(rows.notes)})" if rows.notes else ""
+    left_out = f" ({'; '.join(rows.notes)})" if rows.notes else ""
     no_column = Message(keyword("families"), f" names no column{left_out}:")
-    by_pattern: dict[int, Any] = {}
-    for key, family in families.items():
-        own = list(family) if isinstance(family, np.ndarray) else family
-        if numbers := matching(key, names):
-            by_pattern |= dict.fromkeys(numbers, own)
-            continue
-        number = number_of(key, names, len(rows.kinds), no_column)
-        if number in chosen:
-            text = f" must name a column once; {column_label(number, names)} is there by name "
-            end = "and by number. Leave one of them out."
-            raise InputError(Message(keyword("families"), text, end))
-        chosen[number] = own
-    return by_pattern | chosen
+    chosen = families_by_number(families, rows.column_names, len(rows.kinds), no_column)
+    return {i: list(x) if isinstance(x, np.ndarray) else x for i, x in chosen.items()}
 
 
 def _texts(rows: TableRows, families: Mapping[int, Any]) -> list[int]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from fnmatch import fnmatchcase
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from momentmix.errors import InputError, InputTypeError, warn_caller
-from momentmix.findings.messages import Message, either
+from momentmix.findings.messages import Message, either, keyword
 from momentmix.wording import did_you_mean, listed, plural
 
 _NAMES_IN_MESSAGES = 8  # a line or two
@@ -93,6 +93,24 @@ def number_of(column: object, names: Sequence[str] | None, n_columns: int, probl
             return int(number)
     text = f" {column!a}; give a name, or a number from 0 to {n_columns - 1}."
     raise InputError(Message(problem, text))
+
+
+def families_by_number(
+    families: Mapping[Any, Any], names: Sequence[str] | None, n_columns: int, problem: str
+) -> dict[int, Any]:
+    """Families by the numbers of their columns; `problem` as of `place_of`."""
+    by_pattern, chosen = dict[int, Any](), dict[int, Any]()
+    for key, family in families.items():
+        if numbers := matching(key, names):
+            by_pattern |= dict.fromkeys(numbers, family)
+            continue
+        number = number_of(key, names, n_columns, problem)
+        if number in chosen:
+            text = f" must name a column once; {column_label(number, names)} is there by name "
+            end = "and by number. Leave one of them out."
+            raise InputError(Message(keyword("families"), text, end))
+        chosen[number] = family
+    return by_pattern | chosen
 
 
 def match_names(

@@ -80,7 +80,7 @@ def test_wrong_use_is_one_line_and_exit_code_2(momentmix, arguments, message):
 
 def test_reproduce_prints_the_printed_figure_beside_ours(run, tmp_path):
     path = tmp_path / "figures.json"
-    options = ("--rows", "15,3", "--instances", "2", "--json", str(path))
+    options = ("--rows", "15,3", "--instances", "2", "-o", str(path))
     text = run("reproduce", "decomposition", *options).output
     assert "3.1e-12" in text  # printed average
     (row,) = json.loads(path.read_text())["rows"]

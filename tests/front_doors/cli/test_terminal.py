@@ -89,7 +89,7 @@ RUNS = [
     ["plot", HOSTILE + ".json", "-o", "out.png", "--kind", HOSTILE],
     ["plan", "-d", HOSTILE, "-r", "2"],
     ["reproduce", HOSTILE],
-    ["reproduce", "recovery", "--json", HOSTILE + "/x"],
+    ["reproduce", "recovery", "-o", HOSTILE + "/x"],
     [HOSTILE],
     ["fit", "--" + HOSTILE],
     ["--debug", "--" + HOSTILE],

@@ -9,7 +9,6 @@ import click
 
 from momentmix.cli.options import (
     ReadOptions,
-    command,
     families_options,
     named_data_options,
     output_options,
@@ -41,13 +40,11 @@ def _components(context: click.Context, parameter: click.Parameter, text: str) -
     return number
 
 
-@command("fit", short_help="Fit a model to rows or summaries.")
 @click.argument("inputs", nargs=-1, required=True)
 @click.option(
     "-r",
     "--n-components",
     default="auto",
-    show_default=True,
     callback=_components,
     help="Number of components, or 'auto': the largest number that other rows would give again, "
     "for groups; or 'bic': the number of least BIC, for densities. Of a summary both are the "
@@ -57,7 +54,6 @@ def _components(context: click.Context, parameter: click.Parameter, text: str) -
     "--max-components",
     type=click.IntRange(min=1),
     default=20,
-    show_default=True,
     help="Largest number of components that 'auto' and 'bic' try.",
 )
 @output_options("File of the model (JSON); without it the model is not saved.", quiet=True)
@@ -78,21 +74,18 @@ def _components(context: click.Context, parameter: click.Parameter, text: str) -
     "--method",
     type=click.Choice(["robust", "paper"]),
     default="robust",
-    show_default=True,
     help="paper is Algorithm 5.1 of the paper, for numbers.",
 )
 @click.option(
     "--refine",
     type=click.Choice(["auto", "em", "none"]),
     default="auto",
-    show_default=True,
     help="Whether to refine the fit by EM passes over the rows; auto: if there are rows.",
 )
 @click.option(
     "--background",
     type=click.Choice(["auto", "true", "false"]),
     default="auto",
-    show_default=True,
     help="Whether a wide density takes rows that belong to no group: those far from all others. "
     "auto: where there are some; false: they are part of the groups.",
 )
@@ -100,7 +93,6 @@ def _components(context: click.Context, parameter: click.Parameter, text: str) -
     "--max-passes",
     type=click.IntRange(min=0),
     default=100,
-    show_default=True,
     help="Largest number of EM passes over the rows; 0: the best start as it is.",
 )
 @click.option(
@@ -126,22 +118,18 @@ def _components(context: click.Context, parameter: click.Parameter, text: str) -
 @named_data_options
 def fit_command(
     inputs: tuple[str, ...],
-    n_components: Any,
-    max_components: int,
     target: Target,
     blocks: str | None,
     order: int | None,
-    method: str,
     refine: str,
     background: str,
-    max_passes: int,
-    remedies: str | None,
     verbose: bool,
     strict: bool,
     where: tuple[str, ...],
     families: Any,
     seed: int,
     read_options: ReadOptions,
+    **options: Any,
 ) -> None:
     """Fit a mixture to data files, or to summaries, which are added up.
 
@@ -155,18 +143,14 @@ def fit_command(
     from momentmix.cli.summaries import are_summaries
     from momentmix.fitting.api import fit
 
-    joined: Any = parse_blocks(blocks)
     if target.path is not None:
         target.check(inputs, "give a file to --output; --json prints the model as well.")
-    options: dict[str, Any] = {
+    options |= {
+        "blocks": parse_blocks(blocks),
         "order": "auto" if order is None else order,
-        "method": method,
         "refine": None if refine == "none" else refine,
-        "random_state": seed,
         "background": {"true": True, "false": False}.get(background, background),
-        "max_passes": max_passes,
-        "max_components": max_components,
-        "remedies": remedies,
+        "random_state": seed,
     }
     if families is not None:
         options["families"] = families
@@ -175,7 +159,7 @@ def fit_command(
     else:
         data, options["missing"] = read_options.source(inputs), read_options.missing
         options |= vars(read_options.reading())
-    result = fit(data, n_components, blocks=joined, **options, progress=target.progress)
+    result = fit(data, **options, progress=target.progress)
     record = {"command": click.get_current_context().obj, "seed": seed}
     if target.path is not None:
         result.save(target.path, **record)

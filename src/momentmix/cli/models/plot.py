@@ -9,7 +9,6 @@ import click
 from momentmix.cli.options import (
     ReadOptions,
     columns_option,
-    command,
     data_options,
     output_options,
     seed_option,
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from momentmix.mixture.mixture import Mixture
 
 
-@command("plot", short_help="Pictures of a model.")
 @click.argument("model")
 @click.argument("inputs", nargs=-1)
 @output_options("File of the picture: .png, .svg or .pdf.", required=True)
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
         ["pairs", "columns", "means", "levels", "weights", "residuals", "trials", "choice"]
     ),
     default="pairs",
-    show_default=True,
     help="What to draw. pairs shows two columns at a time and columns each one alone, with the "
     "rows of data files; columns and residuals also take summaries; residuals are those of the "
     "moments; levels are probabilities of levels and of cells being seen; trials are the numbers "

@@ -13,7 +13,6 @@ import click
 from momentmix.cli.options import (
     ReadOptions,
     columns_option,
-    command,
     data_options,
     output_options,
     seed_option,
@@ -45,7 +44,6 @@ unseen_option = click.option(
     "--unseen",
     type=click.Choice(["error", "missing"]),
     default="error",
-    show_default=True,
     help="What a level gets that no row of the fit had: an error, or its cell is left out.",
 )
 
@@ -113,7 +111,6 @@ def open_for(
         return rows_with(schema, rows, owner, drops=read_options.missing == "drop")
 
 
-@command("predict", short_help="Component of each row.")
 @click.argument("model")
 @click.argument("inputs", nargs=-1, required=True)
 @output_options("CSV or .parquet; - is standard output.", default="-", quiet=True)
@@ -220,7 +217,6 @@ def _answer(
     return answer
 
 
-@command("sample", short_help="Rows drawn from a model.")
 @click.argument("model")
 @click.option("-n", "--n-rows", required=True, type=click.IntRange(min=1), help="Number of rows.")
 @output_options("CSV or .parquet; - is standard output.", default="-")

@@ -6,12 +6,11 @@ from typing import Any
 
 import click
 
-from momentmix.cli.options import ReadOptions, command, named_data_options, output_options
+from momentmix.cli.options import ReadOptions, named_data_options, output_options
 from momentmix.cli.output import Target
 from momentmix.errors import without_secrets
 
 
-@command("report", short_help="A model as one HTML page.")
 @click.argument("model")
 @click.option(
     "--data",

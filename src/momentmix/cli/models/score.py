@@ -17,7 +17,7 @@ from momentmix.cli.models.predict import (
     options_of,
     unseen_option,
 )
-from momentmix.cli.options import ReadOptions, command, named_data_options, output_options
+from momentmix.cli.options import ReadOptions, named_data_options, output_options
 from momentmix.cli.output import Target, say, say_json
 from momentmix.progress import step
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from momentmix.tables.table_rows import TableRows
 
 
-@command("score", short_help="Log-likelihood of rows, BIC, AIC; anomalies.")
 @click.argument("model")
 @click.argument("inputs", nargs=-1, required=True)
 @click.option("--rows", "each_row", is_flag=True, help="Write the log-density of each row.")

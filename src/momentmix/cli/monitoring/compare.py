@@ -9,7 +9,6 @@ import click
 
 from momentmix.cli.options import (
     ReadOptions,
-    command,
     data_options,
     families_options,
     output_options,
@@ -23,17 +22,7 @@ from momentmix.wording import plural
 if TYPE_CHECKING:
     from momentmix.summary.summary import MomentSummary
 
-# After a line with a backspace, click does not rewrap the paragraph.
-_EPILOG = """\b
-Examples:
-momentmix compare may.mms june.mms
-momentmix compare may.mms june.csv --least-effect 0.1 -o changes.png
-momentmix compare cube.parquet --first week=2026-01-05 --second week=2026-01-12
-momentmix compare cube.parquet --where region=EU --second week=2026-03-02..2026-03-30
-"""
 
-
-@command("compare", short_help="Whether two summaries differ, and in what.", epilog=_EPILOG)
 @click.argument("first")
 @click.argument("second", required=False)
 @where_option
@@ -56,7 +45,6 @@ momentmix compare cube.parquet --where region=EU --second week=2026-03-02..2026-
     "--level",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=0.05,
-    show_default=True,
     help="Share of pairs of one distribution that are called different.",
 )
 @click.option(
@@ -64,7 +52,7 @@ momentmix compare cube.parquet --where region=EU --second week=2026-03-02..2026-
     type=click.FloatRange(min=0),
     default=0.0,
     help="Neglect smaller changes: of means in standard deviations, of spreads as logarithms of "
-    "ratios (0.1 is about 10 %), else differences. Default: 0.",
+    "ratios (0.1 is about 10 %), else differences.",
 )
 @click.option(
     "--strict",
@@ -96,7 +84,14 @@ def compare_command(
     the largest first. The exit code is 0 where no difference shows at the level, and 1 where one
     does. Columns that one row dominates are compared without it;
     where that cannot be, the first line says "Not judged", and --strict makes the exit code 1.
-    """
+
+    \b
+    Examples:
+    momentmix compare may.mms june.mms
+    momentmix compare may.mms june.csv --least-effect 0.1 -o changes.png
+    momentmix compare cube.parquet --first week=2026-01-05 --second week=2026-01-12
+    momentmix compare cube.parquet --where region=EU --second week=2026-03-02..2026-03-30
+    """  # noqa: D301, click does not rewrap what follows a backspace
     from momentmix.displays.style import need_matplotlib
     from momentmix.monitoring.compare import compare
     from momentmix.monitoring.comparison import comparison_lines

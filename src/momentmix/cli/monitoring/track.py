@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from momentmix.cli.options import command, output_options, where_option
+from momentmix.cli.options import output_options, where_option
 from momentmix.cli.output import Target, output_stream, say, say_json
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 DOES_NOT_FIT = 4  # exit code with --strict
 
 
-@command("track", short_help="Shares of a model's components in the groups of a cube.")
 @click.argument("model")
 @click.argument("cube")
 @output_options("Also write the table (.csv, .json) or a picture (.png, .svg, .pdf).")
@@ -26,14 +25,12 @@ DOES_NOT_FIT = 4  # exit code with --strict
     "--prior",
     type=click.Choice(["none", "whole"]),
     default="none",
-    show_default=True,
     help="whole: shrink the shares of small groups to the mean of all groups.",
 )
 @click.option(
     "--level",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=0.95,
-    show_default=True,
     help="Of the intervals.",
 )
 @click.option("--strict", is_flag=True, help="Exit with 4 where the components do not fit a group.")

@@ -6,13 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from momentmix.cli.options import (
-    ReadOptions,
-    command,
-    named_data_options,
-    output_options,
-    where_option,
-)
+from momentmix.cli.options import ReadOptions, named_data_options, output_options, where_option
 from momentmix.cli.output import BINARY, Target
 from momentmix.findings.messages import in_shell
 from momentmix.progress import step
@@ -27,7 +21,6 @@ truncate_option = click.option(
 )
 
 
-@command("merge", short_help="Add summaries.")
 @click.argument("summaries", nargs=-1, required=True)
 @output_options(
     "File of the merged summary; .parquet or .arrow for a cube of cubes.", required=True
@@ -57,7 +50,6 @@ def merge_command(
     _finish(cube if to_cube else cube.total(), target)
 
 
-@command("subtract", short_help="Take summaries out of a sum.")
 @click.argument("summary")
 @click.argument("parts", nargs=-1, required=True)
 @output_options("File of what is left.", required=True)
@@ -78,7 +70,6 @@ def subtract_command(summary: str, parts: tuple[str, ...], target: Target, trunc
     _finish(load_cubes([summary]) - load_cubes(parts), target)
 
 
-@command("forget", short_help="Take rows out of a summary.")
 @click.argument("summary")
 @click.argument("inputs", nargs=-1, required=True)
 @output_options("File of what is left.", required=True, quiet=True)

@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from momentmix.cli.options import (
-    ReadOptions,
-    command,
-    families_options,
-    named_data_options,
-    output_options,
-)
+from momentmix.cli.options import ReadOptions, families_options, named_data_options, output_options
 from momentmix.cli.output import BINARY, Target, check_output, say_notes
 from momentmix.progress import step
 
@@ -22,7 +16,6 @@ if TYPE_CHECKING:
     from momentmix.cube.summarize_by import CubeJob
 
 
-@command("summarize", short_help="Moments of rows, in one pass.")
 @click.argument("inputs", nargs=-1, required=True)
 @output_options("File of the summary.", required=True, quiet=True)
 @click.option(
@@ -49,7 +42,6 @@ if TYPE_CHECKING:
     "--min-rows",
     type=click.IntRange(min=1),
     default=1,
-    show_default=True,
     help="With --by: leave out groups of fewer rows.",
 )
 @families_options
@@ -63,7 +55,6 @@ if TYPE_CHECKING:
     "--every",
     type=click.FloatRange(min=0),
     default=10.0,
-    show_default=True,
     help="Least number of seconds between checkpoints.",
 )
 @click.option("--part-rows", type=click.IntRange(min=1), hidden=True)
