@@ -153,9 +153,9 @@ def test_rows_that_reject_the_constraint(kind, rows, advice):
         rows, 2, constraint=kind, blocks=ALL if kind == "tied" else None, random_state=0
     ).certificate
     assert found.verdict == "useful"  # the groups are right, the covariances are not
-    (reason,) = [f.text for f in found.findings if f.kind == "constraint"]
-    assert f"the rows reject {kind} covariances" in reason
-    assert advice in reason
+    (finding,) = [f for f in found.findings if f.kind == "constraint"]
+    assert f"the rows reject {kind} covariances" in finding.text
+    assert finding.code == advice
 
 
 def test_whole_weights_are_repeated_rows():
