@@ -71,6 +71,8 @@ def reproduce_command(
     for row in experiment.results(chosen, options):
         say(format_row(experiment, row))
         results.append(row)
+    if experiment.note:
+        say(experiment.note)
     if json_file is not None:
         document = {"table": table, "seed": seed, "version": __version__, "rows": results}
         atomic_write(json_file, (format_strict(document, indent=1) + "\n").encode("ascii"))
