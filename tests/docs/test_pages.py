@@ -111,24 +111,29 @@ def test_page(path, tmp_path, monkeypatch):
 
 
 def test_readme(tmp_path, monkeypatch):
+    """All code in order, as in a clone after `make demo`; an output stands in a block of text."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    Path("examples").symlink_to(ROOT / "examples")  # commands are those of a clone
-    runpy.run_path(str(ROOT / "examples" / "demo.py"))["make_shards"]()  # as `make demo` does
-    values, profiles = {}, []
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
+    Path("examples").symlink_to(ROOT / "examples")
+    runpy.run_path(str(ROOT / "examples" / "demo.py"))["make_shards"]()
+    values, printed = {}, ""
     for kind, body in BLOCK.findall(text):
         if kind == "python":
-            exec(body, values)
-            profiles.append(str(values["result"].mixture.profile()))
-            pd.DataFrame(values["table"]).to_csv("data.csv", index=False)
+            with redirect_stdout(io.StringIO()) as stream:
+                exec(body, values)
+            printed = stream.getvalue()
+        elif kind == "text" and printed:
+            assert doctest.OutputChecker().check_output(body, printed, FLAGS), printed
+            printed = ""
         for line in body.splitlines() if kind in ("bash", "console", "sh") else ():
             if not line.startswith(SET_UP):
                 code, output = run_shell(line.removeprefix("$ "))
                 assert code == ("exit code 1" in line), output
     assert values["result"].certificate.passed
-    profiles.append(str(momentmix.Mixture.load("model.json").profile()))
-    assert profiles == profiles[:1] * 3
-    for name in ("report.html", "riders.html", "shares.png"):
+    birds = pd.read_csv("groups.csv").dropna(subset="label")
+    assert pd.crosstab(birds["species"], birds["label"]).max(axis=1).sum() == 337
+    for name in ("report.html", "penguins.html", "riders.html", "shares.png"):
         assert Path(name).stat().st_size > 10_000
 
 

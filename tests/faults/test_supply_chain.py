@@ -112,7 +112,7 @@ def test_a_wheel_is_tagged_by_what_it_holds(has_compiler, tmp_path):
 def test_the_package_holds_sources_and_data_only():
     files = [p for p in Path(momentmix.__file__).parent.rglob("*") if p.is_file()]
     kinds = {p.suffix for p in files if p.parent.name not in ("__pycache__", "native")}
-    # The page of a report has a style and a script; the tables are in CSV files, beside their license.
+    # A report has a style and a script; tables are CSV files, beside their license.
     assert kinds <= {".py", ".json", ".typed", ".css", ".js", ".csv", ".md", ""}
     native = [p.name for p in files if p.parent.name == "native" and p.suffix in (".so", ".pyd")]
     assert len(native) <= 1

@@ -63,6 +63,8 @@ def reproduce_command(
         results.append(row)
         if not target.as_json:
             say(format_row(experiment, row))
+    if experiment.note and not target.as_json:
+        say(experiment.note)
     document = {"table": table, "seed": seed, "version": __version__, "rows": results}
     if target.path is not None:
         atomic_write(target.path, (format_strict(document, indent=1) + "\n").encode("ascii"))

@@ -101,6 +101,7 @@ def test_gaussian_table_shows_bayes_and_both_kinds_of_em(run):
     header, row = result.output.splitlines()[1:3]
     assert all(word in header for word in ("Bayes", "EM ×1", "EM ×10", "rows", "means ×"))
     assert "0.9839" in row  # printed
+    assert "not comparable" in result.output.splitlines()[3]
 
 
 @pytest.mark.parametrize(("value", "engine"), [("", "compiled code in use"), ("0", "NumPy does")])
