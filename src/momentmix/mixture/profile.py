@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 NEVER_SEEN = "never seen"
 _MOST_SAID = 3  # traits in the sentence on a component
 _MOST_IN_NAME = 3  # traits in its name
+_MOST_ROWS = 0.5  # of a component that must have a trait in its name
 _ENOUGH = 0.9  # share of rows that the only trait in a name sorts rightly
 _LETTERS = 48  # of a sentence that is a name
 
@@ -157,7 +158,7 @@ class Profile(tuple[ComponentProfile, ...]):
         """The traits as a pandas frame: component, name, share, reproducibility, column, …."""
         pd = need_pandas()
         own = ("component", "name", "share", "low", "high", "reproducibility", "nearest", "apart")
-        keys = ("column", "what", "level", "value", "others", "sorted_rightly", "sentence")
+        keys = ("column", "what", "level", "value", "others", "sorted_rightly", "true", "sentence")
         rows = [
             (*(getattr(c, key) for key in own), *(getattr(trait, key) for key in keys))
             for c in self
@@ -235,10 +236,12 @@ def _checked(names: Sequence[str], n_components: int) -> list[str]:
 def _names_of(traits: Sequence[Sequence[Trait]]) -> tuple[list[str], list[frozenset[str]]]:
     """Short names of the components, all different, and the traits that they are made of.
 
-    As few traits as tell them apart; further ones are those that the others have least.
+    As few traits as tell them apart, of those that most rows of the component have; further ones
+    are those that the others have least.
     """
     if len(traits) == 1:
         return ["all rows"], [frozenset()]
+    traits = [[t for t in own if t.true >= _MOST_ROWS] or own[:1] for own in traits]
     shorts = [[trait.short for trait in own] for own in traits]
     chosen = [frozenset(own[:1]) for own in shorts]
     for _ in range(1, _MOST_IN_NAME):

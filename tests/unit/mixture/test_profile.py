@@ -130,6 +130,7 @@ def test_sentences_are_true_of_as_many_rows_as_they_say(law):
         own = labels == component.component
         for trait in component.traits:
             found = is_true(trait.sentence, columns[trait.column])
+            assert found[own].mean() == pytest.approx(trait.true, abs=2 / np.sqrt(own.sum()))
             rightly = 0.5 * (found[own].mean() + 1 - found[~own].mean())
             error = 0.25 * np.sqrt(1 / own.sum() + 1 / (~own).sum())
             assert rightly == pytest.approx(trait.sorted_rightly, abs=4 * error + 0.002)
@@ -150,6 +151,12 @@ def test_the_best_trait_is_the_one_that_sorts_most_rows():
     first, second = mm.Mixture.from_blocks([0.7, 0.3], table[:2]).profile()
     assert (first.name, second.name) == ("class: 1st", "class: 3rd")
     assert [t.column for t in second.traits] == ["class", "age"]
+    # A name is true of most of its rows: 32 % second class is none.
+    classes = [[0.68, 0.32, 0.0], [0.5, 0.15, 0.35]]
+    rare = mm.CategoricalBlock(classes, ("1st", "2nd", "3rd"), names="class")
+    sick = mm.BernoulliBlock([0.7, 0.3], (0, 1), names="sick")
+    profile = mm.Mixture.from_blocks([0.7, 0.3], [rare, sick]).profile()
+    assert profile.names == ["sick, class: not 3rd", "not sick"]
     # Probabilities of 0 and 1 are the strongest of all.
     exact = mm.Mixture.from_blocks([0.7, 0.3], table).profile()
     assert exact.names == ["not sick", "sick"]

@@ -116,8 +116,8 @@ class _Columns:
             what = "medium" if by_means else "spread"
             if by_means:
                 difference = np.nanmin(np.abs(rest - means[i]))
-                texts = numbers_apart(own, least, most)
-                numbers = f"{texts[0]}, others {texts[1]} to {texts[2]}"
+                mean, lowest, highest = numbers_apart(own, least, most)
+                numbers = f"{mean}, others {lowest} to {highest}"
         else:
             what = "high" if isfinite(first) else "low"
             said = f"above {number_text(first - half)}"
@@ -140,16 +140,16 @@ class _Columns:
             is_sure = _is_sure(float(difference), float(errors.means[i, j])) or (
                 not by_means and _is_sure(deviation - around, error)
             )
-        pair, gain = (value, compared), here - elsewhere
-        return self._trait(j, what, pair, gain, (words, numbers, short, said)), is_sure
+        pair, gain, texts = (value, compared), here - elsewhere, (words, numbers, short, said)
+        return self._trait(j, what, pair, gain, here, texts), is_sure
 
     def _trait(
-        self, j: int, what: What, pair: tuple[float, float], gain: float,
+        self, j: int, what: What, pair: tuple[float, float], gain: float, here: float,
         texts: tuple[str, str, str, str], level: Level | None = None,
     ) -> Trait:  # fmt: skip
         name, (words, numbers, short, said) = self.names[j], texts
         rightly, sentence = 0.5 * (1.0 + gain), f"{name} {said}"
-        return Trait(name, what, *pair, rightly, level, words, numbers, short, sentence)
+        return Trait(name, what, *pair, rightly, here, level, words, numbers, short, sentence)
 
     # -- levels and missing cells -----------------------------------------------------------------
 
@@ -183,7 +183,8 @@ class _Columns:
             numbers = f"{percent(value)} against {percent(other)}"
             texts = words, numbers, short, f"is {'' if is_more else 'not '}{label}"
             error = float(errors[i, min(k, errors.shape[1] - 1)])
-            trait = self._trait(j, "level", (value, other), float(gain[i]), texts, levels[k])
+            here = float(seen[i, 0]) * (value if is_more else 1.0 - value)
+            trait = self._trait(j, "level", (value, other), float(gain[i]), here, texts, levels[k])
             return trait, _is_sure(value - other, error)
 
         return self._worth(gain, seen[:, 0]), make
@@ -197,7 +198,8 @@ class _Columns:
             is_more, numbers = value > other, f"{percent(value)} against {percent(other)}"
             texts = ("often", "missing", "") if is_more else ("rarely", "known", "not ")
             said = f"{texts[0]} missing", numbers, f"{short} {texts[1]}", f"is {texts[2]}missing"
-            trait = self._trait(j, "missing", (value, other), abs(value - other), said)
+            here = value if is_more else 1.0 - value
+            trait = self._trait(j, "missing", (value, other), abs(value - other), here, said)
             return trait, _is_sure(value - other, float(errors[i]))
 
         gain = np.abs(missing - others)

@@ -40,6 +40,8 @@ class Trait:
     sorted_rightly : float
         Share of rows that `sentence` sorts rightly into the component or not, where half of the
         rows are of the component: from 0.5 (by chance) to 1.
+    true : float
+        Share of the rows of the component of which `sentence` is true.
     level : str, int, bool or None
         For "level".
     words, numbers : str
@@ -55,6 +57,7 @@ class Trait:
     value: float
     others: float
     sorted_rightly: float
+    true: float
     level: Level | None
     words: str
     numbers: str
