@@ -132,7 +132,7 @@ def gather(mixture: Mixture, data: Any) -> DataFacts:
         total / n_rows if density else None,
         n_rare / n_rows,
         n_dropped,
-        n_rows - summary.n_rows,
+        n_rows - summary.n_rows if source.missing != "mar" else 0,
     )
 
 

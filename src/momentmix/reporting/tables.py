@@ -65,9 +65,9 @@ def side_by_side(c: Contents) -> list[str]:
         rows += [_heat_row(c.mixture, shown, k) for k in places if k in most or k not in levels]
     if left_out:
         text += f" {left_out} more levels are in the table of all parameters, below."
-    caption = "Means of numbers and counts, and shares of rows, in every group"
+    caption = "Means of numbers and counts, shares of rows in each group"
     if any(column.transform for column in c.mixture.columns):
-        caption = f"Medians of columns with a logarithm, means of others, {caption[30:]}"
+        caption = f"Medians where there is a logarithm. {caption}"
     heat = table("heat", caption, ["Column", *_group_headings(c, is_named=True)], rows)
     return [f'<p class="soft">{text}</p>', heat, c.pictures.profile]
 
