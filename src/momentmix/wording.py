@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 MOST_SHOWN = 2000  # letters of a repr, whatever the size of the object
 _DIGITS = 3
-_ROUNDED = 1e-3  # of the finest difference that texts show: less is nothing beside it
+_ROUNDED = 1e-3  # of a difference: less is nothing beside it
 _LARGEST, _LEAST = 1e9, 1e-4  # numbers beyond are written with an exponent
 
 
@@ -43,13 +43,13 @@ def numbers_apart(*values: float) -> list[str]:
 
     >>> numbers_apart(109.3, 126.4), numbers_apart(10023.0, 10041.0), numbers_apart(1234.6, 5.2)
     (['109', '126'], ['10,023', '10,041'], ['1,230', '5.2'])
-    >>> numbers_apart(60.0, 54.0)
-    ['60', '54']
+    >>> numbers_apart(60.0, 54.0), numbers_apart(0.5, 3.0)
+    (['60', '54'], ['0.5', '3'])
     >>> numbers_apart(8.9e-16, 4.0)
     ['0', '4']
     """
-    finest = min(abs(values[0] - value) for value in values[1:]) / 10
-    texts = [short_number(on_scale(value, finest), finest) for value in values]
+    apart = min(abs(values[0] - value) for value in values[1:])
+    texts = [short_number(on_scale(value, apart), apart / 10) for value in values]
     while any("." in text for text in texts) and all(
         text[-1] == "0" and "e" not in text for text in texts if "." in text
     ):
@@ -58,12 +58,12 @@ def numbers_apart(*values: float) -> list[str]:
 
 
 def on_scale(value: float, scale: float) -> float:
-    """Round a number that is nothing beside a scale to 0.
+    """Round a number below 1 that is nothing beside a scale to 0.
 
-    >>> on_scale(1.78e-15, 0.3), on_scale(0.02, 0.3)
-    (0.0, 0.02)
+    >>> on_scale(1.78e-15, 3.0), on_scale(0.02, 3.0), on_scale(3.0, 90000.0)
+    (0.0, 0.02, 3.0)
     """
-    return 0.0 if abs(value) < _ROUNDED * scale else value
+    return 0.0 if abs(value) < min(_ROUNDED * scale, 1.0) else value
 
 
 def number_text(value: float) -> str:

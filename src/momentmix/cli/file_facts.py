@@ -88,7 +88,7 @@ def _model_facts(path: Path) -> dict[str, Any]:
         "version": int(read_model(path)["version"]),
         "n_components": mixture.n_components,
         "weights": mixture.weights.tolist(),
-        "profile": [f"{component.name}: {component}" for component in profile],
+        "profile": str(profile).split("\n"),
         "n_columns": mixture.n_columns,
         "joined": joined_columns(mixture),
         "verdict": None,

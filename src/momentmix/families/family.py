@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from momentmix.families.column import Column
 
 _NARROWEST = 1e-9  # deviation beside the range of all components
-_MOST_POINTS = 1000  # of the distribution functions of all components
+_MOST_POINTS = 500  # of the distribution functions of all components
 _AS_NUMBER = Message("as 'gaussian' in ", keyword("families"), ".")
 
 

@@ -26,7 +26,7 @@ from momentmix.mixture.parameter_table import (
     need_pandas,
     overall_spread,
 )
-from momentmix.mixture.separation import separation_words
+from momentmix.mixture.separation import CLEAR_GAP, LEAST_GAP
 from momentmix.mixture.traits.columns import traits_of
 from momentmix.mixture.traits.trait import Trait
 from momentmix.wording import (
@@ -119,11 +119,13 @@ class ComponentProfile:
         """How far it is from the nearest other component, in words; empty where it is unknown.
 
         >>> ComponentProfile(0, "tall", 0.5, (), nearest=2, nearest_name="old", apart=0.3).neighbor
-        'nearest to 2: overlap'
+        'overlaps with 2'
         """
         if self.nearest is None:
             return ""
-        return f"nearest to {self.nearest}: {separation_words(self.apart)}"
+        if self.apart >= CLEAR_GAP:
+            return "clearly apart"
+        return f"{'overlaps with' if self.apart >= LEAST_GAP else 'no gap to'} {self.nearest}"
 
     @property
     def facts(self) -> str:
@@ -194,20 +196,19 @@ def profile_of(
 ) -> Profile:
     """The components of a mixture in words, with names made of their traits by default.
 
-    Differences of less than two standard errors are left out. Names do not depend on errors, so
-    that a component has the same one where they are not known.
+    Differences of less than two standard errors are left out, unless the name is made of them:
+    names do not depend on errors, so that a component has the same one where they are not known.
     """
     r, made = mixture.n_components, traits_of(mixture, errors)
-    if names is None:
-        given = _names_of([[trait for trait, _ in own] for own in made])
-    else:
+    given, in_names = _names_of([[trait for trait, _ in own] for own in made])
+    if names is not None:
         given = _checked(names, r)
     again = np.full(r, nan) if reproducibility is None else reproducibility
     low, high = (np.full(r, nan),) * 2 if intervals is None else intervals.weights
     depths = np.full((r, r), nan) if separation is None else separation
     components = []
     for i, name in enumerate(given):
-        traits = tuple(trait for trait, is_sure in made[i] if is_sure)
+        traits = tuple(x for x, is_sure in made[i] if is_sure or x.short in in_names[i])
         facts = (float(x[i]) for x in (again, low, high))
         near = () if np.isnan(depths[i]).all() else (int(np.nanargmin(depths[i])),)
         others = ((k, given[k], float(depths[i, k])) for k in near)
@@ -231,10 +232,13 @@ def _checked(names: Sequence[str], n_components: int) -> list[str]:
     return [printable(name) for name in names]
 
 
-def _names_of(traits: Sequence[Sequence[Trait]]) -> list[str]:
-    """Short names of the components, all different: as few traits as tell them apart."""
+def _names_of(traits: Sequence[Sequence[Trait]]) -> tuple[list[str], list[frozenset[str]]]:
+    """Short names of the components, all different, and the traits that they are made of.
+
+    As few traits as tell them apart; further ones are those that the others have least.
+    """
     if len(traits) == 1:
-        return ["all rows"]
+        return ["all rows"], [frozenset()]
     shorts = [[trait.short for trait in own] for own in traits]
     chosen = [frozenset(own[:1]) for own in shorts]
     for _ in range(1, _MOST_IN_NAME):
@@ -262,7 +266,7 @@ def _names_of(traits: Sequence[Sequence[Trait]]) -> list[str]:
     for name in names:
         numbered = (f"{name} ({number})" for number in range(2, len(names) + 2))
         given.append(next(found for found in (name, *numbered) if found not in given))
-    return given
+    return given, chosen
 
 
 def typical_values(mixture: Mixture, component: int) -> Iterator[tuple[str, str]]:

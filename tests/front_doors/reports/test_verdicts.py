@@ -112,7 +112,7 @@ def test_a_useful_fit_is_0_and_with_strict_4(useful, momentmix, tmp_path, monkey
     assert (done.code, done.err) == (0, "")
     answer = "Would other rows give these groups? Yes: the least reproducible group is found"
     assert answer in done.out
-    assert ", found again in other rows: 91 %, nearest to " in done.out
+    assert ", found again in other rows: 91 %, clearly apart; " in done.out
     assert "certificate useful; model written to m.json" in done.out
     done = momentmix("fit", "rows.npy", "-r", 2, "-o", "s.json", "--strict", "--json")
     assert done.code == 4

@@ -10,6 +10,7 @@ from scipy.stats import norm
 
 import momentmix as mm
 from momentmix.errors import InputError
+from momentmix.mixture.profile import typical_values
 
 MACHINES = mm.DiagonalMixture(
     [0.5, 0.25, 0.25],
@@ -88,6 +89,109 @@ def test_levels_counts_and_missing_cells():
     assert by_column["age", "missing"].text == "age often missing (60 % against 10 %)"
 
 
+def is_true(sentence, values):
+    """Whether a sentence such as "age above 41.5" is true of each cell; None is a missing one."""
+    words = sentence.replace(",", "").split()[1:]
+    known = np.array([value is not None and value == value for value in values])
+    if words[-1] == "missing":
+        return known if "not" in words else ~known
+    if words[0] == "is":
+        label = {"yes": "True", "no": "False"}.get(words[-1], words[-1])
+        return known & ((np.array([str(x) for x in values]) == label) != ("not" in words))
+    numbers = np.array(values, dtype=float)
+    if words[0] in ("above", "below"):
+        sign = 1 if words[0] == "above" else -1
+        return known & (sign * numbers > sign * float(words[1]))
+    inside = (numbers >= float(words[1])) & (numbers <= float(words[3]))
+    return known & (inside if words[0] == "between" else ~inside)
+
+
+WIDE = mm.Mixture.from_blocks(
+    [0.3, 0.3, 0.2, 0.2],
+    [
+        mm.GaussianBlock.of([1.0, 2.0, 3.0, 4.0], [0.2] * 4, "spend", transforms="log"),
+        mm.GaussianBlock.of([40.0, 41.0, 40.0, 60.0], [1.0, 400.0, 100.0, 9.0], "age"),
+        mm.NegativeBinomialBlock([2.0, 9.0, 30.0, 4.0], [1.0, 5.0, 9.0, 1.0], names="calls"),
+        mm.GaussianBlock.of([0.0, 1.0, 2.0, 3.0], [0.5] * 4, "rate", seen=[1.0, 0.5, 0.9, 0.2]),
+        mm.CategoricalBlock(
+            [[0.6, 0.3, 0.1], [0.3, 0.3, 0.4], [0.0, 0.5, 0.5], [0.5, 0.5, 0.0]],
+            ("north", "south", "east"), names="place",
+        ),
+    ],
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("law", [table(), WIDE], ids=["two", "four"])
+def test_sentences_are_true_of_as_many_rows_as_they_say(law):
+    rows, labels = law.sample(8000, random_state=0)
+    columns = {name: list(pd.Series(rows[name]).astype(object)) for name in law.feature_names}
+    sorts = {"mostly", "rarely"}
+    for component in law.profile():
+        own = labels == component.component
+        for trait in component.traits:
+            found = is_true(trait.sentence, columns[trait.column])
+            rightly = 0.5 * (found[own].mean() + 1 - found[~own].mean())
+            error = 0.25 * np.sqrt(1 / own.sum() + 1 / (~own).sum())
+            assert rightly == pytest.approx(trait.sorted_rightly, abs=4 * error + 0.002)
+            assert trait.sorted_rightly >= 0.55
+            sorts.add(trait.what)
+    assert sorts >= {"low", "high", "level", "missing"}
+
+
+def test_the_best_trait_is_the_one_that_sorts_most_rows():
+    """A group of 98 % third class is named by it, though its few children are far more than."""
+    table = [
+        mm.CategoricalBlock(
+            [[0.9, 0.1, 0.0], [0.0, 0.02, 0.98]], ("1st", "2nd", "3rd"), names="class"
+        ),
+        mm.CategoricalBlock([[0.99, 0.01], [0.83, 0.17]], ("adult", "child"), names="age"),
+        mm.BernoulliBlock([0.0, 1.0], (0, 1), names="sick"),
+    ]
+    first, second = mm.Mixture.from_blocks([0.7, 0.3], table[:2]).profile()
+    assert (first.name, second.name) == ("class: 1st", "class: 3rd")
+    assert [t.column for t in second.traits] == ["class", "age"]
+    # Probabilities of 0 and 1 are the strongest of all.
+    exact = mm.Mixture.from_blocks([0.7, 0.3], table).profile()
+    assert exact.names == ["not sick", "sick"]
+    assert [p.traits[0].sorted_rightly for p in exact] == [1.0, 1.0]
+    assert exact[1].traits[0].text == "sick mostly yes (100 % against 0 %)"
+
+
+def test_a_mean_that_the_sentence_contradicts_is_not_named():
+    """Others have a mean of 12.5, but most of them lie below."""
+    means, variances = [[5.0], [0.0], [200.0]], [[1.0], [1.0], [1e4]]
+    group = mm.DiagonalMixture([0.2, 0.75, 0.05], means, variances, ["a"]).profile()[0]
+    assert group.name == "a above 2.5"
+    assert group.traits[0].text == "a above 2.5 (99 % against 6.7 %)"
+
+
+def test_names_of_twenty_components_differ_without_numbers():
+    rng = np.random.default_rng(0)
+    means, variances = 3 * rng.normal(size=(20, 6)), rng.uniform(0.5, 2, (20, 6))
+    mixture = mm.DiagonalMixture(rng.dirichlet(np.ones(20)), means, variances, list("abcdef"))
+    names = mixture.profile().names
+    assert len(set(names)) == 20
+    assert not any("(" in name or name.count(",") > 2 for name in names)
+
+
+def test_typical_values_are_rounded_as_the_column_varies():
+    blocks = [
+        mm.GaussianBlock.of([2008.013, 2009.02], [0.6, 0.6], "year"),
+        mm.PoissonBlock([1.78e-15, 3.09], names="lc"),
+        mm.GaussianBlock.of([4201.27, 5076.0], [1e5, 1e5], "mass"),
+        mm.GaussianBlock.of([np.log(20.0), np.log(90.0)], [0.1, 0.1], "spend", transforms="log"),
+        mm.BernoulliBlock([0.9, 0.25], (0, 1), names="sick"),
+        mm.CategoricalBlock([[0.7, 0.3], [0.2, 0.8]], ("f", "m"), names="sex"),
+    ]
+    mixture = mm.Mixture.from_blocks([0.5, 0.5], blocks)
+    assert dict(typical_values(mixture, 0)) == {
+        "year": "2,008.0", "lc": "0", "mass": "4,200", "spend": "20.0 (median)",
+        "sick": "yes (90 %)", "sex": "f (70 %)",
+    }  # fmt: skip
+    texts = [trait.text for trait in mixture.profile()[0].traits]
+    assert "lc low (0 against 3.09)" in texts
+
+
 def test_counts_weigh_what_is_seen():
     """Of age, components 0 and 1 have shares 0.9 and 0.4 of the cells that are seen."""
     mixture = mm.Mixture.from_blocks(
@@ -128,10 +232,8 @@ def test_a_result_says_how_well_other_rows_give_each_component_again():
     known = replace(result.certificate, reproducibility=np.array([0.962, np.nan]))
     first, second = profile = replace(result, certificate=known).profile()
     assert (first.reproducibility, first.found_again) == (0.962, "found again in other rows: 96 %")
-    said = (
-        r"%d %% of rows \(\d+ to \d+ %%\), found again in other rows: 96 %%, nearest to 1: clearly"
-    )
-    assert re.match(said % round(100 * first.share), str(first))
+    share = r"\d+ % of rows \(\d+ to \d+ %\), found again in other rows: 96 %, clearly apart; fea"
+    assert re.match(share, str(first))
     assert (first.low, first.high) == tuple(x[0] for x in result.intervals().weights)
     assert (first.nearest, first.nearest_name) == (1, second.name)
     assert first.apart == result.separation[0, 1]
@@ -189,9 +291,10 @@ def test_the_repr_is_short_whatever_the_size():
     mixture = mm.DiagonalMixture(
         np.full(25, 1 / 25), rng.normal(size=(25, 50)), np.ones((25, 50)), names
     )
-    assert len(str(mixture.profile())) > 4000
-    assert len(repr(mixture.profile())) <= 2000
-    assert all(len(p.traits) <= 20 for p in mixture.profile())
+    profile = mixture.profile()
+    assert len(str(profile)) > 4000
+    assert len(repr(profile)) <= 2000
+    assert all(len(p.traits) <= 20 for p in profile)
 
 
 @pytest.mark.parametrize("scale", [1e-200, 1.0, 1e200])

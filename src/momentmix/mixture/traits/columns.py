@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from math import ceil, floor, inf, isfinite
+from math import isfinite
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from momentmix._typing import Float
 from momentmix.errors import printable
-from momentmix.families.column import restored, transformed
+from momentmix.families.column import Level, restored
 from momentmix.mixture.parameter_table import ColumnValues, ParameterTable
 from momentmix.mixture.tables.block_features import column_seen
+from momentmix.mixture.traits.cuts import Cuts, Interval
 from momentmix.mixture.traits.trait import Trait, What
 from momentmix.wording import cut_middle, number_text, numbers_apart, percent, roundest
 
@@ -22,24 +23,14 @@ if TYPE_CHECKING:
 MOST_TRAITS = 20  # of a component: nobody reads more, and words take time
 # Below it, 55 % are sorted rightly: means of equal deviations are apart by a quarter of one.
 _LEAST_GAIN = 0.1  # difference in how often a sentence is true
-_SIMPLER = 0.06  # of two cuts, that an interval must add to the difference of one
-_EQUALLY_WELL = 0.01  # difference that a cut may lose to be a round number
 _ALIKE = 0.25  # difference of means beside the deviations that is not worth a word
-_COARSE = 5.0  # deviation up to which whole numbers pile up: cuts between them are better
 _SURE = 2.0  # standard errors that a difference must have
 _RARELY = 1.5  # "is A" says more than "is not A": differences of the latter are divided by it
 _LETTERS = 24  # of the name of a column in the name of a component
 
-
-_LOW: What = "low"
-_HIGH: What = "high"
-_MEDIUM: What = "medium"
-_SPREAD: What = "spread"
-
 Made = tuple[Trait, bool]  # and whether the difference exceeds its standard errors
 # Differences (r,) between component and others in how often the best sentence is true, and the
 # trait of a component: words are made of those alone that are shown.
-_Ends = tuple[float, float, int]  # of an interval, and -1 for all numbers outside it
 _Candidate = tuple[Float, Callable[[int], Made]]
 
 
@@ -62,7 +53,8 @@ class _Columns:
     """The best sentences on each column of a mixture."""
 
     def __init__(self, mixture: Mixture, errors: ColumnValues | None) -> None:
-        self.mixture, self.table = mixture, ParameterTable(mixture, errors)
+        self.mixture, self.columns = mixture, mixture.columns
+        self.table = ParameterTable(mixture, errors)
         self.names = [printable(name) for name in self.table.names]
         self.shorts = [cut_middle(name, _LETTERS) for name in self.names]
         seen = column_seen(mixture.blocks, mixture.n_columns)
@@ -73,7 +65,7 @@ class _Columns:
             self.rest = shares / shares.sum(axis=1, keepdims=True)  # (r, r): weights of the others
 
     def candidates(self) -> Iterator[_Candidate]:
-        for j, column in enumerate(self.mixture.columns):
+        for j, column in enumerate(self.columns):
             yield self._levels(j) if column.levels else self._numbers(j)
             if self.has_gaps[j]:
                 yield self._missing(j)
@@ -87,125 +79,82 @@ class _Columns:
     # -- numbers --------------------------------------------------------------------------------
 
     def _numbers(self, j: int) -> _Candidate:
-        m, column = self.mixture, self.mixture.columns[j]
+        m = self.mixture
         means, deviations = m.means[:, j], np.sqrt(m.variances[:, j])
         seen = self.seen[:, j] * ~np.isnan(means)
-        points, below = column.model.distribution(means[:, None], deviations[:, None])
-        below = seen[:, None] * np.nan_to_num(below)
-        end = (seen - self.rest @ seen)[:, None]
-        # Differences in the share of rows below points, (r, n + 2); at the ends of no and all rows.
-        apart = np.hstack([0 * end, below - self.rest @ below, end])
-        low, high = (f.accumulate(apart, axis=1) for f in (np.minimum, np.maximum))
-        gains = np.hstack([
-            apart.max(axis=1, keepdims=True),
-            end - apart.min(axis=1, keepdims=True),
-            (apart - low).max(axis=1, keepdims=True) - _SIMPLER,
-            end + (high - apart).max(axis=1, keepdims=True) - _SIMPLER,
-        ])  # fmt: skip
-        rules = gains.argmax(axis=1)
-        gain = gains.max(axis=1) - np.maximum(end[:, 0], 0.0)  # beside "is not missing"
+        cuts = Cuts(self.columns[j], means, deviations, seen, self.rest)
         others = self._others(means, seen)
-        # No squares: those of large numbers overflow.
-        widths = self._others(deviations, seen), np.abs(means - others[:, None])
-        around = widths[0] + np.nansum(self.rest * seen * np.nan_to_num(widths[1]), axis=1)
-
-        def end_at(i: int, place: int, sign: int) -> float:
-            """The roundest number about a place where `apart` is largest, or least."""
-            own = sign * apart[i, 1:-1]
-            bad = np.flatnonzero(own < own[place - 1] - _EQUALLY_WELL)
-            cut = np.searchsorted(bad, place - 1)
-            first = bad[cut - 1] + 1 if cut else 0
-            last = bad[cut] - 1 if cut < bad.size else own.size - 1
-            least, most = points[first], points[last]
-            if first == last and not column.model.is_whole:
-                least = 0.5 * (least + points[max(first - 1, 0)])
-                most = 0.5 * (most + points[min(last + 1, own.size - 1)])
-            least, most = restored(np.array([least, most]), column.transform).tolist()
-            if column.model.is_whole:
-                return 0.5 + roundest(ceil(least - 0.5), floor(most - 0.5))
-            # Whole numbers in a column of numbers are many at one place: cuts are between them.
-            is_coarse = not column.transform and deviations[i] < _COARSE
-            between = floor(points[place - 1]) + 0.5
-            return between if is_coarse and least <= between <= most else roundest(least, most)
-
-        def share_below(value: float) -> Float:
-            at = transformed([value], column.transform)[0]
-            return np.array([np.interp(at, points, own) for own in below])
+        # Deviations of the others about their mean. No squares: those of large numbers overflow.
+        around = np.abs(np.nan_to_num(means) - others[:, None])
+        around = self._others(deviations, seen) + np.nansum(self.rest * seen * around, axis=1)
 
         def make(i: int) -> Made:
-            first, last, sign = -inf, inf, 1
-            if rules[i] == 0:
-                last = end_at(i, int(apart[i].argmax()), 1)
-            elif rules[i] == 1:
-                first = end_at(i, int(apart[i].argmin()), -1)
-            else:
-                sign = 1 if rules[i] == 2 else -1
-                b = int((sign * apart[i] - (low if sign > 0 else -high)[i]).argmax())
-                a = int((sign * apart[i, : b + 1]).argmin())
-                first, last = end_at(i, a, -sign), end_at(i, b, sign)
-            true = share_below(last) if isfinite(last) else seen
-            true = true - share_below(first) if isfinite(first) else true
-            true = true if sign > 0 else seen - true
-            return self._number(j, i, true, (first, last, sign), others[i], around[i])
+            return self._number(j, i, cuts.best(i), float(others[i]), float(around[i]))
 
-        return np.where(gain >= _LEAST_GAIN, gain, 0.0), make
+        return self._worth(cuts.gains, seen), make
 
-    def _number(
-        self, j: int, i: int, true: Float, ends: _Ends, other: float, around: float
-    ) -> Made:
-        """The trait of a column of numbers whose sentence is true for shares (r,) of the rows."""
-        means, column, short = self.mixture.means[:, j], self.mixture.columns[j], self.shorts[j]
-        deviation = float(np.sqrt(self.mixture.variances[i, j]))
-        first, last, sign = ends
+    def _worth(self, gains: Float, seen: Float) -> Float:
+        """Gains of sentences on values; 0 where "is not missing" is about as good."""
+        end = np.maximum(seen - self.rest @ seen, 0.0)
+        return np.where(gains - end >= _LEAST_GAIN, gains, 0.0)
+
+    def _number(self, j: int, i: int, best: Interval, other: float, around: float) -> Made:
+        means, column, short = self.mixture.means[:, j], self.columns[j], self.shorts[j]
+        deviation, rest = float(np.sqrt(self.mixture.variances[i, j])), np.delete(means, i)
+        first, last, is_inside, true = best
         here, elsewhere = float(true[i]), float(self.rest[i] @ true)
-        shares = f"{percent(here)} against {percent(elsewhere)}"
-        rest = np.delete(means, i)
-        rest = np.append(rest[~np.isnan(rest)], other)
-        own, others, least, most = restored(
-            np.array([means[i], other, rest.min(), rest.max()]), column.transform
-        ).tolist()
-        is_cut = not (isfinite(first) and isfinite(last))
+        ends = np.array([means[i], other, np.nanmin(rest), np.nanmax(rest)])
+        own, others, least, most = restored(ends, column.transform).tolist()
         half = 0.5 * column.model.is_whole  # counts above 2.5 are above 2, or from 3 on
-        a, b = (number_text(x) for x in (first - half, last + half))
-        value, compared, difference = here, elsewhere, float(means[i]) - other
-        by_spread, what = not is_cut, _SPREAD
-        words: str
-        if is_cut:
-            what, said = (_HIGH, f"above {a}") if isfinite(first) else (_LOW, f"below {b}")
-            value, compared = own, others
-            # Means say it, unless the laws of the others are wide: then the sentence does.
-            is_apart = abs(difference) >= _ALIKE * 0.5 * (deviation + around)
-            by_spread = not is_apart or (what == "high") != (own > others)
-            words, numbers = what, " against ".join(numbers_apart(own, others))
-            short = f"{words} {short}"
-            if by_spread:
-                words, numbers, short = said, shares, f"{self.shorts[j]} {said}"
-        else:
+        by_means, difference, value, compared = True, means[i] - other, own, others
+        numbers = " against ".join(numbers_apart(own, others))
+        what: What
+        if isfinite(first) and isfinite(last):
             a, b = number_text(first + half), number_text(last - half)
-            said = f"between {a} and {b}" if sign > 0 else f"outside {a} to {b}"
-            words = f"{'close to' if sign > 0 else 'far from'} {_middle(first, last)}"
-            numbers, short = f"{said}: {shares}", f"{short} {words}"
-            if sign > 0 and least < first and most > last:
-                what, value, compared, by_spread = _MEDIUM, own, others, False
+            said = f"between {a} and {b}" if is_inside else f"outside {a} to {b}"
+            by_means = is_inside and least < first and most > last
+            what = "medium" if by_means else "spread"
+            if by_means:
+                difference = np.nanmin(np.abs(rest - means[i]))
                 texts = numbers_apart(own, least, most)
-                words, numbers = what, f"{texts[0]}, others {texts[1]} to {texts[2]}"
-                short, difference = f"medium {self.shorts[j]}", float(np.abs(rest - own).min())
+                numbers = f"{texts[0]}, others {texts[1]} to {texts[2]}"
+        else:
+            what = "high" if isfinite(first) else "low"
+            said = f"above {number_text(first - half)}"
+            if what == "low":
+                said = f"below {number_text(last + half)}"
+            # Means say it, unless the laws of the others are wide.
+            by_means = abs(difference) >= _ALIKE * 0.5 * (deviation + around)
+            by_means &= (what == "high") == (own > others)
+        words, short = str(what), f"{what} {short}"
+        if not by_means:
+            numbers = f"{percent(here)} against {percent(elsewhere)}"
+            words = said
+            if what == "spread":
+                words = f"{'close to' if is_inside else 'far from'} {_middle(first, last)}"
+                numbers, value, compared = f"{said}: {numbers}", here, elsewhere
+            short = f"{self.shorts[j]} {words}"
         is_sure, errors = True, self.table.errors
         if errors is not None:
             error = float(errors.variances[i, j]) / (2 * max(deviation, 1e-300))
-            is_sure = _is_sure(difference, float(errors.means[i, j])) or (
-                by_spread and _is_sure(deviation - around, error)
+            is_sure = _is_sure(float(difference), float(errors.means[i, j])) or (
+                not by_means and _is_sure(deviation - around, error)
             )
-        name, rightly = self.names[j], 0.5 * (1.0 + here - elsewhere)
-        trait = Trait(
-            name, what, value, compared, rightly, None, words, numbers, short, f"{name} {said}"
-        )
-        return trait, is_sure
+        pair, gain = (value, compared), here - elsewhere
+        return self._trait(j, what, pair, gain, (words, numbers, short, said)), is_sure
+
+    def _trait(
+        self, j: int, what: What, pair: tuple[float, float], gain: float,
+        texts: tuple[str, str, str, str], level: Level | None = None,
+    ) -> Trait:  # fmt: skip
+        name, (words, numbers, short, said) = self.names[j], texts
+        rightly, sentence = 0.5 * (1.0 + gain), f"{name} {said}"
+        return Trait(name, what, *pair, rightly, level, words, numbers, short, sentence)
 
     # -- levels and missing cells -----------------------------------------------------------------
 
     def _levels(self, j: int) -> _Candidate:
-        levels = self.mixture.columns[j].levels
+        levels = self.columns[j].levels
         probabilities = np.stack(list(self.mixture.level_probabilities(j).values()), axis=1)
         known = ~np.isnan(probabilities[:, :1])
         seen = self.seen[:, [j]] * known
@@ -217,12 +166,13 @@ class _Columns:
         own = np.take_along_axis(more, places[:, None], axis=1)[:, 0]
         gain = np.maximum(own, (end[:, 0] - own) * (len(levels) > 2)) * known[:, 0]
         others = self._others(probabilities, seen[:, 0])
-        errors = np.stack([p.standard_error for p in self.table.of_column(j)[: len(levels)]], 1)
+        rows = [p for p in self.table.of_column(j) if p.name == "probability"]
+        errors = np.stack([p.standard_error for p in rows], axis=1)
 
         def make(i: int) -> Made:
             k, is_more = places[i], bool(own[i] == gain[i])
             value, other = float(probabilities[i, k]), float(others[i, k])
-            label, name, short = printable(str(levels[k])), self.names[j], self.shorts[j]
+            label, short = printable(str(levels[k])), self.shorts[j]
             is_answer = levels == (0, 1)
             if is_answer:
                 label, short = ("no", f"not {short}") if k == 0 else ("yes", short)
@@ -231,33 +181,24 @@ class _Columns:
             word = ("mostly" if value > 0.5 else "often") if is_more else "rarely"
             words = f"{word} {label}" if is_answer else f"{word} “{label}”"
             numbers = f"{percent(value)} against {percent(other)}"
-            sentence = f"{name} is {'' if is_more else 'not '}{label}"
+            texts = words, numbers, short, f"is {'' if is_more else 'not '}{label}"
             error = float(errors[i, min(k, errors.shape[1] - 1)])
-            rightly = 0.5 * (1.0 + float(gain[i]))
-            trait = Trait(
-                name, "level", value, other, rightly, levels[k], words, numbers, short, sentence
-            )
+            trait = self._trait(j, "level", (value, other), float(gain[i]), texts, levels[k])
             return trait, _is_sure(value - other, error)
 
-        return np.where(gain - np.maximum(end[:, 0], 0) >= _LEAST_GAIN, gain, 0.0), make
+        return self._worth(gain, seen[:, 0]), make
 
     def _missing(self, j: int) -> _Candidate:
-        missing, name, short = 1.0 - self.seen[:, j], self.names[j], self.shorts[j]
-        others, errors = self.rest @ missing, None
-        if self.table.errors is not None:
-            errors = self.table.of_column(j)[-1].standard_error
+        missing, short = 1.0 - self.seen[:, j], self.shorts[j]
+        others, errors = self.rest @ missing, self.table.of_column(j)[-1].standard_error
 
         def make(i: int) -> Made:
             value, other = float(missing[i]), float(others[i])
-            is_more, rightly = value > other, 0.5 * (1.0 + abs(value - other))
-            words = "often missing" if is_more else "rarely missing"
-            numbers = f"{percent(value)} against {percent(other)}"
-            own = f"{short} {'missing' if is_more else 'known'}"
-            sentence = f"{name} is {'' if is_more else 'not '}missing"
-            trait = Trait(
-                name, "missing", value, other, rightly, None, words, numbers, own, sentence
-            )
-            return trait, errors is None or _is_sure(value - other, float(errors[i]))
+            is_more, numbers = value > other, f"{percent(value)} against {percent(other)}"
+            texts = ("often", "missing", "") if is_more else ("rarely", "known", "not ")
+            said = f"{texts[0]} missing", numbers, f"{short} {texts[1]}", f"is {texts[2]}missing"
+            trait = self._trait(j, "missing", (value, other), abs(value - other), said)
+            return trait, _is_sure(value - other, float(errors[i]))
 
         gain = np.abs(missing - others)
         return np.where(gain >= _LEAST_GAIN, gain, 0.0), make

@@ -31,6 +31,7 @@ def test_a_category_equal_to_the_group_leaves_the_errors_of_weights_as_they_are(
     assert np.allclose(result.standard_errors.weights, known, rtol=0.2)
     assert result.certificate.passed
     assert all(component.traits[0].column == "kind" for component in result.profile())
+    assert all(name.startswith("kind: ") for name in result.profile().names)
 
 
 def test_the_interval_of_a_level_that_never_occurs_is_one_sided():
