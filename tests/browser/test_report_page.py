@@ -54,6 +54,16 @@ def many():
     return truth, pd.DataFrame(truth.sample(3000, 0)[0], columns=names)
 
 
+def most():
+    """60 columns and 20 groups: more than there are colors."""
+    rng = np.random.default_rng(3)
+    means, names = 10 + 4 * rng.standard_normal((20, 60)), [f"sensor_{i}" for i in range(60)]
+    law = mm.DiagonalMixture(
+        rng.dirichlet(np.full(20, 6.0)), means, 1 + rng.random((20, 60)), names
+    )
+    return law, pd.DataFrame(law.sample(3000, 0)[0], columns=names)
+
+
 def answers():
     frame = survey(2000, 0)[0]
     return mm.fit(frame, 3, random_state=0, missing="model"), frame
@@ -83,7 +93,7 @@ def failed():
     return mm.fit(rows, 2, random_state=0), rows
 
 
-REPORTS = {f.__name__: f for f in (table, many, answers, bare, failed)}
+REPORTS = {f.__name__: f for f in (table, many, most, answers, bare, failed)}
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +132,12 @@ def browser(started):
 def look(browser, width, scheme, media=""):
     feature = {"name": "prefers-color-scheme", "value": scheme}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": [feature]})
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+    size = {
+        "width": width,
+        "height": 844 if width < 600 else 900,
+        "deviceScaleFactor": 1,
+        "mobile": width < 600,
+    }
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
 
 
@@ -130,11 +145,6 @@ def captured(browser, clip):
     options = {"captureBeyondViewport": True, "clip": {**clip, "scale": 1}}
     shot = browser.execute_cdp_cmd("Page.captureScreenshot", options)
     return base64.b64decode(shot["data"])
-
-
-def column(browser, name, number, value="cell.innerText"):
-    script = f"return [...document.querySelectorAll('#{name} tbody tr')].map(row => row.cells"
-    return browser.execute_script(f"{script}[{number}]).map(cell => {value})")
 
 
 def unfold(browser):
@@ -145,9 +155,11 @@ CONTRAST = """
 const lum = c => { const [r, g, b] = c.match(/[\\d.]+/g).map(Number).map(v => v / 255)
   .map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
   return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
-const ground = e => { for (; e; e = e.parentElement) {
-  const c = getComputedStyle(e).backgroundColor;
-  if (c !== "rgba(0, 0, 0, 0)") return c; } return "rgb(255, 255, 255)"; };
+const ground = e => { if (!e) return "rgb(255, 255, 255)";
+  const c = getComputedStyle(e).backgroundColor.match(/[\\d.]+/g).map(Number);
+  if (c.length < 4) return `rgb(${c})`;
+  const below = ground(e.parentElement).match(/[\\d.]+/g).map(Number);
+  return `rgb(${below.map((b, k) => c[3] * c[k] + (1 - c[3]) * b)})`; };
 const tags = "h1,h2,h3,p,li,a,th,td,button,caption,figcaption,span,strong,summary,dt,dd,time,code";
 return [...document.querySelectorAll(tags)].filter(e => e.innerText)
   .map(e => { const a = lum(getComputedStyle(e).color), b = lum(ground(e));
@@ -162,8 +174,21 @@ CUT = """
 const end = document.documentElement.clientWidth + 1;
 return [...document.querySelectorAll("main *, header *")]
   .filter(e => e.innerText || e.tagName === "IMG")
-  .filter(e => e.getBoundingClientRect().right > end && !e.closest("thead"))
+  .filter(e => e.getBoundingClientRect().right > end && !e.closest(".scroll, .first code"))
   .map(e => e.tagName + " " + e.className);
+"""
+OVERLAPS = """
+const parts = "h1,h2,.verdict,.first,.asked,nav,.card,figure,.scroll";
+const boxes = [...document.querySelectorAll(parts)]
+  .map(e => [e, e.getBoundingClientRect()]).filter(([e, b]) => b.width);
+return boxes.flatMap(([e, a], k) => boxes.slice(k + 1)
+  .filter(([f, b]) => !e.contains(f) && a.left < b.right - 1 && b.left < a.right - 1
+    && a.top < b.bottom - 1 && b.top < a.bottom - 1).map(([f]) => e.className + " " + f.className));
+"""
+BOTTOMS = """
+scrollTo(0, 0);
+return [...document.querySelectorAll("header > :not(nav)")].map(
+  e => e.getBoundingClientRect().bottom);
 """
 
 
@@ -180,8 +205,10 @@ def test_a_page_is_whole_at_every_width_in_both_schemes(browser, pages, name, sc
     )
     assert seen == width
     assert wide <= seen
-    assert browser.execute_script(WIDE) == []
+    assert all("scroll" in name or not name.strip() for name in browser.execute_script(WIDE))
     assert browser.execute_script(CUT) == []
+    assert browser.execute_script(OVERLAPS) == []
+    assert max(browser.execute_script(BOTTOMS)) <= (844 if width < 600 else 900)
     images = browser.execute_script(
         "return [...document.images].map(i => [i.complete, i.naturalWidth, i.clientWidth])"
     )
@@ -201,7 +228,8 @@ def test_nothing_comes_from_the_network_and_names_do_nothing(browser, pages):
     assert len(asked) >= 1
     assert not any('"url":"http' in message for message in asked)
     assert browser.execute_script("return document.querySelectorAll('b').length") == 0
-    assert "<b>shoe</b>" in column(browser, "parameter-table", 0)
+    heat = "return [...document.querySelectorAll('#heat tbody th')].map(cell => cell.innerText)"
+    assert "<b>shoe</b>" in browser.execute_script(heat)
 
 
 def test_cards_have_the_colors_of_their_numbers_in_order_of_share(browser, pages):
@@ -212,34 +240,51 @@ def test_cards_have_the_colors_of_their_numbers_in_order_of_share(browser, pages
         "return [...document.querySelectorAll('.card')].map(c => ["
         " getComputedStyle(c).borderTopColor,"
         " getComputedStyle(c.querySelector('.chip')).backgroundColor,"
-        " getComputedStyle(c.querySelector('rect:last-child')).fill])"
+        " getComputedStyle(c.querySelector('.bar rect:last-child')).fill])"
     )
     assert all(len(set(own)) == 1 for own in colors)
     assert len({own[0] for own in colors}) == 8
 
 
-def test_headings_sort_by_number_and_name(browser, pages):
-    browser.get(pages["table"])
-    share = "component-table", 2, "Number(cell.dataset.value)"
-    before = column(browser, *share)
-    button = browser.execute_script(
-        "return document.querySelectorAll('#component-table thead button')[2]"
+def test_heads_and_names_of_columns_stay_where_a_large_table_scrolls(browser, pages):
+    look(browser, 390, "light")
+    browser.get(pages["most"])
+    places = browser.execute_script(
+        "const box = document.querySelector('#heat').parentElement; box.scrollTo(700, 700);"
+        "const at = e => { const b = e.getBoundingClientRect(); return [b.left, b.top] };"
+        "const [row, head] = ['tbody tr:last-child th', 'thead th:last-child'].map("
+        "  x => at(box.querySelector(x))); const own = at(box);"
+        "return [box.scrollLeft, box.scrollTop, row[0] - own[0], head[1] - own[1]]"
     )
-    button.click()
-    assert column(browser, *share) == sorted(before)
-    button.send_keys("\ue007")  # the Enter key: buttons work without a mouse
-    assert column(browser, *share) == sorted(before)[::-1]
-    state = "return document.querySelectorAll('#component-table th')[2].getAttribute('aria-sort')"
-    assert browser.execute_script(state) == "descending"
-    names = column(browser, "parameter-table", 0)
-    browser.execute_script("document.querySelectorAll('#parameter-table thead button')[0].click()")
-    assert column(browser, "parameter-table", 0) == sorted(names)
-    assert names != sorted(names)
+    assert places[:2] == [700, 700]
+    assert places[2:] == pytest.approx([1, 1], abs=1)  # the border
+    assert browser.execute_script("return document.documentElement.scrollWidth") == 390
+
+
+def test_groups_that_share_a_color_have_other_shapes(browser, pages):
+    browser.get(pages["most"])
+    styles = browser.execute_script(
+        "return [...document.querySelectorAll('.card h3 .chip')].map(e => getComputedStyle(e))"
+        ".map(c => c.backgroundColor + c.borderRadius + c.outlineStyle)"
+    )
+    assert len(set(styles)) == 20
+
+
+def test_a_page_in_a_frame_of_a_notebook_follows_its_links(browser, tmp_path):
+    shown = mm.report(*bare()[:1], date="2025-01-31")
+    (tmp_path / "n.html").write_text(f"<meta charset=utf-8><p>cell</p>{shown._repr_html_()}")
+    browser.get((tmp_path / "n.html").as_uri())
+    assert browser.get_log("browser") == []
+    browser.switch_to.frame(0)
+    assert "2 groups" in browser.find_element("css selector", "h1").text
+    browser.find_element("css selector", "nav a[href='#columns']").click()
+    assert browser.find_element("css selector", "#columns").is_displayed()
+    browser.switch_to.default_content()
 
 
 def test_folded_parts_open_and_close_and_the_keyboard_reaches_the_contents(browser, pages):
     browser.get(pages["failed"])
-    browser.find_element("css selector", ".skip").send_keys("\ue007")
+    webdriver.ActionChains(browser).send_keys("\ue004", "\ue007").perform()  # Tab and Enter
     assert browser.execute_script("return location.hash") == "#main"
     folds = browser.find_elements("css selector", "details")
     assert len(folds) > 8
@@ -282,9 +327,8 @@ def test_pictures_follow_the_scheme_and_components_keep_their_colors(browser, pa
 def test_everything_is_there_without_scripts(browser, pages):
     browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     browser.get(pages["failed"])
-    assert browser.find_elements("css selector", "button") == []
-    assert len(browser.find_elements("css selector", "#parameter-table tbody tr")) == 10
-    assert "✗ No" in browser.find_element("css selector", ".verdict").text
+    assert len(browser.find_elements("css selector", "#parameter-table tbody tr")) == 1 + 2 * 5
+    assert browser.find_element("css selector", ".verdict").text.startswith(("✓ ", "✗ "))
     assert browser.get_log("browser") == []
 
 

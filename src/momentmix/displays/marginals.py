@@ -24,7 +24,7 @@ from momentmix.displays.style import (
     short_name,
 )
 from momentmix.families.column import Column, restored, transformed
-from momentmix.families.family import Family
+from momentmix.html.palette import COLORS
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.tables.block_features import column_seen
 from momentmix.summary.column_facts import ColumnFacts
@@ -36,6 +36,7 @@ _RARE = 0.002  # share of rows at each end that may lie beyond the picture
 _MOST_LEVELS = 12  # bars of levels that are drawn one by one; the rarest others share one bar
 _MOST_DIGITS = 14  # letters of all ticks of a logarithmic axis; more would touch one another
 _BAR: dict[str, Any] = {"color": GRAY, "alpha": 0.45, "linewidth": 0}
+_HATCHES = ("", "////", "....", "xxxx")  # of bars whose colors repeat
 _HIGHEST = 1.8  # height of the axis, relative to the highest bar of the rows: a curve may be cut
 
 
@@ -79,22 +80,28 @@ def marginal_of(mixture: Mixture, number: int, values: Float | None = None) -> M
         heights = np.stack(list(mixture.level_probabilities(number).values()), axis=1)
         limits, grid = (-0.5, len(column.levels) - 0.5), np.arange(float(len(column.levels)))
     else:
-        limits = _limits(means, deviations, values, column.model)
+        limits = _limits(means, deviations, values, column)
         grid, heights = column.model.curve(means, deviations, limits)
     law = Marginal(column, name, grid, np.nan_to_num(shares * heights), limits, missing)
     return law if values is None else _with_rows(law, values)
 
 
 def _limits(
-    means: Float, deviations: Float, values: Float | None, model: Family
+    means: Float, deviations: Float, values: Float | None, column: Column
 ) -> tuple[float, float]:
-    """Return the ends of an axis of numbers or counts: all components, and nearly all rows."""
+    """Return the ends of an axis of numbers or counts: all components, and nearly all rows.
+
+    It does not go below zero where no row does, nor beyond what the column can hold.
+    """
+    model = column.model
     low = float(np.nanmin(means - _DEVIATIONS * deviations))
     high = float(np.nanmax(means + _DEVIATIONS * deviations))
     seen = np.empty(0) if values is None else values[np.isfinite(values)]
     if seen.size:
         ends = np.quantile(seen, [_RARE, 1 - _RARE])
         low, high = min(low, float(ends[0])), max(high, float(ends[1]))
+    if column.transform != "log" and (seen.min() >= 0 if seen.size else column.transform):
+        low = max(low, 0.0)
     if model.is_whole:
         return max(model.least, np.floor(low)) - 0.5, min(model.most, np.ceil(high)) + 0.5
     if high - low <= 1e-12 * abs(high):  # a constant column
@@ -114,7 +121,10 @@ def _with_rows(law: Marginal, values: Float) -> Marginal:
     else:
         edges = _edges(seen, low, high)
     shares = np.histogram(seen, edges)[0] / max(len(seen), 1)
-    return replace(law, edges=edges, shares=shares, missing=1.0 - len(seen) / max(len(values), 1))
+    missing = 1.0 - len(seen) / max(len(values), 1)
+    # Bars of rounded values stand half a step on each side.
+    limits = (min(low, float(edges[0])) if low == 0 else low, high)
+    return replace(law, limits=limits, edges=edges, shares=shares, missing=missing)
 
 
 def _edges(values: Float, low: float, high: float) -> Float:
@@ -135,6 +145,9 @@ def with_moments(law: Marginal, facts: ColumnFacts) -> Marginal:
     """Add mean and deviation of the column, or the shares of its levels."""
     law = replace(law, missing=0.0 if facts.seen is None else 1.0 - facts.seen)
     if not law.levels:
+        if facts.minimum is not None and facts.minimum >= 0 and not law.column.transform:
+            low = -0.5 if law.is_count else 0.0
+            law = replace(law, limits=(max(law.limits[0], low), law.limits[1]))
         return replace(law, center=facts.mean, spread=facts.deviation)
     if not facts.shares:
         return law
@@ -164,7 +177,7 @@ def draw_marginal(ax: Any, law: Marginal, *, lying: bool = False, is_tinted: boo
     _draw_curves(ax, law, unit, is_tinted)
     highest = 1.05 * float(ax.dataLim.ymax)
     if law.shares is not None and law.shares.any():
-        highest = min(highest, _HIGHEST * float(law.shares.max()))
+        highest = min(highest, _HIGHEST * float(law.shares.max()), 1.0)
     ax.set_ylim(0, highest or 1.0)
     if law.center is not None:  # mean and deviation of the rows
         ax.errorbar(
@@ -204,8 +217,9 @@ def _draw_levels(ax: Any, law: Marginal, lying: bool) -> None:
     if shares is not None:
         bars(places, shares, 0.88, zorder=1, **_BAR)
     starts, styles = np.cumsum(heights, axis=0) - heights, component_styles(len(heights))
-    for height, start, (color, _) in zip(heights, starts, styles, strict=True):
-        bars(places, height, 0.5, color=color, zorder=2, **{side: start})
+    for k, (height, start, (color, _)) in enumerate(zip(heights, starts, styles, strict=True)):
+        hatch = _HATCHES[k // len(COLORS) % len(_HATCHES)]
+        bars(places, height, 0.5, color=color, zorder=2, hatch=hatch, **{side: start})
     if lying:
         ax.set_yticks(places, names)
         ax.set_ylim(len(names) - 0.4, -0.6)

@@ -26,6 +26,7 @@ from momentmix.displays.style import (
     SMALL,
     Components,
     Display,
+    component_shape,
     component_styles,
     drawable,
     ink,
@@ -40,6 +41,7 @@ _MOST_LEVELS = 8  # of a column that is shown unasked
 _MOST_NAMED_OF_THREE = 5  # components with names in the legend beside three columns
 _LINE = 0.17  # height of a line of the legend, in inches
 MOST_POINTS = 5000  # more points hide one another
+_BOXES = {"o": "circle", "s": "square", "D": "round", "^": "sawtooth"}  # by shape
 _RINGS = ((1, 1.9), (2, 1.1))  # standard deviations, and the thickness of the ring
 _LARGEST_DISK = 600.0  # area in points² of the largest share of rows in a pair of levels
 _THICKEST = 7.0  # width in points of the bar of the largest share of rows in a level
@@ -256,9 +258,10 @@ def _draw_rings(ax: Any, mixture: Mixture, columns: tuple[int, int]) -> None:
                     fill=False, edgecolor=color, linestyle=dash, linewidth=thickness,
                 )
             )  # fmt: skip
+        box = f"{_BOXES[component_shape(k)]},pad=0.15"
         ax.annotate(
             str(k), centers[k], ha="center", va="center", fontsize=7, color="#FFFFFF", clip_on=True,
-            zorder=3, bbox={"boxstyle": "circle,pad=0.15", "facecolor": color,
+            zorder=3, bbox={"boxstyle": box, "facecolor": color,
                             "edgecolor": "#FFFFFF", "linewidth": 0.5},
         )  # fmt: skip
 

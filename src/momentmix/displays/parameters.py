@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from momentmix.displays.style import (
     TURNED,
     Components,
     Display,
+    component_shape,
     component_styles,
     drawable,
     error_bars,
@@ -31,6 +32,7 @@ from momentmix.displays.style import (
     short_name,
 )
 from momentmix.errors import InputError
+from momentmix.html.palette import ink_on
 from momentmix.mixture.parameter_table import (
     Parameter,
     ParameterTable,
@@ -40,10 +42,11 @@ from momentmix.mixture.parameter_table import (
 from momentmix.mixture.tables.conditional import column_numbers
 from momentmix.wording import percent
 
-_MOST_LINES = 3  # lines over all features; more of them cross too often to be followed
+_MOST_LINES = 3  # markers joined by lines; more of them cross too often to be followed
 _MOST_BARS = 16  # of a narrow picture
 _MOST_LABELS = 12  # of a panel with bars
-_MEANING = "mean − overall mean,\nin overall standard deviations"
+_LEAST_SEEN = 0.25  # standard deviations by which seen cells differ, where that is worth a line
+_MEANING = "difference from all rows, in overall standard deviations"
 
 
 def _check_kind(kind: str, kinds: tuple[str, ...]) -> None:
@@ -55,6 +58,69 @@ def _check_kind(kind: str, kinds: tuple[str, ...]) -> None:
 def _columns_of(shown: Sequence[Parameter], *names: str) -> list[Float]:
     """Return attributes of parameters, of shape (n_components, n_parameters) each."""
     return [np.stack([getattr(p, name) for p in shown], axis=1) for name in names]
+
+
+class Compared(NamedTuple):
+    """Means of numbers and probabilities of levels beside those of all rows."""
+
+    parameters: list[Parameter]
+    relative: Float  # (r, n): differences, in standard deviations of all rows
+    low: Float  # ends of intervals
+    high: Float
+
+    @classmethod
+    def of(cls, table: ParameterTable, columns: Iterable[int] | None = None) -> Compared:
+        """Return those of the columns, all by default, in their order."""
+        m, shown, centers, spreads = table.mixture, list[Parameter](), list[float](), list[float]()
+        center, spread = overall_spread(drawable(m))
+        numbers = set(numeric_columns(m))
+        for j in range(m.n_columns) if columns is None else columns:
+            rows = table.of_column(j)
+            own = [p for p in rows if p.name == "probability"]
+            seen = [p for p in rows if p.name == "seen"]
+            shares = m.weights * (np.nan_to_num(seen[0].estimate, nan=1.0) if seen else 1.0)
+            if j in numbers:
+                shown.append(table.mean(j))
+                centers.append(float(center[j]))
+                spreads.append(float(spread[j]))
+            for p, weights in [(p, shares) for p in own] + [(p, m.weights) for p in seen]:
+                weights = weights * ~np.isnan(p.estimate)
+                mean = float(weights @ np.nan_to_num(p.estimate) / max(weights.sum(), 1e-300))
+                shown.append(p)
+                centers.append(mean)
+                spreads.append(max(mean * (1 - mean), 1e-12) ** 0.5)
+        values = _columns_of(shown, "estimate", "low", "high")
+        return cls(shown, *((x - np.array(centers)) / np.array(spreads) for x in values))
+
+    def telling(self, most: int | None = None) -> Compared:
+        """Return at most so many, without cells that are about as often seen in all components."""
+        size = np.nan_to_num(np.abs(self.relative)).max(axis=0, initial=0.0)
+        pairs = enumerate(self.parameters)
+        kept = [k for k, p in pairs if p.name != "seen" or size[k] >= _LEAST_SEEN][:most]
+        return Compared([self.parameters[k] for k in kept], *(x[:, kept] for x in self[1:]))
+
+    def draw(self, ax: Any) -> None:
+        """Draw a line of the picture for each parameter, with a marker for each component."""
+        r, n = self.relative.shape
+        for k, (color, dash) in enumerate(component_styles(r)):
+            y = np.arange(n) + 0.4 * ((k + 0.5) / r - 0.5)  # side by side, so that all are visible
+            bars = error_bars(self.relative[k], self.low[k], self.high[k])
+            style: Any = {"color": color, "linestyle": dash if r <= _MOST_LINES else "none"}
+            ax.errorbar(self.relative[k], y, xerr=bars, linewidth=0.8, elinewidth=1.2, **style)
+            number: Any = {"marker": f"${k}$", "markeredgewidth": 0, "zorder": 4}
+            shape: Any = {"marker": component_shape(k), "zorder": 3, "color": color}
+            ax.plot(self.relative[k], y, linestyle="none", markersize=9, **shape)
+            ax.plot(
+                self.relative[k], y, linestyle="none", markersize=5, color=ink_on(color), **number
+            )
+        ax.axvline(0, color=GRAY, linewidth=0.8, zorder=0)
+        ax.set_yticks(range(n), [short_name(p.label) for p in self.parameters], fontsize="small")
+        ax.set_ylim(n - 0.4, -0.6)
+        ax.grid(axis="y", color=GRAY, alpha=0.25, linewidth=0.6)
+        ax.set_axisbelow(True)
+        ax.spines[["top", "right", "left"]].set_visible(False)
+        ax.tick_params(axis="y", length=0)
+        ax.set_xlabel(_MEANING.replace(", ", ",\n"))
 
 
 @dataclass
@@ -205,12 +271,13 @@ def _draw_bars(ax: Any, shown: Sequence[Parameter]) -> None:
 class MeansDisplay(Display):
     """Means of the components over the features.
 
-    Parallel coordinates with 95 % intervals for up to three components, a heat map for more: colors
-    are deviations from the overall mean, numbers are means in the units of the data. Means whose
-    interval contains the overall mean are crossed out.
+    Lines with 95 % intervals for up to three components, a heat map for more: colors are deviations
+    from the overall mean, numbers are means in the units of the data. Means whose interval contains
+    the overall mean are crossed out.
 
-    For a table with families, the means are those of numbers and counts where they are seen; below
-    them is a heat map of the probabilities of levels, and of cells being seen.
+    For a table with families, the means are those of numbers and counts where they are seen; lines
+    go over the probabilities of levels and of cells being seen as well, and a heat map of these
+    stands below that of the means.
 
     Attributes
     ----------
@@ -248,12 +315,12 @@ class MeansDisplay(Display):
         """Draw; `kind` as for `from_estimator`."""
         own = Components.of(self.table.mixture)
         if kind == "auto":
-            kind = "lines" if len(own.weights) <= _MOST_LINES else "heat map"
+            few = len(own.weights) <= _MOST_LINES and self.means
+            kind = "lines" if few else "heat map"
         below = heat_map_size([p.label for p in self.probabilities], own)
         width, height = heat_map_size(self.names, own)
-        if kind == "lines":
-            longest = max(map(len, own.labels))
-            width, height = max(5.0, 0.55 * len(self.names) + 2 + 0.06 * longest), 4.5
+        if kind == "lines" and self.means:
+            return self._plot_lines(ax, own)
         if not self.means:
             if ax is not None:
                 raise InputError(
@@ -273,13 +340,10 @@ class MeansDisplay(Display):
             draw_probabilities(self.axes_[1], self.probabilities, own)
         else:
             self._on(ax, (width, height))
-        numbers = [p.columns[0] for p in self.means]
-        center, spread = (x[numbers] for x in overall_spread(self.table.mixture))
-        means, *ends = _columns_of(self.means, "estimate", "low", "high")
-        relative, low, high = ((x - center) / spread for x in (means, *ends))
-        if kind == "lines":
-            self._draw_lines(relative, low, high, own.labels)
-            return self
+        compared = Compared.of(self.table, [p.columns[0] for p in self.means])
+        are_means = [p.name == "mean" for p in compared.parameters]
+        relative, low, high = (x[:, are_means] for x in compared[1:])
+        means = _columns_of(self.means, "estimate")[0]
         largest = float(np.nanmax(np.abs(relative))) or 1.0
         draw_heat_map(
             self.ax_, relative, self.names, own, written=means, form=".3g", meaning=_MEANING,
@@ -294,18 +358,14 @@ class MeansDisplay(Display):
         self.ax_.set_title(title, fontsize="medium")
         return self
 
-    def _draw_lines(self, means: Float, low: Float, high: Float, labels: list[str]) -> None:
-        (r, d), ax = means.shape, self.ax_
-        for k, (color, dash) in enumerate(component_styles(r)):
-            x = np.arange(d) + 0.3 * ((k + 0.5) / r - 0.5)  # side by side, so that bars are visible
-            ax.errorbar(
-                x, means[k], error_bars(means[k], low[k], high[k]), color=color, linestyle=dash,
-                marker="o", markersize=5, capsize=2, label=labels[k],
-            )  # fmt: skip
-        ax.axhline(0, color=GRAY, linewidth=0.8, zorder=0)
-        ax.set_xticks(range(d), self.names, **TURNED)
-        ax.set_ylabel(_MEANING)
-        known = any(p.has_interval for p in self.means)
+    def _plot_lines(self, ax: Any, own: Components) -> MeansDisplay:
+        compared = Compared.of(self.table)
+        longest = max(map(len, own.labels))
+        size = 5.0 + 0.06 * longest, 1.2 + 0.3 * len(compared.parameters)
+        ax = self._on(ax, size)
+        compared.draw(ax)
+        known = any(p.has_interval for p in compared.parameters)
         ax.set_title("Means of the components" + (", 95 % intervals" if known else ""))
         place: Any = {"bbox_to_anchor": (1.01, 1), "loc": "upper left", "alignment": "left"}
-        ax.legend(title="component: share of rows", **place, **SMALL)
+        ax.legend(handles=own.handles, title="component: share of rows", **place, **SMALL)
+        return self

@@ -26,6 +26,7 @@ SMALL: dict[str, Any] = {"fontsize": "small", "title_fontsize": "small", "frameo
 _MOST_LETTERS_OF_COMPONENT = 36  # of the name of a component in a legend
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 _DASHES = ("-", "--", ":", "-.")
+_SHAPES = ("o", "s", "D", "^")  # as those of numbers in a report
 
 
 def need_matplotlib() -> Any:
@@ -79,6 +80,11 @@ class Display:
 def component_marker(number: int) -> str:
     """Return the marker of a component; they repeat after ten."""
     return _MARKERS[number % len(_MARKERS)]
+
+
+def component_shape(number: int) -> str:
+    """Return the shape of the number of a component: another where colors repeat."""
+    return _SHAPES[number // len(COLORS) % len(_SHAPES)]
 
 
 def component_styles(n_components: int) -> list[tuple[str, str]]:
@@ -178,10 +184,14 @@ def ink() -> Any:
 
 
 def percent_axis(axis: Any, ticks: int) -> None:
-    """Set at most so many ticks, in percent."""
+    """Set at most so many ticks, in percent, none beyond 0 and 100."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    axis.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 2.5, 5, 10]))
+    class TicksOfShares(MaxNLocator):
+        def tick_values(self, vmin: float, vmax: float) -> Any:
+            return [x for x in super().tick_values(vmin, vmax) if 0 <= x <= 1]
+
+    axis.set_major_locator(TicksOfShares(ticks, steps=[1, 2, 2.5, 5, 10]))
     axis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:.3g} %"))
 
 

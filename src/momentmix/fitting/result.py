@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from momentmix.errors import InputError
@@ -121,6 +122,34 @@ class FitResult(FitFacts):
             Names of the components; made of what is different by default.
         """
         return self.record().profile(self.mixture, names)
+
+    def plot(self) -> Any:
+        """Draw the components side by side, or the columns where there is one component.
+
+        Returns
+        -------
+        MeansDisplay or ColumnsDisplay
+        """
+        displays = import_module("momentmix.displays")  # loaded where it is asked for
+        if self.mixture.n_components > 1:
+            return displays.MeansDisplay.from_estimator(self)
+        return displays.ColumnsDisplay.from_estimator(self, self.summary)
+
+    def report(
+        self, path: str | os.PathLike[str] | None = None, data: Any = None, **options: Any
+    ) -> Any:
+        """Show a report in a notebook, or write it to a file, as `momentmix.report`.
+
+        Parameters
+        ----------
+        path : str or path, optional
+            The file; without one, the page is returned, which notebooks show.
+        data : rows or MomentSummary, optional
+            By default the summary of the fit, where there is one.
+        **options
+            As for `momentmix.report`.
+        """
+        return import_module("momentmix").report(self, path, data, **options)
 
     def _known_uncertainty(self) -> Uncertainty:
         if self.uncertainty is None:

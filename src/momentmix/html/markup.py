@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from momentmix.errors import printable
 from momentmix.html.palette import COLORS
 
-_MOST_NARROW = 4  # columns of a table that fit on a phone; cells of wider ones stand in lines
+
+class Markup(str):
+    """Text that is HTML already; other text is escaped."""
 
 
 def escaped(text: object) -> str:
@@ -17,37 +19,46 @@ def escaped(text: object) -> str:
     return html.escape(printable(str(text)), quote=True)
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):
     """A cell of a table."""
 
     text: str  # not yet escaped
-    value: float | str  # to sort by; floats in full precision
     aside: str = ""  # in small print after the text
-    chip: int | None = None  # number of a component, in its color before the text
-    # Width of the space after the text, in digits, so that decimal points are aligned; that of a
-    # point is added where the text has none.
-    digits_after: int = 0
+    kind: str = ""  # CSS class; numbers need none
 
 
-def _kind(cell: Cell) -> str:
-    """Return the CSS class of a cell: text is aligned left."""
-    return ' class="text"' if isinstance(cell.value, str) else ""
+def text_cell(text: object, aside: str = "") -> Cell:
+    """Return a cell that is aligned left."""
+    return Cell(str(text), aside, "text")
 
 
-def _cell(cell: Cell, start: str, label: str) -> str:
-    start += f' data-value="{escaped(cell.value)}"{_kind(cell)}'
-    start += f' data-label="{escaped(label)}"' if label else ""
-    aside = f' <span class="interval">{escaped(cell.aside)}</span>' if cell.aside else ""
-    space = "&#x2007;" * cell.digits_after
-    space += "&#x2008;" if space and "." not in cell.text else ""
-    own = "" if cell.chip is None else chip(cell.chip)
-    return f"<{start}>{own}{escaped(cell.text)}{space}{aside}</{start[:2]}>"
+def _cell(cell: Cell, start: str) -> str:
+    kind = f' class="{cell.kind}"' if cell.kind else ""
+    aside = f"<small>{escaped(cell.aside)}</small>" if cell.aside else ""
+    return f"<{start}{kind}>{escaped(cell.text)}{aside}</{start[:2]}>"
 
 
-def chip(component: int) -> str:
-    """Return the number of a component in its color, by a class of the style sheet."""
-    return f'<span class="chip c{component % len(COLORS)}">{component}</span>'
+def classes_of(component: int) -> str:
+    """Return the classes of a component: its color and, where colors repeat, its mark."""
+    turn, color = divmod(component, len(COLORS))
+    return f"c{color} m{turn}" if turn else f"c{color}"
+
+
+def chip(component: int) -> Markup:
+    """Return the number of a component in its color, by classes of the style sheet."""
+    return Markup(f'<span class="chip {classes_of(component)}">{component}</span>')
+
+
+def bars(*parts: tuple[str, float]) -> str:
+    """Return a bar of parts with their classes and shares; the page forbids styles in elements."""
+    found, start = '<rect class="rest" width="100" height="4"/>', 0.0
+    for kind, share in parts:
+        width = 100 * min(max(share, 0.0), 1.0)
+        place = f' x="{start:.1f}"' if start else ""
+        found += f'<rect class="{kind}"{place} width="{width:.1f}" height="4"/>'
+        start += width
+    box = 'viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true"'
+    return f'<svg class="bar" {box}>{found}</svg>'
 
 
 def folded(title: str, *parts: str, name: str = "") -> str:
@@ -57,27 +68,18 @@ def folded(title: str, *parts: str, name: str = "") -> str:
     return f"{start}<summary>{escaped(title)}</summary>\n{inner}\n</details>"
 
 
-def sortable_table(
-    name: str, caption: str, headings: Sequence[str], rows: Iterable[Sequence[Cell]]
-) -> str:
-    """Return a table in a box; the first cell of each row is its heading.
-
-    A table of more than four columns has the class ``stack``, and its cells carry their headings,
-    so that a style sheet can set them in lines on a narrow page.
-    """
+def table(name: str, caption: str, headings: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
+    """Return a table in a box that scrolls; the first cell of each row is its heading."""
     rows = list(rows)
-    head = "".join(
-        f'<th scope="col"{_kind(cell)}>{escaped(heading)}</th>'
-        for heading, cell in zip(headings, rows[0], strict=True)
-    )
-    is_wide = len(headings) > _MOST_NARROW
-    labels = headings if is_wide else [""] * len(headings)
+    kinds = [' class="text"' if cell.kind == "text" else "" for cell in rows[0]]
+    texts = (text if isinstance(text, Markup) else escaped(text) for text in headings)
+    pairs = zip(texts, kinds, strict=True)
+    head = "".join(f'<th scope="col"{kind}>{text}</th>' for text, kind in pairs)
     starts = ['th scope="row"'] + ["td"] * (len(headings) - 1)
-    body = "\n".join(f"<tr>{''.join(map(_cell, row, starts, labels))}</tr>" for row in rows)
-    kind = "sortable stack" if is_wide else "sortable"
+    body = "\n".join(f"<tr>{''.join(map(_cell, row, starts))}</tr>" for row in rows)
     return (
-        f'<div class="scroll box" tabindex="0" role="region" aria-label="{escaped(caption)}">\n'
-        f'<table class="{kind}" id="{name}"><caption>{escaped(caption)}</caption>\n'
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escaped(caption)}">\n'
+        f'<table id="{name}"><caption>{escaped(caption)}</caption>\n'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>"
     )
 

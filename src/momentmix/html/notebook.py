@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from momentmix.html.markup import Markup as Markup
 from momentmix.html.markup import escaped
-from momentmix.html.palette import component_color
+from momentmix.html.palette import COLORS, component_color
 from momentmix.wording import percent
 
 _LINE = "1px solid rgba(128,128,128,.35)"
 _CELL = f"padding:.15em .7em .15em 0;text-align:left;vertical-align:top;border-bottom:{_LINE}"
 _TONES = {"good": "#2e8b57", "bad": "#c0392b", "plain": "#7f8c8d"}
-
-
-class Markup(str):
-    """Text that is HTML already; other text is escaped."""
 
 
 def _element(tag: str, *parts: object, style: str = "", between: str = "") -> Markup:
@@ -30,8 +27,9 @@ def _element(tag: str, *parts: object, style: str = "", between: str = "") -> Ma
 
 def chip(component: int) -> Markup:
     """Return the number of a component in its color."""
+    radius = 0.75 if component < len(COLORS) else 0  # square where colors repeat
     style = (
-        f"display:inline-block;min-width:1.5em;text-align:center;border-radius:.75em;color:#fff;"
+        f"display:inline-block;min-width:1.5em;text-align:center;border-radius:{radius}em;color:#fff;"
         f"background:{component_color(component)};font-weight:600;padding:0 .3em"
     )
     return _element("span", component, style=style)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from momentmix.displays.monitoring.comparison import ComparisonDisplay
 from momentmix.displays.monitoring.shares_over_time import SharesDisplay
 from momentmix.findings.finding import sentences
-from momentmix.html.markup import Cell, escaped, folded, items, sortable_table
+from momentmix.html.markup import Cell, escaped, folded, items, table, text_cell
 from momentmix.monitoring.comparison import Comparison, verdict
 from momentmix.monitoring.tracking import Tracking
 from momentmix.reporting.contents import Contents
@@ -35,18 +35,16 @@ def _shares(tracking: Tracking) -> str:
     names += [f"{i} {name}" for i, name in enumerate(tracking.names)]
     for g, key in enumerate(tracking.keys):
         cells = ["missing" if value is None else str(value) for value in key]
-        row = [Cell(text, text) for text in cells]
-        row.append(Cell(f"{tracking.n_rows[g]:,}", float(tracking.n_rows[g])))
+        row = [*map(text_cell, cells), Cell(f"{tracking.n_rows[g]:,}")]
         for i in range(tracking.n_components):
-            tables = tracking.weights, tracking.low, tracking.high
-            share, low, high = (float(table[g, i]) for table in tables)
+            ends = tracking.weights, tracking.low, tracking.high
+            share, low, high = (float(x[g, i]) for x in ends)
             known = share == share
-            ends = f"({percent(low)} … {percent(high)})" if known else ""
-            row.append(Cell(percent(share) if known else "–", share, ends))
-        fits = "yes" if tracking.fits[g] else "no"
-        rows.append([*row, Cell(fits, fits)])
+            aside = f"{percent(low)} … {percent(high)}" if known else ""
+            row.append(Cell(percent(share) if known else "–", aside))
+        rows.append([*row, text_cell("yes" if tracking.fits[g] else "no")])
     caption = "Shares with intervals, and whether the groups of the model fit the rows"
-    return sortable_table("shares-table", caption, [*names, "Fits"], rows)
+    return table("shares-table", caption, [*names, "Fits"], rows)
 
 
 def comparison_section(c: Contents) -> list[str]:
@@ -67,12 +65,12 @@ def _changes(found: Comparison) -> str:
     for change in found.named()[:_MOST_CHANGES]:
         name = f"{change.column}, {change.other}" if change.other else change.value_name
         written = percent if change.what in ("share", "missing") else short_number
-        numbers = [Cell(written(x), x) for x in (change.first, change.second)]
-        rows.append([Cell(name, name), Cell(change.what, change.what), *numbers])
+        numbers = [Cell(written(x)) for x in (change.first, change.second)]
+        rows.append([text_cell(name), text_cell(change.what), *numbers])
     if not rows:
         return "<p>No single change is sure by itself.</p>"
     headings = ["Column", "What", "Before", "Now"]
-    return sortable_table("changes-table", "The largest changes beyond chance", headings, rows)
+    return table("changes-table", "The largest changes beyond chance", headings, rows)
 
 
 def _figure(name: str, display: SharesDisplay | ComparisonDisplay, alt: str) -> str:

@@ -81,19 +81,15 @@ class Contents:
 
     @property
     def answer(self) -> str:
-        """The answer in a sentence or two."""
+        """The groups in a sentence."""
+        if len(self.profile) == 1:
+            return "All rows are one group."
         heaviest = max(self.profile, key=lambda c: c.share)
         lightest = min(self.profile, key=lambda c: c.share)
-        if len(self.profile) == 1:
-            text = "All rows are one group."
-        else:
-            text = (
-                f"The largest group, “{heaviest.name}”, has {percent(heaviest.share)} of the rows; "
-                f"the smallest, “{lightest.name}”, has {percent(lightest.share)}."
-            )
-        if self.record is None:
-            return f"{text} Whether they describe the data well was not tested."
-        return f"{text} {verdict(self.record.certificate)}"
+        return (
+            f"The largest group, “{heaviest.name}”, has {percent(heaviest.share)} of the rows; "
+            f"the smallest, “{lightest.name}”, has {percent(lightest.share)}."
+        )
 
 
 def verdict(certificate: Certificate) -> str:

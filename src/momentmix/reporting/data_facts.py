@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import comb
 from typing import Any
@@ -24,7 +24,7 @@ from momentmix.errors import InputError
 from momentmix.findings.finding import WARNING, Finding, found
 from momentmix.fitting.data import moments_of
 from momentmix.fitting.inference.findings import copies_of
-from momentmix.mixture.density import log_sums, most_probable
+from momentmix.mixture.density import log_sums, posteriors
 from momentmix.mixture.mixture import Mixture
 from momentmix.summary.column_facts import schema_of
 from momentmix.summary.summary import MomentSummary
@@ -35,6 +35,8 @@ _RARE = 1e-3  # share of the model's own rows that counts as improbable
 _N_DRAWN = 20_000  # rows drawn to find that quantile: 20 lie below it
 _FAR = 8.0  # standard deviations; a Gaussian column practically never has such a value
 _MOST_LISTED = 8  # findings of one kind
+_TYPICAL = 3  # rows of a group that are named
+SURE, MOSTLY = 0.9, 0.5  # probabilities from which on the group of a row is certain, or likely
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,9 @@ class DataFacts:
     shown: Any = None  # rows for pictures: an array, or a dict of columns; None of a summary
     n_shown: int = 0
     counts: NDArray[np.int64] | None = None  # rows in each component; None without a density
+    # Of the rows of each component, (r, 3): how many are certain, mostly, and unclear.
+    certainty: NDArray[np.int64] | None = None
+    typical: Sequence[Sequence[int]] = ()  # places of the most probable rows of each component
     log_likelihood: float | None = None  # mean over the rows
     rare: float = 0.0  # share of rows less probable than 99.9 % of rows drawn from the model
     n_dropped: int = 0  # rows with missing values
@@ -96,19 +101,18 @@ def gather(mixture: Mixture, data: Any) -> DataFacts:
     summary = empty_summary(mixture, _order(n_features))
     density = mixture.table_density() if mixture.has_density else None
     rare_below = _rare_below(mixture) if density else 0.0
-    counts = np.zeros(mixture.n_components, dtype=np.int64)
+    tally = _Tally(mixture.n_components)
     total, n_rare, n_rows = 0.0, 0, 0
 
     def blocks() -> Iterator[Float]:
         nonlocal total, n_rare, n_rows
         for encoded in encoded_rows(mixture, source):
-            n_rows += len(encoded.features)
             if density is not None:
                 scores = density.map_encoded(encoded, log_sums)
                 total += float(scores.sum())
                 n_rare += int((scores < rare_below).sum())
-                labels = density.map_encoded(encoded, most_probable)
-                counts[:] += np.bincount(labels[labels < len(counts)], minlength=len(counts))
+                tally.add(density.map_encoded(encoded, posteriors), scores, n_rows)
+            n_rows += len(encoded.features)
             yield add_rows(summary, encoded)
 
     shown = thinned(blocks(), _MOST_SHOWN)
@@ -117,16 +121,47 @@ def gather(mixture: Mixture, data: Any) -> DataFacts:
             "every row has a missing cell in a column that had none when the model was fitted. "
             "Give other rows, or a summary."
         )
+    n_dropped = int(getattr(source, "n_dropped", 0))
     return DataFacts(
         summary,
         shown if schema is None else schema.decode(shown),
         len(shown),
-        counts if density else None,
+        tally.certainty.sum(axis=1) if density else None,
+        tally.certainty if density else None,
+        tally.typical if not n_dropped else (),  # places are those of all rows
         total / n_rows if density else None,
         n_rare / n_rows,
-        int(getattr(source, "n_dropped", 0)),
-        n_rows - summary.n_rows,
+        n_dropped,
+        n_rows - summary.n_rows if source.missing != "mar" else 0,
     )
+
+
+class _Tally:
+    """How sure the components of rows are, and which rows are most probable in each."""
+
+    def __init__(self, n_components: int) -> None:
+        self.certainty = np.zeros((n_components, 3), dtype=np.int64)
+        self._best: list[list[tuple[float, int]]] = [[] for _ in range(n_components)]
+
+    @property
+    def typical(self) -> list[list[int]]:
+        """Places of the most probable rows of each component, the most probable first."""
+        return [[-place for _, place in best] for best in self._best]
+
+    def add(self, shares: Float, scores: Float, first: int) -> None:
+        """Add rows, from place `first` on: probabilities (n, r) and log-densities (n,)."""
+        shares = np.nan_to_num(shares)
+        labels, top = shares.argmax(axis=1), shares.max(axis=1)
+        labels[top < np.maximum(1.0 - shares.sum(axis=1), 1e-300)] = -1  # the background
+        class_of = (top <= SURE).astype(int) + (top < MOSTLY)
+        with np.errstate(divide="ignore"):
+            joint = np.log(top) + scores
+        for i, best in enumerate(self._best):
+            own = np.flatnonzero(labels == i)
+            self.certainty[i] += np.bincount(class_of[own], minlength=3)
+            first_ones = own[np.argsort(-joint[own], kind="stable")[:_TYPICAL]]
+            best += zip(joint[first_ones].tolist(), (-first - first_ones).tolist(), strict=True)
+            best[:] = sorted(best, reverse=True)[:_TYPICAL]
 
 
 def _order(n_features: int) -> int:

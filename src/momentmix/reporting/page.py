@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from importlib.resources import files
 
-from momentmix.html.markup import chip, definition_table, escaped, folded
+from momentmix.displays.separation import by_separation
+from momentmix.html.markup import bars, chip, classes_of, definition_table, escaped, folded
 from momentmix.html.palette import COLORS, ink_on
 from momentmix.mixture.profile import ComponentProfile, typical_values
+from momentmix.mixture.separation import separation_words
 from momentmix.mixture.traits.trait import Trait
 from momentmix.reporting.changes import comparison_section, tracking_section
 from momentmix.reporting.contents import Contents
+from momentmix.reporting.data_facts import MOSTLY, SURE
 from momentmix.reporting.pictures import MOST_POINTS, Picture
-from momentmix.reporting.tables import expert_section, parameter_tables
-from momentmix.reporting.verdict import asked, columns_to_see, fit_section, next_section
+from momentmix.reporting.tables import expert_section, side_by_side
+from momentmix.reporting.verdict import columns_to_see, first_screen, fit_section, next_section
 from momentmix.wording import no_group, percent, short_number
 
 _COLUMNS_SHOWN = 12  # pictures of columns; the others are folded
-_MOST_TRAITS = 6  # shown at once; the others are folded
+_MOST_TRAITS = 3  # shown at once; the others are folded
+_MOST_TYPICAL = 15  # columns of a typical row
 _SIGNS = {
     "high": ("▲", "higher than in the other rows"),
     "low": ("▼", "lower"),
@@ -33,22 +37,18 @@ _ROUNDS = 0.005  # shares are shown in whole percents, most of them
 
 def page(c: Contents) -> str:
     """Return the HTML file as text."""
-    style, script = (
-        files("momentmix.reporting").joinpath(name).read_text(encoding="utf-8")
-        for name in ("style.css", "sort.js")
-    )
+    style = files("momentmix.reporting").joinpath("style.css").read_text(encoding="utf-8")
     for i, color in enumerate(COLORS):  # of chips, of edges, and of bars
-        style += f".c{i}{{background:{color};color:{ink_on(color)}}}"
-        style += f".e{i}{{border-top-color:{color}}}.f{i}{{fill:{color}}}\n"
+        style += f".c{i}{{--own:{color};--on:{ink_on(color)}}}\n"
     makers = {
         ("groups", "What are the groups?"): _cards,
-        ("columns", "What do the columns look like?"): _columns,
-        ("fit", "Does the model fit the data?"): fit_section,
+        ("numbers", "The groups side by side"): side_by_side,
         ("next", "What to do next"): next_section,
+        ("columns", "What do the columns look like?"): _columns,
         ("shares", "How do the shares differ between groups of rows?"): tracking_section,
         ("changes", "What changed?"): comparison_section,
         ("pairs", "Which pairs of columns separate the groups?"): _pairs,
-        ("parameters", "The numbers of each group"): parameter_tables,
+        ("fit", "How far the fit can be trusted"): fit_section,
         ("experts", "For experts"): expert_section,
     }
     made = [(*names, "\n".join(filter(None, make(c)))) for names, make in makers.items()]
@@ -60,12 +60,12 @@ def page(c: Contents) -> str:
     )
     links = "".join(f'<li><a href="#{name}">{heading}</a></li>' for name, heading, _ in sections)
     about = f"Report on {c.model_name}" if c.model_name else "Report on a fitted mixture"
-    answers = "" if c.record is None else asked(c.record.certificate.answers)
     written = f"{c.day.day} {c.day:%B} {c.day.year}"
-    # The browser may run only this script and style, and load nothing.
+    # The browser may use only this style, and run and load nothing.
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = (
-        f"default-src 'none'; img-src data:; style-src '{_digest(style)}'; "
-        f"script-src '{_digest(script)}'; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; img-src data:; style-src 'sha256-{digest}'; base-uri 'none'; "
+        "form-action 'none'"
     )
     return f"""<!DOCTYPE html>
 <html lang="en">
@@ -82,21 +82,15 @@ def page(c: Contents) -> str:
 <header>
 <p class="soft">{escaped(about)}, <time datetime="{c.day.isoformat()}">{written}</time></p>
 <h1>{escaped(c.title)}</h1>
-<p class="lead">{escaped(c.answer)}</p>
-{answers}
+{first_screen(c)}
 <nav aria-label="Sections"><ul>{links}</ul></nav>
 </header>
 <main id="main">
 {body}
 </main>
-<script>{script}</script>
 </body>
 </html>
 """
-
-
-def _digest(text: str) -> str:
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
 # -- cards ------------------------------------------------------------------------------------
@@ -116,6 +110,11 @@ def _cards(c: Contents) -> list[str]:
             " Shares are the estimate of the model; rows are counted in their most probable group. "
             "Where groups overlap, the two differ."
         )
+    if c.facts is not None and c.facts.certainty is not None and len(c.profile) > 1:
+        text += (
+            f" A row is certain where the probability of its group is above {percent(SURE)}, "
+            f"mostly from {percent(MOSTLY)} on, else unclear."
+        )
     if c.mixture.background is not None:
         share = no_group(c.mixture.background_weight)
         text += f" Rows far from all groups have the number -1: {share}."
@@ -131,26 +130,65 @@ def _cards(c: Contents) -> list[str]:
     signs = [f"{x}&nbsp;{words}" for what, (x, words) in _SIGNS.items() if what in used]
     if len(c.profile) > 1 and signs:
         parts.append(f'<p class="soft">{"; ".join(signs)}.</p>')
-    return [*parts, f'<p class="soft">{escaped(text)}</p>']
+    answer = escaped(c.answer).replace(" %", "&nbsp;%")
+    return [f"<p>{answer}</p>", *parts, f'<p class="soft">{escaped(text)}</p>']
 
 
 def _card(c: Contents, component: ComponentProfile) -> str:
-    i, again = component.component, escaped(component.found_again)
+    i = component.component
     shown, more = component.traits[:_MOST_TRAITS], component.traits[_MOST_TRAITS:]
     alike = "" if len(c.profile) == 1 else "<p>Much like the others.</p>"
     traits = _traits(shown) if shown else alike
     others = folded(f"{len(more)} more", _traits(more)) if more else ""
     what = "Means, medians" if any(x.transform for x in c.mixture.columns) else "Means"
     caption = f"{what} and most probable values of group {i}"
-    values = definition_table(f"typical-{i}", caption, typical_values(c.mixture, i))
-    typical = folded("Typical values of all columns", values)
-    return (
-        f'<article class="card e{i % len(COLORS)}" aria-labelledby="group-{i}">'
-        f'<h3 id="group-{i}">{chip(i)} {escaped(component.name)}</h3>'
-        f'<p class="share"><strong>{percent(component.share)}</strong> {_rows(c, component)}</p>'
-        f"{_bar(component.share, i)}{f'<p>{again}</p>' if again else ''}"
-        f"{traits}{others}{typical}</article>"
+    own = list(typical_values(c.mixture, i))
+    if len(own) > _MOST_TYPICAL:
+        caption += f", of the {_MOST_TYPICAL} columns that differ most"
+        own = [own[j] for j in by_separation(c.mixture)[:_MOST_TYPICAL]]
+    typical = folded(
+        "Typical row", *_real_rows(c, i), definition_table(f"typical-{i}", caption, own)
     )
+    share = bars((classes_of(i), component.share))
+    facts = "".join(f"<li>{text}</li>" for text in _facts(component))
+    interval = f" ({escaped(component.interval)})" if component.interval else ""
+    size = f"<strong>{percent(component.share)}</strong>{interval}"
+    return (
+        f'<article class="card {classes_of(i)}" aria-labelledby="group-{i}">'
+        f'<h3 id="group-{i}">{chip(i)} {escaped(component.name)}</h3>'
+        f'<p class="share">{size} {_rows(c, component)}</p>'
+        f'{share}{traits}{others}<ul class="facts">{facts}</ul>{_certainty(c, i)}{typical}'
+        "</article>"
+    )
+
+
+def _facts(component: ComponentProfile) -> Iterator[str]:
+    """Yield how well a group is known, in phrases of HTML."""
+    if component.found_again:
+        yield escaped(component.found_again)
+    if component.nearest is not None:
+        nearest = f"{chip(component.nearest)} {escaped(component.nearest_name)}"
+        yield f"nearest to {nearest}: {escaped(separation_words(component.apart))}"
+
+
+def _certainty(c: Contents, i: int) -> str:
+    """Return how sure the rows of a group are of it: a phrase and a bar."""
+    counts = None if c.facts is None else c.facts.certainty
+    if counts is None or not counts[i].sum() or len(c.profile) == 1:
+        return ""
+    shares = (counts[i] / counts[i].sum()).tolist()
+    words = zip(shares, ("certain", "mostly", "unclear"), strict=True)
+    said = ", ".join(f"{percent(x)} {word}" for x, word in words if x > 0)
+    kinds = (f"{classes_of(i)} {kind}".strip() for kind in ("", "mostly", "unclear"))
+    return f"<p>of its rows: {said}</p>{bars(*zip(kinds, shares, strict=True))}"
+
+
+def _real_rows(c: Contents, i: int) -> list[str]:
+    """Return the places of the most typical rows, where rows were given."""
+    if c.facts is None or not c.facts.typical or not c.facts.typical[i]:
+        return []
+    listed = ", ".join(f"{place:,}" for place in c.facts.typical[i])
+    return [f'<p class="numbers">Rows that are most like it: {listed} (from 0, as predicted).</p>']
 
 
 def _rows(c: Contents, component: ComponentProfile) -> str:
@@ -173,16 +211,6 @@ def _differs(c: Contents, component: ComponentProfile) -> bool:
         return False
     counted = float(c.facts.counts[component.component]) / c.n_rows
     return percent(counted) != percent(component.share) and abs(counted - component.share) > _ROUNDS
-
-
-def _bar(share: float, component: int) -> str:
-    """Return a bar as long as the share; the page forbids styles in elements."""
-    width = f"{100 * min(max(share, 0.0), 1.0):.1f}"
-    return (
-        '<svg class="bar" viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true">'
-        f'<rect class="rest" width="100" height="4"/>'
-        f'<rect class="f{component % len(COLORS)}" width="{width}" height="4"/></svg>'
-    )
 
 
 def _traits(traits: tuple[Trait, ...]) -> str:
@@ -215,6 +243,9 @@ def _columns(c: Contents) -> list[str]:
     parts = [f'<p class="soft">{text}.</p>', _legend(c), _grid(shown, marked)]
     if others:
         parts.append(folded(f"{len(others)} more columns", _grid(others, marked)))
+    n_more = c.mixture.n_columns - len(c.pictures.columns)
+    if n_more:
+        parts.append(f'<p class="soft">{n_more} more columns are in the tables only.</p>')
     if not has_rows:
         text = "Give the rows (--data) to see them in the pictures."
         parts.append(f'<p class="soft">{text}</p>')

@@ -10,18 +10,22 @@ from momentmix.displays.choice import TrialsDisplay
 from momentmix.displays.columns import ColumnsDisplay, draw_panel
 from momentmix.displays.marginals import marginal_of
 from momentmix.displays.pairs import draw_pair
+from momentmix.displays.parameters import Compared
 from momentmix.displays.residuals import SIZE, MomentResidualsDisplay, moments_of_both
 from momentmix.displays.rows import labels_of, shown_rows
 from momentmix.displays.separation import by_separation, pairs_by_separation
-from momentmix.displays.style import axis_names_of, need_matplotlib
+from momentmix.displays.style import MOST_LETTERS, axis_names_of, need_matplotlib
 from momentmix.fitting.outcome import Trial
 from momentmix.html.markup import escaped
 from momentmix.mixture.mixture import Mixture
-from momentmix.mixture.parameter_table import value_names
+from momentmix.mixture.parameter_table import ParameterTable, value_names
 from momentmix.reporting.data_facts import DataFacts
 from momentmix.reporting.svg import SETTINGS, data_url
 
-_MOST_PAIRS = 6
+_MOST_PAIRS = 4
+# Columns in small pictures, and lines in the picture of all groups, are fewer where groups are
+# many: the table of columns × groups has all of them.
+_MOST_COLUMNS, _FEWEST_COLUMNS, _MOST_CURVES = 24, 12, 240
 MOST_POINTS = 1500  # of rows in a picture of a pair
 _SMALL, _SQUARE = (3.4, 2.1), (3.4, 3.0)  # inches, of pictures in a grid
 # Inches around axes: what a layout of matplotlib takes as long to find as all else to draw.
@@ -48,6 +52,7 @@ class Pictures:
 
     columns: list[Picture] = field(default_factory=list)
     pairs: list[Picture] = field(default_factory=list)
+    profile: str = ""
     residuals: str = ""
     tried: str = ""
 
@@ -61,9 +66,15 @@ def draw(mixture: Mixture, facts: DataFacts | None, tried: Sequence[Trial] = ())
         return Pictures(
             _columns(mixture, facts),
             _pairs(mixture, facts),
+            _profile(mixture) if mixture.n_components > 1 else "",
             "" if facts is None else _residuals(mixture, facts),
             _tried(tried) if tried else "",
         )
+
+
+def _most(mixture: Mixture) -> int:
+    """Return how many columns are drawn."""
+    return min(_MOST_COLUMNS, max(_FEWEST_COLUMNS, _MOST_CURVES // mixture.n_components))
 
 
 # -- columns ----------------------------------------------------------------------------------
@@ -71,11 +82,12 @@ def draw(mixture: Mixture, facts: DataFacts | None, tried: Sequence[Trial] = ())
 
 def _columns(mixture: Mixture, facts: DataFacts | None) -> list[Picture]:
     """Draw each column: its rows, where there are rows, and the fitted components."""
-    names, found, rows = value_names(mixture), [], None
+    names, found, rows = value_names(mixture), list[Picture](), None
+    chosen = by_separation(mixture)[: _most(mixture)]
     if facts is not None:
         rows = facts.summary if facts.shown is None else facts.shown
-    display = ColumnsDisplay.of_model(mixture, rows, range(mixture.n_columns))
-    for place, j in enumerate(by_separation(mixture)):
+    display = ColumnsDisplay.of_model(mixture, rows, chosen)
+    for place, j in enumerate(chosen):
         ax = _axes(_SMALL)
         draw_panel(ax, display.marginals[j], is_tinted=False)
         _plain_ticks(ax.xaxis)
@@ -145,6 +157,27 @@ def _pairs(mixture: Mixture, facts: DataFacts | None) -> list[Picture]:
         title = f"{names[x]} and {names[y]}"
         found.append(Picture(f"pair-{place}", title, alt, "", _finished(ax)))
     return found
+
+
+# -- the full width of the page ----------------------------------------------------------------
+
+
+def _profile(mixture: Mixture) -> str:
+    """Draw the columns that differ most, with a marker for each group."""
+    from matplotlib.figure import Figure
+
+    own, most = Compared.of(ParameterTable(mixture), by_separation(mixture)), _most(mixture)
+    n, shown = len(own.telling().parameters), own.telling(most)
+    longest = min(MOST_LETTERS, max(len(p.label) for p in shown.parameters))
+    height, left = 0.9 + 0.28 * len(shown.parameters), 0.2 + 0.075 * longest
+    figure = Figure((5.4, height))
+    figure.subplots_adjust(left / 5.4, 0.65 / height, 0.98, 1 - 0.1 / height)
+    shown.draw(figure.add_subplot())
+    caption = "Each marker is a group: how far its mean or share is from that of all rows."
+    if n > most:
+        caption += f" Shown are the {most} lines of the table that come first, of {n}."
+    alt = "Groups beside one another: difference of each from all rows, column by column."
+    return full_width("profile", alt, data_url(figure), caption)
 
 
 # -- for experts ------------------------------------------------------------------------------

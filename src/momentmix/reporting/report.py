@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 from momentmix.atomic_file import atomic_write
@@ -23,11 +25,26 @@ from momentmix.reporting.data_facts import gather
 from momentmix.reporting.page import page
 from momentmix.reporting.pictures import draw
 from momentmix.summary.summary import MomentSummary
+from momentmix.tables.opening import open_rows
+from momentmix.tables.table_rows import TableRows
+
+_HEIGHT = "40rem"  # in a notebook; the page scrolls within
+
+
+@dataclass(frozen=True, repr=False)
+class ReportPage:
+    """A report that a notebook shows; `html` is the page."""
+
+    html: str
+
+    def _repr_html_(self) -> str:
+        style = f"width:100%;height:{_HEIGHT};border:1px solid rgba(128,128,128,.35)"
+        return f'<iframe sandbox style="{style}" srcdoc="{escape(self.html)}"></iframe>'
 
 
 def report(
     model: Any,
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | None = None,
     data: Any = None,
     *,
     names: Sequence[str] | None = None,
@@ -36,20 +53,20 @@ def report(
     comparison: Comparison | None = None,
     command: str | None = None,
     data_name: str | None = None,
-) -> None:
-    """Write a report on a fit as one HTML file that needs no network.
+) -> ReportPage | None:
+    """Write a report on a fit as one HTML file that needs no network and no scripts.
 
-    It begins with a card for each component, with its share and what is high and low in it, and
-    pictures of the columns. Then come whether the model fits the data, what to do next, pairs of
-    columns, and all parameters; statistics for experts are folded away.
+    It begins with the verdict and its three answers. Then come a card for each component, all of
+    them side by side, what to do next, pictures of columns and of pairs of columns; all parameters
+    and statistics for experts are folded away.
 
     Parameters
     ----------
     model : path, FitResult, MomentGaussianMixture, MomentMixture or Mixture
         A model file written by ``momentmix fit`` or `FitResult.save` holds the certificate and the
         intervals; a bare mixture does not.
-    path : str or path
-        The file; it is replaced atomically if it exists.
+    path : str or path, optional
+        The file; it is replaced atomically if it exists. Without one, the page is returned.
     data : MomentSummary or anything that `open_rows` takes, optional
         Rows for the pictures and the residuals, or a summary for the residuals alone. For an
         estimator the default is its own summary. With rows, remedies of a fit that did not pass are
@@ -65,6 +82,11 @@ def report(
         What `compare` gives: a section on what changed.
     command, data_name : str, optional
         Command line and name of the data; by default the name of the file that `data` is.
+
+    Returns
+    -------
+    ReportPage or None
+        Where there is no path: a page that notebooks show, with the attribute `html`.
 
     Examples
     --------
@@ -86,8 +108,11 @@ def report(
     day = day_of(date)
     profile = mixture.profile(names) if record is None else record.profile(mixture, names)
     model_name = os.fspath(model) if isinstance(model, str | os.PathLike) else None
-    if data is None and hasattr(model, "fit"):
-        data = getattr(model, "summary_", None)
+    if data is None:
+        data = getattr(model, "summary_" if hasattr(model, "fit") else "summary", None)
+    is_opened = data is None or isinstance(data, MomentSummary | TableRows)
+    if record is not None and not is_opened and options_of(mixture, record).get("missing") == "mar":
+        data = open_rows(data, missing="mar")
     if data_name is None and isinstance(data, str | os.PathLike):
         data_name = os.path.basename(without_secrets(os.fspath(data))) or None
     command, data_name = (
@@ -103,7 +128,11 @@ def report(
             mixture, record, profile, facts, pictures, day, model_name, data_name, command,
             tracking, comparison, remedies,
         )  # fmt: skip
-        atomic_write(path, page(contents).encode())
+        made = page(contents)
+        if path is None:
+            return ReportPage(made)
+        atomic_write(path, made.encode())
+    return None
 
 
 def _remedies(

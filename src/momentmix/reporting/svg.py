@@ -13,7 +13,7 @@ from momentmix.progress import tick
 
 _INK, _PAPER = 0x1B, 0xFF  # grays of text and page in the light scheme
 _DARK_INK, _DARK_PAPER = 0xE8, 0x15  # and in the dark one
-_DPI = 110  # of points
+_DPI = 80  # of points
 _MOST_POINTS = 200  # more of them are smaller as an image
 FONT = "system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif"
 

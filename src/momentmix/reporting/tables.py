@@ -1,114 +1,105 @@
-"""Tables of a report: parameters of the groups, and folded ones for experts."""
+"""Tables of a report: columns × groups, and folded ones for experts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from math import isnan, nan
 
+import numpy as np
+
 from momentmix._typing import Float
+from momentmix.displays.parameters import Compared
+from momentmix.displays.separation import by_separation
 from momentmix.families.column import restored
 from momentmix.fitting.record import versions
-from momentmix.html.markup import Cell, definition_table, escaped, folded, sortable_table
+from momentmix.html.markup import (
+    Cell,
+    Markup,
+    chip,
+    definition_table,
+    escaped,
+    folded,
+    table,
+    text_cell,
+)
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameter_table import (
     Parameter,
     ParameterTable,
     joined_columns,
-    numeric_columns,
     value_names,
 )
 from momentmix.mixture.profile import NEVER_SEEN
 from momentmix.reporting.contents import Contents
 from momentmix.summary.column_facts import ColumnFacts, column_facts
 from momentmix.summary.summary import MomentSummary
-from momentmix.wording import percent, short_number, whole_percent
+from momentmix.wording import cut, percent, short_number, whole_percent
 
 _MOST_PAIRS = 20  # pairs of joined columns in the table, the strongest of them
-_MOST_UNFOLDED = 60  # rows of a table that is shown at once
+_MOST_LEVELS = 6  # of a column among the groups side by side, those that differ most
+_MOST_INTERVALS = 5000  # in the table of all parameters; with more the page would grow too large
+_STEPS = (0.25, 0.6, 1.1, 1.8)  # overall standard deviations: the shades of a cell
+_LETTERS = 28  # of the name of a group above a column
+_MOST_LETTERS = 40  # of the name of a column beside the groups
 
 
-def _parameters(c: Contents) -> ParameterTable:
-    return ParameterTable(c.mixture, intervals=c.intervals)
+# -- the groups side by side ------------------------------------------------------------------
 
 
-def parameter_tables(c: Contents) -> list[str]:
-    """Return all tables of parameters."""
+def side_by_side(c: Contents) -> list[str]:
+    """Return columns × groups in colors, and the same as a picture."""
+    if len(c.profile) == 1:
+        return []
     text = (
-        "Below each number is its 95 % interval: the range in which the true value lies with a "
-        "probability of about 95 %."
-        if c.intervals is not None
-        else "No intervals are recorded for this model."
+        "Orange: above the mean of all rows; blue: below; the darker, the further, in standard "
+        "deviations of all rows. The columns that differ most between the groups come first."
     )
-    hint = '<p class="soft hint">Click a heading to sort a table (needs scripts).</p>'
-    table = _parameters(c)
-    parts = [f'<p class="soft">{escaped(text)}</p>', hint, _shares(c, table.weights())]
-    if numeric_columns(c.mixture):
-        parts.append(_numbers(table))
-    shown = table.probabilities()
-    levels = [(p.label, p) for p in shown if p.name == "probability"]
-    seen = [(table.names[p.columns[0]], p) for p in shown if p.name == "seen"]
-    where = "Probabilities of categories and answers, where the cell is seen"
-    for name, caption, heading, rows in (
-        ("level-table", where, "Column and value", levels),
-        ("seen-table", "Probabilities that a cell is seen, not missing", "Column", seen),
-    ):
-        cells = [row for label, p in rows for row in _by_group(Cell(label, label), share_cells(p))]
-        if cells:
-            parts.append(_table(name, caption, [heading, "Group", "Probability"], cells))
-    return parts
+    shown = Compared.of(ParameterTable(c.mixture), by_separation(c.mixture)).telling()
+    rows, left_out = [], 0
+    for j in dict.fromkeys(p.columns[0] for p in shown.parameters):
+        places = [k for k, p in enumerate(shown.parameters) if p.columns[0] == j]
+        levels = [k for k in places if shown.parameters[k].name == "probability"]
+        apart = [float(np.ptp(np.nan_to_num(shown.relative[:, k]))) for k in levels]
+        most = set(np.array(levels)[np.argsort(apart)[::-1][:_MOST_LEVELS]]) if levels else set()
+        left_out += len(levels) - len(most)
+        rows += [_heat_row(c.mixture, shown, k) for k in places if k in most or k not in levels]
+    if left_out:
+        text += f" {left_out} more levels are in the table of all parameters, below."
+    caption = "Means of numbers and counts, shares of rows in each group"
+    if any(column.transform for column in c.mixture.columns):
+        caption = f"Medians where there is a logarithm. {caption}"
+    heat = table("heat", caption, ["Column", *_group_headings(c, is_named=True)], rows)
+    return [f'<p class="soft">{text}</p>', heat, c.pictures.profile]
 
 
-def _shares(c: Contents, weights: Parameter) -> str:
-    counts = None if c.facts is None else c.facts.counts
-    is_known = any(own.found_again for own in c.profile)
-    headings = ["Group", "Name", "Share"] + ["Rows"] * (counts is not None)
-    headings += ["Found again in other rows"] * is_known
-    rows = []
-    for own, share in zip(c.profile, share_cells(weights), strict=True):
-        row = [group_cell(own.component), Cell(own.name, own.name), share]
-        if counts is not None:
-            count = counts[own.component]
-            row.append(Cell(f"{count:,}", float(count)))
-        again = own.reproducibility
-        row += [Cell(whole_percent(again) if own.found_again else "unknown", again)] * is_known
-        rows.append(row)
-    return sortable_table("component-table", "Shares of the groups", headings, rows)
+def _heat_row(mixture: Mixture, shown: Compared, k: int) -> list[Cell]:
+    p, column = shown.parameters[k], mixture.columns[shown.parameters[k].columns[0]]
+    values, transform = p.estimate, column.transform
+    label, aside = p.label, column.model.noun if column.model.is_whole else ""
+    if p.name in ("probability", "seen"):
+        texts = [share_cell(float(x)).text for x in values]
+    else:
+        label = label.removeprefix(f"{transform} ")
+        aside = "median" if transform else aside
+        spread = float(np.nanmax(values) - np.nanmin(values)) / 10
+        values = restored(values, transform)
+        texts = number_texts(values, spread if not transform else None)
+    kinds = [_shade(float(x)) for x in shown.relative[:, k]]
+    cells = (Cell(text, kind=kind) for text, kind in zip(texts, kinds, strict=True))
+    level = f"={p.level_text}" if p.level_text else ""
+    name = cut(label.removesuffix(level), _MOST_LETTERS) + cut(level, _MOST_LETTERS)
+    return [text_cell(name, aside), *cells]
 
 
-def _numbers(table: ParameterTable) -> str:
-    rows, columns = [], table.mixture.columns
-    for j in numeric_columns(table.mixture):
-        mean, deviation, transform = table.mean(j), table.deviation(j), columns[j].transform
-        positive = deviation.estimate[deviation.estimate > 0]
-        finest = float(positive.min()) if len(positive) else None
-        empty = [Cell("", nan)] * len(mean.estimate)
-        aside = columns[j].model.noun if columns[j].model.is_whole else ""
-        if transform:
-            aside = "mean and spread of the logarithm"
-            ends = [restored(x, transform) for x in (mean.estimate, mean.low, mean.high)]
-            medians = number_cells(ends[0], ends[1], ends[2])
-            rows += _by_group(Cell(table.names[j], table.names[j], "median"), medians, empty)
-        label = Cell(mean.label, mean.label, aside)
-        means = number_cells(mean.estimate, mean.low, mean.high, finest)
-        spreads = number_cells(deviation.estimate, deviation.low, deviation.high)
-        rows += _by_group(label, means, spreads)
-    caption = "Means and spreads (standard deviations) of numbers and counts in every group"
-    headings = ["Column", "Group", "Mean", "Spread"]
-    if any(column.transform for column in columns):
-        caption += "; medians of columns with a logarithm, in units of the data"
-        headings[2] = "Mean or median"
-    return _table("parameter-table", caption, headings, rows)
+def _shade(relative: float) -> str:
+    """Return the class of a cell: above or below all rows, in four steps."""
+    step = sum(abs(relative) >= least for least in _STEPS)
+    return f"{'h' if relative > 0 else 'l'}{step}" if step else ""
 
 
-def _by_group(label: Cell, *columns: list[Cell]) -> list[list[Cell]]:
-    """Return a row for each group, with the same label."""
-    return [[label, group_cell(i), *cells] for i, cells in enumerate(zip(*columns, strict=True))]
-
-
-def _table(name: str, caption: str, headings: Sequence[str], rows: list[list[Cell]]) -> str:
-    """Return a table, folded if it is long."""
-    table = sortable_table(name, caption, headings, rows)
-    return table if len(rows) <= _MOST_UNFOLDED else folded(f"{caption}: {len(rows)} rows", table)
+def _group_headings(c: Contents, is_named: bool = False) -> list[str]:
+    names = [f"<small>{escaped(cut(p.name, _LETTERS))}</small>" * is_named for p in c.profile]
+    return [Markup(chip(i) + name) for i, name in enumerate(names)]
 
 
 # -- for experts ------------------------------------------------------------------------------
@@ -119,9 +110,9 @@ def expert_section(c: Contents) -> list[str]:
     made = definition_table("made-table", "Versions, commands and seed", _makers(c))
     note = "The same model, data and date give the same report, byte for byte."
     parts = [
+        ("parameters", "All parameters and their intervals", _parameters(c)),
         ("glance", "The fit at a glance", _glance(c)),
         ("residuals", "Residuals of the moments", list(filter(None, [c.pictures.residuals]))),
-        ("correlations", "Correlations within groups", _correlation_table(c)),
         ("tried", "Number of components: what was tried", _tried(c)),
         ("data", "Quality of the data", _data(c)),
         ("made", "How this was made", [made, f'<p class="soft">{note}</p>']),
@@ -174,13 +165,13 @@ def _tried(c: Contents) -> list[str]:
     rows = []
     for t in c.record.tried:
         numbers = (t.n_components, 20), (t.p_value, 2), (t.log_likelihood, 6), (t.bic, 9)
-        cells = [Cell("" if x != x else f"{x:.{n}g}", float(x)) for x, n in numbers]
-        least, chosen = t.least_reproducibility, "yes" if t.chosen else "no"
-        again = Cell("" if least != least else whole_percent(least), least)
-        rows.append([*cells, again, Cell(chosen, chosen)])
+        cells = [Cell("" if x != x else f"{x:.{n}g}") for x, n in numbers]
+        least = t.least_reproducibility
+        again = Cell("" if least != least else whole_percent(least))
+        rows.append([*cells, again, text_cell("yes" if t.chosen else "no")])
     caption = "One row for each number of components that was tried"
-    table = sortable_table("tried-table", caption, headings, rows)
-    return [f"<p>{text}</p>", table, c.pictures.tried]
+    tried = table("tried-table", caption, headings, rows)
+    return [f"<p>{text}</p>", tried, c.pictures.tried]
 
 
 def _data(c: Contents) -> list[str]:
@@ -211,21 +202,43 @@ def _written(found: dict[str, str]) -> str:
     return ", ".join(f"{name} {number}" for name, number in found.items())
 
 
-def _correlation_table(c: Contents) -> list[str]:
-    """Return a table of the strongest correlations of joined columns, where there are any."""
-    n_pairs, rows = c.mixture.parameters.blocks.n_pairs, []
-    if not n_pairs:
-        return []
-    for p, correlations in _parameters(c).correlations(_MOST_PAIRS):
-        covariances = number_cells(p.estimate, p.low, p.high)
-        rows += _by_group(Cell(p.label, p.label), number_cells(correlations), covariances)
-    text = "Joined columns may be correlated within groups; all others are independent there."
+def _parameters(c: Contents) -> list[str]:
+    """Return a table of all parameters, a row for each."""
+    own = ParameterTable(c.mixture, intervals=c.intervals)
+    rows = [[text_cell("Share of rows"), *share_cells(own.weights())]]
+    has_logarithm = any(column.transform for column in c.mixture.columns)
+    for j, column in enumerate(c.mixture.columns):
+        if not column.levels:
+            mean, deviation = own.mean(j), own.deviation(j)
+            positive = deviation.estimate[deviation.estimate > 0]
+            finest = float(positive.min()) if len(positive) else None
+            rows.append([text_cell(mean.label, "mean"), *number_cells(mean, finest)])
+            rows.append([text_cell(mean.label, "spread"), *number_cells(deviation)])
+        shown = [p for p in own.of_column(j) if p.name in ("probability", "seen")]
+        rows += [[text_cell(p.label), *share_cells(p)] for p in shown]
+    correlations = own.correlations(_MOST_PAIRS)
+    for p, values in correlations:
+        rows.append([text_cell(p.label, "correlation"), *map(Cell, number_texts(values))])
+        rows.append([text_cell(p.label, "covariance"), *number_cells(p)])
+    text = (
+        "Below each number is its 95 % interval: the range in which the true value lies with a "
+        "probability of about 95 %."
+        if c.intervals is not None
+        else "No intervals are recorded for this model."
+    )
+    if len(rows) * len(c.profile) > _MOST_INTERVALS:
+        rows = [[row[0], *(cell._replace(aside="") for cell in row[1:])] for row in rows]
+        text = "The table is large: its intervals are in FitResult.to_frame."
+    text += " Spreads are standard deviations." * any(not x.levels for x in c.mixture.columns)
+    text += " Means and spreads with log are those of the logarithm." * has_logarithm
+    n_pairs = c.mixture.parameters.blocks.n_pairs
+    if n_pairs:
+        text += " Joined columns may be correlated within groups; others are independent there."
     if n_pairs > _MOST_PAIRS:
         text += f" Shown are the {_MOST_PAIRS} most correlated of {n_pairs} pairs."
-    headings = ["Columns", "Group", "Correlation", "Covariance"]
-    caption = "Correlations of joined columns within groups"
-    table = sortable_table("correlation-table", caption, headings, rows)
-    return [f'<p class="soft">{text}</p>', table]
+    headings = ["Parameter", *_group_headings(c)]
+    caption = "All parameters of every group"
+    return [f'<p class="soft">{text}</p>', table("parameter-table", caption, headings, rows)]
 
 
 def _data_tables(mixture: Mixture, summary: MomentSummary) -> list[str]:
@@ -235,7 +248,7 @@ def _data_tables(mixture: Mixture, summary: MomentSummary) -> list[str]:
     parts = []
 
     def start(name: str, facts: ColumnFacts, *texts: str) -> list[Cell]:
-        cells = [Cell(text, text) for text in (name, *texts)]
+        cells = [text_cell(text) for text in (name, *texts)]
         return cells + [share_cell(1.0 if facts.seen is None else facts.seen)] * len(seen)
 
     numbers = [
@@ -247,7 +260,7 @@ def _data_tables(mixture: Mixture, summary: MomentSummary) -> list[str]:
     if numbers:
         headings = ["Column", *seen, "Minimum", "Mean", "Maximum", "Standard deviation"]
         caption = "Columns of numbers and counts of the data, where they are seen"
-        parts.append(sortable_table("data-table", caption, headings, numbers))
+        parts.append(table("data-table", caption, headings, numbers))
     levels = [
         [*start(name, facts, str(level)), share_cell(x)]
         for name, facts in found
@@ -256,21 +269,16 @@ def _data_tables(mixture: Mixture, summary: MomentSummary) -> list[str]:
     if levels:
         headings = ["Column", "Value", *seen, "Share where it is seen"]
         caption = "Categories and answers of the data"
-        parts.append(sortable_table("data-level-table", caption, headings, levels))
+        parts.append(table("data-level-table", caption, headings, levels))
     return parts
 
 
 def _number(value: float | None) -> Cell:
     """Return a number with three digits; missing cells can hide the ends of a column."""
-    return Cell("not known", nan) if value is None else Cell(short_number(value), float(value))
+    return Cell("not known" if value is None else short_number(value))
 
 
 # -- cells ------------------------------------------------------------------------------------
-
-
-def group_cell(component: int) -> Cell:
-    """Return the number of a component in its color."""
-    return Cell("", float(component), chip=component)
 
 
 def share_cells(p: Parameter) -> list[Cell]:
@@ -281,26 +289,23 @@ def share_cells(p: Parameter) -> list[Cell]:
 def share_cell(value: float, low: float = nan, high: float = nan) -> Cell:
     """Return a share in percent, to a tenth; words where a component never sees the column."""
     if value != value:
-        return Cell(NEVER_SEEN, nan)
+        return Cell(NEVER_SEEN)
     own, *ends = (
         percent(x) if not 1e-3 <= x < 0.9995 else f"{100 * x:.1f} %" for x in (value, low, high)
     )
-    return Cell(own, value, "" if low != low else " … ".join(ends))
+    return Cell(own, "" if low != low else " … ".join(ends))
 
 
-def number_cells(
-    values: Float, low: Float | None = None, high: Float | None = None, finest: float | None = None
-) -> list[Cell]:
-    """Return numbers of the groups with intervals, three digits each, decimal points aligned."""
-    texts = [NEVER_SEEN if x != x else short_number(float(x), finest) for x in values]
-    is_plain = [text[-1:].isdigit() and "e" not in text for text in texts]
-    after = [len(text.partition(".")[2]) for text in texts]
-    most = max((n for n, plain in zip(after, is_plain, strict=True) if plain), default=0)
+def number_texts(values: Float, finest: float | None = None) -> list[str]:
+    """Return numbers of the groups, three digits each."""
+    return [NEVER_SEEN if x != x else short_number(float(x), finest) for x in values]
+
+
+def number_cells(p: Parameter, finest: float | None = None) -> list[Cell]:
+    """Return numbers of the groups with their intervals."""
     cells = []
-    for i, text in enumerate(texts):
-        ends = [float(end[i]) for end in (low, high) if end is not None]
-        known = bool(ends) and not any(map(isnan, ends))
-        aside = " … ".join(short_number(end, finest) for end in ends) if known else ""
-        digits_after = most - after[i] if is_plain[i] else 0
-        cells.append(Cell(text, float(values[i]), aside, digits_after=digits_after))
+    for text, *ends in zip(number_texts(p.estimate, finest), p.low, p.high, strict=True):
+        known = not any(map(isnan, ends))
+        aside = " … ".join(short_number(float(end), finest) for end in ends) if known else ""
+        cells.append(Cell(text, aside))
     return cells

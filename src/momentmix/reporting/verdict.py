@@ -1,4 +1,4 @@
-"""Does the model fit the data, and what to do next: the certificate in plain words.
+"""Whether to believe a fit, and what to do next: the certificate in plain words.
 
 Findings that have one sentence become one action.
 """
@@ -29,9 +29,9 @@ _NO_RECORD = (
 )
 _TRY = either("mm.report(model, path, data)", "momentmix report MODEL --data DATA")
 _BANNERS = {  # CSS class and words of each verdict
-    "passed": ("good", "✓ Yes"),
+    "passed": ("good", "✓ Passed"),
     "useful": ("good", "✓ Useful"),
-    "not passed": ("bad", "✗ No"),
+    "not passed": ("bad", "✗ Not passed"),
     "untested": ("plain", "? Not tested"),
 }
 _LABELS = {  # CSS class and words of each severity
@@ -41,22 +41,31 @@ _LABELS = {  # CSS class and words of each severity
 }
 
 
+def first_screen(c: Contents) -> str:
+    """Return the verdict, what to do first where a fit did not pass, and the three answers."""
+    certificate = None if c.record is None else c.record.certificate
+    kind, word = _BANNERS["untested" if certificate is None else certificate.verdict]
+    text = _NO_RECORD if certificate is None else verdict(certificate)
+    parts = [f'<p class="verdict {kind}"><strong>{word}</strong> {escaped(text)}</p>']
+    if certificate is not None:
+        if certificate.verdict == "not passed":
+            first = [*_remedies(c), *actions(certificate, c.mixture), *_try_remedies(c)][:1]
+            link = '<a href="#next">First:</a>'
+            parts += [f'<p class="first">{link} {_words(action)}</p>' for action in first]
+        parts.append(_asked(certificate.answers))
+    return "\n".join(parts)
+
+
 def fit_section(c: Contents) -> list[str]:
-    """Return yes, useful, no or not tested, and why."""
+    """Return further questions with their answers, and the statistics."""
     if c.record is None:
-        text = escaped(_NO_RECORD)
-        return [f'<p class="verdict plain"><strong>? Not tested</strong> {text}</p>']
+        return []
     certificate = c.record.certificate
-    kind, word = _BANNERS[certificate.verdict]
-    text = escaped(verdict(certificate))
-    return [
-        f'<p class="verdict {kind}"><strong>{word}</strong> {text}</p>',
-        asked(details(certificate)),
-        folded("The statistics behind this", *_statistics(certificate)),
-    ]
+    statistics = folded("The statistics behind this", *_statistics(certificate))
+    return [_asked(details(certificate)), statistics]
 
 
-def asked(answers: list[Answer]) -> str:
+def _asked(answers: list[Answer]) -> str:
     """Return questions with their answers beside one another."""
     parts = (
         f'<div><dt>{escaped(a.question)}</dt><dd><span class="answer">{escaped(a.short)}:</span> '
@@ -156,15 +165,18 @@ def action_of(found: Finding, mixture: Mixture) -> Action:
     )
 
 
-def _of_remedies(c: Contents) -> list[Action]:
-    """Return what was tried and helps; how to try it, where a fit did not pass."""
-    if c.remedies is None:
-        if c.record is None or c.record.certificate.passed or c.record.refine == "none":
-            return []
-        why = "What the findings suggest is then tried on rows that were left out."
-        return [Action("Give this report the rows.", why, WARNING, _TRY)]
+def _try_remedies(c: Contents) -> list[Action]:
+    """Return how to try remedies, where a fit did not pass and none were tried."""
+    if c.record is None or c.record.certificate.passed or c.record.refine == "none":
+        return []
+    why = "What the findings suggest is then tried on rows that were left out."
+    return [Action("Give this report the rows.", why, WARNING, _TRY)] * (c.remedies is None)
+
+
+def _remedies(c: Contents) -> list[Action]:
+    """Return what was tried and helps."""
     found = []
-    for r in c.remedies:
+    for r in c.remedies or ():
         why = f"Left-out rows: {r.gain:+.2g} nats a row."
         if not isnan(r.reproducibility) and not isnan(r.before):
             before, after = whole_percent(r.before), whole_percent(r.reproducibility)
@@ -181,7 +193,7 @@ def next_section(c: Contents) -> list[str]:
         known = {f.kind for f in findings}
         others = [f for f in c.facts.findings(c.names) if f.kind not in known]
         todo = sorted([*todo, *(action_of(f, c.mixture) for f in others)], key=_rank)
-    todo = [*_of_remedies(c), *todo]
+    todo = [*_remedies(c), *_try_remedies(c), *todo]
     noted = [action for action in todo if action.severity is NOTE]
     todo = todo[: len(todo) - len(noted)]
     use = "<code>momentmix predict</code> gives the group of every row."
@@ -214,14 +226,19 @@ def _listed(found: list[Action]) -> str:
 
 def _item(action: Action) -> str:
     kind, label = _LABELS[action.severity]
-    parts = [f'<span class="tag {kind}">{label}</span>', f"<strong>{escaped(action.text)}</strong>"]
+    parts = [f'<span class="tag {kind}">{label}</span>', _words(action)]
+    if action.details:
+        details = f"<p>{escaped(action.details)}</p>"
+        parts.append(folded("In the words of statistics", details))
+    return f"<li>{' '.join(parts)}</li>"
+
+
+def _words(action: Action) -> str:
+    parts = [f"<strong>{escaped(action.text)}</strong>"]
     if action.why:
         parts.append(f"<span>{escaped(action.why)}</span>")
     if action.code:
         parts.append(f"<code>{escaped(action.code)}</code>")
         if action.code.shell != action.code:
             parts.append(f"or <code>{escaped(action.code.shell)}</code>")
-    if action.details:
-        details = f"<p>{escaped(action.details)}</p>"
-        parts.append(folded("In the words of statistics", details))
-    return f"<li>{' '.join(parts)}</li>"
+    return " ".join(parts)

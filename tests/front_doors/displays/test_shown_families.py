@@ -53,9 +53,14 @@ def in_file(tmp_path, monkeypatch, rows):
 
 def test_means_of_numbers_and_probabilities_below(result):
     display = displays.MeansDisplay.from_estimator(result)
-    top, bottom = display.axes_
     assert display.names == ["age", "income", "visits"]
-    assert len(top.containers) == 2
+    assert len(display.ax_.containers) == 2
+    labels = [x.get_text() for x in display.ax_.get_yticklabels()]
+    assert labels == ["age", "age seen", "income", "visits", "member=yes", "plan=basic",
+                      "plan=gold", "plan=silver"]  # fmt: skip
+    display = displays.MeansDisplay.from_estimator(result, kind="heat map")
+    top, bottom = display.axes_
+    assert top.images
     shown = bottom.images[0].get_array()
     assert shown.shape == (2, 5)  # member=yes, three plans, age seen
     plan = next(b for b in result.mixture.blocks if b.family == "categorical")
@@ -161,7 +166,7 @@ def test_report_has_tables_of_levels_and_of_cells_seen(result, rows, tmp_path):
     income[:7] = np.nan  # cells that are missing for the first time
     mm.report(result, path, {**rows, "income": income})
     page = path.read_text()
-    for part in ("level-table", "seen-table", "data-level-table", "picture-column-4", "plan=gold"):
+    for part in ("data-level-table", "picture-column-4", "plan=gold", "age seen"):
         assert part in page
     assert ">nan<" not in page
     assert "7 rows have a missing cell" in page

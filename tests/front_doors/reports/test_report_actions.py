@@ -11,7 +11,6 @@ from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, found
 from momentmix.fitting.inference.certificate import Certificate, Support
 from momentmix.fitting.inference.over_identification import OverIdentification
 from momentmix.reporting.svg import adapted
-from momentmix.reporting.tables import number_cells
 from momentmix.reporting.verdict import actions
 
 PLAIN = mm.DiagonalMixture([0.6, 0.4], [[0.0] * 3] * 2, [[1.0] * 3] * 2, ["a", "b c", "it's"])
@@ -75,14 +74,6 @@ def test_actions_of_old_files_and_of_the_other_tests():
 
 
 # -- numbers, colors and pictures -------------------------------------------------------------
-
-
-def test_decimal_points_are_aligned():
-    low, high = np.array([1.0, np.nan, 99.0, 1e12]), np.array([2.0, np.nan, 101.0, 3e12])
-    cells = number_cells(np.array([1.5, np.nan, 100.0, 2e12]), low, high)
-    assert [cell.text for cell in cells] == ["1.50", "never seen", "100", "2.00e+12"]
-    assert [cell.digits_after for cell in cells] == [0, 0, 2, 0]
-    assert [cell.aside for cell in cells][:3] == ["1.00 … 2.00", "", "99.0 … 101"]
 
 
 def test_grays_of_a_picture_follow_the_scheme_and_colors_stay():

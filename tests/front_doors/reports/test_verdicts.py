@@ -173,8 +173,8 @@ def test_a_model_without_a_record_or_with_a_damaged_one_is_scored(momentmix, tmp
 @pytest.mark.parametrize(
     ("word", "banner", "kind"),
     [
-        ("passed", "✓ Yes", "good"),
-        ("not passed", "✗ No", "bad"),
+        ("passed", "✓ Passed", "good"),
+        ("not passed", "✗ Not passed", "bad"),
         ("untested", "? Not tested", "plain"),
     ],
 )
@@ -185,6 +185,7 @@ def test_the_page_shows_the_verdict(results, tmp_path, word, banner, kind):
     for reason in (*results[word].certificate.reasons, *results[word].certificate.untested):
         assert html.escape(reason) in text
     assert ("Nothing needs to be changed" in text) == (word == "passed")
+    assert ('<p class="first"><a href="#next">First:</a> <strong>' in text) == (kind == "bad")
     assert "what was tried" not in text
     assert "nothing to test" in text or word != "untested"
 
@@ -198,9 +199,9 @@ def test_the_page_of_a_useful_fit(useful, tmp_path):
     for answer in useful.certificate.answers:
         assert answer.question in first_screen
         assert answer.text.replace("<", "&lt;") in first_screen
-    assert text.count("<p>found again in other rows: 97 %</p>") == 1
-    assert text.count("<p>found again in other rows: 91 %</p>") == 1
-    assert '<td data-value="0.914">91 %</td>' in text
+    assert text.count("<li>found again in other rows: 97 %</li>") == 1
+    assert text.count("<li>found again in other rows: 91 %</li>") == 1
+    assert '<li>nearest to <span class="chip c1">1</span>' in text
 
 
 def test_the_page_of_a_fit_whose_reproducibility_is_unknown(results, tmp_path):
@@ -250,9 +251,8 @@ def test_the_page_has_a_section_and_a_picture_of_what_was_tried(results, tmp_pat
     mm.report(tmp_path / "m.json", tmp_path / "r.html", date="2025-01-31")
     text = (tmp_path / "r.html").read_text()
     assert '<details id="tried"><summary>Number of components: what was tried</summary>' in text
-    assert '<td data-value="8000.25" data-label="BIC">8000.25</td>' in text
-    assert '<td data-value="nan" data-label="p-value"></td>' in text
-    assert '<td data-value="0.8" data-label="Found again">80 %</td>' in text
+    assert "<td>8000.25</td><td>80 %</td>" in text
+    assert "<td></td><td>-8</td><td>8100</td>" in text
     assert '<figure id="picture-tried" class="full">' in text
 
 
