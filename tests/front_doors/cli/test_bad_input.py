@@ -118,8 +118,8 @@ BAD_FILES = {
     "Parquet without rows": ({"x": pa.array([], pa.float64())}, "no rows"),
     "cut Parquet": (lambda: truncated("good.parquet"), "truncated, damaged"),
     "empty Parquet": (lambda: text("x.parquet", ""), "is empty"),
-    "unknown": (lambda: text("x.docx", ""), "it reads .npy"),
-    "model": (lambda: "good.json", "it reads .npy"),
+    "unknown": (lambda: text("x.docx", ""), "momentmix reads .npy"),
+    "model": (lambda: "good.json", "momentmix reads .npy"),
 }
 COMMANDS = {
     "summarize": ["summarize", "{}", "-o", "out.mms"],
