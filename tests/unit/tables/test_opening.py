@@ -252,7 +252,7 @@ def test_shards_with_different_columns_are_found_at_once(tmp_path, first, second
         ("nowhere.csv", NoInputError, "does not exist"),
         ("*.parquet", NoInputError, "no file matches"),
         ("empty", NoInputError, "folder without data files"),
-        ("x.docx", InputError, "it reads .npy"),
+        ("x.docx", InputError, "momentmix reads .npy"),
         (["a.npy", "a.npy"], InputError, "given twice"),
         (
             "https://x.org/a.csv",
