@@ -9,8 +9,10 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 import momentmix as mm
+from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import rows_of, summarized
 from momentmix.fitting.em.em import draw_sample, em_pass, log_likelihoods, run_batch, settle
+from momentmix.fitting.em.passes import climb
 from momentmix.fitting.em.pooling import (
     _Merging,
     merge_components,
@@ -232,3 +234,16 @@ def test_greedy_merges_are_those_of_the_whole_table(case):
         assert plain[i, k] == pytest.approx(cost, rel=1e-9)
         merging.merge(i, k)
     assert merging.current[merging.is_left].weights.sum() == pytest.approx(1)
+
+
+def test_passes_end_where_a_step_of_em_falls_by_rounding(case):
+    """Such a step was repeated up to the last pass."""
+    rows, moments, p = case
+    values = [-1000.0, -999.0, -999.0 - 1e-6]
+
+    def sums_of(p):
+        return em_pass(rows_of(rows), moments, p)._replace(log_likelihood=values.pop(0))
+
+    context = FitContext(np.random.default_rng(0), tol=1e-12)
+    done = climb(sums_of, None, p, NO_PRIOR, len(rows), context)
+    assert (done.converged, done.n_passes, values) == (True, 3, [])

@@ -95,6 +95,8 @@ def climb(
         if scoring is not None and not is_em and not scoring.is_good(value - last, n_rows):
             scoring = None
         if value < last - 1e-12 * abs(last):  # the step failed: back
+            if is_em:  # by rounding alone: there is nothing left to gain
+                return Refined(current, logs[-1], count, True, logs)
             current, is_em = fallback, True
             continue
         if np.isfinite(last):
