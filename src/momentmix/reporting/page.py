@@ -18,20 +18,12 @@ from momentmix.reporting.contents import Contents
 from momentmix.reporting.data_facts import MOSTLY, SURE
 from momentmix.reporting.pictures import MOST_POINTS, Picture
 from momentmix.reporting.tables import expert_section, side_by_side
-from momentmix.reporting.verdict import columns_to_see, first_screen, fit_section, next_section
+from momentmix.reporting.verdict import columns_to_see, first_screen, next_section
 from momentmix.wording import no_group, percent, short_number
 
 _COLUMNS_SHOWN = 12  # pictures of columns; the others are folded
 _MOST_TRAITS = 3  # shown at once; the others are folded
 _MOST_TYPICAL = 15  # columns of a typical row
-_SIGNS = {
-    "high": ("▲", "higher than in the other rows"),
-    "low": ("▼", "lower"),
-    "medium": ("◆", "between groups that are lower and higher"),
-    "level": ("●", "a value that is more or less frequent"),
-    "missing": ("○", "cells are missing more or less often"),
-    "spread": ("↔", "values vary more or less"),
-}
 _ROUNDS = 0.005  # shares are shown in whole percents, most of them
 
 
@@ -48,7 +40,6 @@ def page(c: Contents) -> str:
         ("shares", "How do the shares differ between groups of rows?"): tracking_section,
         ("changes", "What changed?"): comparison_section,
         ("pairs", "Which pairs of columns separate the groups?"): _pairs,
-        ("fit", "How far the fit can be trusted"): fit_section,
         ("experts", "For experts"): expert_section,
     }
     made = [(*names, "\n".join(filter(None, make(c)))) for names, make in makers.items()]
@@ -126,10 +117,6 @@ def _cards(c: Contents) -> list[str]:
     # Two or four cards stand in two columns, others in as many as there is room for.
     kind = "cards pairs" if len(c.profile) in (2, 4) else "cards"
     parts = [f'<div class="{kind}">\n{shown}\n</div>']
-    used = {trait.what for component in c.profile for trait in component.traits}
-    signs = [f"{x}&nbsp;{words}" for what, (x, words) in _SIGNS.items() if what in used]
-    if len(c.profile) > 1 and signs:
-        parts.append(f'<p class="soft">{"; ".join(signs)}.</p>')
     answer = escaped(c.answer).replace(" %", "&nbsp;%")
     return [f"<p>{answer}</p>", *parts, f'<p class="soft">{escaped(text)}</p>']
 
@@ -216,10 +203,9 @@ def _differs(c: Contents, component: ComponentProfile) -> bool:
 def _traits(traits: tuple[Trait, ...]) -> str:
     """Return a list of traits, with their numbers in small print."""
     lines = "".join(
-        f'<li><span class="sign" aria-hidden="true">{_SIGNS[trait.what][0]}</span>'
-        f"<span>{escaped(f'{trait.column} {trait.words}')} "
+        f"<li>{escaped(f'{trait.column} {trait.words}')} "
         f'<span class="numbers">({escaped(trait.numbers).replace(" %", "&nbsp;%")})</span>'
-        "</span></li>"
+        "</li>"
         for trait in traits
     )
     return f'<ul class="traits">{lines}</ul>'

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from momentmix.displays.choice import TrialsDisplay
 from momentmix.displays.columns import ColumnsDisplay, draw_panel
 from momentmix.displays.marginals import marginal_of
 from momentmix.displays.pairs import draw_pair
@@ -15,7 +13,6 @@ from momentmix.displays.residuals import SIZE, MomentResidualsDisplay, moments_o
 from momentmix.displays.rows import labels_of, shown_rows
 from momentmix.displays.separation import by_separation, pairs_by_separation
 from momentmix.displays.style import MOST_LETTERS, axis_names_of, need_matplotlib
-from momentmix.fitting.outcome import Trial
 from momentmix.html.markup import escaped
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameter_table import ParameterTable, value_names
@@ -54,10 +51,9 @@ class Pictures:
     pairs: list[Picture] = field(default_factory=list)
     profile: str = ""
     residuals: str = ""
-    tried: str = ""
 
 
-def draw(mixture: Mixture, facts: DataFacts | None, tried: Sequence[Trial] = ()) -> Pictures:
+def draw(mixture: Mixture, facts: DataFacts | None) -> Pictures:
     """Draw the pictures for which there are data."""
     need_matplotlib()
     from matplotlib import style
@@ -68,7 +64,6 @@ def draw(mixture: Mixture, facts: DataFacts | None, tried: Sequence[Trial] = ())
             _pairs(mixture, facts),
             _profile(mixture) if mixture.n_components > 1 else "",
             "" if facts is None else _residuals(mixture, facts),
-            _tried(tried) if tried else "",
         )
 
 
@@ -197,21 +192,6 @@ def _residuals(mixture: Mixture, facts: DataFacts) -> str:
     figure.subplots_adjust(0.07, 0.2, 0.99, 0.86, wspace=0.2)
     MomentResidualsDisplay(*moments_of_both(mixture, facts.summary)).plot(figure)
     return full_width("residuals", alt, data_url(figure), caption)
-
-
-def _tried(tried: Sequence[Trial]) -> str:
-    from matplotlib.figure import Figure
-
-    numbers = ", ".join(str(t.n_components) for t in tried)
-    caption = (
-        "For each number of components that was tried: BIC and how well other rows give its least "
-        "reproducible group again, where rows were at hand, else the p-value of the test of the "
-        "moments. The bar marks the number that was chosen."
-    )
-    alt = f"BIC and reproducibility, or p-value, over the number of components: {numbers}."
-    figure = Figure((6.0, 4.0), layout="constrained")
-    TrialsDisplay(tried).plot(figure.add_subplot())
-    return full_width("tried", alt, data_url(figure), caption)
 
 
 def full_width(name: str, alt: str, address: str, caption: str = "") -> str:

@@ -123,7 +123,7 @@ def report(
         facts = None if data is None else gather(mixture, data)
         remedies = _remedies(model, mixture, record, data)
         tell("pictures")
-        pictures = draw(mixture, facts, () if record is None else record.tried)
+        pictures = draw(mixture, facts)
         contents = Contents(
             mixture, record, profile, facts, pictures, day, model_name, data_name, command,
             tracking, comparison, remedies,

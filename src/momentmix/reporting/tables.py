@@ -31,6 +31,7 @@ from momentmix.mixture.parameter_table import (
 )
 from momentmix.mixture.profile import NEVER_SEEN
 from momentmix.reporting.contents import Contents
+from momentmix.reporting.verdict import statistics_of
 from momentmix.summary.column_facts import ColumnFacts, column_facts
 from momentmix.summary.summary import MomentSummary
 from momentmix.wording import cut, percent, short_number, whole_percent
@@ -108,9 +109,11 @@ def _group_headings(c: Contents, is_named: bool = False) -> list[str]:
 def expert_section(c: Contents) -> list[str]:
     """Return folded parts."""
     made = definition_table("made-table", "Versions, commands and seed", _makers(c))
+    statistics = [] if c.record is None else statistics_of(c.record.certificate)
     note = "The same model, data and date give the same report, byte for byte."
     parts = [
         ("parameters", "All parameters and their intervals", _parameters(c)),
+        ("certificate", "The statistics of the certificate", statistics),
         ("glance", "The fit at a glance", _glance(c)),
         ("residuals", "Residuals of the moments", list(filter(None, [c.pictures.residuals]))),
         ("tried", "Number of components: what was tried", _tried(c)),
@@ -171,7 +174,7 @@ def _tried(c: Contents) -> list[str]:
         rows.append([*cells, again, text_cell("yes" if t.chosen else "no")])
     caption = "One row for each number of components that was tried"
     tried = table("tried-table", caption, headings, rows)
-    return [f"<p>{text}</p>", tried, c.pictures.tried]
+    return [f"<p>{text}</p>", tried]
 
 
 def _data(c: Contents) -> list[str]:

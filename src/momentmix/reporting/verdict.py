@@ -13,7 +13,6 @@ from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, Severity, 
 from momentmix.findings.messages import Message, either
 from momentmix.findings.remedy import NOTHING_HELPS
 from momentmix.fitting.inference.certificate import (
-    LARGEST_LOSS,
     Answer,
     Certificate,
 )
@@ -56,15 +55,6 @@ def first_screen(c: Contents) -> str:
     return "\n".join(parts)
 
 
-def fit_section(c: Contents) -> list[str]:
-    """Return further questions with their answers, and the statistics."""
-    if c.record is None:
-        return []
-    certificate = c.record.certificate
-    statistics = folded("The statistics behind this", *_statistics(certificate))
-    return [_asked(details(certificate)), statistics]
-
-
 def _asked(answers: list[Answer]) -> str:
     """Return questions with their answers beside one another."""
     parts = (
@@ -75,49 +65,12 @@ def _asked(answers: list[Answer]) -> str:
     return f'<dl class="asked">{"".join(parts)}</dl>'
 
 
-def _statistics(c: Certificate) -> list[str]:
+def statistics_of(c: Certificate) -> list[str]:
+    """Return the numbers of a certificate, and its findings in the words of statistics."""
     numbers = [f"{name}: {value}" for name, value in c.numbers()]
     if c.support is not None:
         numbers.append(f"number of groups: {c.support.text}")
     return [f"<p>Certificate: {escaped(c.verdict)}.</p>", items(numbers)]
-
-
-# -- questions and their answers ----------------------------------------------------------------
-
-
-def details(certificate: Certificate) -> list[Answer]:
-    """Return answers beside the three of the certificate; the second where it was asked."""
-    support = certificate.support
-    if support is None:
-        return [_precision(certificate)]
-    question = f"Do the data need {support.n_components} groups?"
-    if support.n_components == 1:
-        question = "Does one group do?"
-    short, text = {
-        True: ("Yes", "one group less describes the data clearly worse."),
-        False: ("No", "fewer groups, or others, describe the data as well."),
-        None: ("Cannot be said", "there are too few averages to tell whether fewer would do."),
-    }[support.supported]
-    return [_precision(certificate), Answer(question, short, text)]
-
-
-def _precision(c: Certificate) -> Answer:
-    question, loss = "Are the groups known precisely enough?", c.predicted_loss
-    if c.support is not None and c.support.supported is False:
-        return Answer(question, "Unknown", "the data do not determine that many groups.")
-    if any(finding.kind == "too-few-rows" for finding in c.findings):
-        return Answer(question, "Unknown", "there are too few rows to say.")
-    if isnan(loss):
-        text = "this method gives no standard errors, which are needed to tell."
-        return Answer(question, "Unknown", text)
-    if c.n_components == 1:
-        return Answer(question, "Yes", "there is one group only: no row can be in a wrong one.")
-    if loss > LARGEST_LOSS and c.verdict == "useful":
-        return Answer(question, "Yes", "fits of half of the rows sort the rows alike.")
-    # It comes from 2,500 drawn rows, so that smaller shares are not distinguishable.
-    share = "less than 0.1 %" if loss < 1e-3 else f"about {100 * loss:.2g} %"
-    text = f"errors of the parameters may put {share} of the rows into a wrong group."
-    return Answer(question, "Yes" if loss <= LARGEST_LOSS else "No", text)
 
 
 # -- what to do ---------------------------------------------------------------------------------

@@ -21,13 +21,9 @@ from matplotlib import pyplot
 
 import momentmix as mm
 from momentmix.errors import InputError, InputTypeError, ModelFileError
-from momentmix.findings.finding import Finding, Severity
-from momentmix.fitting.inference.certificate import Certificate, Support
-from momentmix.fitting.inference.over_identification import OverIdentification
 from momentmix.fitting.record import load_fit
 from momentmix.mixture.profile import profile_of
 from momentmix.reporting.data_facts import gather
-from momentmix.reporting.verdict import details
 from momentmix.wording import percent, short_number
 
 NAMES = ["height", "<script>alert(1)</script>", 'a"b\x1b', "$x_1$"]
@@ -228,7 +224,7 @@ def test_shares_of_groups_that_overlap_are_explained(page, report):
     found = report(m, data)
     card = found.all("article")[1]["text"]
     assert f"20 % of the rows; {count} of 1,000 are most probably in it" in card
-    for words in (counted, '<div class="cards pairs">', "▲&nbsp;higher than in the other rows; ▼"):
+    for words in (counted, '<div class="cards pairs">', "<li>feature 0 high <span"):
         assert words in found.rawdata_
 
 
@@ -364,42 +360,6 @@ def test_the_date_of_a_report(truth, report, monkeypatch):
     monkeypatch.delenv("SOURCE_DATE_EPOCH")
     today = datetime.datetime.now(datetime.UTC).date()
     assert 0 <= (datetime.date.fromisoformat(shown()) - today).days <= 1
-
-
-# -- the certificate in words -----------------------------------------------------------------
-
-
-def certificate(p=0.4, effect=0.0, dof=100, statistic=100.0, loss=0.001, r=2, findings=()):
-    test = OverIdentification(statistic, dof, p, effect, False, 2.0, [])
-    return Certificate(test, loss, list(findings), r)
-
-
-@pytest.mark.parametrize(
-    ("changes", "short", "words"),
-    [
-        ({}, "Yes", "about 0.1 % of the rows"),
-        ({"r": 1}, "Yes", "one group only"),
-        ({"loss": 0.05}, "No", "about 5 % of the rows"),
-        ({"loss": 0.0}, "Yes", "less than 0.1 % of the rows"),
-        ({"loss": np.nan}, "Unknown", "no standard errors"),
-    ],
-)
-def test_the_precision_in_words(changes, short, words):
-    (answer,) = details(certificate(**changes))
-    assert answer.short == short
-    assert words in answer.text
-
-
-def test_the_precision_of_parameters_that_are_not_determined_is_unknown():
-    fewer = replace(certificate(loss=np.nan), support=Support(2, False, "why"))
-    assert "do not determine that many groups" in details(fewer)[0].text
-    few = Finding("too-few-rows", Severity.FATAL, written="too few rows")
-    assert "too few rows" in details(certificate(loss=np.nan, findings=[few]))[0].text
-    for c in (fewer, certificate(loss=np.nan, findings=[few])):
-        assert details(c)[0].short == "Unknown"
-    light = Finding("light-components", Severity.WARNING, written="few")
-    for support in (None, Support(2, True, "why"), Support(2, None, "why")):
-        assert details(replace(certificate(findings=[light]), support=support))[0].short == "Yes"
 
 
 # -- the record in the file -------------------------------------------------------------------

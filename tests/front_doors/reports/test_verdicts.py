@@ -23,7 +23,6 @@ from momentmix.fitting.inference.description import Description
 from momentmix.fitting.inference.over_identification import ConditionGroup
 from momentmix.fitting.outcome import Trial
 from momentmix.reporting.contents import verdict
-from momentmix.reporting.verdict import details
 
 TRIED = (
     Trial(1, 0.0, -9.0, 9000.5, False),
@@ -223,17 +222,6 @@ def test_the_verdict_in_a_sentence(results):
     assert "not everything could be tested" in verdict(results["untested"].certificate)
 
 
-@pytest.mark.parametrize(
-    ("supported", "short"), [(True, "Yes"), (False, "No"), (None, "Cannot be said")]
-)
-def test_whether_the_number_of_components_is_needed_is_answered(results, supported, short):
-    c = replace(results["passed"].certificate, support=Support(2, supported, "some words"))
-    reply = details(c)[1]
-    assert reply.question == "Do the data need 2 groups?"
-    assert reply.short == short
-    assert len(details(replace(c, support=None))) == 1
-
-
 def test_the_page_lists_groups_that_are_rejected(results, tmp_path):
     groups = (ConditionGroup("pairs", 3.0, 5, 0.7), ConditionGroup("<b>shape", 99.0, 2, 1e-20))
     c = results["not passed"].certificate
@@ -245,7 +233,7 @@ def test_the_page_lists_groups_that_are_rejected(results, tmp_path):
     assert "pairs: 3.0" not in text
 
 
-def test_the_page_has_a_section_and_a_picture_of_what_was_tried(results, tmp_path):
+def test_the_page_has_a_table_of_what_was_tried(results, tmp_path):
     tried = (*TRIED[:1], replace(TRIED[1], reproducibility=(0.9, 0.8)), TRIED[2])
     changed(results["passed"], tried=tried).save(tmp_path / "m.json")
     mm.report(tmp_path / "m.json", tmp_path / "r.html", date="2025-01-31")
@@ -253,7 +241,6 @@ def test_the_page_has_a_section_and_a_picture_of_what_was_tried(results, tmp_pat
     assert '<details id="tried"><summary>Number of components: what was tried</summary>' in text
     assert "<td>8000.25</td><td>80 %</td>" in text
     assert "<td></td><td>-8</td><td>8100</td>" in text
-    assert '<figure id="picture-tried" class="full">' in text
 
 
 # -- pictures ---------------------------------------------------------------------------------
