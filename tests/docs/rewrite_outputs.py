@@ -6,11 +6,13 @@ For blocks of ``>>>`` whose output has changed; look at the difference before it
 
 import doctest
 import os
+import runpy
 import sys
 import tempfile
 from pathlib import Path
 
-from test_pages import BLOCK, FLAGS, run_shell
+pages = runpy.run_path(str(Path(__file__).with_name("test_pages.py")))
+BLOCK, FLAGS, run_shell = (pages[name] for name in ("BLOCK", "FLAGS", "run_shell"))
 
 
 class Recorder(doctest.DocTestRunner):
