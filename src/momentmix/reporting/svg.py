@@ -81,6 +81,7 @@ def adapted(svg: str) -> str:
     start = svg.index("<svg")
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg[start:], flags=re.DOTALL)
     svg = re.sub(r' transform="rotate\(-0 [^"]*"', "", svg)
+    svg = re.sub(r' id="[\w.]+_\d+"', "", svg)  # numbers of elements, which nothing refers to
     svg = _PATHS.sub(lambda found: _rounded(found[0]), svg)
     svg = re.sub(r">\s+<", "><", svg)
     used: set[int] = set()
