@@ -23,7 +23,7 @@ _MOST_PAIRS = 4
 # Columns in small pictures, and lines in the picture of all groups, are fewer where groups are
 # many: the table of columns × groups has all of them.
 _MOST_COLUMNS, _FEWEST_COLUMNS, _MOST_CURVES = 24, 12, 240
-MOST_POINTS = 1500  # of rows in a picture of a pair
+MOST_POINTS = 1000  # of rows in a picture of a pair
 _SMALL, _SQUARE = (3.4, 2.1), (3.4, 3.0)  # inches, of pictures in a grid
 # Inches around axes: what a layout of matplotlib takes as long to find as all else to draw.
 _LEFT, _BOTTOM, _LABEL = 0.44, 0.25, 0.2

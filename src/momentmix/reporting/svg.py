@@ -66,14 +66,15 @@ _quote = cache(quote)
 
 
 def _keep_colors(ax: Any) -> None:
-    """Texts on images and in boxes keep their gray: what lies below them does not change."""
+    """Texts on images, in boxes and markers keep their gray: what lies below does not change."""
     from matplotlib.colors import to_rgb
 
-    for text in ax.texts:
-        rgb = to_rgb(text.get_color())
-        if (ax.images or text.get_bbox_patch() is not None) and len(set(rgb)) == 1:
+    kept = [x for x in ax.texts if ax.images or x.get_bbox_patch() is not None]
+    for drawn in kept + [x for x in ax.lines if str(x.get_marker()).startswith("$")]:
+        rgb = to_rgb(drawn.get_color())
+        if len(set(rgb)) == 1:
             level = round(255 * rgb[0])
-            text.set_color(f"#{level:02x}{level:02x}{level - 1 if level else 1:02x}")
+            drawn.set_color(f"#{level:02x}{level:02x}{level - 1 if level else 1:02x}")
 
 
 def adapted(svg: str) -> str:
@@ -81,6 +82,7 @@ def adapted(svg: str) -> str:
     start = svg.index("<svg")
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg[start:], flags=re.DOTALL)
     svg = re.sub(r' transform="rotate\(-0 [^"]*"', "", svg)
+    svg = re.sub(r' id="[\w.]+_\d+"', "", svg)  # numbers of elements, which nothing refers to
     svg = _PATHS.sub(lambda found: _rounded(found[0]), svg)
     svg = re.sub(r">\s+<", "><", svg)
     used: set[int] = set()

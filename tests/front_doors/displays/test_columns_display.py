@@ -153,3 +153,18 @@ def test_separation_compares_numbers_and_levels():
     same = mm.BernoulliBlock([0.5, 0.5], (0, 1))
     mixture = mm.Mixture.from_blocks([0.5, 0.5], [number, answer, same])
     np.testing.assert_allclose(separation(mixture), [1.0, 1.0, 0.0], atol=1e-12)
+
+
+def test_axes_keep_to_what_the_column_can_hold():
+    law = mm.DiagonalMixture([0.5, 0.5], [[1.0], [3.0]], [[1.0], [1.0]], ["paid"])
+    paid = np.abs(law.sample(500, random_state=0)[0])
+    for rows in (paid, mm.summarize(paid, 1)):
+        ax = ColumnsDisplay.from_estimator(law, rows).ax_
+        assert ax.get_xlim()[0] == 0.0
+    free = ColumnsDisplay.from_estimator(law).ax_
+    assert free.get_xlim()[0] < 0  # nothing says that no value is negative
+    same = ColumnsDisplay.from_estimator(law, np.full((50, 1), 2.0)).ax_
+    assert same.get_ylim()[1] <= 1.0
+    result = mm.fit(paid, 1, random_state=0)
+    assert type(result.plot()) is ColumnsDisplay
+    assert result.plot().ax_.get_xlim()[0] == 0.0
