@@ -61,6 +61,7 @@ _FEWEST_EQUAL = 2.0  # rows for each value of a column on a grid
 _ON_GRID = 1e-6  # of a step
 _LEAST = {LOG: 1e-300, LOG1P: -1.0 + 1e-9}  # numbers that have a logarithm
 _LOST = 0.5  # reproducibility of a group that is not there
+_FALL = 0.1  # of a reproducibility, beyond what two halves of some thousand rows vary by
 _MOST_NAMED = 4
 _DEFAULTS = {"blocks": "diag"}
 _READING = vars(Reading())  # keywords that say how a table is read
@@ -227,7 +228,7 @@ def _effect(
     helps = gain > max(_ERRORS * error, _LEAST_GAIN)
     if is_number:  # the groups have to be found again
         helps = is_found and (helps or (not was_found and gain > -_ERRORS * error))
-    elif helps and was_found and result.reproducibility.min() < _LOST:
+    elif helps and result.reproducibility.min() < min(_LOST, base.reproducibility.min() - _FALL):
         # Of a better density fewer groups may be found again.
         if isinstance(own.get("n_components", "auto"), str):
             return None
