@@ -7,7 +7,8 @@
 
 Two thirds of a sample are fitted with the options as they are and with each remedy, and the other
 third is compared: the same rows for all. A remedy helps if the gain is above two standard errors,
-or if other rows give the groups again that did not before and the gain is not below.
+or if other rows give the groups again that did not before and the gain is not below. A background
+that takes the place of groups of far rows describes them no better: it helps if the fit passes.
 
 Densities and probabilities are not comparable. A column that lies on a grid, and whose family
 changes, has the probability of its cell: the mean density of the cell, times its width. Where a
@@ -36,6 +37,7 @@ from momentmix.findings.remedy import NOT_COMPARED, Remedy
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.data import table_of
 from momentmix.fitting.inference.certificate import Certificate
+from momentmix.fitting.inference.description import Description
 from momentmix.fitting.outcome import FitFacts
 from momentmix.fitting.result import FitResult
 from momentmix.mixture.mixture import Mixture
@@ -58,6 +60,7 @@ _LEAST_GAIN = 1e-3  # nats a row: less changes nothing, however many rows show i
 _POINTS = 16  # of a cell, in which densities are averaged; they vary by a third in it at most
 _STEPS = 8  # of Newton for a logistic regression
 _FEWEST_EQUAL = 2.0  # rows for each value of a column on a grid
+_MISFIT = 0.03  # distance of a column from the rows that is worth a trial; "close" ends at 0.1
 _ON_GRID = 1e-6  # of a step
 _LEAST = {LOG: 1e-300, LOG1P: -1.0 + 1e-9}  # numbers that have a logarithm
 _LOST = 0.5  # reproducibility of a group that is not there
@@ -226,7 +229,9 @@ def _effect(
     error = float(np.sqrt(weights**2 @ (gains - gain) ** 2))
     was_found, is_found = _is_found(base.certificate), _is_found(result.certificate)
     helps = gain > max(_ERRORS * error, _LEAST_GAIN)
-    if is_number:  # the groups have to be found again
+    if "background" in change and more < 0:  # in place of groups that held far rows
+        helps |= gain > 0.0 and result.certificate.passed
+    elif is_number:  # the groups have to be found again
         helps = is_found and (helps or (not was_found and gain > -_ERRORS * error))
     elif helps and result.reproducibility.min() < min(_LOST, base.reproducibility.min() - _FALL):
         # Of a better density fewer groups may be found again.
@@ -318,7 +323,7 @@ def _suggested(
     kinds = {f.kind for f in findings}
     seen: list[Change] = []
     for trial in (
-        *_of_columns(findings, mixture, rows),
+        *_of_columns(findings, c.description, mixture, rows),
         *_of_rows(kinds, options),
         *_of_blocks(findings, kinds, options, mixture),
         *_of_number(kinds, options),
@@ -329,20 +334,24 @@ def _suggested(
             yield trial
 
 
-def _of_columns(findings: Sequence[Finding], mixture: Mixture, rows: Any) -> Iterator[Suggestion]:
+def _of_columns(
+    findings: Sequence[Finding], description: Description, mixture: Mixture, rows: Any
+) -> Iterator[Suggestion]:
     """Other families of columns, those of one kind together."""
     found: list[tuple[Any, str]] = []
     for f in findings:
         found += [(column, str(x)) for column, x in f.remedy.get("families", {}).items()]
-        for column in f.columns if f.kind in _TAILS and not f.remedy else ():
-            own, cells = _column(mixture, column), _cells(rows, column)
-            if own.model.joins and not own.transform and (least := np.nanmin(cells)) >= 0:
-                found.append((column, LOG if least else LOG1P))
+        tails = f.columns if f.kind in _TAILS and not f.remedy else ()
+        found += [(column, _logarithm(mixture, rows, column)) for column in tails]
         if f.kind == "rounded-column" and f.numbers["is_whole"]:
             counts = (x.name for x in FAMILIES.values() if x.is_whole and not x.has_levels)
             found += [(f.columns[0], family) for family in counts]
         if f.kind == "zeros":
             found.append((f.columns[0], _column(mixture, f.columns[0]).model.value_law(0).wider))
+    known = {column for column, family in found if family}
+    for column, distance in description.columns.items():
+        if distance > _MISFIT and column not in known:
+            found.append((column, _logarithm(mixture, rows, column)))
     families: dict[str, dict[Any, str]] = {}
     for column, family in found:
         if family:
@@ -354,6 +363,15 @@ def _of_columns(findings: Sequence[Finding], mixture: Mixture, rows: Any) -> Ite
         yield Suggestion(words, {"families": columns})
 
 
+def _logarithm(mixture: Mixture, rows: Any, name: str | int) -> str:
+    """The logarithm of a column of numbers that are skewed to the right; empty for others."""
+    own = _column(mixture, name)
+    if not own.model.joins or own.transform or (least := np.nanmin(_cells(rows, name))) < 0:
+        return ""
+    offsets = _cells(rows, name) - np.nanmean(_cells(rows, name))
+    return (LOG if least else LOG1P) if np.nanmean(offsets**3) > 0 else ""
+
+
 def _column(mixture: Mixture, name: str | int) -> Column:
     names = mixture.feature_names
     return mixture.columns[name if isinstance(name, int) else (names or ()).index(name)]
@@ -361,7 +379,8 @@ def _column(mixture: Mixture, name: str | int) -> Column:
 
 def _of_rows(kinds: set[str], options: Mapping[str, Any]) -> Iterator[Suggestion]:
     """A background for far rows, and other reasons for gaps."""
-    if options.get("background") is False and kinds & {"outlier-rows", "outlier-influence"}:
+    # Far rows may also have taken a group of their own, which nothing speaks against.
+    if options.get("background") is False:
         yield Suggestion("a background for far rows", {"background": "auto"})
     gaps = {"shared-gaps", "missing-by-component", "dropped-differ", "never-seen"}
     if options.get("missing") == "model" or kinds & gaps:
