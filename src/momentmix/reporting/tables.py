@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import isnan, nan
+from math import inf, isnan, nan
 
 import numpy as np
 
@@ -213,9 +213,7 @@ def _parameters(c: Contents) -> list[str]:
     for j, column in enumerate(c.mixture.columns):
         if not column.levels:
             mean, deviation = own.mean(j), own.deviation(j)
-            positive = deviation.estimate[deviation.estimate > 0]
-            finest = float(positive.min()) if len(positive) else None
-            rows.append([text_cell(mean.label, "mean"), *number_cells(mean, finest)])
+            rows.append([text_cell(mean.label, "mean"), *number_cells(mean)])
             rows.append([text_cell(mean.label, "spread"), *number_cells(deviation)])
         shown = [p for p in own.of_column(j) if p.name in ("probability", "seen")]
         rows += [[text_cell(p.label), *share_cells(p)] for p in shown]
@@ -304,9 +302,10 @@ def number_texts(values: Float, finest: float | None = None) -> list[str]:
     return [NEVER_SEEN if x != x else short_number(float(x), finest) for x in values]
 
 
-def number_cells(p: Parameter, finest: float | None = None) -> list[Cell]:
-    """Return numbers of the groups with their intervals."""
-    cells = []
+def number_cells(p: Parameter) -> list[Cell]:
+    """Return numbers of the groups with their intervals, to digits that tell their ends apart."""
+    cells, widths = [], p.high - p.low
+    finest = float(widths[widths > 0].min(initial=inf))  # inf: three digits
     for text, *ends in zip(number_texts(p.estimate, finest), p.low, p.high, strict=True):
         known = not any(map(isnan, ends))
         aside = " … ".join(short_number(float(end), finest) for end in ends) if known else ""

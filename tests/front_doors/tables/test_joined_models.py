@@ -131,11 +131,12 @@ def test_the_report_lists_correlations(result, rows, tmp_path):
     result.save(path)
     mm.report(path, page, pd.DataFrame(rows, columns=NAMES))
     text = page.read_text()
-    table = re.search(r'id="correlation-table".*?</table>', text, re.DOTALL)[0]
-    assert re.findall(r'data-value="length, rate"', table) == ['data-value="length, rate"'] * 2
-    shown = [float(x) for x in re.findall(r"<td data-value=\"(-?0\.[0-9]+)\">-?0\.[0-9]+<", table)]
+    table = re.search(r'id="parameter-table".*?</table>', text, re.DOTALL)[0]
+    (row,) = re.findall(r"<tr>[^\n]*length, rate<small>correlation<.*?</tr>", table)
+    shown = [float(x) for x in re.findall(r"<td>(-?0\.[0-9]+)", row)]
     assert [x for x in shown if abs(x) > 0.5] == pytest.approx([0.9, -0.7], abs=0.05)
-    assert table.count('class="interval"') == 2
+    (row,) = re.findall(r"<tr>[^\n]*length, rate<small>covariance<.*?</tr>", table)
+    assert len(re.findall(r"<small>[^<]* … [^<]*</small>", row)) == 2  # intervals
     glance = re.search(r'id="summary-table".*?</table>', text, re.DOTALL)[0]
     assert re.search(r"Joined columns.*?length, rate", glance, re.DOTALL)
 
