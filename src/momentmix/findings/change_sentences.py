@@ -113,9 +113,7 @@ def _dominating(f: Finding) -> str:
 
 
 def _few_rows(f: Finding) -> str:
-    said = "the range of column {column!r} is another"
-    if f.numbers["n_rows"]:
-        said = "about {n_rows:.0f} rows have most of the variance of column {column!r}"
+    said = "about {n_rows:.0f} rows have most of the variance of column {column!r}"
     return f"{said} {_ranges(f)}; small changes of the other rows may not show."
 
 
