@@ -5,7 +5,6 @@ import json
 import warnings
 from datetime import date, timedelta
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,8 +12,6 @@ import pytest
 import momentmix as mm
 from momentmix.displays import SharesDisplay
 from momentmix.html.palette import component_color
-
-mpl.use("Agg")
 
 NAMES = ["flow", "temperature", "pressure"]
 MEANS = np.array([[100.0, 20.0, 5.0], [120.0, 30.0, 8.0]])

@@ -6,10 +6,6 @@ import warnings
 from dataclasses import replace
 from types import SimpleNamespace
 
-import matplotlib as mpl
-
-mpl.use("Agg")
-
 import numpy as np
 import pandas as pd
 import pytest
