@@ -77,7 +77,7 @@ class Tracking:
     names: tuple[str, ...]
     level: float
     is_ordered: bool
-    errors: Float
+    errors: Float = field(repr=False, default_factory=lambda: np.empty(0))
     notes: dict[tuple[Any, ...], str] = field(default_factory=dict)
     unexplained: dict[tuple[Any, ...], Unexplained] = field(default_factory=dict)
     prior: SharePrior | None = None
@@ -193,18 +193,23 @@ def _plain_key(value: Any) -> Any:
 
 def tracking_lines(tracking: Tracking, rest: str = "to_frame() has all") -> list[str]:
     """Groups that do not fit, a table of groups with the `rest` in words, and what changed."""
-    names = [f"{c} {cut(name, _LETTERS)}" for c, name in enumerate(tracking.names)]
-    n, half = len(tracking), _MOST_PRINTED // 2
-    more = max(0, n - _MOST_PRINTED)
-    groups = [*range(half), *range(n - half, n)] if more else range(n)
-    heads = [*tracking.key_names, "rows", *names, "p-value", "fits"]
+    heads = [*tracking.key_names, "rows", *_heads(tracking), "p-value", "fits"]
+    groups, more = _shown_groups(tracking)
     rows = [heads, *(_cells(tracking, g) for g in groups)]
     lines = aligned([list(map(printable, row)) for row in rows])
     if more:
-        lines.insert(1 + half, f"… {more:,} more group{plural(more)}; {rest}")
+        lines.insert(1 + len(groups) // 2, f"… {more:,} more group{plural(more)}; {rest}")
     above = _misfit_line(tracking)
     said = (f"- {text}" for text in tracking.sentences())
     return [*above, *([""] if above else []), *lines, "", _footer(tracking), *said]
+
+
+def _shown_groups(tracking: Tracking) -> tuple[list[int], int]:
+    """The first and last groups of a table for people, and how many are left out between them."""
+    n, half = len(tracking), _MOST_PRINTED // 2
+    if n <= _MOST_PRINTED:
+        return list(range(n)), 0
+    return [*range(half), *range(n - half, n)], n - _MOST_PRINTED
 
 
 def _misfit_line(tracking: Tracking) -> list[str]:
@@ -217,6 +222,13 @@ def _misfit_line(tracking: Tracking) -> list[str]:
     order = ", largest misfit first" if len(bad) > 1 else ""
     text = f"the components do not fit {len(bad):,} of {n:,} group{plural(n)}{order}: {names}"
     return [printable(text + (f"; and {more:,} more" if more > 0 else ""))]
+
+
+# -- cells ------------------------------------------------------------------------------------
+
+
+def _heads(tracking: Tracking) -> list[str]:
+    return [f"{c} {cut(name, _LETTERS)}" for c, name in enumerate(tracking.names)]
 
 
 def _footer(tracking: Tracking) -> str:
