@@ -87,7 +87,11 @@ def test_the_table_and_the_picture(files, momentmix):
         (("may.csv", "-"), 2, "standard input (-) cannot be combined with files"),
         (("may.mms", "june.csv", "--families", "size=log"), 2, "leave out --families"),
         (("may.mms", "june.mms", "--families", "size=log"), 2, "leave out --families"),
-        (("may.mms", "june.csv", "--exclude", "age"), 2, "choose columns with --columns"),
+        (
+            ("may.mms", "june.mms", "--exclude", "age,size,plan,weight"),
+            2,
+            "--columns and --exclude leave no column to compare",
+        ),
     ],
 )
 def test_errors_have_their_own_codes(files, momentmix, arguments, code, text):
@@ -114,10 +118,12 @@ def test_columns_of_summaries_can_be_chosen(files, momentmix):
         *(mm.summarize(f"{x}.csv", columns=["age", "size"]) for x in ("may", "june"))
     )
     for second in ("june.mms", "june.csv"):
-        done = momentmix("compare", "may.mms", second, "--columns", "age,size", "--json")
-        found = json.loads(done.out)
-        assert [column["name"] for column in found["columns"]] == ["age", "size"]
-        assert found["p_value"] == pytest.approx(chosen.p_value, rel=1e-6)
+        options = {"--columns": "age,size", "--exclude": "plan,weight"}
+        for option, columns in options.items():
+            done = momentmix("compare", "may.mms", second, option, columns, "--json")
+            found = json.loads(done.out)
+            assert [column["name"] for column in found["columns"]] == ["age", "size"]
+            assert found["p_value"] == pytest.approx(chosen.p_value, rel=1e-6)
 
 
 def test_the_display():

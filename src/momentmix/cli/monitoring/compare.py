@@ -225,13 +225,23 @@ def _check_families(families: Any) -> None:
 
 
 def _with_columns(summary: MomentSummary, read_options: ReadOptions) -> MomentSummary:
-    """The summary of the columns that --columns names."""
+    """The summary of the columns that --columns and --exclude leave."""
+    from momentmix.mixture.tables.conditional import column_numbers
+    from momentmix.summary.column_facts import schema_of
+
+    schema = schema_of(summary)
+    names, every = schema.column_names, list(range(schema.n_columns))
+    kept = every
+    if read_options.columns is not None:
+        kept = column_numbers(read_options.columns, len(every), names).tolist()
     if read_options.exclude is not None:
-        raise click.UsageError("--exclude is for data files; choose columns with --columns.")
-    columns = read_options.columns
-    if columns is None:
+        left_out = set(column_numbers(read_options.exclude, len(every), names).tolist())
+        kept = [number for number in kept if number not in left_out]
+    if kept == every:
         return summary
-    return summary.truncate(min(summary.order, len(columns))).select(columns)
+    if not kept:
+        raise click.UsageError("--columns and --exclude leave no column to compare.")
+    return summary.truncate(min(summary.order, len(kept))).select(kept)
 
 
 def _summarized(path: str, like: MomentSummary, read_options: ReadOptions) -> MomentSummary:
