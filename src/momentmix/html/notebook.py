@@ -66,12 +66,6 @@ def folded(title: str, *parts: object) -> Markup:
     return _element("details", _element("summary", title, style="cursor:pointer"), *parts)
 
 
-def preformatted(text: str) -> Markup:
-    """Return a text with its lines as they are."""
-    lines = map(escaped, text.split("\n"))
-    return _element("pre", Markup("\n".join(lines)), style="overflow-x:auto;line-height:1.3")
-
-
 def paragraph(*parts: object) -> Markup:
     """Return parts in a line of their own."""
     return _element("div", *parts, between=" ")

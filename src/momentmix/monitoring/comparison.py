@@ -11,7 +11,7 @@ from typing import Any
 from momentmix.errors import InputError, InputTypeError, printable
 from momentmix.findings.change_sentences import two_numbers
 from momentmix.findings.finding import NOTE, Finding, found, sentences
-from momentmix.html.notebook import preformatted
+from momentmix.html.notebook import Markup, box, bullets, folded, paragraph, plain_table, tag
 from momentmix.json_fields import plain
 from momentmix.mixture.parameter_table import need_pandas
 from momentmix.monitoring.compared.changes import SHAPES, Change
@@ -172,7 +172,7 @@ class Comparison:
         return "\n".join(comparison_lines(self))
 
     def _repr_html_(self) -> str:
-        return preformatted(str(self))
+        return comparison_html(self)
 
 
 def _check_level(level: float, least_effect: float) -> None:
@@ -204,6 +204,25 @@ def comparison_lines(
         lines += [f"and {n_more:,} more pair{plural(n_more)}"] if n_more else []
     notes = [f"note: {note}" for note in found.notes[:_MOST_NOTES]]
     return [*lines, *([""] if notes else []), *notes]
+
+
+def comparison_html(found: Comparison) -> Markup:
+    """A comparison as a fragment of HTML."""
+    word = tag("no difference", "good")
+    if found.differs():
+        word = tag("differs", "bad")
+    elif found.unjudged or found.p_value != found.p_value:
+        word = tag("not judged", "plain")
+    rows, more = _table_of_columns(found)
+    parts: list[object] = [paragraph(word, verdict(found)), bullets(found.first_sentences())]
+    parts += [plain_table(_HEADINGS, rows), *map(paragraph, more)]
+    pairs, n_more = _table_of_pairs(found, 0.05)
+    if pairs:
+        rest = [paragraph(f"and {n_more:,} more")] if n_more else []
+        parts.append(folded("Correlations", plain_table(_PAIR_HEADINGS, pairs), *rest))
+    if found.notes:
+        parts.append(bullets(found.notes))
+    return box("Comparison of two summaries", *parts)
 
 
 def verdict(found: Comparison, level: float = 0.05, least_effect: float = 0.0) -> str:

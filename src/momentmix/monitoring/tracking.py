@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from momentmix._typing import Float
 from momentmix.errors import printable
 from momentmix.findings.finding import Finding, sentences
-from momentmix.html.notebook import preformatted
+from momentmix.html.notebook import Markup, bar, box, bullets, paragraph, plain_table, tag
 from momentmix.json_fields import plain
 from momentmix.mixture.parameter_table import need_pandas
 from momentmix.monitoring.shares.groups import key_text
@@ -182,7 +182,7 @@ class Tracking:
         return cut_lines("\n".join([f"{head}fit {bad} of them", *self.sentences()]))
 
     def _repr_html_(self) -> str:
-        return preformatted(str(self))
+        return tracking_html(self)
 
 
 def _plain_key(value: Any) -> Any:
@@ -202,6 +202,21 @@ def tracking_lines(tracking: Tracking, rest: str = "to_frame() has all") -> list
     above = _misfit_line(tracking)
     said = (f"- {text}" for text in tracking.sentences())
     return [*above, *([""] if above else []), *lines, "", _footer(tracking), *said]
+
+
+def tracking_html(tracking: Tracking) -> Markup:
+    """Shares of groups as a fragment of HTML."""
+    heads = [*tracking.key_names, "rows", *_heads(tracking), "fits"]
+    groups, more = _shown_groups(tracking)
+    rows = [_html_cells(tracking, g) for g in groups]
+    if more:
+        rows.insert(len(groups) // 2, [f"… {more:,} more", *[""] * (len(heads) - 1)])
+    n, r = len(tracking), tracking.n_components
+    title = f"Shares of {r} component{plural(r)} in {n} group{plural(n)}"
+    rest = [f"{more:,} more group{plural(more)} in to_frame()"] if more else []
+    above = map(paragraph, _misfit_line(tracking))
+    footer = paragraph(_footer(tracking), *rest)
+    return box(title, *above, bullets(tracking.sentences()), plain_table(heads, rows), footer)
 
 
 def _shown_groups(tracking: Tracking) -> tuple[list[int], int]:
@@ -250,6 +265,19 @@ def _cells(tracking: Tracking, g: int) -> list[str]:
     if np.isnan(p):
         verdict = "untested" if tracking.n_rows[g] else "no rows"
     return [*key, f"{tracking.n_rows[g]:,}", *shares, "-" if np.isnan(p) else p_text(p), verdict]
+
+
+def _html_cells(tracking: Tracking, g: int) -> list[object]:
+    cells = _cells(tracking, g)
+    shares = [
+        Markup(f'<span title="{_ends(tracking, g, c)}">{bar(share, c)}</span>')
+        if share == share
+        else Markup("–")
+        for c, share in enumerate(tracking.weights[g].tolist())
+    ]
+    tone = {"yes": "good", "NO": "bad"}.get(cells[-1], "plain")
+    first = map(printable, cells[: len(tracking.key_names) + 1])
+    return [*first, *shares, tag(cells[-1], tone)]
 
 
 def _ends(tracking: Tracking, g: int, c: int) -> str:

@@ -1,6 +1,5 @@
 """`compare`: decisions, cases without variation, errors, and how a comparison is shown."""
 
-import html
 import json
 
 import numpy as np
@@ -123,6 +122,8 @@ def test_a_row_too_far_away_is_said():
     assert "cannot be judged. Summarize the other rows." in found.notes[0]
     positive = [np.abs(rows) for rows in (x, y)]
     assert "judged. Take the logarithm (family log), or" in compare(*positive).notes[0]
+    assert "not judged" in found._repr_html_()
+    assert "cannot be judged" in found._repr_html_()
     document = found.to_dict()
     assert document["unjudged"] == ["1"]
     assert document["columns"][1]["changes"][0]["p_value"] is None
@@ -190,6 +191,7 @@ def test_nothing_that_varies():
     found = compare(np.ones((50, 3)), np.ones((50, 3)))
     assert str(found).startswith("Nothing can be tested between 50 and 50 rows.")
     assert not found.differs()
+    assert "not judged" in found._repr_html_()
     assert not compare(1e-318 * rows_of(1), 1e-318 * rows_of(2)).differs(1e-6)
 
 
@@ -330,7 +332,9 @@ def test_a_comparison_is_shown():
     assert lines[0] == "1,500 and 1,500 rows differ (p < 0.0001, level 0.05; 1 change named)."
     assert lines[5].split()[0] == "<b>"  # the largest effect first
     assert "yes=True" in str(found)
-    assert found._repr_html_().endswith(f">{html.escape(str(found))}</pre>")
+    html = found._repr_html_()
+    assert "&lt;b&gt;" in html
+    assert "<b>" not in html
     document = found.to_dict()
     assert json.loads(json.dumps(document, allow_nan=False)) == document
     assert document["columns"][1]["changes"][0]["level"] is True

@@ -120,6 +120,7 @@ def test_sentences_are_in_every_form_of_a_comparison(found):
     assert str(found).split("\n")[1:3] == [f"- {first}", f"- {second}"]
     assert repr(found).split("\n")[1:] == [first, second]
     assert found.to_dict()["sentences"] == [first, second]
+    assert f"<li>{first}</li>" in found._repr_html_()
     assert found.sentences(least_effect=0.3) == [first]
     assert found.sentences(level=1e-300) == []
 

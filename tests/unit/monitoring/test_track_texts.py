@@ -36,7 +36,10 @@ def test_a_long_table_is_cut_in_the_middle_and_names_what_does_not_fit():
         "g000", "g029", "g170", "g199",
     ]  # fmt: skip
     assert table[31] == "… 140 more groups; to_frame() has all"
-    assert "the components do not fit 1 of 200 groups: k0 g100" in str(made(200, bad=[100]))
+    html = made(200, bad=[100])._repr_html_()
+    assert "the components do not fit 1 of 200 groups: k0 g100" in html
+    assert html.count("<tr>") == 62
+    assert "140 more groups in to_frame()" in html
 
 
 def test_many_misfits_are_counted():
