@@ -113,7 +113,9 @@ def _dominating(f: Finding) -> str:
 
 
 def _few_rows(f: Finding) -> str:
-    said = "about {n_rows:.0f} rows have most of the variance of column {column!r}"
+    said = "the range of column {column!r} is another"
+    if f.numbers["n_rows"]:
+        said = "about {n_rows:.0f} rows have most of the variance of column {column!r}"
     return f"{said} {_ranges(f)}; small changes of the other rows may not show."
 
 

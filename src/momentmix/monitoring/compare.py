@@ -30,6 +30,7 @@ from momentmix.monitoring.compared.changes import LEAST_ROWS, ColumnTests, colum
 from momentmix.monitoring.compared.dominating_rows import (
     dominated,
     few_rows_remark,
+    range_change,
     without_row,
 )
 from momentmix.monitoring.compared.second_moments import means_together, second_together
@@ -147,6 +148,7 @@ def _compared(a: MomentSummary, b: MomentSummary, schema: Schema) -> Comparison:
         else:
             changes = column_changes(tests, i, name)
             if tests.a.number[first]:
+                changes += range_change(tests, first, name)
                 remarks += few_rows_remark(tests, first, name)
         if column.transform:  # missing cells have no logarithms
             changes = [

@@ -44,8 +44,8 @@ class ColumnComparison:
     name : str
     family : str
     changes : tuple of Change
-        Of numbers: mean, spread, skewness and kurtosis; else the shares of levels; and the share
-        of missing cells where there are any.
+        Of numbers: mean, spread, skewness and kurtosis, and the range where it is another by far;
+        else the shares of levels; and the share of missing cells where there are any.
     """
 
     name: str

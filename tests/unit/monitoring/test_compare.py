@@ -84,6 +84,14 @@ def test_the_same_rows_are_recognized(tmp_path):
         assert note in found.notes[0]
 
 
+def test_two_values_at_another_distance():
+    rng = np.random.default_rng(0)
+    x, y = (np.column_stack([rng.random(N) < 0.5, rng.standard_normal(N)]) * 1.0 for _ in range(2))
+    assert named(compare(x, y)) == []
+    y[:, 0] = 1.1 * y[:, 0] - 0.05
+    assert named(compare(x, y)) == [("spread", "0")]
+
+
 # -- one row that dominates ---------------------------------------------------------------------
 
 
@@ -105,6 +113,8 @@ def test_a_column_is_compared_without_the_row_that_dominates_it(value, shift, ex
     mean = found.columns[1].change("mean")
     assert (mean.first, mean.second) == pytest.approx((cut.mean(), rest.mean()), rel=1e-6)
     assert mean.p_value == pytest.approx(stats.ttest_ind(cut, rest).pvalue, rel=1e-4)
+    wide = found.columns[1].change("range")
+    assert (wide.first, wide.second) == pytest.approx((np.ptp(x[:, 1]), np.ptp(y[:, 1])))
     assert all("1" not in (pair.column, pair.other) for pair in found.pairs)
     others = compare(np.delete(x, 1, 1), np.delete(y, 1, 1))
     for name, test in others.tests.items():
@@ -145,6 +155,11 @@ def test_few_rows_far_away_are_said():
     y[:5, 1] = 1e6
     found = compare(x, y)
     assert "about 5 rows have most of the variance of column '1'" in found.notes[0]
+    assert found.columns[1].change("range").effect > 10
+    y[:200, 1] = rows_of(3)[:200, 1] * 100  # many rows: the range is named, and the spread
+    found = compare(x, y)
+    assert "the range of column '1' is another" in found.notes[0]
+    assert ("spread", "1") in named(found)
 
 
 @pytest.mark.parametrize("shift", [100.0, -1e4, 1e6])
@@ -158,6 +173,16 @@ def test_a_missing_cell_is_no_row_that_dominates(shift):
     found = mm.compare(first, mm.summarize(tables[1], missing="model", families=first.schema))
     assert named(found) == [("mean", "a")]
     assert found.notes == ()
+    assert found.columns[0].change("range") is None
+
+
+def test_the_range_of_rows_that_are_gone_is_not_compared():
+    x, y = rows_of(1), rows_of(2)
+    y[7] *= 1e3
+    forgotten = mm.summarize(y, 2).forget(y[7:8])
+    found = mm.compare(mm.summarize(x, 2), forgotten)
+    assert not any("range" in note for note in found.notes)
+    assert all(column.change("range") is None for column in found.columns)
 
 
 # -- columns that do not vary -------------------------------------------------------------------

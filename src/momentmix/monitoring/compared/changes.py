@@ -23,6 +23,7 @@ _LEAST_CURVATURE = 25  # rows · (kurtosis − 1); below, the spread follows fro
 LEAST_ROWS = 8  # with fewer nothing is tested
 _SAME_CONSTANT = 1e-12  # of a constant's size
 _LEAST_NUMBER = 1e-300  # the spread of smaller numbers is not known
+_TWO_VALUES = 1e-9  # Pearson's kurtosis − skewness² − 1 is 0 for two values only
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Change:
 
     Attributes
     ----------
-    what : {"mean", "spread", "skewness", "kurtosis", "share", "missing", "correlation"}
+    what : {"mean", "spread", "skewness", "kurtosis", "range", "share", "missing", "correlation"}
     column : str
     other : str or None
         The other column of a correlation.
@@ -41,7 +42,8 @@ class Change:
         The numbers, in the units of the data.
     effect : float
         Size of the change: of a mean the difference in common standard deviations, of a spread the
-        logarithm of the ratio of standard deviations, else the difference.
+        logarithm of the ratio of standard deviations, of a range that of the ranges, else the
+        difference.
     low, high : float
         95 % interval of the effect; NaN if it is not known.
     p_value : float
@@ -165,7 +167,7 @@ class ColumnTests:
         effect = np.log(self.b.deviation / self.a.deviation)
         relative = own[0] / (4 * a[2] ** 2), own[1] / (4 * b[2] ** 2)
         p = self._p(b[2] - a[2], own[0], own[1])
-        p = np.where(self._two_values, nan, p)
+        p = np.where(self._two_values, np.where(self._other_values, 0.0, nan), p)
         return self._estimate(effect, relative, p)
 
     @cached_property
@@ -174,6 +176,16 @@ class ColumnTests:
         n = np.minimum(self.a.n_seen, self.b.n_seen)
         own = (x[4] - x[2] ** 2 for x in (self.a.central, self.b.central))
         return np.asarray(n * self.common(*own) < _LEAST_CURVATURE)
+
+    @cached_property
+    def _other_values(self) -> NDArray[np.bool_]:
+        """Whether both have two values, at another distance: 0 and 1, then 0 and 2."""
+        sides = self.sides
+        two = [s.central[4] * s.central[2] - s.central[3] ** 2 - s.central[2] ** 3 for s in sides]
+        apart = [s.bounds[1] - s.bounds[0] for s in sides]
+        other = np.abs(apart[1] - apart[0]) > _TWO_VALUES * np.maximum(*apart)
+        exact = [s.counts_rows & s.attained.all(axis=0) for s in sides]
+        return np.asarray(exact[0] & exact[1] & other & (np.maximum(*np.abs(two)) < _TWO_VALUES))
 
     @cached_property
     def shapes(self) -> dict[str, tuple[Float, Float, ChangeEstimate]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import compress
-from math import nan
+from math import log, nan
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from momentmix.summary.summary import MomentSummary
 _MOST = 0.75  # of the variance of a column, in one row: the deviation is twice that of the others
 _ROUNDING = 1e-14  # of powers about 0, which missing cells are
 _FEW = 10.0  # rows that have most of the variance
+_WIDER = 10.0  # ratio of the ranges of two summaries that is reported
 
 
 def share_of_one(side: Side) -> Float:
@@ -67,7 +68,17 @@ def without_row(tests: ColumnTests, column: int, name: str) -> tuple[list[Change
         sides=list(compress(("first", "second"), are_dominated)),
         ranges=ranges, remedy={"families": {name: "log"}} if has_log else None,
     )  # fmt: skip
-    return [*changes, *missing], remark
+    return [*changes, *range_change(tests, value, name, least=1.0), *missing], remark
+
+
+def range_change(tests: ColumnTests, value: int, name: str, least: float = _WIDER) -> list[Change]:
+    """The change of the range of a number, if one is at least so many times the other."""
+    if not all(p.attained[:, value].all() for p in tests.sides):
+        return []
+    first, second = (float(p.bounds[1][value] - p.bounds[0][value]) for p in tests.sides)
+    if not (first > 0 and second > 0) or not abs(log(second / first)) >= log(least):
+        return []
+    return [Change("range", name, None, None, first, second, log(second / first))]
 
 
 def _apart(
@@ -98,14 +109,18 @@ def _cut(side: Side, column: int, value: int, ends: list[int]) -> MomentSummary 
 
 
 def few_rows_remark(tests: ColumnTests, value: int, name: str) -> list[Finding]:
-    """A remark where few rows have most of the variance of a number."""
-    pairs = [(side.n_seen[value], _share_from_powers(side)[value]) for side in tests.sides]
-    few = [float(1 / x**2) for n, x in pairs if x * x * _FEW > 1 > _FEW**2 / n]
-    if not tests.varies[value] or not few:
+    """A remark where few rows have most of the variance of a number, or another range by far."""
+    if not tests.varies[value]:
+        return []
+    rows = [side.n_seen[value] for side in tests.sides]
+    shares = [float(_share_from_powers(side)[value]) for side in tests.sides]
+    few = [1 / x**2 for n, x in zip(rows, shares, strict=True) if x * x * _FEW > 1 > _FEW**2 / n]
+    if not few and not range_change(tests, value, name):
         return []
     transform = tests.a.schema.columns[int(tests.a.column[value])].transform
-    numbers: Any = {"ranges": _ranges(tests, value), "transform": transform}
-    return [found(NOTE, "few-rows-dominate", [name], n_rows=max(1.0, min(few)), **numbers)]
+    n_rows, ranges = max(1.0, min(few)) if few else 0.0, _ranges(tests, value)
+    numbers: Any = {"n_rows": n_rows, "ranges": ranges, "transform": transform}
+    return [found(NOTE, "few-rows-dominate", [name], **numbers)]
 
 
 def _ranges(tests: ColumnTests, value: int) -> list[tuple[float, float]]:
