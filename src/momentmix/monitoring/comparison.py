@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from math import exp, isfinite
+from math import exp, isfinite, nan
 from numbers import Real
 from typing import Any
 
@@ -51,6 +51,11 @@ class ColumnComparison:
     name: str
     family: str
     changes: tuple[Change, ...]
+
+    @property
+    def p_value(self) -> float:
+        """Least corrected p-value of its changes; NaN if none was tested."""
+        return min((c.corrected for c in self.changes if c.corrected == c.corrected), default=nan)
 
     @property
     def size(self) -> float:
