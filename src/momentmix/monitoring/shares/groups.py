@@ -111,24 +111,22 @@ class Groups:
             raise InputTypeError(
                 f"group {key_text(key)}: expected a MomentSummary; got {type(given).__name__}."
             )
-        whole, columns = self._tracked.whole, self._tracked.columns
-        names, n_columns = whole.feature_names, whole.n_columns
-        schema = schema_of(summary)
+        names, n_columns = self._tracked.whole.feature_names, self._tracked.whole.n_columns
+        schema, places = schema_of(summary), list(range(n_columns))
         if names is not None and schema.column_names is not None:
-            if names != schema.column_names:
-                try:
-                    places = match_names(names, schema.column_names, "the model", others=True)
-                except InputError as error:
-                    raise InputError(Message(f"group {key_text(key)}: ", error.args[0])) from None
-                summary = summary.truncate(min(summary.order, len(places))).select(places)
+            try:
+                places = match_names(names, schema.column_names, "the model", others=True)
+            except InputError as error:
+                raise InputError(Message(f"group {key_text(key)}: ", error.args[0])) from None
         elif schema.n_columns != n_columns:
             raise InputError(
                 f"group {key_text(key)} has {schema.n_columns} columns, the model {n_columns}. "
                 "Summarize the columns that the model was fitted to."
             )
-        if len(columns) == n_columns:
+        places = [places[j] for j in self._tracked.columns]
+        if places == list(range(schema.n_columns)):
             return summary
-        return summary.truncate(min(summary.order, len(columns))).select(columns)
+        return summary.truncate(min(summary.order, len(places))).select(places)
 
     @cached_property
     def schema(self) -> Schema | None:
@@ -163,14 +161,11 @@ class Groups:
     @property
     def layout(self) -> Layout:
         """The moments up to order 4 that all groups have in common."""
-        found = list[Layout]()
-        for own in {own.layout for own in self.groups if own.n_rows}:
-            order = min(4, own.order)
-            squared_order = min(own.squared_order, order - 1)
-            found.append(replace(own, order=order, squared_order=squared_order))
+        found = [own.layout for own in self.groups if own.n_rows]
         d = found[0].n_features if self.schema is None else self.schema.n_features
-        least = (min(getattr(x, f) for x in found) for f in ("order", "squared_order", "high"))
-        return Layout(d, *least)
+        order = min(4, *(own.order for own in found))
+        squared_order = min(order - 1, *(own.squared_order for own in found))
+        return Layout(d, order, squared_order, min(own.high for own in found))
 
 
 def weigh(cube: Groups, tracked: TrackedModel, z: float) -> None:
