@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, islice
@@ -26,11 +27,13 @@ from momentmix.monitoring.shares.group_weights import (
     find_shared_errors,
     settled_weights,
 )
-from momentmix.monitoring.shares.moments import read_many
 from momentmix.monitoring.shares.tracked_model import StandardComponents, TrackedModel
 from momentmix.progress import counting
 from momentmix.summary.column_facts import schema_of
+from momentmix.summary.exact.schemas import in_schema
+from momentmix.summary.exact.totals import Totals
 from momentmix.summary.layout import Layout
+from momentmix.summary.readings import flat_moments, readings_of_many
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.names import column_label, match_names
 from momentmix.tables.schema import Schema, joined, plain_schema
@@ -38,6 +41,7 @@ from momentmix.wording import cut
 
 _MOST_KEPT = 4_000_000  # sums of groups that are kept unpacked: about 100 megabytes
 _AT_ONCE = 256  # groups whose moments are read together; for more it takes no less time each
+_MOST_TOGETHER = 1 << 13  # moments of hundreds of groups: more would fill the memory
 _LARGEST = 1e200  # moment of standardized values: products with it are finite
 _VARIES = " was constant in the model and is not here; it takes no part"
 _MOST_USED = 300  # groups, the largest, that determine the errors of the components
@@ -206,7 +210,7 @@ def _read(
         while chunk := list(islice(pairs, _AT_ONCE)):
             count(len(chunk))
             full = [(own, summary) for own, summary in chunk if own.n_rows]
-            flat = read_many(
+            flat = _moments_of_many(
                 [summary for _, summary in full], sets.layout, schema, model.shift, model.scale
             )
             are_known |= not np.isnan(flat[:, 0]).all()
@@ -226,6 +230,39 @@ def _read(
             "values of all groups lie so far from those of the model that their moments are not "
             "known; are the units the same?"
         )
+
+
+def _totals_of(summary: MomentSummary, order: int, schema: Schema | None) -> Totals:
+    """The sums of a group up to an order, in the common schema."""
+    order = min(order, summary.order)
+    totals = summary.truncate(order, min(summary.squared_order, order - 1))._totals()
+    if schema is not None and summary.schema is not None and summary.schema != schema:
+        totals = in_schema(totals, schema)
+    return totals
+
+
+def _moments_of_many(
+    summaries: Sequence[MomentSummary],
+    layout: Layout,
+    schema: Schema | None,
+    shift: Float,
+    scale: Float,
+) -> Float:
+    """Moments of groups in units of the model, (n, n_entries); NaN where even means overflow."""
+    totals = [_totals_of(summary, layout.order, schema) for summary in summaries]
+    found = np.full((len(totals), layout.n_entries), np.nan)
+    by_layout = dict[Layout, list[int]]()
+    for number, each in enumerate(totals):
+        by_layout.setdefault(each.layout, []).append(number)
+    for own, numbers in by_layout.items():
+        if own.n_entries <= _MOST_TOGETHER:
+            values = readings_of_many([totals[number] for number in numbers], shift, scale)
+            found[numbers] = values[:, layout.places_in(own)]
+    for number in np.flatnonzero(np.isnan(found).any(axis=1)).tolist():
+        with suppress(InputError):
+            each = totals[number]
+            found[number] = flat_moments(each, shift, scale)[layout.places_in(each.layout)]
+    return found
 
 
 def _equations(own: Group) -> Iterator[tuple[Float, Float]]:
