@@ -117,16 +117,17 @@ class Groups:
             )
         names, n_columns = self._tracked.whole.feature_names, self._tracked.whole.n_columns
         schema, places = schema_of(summary), list(range(n_columns))
-        if names is not None and schema.column_names is not None:
+        if names is None or schema.column_names is None:
+            if schema.n_columns != n_columns:
+                raise InputError(
+                    f"group {key_text(key)} has {schema.n_columns} columns, the model {n_columns}. "
+                    "Summarize the columns that the model was fitted to."
+                )
+        elif names != schema.column_names:
             try:
                 places = match_names(names, schema.column_names, "the model", others=True)
             except InputError as error:
                 raise InputError(Message(f"group {key_text(key)}: ", error.args[0])) from None
-        elif schema.n_columns != n_columns:
-            raise InputError(
-                f"group {key_text(key)} has {schema.n_columns} columns, the model {n_columns}. "
-                "Summarize the columns that the model was fitted to."
-            )
         places = [places[j] for j in self._tracked.columns]
         if places == list(range(schema.n_columns)):
             return summary
