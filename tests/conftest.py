@@ -1,4 +1,4 @@
-"""Helper modules importable; one BLAS thread; time limits that a busy machine keeps."""
+"""Helper modules importable; one BLAS thread, no windows; time limits for a busy machine."""
 
 import os
 import signal
@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 # Two processes with threads of their own on two cores mostly wait for each other: some tests take
 # ten times as long. It is read when NumPy and SciPy are loaded, here and in processes of the tests.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("MPLBACKEND", "Agg")  # pictures in files, no windows
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE / "unit" / "fitting")]

@@ -4,10 +4,6 @@ import base64
 import io
 import shutil
 
-import matplotlib as mpl
-
-mpl.use("Agg")
-
 import numpy as np
 import pandas as pd
 import pytest

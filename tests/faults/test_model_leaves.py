@@ -4,7 +4,6 @@ import json
 import re
 import warnings
 
-import matplotlib as mpl
 import numpy as np
 import pytest
 from campaigns.strangers_reader import RefusedError, read_model
@@ -12,8 +11,6 @@ from campaigns.strangers_reader import RefusedError, read_model
 import momentmix as mm
 from momentmix.errors import MomentmixError
 from momentmix.fitting.record import load_fit
-
-mpl.use("Agg")
 
 NASTY = [
     "1" + "0" * 400, "-1" + "0" * 400, "1" + "0" * 300, "1" + "0" * 5000, str(2**63), "-1", "0",

@@ -124,7 +124,7 @@ def track(
         groups.key_names, keys, n_rows, weights, low, high, p_values, fits,
         np.array([own.test.effect_size for own in found]),
         tuple(tracked.mixture.profile(names).names), float(level), bool(is_ordered), errors,
-        _notes(found, tracked), _explained(groups, tracked.mixture, fits), law, tracked.mixture,
+        _notes(found, tracked), _explained(groups, tracked.mixture, fits), law,
     )  # fmt: skip
 
 

@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float
-from momentmix.errors import InputError, printable
+from momentmix.errors import printable
 from momentmix.findings.finding import Finding, sentences
 from momentmix.html.notebook import Markup, bar, box, bullets, paragraph, plain_table, tag
 from momentmix.json_fields import plain
-from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameter_table import need_pandas
 from momentmix.monitoring.shares.groups import key_text
 from momentmix.monitoring.shares.moved_columns import Unexplained
@@ -64,8 +63,6 @@ class Tracking:
         The law of the groups that the weights were shrunken to.
     is_ordered : bool
         Whether the last key is a time or another order.
-    model : Mixture
-        The mixture whose components are followed, with the columns that were used.
     """
 
     key_names: tuple[str, ...]
@@ -84,7 +81,6 @@ class Tracking:
     notes: dict[tuple[Any, ...], str] = field(default_factory=dict)
     unexplained: dict[tuple[Any, ...], Unexplained] = field(default_factory=dict)
     prior: SharePrior | None = None
-    model: Mixture | None = None
 
     @property
     def n_components(self) -> int:
@@ -93,22 +89,6 @@ class Tracking:
 
     def __len__(self) -> int:
         return len(self.keys)
-
-    def mixture(self, key: Any) -> Mixture:
-        """The mixture of one group: the model with the weights of the group.
-
-        Parameters
-        ----------
-        key : tuple, or one value where there is one key
-        """
-        own = key if isinstance(key, tuple) else (key,)
-        if own not in self.keys:
-            listed = ", ".join(key_text(other) for other in self.keys[:10])
-            raise InputError(f"there is no group {key_text(own)}; the first groups are {listed}.")
-        weights = self.weights[self.keys.index(own)]
-        if self.model is None or np.isnan(weights).any():
-            raise InputError(f"the shares of group {key_text(own)} are not known.")
-        return Mixture.from_blocks(weights, self.model.blocks)
 
     def findings(self) -> list[Finding]:
         """Trends or differences that are significant, and misfits."""

@@ -66,20 +66,16 @@ def findings_of(tracking: Tracking) -> list[Finding]:
 def _trend(shares: Float, errors: Float) -> tuple[float, dict[str, Any]]:
     """Weighted regression on the place in the order: p-value of the slope, and both ends."""
     n = len(shares)
-    x, weights = np.arange(n, dtype=float), 1.0 / errors**2
-    weights = weights / weights.max()
-    center = weights @ x / weights.sum()
-    mean = weights @ shares / weights.sum()
-    spread = float(weights @ (x - center) ** 2)
-    slope = float(weights @ ((x - center) * (shares - mean))) / spread
-    rest = shares - mean - slope * (x - center)
-    unit = float(errors.min()) ** 2  # variance of a group of weight 1
-    scatter = float(weights @ rest**2) / max(n - 2, 1)
-    error = np.sqrt(max(scatter, unit) / spread)
+    x, weights = np.arange(n), 1.0 / errors
+    line, covariance = np.polyfit(x, shares, 1, w=weights, cov="unscaled")
+    scatter = (((shares - np.polyval(line, x)) * weights) ** 2).sum() / max(n - 2, 1)
+    slope, error = float(line[0]), np.sqrt(covariance[0, 0] * max(scatter, 1.0))
     p = 2.0 * float(stdtr(max(n - 2, 1), -abs(slope) / error))
     third = max(1, n // 3)
-    first = float(np.average(shares[:third], weights=weights[:third]))
-    last = float(np.average(shares[-third:], weights=weights[-third:]))
+    first, last = (
+        float(np.average(shares[own], weights=weights[own] ** 2))
+        for own in (slice(third), slice(-third, None))
+    )
     is_mixed = (last - first) * slope < 0
     return p, {"first": first, "second": last, "effect": last - first, "is_mixed": is_mixed}
 

@@ -110,15 +110,17 @@ def test_missing_cells_are_left_out_of_the_density_where_that_is_asked(frame, mo
     np.testing.assert_allclose(found[[0, 5]], part.log_prob(rows[["a", "c"]])[[0, 5]], rtol=1e-12)
 
 
-def test_digits_of_probabilities(frame, momentmix, truth):
+@pytest.mark.parametrize("options", [("-p",), ("--digits", "4")])
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_probabilities_with_all_digits_or_some(frame, momentmix, truth, ending, options):
     shares = truth.responsibilities(frame[NAMES])
-    for output in ("out.csv", "out.parquet"):
-        arguments = ("--keep", "id", "--digits", "4", "-o", output)
-        assert momentmix("predict", "model.json", "rows.csv", *arguments).code == 0
-        read = pd.read_csv if output.endswith("csv") else pd.read_parquet
-        found = read(output)
-        assert list(found) == ["id", "label", "probability_0", "probability_1"]
-        np.testing.assert_array_equal(found.iloc[:, 2:], shares.round(4))
+    arguments = ("--keep", "id", *options, "-o", f"out.{ending}", "--json")
+    done = momentmix("predict", "model.json", "rows.csv", *arguments)
+    assert sum(json.loads(done.out)["rows_per_component"]) == N_ROWS
+    found = pd.read_csv("out.csv") if ending == "csv" else pd.read_parquet("out.parquet")
+    assert list(found) == ["id", "label", "probability_0", "probability_1"]
+    expected = shares if options == ("-p",) else shares.round(4)
+    np.testing.assert_array_equal(found.iloc[:, 2:], expected)
 
 
 # -- log-densities and anomalies ------------------------------------------------------------------

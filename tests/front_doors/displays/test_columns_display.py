@@ -1,9 +1,5 @@
 """Each column alone: bars of the rows, curves and bars of the components."""
 
-import matplotlib as mpl
-
-mpl.use("Agg")
-
 import numpy as np
 import pytest
 from matplotlib import pyplot

@@ -1,9 +1,6 @@
-import matplotlib as mpl
-
-mpl.use("Agg")
-
 import re
 
+import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,9 +1,5 @@
 """What shows results of tables with families: displays, report, print-out, commands."""
 
-import matplotlib as mpl
-
-mpl.use("Agg")
-
 import re
 from pathlib import Path
 

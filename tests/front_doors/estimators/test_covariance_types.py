@@ -92,10 +92,13 @@ def test_the_twin_of_scikit_learn(models, frame, kind):
     model = models[kind]
     twin = model.to_sklearn()
     assert twin.covariance_type == ("diag" if kind == "diag" else "full")
+    np.testing.assert_array_equal(model.predict(frame), twin.predict(frame))
+    assert model.score(frame) == pytest.approx(twin.score(frame))
     np.testing.assert_allclose(model.score_samples(frame), twin.score_samples(frame), rtol=1e-9)
     np.testing.assert_allclose(model.predict_proba(frame), twin.predict_proba(frame), atol=1e-9)
     if kind in ("diag", "full"):
         assert model.bic(frame) == pytest.approx(twin.bic(frame))
+        assert model.aic(frame) == pytest.approx(twin.aic(frame))
     assert twin.sample(5)[0].shape == (5, 6)
 
 

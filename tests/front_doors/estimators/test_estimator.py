@@ -9,7 +9,6 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.mixture import GaussianMixture
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -70,23 +69,11 @@ def test_attributes_are_those_of_gaussian_mixture(model, truth, rows):
     assert model.standard_errors_.means.shape == (2, 6)
     assert model.summary_.n_rows == 3000
     assert model.lower_bound_ == pytest.approx(model.score(rows), abs=1e-6)
-
-
-def test_methods_agree_with_gaussian_mixture_of_the_same_parameters(model, rows):
-    twin = model.to_sklearn()
-    assert isinstance(twin, GaussianMixture)
-    np.testing.assert_array_equal(model.predict(rows), twin.predict(rows))
-    np.testing.assert_allclose(model.predict_proba(rows), twin.predict_proba(rows), atol=1e-12)
-    np.testing.assert_allclose(model.score_samples(rows), twin.score_samples(rows), rtol=1e-10)
-    assert model.score(rows) == pytest.approx(twin.score(rows))
-    assert model.bic(rows) == pytest.approx(twin.bic(rows))
-    assert model.aic(rows) == pytest.approx(twin.aic(rows))
     drawn, labels = model.sample(50)
     assert drawn.shape == (50, 6)
     assert set(labels) <= {0, 1}
-    np.testing.assert_array_equal(
-        MomentGaussianMixture(2, random_state=0).fit_predict(rows), model.predict(rows)
-    )
+    labels = MomentGaussianMixture(2, random_state=0).fit_predict(rows)
+    np.testing.assert_array_equal(labels, model.predict(rows))
 
 
 def test_partial_fit_adds_up_and_fits_when_used(rows, truth):

@@ -6,10 +6,6 @@ import warnings
 from dataclasses import replace
 from types import SimpleNamespace
 
-import matplotlib as mpl
-
-mpl.use("Agg")
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -137,13 +133,6 @@ def test_an_untested_fit_is_0_with_a_warning(results, momentmix, tmp_path, monke
     assert (done.code, "the fit is untested" in done.err) == (0, True)
     assert "verdict              UNTESTED\n" in done.out
     assert momentmix("fit", "rows.npy", "-o", "s.json", "--strict").code == 4
-
-
-def test_from_moments_alone_not_passed_is_4(momentmix, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    mm.summarize(clusters(2, 4), order=4).save("x.mms")
-    assert momentmix("fit", "x.mms", "-r", "1", "-o", "a.json").code == 4
-    assert momentmix("fit", "x.mms", "-r", "2", "-o", "b.json", "--strict").code == 0
 
 
 def test_a_model_without_a_record_or_with_a_damaged_one_is_scored(momentmix, tmp_path, monkeypatch):

@@ -3,10 +3,6 @@
 import json
 import re
 
-import matplotlib as mpl
-
-mpl.use("Agg")
-
 import numpy as np
 import pandas as pd
 import pytest

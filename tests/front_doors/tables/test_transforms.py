@@ -1,9 +1,5 @@
 """Logarithms of columns through every door: fit, summaries, findings, displays, commands."""
 
-import matplotlib as mpl
-
-mpl.use("Agg")
-
 import json
 import re
 

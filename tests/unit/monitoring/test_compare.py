@@ -366,12 +366,3 @@ def test_a_comparison_is_shown():
     columns = found.to_frame()
     assert len(columns) == len(found.changes)
     assert columns["effect"].tolist() == pytest.approx([c.effect for c in found.changes])
-
-
-def test_verdicts_name_what_is_neglected():
-    from momentmix.monitoring.comparison import verdict
-
-    x, y = rows_of(1, 20_000), rows_of(2, 20_000)
-    assert verdict(compare(x, y)).startswith("No difference shows between 20,000 and 20,000 rows")
-    found = compare(x, y + np.array([0, 0.1, 0, 0]))
-    assert verdict(found, least_effect=0.5).startswith("No difference of at least 0.5 shows")

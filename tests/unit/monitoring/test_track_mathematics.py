@@ -9,9 +9,12 @@ from scipy.stats import poisson
 
 import momentmix as mm
 from momentmix.fitting.conditions.conditions import point_powers
-from momentmix.monitoring.shares.components import FixedComponents
+from momentmix.monitoring.shares.components import (
+    MOST_CONDITIONS,
+    FixedComponents,
+    list_conditions,
+)
 from momentmix.monitoring.shares.group_weights import bounded
-from momentmix.monitoring.shares.moments import MOST_CONDITIONS, list_conditions
 from momentmix.monitoring.shares.tracked_model import TrackedModel
 from momentmix.summary.layout import POWERS, Layout
 

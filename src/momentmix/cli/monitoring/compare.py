@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -100,106 +101,50 @@ def compare_command(
         target.check_ending("png", "svg", "pdf")
         target.check([first, second or first])
         need_matplotlib()
-    asked = ComparedGroups(where, first_where, second_where)
-    found = compare(*_summaries(first, second, asked, families, read_options))
+    groups = {"where": where, "first_where": first_where, "second_where": second_where}
+    left, right, lines = _summaries(first, second, groups, families, read_options)
+    found = compare(left, right)
     differs = found.differs(level, least_effect)
     if target.path is not None:
         from momentmix.displays import ComparisonDisplay
 
         target.save_picture(ComparisonDisplay.from_comparison(found))
     if target.as_json:
-        settings = {
-            "first": first, "second": first if second is None else second, **asked.to_dict(),
-            "level": level, "least_effect": least_effect,
-        }  # fmt: skip
+        settings: dict[str, Any] = {"first": first, "second": second or first}
+        settings |= {name: list(texts) for name, texts in groups.items() if texts}
+        settings |= {"level": level, "least_effect": least_effect}
         said = {"differs": differs, "sentences": found.sentences(level, least_effect)}
         say_json({**settings, **said, **found.to_dict(), **said})
     else:
-        lines = comparison_lines(found, level, least_effect)
-        say(lines[0], *asked.lines, *lines[1:])
+        head, *rest = comparison_lines(found, level, least_effect)
+        say(head, *lines, *rest)
         if target.path is not None:
             say("", f"picture written to {target.path}")
     silent = bool(found.unjudged) or found.p_value != found.p_value
     return int(differs or (strict and silent))
 
 
-@dataclass
-class ComparedGroups:
-    """Conditions on groups of cubes: --where on both sides, --first and --second on one."""
-
-    where: tuple[str, ...]
-    first: tuple[str, ...]
-    second: tuple[str, ...]
-    lines: list[str] = field(default_factory=list)
-
-    def to_dict(self) -> dict[str, list[str]]:
-        """The conditions that were given."""
-        given = {"where": self.where, "first_where": self.first, "second_where": self.second}
-        return {name: list(texts) for name, texts in given.items() if texts}
-
-    def of_one(self, path: str) -> tuple[MomentSummary, MomentSummary]:
-        """Two parts of one cube; all groups that are not in one are the other."""
-        from momentmix.cli.cubes import are_cubes, chosen, load_groups
-        from momentmix.cube.cube import SummaryCube
-
-        if not (self.first or self.second):
-            cure = (
-                "choose groups of the cube with --first and --second"
-                if are_cubes([path])
-                else "give a second file"
-            )
-            raise click.UsageError(f"there is nothing to compare {path} with; {cure}.")
-        cube = load_groups([path], self.where, None)
-        given = {"--first": self.first, "--second": self.second}
-        parts = {name: chosen(cube, texts, name) for name, texts in given.items() if texts}
-        if len(parts) == 1:
-            ((name, part),) = parts.items()
-            rest = SummaryCube(cube.key_names, {key: cube[key] for key in cube if key not in part})
-            if not len(rest):
-                raise InputError(f"{name} takes all groups; there are no others to compare with.")
-            parts = {other: parts.get(other, rest) for other in given}
-        texts = []
-        for name, part in parts.items():
-            what = f"{' and '.join(given[name])}, " if given[name] else "the other "
-            texts.append(f"{name.removeprefix('--')}: {what}{len(part):,} group{plural(len(part))}")
-        self.lines = ["; ".join(texts)]
-        left, right = (parts[name].total() for name in given)
-        return left, right
-
-    def of(self, place: int, path: str) -> MomentSummary | None:
-        """The summary of the first (0) or second (1) file; None for data."""
-        from momentmix.cli.cubes import are_cubes, chosen, load_groups
-        from momentmix.cli.summaries import are_summaries, load_sum
-
-        if path.lower().endswith(".json"):
-            raise InputError(
-                f"{path} is no data; `momentmix track MODEL CUBE` and `momentmix score MODEL DATA` "
-                "say whether rows fit a model."
-            )
-        option, own = (("--first", self.first), ("--second", self.second))[place]
-        if own or (self.where and are_cubes([path])):
-            return chosen(load_groups([path], self.where, None), own, option).total()
-        return load_sum([path]) if are_summaries([path]) else None
-
-
 def _summaries(
     first: str,
     second: str | None,
-    asked: ComparedGroups,
+    groups: dict[str, tuple[str, ...]],
     families: Any,
     read_options: ReadOptions,
-) -> tuple[MomentSummary, MomentSummary]:
-    """Both summaries; a data file gets the columns and orders of the other one."""
+) -> tuple[MomentSummary, MomentSummary, list[str]]:
+    """Both summaries and lines on their groups; a data file gets the columns of the other one."""
     from momentmix.cli.cubes import are_cubes, load_groups
 
     if second is None:
         _check_families(families)
-        left, right = (_with_columns(side, read_options) for side in asked.of_one(first))
-        return left, right
-    paths = first, second
-    if asked.where and not any(are_cubes([path]) for path in paths):
-        load_groups(paths, asked.where, None)  # says how to make a cube
-    found = [asked.of(place, path) for place, path in enumerate(paths)]
+        left, right, line = _parts_of_one(first, **groups)
+        return _with_columns(left, read_options), _with_columns(right, read_options), [line]
+    paths, where = (first, second), groups["where"]
+    if where and not any(are_cubes([path]) for path in paths):
+        load_groups(paths, where, None)  # says how to make a cube
+    found = [
+        _summary_of(path, where, groups[f"{name}_where"], f"--{name}")
+        for name, path in zip(("first", "second"), paths, strict=True)
+    ]
     given = [None if own is None else _with_columns(own, read_options) for own in found]
     like = next((summary for summary in given if summary is not None), None)
     if like is not None:
@@ -208,7 +153,7 @@ def _summaries(
             _summarized(path, like, read_options) if summary is None else summary
             for path, summary in zip(paths, given, strict=True)
         )
-        return left, right
+        return left, right, []
     # What columns are is found in both files together: levels and missing cells of each.
     from momentmix.summary.summarize import summarize
     from momentmix.tables.learning import learn
@@ -224,7 +169,51 @@ def _summaries(
         )
         for path in paths
     )  # fmt: skip
-    return left, right
+    return left, right, []
+
+
+def _parts_of_one(
+    path: str, where: Sequence[str], first_where: Sequence[str], second_where: Sequence[str]
+) -> tuple[MomentSummary, MomentSummary, str]:
+    """Two parts of one cube, and a line on them; all groups that are not in one are the other."""
+    from momentmix.cli.cubes import are_cubes, chosen, load_groups
+    from momentmix.cube.cube import SummaryCube
+
+    given = {"first": first_where, "second": second_where}
+    if not any(given.values()):
+        cure = "give a second file"
+        if are_cubes([path]):
+            cure = "choose groups of the cube with --first and --second"
+        raise click.UsageError(f"there is nothing to compare {path} with; {cure}.")
+    cube = load_groups([path], where, None)
+    parts = {name: chosen(cube, texts, f"--{name}") for name, texts in given.items() if texts}
+    texts = {name: " and ".join(own) + ", " if own else "the other " for name, own in given.items()}
+    if len(parts) == 1:
+        ((name, part),) = parts.items()
+        rest = SummaryCube(cube.key_names, {key: cube[key] for key in cube if key not in part})
+        if not len(rest):
+            raise InputError(f"--{name} takes all groups; there are no others to compare with.")
+        parts = {other: parts.get(other, rest) for other in given}
+    counts = {name: f"{len(part):,} group{plural(len(part))}" for name, part in parts.items()}
+    line = "; ".join(f"{name}: {texts[name]}{counts[name]}" for name in given)
+    return parts["first"].total(), parts["second"].total(), line
+
+
+def _summary_of(
+    path: str, where: Sequence[str], own: Sequence[str], option: str
+) -> MomentSummary | None:
+    """The summary of a file, of the groups that are chosen of a cube; None for data."""
+    from momentmix.cli.cubes import are_cubes, chosen, load_groups
+    from momentmix.cli.summaries import are_summaries, load_sum
+
+    if path.lower().endswith(".json"):
+        raise InputError(
+            f"{path} is no data; `momentmix track MODEL CUBE` and `momentmix score MODEL DATA` "
+            "say whether rows fit a model."
+        )
+    if own or (where and are_cubes([path])):
+        return chosen(load_groups([path], where, None), own, option).total()
+    return load_sum([path]) if are_summaries([path]) else None
 
 
 def _check_families(families: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from numbers import Real
@@ -18,7 +17,7 @@ from momentmix.displays.style import (
     percent_axis,
     short_name,
 )
-from momentmix.errors import InputError, InputTypeError
+from momentmix.errors import InputTypeError
 from momentmix.html.palette import component_color
 from momentmix.monitoring.shares.groups import key_text
 from momentmix.monitoring.tracking import Tracking
@@ -43,41 +42,28 @@ class SharesDisplay(Display):
     tracking: Tracking
 
     @classmethod
-    def from_tracking(
-        cls, tracking: Tracking, *, components: Sequence[int] | None = None
-    ) -> SharesDisplay:
-        """Draw the result of `track`.
-
-        Parameters
-        ----------
-        tracking : Tracking
-        components : sequence of int, optional
-            Numbers of the components to draw; all by default.
-        """
+    def from_tracking(cls, tracking: Tracking) -> SharesDisplay:
+        """Draw the result of `track`."""
         need_matplotlib()
         if not isinstance(tracking, Tracking):
             raise InputTypeError(
                 f"a picture of shares needs what mm.track gives; got {type(tracking).__name__}."
             )
-        return cls(tracking).plot(components=components)
+        return cls(tracking).plot()
 
-    def plot(self, *, components: Sequence[int] | None = None) -> SharesDisplay:
+    def plot(self) -> SharesDisplay:
         """Draw."""
-        r = self.tracking.n_components
-        chosen = list(range(r)) if components is None else [int(c) for c in components]
-        if not chosen or any(not 0 <= c < r for c in chosen):
-            raise InputError(f"components must be numbers from 0 to {r - 1}; got {components!r}.")
         if self.tracking.is_ordered and len({key[-1] for key in self.tracking.keys}) > 1:
-            self._lines(chosen)
+            self._lines()
         else:
-            self._dots(chosen)
+            self._dots()
         self.ax_ = self.axes_[0]
-        self._legend(chosen)
+        self._legend()
         return self
 
     # -- lines --------------------------------------------------------------------------------
 
-    def _lines(self, chosen: list[int]) -> None:
+    def _lines(self) -> None:
         from matplotlib import pyplot
 
         series = self.tracking.series()
@@ -93,7 +79,7 @@ class SharesDisplay(Display):
         )  # fmt: skip
         self.axes_ = axes.ravel()
         for ax, name in zip(self.axes_, shown, strict=False):
-            self._panel(ax, series[name], chosen)
+            self._panel(ax, series[name])
             if name:
                 ax.set_title(short_name(key_text(name), 40), fontsize="medium")
         for ax in self.axes_[len(shown) :]:
@@ -106,18 +92,18 @@ class SharesDisplay(Display):
         if len(series) > len(shown):
             self._say_rest(len(shown), f"{len(series)} series")
 
-    def _panel(self, ax: Any, groups: list[int], chosen: list[int]) -> None:
+    def _panel(self, ax: Any, groups: list[int]) -> None:
         t = self.tracking
         places, labels = _positions([key[-1] for key in t.keys])
         x = places[groups]
-        for c in chosen:
+        for c in range(t.n_components):
             band: Any = {"color": component_color(c), "alpha": 0.2, "linewidth": 0}
             ax.fill_between(x, t.low[groups, c], t.high[groups, c], **band)
             ax.plot(x, t.weights[groups, c], linewidth=1.6, markersize=4, **_style(c))
         bad = [i for i, g in enumerate(groups) if not t.fits[g]]
         for i in bad:
             ax.axvline(x[i], color=_MISFIT, linewidth=1, linestyle=":", zorder=0)
-        top = 1.12 * self._highest(chosen)
+        top = 1.12 * self._highest()
         if bad:
             ax.plot(x[bad], np.full(len(bad), 0.97 * top), "x", color=_MISFIT, markersize=7)
         ax.set_ylim(0.0, top)
@@ -139,18 +125,18 @@ class SharesDisplay(Display):
 
     # -- dots ---------------------------------------------------------------------------------
 
-    def _dots(self, chosen: list[int]) -> None:
+    def _dots(self) -> None:
         from matplotlib import pyplot
 
-        t = self.tracking
+        t, r = self.tracking, self.tracking.n_components
         groups = _some(len(t), t.misfits(), _MOST_GROUPS)
         n = len(groups)
-        height = 1.2 + n * max(0.32, 0.13 * len(chosen))
+        height = 1.2 + n * max(0.32, 0.13 * r)
         self.figure_, ax = pyplot.subplots(figsize=(7.0, height), layout="constrained")
         self.axes_ = np.array([ax])
         places = np.arange(n)[::-1]
-        for k, c in enumerate(chosen):
-            y = places + 0.5 * (0.5 - (k + 0.5) / len(chosen)) * 1.2
+        for c in range(r):
+            y = places + 0.5 * (0.5 - (c + 0.5) / r) * 1.2
             values = t.weights[groups, c]
             bars = np.stack([values - t.low[groups, c], t.high[groups, c] - values])
             style: Any = {"linestyle": "", "markersize": 4, "elinewidth": 1.6, **_style(c)}
@@ -163,7 +149,7 @@ class SharesDisplay(Display):
             if not t.fits[g]:
                 ax.axhline(place, color=_MISFIT, linewidth=1, linestyle=":", zorder=0)
         ax.set_ylim(-0.6, n - 0.4)
-        ax.set_xlim(0.0, min(1.0, 1.05 * self._highest(chosen)))
+        ax.set_xlim(0.0, min(1.0, 1.05 * self._highest()))
         percent_axis(ax.xaxis, 6)
         ax.set_xlabel("share of rows")
         ax.set_ylabel(short_name(", ".join(t.key_names), _LETTERS))
@@ -172,8 +158,8 @@ class SharesDisplay(Display):
 
     # -- both ---------------------------------------------------------------------------------
 
-    def _highest(self, chosen: list[int]) -> float:
-        return min(1.0, float(np.nanmax(self.tracking.high[:, chosen], initial=0.0)))
+    def _highest(self) -> float:
+        return min(1.0, float(np.nanmax(self.tracking.high, initial=0.0)))
 
     def _say_rest(self, n: int, what: str) -> None:
         said = (
@@ -181,13 +167,13 @@ class SharesDisplay(Display):
         )
         self.figure_.suptitle(f"{n} of {what}: {said}", fontsize="small")
 
-    def _legend(self, chosen: list[int]) -> None:
+    def _legend(self) -> None:
         from matplotlib.lines import Line2D
 
         t = self.tracking
         handles = [
             Line2D([], [], **_style(c), markersize=5, label=f"{c} {short_name(t.names[c], 40)}")
-            for c in chosen
+            for c in range(t.n_components)
         ]
         if not t.fits.all():
             style: Any = {"color": _MISFIT, "linestyle": ":", "marker": "x", "markersize": 6}

@@ -24,15 +24,24 @@ from scipy.linalg.lapack import dpotrf, dtrtrs
 
 from momentmix._typing import Float
 from momentmix.errors import InputError
-from momentmix.fitting.conditions.conditions import Conditions, gaussian_powers, point_powers
+from momentmix.families.law import Law
+from momentmix.fitting.conditions.conditions import (
+    Conditions,
+    build_conditions,
+    gaussian_powers,
+    point_powers,
+)
 from momentmix.fitting.conditions.derivative import by_feature, derivative
 from momentmix.fitting.conditions.monomial_covariance import monomial_correlation
+from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.index_sets import index_sets
 from momentmix.mixture import gaussian
 from momentmix.mixture.parameters import Parameters
-from momentmix.monitoring.shares.moments import list_conditions
 from momentmix.monitoring.shares.tracked_model import StandardComponents
-from momentmix.summary.layout import Layout
+from momentmix.summary.layout import POWER_DEGREES, Layout
 
+MOST_CONDITIONS = 170  # a root of their covariance, taken for each group, costs a millisecond
+_MOST_LISTED = 300_000  # index sets of order 3, of which some are drawn
 _APART = 1e-4  # whitened distance of components; below, 1e8 rows would not separate them
 _ROOTS = 8  # of the last weights: of the model, where groups start, and of one group
 _RIDGE = 1e-9  # copies of columns make the covariance singular
@@ -179,6 +188,41 @@ def moments_of(conditions: Conditions, parameters: Parameters) -> Float:
         return conditions.products(gaussian_powers(parameters, conditions.highest_exponent))
     monomials = conditions.by_block(parameters.blocks)
     return np.asarray(monomials.moments(parameters)[monomials.slots].prod(axis=1))
+
+
+def list_conditions(
+    layout: Layout, degree: int, laws: tuple[Law, ...], left_out: tuple[int, ...] = ()
+) -> Conditions:
+    """Return at most `MOST_CONDITIONS` monomials; their values are places in the layout."""
+    d, highest = layout.n_features, min(degree, layout.order)
+    if highest > 2 and len(index_sets(d, 2)) * d > _MOST_LISTED:
+        highest = 2
+    squared_order = min(layout.squared_order, highest - 1, max(0, degree - 2))
+    power = 2 if degree < 3 or not layout.high else degree
+    moments = _numbered(layout, laws)
+    conditions = build_conditions(moments, highest, squared_order, highest_power=power)
+    degrees = conditions.slot_exponents.sum(axis=1)
+    features = (conditions.slot_exponents > 0).sum(axis=1)
+    usable = (degrees <= degree) & ~np.isin(conditions.slots, left_out).any(axis=1)
+    # The constant, then single features, pairs, the others; low degrees first in each.
+    chance = np.random.default_rng(0).random(conditions.size)
+    rank = np.lexsort((chance, degrees, np.minimum(features, 3)))
+    rank = rank[usable[rank]][: MOST_CONDITIONS + 1]
+    # The constant comes first; its moment is known, and says only that weights sum to 1.
+    return conditions.subset(np.sort(rank)[1:])
+
+
+def _numbered(layout: Layout, laws: tuple[Law, ...]) -> StandardMoments:
+    """Moments whose values are their own places in the layout."""
+    d, every = layout.n_features, np.arange(layout.n_entries, dtype=float)
+    found = {(s.kind, s.size): every[s.place].reshape(s.shape) for s in layout.sections}
+    orders = tuple(found["distinct", t] for t in range(layout.order + 1))
+    squared = tuple(found["squared", s] for s in range(layout.squared_order + 1))
+    return StandardMoments(
+        d, layout.order, orders, squared, 1, 1.0, np.zeros(d), np.ones(d), np.zeros(d), np.ones(d),
+        powers=np.array([found["power", p] for p in POWER_DEGREES]) if layout.high else None,
+        cubed=found.get(("cubed", 1)), two_squares=found.get(("two squares", 2)), laws=laws,
+    )  # fmt: skip
 
 
 class ComponentSets:

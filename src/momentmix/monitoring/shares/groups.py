@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, islice
@@ -26,11 +27,13 @@ from momentmix.monitoring.shares.group_weights import (
     find_shared_errors,
     settled_weights,
 )
-from momentmix.monitoring.shares.moments import read_many
 from momentmix.monitoring.shares.tracked_model import StandardComponents, TrackedModel
 from momentmix.progress import counting
 from momentmix.summary.column_facts import schema_of
+from momentmix.summary.exact.schemas import in_schema
+from momentmix.summary.exact.totals import Totals
 from momentmix.summary.layout import Layout
+from momentmix.summary.readings import flat_moments, readings_of_many
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.names import column_label, match_names
 from momentmix.tables.schema import Schema, joined, plain_schema
@@ -38,6 +41,7 @@ from momentmix.wording import cut
 
 _MOST_KEPT = 4_000_000  # sums of groups that are kept unpacked: about 100 megabytes
 _AT_ONCE = 256  # groups whose moments are read together; for more it takes no less time each
+_MOST_TOGETHER = 1 << 13  # moments of hundreds of groups: more would fill the memory
 _LARGEST = 1e200  # moment of standardized values: products with it are finite
 _VARIES = " was constant in the model and is not here; it takes no part"
 _MOST_USED = 300  # groups, the largest, that determine the errors of the components
@@ -111,24 +115,23 @@ class Groups:
             raise InputTypeError(
                 f"group {key_text(key)}: expected a MomentSummary; got {type(given).__name__}."
             )
-        whole, columns = self._tracked.whole, self._tracked.columns
-        names, n_columns = whole.feature_names, whole.n_columns
-        schema = schema_of(summary)
-        if names is not None and schema.column_names is not None:
-            if names != schema.column_names:
-                try:
-                    places = match_names(names, schema.column_names, "the model", others=True)
-                except InputError as error:
-                    raise InputError(Message(f"group {key_text(key)}: ", error.args[0])) from None
-                summary = summary.truncate(min(summary.order, len(places))).select(places)
-        elif schema.n_columns != n_columns:
-            raise InputError(
-                f"group {key_text(key)} has {schema.n_columns} columns, the model {n_columns}. "
-                "Summarize the columns that the model was fitted to."
-            )
-        if len(columns) == n_columns:
+        names, n_columns = self._tracked.whole.feature_names, self._tracked.whole.n_columns
+        schema, places = schema_of(summary), list(range(n_columns))
+        if names is None or schema.column_names is None:
+            if schema.n_columns != n_columns:
+                raise InputError(
+                    f"group {key_text(key)} has {schema.n_columns} columns, the model {n_columns}. "
+                    "Summarize the columns that the model was fitted to."
+                )
+        elif names != schema.column_names:
+            try:
+                places = match_names(names, schema.column_names, "the model", others=True)
+            except InputError as error:
+                raise InputError(Message(f"group {key_text(key)}: ", error.args[0])) from None
+        places = [places[j] for j in self._tracked.columns]
+        if places == list(range(schema.n_columns)):
             return summary
-        return summary.truncate(min(summary.order, len(columns))).select(columns)
+        return summary.truncate(min(summary.order, len(places))).select(places)
 
     @cached_property
     def schema(self) -> Schema | None:
@@ -163,14 +166,11 @@ class Groups:
     @property
     def layout(self) -> Layout:
         """The moments up to order 4 that all groups have in common."""
-        found = list[Layout]()
-        for own in {own.layout for own in self.groups if own.n_rows}:
-            order = min(4, own.order)
-            squared_order = min(own.squared_order, order - 1)
-            found.append(replace(own, order=order, squared_order=squared_order))
+        found = [own.layout for own in self.groups if own.n_rows]
         d = found[0].n_features if self.schema is None else self.schema.n_features
-        least = (min(getattr(x, f) for x in found) for f in ("order", "squared_order", "high"))
-        return Layout(d, *least)
+        order = min(4, *(own.order for own in found))
+        squared_order = min(order - 1, *(own.squared_order for own in found))
+        return Layout(d, order, squared_order, min(own.high for own in found))
 
 
 def weigh(cube: Groups, tracked: TrackedModel, z: float) -> None:
@@ -211,7 +211,7 @@ def _read(
         while chunk := list(islice(pairs, _AT_ONCE)):
             count(len(chunk))
             full = [(own, summary) for own, summary in chunk if own.n_rows]
-            flat = read_many(
+            flat = _moments_of_many(
                 [summary for _, summary in full], sets.layout, schema, model.shift, model.scale
             )
             are_known |= not np.isnan(flat[:, 0]).all()
@@ -231,6 +231,39 @@ def _read(
             "values of all groups lie so far from those of the model that their moments are not "
             "known; are the units the same?"
         )
+
+
+def _totals_of(summary: MomentSummary, order: int, schema: Schema | None) -> Totals:
+    """The sums of a group up to an order, in the common schema."""
+    order = min(order, summary.order)
+    totals = summary.truncate(order, min(summary.squared_order, order - 1))._totals()
+    if schema is not None and summary.schema is not None and summary.schema != schema:
+        totals = in_schema(totals, schema)
+    return totals
+
+
+def _moments_of_many(
+    summaries: Sequence[MomentSummary],
+    layout: Layout,
+    schema: Schema | None,
+    shift: Float,
+    scale: Float,
+) -> Float:
+    """Moments of groups in units of the model, (n, n_entries); NaN where even means overflow."""
+    totals = [_totals_of(summary, layout.order, schema) for summary in summaries]
+    found = np.full((len(totals), layout.n_entries), np.nan)
+    by_layout = dict[Layout, list[int]]()
+    for number, each in enumerate(totals):
+        by_layout.setdefault(each.layout, []).append(number)
+    for own, numbers in by_layout.items():
+        if own.n_entries <= _MOST_TOGETHER:
+            values = readings_of_many([totals[number] for number in numbers], shift, scale)
+            found[numbers] = values[:, layout.places_in(own)]
+    for number in np.flatnonzero(np.isnan(found).any(axis=1)).tolist():
+        with suppress(InputError):
+            each = totals[number]
+            found[number] = flat_moments(each, shift, scale)[layout.places_in(each.layout)]
+    return found
 
 
 def _equations(own: Group) -> Iterator[tuple[Float, Float]]:
