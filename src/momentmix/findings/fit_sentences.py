@@ -69,6 +69,10 @@ def _duplicate_rows(f: Finding) -> str:
     )
 
 
+def _neighbors(f: Finding) -> str:
+    return "are alike" if f.numbers.get("is_alike", True) else "differ more than by chance"
+
+
 _FEWER_AVERAGES = (
     "Know that this fit could not be tested.",
     "There are too few averages to compare, so that a misfit could not be seen.",
@@ -288,11 +292,12 @@ FITS: dict[str, Entry] = {
         "Copies are counted as if they were separate observations.",
     ),
     "ordered-rows": Entry(
-        "neighboring rows are alike within components, in {columns} (serial correlation "
-        "{correlation:.2f} in {worst}), as in rows in the order of time or sorted by a group; the "
-        "test and the standard errors take rows for independent.",
-        "See how the rows are ordered: neighbors are alike in {columns}.",
-        "Where that is time, there is less information than the number of rows suggests.",
+        lambda f: f"neighboring rows {_neighbors(f)} within components, in {{columns}}, as in rows "
+        "in the order of time, in pairs, or sorted by a group; the test and the standard errors "
+        "take rows for independent.",
+        lambda f: f"See how the rows are ordered: neighbors {_neighbors(f)} in {{columns}}.",
+        "Rows in the order of time, in pairs, or sorted by a group are not independent, and "
+        "intervals take them for independent.",
     ),
     # -- rows that are given to a report
     "dropped-rows": Entry(

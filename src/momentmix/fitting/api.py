@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from inspect import signature
 from typing import Any, Literal, get_args
@@ -25,7 +26,7 @@ from momentmix.fitting.data import (
 )
 from momentmix.fitting.em.starts import Start
 from momentmix.fitting.paper import fit_by_paper
-from momentmix.fitting.remedies import with_remedies
+from momentmix.fitting.remedies import options_known, with_remedies
 from momentmix.fitting.result import BegunFit, FitResult
 from momentmix.fitting.robust.pipeline import fit_robust
 from momentmix.fitting.robust.whole_numbers import with_counts
@@ -182,17 +183,18 @@ def fit(
     >>> result.mixture.weights.round(1).tolist() in ([0.4, 0.6], [0.6, 0.4])
     True
     """
+    given = locals().copy()
     if remedies is not None:
-        given = {**reading, **_changed(locals())}
         own = partial(fit, progress=progress, n_threads=n_threads)
         with step("Fitting", _asked(progress)):
-            return with_remedies(own, data, given, remedies)
+            return with_remedies(own, data, {**reading, **_changed(given)}, remedies)
     with step("Fitting", _asked(progress)):
-        return begin_fit(
+        result = begin_fit(
             data, n_components, order, method, refine, random_state, blocks, sample_weight,
             families, missing, variance_floor, max_passes, n_threads, progress, constraint, start,
             tol, thorough, reading, max_components, background,
         ).finish()  # fmt: skip
+    return replace(result, options=options_known({**reading, **_changed(given)}, data))
 
 
 def _changed(given: dict[str, Any]) -> dict[str, Any]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from math import nan
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -135,6 +135,9 @@ class FitFacts:
         Columns that were joined, and why; empty for diagonal covariances.
     remedies : sequence of Remedy or None
         Other options that help, best first; None where none were tried.
+    options : mapping or None
+        Keywords of `fit` that were given and differ from its defaults; None where they are not
+        known, or hold arrays.
     """
 
     n_rows: int
@@ -150,6 +153,7 @@ class FitFacts:
     tried: tuple[Trial, ...] = ()
     joined: tuple[JoinedColumns, ...] = ()
     remedies: Sequence[Remedy] | None = None
+    options: Mapping[str, Any] | None = None
 
     @property
     def remedies_in_words(self) -> list[Message]:

@@ -17,6 +17,7 @@ law of gaps takes its place: a logistic regression on what is seen of the row.
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,7 +33,7 @@ from momentmix.families.column import LOG, LOG1P, Column
 from momentmix.families.family import FAMILIES
 from momentmix.findings.finding import FATAL, Finding
 from momentmix.findings.messages import Message
-from momentmix.findings.remedy import NOT_COMPARED, Remedy
+from momentmix.findings.remedy import NOT_COMPARED, Remedy, is_plain
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.data import table_of
 from momentmix.fitting.inference.certificate import Certificate
@@ -43,6 +44,7 @@ from momentmix.progress import detail
 from momentmix.tables.opening import Reading, path_list
 from momentmix.tables.rows import Rows
 from momentmix.tables.schema import Schema, plain_schema
+from momentmix.tables.table_rows import TableRows
 from momentmix.tables.validation import as_weights
 from momentmix.wording import listed, plural
 
@@ -63,6 +65,7 @@ _LEAST = {LOG: 1e-300, LOG1P: -1.0 + 1e-9}  # numbers that have a logarithm
 _LOST = 0.5  # reproducibility of a group that is not there
 _FALL = 0.1  # of a reproducibility, beyond what two halves of some thousand rows vary by
 _MOST_NAMED = 4
+_MOST_PATHS = 3  # in a command; of more, as of a folder, DATA stands for all
 _DEFAULTS = {"blocks": "diag"}
 _READING = vars(Reading())  # keywords that say how a table is read
 _TAILS = {"heavy-tails", "outlier-influence", "repeated-value"}  # which a logarithm may take in
@@ -153,8 +156,12 @@ def try_remedies(
     options: Mapping[str, Any],
     mixture: Mixture,
     certificate: Certificate,
+    offered: Mapping[str, Any] | None = None,
 ) -> list[Remedy] | None:
-    """Remedies that help a fit, best first; none where it passed, None where no rows can tell."""
+    """Remedies that help a fit, best first; none where it passed, None where no rows can tell.
+
+    They are offered as changes of `offered`, the options for a table from which `data` were taken.
+    """
     if certificate.passed or options.get("method") == "paper":
         return []
     rows = _sample(fit, data, options, mixture)
@@ -184,9 +191,12 @@ def try_remedies(
         is_new |= "families" in o.change
         if is_new and _effect(rows, merged(own, first.change), first.result, o) is not None:
             kept.append(o)
-    inputs, before = tuple(path_list(data)), float(base.reproducibility.min())
+    whole, before = offered, float(base.reproducibility.min())
+    inputs: tuple[str, ...] | None = tuple(_paths(data))
+    if whole is None:
+        whole, inputs = options, None if isinstance(data, TableRows) else inputs
     return [
-        Remedy(o.words, merged(options, o.change), o.gain, o.error, again, before, inputs)
+        Remedy(o.words, merged(whole, o.change), o.gain, o.error, again, before, inputs)
         for o in kept
         if not _is_refused(data, merged(options, o.change))
         for again in [float(o.result.reproducibility.min())]
@@ -282,6 +292,40 @@ def _key(schema: Schema, number: int) -> str | int:
 def _family(column: Column) -> Any:
     has_levels = len(column.levels) > 2 or (column.levels and column.levels != (0, 1))
     return list(column.levels) if has_levels else column.family_name
+
+
+def _paths(data: Any) -> list[str]:
+    """Paths of the data, where they are files, and not many."""
+    if not isinstance(data, TableRows):
+        return path_list(data)
+    names = [source.name for source in data.sources if not source.in_memory]
+    return names if len(names) <= _MOST_PATHS and all(map(os.path.exists, names)) else []
+
+
+def options_known(options: Mapping[str, Any], data: Any) -> dict[str, Any] | None:
+    """Options of a fit, and those by which its rows were opened, for a file; None if it has not."""
+    known = {k: x for k, x in options.items() if k not in _READING or x != _READING[k]}
+    if isinstance(data, TableRows):
+        if data.chosen and data.column_names is not None:
+            known["columns"] = list(data.column_names)
+        if data.missing != "error":
+            known["missing"] = data.missing
+    if known.get("families") is not None:
+        known["families"] = _dict_of(known["families"])
+    if not isinstance(known.get("random_state", 0), int):
+        del known["random_state"]
+    return known if is_plain(known) else None
+
+
+def options_offered(mixture: Mixture, facts: FitFacts) -> dict[str, Any]:
+    """Options of a fit of a table that gives a mixture again, with the number of its components."""
+    own = options_of(mixture, facts)
+    if facts.options is None:
+        if mixture.feature_names is not None:
+            own["columns"] = list(mixture.feature_names)
+        return own
+    given = {k: x for k, x in facts.options.items() if k not in ("blocks", "max_components")}
+    return {**given, **{k: own[k] for k in ("n_components", "blocks") if k in own}}
 
 
 def options_of(mixture: Mixture, facts: FitFacts) -> dict[str, Any]:

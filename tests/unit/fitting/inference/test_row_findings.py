@@ -414,3 +414,29 @@ def test_two_neighbors_of_a_rare_level_are_no_order():
     data["answer"] = np.repeat(answers[::6], 6)  # a control: here neighbors are alike
     result = mm.fit(data, 2, families={"answer": "categorical"}, random_state=0)
     assert "ordered-rows" in [finding.kind for finding in result.certificate.findings]
+
+
+def test_a_level_that_all_rows_of_a_component_have_is_no_order():
+    # Sorted by group: the fitted probability of its level is below 1, by the same in all its rows.
+    rng = np.random.default_rng(0)
+    z = np.sort(rng.integers(3, size=300))
+    data = {"kind": np.array(["a", "b", "c"])[z], "x": 6.0 * z + rng.normal(size=300)}
+    data["y"] = -5.0 * z + rng.normal(size=300)
+    result = mm.fit(data, 3, families={"kind": "categorical"}, random_state=0)
+    assert "ordered-rows" not in [finding.kind for finding in result.certificate.findings]
+
+
+def test_neighbors_that_differ_are_not_said_to_be_alike():
+    rng = np.random.default_rng(0)
+    z = rng.integers(2, size=300).repeat(2)
+    pairs = np.where(np.arange(600) % 2, 1.5, -1.5)  # as a male and a female of each nest
+    rows = 9.0 * z[:, None] + rng.normal(size=(600, 4))
+    rows[:, 0] += pairs
+    result = mm.fit(rows, 2, random_state=0)
+    (found,) = [f for f in result.certificate.findings if f.kind == "ordered-rows"]
+    assert found.columns == (0,)
+    assert "differ more than by chance within components, in column 0 (serial correlation -0." in (
+        found.text
+    )
+    action = found.in_plain_words(found.entry.action)
+    assert action.endswith("neighbors differ more than by chance in “0”.")
