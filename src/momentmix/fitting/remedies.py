@@ -64,6 +64,7 @@ _ON_GRID = 1e-6  # of a step
 _LEAST = {LOG: 1e-300, LOG1P: -1.0 + 1e-9}  # numbers that have a logarithm
 _LOST = 0.5  # reproducibility of a group that is not there
 _FALL = 0.1  # of a reproducibility, beyond what two halves of some thousand rows vary by
+_FOUND = ("n_components", "blocks")  # by a fit, where nothing else was given
 _MOST_NAMED = 4
 _MOST_PATHS = 3  # in a command; of more, as of a folder, DATA stands for all
 _DEFAULTS = {"blocks": "diag"}
@@ -324,8 +325,9 @@ def options_offered(mixture: Mixture, facts: FitFacts) -> dict[str, Any]:
         if mixture.feature_names is not None:
             own["columns"] = list(mixture.feature_names)
         return own
-    given = {k: x for k, x in facts.options.items() if k not in ("blocks", "max_components")}
-    return {**given, **{k: own[k] for k in ("n_components", "blocks") if k in own}}
+    found = {k: own[k] for k in _FOUND if k in own}
+    given = {k: x for k, x in facts.options.items() if k not in (*_FOUND, "max_components")}
+    return {**found, **given}
 
 
 def options_of(mixture: Mixture, facts: FitFacts) -> dict[str, Any]:
