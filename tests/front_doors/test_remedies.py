@@ -240,3 +240,22 @@ def test_rows_that_were_opened_have_no_command():
     result = mm.fit(mm.open_rows(frame), 2, random_state=0, remedies="try")
     assert result.remedies[0].python == "mm.fit(data, n_components=3, random_state=0)"
     assert result.remedies[0].shell == ""
+
+
+def test_no_remedies_are_promised_for_few_rows():
+    rows = np.random.default_rng(0).normal(size=(32, 8)).cumsum(axis=1)
+    result = mm.fit(rows, 1, blocks="full", random_state=0)
+    assert not result.certificate.passed
+    assert result.remedies_in_words == []
+    assert "Give this report the rows" not in mm.report(result, None, rows).html
+    # Fewer rows than parameters: no errors rather than errors of many deviations.
+    assert np.isnan(result.standard_errors.means).all()
+    assert "unknown-weights" not in [f.kind for f in result.certificate.findings]
+
+
+def test_a_report_counts_rows_that_are_in_no_group():
+    rows = np.random.default_rng(0).normal(size=(500, 3))
+    rows[[5, 90, 400]] = [[90.0, 0, 0], [0, -80.0, 0], [0, 0, 300.0]]
+    result = mm.fit(rows, 1, random_state=0)
+    assert result.mixture.background is not None
+    assert "1 group in 500 rows" in mm.report(result, None, rows).html

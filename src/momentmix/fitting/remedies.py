@@ -33,7 +33,7 @@ from momentmix.families.column import LOG, LOG1P, Column
 from momentmix.families.family import FAMILIES
 from momentmix.findings.finding import FATAL, Finding
 from momentmix.findings.messages import Message
-from momentmix.findings.remedy import NOT_COMPARED, Remedy, is_plain
+from momentmix.findings.remedy import FEWEST_ROWS, NOT_COMPARED, Remedy
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.data import table_of
 from momentmix.fitting.inference.certificate import Certificate
@@ -53,7 +53,7 @@ Tried = Literal["try", "apply"]
 Change = dict[str, Any]  # keywords of `fit`
 
 _SEED = 38
-_ROWS, _FEWEST_ROWS = 4500, 60  # of the sample
+_ROWS = 4500  # of the sample
 _MOST_TRIED, _MOST_APPLIED = 5, 5
 _ERRORS = 2.0  # standard errors by which left-out rows have to be described better
 _LEAST_GAIN = 1e-3  # nats a row: less changes nothing, however many rows show it
@@ -258,7 +258,7 @@ def merged(options: Mapping[str, Any], change: Change) -> dict[str, Any]:
     """Options with a change, in one complete call."""
     together = {**options, **change}
     if "families" in change:
-        together["families"] = {**_dict_of(options.get("families")), **change["families"]}
+        together["families"] = {**dict_of(options.get("families")), **change["families"]}
         given = options.get("families")
         if isinstance(given, Schema) and any(c.has_missing for c in given.columns):
             together.setdefault("missing", "model")
@@ -270,7 +270,7 @@ def merged(options: Mapping[str, Any], change: Change) -> dict[str, Any]:
         else:
             together["exclude"] = [*(options.get("exclude") or ()), left]
         if options.get("families") is not None:
-            families = _dict_of(options["families"])
+            families = dict_of(options["families"])
             together["families"] = {k: x for k, x in families.items() if k != left}
         if isinstance(options.get("blocks"), list | tuple):
             kept = [[x for x in block if x != left] for block in options["blocks"]]
@@ -278,7 +278,7 @@ def merged(options: Mapping[str, Any], change: Change) -> dict[str, Any]:
     return {key: value for key, value in together.items() if value is not None or key == "refine"}
 
 
-def _dict_of(families: Any) -> dict[Any, Any]:
+def dict_of(families: Any) -> dict[Any, Any]:
     """Families by column, also those of a schema."""
     if isinstance(families, Schema):
         return {_key(families, j): _family(c) for j, c in enumerate(families.columns)}
@@ -301,21 +301,6 @@ def _paths(data: Any) -> list[str]:
         return path_list(data)
     names = [source.name for source in data.sources if not source.in_memory]
     return names if len(names) <= _MOST_PATHS and all(map(os.path.exists, names)) else []
-
-
-def options_known(options: Mapping[str, Any], data: Any) -> dict[str, Any] | None:
-    """Options of a fit, and those by which its rows were opened, for a file; None if it has not."""
-    known = {k: x for k, x in options.items() if k not in _READING or x != _READING[k]}
-    if isinstance(data, TableRows):
-        if data.chosen and data.column_names is not None:
-            known["columns"] = list(data.column_names)
-        if data.missing != "error":
-            known["missing"] = data.missing
-    if known.get("families") is not None:
-        known["families"] = _dict_of(known["families"])
-    if not isinstance(known.get("random_state", 0), int):
-        del known["random_state"]
-    return known if is_plain(known) else None
 
 
 def options_offered(mixture: Mixture, facts: FitFacts) -> dict[str, Any]:
@@ -448,7 +433,7 @@ def _left_out(
 ) -> Iterator[Suggestion]:
     """A column less, where columns go by their names."""
     names = mixture.feature_names
-    keys = [*_dict_of(options.get("families")), *(options.get("exclude") or ())]
+    keys = [*dict_of(options.get("families")), *(options.get("exclude") or ())]
     if isinstance(options.get("blocks"), list | tuple):
         keys += [x for block in options["blocks"] for x in block]
     if names is None or mixture.n_columns < 3 or any(isinstance(x, int) for x in keys):
@@ -468,7 +453,7 @@ def _sample(fit: Fit, data: Any, options: Mapping[str, Any], mixture: Mixture) -
     given = options.get("families")
     has_gaps = isinstance(given, Schema) and any(column.has_missing for column in given.columns)
     keeps = has_gaps or options.get("missing", "error") != "error"
-    plain = {k: Column.family if str(x) in _LEAST else x for k, x in _dict_of(given).items()}
+    plain = {k: Column.family if str(x) in _LEAST else x for k, x in dict_of(given).items()}
     table = table_of(data, plain or None, "mar" if keeps else "error", reading)
     if isinstance(table.data, StandardMoments) or table.data.is_remote:
         return None
@@ -476,7 +461,7 @@ def _sample(fit: Fit, data: Any, options: Mapping[str, Any], mixture: Mixture) -
     rng = np.random.default_rng(_SEED)
     weights = as_weights(options.get("sample_weight"), rows.n_rows)
     places = np.arange(rows.n_rows) if weights is None else np.flatnonzero(weights > 0)
-    if len(places) < _FEWEST_ROWS:
+    if len(places) < FEWEST_ROWS:
         return None
     places = np.sort(rng.permutation(places)[:_ROWS])
     schema = table.schema or plain_schema(rows.n_features, rows.feature_names)
