@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from momentmix.wording import percent
+from momentmix.wording import percent, short_number
 
 if TYPE_CHECKING:
     from momentmix.findings.finding import Finding
@@ -40,7 +40,8 @@ def _outlier_influence(f: Finding) -> str:
     text = "column {names} has a value {deviations:.3g} standard deviations from its mean"
     if "influence" not in f.numbers:
         return text + "."
-    text += "; that one row moves third moments by {influence:.2g} times their noise"
+    times = short_number(float(f"{f.numbers['influence']:.2g}"), 1.0)
+    text += f"; that one row moves third moments by {times} times their noise"
     return text + (", and the fit is about this row." if f.severity.value == "fatal" else ".")
 
 
@@ -294,9 +295,9 @@ FITS: dict[str, Entry] = {
         "Copies are counted as if they were separate observations.",
     ),
     "ordered-rows": Entry(
-        lambda f: f"neighboring rows {_neighbors(f)} within components, in {{columns}}, as in rows "
-        "in the order of time, in pairs, or sorted by a group; the test and the standard errors "
-        "take rows for independent.",
+        lambda f: f"neighboring rows {_neighbors(f)} within components, by the serial correlation "
+        "of {columns}, as in rows in the order of time, in pairs, or sorted by a group; the test "
+        "and the standard errors take rows for independent.",
         lambda f: f"See how the rows are ordered: neighbors {_neighbors(f)} in {{columns}}.",
         "Rows in the order of time, in pairs, or sorted by a group are not independent, and "
         "intervals take them for independent.",

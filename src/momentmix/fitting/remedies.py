@@ -21,7 +21,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import log
+from math import log, nan
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -93,6 +93,7 @@ class Effect(NamedTuple):
     gain: float
     error: float
     is_larger: bool  # whether there are more components
+    reproducibility: float = nan  # the least, of all rows of the sample
 
 
 @dataclass(frozen=True)
@@ -106,15 +107,16 @@ class SplitRows:
     schema: Schema
     fit: Fit
 
-    def fitted(self, options: Mapping[str, Any]) -> FitResult | None:
-        """The fit of the first part; None where it is refused."""
+    def fitted(self, options: Mapping[str, Any], every: bool = False) -> FitResult | None:
+        """The fit of the first part, or of every row; None where it is refused."""
         own = {**options, "progress": False, "random_state": _SEED}
+        rows = self.train if not every else self.schema.decode(np.vstack(self.features))
         if self.weights is not None:
-            own["sample_weight"] = self.weights[0]
+            own["sample_weight"] = np.concatenate(self.weights) if every else self.weights[0]
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                return self.fit(self.train, **own)
+                return self.fit(rows, **own)
         except MomentmixError:
             return None
 
@@ -158,10 +160,12 @@ def try_remedies(
     mixture: Mixture,
     certificate: Certificate,
     offered: Mapping[str, Any] | None = None,
+    is_auto: bool = False,
 ) -> list[Remedy] | None:
     """Remedies that help a fit, best first; none where it passed, None where no rows can tell.
 
     They are offered as changes of `offered`, the options for a table from which `data` were taken.
+    Where the number of components `is_auto`, other numbers were tried on all rows already.
     """
     if certificate.passed or options.get("method") == "paper":
         return []
@@ -169,6 +173,8 @@ def try_remedies(
     if rows is None:
         return None
     suggestions = list(_suggested(certificate, options, mixture, rows.train))
+    if is_auto:
+        suggestions = [x for x in suggestions if "n_components" not in x.change]
     if not suggestions:
         return []
     families = {_key(rows.schema, j): _family(c) for j, c in enumerate(mixture.columns)}
@@ -181,9 +187,10 @@ def try_remedies(
         if found and "exclude" in trial.change:  # what leaves a column out describes less
             break
         detail(trial.words)
-        effect = _effect(rows, own, base, trial)
+        effect = _effect(rows, own, base, trial, is_auto)
         if effect is not None:
-            found.append(effect)
+            again = _confirmed(rows, own, effect, certificate)
+            found += [] if again is None else [effect._replace(reproducibility=again)]
     # A mixture of more components always describes more.
     found.sort(key=lambda o: -o.gain + _ERRORS * o.error * o.is_larger)
     kept = found[:1]
@@ -192,16 +199,28 @@ def try_remedies(
         is_new |= "families" in o.change
         if is_new and _effect(rows, merged(own, first.change), first.result, o) is not None:
             kept.append(o)
-    whole, before = offered, float(base.reproducibility.min())
+    whole, before = offered, float(certificate.reproducibility.min())
     inputs: tuple[str, ...] | None = tuple(_paths(data))
     if whole is None:
         whole, inputs = options, None if isinstance(data, TableRows) else inputs
     return [
-        Remedy(o.words, merged(whole, o.change), o.gain, o.error, again, before, inputs)
+        Remedy(o.words, merged(whole, o.change), o.gain, o.error, o.reproducibility, before, inputs)
         for o in kept
         if not _is_refused(data, merged(options, o.change))
-        for again in [float(o.result.reproducibility.min())]
     ]
+
+
+def _confirmed(
+    sample: SplitRows, own: Mapping[str, Any], effect: Effect, certificate: Certificate
+) -> float | None:
+    """The least reproducibility with a change, of all rows of the sample; None: groups are lost.
+
+    Fits of a part of the rows show too little of whether other rows give their groups again.
+    """
+    result = sample.fitted(merged(own, effect.change), every=True)
+    if result is None or (_is_found(certificate) and not _is_found(result.certificate)):
+        return None
+    return float(result.reproducibility.min())
 
 
 def _is_refused(data: Any, options: Mapping[str, Any]) -> bool:
@@ -215,7 +234,11 @@ def _is_refused(data: Any, options: Mapping[str, Any]) -> bool:
 
 
 def _effect(
-    sample: SplitRows, own: Mapping[str, Any], base: FitResult, trial: Suggestion | Effect
+    sample: SplitRows,
+    own: Mapping[str, Any],
+    base: FitResult,
+    trial: Suggestion | Effect,
+    is_auto: bool = False,
 ) -> Effect | None:
     """What a change brings to a fit with these options; None unless it helps."""
     words, change = trial[:2]
@@ -241,7 +264,7 @@ def _effect(
         helps = is_found and (helps or (not was_found and gain > -_ERRORS * error))
     elif helps and result.reproducibility.min() < min(_LOST, base.reproducibility.min() - _FALL):
         # Of a better density fewer groups may be found again.
-        if isinstance(own.get("n_components", "auto"), str):
+        if is_auto or isinstance(own.get("n_components", "auto"), str):
             return None
         number = {"n_components": "auto", "blocks": own.get("blocks", "diag")}
         return _effect(sample, own, base, Suggestion(words, {**number, **change}))

@@ -156,7 +156,8 @@ def _remedies(
     try:
         options = options_of(mixture, record)
         offered = options_offered(mixture, record)
-        return try_remedies(fit, data, options, mixture, record.certificate, offered)
+        is_auto = bool(record.tried)
+        return try_remedies(fit, data, options, mixture, record.certificate, offered, is_auto)
     except MomentmixError:  # of rows that do not fit the model
         return None
 

@@ -146,7 +146,7 @@ def _about_order(
         columns = [x for x in worst if (worst[x] > 0) == is_alike]
         columns.sort(key=lambda x: -abs(worst[x]))
         if columns:
-            asides = [f"serial correlation {worst[x]:.2f}" for x in columns]
+            asides = [f"{worst[x]:.2f}" for x in columns]
             yield found(WARNING, "ordered-rows", columns, is_alike=is_alike, asides=asides)
 
 

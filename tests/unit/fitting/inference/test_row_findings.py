@@ -22,6 +22,7 @@ from momentmix.fitting.inference.findings import collect_findings, component_fin
 from momentmix.fitting.inference.over_identification import Correlation, OverIdentification
 from momentmix.fitting.inference.row_findings import row_findings
 from momentmix.mixture.parameters import Parameters
+from momentmix.wording import percent
 
 N = 2000
 
@@ -113,11 +114,11 @@ COLUMNS = {
     ),
     "autoregressive": (
         lambda g: autoregressive(g, N), "ordered-rows", "warning",
-        "alike within components, in column {} (serial",
+        "alike within components, by the serial correlation of column {} (0.",
     ),
     "drift": (
         lambda g: g.standard_normal(N) + np.linspace(0, 3, N), "ordered-rows", "warning",
-        "alike within components, in column {} (serial",
+        "alike within components, by the serial correlation of column {} (0.",
     ),
 }  # fmt: skip
 
@@ -227,7 +228,7 @@ def test_copies_of_rows_are_named(change):
         (finding,) = findings_of(data, truth).values()
         assert finding.kind == "duplicate-rows"
         assert finding.severity is Severity.WARNING
-        assert finding.text.startswith(f"{copies} rows ({copies / len(data):.0%}) are copies")
+        assert finding.text.startswith(f"{copies} rows ({percent(copies / len(data))}) are copies")
 
 
 def test_whole_numbers_without_a_name_may_be_counts():
@@ -435,8 +436,7 @@ def test_neighbors_that_differ_are_not_said_to_be_alike():
     result = mm.fit(rows, 2, random_state=0)
     (found,) = [f for f in result.certificate.findings if f.kind == "ordered-rows"]
     assert found.columns == (0,)
-    assert "differ more than by chance within components, in column 0 (serial correlation -0." in (
-        found.text
-    )
+    assert "differ more than by chance within components, by the serial" in found.text
+    assert "of column 0 (-0." in found.text
     action = found.in_plain_words(found.entry.action)
     assert action.endswith("neighbors differ more than by chance in “0”.")
