@@ -15,7 +15,9 @@ _OPTIONS = {"random_state": "seed"}
 _NO_OPTION = {"sample_weight", "start", "constraint", "tol", "thorough", "variance_floor"}
 _NO_MATTER = {"n_threads", "progress"}
 FEWEST_ROWS = 60  # to try remedies
-NOTHING_HELPS = "Nothing that the findings suggest describes left-out rows better."
+NOTHING_HELPS = (
+    "Nothing that the findings suggest helps: left-out rows gain nothing, or groups are lost."
+)
 NOT_COMPARED = f"remedies were not tried: that needs {FEWEST_ROWS} rows at least, on this machine"
 TO_TRY = Message(
     "Pass ", options(remedies="try"), " to try on left-out rows what the findings suggest."
