@@ -12,6 +12,7 @@ T = TypeVar("T")
 MOST_SHOWN = 2000  # letters of a repr, whatever the size of the object
 _DIGITS = 3
 _ROUNDED = 1e-3  # of a difference: less is nothing beside it
+_ROUNDING = 1e-9
 _LARGEST, _LEAST = 1e9, 1e-4  # numbers beyond are written with an exponent
 
 
@@ -64,6 +65,17 @@ def on_scale(value: float, scale: float) -> float:
     (0.0, 0.02, 3.0)
     """
     return 0.0 if abs(value) < min(_ROUNDED * scale, 1.0) else value
+
+
+def cleared(values: Iterable[float]) -> list[float]:
+    """Return numbers with those at 0 that are nothing beside the largest: errors of rounding.
+
+    >>> cleared([9.8e-14, 1.0, -2.0])
+    [0.0, 1.0, -2.0]
+    """
+    numbers = list(values)
+    largest = max((abs(x) for x in numbers if isfinite(x)), default=0.0)
+    return [0.0 if abs(x) < _ROUNDING * largest else x for x in numbers]
 
 
 def number_text(value: float) -> str:

@@ -1,8 +1,10 @@
 """Remedies of fits that did not pass: tried, offered, applied, and run by the calls they print."""
 
+import html
 import json
 import re
 import shlex
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -214,9 +216,64 @@ def test_reports_try_remedies(momentmix, tmp_path, monkeypatch):
     assert done.code == 0, done.err
     page = (tmp_path / "r.html").read_text()
     assert "log(a)" in page
-    assert "n_components=3, families={&#x27;a&#x27;: &#x27;log&#x27;}" in page
+    assert "n_components=3, random_state=0, families={&#x27;a&#x27;: &#x27;log&#x27;}" in page
     result = mm.fit(frame, random_state=0, remedies="try", **options)
     mm.report(result, "s.html")
     assert "log(a)" in (tmp_path / "s.html").read_text()
     mm.report(result, "t.html", mm.summarize(frame))
     assert "log(a)" in (tmp_path / "t.html").read_text()
+
+
+def test_what_a_report_offers_runs_as_it_is_printed(momentmix, tmp_path, monkeypatch):
+    # Columns that were left out and gaps that were dropped are options of the offered call, too.
+    monkeypatch.chdir(tmp_path)
+    frame, labels, _ = table()
+    frame["office"] = np.array(["north", "south", "west"])[labels]
+    frame.loc[:30, "b"] = np.nan
+    frame.to_csv("rows.csv", index=False)
+    fitted = ["rows.csv", "--exclude", "office", "--missing", "drop", "-r", "2", "-o", "m.json"]
+    momentmix("fit", *fitted)
+    momentmix("report", "m.json", "--data", "rows.csv", "-o", "r.html")
+    page = re.sub(r"<[^>]*>", "\n", Path("r.html").read_text(encoding="utf-8"))
+    lines = [html.unescape(x) for x in page.split("\n") if "Fit again" not in x]
+    python = next(x for x in lines if x.startswith("mm.fit("))
+    shell = next(x for x in lines if x.startswith("momentmix fit "))
+    assert python.startswith("mm.fit('rows.csv', n_components=3")
+    assert shell.startswith("momentmix fit rows.csv --n-components 3")
+    result = eval(python, {"mm": mm})
+    assert result.mixture.feature_names == tuple("abcde")
+    momentmix(*shlex.split(shell)[1:])
+    assert mm.Mixture.load("model.json").feature_names == tuple("abcde")
+    # The same of a result in Python, whatever the rows are given as.
+    direct = mm.fit("rows.csv", 2, exclude=["office"], missing="drop", random_state=0)
+    for rows in ("rows.csv", frame, mm.open_rows("rows.csv", exclude=["office"], missing="drop")):
+        (call,) = set(
+            re.findall(r"mm\.fit\([^<]*", html.unescape(mm.report(direct, None, rows).html))
+        )
+        assert {"n_components=3", "exclude=['office']", "missing='drop')"} <= set(call.split(", "))
+
+
+def test_rows_that_were_opened_have_no_command():
+    frame, _, _ = table()
+    result = mm.fit(mm.open_rows(frame), 2, random_state=0, remedies="try")
+    assert result.remedies[0].python == "mm.fit(data, n_components=3, random_state=0)"
+    assert result.remedies[0].shell == ""
+
+
+def test_no_remedies_are_promised_for_few_rows():
+    rows = np.random.default_rng(0).normal(size=(32, 8)).cumsum(axis=1)
+    result = mm.fit(rows, 1, blocks="full", random_state=0)
+    assert not result.certificate.passed
+    assert result.remedies_in_words == []
+    assert "Give this report the rows" not in mm.report(result, None, rows).html
+    # Fewer rows than parameters: no errors rather than errors of many deviations.
+    assert np.isnan(result.standard_errors.means).all()
+    assert "unknown-weights" not in [f.kind for f in result.certificate.findings]
+
+
+def test_a_report_counts_rows_that_are_in_no_group():
+    rows = np.random.default_rng(0).normal(size=(500, 3))
+    rows[[5, 90, 400]] = [[90.0, 0, 0], [0, -80.0, 0], [0, 0, 300.0]]
+    result = mm.fit(rows, 1, random_state=0)
+    assert result.mixture.background is not None
+    assert "1 group in 500 rows" in mm.report(result, None, rows).html

@@ -38,6 +38,14 @@ class _Count(int):
         return words.split("|")[self != 1] if "|" in words else super().__format__(words)
 
 
+class _Share(float):
+    """A number whose percents have a space, as in all other texts: ``{share:.0%}``."""
+
+    def __format__(self, digits: str) -> str:
+        text = super().__format__(digits)
+        return f"{text[:-1]} %" if digits.endswith("%") else text
+
+
 @dataclass(frozen=True)
 class Finding:
     """One finding.
@@ -124,10 +132,11 @@ floor."
 
     def _filled(self, template: str | Variants, words: Mapping[str, Any]) -> str:
         counts = {k: _Count(x) for k, x in self.numbers.items() if type(x) is int}
+        shares = {k: _Share(x) for k, x in self.numbers.items() if type(x) is float}
         n = _Count(len(self.columns) or len(self.components))
         chosen = template if isinstance(template, str) else template(self)
         bare = dict(zip(("column", "other"), map(str, self.columns), strict=False))
-        return chosen.format_map({**self.numbers, **counts, **bare, **words, "n": n})
+        return chosen.format_map({**self.numbers, **counts, **shares, **bare, **words, "n": n})
 
     def __str__(self) -> str:
         return f"[{self.severity.value}] {self.text}"

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from momentmix.wording import percent, short_number
+
 if TYPE_CHECKING:
     from momentmix.findings.finding import Finding
 
@@ -29,7 +31,7 @@ class Entry:
 
     text: str | Variants  # in the words of statistics
     action: str | Variants = "Read this finding."  # in plain words, as all that follow
-    why: str = ""
+    why: str | Variants = ""
     # Of each column, in parentheses after it; findings of such a kind are printed as one.
     aside: str | Variants = ""
 
@@ -38,7 +40,8 @@ def _outlier_influence(f: Finding) -> str:
     text = "column {names} has a value {deviations:.3g} standard deviations from its mean"
     if "influence" not in f.numbers:
         return text + "."
-    text += "; that one row moves third moments by {influence:.2g} times their noise"
+    times = short_number(float(f"{f.numbers['influence']:.2g}"), 1.0)
+    text += f"; that one row moves third moments by {times} times their noise"
     return text + (", and the fit is about this row." if f.severity.value == "fatal" else ".")
 
 
@@ -64,9 +67,13 @@ def _duplicate_rows(f: Finding) -> str:
     copies, compared = f.numbers["copies"], f.numbers["compared"]
     among = " of {compared} that were compared" if compared < f.numbers["n_rows"] else ""
     return (
-        f"{{copies}} rows{among} ({copies / compared:.0%}) are copies of another row; the test and "
-        "the standard errors take them for independent observations."
+        f"{{copies}} rows{among} ({percent(copies / compared)}) are copies of another row; the "
+        "test and the standard errors take them for independent observations."
     )
+
+
+def _neighbors(f: Finding) -> str:
+    return "are alike" if f.numbers.get("is_alike", True) else "differ more than by chance"
 
 
 _FEWER_AVERAGES = (
@@ -79,7 +86,7 @@ FITS: dict[str, Entry] = {
     # -- the number of components, and rows beside it
     "over-capacity": Entry(
         lambda f: "not identified from these moments: order {order} with {n_features} features "
-        "tells at most {capacity} {capacity:component|components} apart, {asked} were asked"
+        "tells at most {capacity} {capacity:component|components} apart, and there are {asked}"
         + " (the answer rests on the rows alone)" * bool(f.numbers["from_rows"]) + ".",
         lambda f: "Know that the groups come from the rows alone." if f.numbers["from_rows"]
         else "Do not rely on so many groups.",
@@ -117,7 +124,7 @@ FITS: dict[str, Entry] = {
         + " (condition number {condition_number:.1g})" * bool(f.numbers["condition_number"])
         + "; some components may be interchangeable.",
         "Collect more rows.",
-        "Some groups are so alike that the data hardly tell them apart.",
+        "Averages alone hardly tell some groups apart.",
     ),
     # -- columns
     "empty-level": Entry(
@@ -288,11 +295,12 @@ FITS: dict[str, Entry] = {
         "Copies are counted as if they were separate observations.",
     ),
     "ordered-rows": Entry(
-        "neighboring rows are alike within components, in {columns} (serial correlation "
-        "{correlation:.2f} in {worst}), as in rows in the order of time or sorted by a group; the "
-        "test and the standard errors take rows for independent.",
-        "See how the rows are ordered: neighbors are alike in {columns}.",
-        "Where that is time, there is less information than the number of rows suggests.",
+        lambda f: f"neighboring rows {_neighbors(f)} within components, by the serial correlation "
+        "of {columns}, as in rows in the order of time, in pairs, or sorted by a group; the test "
+        "and the standard errors take rows for independent.",
+        lambda f: f"See how the rows are ordered: neighbors {_neighbors(f)} in {{columns}}.",
+        "Rows in the order of time, in pairs, or sorted by a group are not independent, and "
+        "intervals take them for independent.",
     ),
     # -- rows that are given to a report
     "dropped-rows": Entry(
@@ -331,7 +339,8 @@ FITS: dict[str, Entry] = {
     "imprecise": Entry(
         "too imprecise: the parameters' errors cost about {loss:.3f} of accuracy.",
         "Collect more rows.",
-        "The groups overlap so much that the rows do not fix where one ends.",
+        lambda f: f"The borders of the groups are uncertain: with exact parameters about "
+        f"{percent(f.numbers['loss'])} more of the rows would be in the right group.",
     ),
     "unknown-weights": Entry(
         "the data do not determine the {n:weight|weights} of {components}: {n:its|their} standard "

@@ -14,8 +14,11 @@ from momentmix.findings.messages import SCHEMA, Message, either, options
 _OPTIONS = {"random_state": "seed"}
 _NO_OPTION = {"sample_weight", "start", "constraint", "tol", "thorough", "variance_floor"}
 _NO_MATTER = {"n_threads", "progress"}
-NOTHING_HELPS = "Nothing that the findings suggest describes left-out rows better."
-NOT_COMPARED = "remedies were not tried: that needs 60 rows at least, on this machine"
+FEWEST_ROWS = 60  # to try remedies
+NOTHING_HELPS = (
+    "Nothing that the findings suggest helps: left-out rows gain nothing, or groups are lost."
+)
+NOT_COMPARED = f"remedies were not tried: that needs {FEWEST_ROWS} rows at least, on this machine"
 TO_TRY = Message(
     "Pass ", options(remedies="try"), " to try on left-out rows what the findings suggest."
 )
@@ -42,8 +45,9 @@ class Remedy:
     reproducibility, before : float
         How well other rows give the groups of the sample again, the least of them, with the remedy
         and without; see `Certificate`.
-    inputs : tuple of str
-        Paths of the data, for `shell`.
+    inputs : tuple of str or None
+        Paths of the data, for `python` and `shell`; empty where they are not files, None where they
+        are rows that were opened before, which the command cannot name.
     others : tuple of str
         Keywords whose values, as arrays, a file does not keep.
     """
@@ -54,12 +58,12 @@ class Remedy:
     error: float
     reproducibility: float
     before: float
-    inputs: tuple[str, ...] = ()
+    inputs: tuple[str, ...] | None = ()
     others: tuple[str, ...] = ()
 
     def without_objects(self) -> Remedy:
         """The same with plain options only, the names of others beside them."""
-        kept = {key: x for key, x in self.options.items() if _is_plain(x)}
+        kept = {key: x for key, x in self.options.items() if is_plain(x)}
         others = (*self.others, *(key for key in self.options if key not in kept))
         return replace(self, options=kept, others=others)
 
@@ -68,12 +72,14 @@ class Remedy:
         """The call in Python; arrays and mixtures go by the names of their keywords."""
         own = self.without_objects()
         keywords = [str(options(**{key: x})) for key, x in own.options.items()]
-        return f"mm.fit({', '.join(['data', *keywords, *(f'{key}={key}' for key in own.others)])})"
+        paths = list(self.inputs or ())
+        data = ascii(paths[0] if len(paths) == 1 else paths) if paths else "data"
+        return f"mm.fit({', '.join([data, *keywords, *(f'{key}={key}' for key in own.others)])})"
 
     @property
     def shell(self) -> str:
         """The command; empty where it has no such options."""
-        if self.without_objects().others:
+        if self.inputs is None or self.without_objects().others:
             return ""
         given = {k: x for k, x in self.options.items() if k not in _NO_MATTER and x is not None}
         families = given.get("families", {})
@@ -99,10 +105,10 @@ class Remedy:
         return either(self.python, self.shell or self.python)
 
 
-def _is_plain(value: Any) -> bool:
+def is_plain(value: Any) -> bool:
     """Whether a value is as JSON has it."""
     if isinstance(value, Mapping):
-        return all(isinstance(key, str | int) and _is_plain(x) for key, x in value.items())
+        return all(isinstance(key, str | int) and is_plain(x) for key, x in value.items())
     if isinstance(value, list | tuple):
-        return all(map(_is_plain, value))
+        return all(map(is_plain, value))
     return value is None or isinstance(value, str | int | float)

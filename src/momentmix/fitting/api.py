@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from inspect import signature
 from typing import Any, Literal, get_args
@@ -25,7 +26,7 @@ from momentmix.fitting.data import (
 )
 from momentmix.fitting.em.starts import Start
 from momentmix.fitting.paper import fit_by_paper
-from momentmix.fitting.remedies import with_remedies
+from momentmix.fitting.remedies import dict_of, with_remedies
 from momentmix.fitting.result import BegunFit, FitResult
 from momentmix.fitting.robust.pipeline import fit_robust
 from momentmix.fitting.robust.whole_numbers import with_counts
@@ -33,8 +34,9 @@ from momentmix.mixture.prior import Constraint
 from momentmix.parallel import few_threads, usable_cores
 from momentmix.progress import check_asked, plan, step, tell
 from momentmix.tables.learning import Families
-from momentmix.tables.opening import Reading, path_list
-from momentmix.tables.table_rows import Missing
+from momentmix.tables.opening import READ_ALL, Reading, path_list
+from momentmix.tables.schema import Schema
+from momentmix.tables.table_rows import Missing, TableRows
 
 Auto = Literal["auto"]
 Number = int | Literal["auto", "bic"]
@@ -182,17 +184,18 @@ def fit(
     >>> result.mixture.weights.round(1).tolist() in ([0.4, 0.6], [0.6, 0.4])
     True
     """
+    given = locals().copy()
     if remedies is not None:
-        given = {**reading, **_changed(locals())}
         own = partial(fit, progress=progress, n_threads=n_threads)
         with step("Fitting", _asked(progress)):
-            return with_remedies(own, data, given, remedies)
+            return with_remedies(own, data, {**reading, **_changed(given)}, remedies)
     with step("Fitting", _asked(progress)):
-        return begin_fit(
+        result = begin_fit(
             data, n_components, order, method, refine, random_state, blocks, sample_weight,
             families, missing, variance_floor, max_passes, n_threads, progress, constraint, start,
             tol, thorough, reading, max_components, background,
         ).finish()  # fmt: skip
+    return replace(result, options=_known({**reading, **_changed(given)}, data))
 
 
 def _changed(given: dict[str, Any]) -> dict[str, Any]:
@@ -203,6 +206,22 @@ def _changed(given: dict[str, Any]) -> dict[str, Any]:
     return {
         k: given[k] for k, x in known.items() if not (isinstance(given[k], plain) and given[k] == x)
     }
+
+
+def _known(given: dict[str, Any], data: Any) -> dict[str, Any] | None:
+    """Return options of a fit, with those by which its rows were opened; None with arrays."""
+    usual = vars(READ_ALL)
+    known = {k: x for k, x in given.items() if k not in usual or x != usual[k]}
+    if isinstance(data, TableRows):
+        if data.chosen and data.column_names is not None:
+            known["columns"] = list(data.column_names)
+        known |= {"missing": data.missing} if data.missing != "error" else {}
+    if isinstance(known.get("families"), Schema):
+        known["families"] = dict_of(known["families"])
+    if not isinstance(known.get("random_state", 0), int):
+        del known["random_state"]
+    is_plain = all(isinstance(x, str | int | float | list | tuple | dict) for x in known.values())
+    return known if is_plain else None
 
 
 def begin_fit(

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from math import nan
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from momentmix._typing import Float
 from momentmix.findings.messages import Message
-from momentmix.findings.remedy import NOT_COMPARED, NOTHING_HELPS, TO_TRY, Remedy
+from momentmix.findings.remedy import FEWEST_ROWS, NOT_COMPARED, NOTHING_HELPS, TO_TRY, Remedy
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.em.passes import Refined
 from momentmix.fitting.em.patterns import PatternLayout
@@ -20,6 +20,9 @@ from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.description import Description
 from momentmix.fitting.inference.uncertainty import Uncertainty
 from momentmix.mixture.parameters import Parameters
+from momentmix.wording import listed
+
+_MOST_NAMED = 12  # columns in a line
 
 
 @dataclass(frozen=True)
@@ -104,8 +107,8 @@ class JoinedColumns:
         return "given"
 
     def __str__(self) -> str:
-        listed = self.names or tuple(f"column {j}" for j in self.columns)
-        return f"{', '.join(listed)}: {self.why}"
+        names = self.names or tuple(f"column {j}" for j in self.columns)
+        return f"{listed(names, _MOST_NAMED)}: {self.why}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,6 +138,9 @@ class FitFacts:
         Columns that were joined, and why; empty for diagonal covariances.
     remedies : sequence of Remedy or None
         Other options that help, best first; None where none were tried.
+    options : mapping or None
+        Keywords of `fit` that were given and differ from its defaults; None where they are not
+        known, or hold arrays.
     """
 
     n_rows: int
@@ -150,6 +156,7 @@ class FitFacts:
     tried: tuple[Trial, ...] = ()
     joined: tuple[JoinedColumns, ...] = ()
     remedies: Sequence[Remedy] | None = None
+    options: Mapping[str, Any] | None = None
 
     @property
     def remedies_in_words(self) -> list[Message]:
@@ -158,7 +165,7 @@ class FitFacts:
             return []
         if self.remedies is None:
             no_rows = self.refine == "none" or self.method == "paper" or NOT_COMPARED in self.notes
-            return [] if no_rows else [TO_TRY]
+            return [] if no_rows or self.n_rows < FEWEST_ROWS else [TO_TRY]
         return [Message(f"{r}: ", r.code) for r in self.remedies] or [Message(NOTHING_HELPS)]
 
     @property

@@ -53,7 +53,7 @@ _NOT_ALWAYS = ("covariances", "levels", "seen")  # of joined columns, and of fam
 # Keys that older records lack.
 _ADDED = {
     "tried", "verdict", "support", "groups", "joined", "reproducibility", "separation",
-    "description", "remedies",
+    "description", "remedies", "options",
 }  # fmt: skip
 
 
@@ -116,9 +116,10 @@ class FitRecord(FitFacts):
                     del known[key]
         if not self.joined:
             del document["joined"]
-        if self.remedies is None:
-            del document["remedies"]
-        return {"version": _VERSION - (self.remedies is None), **document}
+        for key in ("remedies", "options"):
+            if document[key] is None:
+                del document[key]
+        return {"version": _VERSION - ("remedies" not in document), **document}
 
     @classmethod
     def from_dict(cls, document: Any, mixture: Mixture) -> FitRecord:
@@ -136,6 +137,9 @@ class FitRecord(FitFacts):
         description = replace(description, columns=_by_column(description.columns, names))
         certificate = replace(record.certificate, description=description)
         record = replace(record, joined=named, certificate=certificate)
+        if record.options is not None and isinstance(record.options.get("families"), dict):
+            families = _by_column(record.options["families"], names)
+            record = replace(record, options={**record.options, "families": families})
         if record.remedies is None:
             return record
         found = [
@@ -210,7 +214,8 @@ def _record_fields(r: int, d: int, joined: bool, has_families: bool = False) -> 
         "error": number(0.0),
         "reproducibility": number(0.0, 1.0),
         "before": number(0.0, 1.0),
-        **dict.fromkeys(("inputs", "others"), lambda value, place: tuple(texts(value, place))),
+        "inputs": lambda value, place: None if value is None else tuple(texts(value, place)),
+        "others": lambda value, place: tuple(texts(value, place)),
     }
     return Fields(
         _record,
@@ -227,6 +232,7 @@ def _record_fields(r: int, d: int, joined: bool, has_families: bool = False) -> 
             "tried": list_of(Fields(_trial, trial, may_lack=_ADDED)),
             "joined": list_of(Fields(lambda values: JoinedColumns(**values), joined_columns)),
             "remedies": optional(list_of(Fields(lambda values: Remedy(**values), remedy))),
+            "options": optional(map_of(lambda value, place: value)),
             "certificate": _certificate_fields(r),
             "standard_errors": optional(Fields(_standard_errors, errors)),
             "intervals": optional(Fields(_intervals, ends)),

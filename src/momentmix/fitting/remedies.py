@@ -18,10 +18,11 @@ law of gaps takes its place: a logistic regression on what is seen of the row.
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import log
+from math import log, nan
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -33,7 +34,7 @@ from momentmix.families.column import LOG, LOG1P, Column
 from momentmix.families.family import FAMILIES
 from momentmix.findings.finding import FATAL, Finding
 from momentmix.findings.messages import Message
-from momentmix.findings.remedy import NOT_COMPARED, Remedy
+from momentmix.findings.remedy import FEWEST_ROWS, NOT_COMPARED, Remedy
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.data import table_of
 from momentmix.fitting.inference.certificate import Certificate
@@ -45,6 +46,7 @@ from momentmix.progress import detail
 from momentmix.tables.opening import Reading, path_list
 from momentmix.tables.rows import Rows
 from momentmix.tables.schema import Schema, plain_schema
+from momentmix.tables.table_rows import TableRows
 from momentmix.tables.validation import as_weights
 from momentmix.wording import listed, plural
 
@@ -53,7 +55,7 @@ Tried = Literal["try", "apply"]
 Change = dict[str, Any]  # keywords of `fit`
 
 _SEED = 38
-_ROWS, _FEWEST_ROWS = 4500, 60  # of the sample
+_ROWS = 4500  # of the sample
 _MOST_TRIED, _MOST_APPLIED = 5, 5
 _ERRORS = 2.0  # standard errors by which left-out rows have to be described better
 _LEAST_GAIN = 1e-3  # nats a row: less changes nothing, however many rows show it
@@ -65,7 +67,9 @@ _ON_GRID = 1e-6  # of a step
 _LEAST = {LOG: 1e-300, LOG1P: -1.0 + 1e-9}  # numbers that have a logarithm
 _LOST = 0.5  # reproducibility of a group that is not there
 _FALL = 0.1  # of a reproducibility, beyond what two halves of some thousand rows vary by
+_FOUND = ("n_components", "blocks")  # by a fit, where nothing else was given
 _MOST_NAMED = 4
+_MOST_PATHS = 3  # in a command; of more, as of a folder, DATA stands for all
 _DEFAULTS = {"blocks": "diag"}
 _READING = vars(Reading())  # keywords that say how a table is read
 _TAILS = {"heavy-tails", "outlier-influence", "repeated-value"}  # which a logarithm may take in
@@ -92,6 +96,7 @@ class Effect(NamedTuple):
     gain: float
     error: float
     is_larger: bool  # whether there are more components
+    reproducibility: float = nan  # the least, of all rows of the sample
 
 
 @dataclass(frozen=True)
@@ -105,15 +110,16 @@ class SplitRows:
     schema: Schema
     fit: Fit
 
-    def fitted(self, options: Mapping[str, Any]) -> FitResult | None:
-        """The fit of the first part; None where it is refused."""
+    def fitted(self, options: Mapping[str, Any], every: bool = False) -> FitResult | None:
+        """The fit of the first part, or of every row; None where it is refused."""
         own = {**options, "progress": False, "random_state": _SEED}
+        rows = self.train if not every else self.schema.decode(np.vstack(self.features))
         if self.weights is not None:
-            own["sample_weight"] = self.weights[0]
+            own["sample_weight"] = np.concatenate(self.weights) if every else self.weights[0]
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                return self.fit(self.train, **own)
+                return self.fit(rows, **own)
         except MomentmixError:
             return None
 
@@ -156,14 +162,22 @@ def try_remedies(
     options: Mapping[str, Any],
     mixture: Mixture,
     certificate: Certificate,
+    offered: Mapping[str, Any] | None = None,
+    is_auto: bool = False,
 ) -> list[Remedy] | None:
-    """Remedies that help a fit, best first; none where it passed, None where no rows can tell."""
+    """Remedies that help a fit, best first; none where it passed, None where no rows can tell.
+
+    They are offered as changes of `offered`, the options for a table from which `data` were taken.
+    Where the number of components `is_auto`, other numbers were tried on all rows already.
+    """
     if certificate.passed or options.get("method") == "paper":
         return []
     rows = _sample(fit, data, options, mixture)
     if rows is None:
         return None
     suggestions = list(_suggested(certificate, options, mixture, rows.train))
+    if is_auto:
+        suggestions = [x for x in suggestions if "n_components" not in x.change]
     if not suggestions:
         return []
     families = {_key(rows.schema, j): _family(c) for j, c in enumerate(mixture.columns)}
@@ -176,9 +190,10 @@ def try_remedies(
         if found and "exclude" in trial.change:  # what leaves a column out describes less
             break
         detail(trial.words)
-        effect = _effect(rows, own, base, trial)
+        effect = _effect(rows, own, base, trial, is_auto)
         if effect is not None:
-            found.append(effect)
+            again = _confirmed(rows, own, effect, certificate)
+            found += [] if again is None else [effect._replace(reproducibility=again)]
     # A mixture of more components always describes more.
     found.sort(key=lambda o: -o.gain + _ERRORS * o.error * o.is_larger)
     kept = found[:1]
@@ -187,13 +202,28 @@ def try_remedies(
         is_new |= "families" in o.change
         if is_new and _effect(rows, merged(own, first.change), first.result, o) is not None:
             kept.append(o)
-    inputs, before = tuple(path_list(data)), float(base.reproducibility.min())
+    whole, before = offered, float(certificate.reproducibility.min())
+    inputs: tuple[str, ...] | None = tuple(_paths(data))
+    if whole is None:
+        whole, inputs = options, None if isinstance(data, TableRows) else inputs
     return [
-        Remedy(o.words, merged(options, o.change), o.gain, o.error, again, before, inputs)
+        Remedy(o.words, merged(whole, o.change), o.gain, o.error, o.reproducibility, before, inputs)
         for o in kept
         if not _is_refused(data, merged(options, o.change))
-        for again in [float(o.result.reproducibility.min())]
     ]
+
+
+def _confirmed(
+    sample: SplitRows, own: Mapping[str, Any], effect: Effect, certificate: Certificate
+) -> float | None:
+    """The least reproducibility with a change, of all rows of the sample; None: groups are lost.
+
+    Fits of a part of the rows show too little of whether other rows give their groups again.
+    """
+    result = sample.fitted(merged(own, effect.change), every=True)
+    if result is None or (_is_found(certificate) and not _is_found(result.certificate)):
+        return None
+    return float(result.reproducibility.min())
 
 
 def _is_refused(data: Any, options: Mapping[str, Any]) -> bool:
@@ -207,7 +237,11 @@ def _is_refused(data: Any, options: Mapping[str, Any]) -> bool:
 
 
 def _effect(
-    sample: SplitRows, own: Mapping[str, Any], base: FitResult, trial: Suggestion | Effect
+    sample: SplitRows,
+    own: Mapping[str, Any],
+    base: FitResult,
+    trial: Suggestion | Effect,
+    is_auto: bool = False,
 ) -> Effect | None:
     """What a change brings to a fit with these options; None unless it helps."""
     words, change = trial[:2]
@@ -235,7 +269,7 @@ def _effect(
         helps = is_found and (helps or (not was_found and gain > -_ERRORS * error))
     elif helps and result.reproducibility.min() < min(_LOST, base.reproducibility.min() - _FALL):
         # Of a better density fewer groups may be found again.
-        if isinstance(own.get("n_components", "auto"), str):
+        if is_auto or isinstance(own.get("n_components", "auto"), str):
             return None
         number = {"n_components": "auto", "blocks": own.get("blocks", "diag")}
         return _effect(sample, own, base, Suggestion(words, {**number, **change}))
@@ -252,7 +286,7 @@ def merged(options: Mapping[str, Any], change: Change) -> dict[str, Any]:
     """Options with a change, in one complete call."""
     together = {**options, **change}
     if "families" in change:
-        together["families"] = {**_dict_of(options.get("families")), **change["families"]}
+        together["families"] = {**dict_of(options.get("families")), **change["families"]}
         given = options.get("families")
         if isinstance(given, Schema) and any(c.has_missing for c in given.columns):
             together.setdefault("missing", "model")
@@ -264,7 +298,7 @@ def merged(options: Mapping[str, Any], change: Change) -> dict[str, Any]:
         else:
             together["exclude"] = [*(options.get("exclude") or ()), left]
         if options.get("families") is not None:
-            families = _dict_of(options["families"])
+            families = dict_of(options["families"])
             together["families"] = {k: x for k, x in families.items() if k != left}
         if isinstance(options.get("blocks"), list | tuple):
             kept = [[x for x in block if x != left] for block in options["blocks"]]
@@ -272,7 +306,7 @@ def merged(options: Mapping[str, Any], change: Change) -> dict[str, Any]:
     return {key: value for key, value in together.items() if value is not None or key == "refine"}
 
 
-def _dict_of(families: Any) -> dict[Any, Any]:
+def dict_of(families: Any) -> dict[Any, Any]:
     """Families by column, also those of a schema."""
     if isinstance(families, Schema):
         return {_key(families, j): _family(c) for j, c in enumerate(families.columns)}
@@ -287,6 +321,26 @@ def _key(schema: Schema, number: int) -> str | int:
 def _family(column: Column) -> Any:
     has_levels = len(column.levels) > 2 or (column.levels and column.levels != (0, 1))
     return list(column.levels) if has_levels else column.family_name
+
+
+def _paths(data: Any) -> list[str]:
+    """Paths of the data, where they are files, and not many."""
+    if not isinstance(data, TableRows):
+        return path_list(data)
+    names = [source.name for source in data.sources if not source.in_memory]
+    return names if len(names) <= _MOST_PATHS and all(map(os.path.exists, names)) else []
+
+
+def options_offered(mixture: Mixture, facts: FitFacts) -> dict[str, Any]:
+    """Options of a fit of a table that gives a mixture again, with the number of its components."""
+    own = options_of(mixture, facts)
+    if facts.options is None:
+        if mixture.feature_names is not None:
+            own["columns"] = list(mixture.feature_names)
+        return own
+    found = {k: own[k] for k in _FOUND if k in own}
+    given = {k: x for k, x in facts.options.items() if k not in (*_FOUND, "max_components")}
+    return {**found, **given}
 
 
 def options_of(mixture: Mixture, facts: FitFacts) -> dict[str, Any]:
@@ -421,7 +475,7 @@ def _left_out(
 ) -> Iterator[Suggestion]:
     """A column less, where columns go by their names."""
     names = mixture.feature_names
-    keys = [*_dict_of(options.get("families")), *(options.get("exclude") or ())]
+    keys = [*dict_of(options.get("families")), *(options.get("exclude") or ())]
     if isinstance(options.get("blocks"), list | tuple):
         keys += [x for block in options["blocks"] for x in block]
     if names is None or mixture.n_columns < 3 or any(isinstance(x, int) for x in keys):
@@ -441,7 +495,7 @@ def _sample(fit: Fit, data: Any, options: Mapping[str, Any], mixture: Mixture) -
     given = options.get("families")
     has_gaps = isinstance(given, Schema) and any(column.has_missing for column in given.columns)
     keeps = has_gaps or options.get("missing", "error") != "error"
-    plain = {k: Column.family if str(x) in _LEAST else x for k, x in _dict_of(given).items()}
+    plain = {k: Column.family if str(x) in _LEAST else x for k, x in dict_of(given).items()}
     table = table_of(data, plain or None, "mar" if keeps else "error", reading)
     if isinstance(table.data, StandardMoments) or table.data.is_remote:
         return None
@@ -449,7 +503,7 @@ def _sample(fit: Fit, data: Any, options: Mapping[str, Any], mixture: Mixture) -
     rng = np.random.default_rng(_SEED)
     weights = as_weights(options.get("sample_weight"), rows.n_rows)
     places = np.arange(rows.n_rows) if weights is None else np.flatnonzero(weights > 0)
-    if len(places) < _FEWEST_ROWS:
+    if len(places) < FEWEST_ROWS:
         return None
     places = np.sort(rng.permutation(places)[:_ROWS])
     schema = table.schema or plain_schema(rows.n_features, rows.feature_names)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from momentmix.errors import InputError
 from momentmix.findings.messages import Message, in_lines
+from momentmix.findings.remedy import is_plain
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.standard_errors import (
     StandardErrors,
@@ -161,10 +162,11 @@ class FitResult(FitFacts):
     def record(self, command: str | None = None, seed: int | None = None) -> FitRecord:
         """What a saved model remembers of this fit."""
         facts = {field.name: getattr(self, field.name) for field in fields(FitFacts)}
+        options = self.options if is_plain(self.options) else None
         has_errors, tried = self.uncertainty is not None, self.remedies
         remedies = None if tried is None else tuple(r.without_objects() for r in tried)
         return FitRecord(
-            **{**facts, "notes": tuple(self.notes), "remedies": remedies},
+            **{**facts, "notes": tuple(self.notes), "remedies": remedies, "options": options},
             standard_errors=self.standard_errors if has_errors else None,
             intervals=self.intervals() if has_errors else None,
             command=command,
@@ -267,7 +269,7 @@ class FitResult(FitFacts):
         shown = self.tried[first : first + most]
         rows = [("r", "p-value", "log-lik./row", "BIC", "least reproducibility", "")]
         for t in shown:
-            numbers = zip((t.p_value, t.log_likelihood, t.bic), ("2g", "6g", "9g"), strict=True)
+            numbers = zip((t.p_value, t.log_likelihood, t.bic), ("2g", "6g", "1f"), strict=True)
             p, score, bic = ("-" if x != x else f"{x:.{digits}}" for x, digits in numbers)
             least = t.least_reproducibility
             again = "-" if least != least else whole_percent(least)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 
+import numpy as np
+
 from momentmix.errors import InputError, InputTypeError
 from momentmix.findings.finding import FATAL
 from momentmix.findings.remedy import Remedy
@@ -59,14 +61,14 @@ class Contents:
     @property
     def intervals(self) -> Intervals | None:
         """95 % intervals, if the record of the fit has them."""
-        return None if self.record is None else self.record.intervals
+        found = None if self.record is None else self.record.intervals
+        return None if found is None or np.isnan(found.means[0]).all() else found
 
     @property
     def n_rows(self) -> int | None:
         """Rows of the data given here or, without any, rows of the fit."""
         if self.facts is not None:
-            counts = self.facts.counts
-            return self.facts.summary.n_rows if counts is None else int(counts.sum())
+            return self.facts.n_rows or self.facts.summary.n_rows
         return None if self.record is None else self.record.n_rows
 
     @property

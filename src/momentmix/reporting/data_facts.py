@@ -44,6 +44,7 @@ class DataFacts:
     """Facts about the data of a report."""
 
     summary: MomentSummary  # of orders up to 4
+    n_rows: int = 0  # all, with those that have no density
     shown: Any = None  # rows for pictures: an array, or a dict of columns; None of a summary
     n_shown: int = 0
     counts: NDArray[np.int64] | None = None  # rows in each component; None without a density
@@ -124,6 +125,7 @@ def gather(mixture: Mixture, data: Any) -> DataFacts:
     n_dropped = int(getattr(source, "n_dropped", 0))
     return DataFacts(
         summary,
+        n_rows,
         shown if schema is None else schema.decode(shown),
         len(shown),
         tally.certainty.sum(axis=1) if density else None,

@@ -14,7 +14,7 @@ from momentmix.errors import InputTypeError, MomentmixError, without_secrets
 from momentmix.findings.remedy import Remedy
 from momentmix.fitting.api import fit
 from momentmix.fitting.record import FitRecord, load_fit
-from momentmix.fitting.remedies import options_of, try_remedies
+from momentmix.fitting.remedies import options_of, options_offered, try_remedies
 from momentmix.fitting.result import FitResult
 from momentmix.mixture.mixture import Mixture
 from momentmix.monitoring.comparison import Comparison
@@ -25,7 +25,7 @@ from momentmix.reporting.data_facts import gather
 from momentmix.reporting.page import page
 from momentmix.reporting.pictures import draw
 from momentmix.summary.summary import MomentSummary
-from momentmix.tables.opening import open_rows
+from momentmix.tables.opening import Reading, open_rows
 from momentmix.tables.table_rows import TableRows
 
 _HEIGHT = "40rem"  # in a notebook; the page scrolls within
@@ -110,11 +110,11 @@ def report(
     model_name = os.fspath(model) if isinstance(model, str | os.PathLike) else None
     if data is None:
         data = getattr(model, "summary_" if hasattr(model, "fit") else "summary", None)
-    is_opened = data is None or isinstance(data, MomentSummary | TableRows)
-    if record is not None and not is_opened and options_of(mixture, record).get("missing") == "mar":
-        data = open_rows(data, missing="mar")
-    if data_name is None and isinstance(data, str | os.PathLike):
-        data_name = os.path.basename(without_secrets(os.fspath(data))) or None
+    paths = data
+    if record is not None and not (data is None or isinstance(data, MomentSummary | TableRows)):
+        data = _opened(data, mixture, record)
+    if data_name is None and isinstance(paths, str | os.PathLike):
+        data_name = os.path.basename(without_secrets(os.fspath(paths))) or None
     command, data_name = (
         None if text is None else without_secrets(text) for text in (command, data_name)
     )
@@ -135,6 +135,16 @@ def report(
     return None
 
 
+def _opened(data: Any, mixture: Mixture, record: FitRecord) -> Any:
+    """Open rows as those of the fit were opened, with the columns of the model."""
+    known = options_offered(mixture, record)
+    given = {key: x for key, x in known.items() if key in vars(Reading()) and key != "exclude"}
+    if mixture.feature_names is not None:
+        given["columns"] = list(mixture.feature_names)
+    missing = known.get("missing", "error")
+    return open_rows(data, missing=missing, **given) if given or missing != "error" else data
+
+
 def _remedies(
     model: Any, mixture: Mixture, record: FitRecord | None, data: Any
 ) -> Sequence[Remedy] | None:
@@ -145,7 +155,9 @@ def _remedies(
     tell("remedies")
     try:
         options = options_of(mixture, record)
-        return try_remedies(fit, data, options, mixture, record.certificate)
+        offered = options_offered(mixture, record)
+        is_auto = bool(record.tried)
+        return try_remedies(fit, data, options, mixture, record.certificate, offered, is_auto)
     except MomentmixError:  # of rows that do not fit the model
         return None
 

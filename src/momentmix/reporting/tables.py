@@ -34,7 +34,7 @@ from momentmix.reporting.contents import Contents
 from momentmix.reporting.verdict import statistics_of
 from momentmix.summary.column_facts import ColumnFacts, column_facts
 from momentmix.summary.summary import MomentSummary
-from momentmix.wording import cut, percent, short_number, whole_percent
+from momentmix.wording import cleared, cut, percent, short_number, whole_percent
 
 _MOST_PAIRS = 20  # pairs of joined columns in the table, the strongest of them
 _MOST_LEVELS = 6  # of a column among the groups side by side, those that differ most
@@ -167,8 +167,13 @@ def _tried(c: Contents) -> list[str]:
     headings = ["Components", "p-value", "Log-likelihood per row", "BIC", "Found again", "Chosen"]
     rows = []
     for t in c.record.tried:
-        numbers = (t.n_components, 20), (t.p_value, 2), (t.log_likelihood, 6), (t.bic, 9)
-        cells = [Cell("" if x != x else f"{x:.{n}g}") for x, n in numbers]
+        numbers = (
+            (t.n_components, "d"),
+            (t.p_value, ".2g"),
+            (t.log_likelihood, ".6g"),
+            (t.bic, ".1f"),
+        )
+        cells = [Cell("" if x != x else f"{x:{digits}}") for x, digits in numbers]
         least = t.least_reproducibility
         again = Cell("" if least != least else whole_percent(least))
         rows.append([*cells, again, text_cell("yes" if t.chosen else "no")])
@@ -225,7 +230,7 @@ def _parameters(c: Contents) -> list[str]:
         "Below each number is its 95 % interval: the range in which the true value lies with a "
         "probability of about 95 %."
         if c.intervals is not None
-        else "No intervals are recorded for this model."
+        else "No intervals are known: they need the record of a fit, and a row for each parameter."
     )
     if len(rows) * len(c.profile) > _MOST_INTERVALS:
         rows = [[row[0], *(cell._replace(aside="") for cell in row[1:])] for row in rows]
@@ -299,7 +304,7 @@ def share_cell(value: float, low: float = nan, high: float = nan) -> Cell:
 
 def number_texts(values: Float, finest: float | None = None) -> list[str]:
     """Return numbers of the groups, three digits each."""
-    return [NEVER_SEEN if x != x else short_number(float(x), finest) for x in values]
+    return [NEVER_SEEN if x != x else short_number(x, finest) for x in cleared(values.tolist())]
 
 
 def number_cells(p: Parameter) -> list[Cell]:

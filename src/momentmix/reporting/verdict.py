@@ -5,13 +5,14 @@ Findings that have one sentence become one action.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import isnan
 from typing import Any
 
 from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, Severity, together
 from momentmix.findings.messages import Message, either
-from momentmix.findings.remedy import NOTHING_HELPS
+from momentmix.findings.remedy import FEWEST_ROWS, NOTHING_HELPS, Remedy
 from momentmix.fitting.inference.certificate import (
     Answer,
     Certificate,
@@ -26,6 +27,7 @@ _NO_RECORD = (
     "This model file holds no record of a fit, so there are no certificate and no intervals. "
     "momentmix fit, and FitResult.save in Python, write one."
 )
+_LARGE = 0.02  # nats a row; less changes little, whatever else is to be done
 _TRY = either("mm.report(model, path, data)", "momentmix report MODEL --data DATA")
 _BANNERS = {  # CSS class and words of each verdict
     "passed": ("good", "✓ Passed"),
@@ -48,9 +50,13 @@ def first_screen(c: Contents) -> str:
     parts = [f'<p class="verdict {kind}"><strong>{word}</strong> {escaped(text)}</p>']
     if certificate is not None:
         if certificate.verdict == "not passed":
-            first = [*_remedies(c), *actions(certificate, c.mixture), *_try_remedies(c)][:1]
+            tried = [x for x in c.remedies or () if x.gain > _LARGE or x.before < x.reproducibility]
+            others = [*actions(certificate, c.mixture), *_try_remedies(c)]
+            first = [*_remedies(tried), *others, *_remedies(c.remedies or ())][:1]
             link = '<a href="#next">First:</a>'
-            parts += [f'<p class="first">{link} {_words(action)}</p>' for action in first]
+            parts += [
+                f'<p class="first">{link} {_words(replace(x, code=Message()))}</p>' for x in first
+            ]
         parts.append(_asked(certificate.answers))
     return "\n".join(parts)
 
@@ -122,18 +128,22 @@ def _try_remedies(c: Contents) -> list[Action]:
     """Return how to try remedies, where a fit did not pass and none were tried."""
     if c.record is None or c.record.certificate.passed or c.record.refine == "none":
         return []
+    if c.record.n_rows < FEWEST_ROWS or (c.facts is not None and c.facts.shown is not None):
+        return []
     why = "What the findings suggest is then tried on rows that were left out."
     return [Action("Give this report the rows.", why, WARNING, _TRY)] * (c.remedies is None)
 
 
-def _remedies(c: Contents) -> list[Action]:
+def _remedies(remedies: Sequence[Remedy]) -> list[Action]:
     """Return what was tried and helps."""
     found = []
-    for r in c.remedies or ():
-        why = f"Left-out rows: {r.gain:+.2g} nats a row."
-        if not isnan(r.reproducibility) and not isnan(r.before):
-            before, after = whole_percent(r.before), whole_percent(r.reproducibility)
-            why += f" Other rows find the groups again in {after} of their rows; before, {before}."
+    for r in remedies:
+        why = f"Tried on a sample: left-out rows {r.gain:+.2g} nats a row."
+        known = (x for x in (r.before, r.reproducibility) if not isnan(x))
+        texts = list(map(whole_percent, known))
+        if len(set(texts)) == 2:
+            before, after = texts
+            why = f"{why[:-1]}; groups found again in {after} of their rows, before in {before}."
         found.append(Action(f"Fit again with {r.change}.", why, WARNING, r.code))
     return found
 
@@ -146,7 +156,7 @@ def next_section(c: Contents) -> list[str]:
         known = {f.kind for f in findings}
         others = [f for f in c.facts.findings(c.names) if f.kind not in known]
         todo = sorted([*todo, *(action_of(f, c.mixture) for f in others)], key=_rank)
-    todo = [*_remedies(c), *_try_remedies(c), *todo]
+    todo = [*_remedies(c.remedies or ()), *_try_remedies(c), *todo]
     noted = [action for action in todo if action.severity is NOTE]
     todo = todo[: len(todo) - len(noted)]
     use = "<code>momentmix predict</code> gives the group of every row."

@@ -328,7 +328,7 @@ def test_what_is_wrong_with_the_data_is_said(truth, rows, page, report):
         "standard deviations from its mean",
     ):
         assert words in text
-    assert re.search(r"\d% of the rows are less probable", text)
+    assert re.search(r"\d % of the rows are less probable", text)
     assert "Nothing unusual was found" not in text
     assert "Nothing unusual was found" in page.rawdata_
 
@@ -375,7 +375,7 @@ def test_the_printed_method_has_no_intervals(rows, report, tmp_path):
     record = load_fit(tmp_path / "m.json")[1]
     assert record.intervals is None
     assert np.isnan(record.certificate.predicted_loss)
-    assert "No intervals are recorded" in report(tmp_path / "m.json").rawdata_
+    assert "No intervals are known" in report(tmp_path / "m.json").rawdata_
 
 
 ODD = {"name": "x", "severity": "y", "text": "z"}

@@ -228,8 +228,8 @@ def test_the_page_has_a_table_of_what_was_tried(results, tmp_path):
     mm.report(tmp_path / "m.json", tmp_path / "r.html", date="2025-01-31")
     text = (tmp_path / "r.html").read_text()
     assert '<details id="tried"><summary>Number of components: what was tried</summary>' in text
-    assert "<td>8000.25</td><td>80 %</td>" in text
-    assert "<td></td><td>-8</td><td>8100</td>" in text
+    assert "<td>8000.2</td><td>80 %</td>" in text
+    assert "<td></td><td>-8</td><td>8100.0</td>" in text
 
 
 # -- pictures ---------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ NUMBERS = {
         ),
     ],
     "duplicate-rows": [{"copies": 9, "compared": 90, "n_rows": n} for n in (90, 900)],
-    "ordered-rows": [{"worst": "'a'", "correlation": 0.4}],
+    "ordered-rows": [{"is_alike": x, "asides": ["0.40"] * 2} for x in (True, False)],
     "dropped-rows": [{"count": 1}],
     "unexpected-missing": [{"count": 12}],
     "improbable-rows": [{"share": 0.1, "expected": 0.001}],

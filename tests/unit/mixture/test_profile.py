@@ -52,11 +52,20 @@ def test_spread_is_told_where_means_are_equal():
     mixture = mm.DiagonalMixture([0.5, 0.5], [[0.0], [0.0]], [[1.0], [9.0]], ["a"])
     first, second = (p.traits[0] for p in mixture.profile())
     # Densities are equal at ±1.57, the root of 9 ln(9) / 8.
-    assert first.text == "a close to 0 (between -1.5 and 1.5: 86 % against 38 %)"
+    assert first.text == "a close to 0 (between -1.5 and 1.5: 86 % of its rows)"
     assert (second.what, second.short) == ("spread", "a far from 0")
     end = np.sqrt(9 * np.log(9) / 8)
     best = norm.cdf(end) - norm.cdf(end / 3) + 0.5
     assert [first.sorted_rightly, second.sorted_rightly] == pytest.approx([best] * 2, abs=0.005)
+
+
+def test_tails_of_wide_laws_are_no_reason_for_an_interval():
+    # Below 0 there are rows of the second by its law alone: sizes of small and of large schools.
+    mixture = mm.DiagonalMixture([0.5, 0.5], [[500.0], [5000.0]], [[300.0**2], [4000.0**2]], ["a"])
+    first, second = (p.traits[0] for p in mixture.profile())
+    assert (first.what, first.text) == ("low", "a low (500 against 5,000)")
+    assert first.sentence.startswith("a below 1,")
+    assert second.text == "a high (5,000 against 500)"
 
 
 def table():

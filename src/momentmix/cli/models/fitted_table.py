@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from momentmix.errors import printable
-from momentmix.wording import cut
+from momentmix.wording import cleared, cut
 
 if TYPE_CHECKING:
     from momentmix.fitting.result import FitResult
@@ -30,7 +32,7 @@ def fitted_table(mixture: Mixture, result: FitResult | None = None) -> list[str]
     labels = [printable(x) for x in (*table.labels, *(p.label for p in probabilities))]
     width = max(_LEAST_WIDTH, min(_MOST_WIDTH, max(map(len, labels))))
     lines = [f"{'component':>9}  {'':<{width}}  {'mean':>24}  {'standard deviation':>24}"]
-    if table.errors is not None:
+    if table.errors is not None and not np.isnan(table.errors.means).all():
         ends_too = ", (low … high) a whole one" if probabilities else ""
         lines.insert(0, f"± is half of a 95 % interval{ends_too}.")
 
@@ -62,7 +64,7 @@ def _probability(p: Parameter, i: int) -> str:
 
 def _with_error(p: Parameter, i: int) -> str:
     """A number ± half of its interval."""
-    value, error = p.estimate[i], p.standard_error[i]
+    value, error = cleared(p.estimate.tolist())[i], p.standard_error[i]
     if value != value:
         return _NEVER_SEEN
     return f"{value:.5g}" if error != error else f"{value:.5g} ± {1.96 * error:.2g}"

@@ -75,17 +75,24 @@ def load_verdict(path: str) -> str | None:
     return None if record is None else record.certificate.verdict
 
 
-def options_of(read_options: ReadOptions, path: str) -> ReadOptions:
-    """The options for rows of a model: it takes gaps where its fit took cells missing at random."""
+def options_of(read_options: ReadOptions, path: str, may_drop: bool = False) -> ReadOptions:
+    """The options for rows of a model: it takes gaps where its fit took cells missing at random.
+
+    Where it `may_drop` rows, it also leaves those with gaps out as the fit did.
+    """
     from momentmix.mixture.model_file import read_model
 
+    if read_options.missing != "error":
+        return read_options
     try:
-        found = read_model(path)["fit"]["certificate"]["findings"]
+        record = read_model(path)["fit"]
+        found = record["certificate"]["findings"]
         at_random = any(finding["name"] == "missing-at-random" for finding in found)
-    except (KeyError, TypeError):  # no record of a fit, or a damaged one: the mixture is all
-        at_random = False
-    if read_options.missing == "error" and at_random:
-        return replace(read_options, missing="mar")
+        drops = may_drop and record.get("options", {}).get("missing") == "drop"
+    except (AttributeError, KeyError, TypeError):  # no record of a fit, or a damaged one
+        return read_options
+    if at_random or drops:
+        return replace(read_options, missing="mar" if at_random else "drop")
     return read_options
 
 

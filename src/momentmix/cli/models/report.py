@@ -59,7 +59,9 @@ def report_command(
     if data and are_summaries(data):
         summary_or_rows = load_sum(data)
     elif data:
-        summary_or_rows = open_for(mixture.columns, data, options_of(read_options, model))
+        summary_or_rows = open_for(
+            mixture.columns, data, options_of(read_options, model, may_drop=True)
+        )
     named = [without_secrets(name) for name in data]
     from momentmix.monitoring.compare import compare
     from momentmix.monitoring.track import track

@@ -35,6 +35,7 @@ _OF_DENSITY = {
     "constraint", "too-few-rows", "dropped-differ",
 }  # fmt: skip
 _AGAINST = "Reasons why it is useful and not passed:"
+_BESIDE = "Also found:"
 _MOST_IN_NOTEBOOK = 8  # reasons and findings; the others are folded away
 _MOST_GROUPS = 3  # of conditions, in a reason
 
@@ -223,12 +224,18 @@ class Certificate:
         numbers = plain_table(["test", ""], self.numbers())
         others = [f.text for f in self._others() if f.severity is not NOTE]
         notes = [f.text for f in self._others() if f.severity is NOTE]
-        texts = [*self.reasons, *self.untested, *others]
-        shown = bullets(texts[:_MOST_IN_NOTEBOOK]) if texts else ""
-        shown = paragraph(_AGAINST, shown) if self.meaning and self.reasons else shown
-        rest = [*texts[_MOST_IN_NOTEBOOK:], *notes]
+        against = [*self.reasons, *self.untested]
+        most = max(_MOST_IN_NOTEBOOK - len(against), 0)
+        shown = bullets(against[:_MOST_IN_NOTEBOOK]) if against else ""
+        beside = bullets(others[:most]) if others[:most] else ""
+        if self.meaning and self.reasons:
+            shown = paragraph(_AGAINST, shown)
+            beside = paragraph(_BESIDE, beside) if beside else ""
+        rest = [*against[_MOST_IN_NOTEBOOK:], *others[most:], *notes]
         head = paragraph(head, self.meaning) if self.meaning else head
-        return paragraph(head, asked, shown, folded("Numbers and notes", numbers, bullets(rest)))
+        return paragraph(
+            head, asked, shown, beside, folded("Numbers and notes", numbers, bullets(rest))
+        )
 
     def _others(self) -> list[Finding]:
         """Findings that are neither reasons nor missing tests."""
@@ -259,7 +266,9 @@ class Certificate:
         lines += [f"  {_AGAINST}"] * bool(self.meaning and self.reasons)
         lines += [f"  - {reason}" for reason in self.reasons]
         lines += [f"  - [untested] {reason}" for reason in self.untested]
-        lines += [f"  - {f}" for f in self._others()]
+        others = [f"  - {f}" for f in self._others()]
+        lines += [f"  {_BESIDE}"] * bool(self.meaning and self.reasons and others)
+        lines += others
         return "\n".join(map(printable, lines))
 
 

@@ -23,6 +23,7 @@ from momentmix.mixture.parameters import Parameters
 
 _FEWEST_ROWS = 30  # with fewer, nothing can be said about columns
 _SERIAL_CORRELATION = 0.1  # less hardly changes the number of independent rows
+_VARIES = 1e-6  # deviations; less is rounding
 _COARSE = 0.5  # grid width in deviations of a component: a variance off by 2 %; coarser is worse
 _ZEROS_THAT_MATTER = 0.02  # of the rows: fewer change no mean and no group that can be seen
 _FINE = 0.25  # of finer grids variances are off by less than 0.6 %
@@ -93,10 +94,18 @@ def _serial_correlations(
     if neighbors.sum() < _FEWEST_ROWS:
         return [(0.0, 0.0)] * z.shape[1]
     serial, deviations = [], np.sqrt(parameters.variances)
+    r = parameters.n_components
+    n_rows = np.maximum(np.bincount(labels, minlength=r), 1)
     for column, means, units in zip(z.T, parameters.means.T, deviations.T, strict=True):
         # A few far rows say nothing about the order.
         residuals = np.clip((column - means[labels]) / units[labels], -3.0, 3.0)
+        # Means of the rows, which differ from the fitted ones: of a level that all rows of a
+        # component have, the probability is below 1.
+        residuals -= (np.bincount(labels, residuals, minlength=r) / n_rows)[labels]
         first, second = residuals[:-1][neighbors], residuals[1:][neighbors]
+        if min(first.std(), second.std()) < _VARIES:
+            serial.append((0.0, 0.0))
+            continue
         first, second = first - first.mean(), second - second.mean()
         products = first * second
         length, noise = np.linalg.norm(first) * np.linalg.norm(second), np.linalg.norm(products)
@@ -127,18 +136,18 @@ def _about_zeros(
 def _about_order(
     checked: CheckedRows, moments: StandardMoments, serial: list[tuple[float, float]]
 ) -> Iterator[Finding]:
-    columns = moments.columns.tolist()
-    ordered = [
-        j
-        for j, (value, deviates) in enumerate(serial)
-        if abs(value) > _SERIAL_CORRELATION
-        and abs(deviates) > SIGNIFICANT_DEVIATES
-        and not checked.columns[columns[j]].is_sorted
-    ]
-    if ordered:
-        worst = max(ordered, key=lambda j: abs(serial[j][0]))
-        columns, name = moments.columns_of(ordered), moments.column_name(worst)
-        yield found(WARNING, "ordered-rows", columns, worst=name, correlation=serial[worst][0])
+    worst: dict[str | int, float] = {}
+    for j, (value, deviates) in enumerate(serial):
+        is_clear = abs(value) > _SERIAL_CORRELATION and abs(deviates) > SIGNIFICANT_DEVIATES
+        if is_clear and not checked.columns[int(moments.columns[j])].is_sorted:
+            name = moments.columns_of([j])[0]
+            worst[name] = max(value, worst.get(name, 0.0), key=abs)
+    for is_alike in (True, False):
+        columns = [x for x in worst if (worst[x] > 0) == is_alike]
+        columns.sort(key=lambda x: -abs(worst[x]))
+        if columns:
+            asides = [f"{worst[x]:.2f}" for x in columns]
+            yield found(WARNING, "ordered-rows", columns, is_alike=is_alike, asides=asides)
 
 
 def _grids_in_deviations(

@@ -79,6 +79,7 @@ from momentmix.mixture.parameters import Parameters, component_places
 from momentmix.mixture.prior import Structure, VariancePrior
 from momentmix.mixture.separation import separation_of
 from momentmix.parallel import begin
+from momentmix.wording import percent
 
 BegunTest = Callable[[], OverIdentification]
 
@@ -169,7 +170,10 @@ def _uncertainty(
     matrices = [information_matrix(features, p, context.n_threads, w) for w in weights]
     of_scores = matrices[1] if len(matrices) > 1 else None
     n = moments.n_effective
-    return uncertainty_after_em(p, matrices.pop(0), n, of_scores, free, together, prior)
+    found = uncertainty_after_em(p, matrices.pop(0), n, of_scores, free, together, prior)
+    if features.shape[1] < p.n_free:  # scores of so few rows say nothing of some directions
+        found = replace(found, factor=np.full_like(found.factor, nan))
+    return found
 
 
 def free_parameters(p: Parameters, structure: Structure) -> Float | None:
@@ -295,7 +299,8 @@ def certify(
         order = context.order_of(p)
         ordered = p[order]  # findings name components by number
         findings = collect_findings(moments, ordered, test, capacity, floor, after_rows, shown)
-        findings += weight_findings(uncertainty, order)
+        if not _has_few_rows(moments, parameters):
+            findings += weight_findings(uncertainty, order)
         found_again, description = np.zeros(0), described_by_effect(test)
         if again is not None:
             found_again = again.reproducibility[order]
@@ -356,7 +361,7 @@ def support_from_moments(
     if max(shares, default=0.0) > LARGEST_DISAGREEMENT:
         text = (
             f"another mixture of {r} components fits the moments as well and sorts "
-            f"{max(shares):.0%} of the rows otherwise."
+            f"{percent(max(shares))} of the rows otherwise."
         )
         return Support(r, False, text)
     if not test.testable:

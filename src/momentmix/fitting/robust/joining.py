@@ -222,9 +222,11 @@ class BlockSearch:
         best, moments, compared = self.best, self.moments, []
         blocks = best.parameters.blocks
         text = Message("no columns joined")
-        if blocks.joined:
-            text = options(blocks=[moments.columns_of(block) for block in blocks.joined])
         full = Blocks.full(moments.n_features, moments.laws)
+        if blocks == full and len(blocks.joined) == 1:
+            text = options(blocks="full")
+        elif blocks.joined:
+            text = options(blocks=[moments.columns_of(block) for block in blocks.joined])
         for name, other in {"diagonal": moments.alone, "full covariances": full}.items():
             rivals = [o.bic for o in self.eligible if o.parameters.blocks == other]
             if rivals and other != blocks:

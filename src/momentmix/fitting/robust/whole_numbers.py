@@ -110,7 +110,8 @@ def _note(found: Mapping[int, TakenAs], schema: Schema) -> str:
             f"{' to '.join(gains)} nats better than gaussian"
         )
     example = options(families={schema.columns[min(found)].name: Column.family})
-    return Message("; ".join(parts), " (", example, " takes it as a number)")
+    taken = "it" if len(found) == 1 else ascii(schema.columns[min(found)].name)
+    return Message("; ".join(parts), " (", example, f" takes {taken} as a number)")
 
 
 def choose_families(

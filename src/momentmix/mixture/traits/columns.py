@@ -26,6 +26,7 @@ _LEAST_GAIN = 0.1  # difference in how often a sentence is true
 _ALIKE = 0.25  # difference of means beside the deviations that is not worth a word
 _SURE = 2.0  # standard errors that a difference must have
 _RARELY = 1.5  # "is A" says more than "is not A": differences of the latter are divided by it
+_MOSTLY = 0.6  # probability of a level
 _LETTERS = 24  # of the name of a column in the name of a component
 
 Made = tuple[Trait, bool]  # and whether the difference exceeds its standard errors
@@ -132,7 +133,8 @@ class _Columns:
             words = said
             if what == "spread":
                 words = f"{'close to' if is_inside else 'far from'} {_middle(first, last)}"
-                numbers, value, compared = f"{said}: {numbers}", here, elsewhere
+                # How many rows of the others lie there, their laws say badly where they are wide.
+                numbers, value, compared = f"{said}: {percent(here)} of its rows", here, elsewhere
             short = f"{self.shorts[j]} {words}"
         is_sure, errors = True, self.table.errors
         if errors is not None:
@@ -178,7 +180,7 @@ class _Columns:
                 label, short = ("no", f"not {short}") if k == 0 else ("yes", short)
             else:
                 short = f"{short}: {'' if is_more else 'not '}{cut_middle(label, _LETTERS)}"
-            word = ("mostly" if value > 0.5 else "often") if is_more else "rarely"
+            word = ("mostly" if value >= _MOSTLY else "often") if is_more else "rarely"
             words = f"{word} {label}" if is_answer else f"{word} “{label}”"
             numbers = f"{percent(value)} against {percent(other)}"
             texts = words, numbers, short, f"is {'' if is_more else 'not '}{label}"

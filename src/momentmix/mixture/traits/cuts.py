@@ -48,7 +48,8 @@ class Cuts:
         self, column: Column, means: Float, deviations: Float, seen: Float, rest: Float
     ) -> None:
         points, below = column.model.distribution(means[:, None], deviations[:, None])
-        self.column, self.deviations, self.seen, self.points = column, deviations, seen, points
+        self.column, self.means, self.deviations = column, means, deviations
+        self.seen, self.points = seen, points
         self.below = seen[:, None] * np.nan_to_num(below)
         end = (seen - rest @ seen)[:, None]
         self.apart = apart = np.hstack([0 * end, self.below - rest @ self.below, end])
@@ -73,8 +74,23 @@ class Cuts:
             sign, b = (1 if is_inside else -1), int(self.rises[is_inside][i].argmax())
             first = self._end(i, int((sign * self.apart[i, : b + 1]).argmin()), -sign)
             last = self._end(i, b, sign)
+            if is_inside:
+                first, last = self._beside(i, first, last)
         true = self._share_below(last) - self._share_below(first)
         return Interval(first, last, is_inside, true if is_inside else self.seen - true)
+
+    def _beside(self, i: int, first: float, last: float) -> tuple[float, float]:
+        """The interval without the end at which no other has its mean.
+
+        There it is the tail of a wide law, which rows may not have: below 0, of sizes.
+        """
+        others = np.delete(self.means, i)
+        least, most = restored(
+            np.array([np.nanmin(others), np.nanmax(others)]), self.column.transform
+        ).tolist()
+        if least > last:
+            return -inf, last
+        return first, inf if most < first else last
 
     def _end(self, i: int, place: int, sign: int) -> float:
         """The roundest number about a place where `apart` is largest, or least for sign −1."""

@@ -275,8 +275,8 @@ def test_what_was_tried_is_a_short_table():
     first = next(i for i, line in enumerate(lines) if "components tried" in line)
     assert lines[first].split() == ["components", "tried", "r", "p-value", "log-lik./row", "BIC"]
     assert lines[first + 1].split() == ["1", "0", "-3", "6010.5"]
-    assert lines[first + 2].split() == ["2", "0.4", "-2.5", "5031.25", "chosen"]
-    assert lines[first + 3].split() == ["3", "-", "-2.49", "5042"]
+    assert lines[first + 2].split() == ["2", "0.4", "-2.5", "5031.2", "chosen"]
+    assert lines[first + 3].split() == ["3", "-", "-2.49", "5042.0"]
     assert "components tried" not in str(result_with(certificate()))
 
 

@@ -22,6 +22,7 @@ from momentmix.fitting.inference.findings import collect_findings, component_fin
 from momentmix.fitting.inference.over_identification import Correlation, OverIdentification
 from momentmix.fitting.inference.row_findings import row_findings
 from momentmix.mixture.parameters import Parameters
+from momentmix.wording import percent
 
 N = 2000
 
@@ -113,11 +114,11 @@ COLUMNS = {
     ),
     "autoregressive": (
         lambda g: autoregressive(g, N), "ordered-rows", "warning",
-        "alike within components, in column {} (serial",
+        "alike within components, by the serial correlation of column {} (0.",
     ),
     "drift": (
         lambda g: g.standard_normal(N) + np.linspace(0, 3, N), "ordered-rows", "warning",
-        "alike within components, in column {} (serial",
+        "alike within components, by the serial correlation of column {} (0.",
     ),
 }  # fmt: skip
 
@@ -227,7 +228,7 @@ def test_copies_of_rows_are_named(change):
         (finding,) = findings_of(data, truth).values()
         assert finding.kind == "duplicate-rows"
         assert finding.severity is Severity.WARNING
-        assert finding.text.startswith(f"{copies} rows ({copies / len(data):.0%}) are copies")
+        assert finding.text.startswith(f"{copies} rows ({percent(copies / len(data))}) are copies")
 
 
 def test_whole_numbers_without_a_name_may_be_counts():
@@ -414,3 +415,28 @@ def test_two_neighbors_of_a_rare_level_are_no_order():
     data["answer"] = np.repeat(answers[::6], 6)  # a control: here neighbors are alike
     result = mm.fit(data, 2, families={"answer": "categorical"}, random_state=0)
     assert "ordered-rows" in [finding.kind for finding in result.certificate.findings]
+
+
+def test_a_level_that_all_rows_of_a_component_have_is_no_order():
+    # Sorted by group: the fitted probability of its level is below 1, by the same in all its rows.
+    rng = np.random.default_rng(0)
+    z = np.sort(rng.integers(3, size=300))
+    data = {"kind": np.array(["a", "b", "c"])[z], "x": 6.0 * z + rng.normal(size=300)}
+    data["y"] = -5.0 * z + rng.normal(size=300)
+    result = mm.fit(data, 3, families={"kind": "categorical"}, random_state=0)
+    assert "ordered-rows" not in [finding.kind for finding in result.certificate.findings]
+
+
+def test_neighbors_that_differ_are_not_said_to_be_alike():
+    rng = np.random.default_rng(0)
+    z = rng.integers(2, size=300).repeat(2)
+    pairs = np.where(np.arange(600) % 2, 1.5, -1.5)  # as a male and a female of each nest
+    rows = 9.0 * z[:, None] + rng.normal(size=(600, 4))
+    rows[:, 0] += pairs
+    result = mm.fit(rows, 2, random_state=0)
+    (found,) = [f for f in result.certificate.findings if f.kind == "ordered-rows"]
+    assert found.columns == (0,)
+    assert "differ more than by chance within components, by the serial" in found.text
+    assert "of column 0 (-0." in found.text
+    action = found.in_plain_words(found.entry.action)
+    assert action.endswith("neighbors differ more than by chance in “0”.")
