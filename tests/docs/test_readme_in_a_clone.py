@@ -1,6 +1,6 @@
 """Every code block of README.md, verbatim and in order, in a fresh clone with its own environment.
 
-The blocks are put together to one script of bash. A Python block runs as a process that repeats the
+The blocks are put together to one bash script. A Python block runs as a process that repeats the
 Python blocks before it, whose names it uses. Left out is `make test` alone, of which this is a part.
 """
 
