@@ -1,7 +1,7 @@
 """Every code block of README.md, verbatim and in order, in a fresh clone with its own environment.
 
 The blocks are put together to one bash script. A Python block runs as a process that repeats the
-Python blocks before it, whose names it uses. Left out is `make test` alone, of which this is a part.
+Python blocks before it, whose names it uses. Only `make test` is left out: this is a part of it.
 """
 
 import doctest
