@@ -81,7 +81,7 @@ class Suggestion(NamedTuple):
 
 
 class Effect(NamedTuple):
-    """What a change brings, in nats a left-out row."""
+    """The gain of a change, in nats a left-out row."""
 
     words: str
     change: Change
@@ -206,7 +206,7 @@ def _is_refused(data: Any, options: Mapping[str, Any]) -> bool:
 def _effect(
     sample: SplitRows, own: Mapping[str, Any], base: FitResult, trial: Suggestion | Effect
 ) -> Effect | None:
-    """What a change brings to a fit with these options; None unless it helps."""
+    """Return the gain of a change of these options; None unless it helps."""
     words, change = trial[:2]
     result = sample.fitted(merged(own, change))
     if result is None:
