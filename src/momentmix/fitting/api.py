@@ -80,10 +80,10 @@ def fit(
     n_components : int, "auto" or "bic", default="auto"
         "auto" with rows: the largest number whose components other rows would give again, for
         groups. Each component has to keep three quarters of its rows (Jaccard index 0.75) when
-        halves of the rows are fitted; nine tenths where components have no gap between them and more
-        have a lower BIC. "bic" with rows: the number of least BIC, for densities. From a summary, or with
-        refine=None, both: the smallest number whose moments the test accepts, else the elbow of the
-        effect size. `FitResult.tried` lists what was tried.
+        halves of the rows are fitted; nine tenths where components have no gap between them and
+        a larger number has a lower BIC. "bic" with rows: the number of least BIC, for densities.
+        From a summary, or with refine=None, both: the smallest number whose moments the test
+        accepts, else the elbow of the effect size. `FitResult.tried` lists what was tried.
     order : int or "auto"
         Highest order of the moments. "auto" takes a lower one where rows are at hand and the table
         is wide, or where there are too few rows for a moment answer.
