@@ -3,7 +3,7 @@ How many components?
 ====================
 
 Any number of components can be fitted to one summary, without reading the rows again. From the
-right number on, chance explains the misfit of the moments; with more, one component less does too.
+right number on, chance explains the misfit of the moments; above it, one component less would do.
 """
 
 import matplotlib.pyplot as plt

@@ -3,8 +3,8 @@ How many rows are enough?
 =========================
 
 Four times as many rows halve the error: it falls as 1/√N. One summary is filled step by step and
-fitted on the way; no row is read twice. The standard errors that come with each fit say how large
-the error is, without knowing the truth.
+fitted on the way; no row is read twice. The standard errors that come with each fit are estimates
+of the error that need no truth.
 """
 
 import matplotlib.pyplot as plt

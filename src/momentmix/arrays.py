@@ -132,7 +132,7 @@ def to_numpy(array: Any) -> NDArray[Any]:
 
 
 def to_numpy_later(array: Any) -> Callable[[], NDArray[Any]]:
-    """What gives the copy on the host when called.
+    """Return a function that gives the copy on the host.
 
     A torch tensor on an NVIDIA device is copied as soon as it is computed, and the call waits for
     nothing that the device was asked for after that.
@@ -172,7 +172,7 @@ def has_mask(rows: Any) -> bool:
 
 
 def plain_array(rows: Any) -> NDArray[Any]:
-    """What NumPy makes of `rows`, with NaN where a masked array hides a number."""
+    """Return `rows` as a NumPy array, with NaN where a masked array hides a number."""
     if not has_mask(rows):
         return np.asarray(rows)
     rows = np.ma.asarray(rows)  # of a list, np.asarray would forget the masks

@@ -45,7 +45,7 @@ class ForkSafeLock:
 
 
 def one_at_a_time(method: Method) -> Method:
-    """Decorator for a method of an object with a `_lock`: other threads wait until it returns."""
+    """Decorator for a method of an object with a `_lock`: one thread at a time runs it."""
 
     @wraps(method)
     def locked(self: Any, *arguments: Any, **options: Any) -> Any:

@@ -109,8 +109,8 @@ def cli(debug: bool) -> None:
 
 
 _COMMANDS: dict[Any, str] = {
-    plan_command: "Which order of moments is needed, and its cost.",
-    schema_command: "What the columns are: families and levels, to edit.",
+    plan_command: "The order of moments that is needed, and its cost.",
+    schema_command: "Families and levels of the columns, to edit.",
     summarize_command: "Moments of rows, in one pass.",
     merge_command: "Add summaries.",
     subtract_command: "Take summaries out of a sum.",
@@ -123,7 +123,7 @@ _COMMANDS: dict[Any, str] = {
     track_command: "Shares of a model's components in the groups of a cube.",
     plot_command: "Pictures of a model.",
     report_command: "A model as one HTML page.",
-    info_command: "What a file holds.",
+    info_command: "Contents of a file.",
     reproduce_command: "Experiments of the paper.",
 }
 for _command, _help in _COMMANDS.items():

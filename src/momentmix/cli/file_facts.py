@@ -125,7 +125,7 @@ def _schema_facts(path: Path) -> dict[str, Any]:
 
 
 def _columns(columns: Iterable[Column]) -> list[dict[str, Any]]:
-    """What each column is taken as."""
+    """Return the family of each column, in words."""
     return [
         {
             "name": str(number) if column.name is None else column.name,

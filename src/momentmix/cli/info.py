@@ -20,7 +20,7 @@ _WIDEST = 40  # letters of a cell of text
 @header_option
 @json_option
 def info_command(file: str, delimiter: str | None, header: bool | None, as_json: bool) -> None:
-    """Print what a file holds.
+    """Print the contents of a file.
 
     A summary, a cube, a model, a schema, a checkpoint of `summarize`, or data. Nothing is fitted,
     and of data only the first rows are read.

@@ -62,7 +62,7 @@ def schema_command(
 
 
 def _table(schema: Schema, complete: str) -> list[str]:
-    """A line for each column; `complete` is printed where the schema knows of no missing cell."""
+    """A line for each column; `complete` is printed for columns without missing cells."""
     names = [str(i) if c.name is None else c.name for i, c in enumerate(schema.columns)]
     width = max(6, *(len(name) for name in names))
     lines = [f"{'column':<{width}}  {'family':<12}  {'missing':<8}  levels"]

@@ -143,7 +143,7 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
             )
 
     def _compute(self) -> FitResult | None:
-        """Compute the result if nobody has asked for it; it waits where the function was."""
+        """Compute the result at the first request, and keep it in place of the function."""
         unasked = self.__dict__.get("_unasked")
         if callable(unasked):
             unasked = self._unasked = unasked()

@@ -1,4 +1,4 @@
-"""What scikit-learn's names for options of a mixture mean here.
+"""The meaning of scikit-learn's names for options of a mixture.
 
 | name | here |
 |---|---|

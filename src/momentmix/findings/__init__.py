@@ -1,1 +1,1 @@
-"""What can be said about a fit, a comparison or a track: data, and one catalog of sentences."""
+"""Findings about a fit, a comparison or a track: data, and one catalog of sentences."""

@@ -96,7 +96,7 @@ floor."
 
     @property
     def asides(self) -> list[str]:
-        """What is printed after each column or component, in parentheses; may be empty."""
+        """Text printed after each column or component, in parentheses; may be empty."""
         own = [self._filled(self.entry.aside, {})] * len(self.columns or self.components)
         return list(self.numbers.get("asides", own))
 

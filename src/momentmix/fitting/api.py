@@ -82,10 +82,10 @@ def fit(
     n_components : int, "auto" or "bic", default="auto"
         "auto" with rows: the largest number whose components other rows would give again, for
         groups. Each component has to keep three quarters of its rows (Jaccard index 0.75) when
-        halves of the rows are fitted; nine tenths where components have no gap between them and BIC
-        wants more. "bic" with rows: the number of least BIC, for densities. From a summary, or with
-        refine=None, both: the smallest number whose moments the test accepts, else the elbow of the
-        effect size. `FitResult.tried` lists what was tried.
+        halves of the rows are fitted; nine tenths where components have no gap between them and
+        a larger number has a lower BIC. "bic" with rows: the number of least BIC, for densities.
+        From a summary, or with refine=None, both: the smallest number whose moments the test
+        accepts, else the elbow of the effect size. `FitResult.tried` lists what was tried.
     order : int or "auto"
         Highest order of the moments. "auto" takes a lower one where rows are at hand and the table
         is wide, or where there are too few rows for a moment answer.
@@ -122,7 +122,7 @@ def fit(
         with names are guessed: true and false are yes/no columns, text of few levels and
         categories are categorical, whole numbers from 0 or 1 on are counts where that predicts
         left-out cells better, dates, years and columns that name or number the rows are left out,
-        with a note in the result. A summary made with families knows them.
+        with a note in the result. A summary made with families holds them.
     missing : {"error", "mar", "model", "drop"}, default="error"
         Why cells are missing. "mar": at random, by what is seen of their row, as in surveys; the
         likelihood is that of the seen cells, for which rows are needed. "model": by the component,

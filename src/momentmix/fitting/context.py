@@ -1,4 +1,4 @@
-"""What every stage of a fit may use: the options of the call, random numbers, and the clock."""
+"""Shared by all stages of a fit: the options of the call, random numbers, and the clock."""
 
 from __future__ import annotations
 
@@ -116,5 +116,5 @@ class FitContext:
         return np.argsort(-parameters.weights / parameters.weights.sum(), kind="stable")
 
     def noise(self, moments: StandardMoments) -> MomentSpread | None:
-        """How the moments of weighted rows vary; None where the model knows it."""
+        """Covariance of the moments of weighted rows; None where it follows from the model."""
         return None if self.checked is None else self.checked.noise(moments)

@@ -1,4 +1,4 @@
-"""What is known of a fit beside the mixture, and an answer before it has the units of the data."""
+"""Facts of a fit beside the mixture, and an answer before it has the units of the data."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class JoinedColumns:
 
 @dataclass(frozen=True, kw_only=True)
 class FitFacts:
-    """What is known of a fit beside the mixture; a `FitResult` has it, and a `FitRecord`.
+    """Facts of a fit beside the mixture; a `FitResult` has it, and a `FitRecord`.
 
     Attributes
     ----------
@@ -185,7 +185,7 @@ class FitFacts:
 
 
 class Rest(NamedTuple):
-    """What is known of an answer beside the mixture: its errors, and whether to trust it."""
+    """Facts of an answer beside the mixture: its errors, and whether to trust it."""
 
     uncertainty: Uncertainty
     certificate: Certificate

@@ -21,7 +21,7 @@ Differs from the paper:
   (solve-sigma) gives them, zeros included, which have no density.
 * Columns whose largest value is above 1e20 or below 1e-20 are measured in a power of two next to
   it, since its powers would leave float64; the answer is in the units of the data.
-* Columns that are constant get variances of ``variance_floor`` times their value squared.
+* Constant columns get variances of at least ``variance_floor`` times their value squared.
 
 Data must not be centered: centering makes M_1 zero and the means linearly dependent.
 """

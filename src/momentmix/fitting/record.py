@@ -1,4 +1,4 @@
-"""What a saved model remembers of its fit: the certificate, the intervals, and how it was made.
+"""The record of a fit in a saved model: the certificate, the intervals, and how it was made.
 
 The record is the optional key ``fit`` of a model file (docs/model-file.md). It holds neither times
 nor the name of the machine, so that the same fit gives the same bytes.
@@ -72,7 +72,7 @@ def versions() -> dict[str, str]:
 @short_repr
 @dataclass(frozen=True, kw_only=True)
 class FitRecord(FitFacts):
-    """What a model file holds of a fit: the facts of a `FitResult`, and the following.
+    """The record of a fit in a model file: the facts of a `FitResult`, and the following.
 
     Attributes
     ----------

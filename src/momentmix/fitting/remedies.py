@@ -88,7 +88,7 @@ class Suggestion(NamedTuple):
 
 
 class Effect(NamedTuple):
-    """What a change brings, in nats a left-out row."""
+    """The gain of a change, in nats a left-out row."""
 
     words: str
     change: Change
@@ -243,7 +243,7 @@ def _effect(
     trial: Suggestion | Effect,
     is_auto: bool = False,
 ) -> Effect | None:
-    """What a change brings to a fit with these options; None unless it helps."""
+    """Return the gain of a change of these options; None unless it helps."""
     words, change = trial[:2]
     result = sample.fitted(merged(own, change))
     if result is None:

@@ -1,4 +1,4 @@
-"""What a fit gives back, and how it prints itself."""
+"""The result of a fit, and how it is printed."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class FitResult(FitFacts):
         return table.to_frame()
 
     def profile(self, names: Sequence[str] | None = None) -> Profile:
-        """What makes each component different from the others, in words.
+        """Return the differences of each component from the others, in words.
 
         As `Mixture.profile`, without differences that are smaller than two standard errors.
 
@@ -160,7 +160,7 @@ class FitResult(FitFacts):
         return self.uncertainty
 
     def record(self, command: str | None = None, seed: int | None = None) -> FitRecord:
-        """What a saved model remembers of this fit."""
+        """The record of this fit in a saved model."""
         facts = {field.name: getattr(self, field.name) for field in fields(FitFacts)}
         options = self.options if is_plain(self.options) else None
         has_errors, tried = self.uncertainty is not None, self.remedies

@@ -1,1 +1,1 @@
-"""What pages, notebooks and pictures share: escaped markup, and the colors of components."""
+"""Shared by pages, notebooks and pictures: escaped markup, and the colors of components."""

@@ -276,7 +276,7 @@ class Mixture(RowMethods):
     # -- derived mixtures ---------------------------------------------------------------------
 
     def profile(self, names: Sequence[str] | None = None) -> Profile:
-        """What makes each component different from the others, in words.
+        """Return the differences of each component from the others, in words.
 
         Parameters
         ----------

@@ -127,7 +127,7 @@ def _checksum(contents: dict[str, Any]) -> str:
 
 
 def _number_parts(contents: dict[str, Any]) -> Iterator[Any]:
-    """What the checksum is over in versions 1 and 2: texts as bytes, and tables of numbers."""
+    """The input of the checksum in versions 1 and 2: texts as bytes, and tables of numbers."""
     for key in ("weights", "means", "variances"):
         yield contents[key]
     for block in contents.get("blocks", []):

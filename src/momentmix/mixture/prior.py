@@ -1,4 +1,4 @@
-"""What the covariances of a mixture may be: blocks and floors (`Structure`), and a prior of them.
+"""The covariances that a mixture may have: blocks and floors (`Structure`), and a prior of them.
 
 | symbol | name here | shape |
 |---|---|---|

@@ -1,4 +1,4 @@
-"""What every mixture does with rows: densities, components, draws."""
+"""Methods of every mixture for rows: densities, components, draws."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@
 | dates and times, also as text | left out |
 | whole numbers from 1900 to 2100 that are named "year", "yr" or "jahr" | left out: years |
 | text or categories with one label only | left out |
-| numbers | gaussian; a hint where they are 0 and 1, or are named like a code |
+| numbers | gaussian; a hint where they are 0 and 1, or whole and named like a code |
 
 The first rows decide, in memory as in files. A fit to rows may take whole numbers as counts. Text
 of many labels is an error: it may be an id or a category.

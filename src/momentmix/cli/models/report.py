@@ -24,12 +24,12 @@ from momentmix.errors import without_secrets
 )
 @click.option(
     "--cube",
-    help="A cube (momentmix summarize --by): the report tells how the shares of the groups differ.",
+    help="A cube (momentmix summarize --by): the report has their shares of the groups.",
 )
 @click.option(
     "--before",
     multiple=True,
-    help="Summaries of earlier rows: the report tells what changed. --data are then summaries too.",
+    help="Summaries of earlier rows: the report has the changes. --data are then summaries too.",
 )
 @output_options("File of the page (.html).", required=True)
 @named_data_options

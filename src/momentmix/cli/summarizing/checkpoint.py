@@ -25,7 +25,7 @@ _EARLIER = b"momentmix checkpoint 1\n"  # of another digest of rows, and other l
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """What is to be read: files (name, size, time, digest of samples), columns, policy."""
+    """The input to be read: files (name, size, time, digest of samples), columns, policy."""
 
     pieces: tuple[dict[str, Any], ...]
     columns: tuple[str | int, ...]
@@ -62,7 +62,7 @@ class Fingerprint:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a later run needs to go on as if there had been no interruption.
+    """The state from which a later run continues as if there had been no interruption.
 
     `settings` are what the bytes of the result depend on beside the input; `row` of table `piece`
     is the first one that is not in the summary, and `read` the digest of the rows before it. These

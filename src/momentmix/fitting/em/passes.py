@@ -159,7 +159,7 @@ class _Scoring:
 
 
 def _left_to_gain(gains: list[float]) -> tuple[float, float]:
-    """What EM steps still gain in all, and how many times the last step they still go."""
+    """Estimate the gain of all further EM steps, and their length in units of the last step."""
     if not gains:
         return np.inf, 0.0
     ratio = _LARGEST_RATIO

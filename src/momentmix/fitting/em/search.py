@@ -47,7 +47,7 @@ _POOLED_RUNS = 12  # the best, with few rows; poor runs add components that no m
 
 
 class StartKind(Enum):
-    """What a candidate was made of; the value is its name in results and files."""
+    """The source of a candidate; the value is its name in results and files."""
 
     SEEDED = "k-means++ start {}"
     RANDOM = "random start {}"

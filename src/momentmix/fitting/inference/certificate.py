@@ -198,7 +198,7 @@ class Certificate:
 
     @property
     def meaning(self) -> str:
-        """What the verdict "useful" means, in a sentence; empty for others."""
+        """The meaning of the verdict "useful", in a sentence; empty for others."""
         if self.verdict != "useful":
             return ""
         serves = "One group serves" if self.n_components == 1 else "The groups serve"

@@ -226,7 +226,7 @@ def find_candidates(sample: Sample, n_components: int, context: FitContext) -> l
 def begin_moment_answer(
     moments: StandardMoments, n_components: int, context: FitContext
 ) -> Callable[[], Parameters | None]:
-    """What gives the moment answer; with several threads it shares the time of the EM starts."""
+    """Return a function that gives the moment answer, which may be made beside the EM starts."""
     rng = np.random.default_rng(context.rng.integers(2**63))
     own = replace(context, rng=rng, n_threads=1)
 
@@ -245,7 +245,7 @@ def begin_moment_answer(
 def begin_test(
     moments: StandardMoments, parameters: Parameters, context: FitContext, after_rows: bool = False
 ) -> BegunTest:
-    """What gives the over-identification test; with several threads it is under way on one of them.
+    """Return a function that gives the over-identification test, which may run on another thread.
 
     It then shares the time of the standard errors and of the support of r.
     """

@@ -218,7 +218,7 @@ class BlockSearch:
         return tuple(found)
 
     def note(self, why: list[str] | None = None) -> Message:
-        """What was joined and why."""
+        """Return the blocks that were joined, and why."""
         best, moments, compared = self.best, self.moments, []
         blocks = best.parameters.blocks
         text = Message("no columns joined")

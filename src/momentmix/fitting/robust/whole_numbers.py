@@ -1,4 +1,4 @@
-"""What columns of whole numbers are taken as, where nobody says: how left-out cells are predicted.
+"""Families of columns of whole numbers without one: which predicts left-out cells best.
 
 | symbol | name here | shape |
 |---|---|---|

@@ -78,7 +78,7 @@ class TableDensity:
                 values[own] = self.map_encoded(Encoded(part[some], gaps[some]), reduce)
 
     def _base_measure(self, encoded: Encoded) -> Float:
-        """What the log-density of rows has beside its linear function of statistics, (n,)."""
+        """Return the part of log-densities that is not linear in the statistics, (n,)."""
         features, schema = encoded.features, self.schema
         parts = []
         for law in self.parameters.blocks.laws:

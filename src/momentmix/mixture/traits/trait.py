@@ -1,4 +1,4 @@
-"""`Trait`: one sentence that tells a component from the others, and how well it does.
+"""`Trait`: one sentence that separates a component from the others, and how well.
 
 Each column gives at most one sentence on its values and one on its missing cells. Among those of a
 column it is the one that sorts the rows best into the component or not, by the fitted laws:
