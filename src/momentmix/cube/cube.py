@@ -20,7 +20,7 @@ from momentmix.html.notebook import box, plain_table
 from momentmix.mixture.parameter_table import need_pandas
 from momentmix.summary.column_facts import column_facts, schema_of
 from momentmix.summary.file import rows_of
-from momentmix.summary.summary import MomentSummary, union_of_groups
+from momentmix.summary.summary import MomentSummary, union
 from momentmix.tables.schema import Schema
 from momentmix.wording import did_you_mean, plural
 
@@ -150,13 +150,13 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
         parts: dict[GroupKey, list[MomentSummary | bytes]] = {}
         for key, group in self._groups.items():
             parts.setdefault(tuple(key[place] for place in places), []).append(group)
-        groups = {key: union_of_groups(own) for key, own in parts.items()}
+        groups = {key: union(own) for key, own in parts.items()}
         return SummaryCube(names, groups, self.left_out)
 
     def total(self) -> MomentSummary:
         """The summary of all groups together."""
         self._any()
-        return union_of_groups(list(self._groups.values()))
+        return union(list(self._groups.values()))
 
     def at_least(self, n_rows: int) -> SummaryCube:
         """The groups of at least so many rows; `left_out` counts the others."""

@@ -1,9 +1,7 @@
 """Adding summaries and subtracting one from another: what goes together.
 
-A shard that still takes rows can be read at any time, and what was read carries its id. So a
-summary taken early and one taken late hold different rows under one id: they are never added, since
-the ids agree, and the early one must not be subtracted from the late one as if it were the complete
-shard. The *mark* of a shard (row count, weight and means when it entered a sum) distinguishes them.
+Two summaries that were taken while a shard was filled hold different rows under one id. The *mark*
+of a shard (row count, weight and means when it entered a sum) distinguishes them.
 """
 
 from __future__ import annotations
@@ -239,26 +237,15 @@ def names_differ(expected: tuple[str, ...], given: tuple[str, ...]) -> str:
     return Message(text, cure)
 
 
-def check_disjoint(left: frozenset[bytes], right: frozenset[bytes]) -> None:
-    """Refuse to add summaries that share a shard."""
-    _refuse(left & right, "both summaries", "Leave one of them out, or subtract it first.")
-
-
-def check_once(shards: Sequence[bytes]) -> None:
-    """Refuse two shards of one id in a summary."""
-    twice = frozenset(shard for shard, n in Counter(shards).items() if n > 1)
-    _refuse(twice, "the summary already", "Leave one of them out.")
-
-
-def _refuse(shards: frozenset[bytes], place: str, cure: str) -> None:
-    ids = _sorted(shards)
+def check_distinct(shards: Iterable[bytes], parts: Iterable[Mapping[bytes, bytes]]) -> None:
+    """Refuse to add a shard twice, and rows of one table that were cut into shards in two ways."""
+    ids = _sorted(shard for shard, n in Counter(shards).items() if n > 1)
     if ids:
-        text = f"{_listed(ids)} in {place}: the rows would count twice. {cure}"
-        raise ShardError(text, shard_ids=ids)
-
-
-def check_origins(parts: Iterable[Mapping[bytes, bytes]]) -> None:
-    """Refuse to add rows of one table that were cut into shards in two ways."""
+        raise ShardError(
+            f"{_listed(ids)} in both summaries: the rows would count twice. Leave one of them out, "
+            "or subtract it first.",
+            shard_ids=ids,
+        )
     # Shards of one table and one way are of different rows, unless they have the same place.
     ways: dict[bytes, tuple[bytes, bytes]] = {}
     places: dict[bytes, bytes] = {}
@@ -268,7 +255,7 @@ def check_origins(parts: Iterable[Mapping[bytes, bytes]]) -> None:
             if way == origin[16:24]:
                 other = places.setdefault(origin, shard)
             if other != shard:
-                both = _sorted(frozenset([shard, other]))
+                both = _sorted([shard, other])
                 raise ShardError(
                     f"shards {both[0]} and {both[1]} are of the same file or table, which was read "
                     "in two ways (with other keys, columns or missing=, or from a copy): the rows "
@@ -287,7 +274,6 @@ def renamed(
         while (shard := shard_number(old, number)) in names:
             names[shard] = shard_number(new, number)
             number += 1
-    check_once(list(names.values()))
     shards = frozenset(names.values())
     kept = {shard: origin for shard, origin in totals.origins.items() if shard not in ids}
     result = replace(
@@ -297,8 +283,7 @@ def renamed(
         origins=kept | _of_shards(origins or {}, shards),
         forgotten={names[shard]: mark for shard, mark in totals.forgotten.items()},
     )
-    if origins:
-        check_origins([result.origins])
+    check_distinct(names.values(), [result.origins])
     return result
 
 
@@ -331,7 +316,7 @@ def _check_versions(whole: Totals, part: Totals) -> None:
     span = whole.maximum - whole.minimum
     differing = {shard: pair for shard, pair in pairs.items() if not _alike(*pair, span)}
     if differing:
-        shards = _sorted(frozenset(differing))
+        shards = _sorted(differing)
         there, here = differing[bytes.fromhex(shards[0])]
         text = (
             f"{_listed(shards)} not the same in both summaries: {there.n_rows:,} rows in the one "
@@ -348,7 +333,7 @@ def _check_forgotten(whole: Totals, part: Totals) -> None:
     left, right = whole.known_forgotten, part.known_forgotten
     nothing = Mark(0, 0.0, np.zeros(whole.layout.n_features))
     pairs = {x: (left.get(x, nothing), right.get(x, nothing)) for x in part.shards}
-    shards = _sorted(frozenset(x for x, pair in pairs.items() if not _alike(*pair, span)))
+    shards = _sorted(x for x, pair in pairs.items() if not _alike(*pair, span))
     if shards:
         there, here = pairs[bytes.fromhex(shards[0])]
         raise ShardError(
@@ -367,7 +352,7 @@ def _alike(a: Mark, b: Mark, span: NDArray[np.float64]) -> bool:
     return a.n_rows == b.n_rows and weights and bool((np.abs(a.mean - b.mean) <= allowed).all())
 
 
-def _sorted(shards: frozenset[bytes]) -> tuple[str, ...]:
+def _sorted(shards: Iterable[bytes]) -> tuple[str, ...]:
     return tuple(sorted(shard.hex() for shard in shards))
 
 

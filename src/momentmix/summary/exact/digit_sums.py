@@ -7,8 +7,7 @@
 
 Each block's float64 sums are split, exactly, into signed digits of 32 bits at fixed binary places;
 only what lies below 2^−Q is rounded, once, half to even. Sums of digits are exact in float64 for
-2^20 blocks, then they carry. In the end they become whole numbers: see ``exact_sums``. A monomial
-of one row is below 2^800 units, of whatever degree, so that digits reach it as they reach others.
+2^20 blocks, then they carry. In the end they become whole numbers: see ``exact_sums``.
 """
 
 from __future__ import annotations

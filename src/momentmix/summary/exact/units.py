@@ -3,7 +3,7 @@
 | symbol | name here |
 |---|---|
 | z_j = y_j·2^(−e_j) − k_j | ``exponents`` e, ``shift`` k |
-| typical deviation of a feature in a block | ``typical_exponents`` |
+| typical deviation of a feature in a block | ``typical_of`` |
 | largest power of two in a monomial of a row | ``monomial_bits`` |
 
 The unit is the power of two next to the *median of the non-zero absolute deviations from the
@@ -74,13 +74,7 @@ def floor_exponent(largest: float) -> int:
     return max(_LEAST, frexp(largest)[1] - _FLOOR_BITS)
 
 
-def typical_exponents(block: Float) -> list[tuple[int, float] | None]:
-    """Return the exponent of the typical deviation and the median of each column that varies."""
-    found = (x.tolist() for x in _typical_of(block))
-    return [(e, median) if varies else None for e, median, varies in zip(*found, strict=True)]
-
-
-def _typical_of(block: Float) -> tuple[Int, Float, NDArray[np.bool_]]:
+def typical_of(block: Float) -> tuple[Int, Float, NDArray[np.bool_]]:
     """Exponents of the typical deviations, medians, and which columns vary."""
     n, k = block.shape
     exponents, n_zeros = np.empty((2, k), dtype=np.int64)
@@ -109,7 +103,7 @@ def _typical(block: Float) -> tuple[Int, Float, Int]:
 
 def choose_units(block: Float, ends: Float) -> ShardUnits:
     """The units of a shard, from its first block and the bounds of that."""
-    exponents, values, varies = _typical_of(block)
+    exponents, values, varies = typical_of(block)
     floors = np.frexp(np.maximum(-ends[0], ends[1]))[1] - _FLOOR_BITS
     exponents = np.where(varies, np.maximum(exponents, np.maximum(_LEAST, floors)), 0)
     values = np.where(varies, values, ends[0])
