@@ -16,15 +16,12 @@ from momentmix.cube.file import ENDINGS, packed, unpacked
 from momentmix.cube.keys import GroupKey
 from momentmix.errors import InputError, InputTypeError, SummaryFileError
 from momentmix.findings.messages import Message, either
-from momentmix.html.notebook import box, plain_table
 from momentmix.mixture.parameter_table import need_pandas
 from momentmix.summary.column_facts import column_facts, schema_of
 from momentmix.summary.file import rows_of
 from momentmix.summary.summary import MomentSummary, union
 from momentmix.tables.schema import Schema
-from momentmix.wording import did_you_mean, plural
-
-_MOST_SHOWN = 12  # groups in a notebook
+from momentmix.wording import did_you_mean
 
 
 class SummaryCube(Mapping[GroupKey, MomentSummary]):
@@ -289,14 +286,6 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
     def __repr__(self) -> str:
         keys = ", ".join(self.key_names)
         return f"SummaryCube(by {keys}: {len(self):,} groups, {self.n_rows:,} rows)"
-
-    def _repr_html_(self) -> str:
-        shown = list(self.group_rows.items())[:_MOST_SHOWN]
-        rows = [(*("" if x is None else x for x in key), f"{n:,}") for key, n in shown]
-        n, more = len(self), len(self) - _MOST_SHOWN
-        title = f"Cube of {n:,} group{plural(n)}, {self.n_rows:,} rows"
-        table = plain_table([*self.key_names, "rows"], rows)
-        return box(title, table, f"and {more:,} more groups" if more > 0 else "")
 
 
 def _values(summary: MomentSummary) -> dict[str, Any]:

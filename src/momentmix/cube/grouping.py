@@ -20,7 +20,7 @@ from momentmix._typing import Float, Int
 from momentmix.parallel import begin, read_ahead, usable_cores
 from momentmix.summary.exact.combining import renamed
 from momentmix.summary.exact.open_shard import OpenShard
-from momentmix.summary.exact.state import labels_of, shard_digest, threads_for
+from momentmix.summary.exact.state import shard_digest
 from momentmix.summary.file import pack
 from momentmix.summary.parts import Origin
 from momentmix.summary.summary import MomentSummary
@@ -56,16 +56,6 @@ def _codes(values: Int) -> Int:
     import pyarrow as pa
 
     return np.asarray(pa.array(values).dictionary_encode().indices, dtype=np.int64)
-
-
-def by_group(groups: Int) -> tuple[Int, Int, Int]:
-    """Order of rows by group, in which rows of a group keep theirs; the groups, and their ends."""
-    # Small integers are sorted in linear time.
-    small = groups.astype(np.uint16) if groups.max(initial=0) < 1 << 16 else groups
-    order = np.argsort(small, kind="stable")
-    counts = np.bincount(groups)
-    present = np.flatnonzero(counts)
-    return order, present, np.cumsum(counts[present])
 
 
 class GroupedRows(NamedTuple):
@@ -104,13 +94,15 @@ class GroupedShard:
             return
         rows, groups = map(np.concatenate, zip(*self.waiting, strict=True))
         self.waiting, self.n_bytes = [], 0
-        order, present, ends = by_group(groups)
-        rows = rows.take(order, axis=0)
+        # Small integers are sorted in linear time.
+        small = groups.astype(np.uint16) if groups.max(initial=0) < 1 << 16 else groups
+        rows = rows.take(np.argsort(small, kind="stable"), axis=0)  # rows of a group keep theirs
         self._wait()
-        self._wait = begin(partial(self._give, rows, present, ends), usable_cores())
+        self._wait = begin(partial(self._give, rows, np.bincount(groups)), usable_cores())
 
-    def _give(self, rows: Float, groups: Int, ends: Int) -> None:
-        starts = np.append(0, ends[:-1])
+    def _give(self, rows: Float, counts: Int) -> None:
+        groups, ends = np.flatnonzero(counts), np.cumsum(counts)
+        starts, ends = (ends - counts)[groups], ends[groups]
         for group, start, stop in zip(groups.tolist(), starts, ends, strict=True):
             own = self.open.get(group)
             if own is None and len(self.open) < self.most_open:
@@ -168,14 +160,12 @@ class KeyGroup:
         self.number, self.name, self.n_rows, self.digest = number, name, 0, RowDigest()
         self._names, closed = state.names, state.closed
         self._shard = OpenShard(closed.layout, shard_digest(name), closed.schema)
-        self._labels = labels_of(self._shard, state.names)
 
     def add(self, features: Float) -> None:
         """Add rows."""
         self.n_rows += len(features)
         self.digest.update(features)
-        n_threads = threads_for(self._shard, len(features), self._n_threads)
-        self._shard.update(features, None, n_threads, self._labels)
+        self._shard.update(features, None, self._n_threads, self._names)
 
     def packed(self, origin: Origin | None) -> tuple[int, int, str, bytes]:
         """The summary with its numbers; its shard is named by place, key and rows."""

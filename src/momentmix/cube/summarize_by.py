@@ -258,9 +258,7 @@ class CubeJob:
     def cube(self, state: Progress, min_rows: int = 1) -> SummaryCube:
         """The cube of a pass that is done."""
         if not state.n_rows:
-            name, n_dropped = self.rows.sources[0].name, state.n_dropped
-            dropped = f" besides the {n_dropped} dropped" if n_dropped else ""
-            raise InputError(f"{name} holds no rows{dropped}.")
+            raise self.rows.without_rows()
         cube = self.cube_of(state.summary.groups())
         return cube.at_least(min_rows) if min_rows > 1 else cube
 

@@ -19,7 +19,6 @@ import stat
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from io import BytesIO
 from itertools import pairwise
 from typing import Any, BinaryIO
@@ -189,8 +188,8 @@ def unpack_stack(groups: Sequence[bytes]) -> tuple[PartSums, tuple[str, ...] | N
     if len(schemas) > 1 or min(shard_counts) < 1:
         return None
     (text,) = schemas
-    schema = None if text is None else _schema_of(text)
-    layout = _layout_of(*sizes)
+    schema = None if text is None else Schema.from_dict(json.loads(text))
+    layout = known(Layout(*sizes))
     d = layout.n_features
     widths = np.array([header["widths"] for header in headers], dtype=np.int64)
     by_shard = 16, _mark_length(d), _ORIGIN if version == ORIGIN_VERSION else 0
@@ -232,16 +231,6 @@ def unpack_stack(groups: Sequence[bytes]) -> tuple[PartSums, tuple[str, ...] | N
     )
     names = names if schema is None else schema.column_names
     return stack, None if names is None else tuple(names)
-
-
-@lru_cache(maxsize=64)
-def _layout_of(n_features: int, order: int, squared_order: int, high: int) -> Layout:
-    return known(Layout(n_features, order, squared_order, high))
-
-
-@lru_cache(maxsize=64)
-def _schema_of(text: bytes) -> Schema:
-    return Schema.from_dict(json.loads(text))
 
 
 def _unpack(file: BinaryIO, size: int) -> tuple[Totals, tuple[str, ...] | None]:
@@ -309,15 +298,6 @@ def _check_prefix(prefix: bytes) -> None:
         )
 
 
-def _plain_header(raw: bytes, version: int = VERSION) -> Header:
-    """The header as one of version 4, whatever it holds."""
-    header: Header = json.loads(raw)
-    if version == 1:
-        header |= {"high": NO_HIGH, "reach": [LARGEST_REACH] * len(header["exponents"])}
-    header.setdefault("schema", None)
-    return header
-
-
 def _parse_header(raw: bytes, version: int) -> Header:
     """The header as one of version 4."""
     try:
@@ -329,7 +309,8 @@ def _parse_header(raw: bytes, version: int) -> Header:
     if _canonical(header) != raw:
         raise SummaryFileError("the header is not in canonical form.")
     _require(isinstance(header["exponents"], list), "exponents must be a list")
-    header = _plain_header(raw, version)
+    reach = [LARGEST_REACH] * len(header["exponents"])
+    header = {"high": NO_HIGH, "reach": reach, "schema": None, **header}
     if version == SCHEMA_VERSION or header["schema"] is not None:
         header["schema"] = _parse_schema(header)
     return header
@@ -510,6 +491,6 @@ def rows_of(data: bytes) -> int:
     if not 1 <= version <= ORIGIN_VERSION or length > len(data) - _PREFIX.size:
         raise SummaryFileError("the header is cut off, or of another version.")
     try:
-        return sum(map(int, _plain_header(data[_PREFIX.size : _PREFIX.size + length])["n_rows"]))
+        return sum(map(int, json.loads(data[_PREFIX.size : _PREFIX.size + length])["n_rows"]))
     except (ValueError, LookupError, TypeError, RecursionError):
         raise SummaryFileError("the header cannot be read.") from None

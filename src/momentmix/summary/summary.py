@@ -27,7 +27,6 @@ from momentmix.errors import InputError, InputTypeError, check_count
 from momentmix.findings.messages import NO_MAR
 from momentmix.parallel import ForkSafeLock, one_at_a_time
 from momentmix.summary import file as summary_file
-from momentmix.summary.column_facts import summary_html
 from momentmix.summary.exact import combining, forgetting
 from momentmix.summary.exact import totals as algebra
 from momentmix.summary.exact.schemas import encoded
@@ -45,7 +44,7 @@ from momentmix.tables.names import check_feature_names, feature_number
 from momentmix.tables.schema import Schema
 from momentmix.wording import plural
 
-Part = tuple[Totals, tuple[str, ...] | None]  # sums and names of the columns
+Part = tuple[Totals, combining.Names]  # sums and names of the columns
 
 
 class MomentSummary(SummaryView):
@@ -220,9 +219,7 @@ class MomentSummary(SummaryView):
                 f"{type(other).__name__}. Use update() for rows."
             )
         left, right = self._state, other._state
-        a, b = left.closed, right.closed
-        schemas = a.schema, b.schema
-        names = combining.check_alike(a.layout, b.layout, left.names, right.names, schemas)
+        names = combining.check_alike(left.closed, right.closed, left.names, right.names)
         return other._totals(right), names
 
     def check_alike(self, other: MomentSummary) -> None:
@@ -363,9 +360,6 @@ class MomentSummary(SummaryView):
             parts.append("no powers")
         return f"MomentSummary({', '.join(parts)})"
 
-    def _repr_html_(self) -> str:
-        return summary_html(self)
-
 
 def _check_schema(schema: Schema, n_features: int, names: tuple[str, ...] | None) -> None:
     """Raise unless a schema has so many features, and no names are given beside its own."""
@@ -409,8 +403,7 @@ def _union(parts: Sequence[Part]) -> Part:
     first, names = parts[0]
     for part, own in parts[1:]:
         if own != names or part.layout != first.layout or first.schema or part.schema:
-            schemas = first.schema, part.schema
-            names = combining.check_alike(first.layout, part.layout, names, own, schemas)
+            names = combining.check_alike(first, part, names, own)
     totals = [part for part, _ in parts]
     shards = [shard for part in totals for shard in part.shards]
     combining.check_distinct(shards, (part.origins for part in totals))

@@ -8,7 +8,7 @@ import pytest
 from momentmix import DiagonalMixture, summarize
 from momentmix.arrays import namespace
 from momentmix.summary.kernels.array_sums import ArrayExecutor
-from momentmix.summary.kernels.triton_sums import Settings, TritonExecutor
+from momentmix.summary.kernels.triton_sums import TritonExecutor
 from momentmix.summary.layout import Layout
 
 torch = pytest.importorskip("torch")
@@ -28,7 +28,7 @@ def test_kernel_agrees_with_plain_array_operations(d, m, q, weighted):
     slabs = slabs[:, :, 1:]  # nor one after the other in memory
     weights = torch.from_numpy(rng.random((2, 45))) if weighted else None
     expected = ArrayExecutor(layout, namespace(slabs)).sums(slabs, weights, frame)
-    found = TritonExecutor(layout, Settings(64, 16, 4)).sums(slabs, weights, frame)
+    found = TritonExecutor(layout).sums(slabs, weights, frame)
     assert float((found - expected).abs().max() / expected.abs().max()) <= 1e-14
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from typing import TypeVar
 
 import numpy as np
@@ -39,9 +40,10 @@ from momentmix.summary.exact.totals import (
     with_high,
 )
 from momentmix.summary.layout import Layout
-from momentmix.tables.schema import Schema, joined, plain_schema
+from momentmix.tables.schema import joined, plain_schema
 
 T = TypeVar("T")
+Names = tuple[str, ...] | None
 
 _FORGET = either("forget()", "`momentmix forget`")
 _ROUNDING = 2.0**-40  # by layout, processor or device the sums of a shard differ in their last bits
@@ -181,28 +183,25 @@ def same(left: Totals, right: Totals) -> bool:
 # -- what goes together -----------------------------------------------------------------------
 
 
-def check_alike(
-    a: Layout,
-    b: Layout,
-    left: tuple[str, ...] | None,
-    right: tuple[str, ...] | None,
-    schemas: tuple[Schema | None, Schema | None] = (None, None),
-) -> tuple[str, ...] | None:
+def check_alike(a: Totals, b: Totals, left: Names, right: Names) -> Names:
     """Refuse layouts, names and schemas that cannot be combined; returns the common names."""
-    if schemas == (None, None) and a.n_features != b.n_features:
-        text = f"summaries must have the same features; got {a.n_features} and {b.n_features}. "
+    d, other_d, has_schema = a.layout.n_features, b.layout.n_features, a.schema or b.schema
+    if d != other_d and not has_schema:
+        text = f"summaries must have the same features; got {d} and {other_d}. "
         select = "Use select() to take the common ones"
         raise InputError(
             Message(text, either(select, "Summarize the common ones (--columns)"), ".")
         )
-    check_orders(a, b, ". Or pass --truncate")
+    check_orders(a.layout, b.layout, ". Or pass --truncate")
     if left and right and left != right:
-        raise InputError(names_differ(left, right))
-    if schemas != (None, None):
-        plain = [
-            plain_schema(layout.n_features, names) for layout, names in ((a, left), (b, right))
-        ]
-        joined(schemas[0] or plain[0], schemas[1] or plain[1])
+        pairs = enumerate(zip_longest(left, right))
+        number, (one, other) = next((i, pair) for i, pair in pairs if pair[0] != pair[1])
+        raise InputError(
+            f"feature names must agree; column {number} is {one!a} in one and {other!a} in the "
+            "other. Rename, reorder or select the columns."
+        )
+    if has_schema:
+        joined(a.schema or plain_schema(d, left), b.schema or plain_schema(other_d, right))
     return left or right
 
 
@@ -219,22 +218,6 @@ def check_orders(a: Layout, b: Layout, shell: str = "") -> None:
         raise InputError(
             Message(text, either(cut, f"Summarize both with --order {order}{shell}"), ".")
         )
-
-
-def names_differ(expected: tuple[str, ...], given: tuple[str, ...]) -> str:
-    """Describe the first difference of two lists of feature names, and the cure."""
-    if sorted(expected) == sorted(given):
-        select = either(", or use select()", "")
-        cure = Message("They are the same names in another order: reorder the columns", select, ".")
-    else:
-        cure = Message("Rename or select the columns.")
-    first = next(
-        (i for i, (a, b) in enumerate(zip(expected, given, strict=False)) if a != b),
-        min(len(expected), len(given)),
-    )
-    a, b = (ascii(names[first]) if first < len(names) else "none" for names in (expected, given))
-    text = f"feature names must agree; column {first} is {a} in one and {b} in the other. "
-    return Message(text, cure)
 
 
 def check_distinct(shards: Iterable[bytes], parts: Iterable[Mapping[bytes, bytes]]) -> None:

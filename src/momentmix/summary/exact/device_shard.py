@@ -53,7 +53,7 @@ _WIDE = 1024  # rows side by side whose bounds are taken at once: the full rate 
 
 
 def add_device_rows(
-    shard: OpenShard, rows: Any, weights: Float | None, n_threads: int, names: Any
+    shard: OpenShard, rows: Any, weights: Float | None, n_threads: int | None, names: Any
 ) -> None:
     """Add rows of another array library where they lie; their weights, if any, are NumPy's."""
     adder = _Adder(shard, rows, weights, n_threads, names)
@@ -96,7 +96,7 @@ class _Adder:
         shard: OpenShard,
         rows: Any,
         weights: Float | None,
-        n_threads: int,
+        n_threads: int | None,
         names: Any,
     ) -> None:
         self.shard, self.rows, self.weights = shard, rows, weights

@@ -232,8 +232,6 @@ def _by_python(layout: Layout, parts: Sequence[Reframed]) -> ExactSums:
 
 def _shifts(layout: Layout, bits: Sequence[int]) -> Int:
     """By how many bits each sum changes in units that change by 2^bits[j]."""
-    if not any(bits):
-        return np.zeros(layout.n_entries, dtype=np.int64)
     products, table = products_of(layout), np.array([*bits, 0], dtype=np.int64)
     return np.asarray(np.vecdot(table[products.features], products.degrees))
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float
 from momentmix.arrays import weight_squares
-from momentmix.parallel import map_in_order
+from momentmix.parallel import map_in_order, usable_cores
 from momentmix.summary.exact.combining import combine
 from momentmix.summary.exact.schemas import encoded
 from momentmix.summary.exact.shard_sums import ShardSums
@@ -109,12 +109,15 @@ class OpenShard:
         self,
         rows: NDArray[Any],
         weights: Float | None,
-        n_threads: int,
+        n_threads: int | None,
         names: Any,
         first_row: int = 0,
     ) -> None:
-        """Add checked rows of any real dtype; messages count from `first_row`."""
+        """Add checked rows of any real dtype; messages name columns, and count from `first_row`."""
         start, n_rows = 0, len(rows)
+        names = names if self.schema is None else self.schema.feature_names
+        n_blocks = (self.n_waiting + n_rows) // self.block_size
+        n_threads = 1 if n_blocks < 2 else min(n_threads or usable_cores(), n_blocks)
         if self.n_waiting and self.n_waiting + n_rows >= self.block_size:
             start = self._complete_waiting(rows, weights, (first_row, names))
         while start + self.block_size <= n_rows:
@@ -163,7 +166,7 @@ class OpenShard:
         if not self.sums.fits(ends):
             units = self.sums.units_for(block, ends) or choose_units(block, ends)
             degrees = self.layout.order, self.layout.squared_order
-            check_outliers(block, ends, units, degrees, _namer(place))
+            check_outliers(block, units, degrees, _namer(place))
 
     # -- blocks → sums ------------------------------------------------------------------------
 

@@ -97,7 +97,7 @@ class ShardSums:
     def limit(self, block: Float, ends: Float, names: Any) -> Int:
         """Refuse rows beyond the range, lower the reach, and return the places of absent sums."""
         degrees = self.layout.order, self.layout.squared_order
-        check_outliers(block, ends, self.units, degrees, names)
+        check_outliers(block, self.units, degrees, names)
         self.reach = np.minimum(self.reach, degrees_in_range(self.units.distance(ends)))
         return absent_places(self.layout, self.reach.tolist())
 

@@ -12,15 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from momentmix._typing import Float
 from momentmix.arrays import is_foreign, namespace, on_device_of, to_numpy
 from momentmix.errors import InputError, InputTypeError, ShardError
-from momentmix.parallel import usable_cores
+from momentmix.summary.exact.combining import Names
 from momentmix.summary.exact.device_shard import add_device_rows
 from momentmix.summary.exact.open_shard import OpenShard
 from momentmix.summary.exact.totals import Totals
 from momentmix.tables.formats.memory import as_device_rows, as_rows
 from momentmix.tables.rows import Features
 from momentmix.tables.validation import as_weights, check_values
-
-Names = tuple[str, ...] | None
 
 
 def shard_digest(shard_id: object) -> bytes:
@@ -87,17 +85,6 @@ def checked_update(rows: Any, sample_weight: Any, state: State) -> tuple[Any, Fl
     return rows, weights, None
 
 
-def labels_of(shard: OpenShard, names: Names) -> Names:
-    """Names of the features of a shard, for messages; `names` are the columns'."""
-    return names if shard.schema is None else shard.schema.feature_names
-
-
-def threads_for(shard: OpenShard, n_rows: int, n_threads: int | None) -> int:
-    """Threads that so many more rows are worth: one for each block, by default up to the cores."""
-    n_blocks = (shard.n_waiting + n_rows) // shard.block_size
-    return 1 if n_blocks < 2 else min(n_threads or usable_cores(), n_blocks)
-
-
 def with_rows(
     state: State,
     rows: Any,
@@ -123,9 +110,6 @@ def with_rows(
     elif shard.n_waiting + n_rows >= shard.block_size:  # completes a block
         shard = shard.clone()
     names = state.names if names is None else tuple(names)
-    labels, n_threads = labels_of(shard, names), threads_for(shard, n_rows, n_threads)
-    if is_foreign(rows):
-        add_device_rows(shard, rows, weights, n_threads, labels)
-    else:
-        shard.update(rows, weights, n_threads, labels)
+    add = add_device_rows if is_foreign(rows) else OpenShard.update
+    add(shard, rows, weights, n_threads, names)
     return State(closed, shard, None, names)

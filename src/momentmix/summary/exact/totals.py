@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -171,12 +171,6 @@ def centered(schema: Schema | None) -> list[tuple[int, int, float]]:
 
 def empty(layout: Layout, schema: Schema | None = None) -> Totals:
     """Return the sums of no shards."""
-    nothing = _empty(layout)
-    return nothing if schema is None else replace(nothing, schema=schema)
-
-
-@lru_cache(maxsize=16)
-def _empty(layout: Layout) -> Totals:
     d = layout.n_features
     return Totals(
         layout=layout,
@@ -191,6 +185,7 @@ def _empty(layout: Layout) -> Totals:
         shards=frozenset(),
         n_forgotten=0,
         reach=(LARGEST_REACH,) * d,
+        schema=schema,
     )
 
 

@@ -60,11 +60,6 @@ def block_extremes(blocks: Float, n_threads: int = 1) -> Float:
         blocks = readable(np.ascontiguousarray(blocks))
         code.extremes(blocks, n_blocks, n_rows, d, ends, n_threads)
         return ends
-    if n_rows % 16 == 0:  # long rows are several times faster
-        blocks = blocks.reshape(n_blocks, n_rows // 16, 16 * d)
-        for side, least in enumerate((np.min, np.max)):
-            ends[:, side] = least(least(blocks, axis=1).reshape(n_blocks, 16, d), axis=1)
-        return ends
     ends[:, 0], ends[:, 1] = blocks.min(axis=1), blocks.max(axis=1)
     return ends
 
@@ -148,17 +143,10 @@ def degrees_in_range(distances: Float) -> NDArray[np.int64]:
     return np.asarray(np.clip(_LIMIT_BITS // np.maximum(bits, 1), 2, LARGEST_REACH))
 
 
-def check_outliers(
-    block: Float, ends: Float, units: ShardUnits, degrees: tuple[int, int], names: Any
-) -> None:
+def check_outliers(block: Float, units: ShardUnits, degrees: tuple[int, int], names: Any) -> None:
     """Raise where a row's monomials exceed the range; `names` give its place for the message."""
-    reach = units.distance(ends)
-    if reach.max() <= reach_allowed(degrees[0]):
-        return
+    factor, shift = units.factors
     with np.errstate(over="ignore"):
-        if monomial_bits(_bits(reach), *degrees) <= _LIMIT_BITS:
-            return
-        factor, shift = units.factors
         bits = _bits(block * factor - shift)
         totals = monomial_bits(bits, *degrees)
     if not (totals > _LIMIT_BITS).any():
