@@ -20,7 +20,6 @@ from momentmix.mixture.parameter_table import need_pandas
 from momentmix.summary.column_facts import column_facts, schema_of
 from momentmix.summary.file import rows_of
 from momentmix.summary.summary import MomentSummary, union
-from momentmix.tables.schema import Schema
 from momentmix.wording import did_you_mean
 
 
@@ -101,16 +100,6 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
     def feature_names(self) -> tuple[str, ...] | None:
         """Names of the features of the summaries."""
         return self._any().feature_names
-
-    @property
-    def schema(self) -> Schema | None:
-        """Schema of the features; None where the features are the columns."""
-        return self._any().schema
-
-    @property
-    def order(self) -> int:
-        """Highest order of the moments."""
-        return self._any().order
 
     def _any(self) -> MomentSummary:
         if not self._groups:
@@ -234,7 +223,7 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
                     f"group by day({name}), which reads dates in texts as well."
                 )
         if len(self) and len(other):
-            self._any().check_alike(other._any())
+            self._any()._operand(other._any())  # raises unless both have the same columns
 
     # -- files and tables ---------------------------------------------------------------------
 

@@ -178,7 +178,7 @@ def unpack_stack(groups: Sequence[bytes]) -> tuple[PartSums, tuple[str, ...] | N
     version, starts = prefixes[0][1], [_PREFIX.size + length for _, _, length in prefixes]
     texts = [data[_PREFIX.size : start] for data, start in zip(groups, starts, strict=True)]
     headers: list[Header] = json.loads(b"[" + b",".join(texts) + b"]")
-    facts = [[header.get(key) for key in _ALIKE] for header in headers]
+    facts: list[list[Any]] = [[header.get(key) for key in _ALIKE] for header in headers]
     *sizes, names, forgotten, replicates = facts[0]
     is_old = version == 1 or any(prefix[1] != version for prefix in prefixes)
     if is_old or forgotten or replicates or facts.count(facts[0]) < len(facts):

@@ -222,10 +222,6 @@ class MomentSummary(SummaryView):
         names = combining.check_alike(left.closed, right.closed, left.names, right.names)
         return other._totals(right), names
 
-    def check_alike(self, other: MomentSummary) -> None:
-        """Raise unless both have the same columns and orders, so that they can be combined."""
-        self._operand(other)
-
     def __add__(self, other: Any) -> MomentSummary:
         """The sum; it has the powers that both have (a file of version 1 has none)."""
         part, names = self._operand(other)

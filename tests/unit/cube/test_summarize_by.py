@@ -136,9 +136,9 @@ def test_categories_and_missing_cells_have_one_schema(frame):
     table.loc[::7, "b"] = np.nan
     table = table[["a", "b", "plan", "store"]]
     cube = mm.summarize_by(table, by="store", missing="model")
-    assert cube.schema is not None
-    assert "plan" in cube.schema.column_names
     total, whole = cube.total(), mm.summarize(table.drop(columns="store"), missing="model")
+    assert total.schema is not None
+    assert "plan" in total.schema.column_names
     assert total.feature_names == whole.feature_names
     assert total.mean == pytest.approx(whole.mean, rel=1e-11)
     result = mm.fit(total, 2, random_state=0)
