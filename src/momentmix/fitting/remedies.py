@@ -403,14 +403,14 @@ def _of_columns(
         if f.kind == "zeros":
             found.append((f.columns[0], _column(mixture, f.columns[0]).model.value_law(0).wider))
     known = {column for column, family in found if family}
-    for column, distance in description.columns.items():
-        if distance > _MISFIT and column not in known:
-            found.append((column, _logarithm(mixture, rows, column)))
-    families: dict[str, dict[Any, str]] = {}
-    for column, family in found:
-        if family:
-            families.setdefault(family, {})[column] = family
-    for family, columns in families.items():
+    rough = [x for x, apart in description.columns.items() if apart > _MISFIT and x not in known]
+    described = [(column, _logarithm(mixture, rows, column)) for column in rough]
+    families: dict[tuple[bool, str], dict[Any, str]] = {}  # those that no finding names apart
+    for is_found, pairs in ((True, found), (False, described)):
+        for column, family in pairs:
+            if family:
+                families.setdefault((is_found, family), {})[column] = family
+    for (_, family), columns in families.items():
         listed_names = listed([str(x) for x in columns], _MOST_NAMED)
         is_log = family in _LEAST
         words = f"{family}({listed_names})" if is_log else f"{listed_names} taken as {family}"
