@@ -103,7 +103,7 @@ def _limits(
     if column.transform != "log" and (seen.min() >= 0 if seen.size else column.transform):
         low = max(low, 0.0)
     if model.is_whole:
-        return max(model.least, np.floor(low)) - 0.5, min(model.most, np.ceil(high)) + 0.5
+        return max(model.least, np.floor(low)) - 0.5, np.ceil(high) + 0.5
     if high - low <= 1e-12 * abs(high):  # a constant column
         pad = max(0.5, 1e-6 * abs(high))
         return low - pad, high + pad

@@ -6,15 +6,15 @@ A family of counts gives `CountLaw.log_mass` and `CountLaw.variance_of`; all els
 |---|---|---|
 | y = shift + scale · z | the count, and its feature | |
 | λ = shift + scale · μ | ``rates`` | (…) |
-| log p(y) = a + b y + h(y) | `CountLaw.log_mass`, `CountLaw.base` | |
-| [y = 0], …, [y = m − 1]: where log p is not linear in y | `CountLaw.own_statistics` | (m, n) |
+| log p(y) = a + b y + h(y) | `CountLaw.log_mass`, `WholeLaw.base` | |
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import comb
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -26,7 +26,7 @@ from momentmix.errors import InputError
 from momentmix.families.block import Block, ColumnBlock
 from momentmix.families.column import Column
 from momentmix.families.family import Estimate, Family, Quantities, Quantity, Value
-from momentmix.families.law import PSEUDO_ROWS, Law, Prior, SeenValue, first
+from momentmix.families.law import PSEUDO_ROWS, Law, Prior, SeenValue, first, padded
 
 DISPERSION_THAT_MATTERS = 0.1  # of the variance of a count beside that of its family
 LARGEST_COUNT = 2.0**53  # float64 holds all integers up to it
@@ -34,7 +34,6 @@ _LEAST_MEAN = 1e-6  # counts; its logarithm stays finite
 _REACH = 40.0  # deviations from the mean: e^-40 is beyond what double precision adds to a sum
 _MOST_COUNTS = 2000  # in a sum over counts
 _STEP = 1e-5  # of a rate beside itself, for a derivative: its error is about 1e-10
-_STEPS = 50  # of a search for the best rate, each of which leaves 2/3 of an interval: 2e-9 of it
 
 
 @dataclass(frozen=True)
@@ -54,22 +53,13 @@ class WholeLaw(Law):
     highest_power : int
         Of the counts, in moments that a certificate tests: with skewed counts, means of higher
         powers are far from normal even for 20,000 rows.
-    n_cells : int
-        0 where log p(y) is linear in (y, t) up to `base`, and counts have no upper end. Else counts
-        are below n_cells, and the sums of EM are the weighted histogram of them.
     """
 
     shift: float = 0.0
     scale: float = 1.0
     least: ClassVar[int] = 0
     highest_power: ClassVar[int] = 4
-    n_cells: ClassVar[int] = 0
     by_law: ClassVar[tuple[str, ...]] = ("shift", "scale")
-
-    @property
-    def most(self) -> float:
-        """Largest count."""
-        return self.n_cells - 1.0 if self.n_cells else np.inf
 
     def rescaled(self, shift: Float, scale: Float) -> Self:
         moved = self.shift + self.scale * first(shift)
@@ -77,17 +67,13 @@ class WholeLaw(Law):
 
     def rates(self, means: Float) -> Float:
         """λ of means (…, 1), of shape (…)."""
-        least, most = self.least + _LEAST_MEAN, self.most - _LEAST_MEAN
-        return np.clip(self.shift + self.scale * means[..., 0], least, most)
+        return np.maximum(self.shift + self.scale * means[..., 0], self.least + _LEAST_MEAN)
 
     def base(self, counts: Float) -> Float:
         """Return h(y), the part of log p(y) that is the same in all components."""
         return np.zeros_like(counts)
 
     def base_measure(self, rows: Float) -> Float | None:
-        """h(y); histograms hold all of log p(y)."""
-        if self.n_cells:
-            return None
         return self.base(np.rint(self.shift + self.scale * rows[:, self.features[0]]))
 
     def log_masses(self, counts: Float, means: Float, variances: Float) -> Float:
@@ -96,7 +82,7 @@ class WholeLaw(Law):
         statistics = np.ascontiguousarray(self.own_statistics(z[..., None, :]))
         own = (table[:, None, 2:-1] @ statistics)[:, 0]
         logs: Float = own + (table[:, :1] * z + table[:, -1:])
-        return logs if self.n_cells else logs + self.base(counts)
+        return logs + self.base(counts)
 
     def share_of_zeros(self, means: Float, variances: Float) -> Float | None:
         return np.asarray(np.exp(self.log_masses(np.zeros(1), means, variances)[:, 0]))
@@ -124,20 +110,16 @@ class CountLaw(WholeLaw):
     def variance_of(self, rates: Float) -> Float:
         """Return the variances of counts with these means."""
 
-    # -- what is derived ------------------------------------------------------------------------
+    def variance_slope(self, rates: Float) -> Float:
+        """Return the derivatives of `variance_of`."""
+        step = np.minimum(_STEP * rates, 0.5 * (rates - self.least))
+        change = self.variance_of(rates + step) - self.variance_of(rates - step)
+        return np.asarray(change / (2 * step))
 
-    @property
-    def n_own(self) -> int:
-        return self.n_cells
+    # -- what is derived; ∂ log p / ∂λ = (y − λ) / V(λ) where log p is linear in y --------------
 
     def parameters(self, means: Float, variances: Float) -> tuple[Float, ...]:
         return (self.rates(means),)
-
-    def own_statistics(self, values: Any, xp: Any = np) -> Any:
-        counts = self.shift + self.scale * values
-        one, zero = xp.ones_like(values), xp.zeros_like(values)
-        cells = [xp.where(xp.abs(counts - cell) < 0.5, one, zero) for cell in range(self.n_cells)]
-        return xp.concat(cells, axis=-2) if cells else values[..., :0, :]
 
     def completed(self, means: Float, variances: Float) -> tuple[Float, Float]:
         rates = self.rates(means)
@@ -145,82 +127,30 @@ class CountLaw(WholeLaw):
         return moved[..., None], (self.variance_of(rates) / self.scale**2)[..., None]
 
     def coefficients(self, means: Float, variances: Float) -> Float:
-        """The log-density as a linear function of (z, z², t, 1), less h(y)."""
-        return self._coefficients(self.rates(means))
-
-    def _coefficients(self, rates: Float) -> Float:
-        start = 0 if self.n_cells else self.least
-        cells: Float = start + np.arange(self.n_cells or 2, dtype=np.float64)
-        logs = self.log_mass(cells, rates[..., None])
-        zeros = np.zeros_like(rates)[..., None]
-        if self.n_cells:
-            return np.concatenate([zeros, zeros, logs, zeros], axis=-1)
-        logs = logs - self.base(cells)
-        slope = logs[..., 1:] - logs[..., :1]
-        scale, shift = (np.asarray(x)[..., None] for x in (self.scale, self.shift))
-        constant = logs[..., :1] + (shift - self.least) * slope
-        return np.concatenate([scale * slope, zeros, constant], axis=-1)
+        """The log-density as a linear function of (z, z², 1), less h(y)."""
+        rates, cells = self.rates(means), self.least + np.arange(2.0)
+        logs = self.log_mass(cells, rates[..., None]) - self.base(cells)
+        slope = logs[..., 1] - logs[..., 0]
+        constant = logs[..., 0] + (self.shift - self.least) * slope
+        return padded(np.stack([self.scale * slope, constant], axis=-1), 1)
 
     def m_step(
         self, counts: Float, sums: Float, squares: Float, own: Float, prior: Prior
     ) -> tuple[Float, Float]:
         """Most probable mean and variance; the mean of all rows is 0."""
-        means = sums / (counts + PSEUDO_ROWS)
-        if self.n_cells:
-            rates = self._best_rates(own + PSEUDO_ROWS * self._overall)
-            means = ((rates - self.shift) / self.scale)[..., None]
-        return self.completed(means, squares)
-
-    @property
-    def _overall(self) -> Float:
-        """Probabilities of the cells at the mean of all rows, of shape (…, n_cells)."""
-        shift = np.asarray(self.shift, dtype=np.float64)[..., None]
-        return np.exp(self.log_mass(np.arange(self.n_cells, dtype=np.float64), shift))
-
-    def _best_rates(self, histograms: Float) -> Float:
-        """The rates of the largest likelihood of histograms (…, n_cells), by sections."""
-        cells = np.arange(self.n_cells, dtype=np.float64)
-
-        def value(rates: Float) -> Float:
-            return np.asarray((histograms * self.log_mass(cells, rates[..., None])).sum(axis=-1))
-
-        low = np.full(histograms.shape[:-1], self.least + _LEAST_MEAN)
-        high = np.full_like(low, self.most - _LEAST_MEAN)
-        for _ in range(_STEPS):
-            left, right = low + (high - low) / 3, high - (high - low) / 3
-            is_left = value(left) > value(right)
-            low, high = np.where(is_left, low, left), np.where(is_left, right, high)
-        return np.asarray(0.5 * (low + high))
+        return self.completed(sums / (counts + PSEUDO_ROWS), squares)
 
     def log_prior(self, means: Float, variances: Float, prior: Prior) -> Float:
-        """As if one row were like all rows together."""
-        return self._log_prior(self.rates(means))
-
-    def _log_prior(self, rates: Float) -> Float:
-        table = self._coefficients(rates)
-        if self.n_cells:
-            return np.asarray(PSEUDO_ROWS * (table[..., 2:-1] * self._overall).sum(axis=-1))
-        return np.asarray(PSEUDO_ROWS * table[..., -1])  # z is 0 at the mean of all rows
-
-    def _step(self, rates: Float, part: float) -> Float:
-        """A small part of the rates that stays within their range."""
-        return np.minimum(part * rates, 0.5 * np.minimum(rates - self.least, self.most - rates))
-
-    def _slope(self, function: Callable[[Float], Float], rates: Float) -> Float:
-        """The derivative of a function of the rates by μ."""
-        step = self._step(rates, _STEP)
-        change = function(rates + step) - function(rates - step)
-        extra = (1,) * (change.ndim - rates.ndim)
-        return np.asarray(self.scale * change / (2 * step).reshape(*rates.shape, *extra))
+        """As if one row were like all rows together, at whose mean z is 0."""
+        return np.asarray(PSEUDO_ROWS * self.coefficients(means, variances)[..., -1])
 
     def prior_slopes(self, means: Float, variances: Float, prior: Prior) -> tuple[Float, Float]:
         rates = self.rates(means)
+        v, offset = self.variance_of(rates), self.shift - rates
         slope, curvature = np.zeros((len(means), 2)), np.zeros((len(means), 2, 2))
-        slope[:, 0] = self._slope(self._log_prior, rates)
-        step = self._step(rates, _STEP**0.5)
-        ends = self._log_prior(rates + step) + self._log_prior(rates - step)
-        second = (2 * self._log_prior(rates) - ends) / step**2
-        curvature[:, 0, 0] = np.maximum(self.scale**2 * second, 0.0)
+        slope[:, 0] = PSEUDO_ROWS * self.scale * offset / v
+        second = (1 + offset * self.variance_slope(rates) / v) / v
+        curvature[:, 0, 0] = PSEUDO_ROWS * self.scale**2 * np.maximum(second, 0.0)
         return slope, curvature
 
     def moments(self, means: Float, variances: Float, exponents: Int) -> Float:
@@ -231,16 +161,19 @@ class CountLaw(WholeLaw):
     def slopes(self, means: Float, variances: Float, exponents: Int) -> Float:
         """Derivatives of `moments` by the mean: E z^e ∂ log p / ∂ μ."""
         rates, (points, weights) = self.rates(means), self.quadrature(0, means, variances, 0)
-        counts = np.rint(self.shift + self.scale * points)
-        scores = self._slope(lambda rate: self.log_mass(counts, rate[:, None]), rates)
+        offsets = self.shift + self.scale * points - rates[:, None]
+        scores = self.scale * offsets / self.variance_of(rates)[:, None]
         table = np.zeros((len(exponents), 2, len(means)))
         for place, e in enumerate(exponents[:, 0]):
             table[place, 0] = (weights * points**e * scores).sum(axis=1)
         return table
 
     def scores(self, means: Float, variances: Float) -> Float:
-        by_mean = self._slope(self._coefficients, self.rates(means))
-        return np.stack([by_mean, np.zeros_like(by_mean)], axis=-2)
+        rates = self.rates(means)
+        unit = self.scale / self.variance_of(rates)
+        table = np.zeros((*rates.shape, 2, 3))
+        table[..., 0, 0], table[..., 0, 2] = self.scale * unit, (self.shift - rates) * unit
+        return table
 
     def sample(self, means: Float, variances: Float, n: int, rng: np.random.Generator) -> Float:
         points, weights = self.quadrature(0, means[None], variances[None], 0)
@@ -267,16 +200,37 @@ class CountLaw(WholeLaw):
     ) -> tuple[Float, Float]:
         """Counts from the least to the largest that occur; of many some, evenly spaced."""
         rates = self.rates(means)
-        reach, last = self._reach(rates), self.most
+        reach = self._reach(rates)
         low, high = np.maximum(np.floor(rates - reach), self.least), np.ceil(rates + reach)
-        high = np.minimum(high, last)
         n = int(min(_MOST_COUNTS, (high - low).max() + 1))
         steps = np.maximum(1.0, np.ceil((high - low) / (n - 1)))
         counts = low[:, None] + steps[:, None] * np.arange(n)
-        weights = np.exp(self.log_mass(np.minimum(counts, last), rates[:, None]))
-        weights *= counts <= last
+        weights = np.exp(self.log_mass(counts, rates[:, None]))
         weights /= weights.sum(axis=1, keepdims=True)
         return np.asarray((counts - self.shift) / self.scale), weights
+
+
+def powers_of_counts(
+    rates: Float, excess: Float | float, shift: float, scale: float, highest: int
+) -> tuple[Float, Float]:
+    """E z^e, (highest + 1, r), and its derivatives by λ and θ = V / λ − 1, (highest + 1, 2, r).
+
+    Of Poisson's law, where θ is 0, and negative binomial ones: y = shift + scale · z has
+    E[y f(y)] = λ E[f(y + 1)] + θ E[y (f(y + 1) − f(y))].
+    """
+    values, by_count = np.ones((2, highest + 1, len(rates)))  # E z^n, E[y z^n]
+    slopes, by_slopes = np.zeros((2, highest + 1, 2, len(rates)))
+    for n in range(highest):
+        up = [comb(n, k) * scale ** (k - n) for k in range(n + 1)]  # of z^k in (z + 1/scale)^n
+        total = np.tensordot(up, values[: n + 1], 1)
+        above = np.tensordot(up[:n], by_count[:n], 1)
+        by_count[n] = rates * total + excess * above
+        by_slopes[n] = rates * np.tensordot(up, slopes[: n + 1], 1)
+        by_slopes[n] += excess * np.tensordot(up[:n], by_slopes[:n], 1)
+        by_slopes[n] += np.stack([total, np.broadcast_to(above, total.shape)])
+        values[n + 1] = (by_count[n] - shift * values[n]) / scale
+        slopes[n + 1] = (by_slopes[n] - shift * slopes[n]) / scale
+    return values, slopes
 
 
 def checked_rates(rates: Any) -> Float:
@@ -332,18 +286,13 @@ class WholeFamily(Family):
         return self.law_type.least
 
     @property
-    def most(self) -> float:
-        return self.law_type((0,)).most
-
-    @property
     def requirement(self) -> str:
-        most = "2^53" if self.most == np.inf else f"{self.most:.0f}"
-        return f"{self.noun} must be integers from {self.law_type.least} to {most}"
+        return f"{self.noun} must be integers from {self.law_type.least} to 2^53"
 
     def invalid(self, numbers: Array) -> NDArray[np.bool_] | None:
         """Numbers that are no counts; missing ones may be."""
         with np.errstate(invalid="ignore"):
-            wrong = (numbers < self.least) | (numbers > min(self.most, LARGEST_COUNT))
+            wrong = (numbers < self.least) | (numbers > LARGEST_COUNT)
             if numbers.dtype.kind == "f":
                 wrong |= (numbers != np.floor(numbers)) & ~np.isnan(numbers)
         return np.asarray(wrong)
@@ -360,7 +309,7 @@ class WholeFamily(Family):
         self, means: Float, deviations: Float, limits: tuple[float, float]
     ) -> tuple[Float, Float]:
         """Counts along an axis, and the probability of each in each component."""
-        first_count, last = max(limits[0] + 0.5, self.least), min(limits[1] - 0.5, self.most)
+        first_count, last = max(limits[0] + 0.5, self.least), limits[1] - 0.5
         grid = np.arange(first_count, last + 1, max(1.0, np.floor((last - first_count) / 500)))
         return grid, np.exp(self.value_law(0).log_masses(grid, means, deviations**2))
 
@@ -369,7 +318,7 @@ class WholeFamily(Family):
         known = ~np.isnan(means[:, 0])
         near = np.linspace(-6, 12, 200) * deviations[known] + means[known]
         counts = np.unique(np.rint(np.append(near, np.arange(256.0))))
-        counts = counts[(counts >= self.least) & (counts <= min(self.most, near.max() + 2.0))]
+        counts = counts[(counts >= self.least) & (counts <= near.max() + 2.0)]
         ends = 0.5 * (counts[1:] + counts[:-1])
         widths = np.diff(ends, prepend=counts[0] - 0.5, append=counts[-1] + 0.5)
         masses = widths * np.exp(self.value_law(0).log_masses(counts, means, deviations**2))
@@ -401,9 +350,8 @@ class CountFamily(WholeFamily):
     def check(self) -> None:
         """Raise where `log_mass`, `base` and `variance_of` do not belong together."""
         law = self.law_type((0,))
-        high = min(law.most, law.least + 400.0)
-        rates = law.least + np.array([0.3, 0.6]) * min(high - law.least, 10.0)
-        counts = np.arange(law.least, high + 1)
+        rates = law.least + np.array([3.0, 6.0])
+        counts = np.arange(law.least, law.least + 401.0)
         masses = np.exp(law.log_mass(counts, rates[:, None]))
         means = masses @ counts
         found = np.stack([masses.sum(axis=1), means, masses @ counts**2 - means**2])
@@ -419,18 +367,16 @@ class CountFamily(WholeFamily):
         if not np.allclose(logs, law.log_mass(few, rates[:, None]), rtol=1e-5, atol=1e-8):
             raise InputError(
                 f"log_mass of {self.name!r} must be linear in the count up to base(); override "
-                "base(), or set n_cells."
+                "base()."
             )
 
     def value_quantities(self, e: Estimate, value: Value) -> Quantities:
         """The rate, of which the variance is a function."""
         values, slopes = value.positive
-        rate = Quantity(values[:, 0], slopes[:, 0], "log", value.counts, value.zero[:, 0])
-        return Quantities(rate._replace(least=self.least, most=self.most), self._variance(rate))
-
-    def _variance(self, rate: Quantity) -> Quantity:
-        law = self.law_type((0,))
-        step = law._step(rate.values, _STEP)
-        ends = law.variance_of(rate.values + step) - law.variance_of(rate.values - step)
-        slopes = (ends / (2 * step))[:, None] * rate.slopes
-        return rate._replace(values=law.variance_of(rate.values), slopes=slopes)
+        rate, law = (
+            Quantity(values[:, 0], slopes[:, 0], "log", value.counts, value.zero[:, 0]),
+            cast(CountLaw, value.law),
+        )
+        by_rate = law.variance_slope(rate.values)[:, None] * rate.slopes
+        variance = rate._replace(values=law.variance_of(rate.values), slopes=by_rate)
+        return Quantities(rate._replace(least=self.least), variance)

@@ -42,7 +42,7 @@ class Quantity(NamedTuple):
 
     `scale` is that of its interval: "plain", "log" or "logit". `at_zero` and `at_one` mark where
     none of the `counts` rows of a component shows anything else; None: there is no such bound.
-    Intervals stay between `least` and `most`.
+    Intervals stay above `least`.
     """
 
     values: Float
@@ -52,7 +52,6 @@ class Quantity(NamedTuple):
     at_zero: NDArray[np.bool_] | None = None
     at_one: NDArray[np.bool_] | None = None
     least: float = -np.inf
-    most: float = np.inf
 
 
 class Quantities(NamedTuple):
@@ -147,11 +146,6 @@ class Family(ABC):
     def least(self) -> float:
         """Least value of a feature."""
         return -np.inf
-
-    @property
-    def most(self) -> float:
-        """Largest value of a feature."""
-        return np.inf
 
     @property
     def requirement(self) -> str:

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import ceil, comb, log
+from math import ceil, log
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -29,7 +29,7 @@ from momentmix._typing import Float, Int
 from momentmix.arrays import on_device_of
 from momentmix.errors import InputError
 from momentmix.families.block import ColumnBlock
-from momentmix.families.count import WholeFamily, WholeLaw, checked_rates
+from momentmix.families.count import WholeFamily, WholeLaw, checked_rates, powers_of_counts
 from momentmix.families.family import Estimate, Quantities, Quantity, Value
 from momentmix.families.law import PSEUDO_ROWS, Prior
 from momentmix.wording import short_repr
@@ -169,29 +169,18 @@ class NegativeBinomialLaw(WholeLaw):
 
     # -- moments ----------------------------------------------------------------------------------
 
-    def _powers(self, means: Float, variances: Float, highest: int) -> tuple[Float, Float]:
-        """E z^e for e = 0 … highest, (highest + 1, r), and its derivatives by λ and θ."""
-        rates, c = self.rates(means), self.scale
-        theta = c**2 * variances[:, 0] / rates - 1.0  # no bound: moments are polynomials in it
-        values, by_count = np.ones((2, highest + 1, len(means)))  # E z^n, E[y z^n]
-        slopes, by_slopes = np.zeros((2, highest + 1, 2, len(means)))
-        for n in range(highest):
-            up = [comb(n, k) * c ** (k - n) for k in range(n + 1)]  # of z^k in (z + 1/c)^n
-            total = np.tensordot(up, values[: n + 1], 1)
-            above = np.tensordot(up[:n], by_count[:n], 1)
-            by_count[n] = rates * total + theta * above
-            by_slopes[n] = rates * np.tensordot(up, slopes[: n + 1], 1)
-            by_slopes[n] += theta * np.tensordot(up[:n], by_slopes[:n], 1)
-            by_slopes[n] += np.stack([total, np.broadcast_to(above, total.shape)])
-            values[n + 1] = (by_count[n] - self.shift * values[n]) / c
-            slopes[n + 1] = (by_slopes[n] - self.shift * slopes[n]) / c
-        return values, slopes
+    def _powers(self, means: Float, variances: Float, exponents: Int) -> tuple[Float, Float]:
+        rates = self.rates(means)
+        # No bound of the excess: moments are polynomials in it.
+        excess = self.scale**2 * variances[:, 0] / rates - 1.0
+        highest = int(exponents.max(initial=0))
+        return powers_of_counts(rates, excess, self.shift, self.scale, highest)
 
     def moments(self, means: Float, variances: Float, exponents: Int) -> Float:
-        return self._powers(means, variances, int(exponents.max(initial=0)))[0][exponents[:, 0]]
+        return self._powers(means, variances, exponents)[0][exponents[:, 0]]
 
     def slopes(self, means: Float, variances: Float, exponents: Int) -> Float:
-        _, slopes = self._powers(means, variances, int(exponents.max(initial=0)))
+        _, slopes = self._powers(means, variances, exponents)
         rates = self.rates(means)
         ratio = self.scale**2 * variances[:, 0] / rates  # 1 + θ = V / λ
         by_rate = self.scale * (slopes[:, 0] - slopes[:, 1] * ratio / rates)

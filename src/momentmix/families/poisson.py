@@ -3,22 +3,19 @@
 | symbol | name here |
 |---|---|
 | log p(y) = y log λ − λ − log y! | ``log_mass``, ``coefficients``, ``base`` |
-| E[(y − t)^(n + 1)] = (λ − t) E[(y − t)^n] + λ Σ_{k<n} C(n, k) E[(y − t)^k] | ``moments`` |
-| ∂ E g(y) / ∂ λ = E[g(y + 1) − g(y)] | ``slopes`` |
+| E[y f(y)] = λ E[f(y + 1)] | ``moments``, ``slopes`` |
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import comb
 from typing import Any, ClassVar
 
 import numpy as np
 
 from momentmix._typing import Float, Int
-from momentmix.families.count import CountBlock, CountFamily, CountLaw
-from momentmix.families.family import Quantity
-from momentmix.families.law import PSEUDO_ROWS, Prior, padded
+from momentmix.families.count import CountBlock, CountFamily, CountLaw, powers_of_counts
+from momentmix.families.law import padded
 from momentmix.wording import short_repr
 
 _REACH = 9.0  # deviations from the mean beyond which no count has a weight that matters
@@ -26,7 +23,7 @@ _REACH = 9.0  # deviations from the mean beyond which no count has a weight that
 
 @dataclass(frozen=True)
 class PoissonLaw(CountLaw):
-    """One feature, a Poisson count. All maps are closed formulas."""
+    """One feature, a Poisson count."""
 
     noun: ClassVar[str] = "a Poisson count"
     wider: ClassVar[str] = "negative_binomial"
@@ -37,6 +34,9 @@ class PoissonLaw(CountLaw):
 
     def variance_of(self, rates: Float) -> Float:
         return rates
+
+    def variance_slope(self, rates: Float) -> Float:
+        return np.ones_like(rates)
 
     def base(self, counts: Float) -> Float:
         from scipy.special import gammaln  # not where rows are only read: it takes long
@@ -53,48 +53,16 @@ class PoissonLaw(CountLaw):
         table = np.stack([self.scale * logarithms, self.shift * logarithms - rates], axis=-1)
         return padded(table, 1)
 
-    def log_prior(self, means: Float, variances: Float, prior: Prior) -> Float:
-        """Gamma: as if one row had the mean of all rows."""
-        rates = self.rates(means)
-        return np.asarray(PSEUDO_ROWS * (self.shift * np.log(rates) - rates))
-
-    def prior_slopes(self, means: Float, variances: Float, prior: Prior) -> tuple[Float, Float]:
-        rates = self.rates(means)
-        slope, curvature = np.zeros((len(means), 2)), np.zeros((len(means), 2, 2))
-        slope[:, 0] = PSEUDO_ROWS * self.scale * (self.shift / rates - 1.0)
-        curvature[:, 0, 0] = PSEUDO_ROWS * self.scale**2 * self.shift / rates**2
-        return slope, curvature
-
-    def _powers(self, means: Float, highest: int) -> Float:
-        """E z^e for e = 0 … highest, of shape (highest + 1, r)."""
-        rates, c = self.rates(means), self.scale
-        table = np.ones((highest + 1, len(means)))
-        for n in range(highest):
-            table[n + 1] = (rates - self.shift) / c * table[n]
-            for k in range(n):
-                table[n + 1] += comb(n, k) * c ** (k - n - 1) * rates * table[k]
-        return table
+    def _powers(self, means: Float, exponents: Int) -> tuple[Float, Float]:
+        highest = int(exponents.max(initial=0))
+        return powers_of_counts(self.rates(means), 0.0, self.shift, self.scale, highest)
 
     def moments(self, means: Float, variances: Float, exponents: Int) -> Float:
-        return self._powers(means, int(exponents.max(initial=0)))[exponents[:, 0]]
+        return self._powers(means, exponents)[0][exponents[:, 0]]
 
     def slopes(self, means: Float, variances: Float, exponents: Int) -> Float:
-        highest = int(exponents.max(initial=0))
-        powers, c = self._powers(means, highest), self.scale
-        by_mean = np.zeros_like(powers)
-        for e in range(1, highest + 1):
-            for k in range(e):
-                by_mean[e] += comb(e, k) * c ** (1 - (e - k)) * powers[k]
-        table = np.zeros((len(exponents), 2, len(means)))
-        table[:, 0] = by_mean[exponents[:, 0]]
-        return table
-
-    def scores(self, means: Float, variances: Float) -> Float:
-        """∂ log p / ∂ μ = scale (y − λ) / λ."""
-        rates = self.rates(means)
-        table = np.zeros((*rates.shape, 2, 3))
-        table[..., 0, 0] = self.scale**2 / rates
-        table[..., 0, 2] = self.scale * (self.shift - rates) / rates
+        table = self.scale * self._powers(means, exponents)[1][exponents[:, 0]]
+        table[:, 1] = 0.0
         return table
 
     def sample(self, means: Float, variances: Float, n: int, rng: np.random.Generator) -> Float:
@@ -135,6 +103,3 @@ class Poisson(CountFamily):
     name = "poisson"
     law_type = PoissonLaw
     block_type = PoissonBlock
-
-    def _variance(self, rate: Quantity) -> Quantity:
-        return rate

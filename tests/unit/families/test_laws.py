@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import optimize, stats
+from scipy import stats
 
 from momentmix.families.finite import Finite
 from momentmix.families.gaussian import GaussianValue
@@ -16,7 +16,7 @@ from momentmix.families.poisson import PoissonLaw
 from momentmix.families.seen import Seen
 from momentmix.mixture.prior import VariancePrior
 
-from .toys import GeometricLaw, TrialsLaw, ZipfLaw
+from .toys import GeometricLaw, TrialsLaw
 
 PRIOR = VariancePrior(1e-6, 0.5, 0.01)
 RAW: dict[str, Law] = {
@@ -29,8 +29,6 @@ RAW: dict[str, Law] = {
     "count, missing": Seen((0, 1), PoissonLaw((0,))),
     "geometric": GeometricLaw((0,)),
     "trials": TrialsLaw((0,)),
-    "zipf": ZipfLaw((0,)),
-    "zipf, missing": Seen((0, 1), ZipfLaw((0,))),
     "overdispersed": NegativeBinomialLaw((0,)).covering(900),
     "overdispersed, missing": Seen((0, 1), NegativeBinomialLaw((0,)).covering(900)),
 }
@@ -44,8 +42,6 @@ UNITS = {  # shift and scale of the features
     "count, missing": ([1.8, 0.7], [1.6, 0.45]),
     "geometric": ([2.5], [1.7]),
     "trials": ([2.5], [1.7]),
-    "zipf": ([2.5], [1.7]),
-    "zipf, missing": ([1.8, 0.7], [1.6, 0.45]),
     "overdispersed": ([6.5], [4.0]),
     "overdispersed, missing": ([1.8, 0.7], [2.5, 0.45]),
 }
@@ -60,8 +56,6 @@ MEANS = {
     "count, missing": [[0.4, 0.5], [2.0, 0.8], [1.0, 0.3]],
     "geometric": [[0.4], [2.0], [5.0]],
     "trials": [[1.4], [2.0], [5.0]],
-    "zipf": [[0.4], [2.0], [5.0]],
-    "zipf, missing": [[0.4, 0.5], [2.0, 0.8], [1.0, 0.3]],
     "overdispersed": [[1.5], [3.0], [11.0]],
     "overdispersed, missing": [[0.4, 0.5], [2.0, 0.8], [1.0, 0.3]],
 }
@@ -87,13 +81,7 @@ PMF = {
     PoissonLaw: lambda counts, rate: stats.poisson.pmf(counts, rate),
     GeometricLaw: lambda counts, rate: stats.geom.pmf(counts + 1, 1 / (1 + rate)),
     TrialsLaw: lambda counts, rate: stats.geom.pmf(counts, 1 / rate),
-    ZipfLaw: lambda counts, rate: stats.zipfian.pmf(counts + 1, zipf_power(rate), 12),
 }
-
-
-def zipf_power(rate: float) -> float:
-    """The exponent of Zipf's law on 1 … 12 whose mean is rate + 1."""
-    return optimize.brentq(lambda a: stats.zipfian.mean(a, 12) - 1 - rate, 1e-9, 50, xtol=1e-14)
 
 
 def rows_and_weights(name: str, law: Law, means: np.ndarray, variances: np.ndarray) -> tuple:
@@ -107,7 +95,7 @@ def rows_and_weights(name: str, law: Law, means: np.ndarray, variances: np.ndarr
         z = ((counts - law.shift) / law.scale)[:, None]
         return z, stats.nbinom.pmf(counts, size, size / (size + rate))
     if type(law) in PMF:
-        counts = np.arange(law.n_cells or 400)
+        counts = np.arange(400)
         z = ((counts - law.shift) / law.scale)[:, None]
         return z, PMF[type(law)](counts, float(law.rates(means)))
     assert isinstance(law, Seen)

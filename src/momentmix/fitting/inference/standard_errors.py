@@ -264,5 +264,5 @@ def _interval(quantity: Quantity, factor: Float, level: float) -> Float:
         ends[1] = np.where((half < 1 - x) | quantity.at_zero, ends[1], 1.0)
         downward = np.stack([np.minimum(x, 1.0 - farthest), np.ones_like(x)])
         ends = np.where(quantity.at_one, downward, ends)
-    low, high = (0.0, 1.0) if quantity.scale == "logit" else (quantity.least, quantity.most)
+    low, high = (0.0, 1.0) if quantity.scale == "logit" else (quantity.least, np.inf)
     return np.clip(ends, low, high)
