@@ -215,8 +215,7 @@ def powers_of_counts(
 ) -> tuple[Float, Float]:
     """E z^e, (highest + 1, r), and its derivatives by λ and θ = V / λ − 1, (highest + 1, 2, r).
 
-    Of Poisson's law, where θ is 0, and negative binomial ones: y = shift + scale · z has
-    E[y f(y)] = λ E[f(y + 1)] + θ E[y (f(y + 1) − f(y))].
+    Of counts y = shift + scale · z with E[y f(y)] = λ E[f(y + 1)] + θ E[y (f(y + 1) − f(y))].
     """
     values, by_count = np.ones((2, highest + 1, len(rates)))  # E z^n, E[y z^n]
     slopes, by_slopes = np.zeros((2, highest + 1, 2, len(rates)))
