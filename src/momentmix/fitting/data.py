@@ -132,15 +132,7 @@ def _table_of_summary(
             "sample_weight goes with rows; a summary holds the weights of its rows. Pass them "
             "to MomentSummary.update or mm.summarize, or pass the rows."
         )
-    columns = reading.columns
-    replace(reading, columns=None).check_nothing("a summary holds moments")
-    if columns is not None:
-        if not isinstance(data, MomentSummary):
-            reading.check_nothing("these are standardized moments")
-        data = data.truncate(min(data.order, len(columns))).select(columns)
-        selected = moments_of(data)
-        assert selected is not None
-        moments = selected
+    reading.check_nothing("a summary holds moments, and its method select takes columns")
     return Table(moments, _schema_of_summary(data, moments, families))
 
 
