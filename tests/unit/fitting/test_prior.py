@@ -7,7 +7,7 @@ from scipy.optimize import minimize_scalar
 import momentmix as mm
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import summarized
-from momentmix.fitting.em.em import draw_sample, em_pass, log_likelihoods, run_batch
+from momentmix.fitting.em.em import draw_sample, em_pass, objectives, run_batch
 from momentmix.fitting.em.passes import full_passes
 from momentmix.fitting.em.scores import add_prior, information_matrix, mean_score, scoring_step
 from momentmix.fitting.em.search import ranked_candidates
@@ -16,11 +16,6 @@ from momentmix.mixture.gaussian import features_of, m_step
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure, VariancePrior
 from momentmix.tables.rows import ArrayRows
-
-
-def objectives(features, batch, prior):
-    return log_likelihoods(features, batch) + prior.log_density(batch) / features.shape[1]
-
 
 FLOOR = np.full(5, 1e-6)
 

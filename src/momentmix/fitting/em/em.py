@@ -177,6 +177,12 @@ def log_likelihood(features: Float, parameters: Parameters) -> float:
     return float(log_likelihoods(features, parameters[None])[0])
 
 
+def objectives(features: Float, batch: Parameters, prior: VariancePrior) -> Float:
+    """What EM maximizes: mean log-density of a row plus the log prior over the rows; (k,)."""
+    values = log_likelihoods(features, batch) + prior.log_density(batch) / features.shape[1]
+    return np.asarray(values)
+
+
 # -- rows in memory -------------------------------------------------------------------------------
 
 
