@@ -30,8 +30,11 @@ def test_a_record_has_the_facts_of_the_result(result):
 
 def test_a_summary_of_gaussian_columns_is_one_of_numbers(tmp_path):
     rows, _ = random_mixture(2, 4, seed=0, spread=3.0).sample(800, random_state=0)
-    mm.fit(mm.summarize(rows), 2, families={0: "gaussian"}, random_state=0).save(tmp_path / "m")
+    summary = mm.summarize(rows)
+    mm.fit(summary, 2, families={0: "gaussian"}, random_state=0).save(tmp_path / "m")
     assert load_fit(tmp_path / "m")[1].standard_errors.levels is None
+    with pytest.raises(mm.InputError, match=r"columns is for tables; .* its method select takes"):
+        mm.fit(summary, 2, columns=[0, 1])
 
 
 def test_stages_list_every_order_that_was_tried_and_notes_those_of_the_answer():

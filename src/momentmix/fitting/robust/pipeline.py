@@ -21,7 +21,7 @@ from momentmix._typing import Float
 from momentmix.arrays import namespace, on_device_of, physical_memory
 from momentmix.capacity.monomials import FEWEST_BLOCKS, robust_rank
 from momentmix.capacity.ranks import affordable_order, check_order, choose_order, usable_orders
-from momentmix.errors import CapacityError, InputError, check_count
+from momentmix.errors import CapacityError, InputError
 from momentmix.families.law import with_joined_values
 from momentmix.findings.messages import NEED_ROWS, Message
 from momentmix.fitting.conditions.standard_moments import StandardMoments
@@ -105,7 +105,7 @@ def fit_robust(
     if choice is not None or isinstance(n_components, str):
         r = 1 if choice is None else choice.n_components
     else:
-        r = check_count("n_components", n_components, 1)
+        r = n_components
         if order == "auto":
             best = choose_order(varying.n_features, r, varying.order, blocks=joined)
             moments = varying.truncated(best)
