@@ -169,24 +169,10 @@ class CurvatureRoot(NamedTuple):
     triangle: Float
     scale: Float
 
-    def deviations(self) -> Float:
-        """√diag(JᵀJ)⁻¹: standard errors as if the noise of the conditions were independent."""
-        inverse, _ = dtrtri(self.triangle, lower=1)
-        spread = np.sqrt(np.einsum("ij,ij->j", inverse, inverse))
-        return np.asarray(spread / self.scale)
-
     def factor(self) -> Float:
         """A factor of (JᵀJ)⁻¹."""
         inverse, _ = dtrtri(self.triangle, lower=1)
         return np.asarray((np.tril(inverse) / self.scale).T)
-
-
-def deviations_of(derivatives: AnyDerivative, parameters: Parameters) -> Parameters:
-    """Standard errors as if the noise of the conditions were independent."""
-    flat = np.empty(parameters.n_places)
-    flat[by_feature(parameters)] = curvature_root(derivatives).deviations()
-    flat[dependent_places(parameters)] = 0.0
-    return parameters_from(flat, parameters.n_components, parameters.blocks)
 
 
 def uncertainty_of_noise(derivatives: AnyDerivative, parameters: Parameters) -> Uncertainty:
