@@ -195,13 +195,6 @@ FITS: dict[str, Entry] = {
         "There are more extreme values than the model expects.",
         lambda f: "{n_far} of {n_rows} rows far out" if "n_far" in f.numbers else "",
     ),
-    "independent-column": Entry(
-        "{columns} {n:is|are} not Gaussian and {n:depends|depend} on no other column: components "
-        "that describe {n:it|them} are missing elsewhere.",
-        "Look at {columns} alone.",
-        "{n:It has a shape of its own that is|They have shapes of their own that are} unrelated to "
-        "the other columns.",
-    ),
     "zeros": Entry(
         "{columns} {n:is|are} 0 in more rows than the mixture expects.",
         "Look at the zeros of {columns}.",

@@ -37,7 +37,6 @@ NUMBERS = {
     "skewed-column": [{"remedy": LOGS}],
     "column-shape": [{"asides": ["flat", "skewed"]}, {"asides": ["flat", "x"], "remedy": LOGS}],
     "heavy-tails": [{}, {"n_far": 3, "n_rows": 90}],
-    "independent-column": [{"asides": ["flat", "flat"]}],
     "zeros": [{"share": 0.4, "wanted": 0.3, "law": "a count"}],
     "dispersion": [
         {"ratio": 0.5, "law": "a count"},
