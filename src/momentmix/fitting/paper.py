@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import comb
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.optimize import nnls
@@ -59,20 +59,6 @@ from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor, power_
 _LEAST_WEIGHT = 1e-6  # below any weight that moments of a sample can tell from zero
 _FLOOR = 0.1  # of the variance within components
 _LARGE_OFFSET = 100.0  # standard deviations from zero; its cube exceeds the noise of any sample
-
-
-class MomentSource(Protocol):
-    """A source of uncentered moments: a summary, or a mixture itself."""
-
-    @property
-    def n_features(self) -> int:
-        """Number of features d."""
-
-    def moment_tensor(self, order: int) -> IncompleteSymmetricTensor:
-        """E[y_I] on Ω_order."""
-
-    def squared_moments(self, feature: int, order: int) -> Array:
-        """E[y_j² y_I] for all I of `order` features other than j, in colex order."""
 
 
 class PaperFit(NamedTuple):
@@ -112,7 +98,7 @@ def weight_order(n_features: int, n_components: int, *, odd: bool = False) -> in
 
 
 def learn_mixture(
-    moments: MomentSource,
+    moments: RawMoments | DiagonalMixture,
     n_components: int,
     order: int,
     random_state: int | np.random.Generator | None = None,
@@ -140,7 +126,7 @@ def _power_table(vectors: Array, order: int) -> Array:
 
 
 def _signs_and_scales(
-    moments: MomentSource, factors: Array, order: int, low: int
+    moments: RawMoments | DiagonalMixture, factors: Array, order: int, low: int
 ) -> tuple[Array, Array]:
     """Signs of the factors, and β ≥ 0 of (solve-w)."""
     target = moments.moment_tensor(low).values
@@ -154,7 +140,7 @@ def _signs_and_scales(
 
 
 def _variances(
-    moments: MomentSource, factors: Array, weights: Array, means: Array, order: int
+    moments: RawMoments | DiagonalMixture, factors: Array, weights: Array, means: Array, order: int
 ) -> Array:
     """θ_ij by non-negative least squares on the entries L_j (solve-sigma), of shape (r, d)."""
     r, d = means.shape
