@@ -53,10 +53,9 @@ from momentmix.fitting.inference.whitening import Whitening
 from momentmix.fitting.moment.efficient import (
     DAMPINGS,
     SUM_WEIGHT,
-    damped_step,
     efficient_step,
 )
-from momentmix.fitting.moment.polish import Bounds
+from momentmix.fitting.moment.polish import Bounds, damped_step
 from momentmix.index_sets import colex_rank, index_sets
 from momentmix.mixture import gaussian
 from momentmix.mixture.blocks import Blocks, one_a_block
