@@ -164,7 +164,7 @@ def derivative(
     factors = np.empty((width, n, r))
     for t in range(width):
         np.take(powers[1], slots[:, t], axis=0, out=factors[t])
-    exponents, features = conditions.exponents, conditions.powered[:, :2]
+    exponents, features = conditions.slot_exponents[n_plain:], slots[n_plain:]
     for t in range(2):
         factors[t, n_plain:] = powers[exponents[:, t], features[:, t]]
     by_slot, by_weight = _leave_one_out(factors)
