@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import comb
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from scipy.optimize import nnls
@@ -58,6 +58,20 @@ from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor, power_
 _LEAST_WEIGHT = 1e-6  # below any weight that moments of a sample can tell from zero
 _FLOOR = 0.1  # of the variance within components
 _LARGE_OFFSET = 100.0  # standard deviations from zero; its cube exceeds the noise of any sample
+
+
+class MomentSource(Protocol):
+    """A source of uncentered moments: a summary, or a mixture itself."""
+
+    @property
+    def n_features(self) -> int:
+        """Number of features d."""
+
+    def moment_tensor(self, order: int) -> IncompleteSymmetricTensor:
+        """E[y_I] on Ω_order."""
+
+    def squared_moments(self, feature: int, order: int) -> Array:
+        """E[y_j² y_I] for all I of `order` features other than j, in colex order."""
 
 
 class PaperFit(NamedTuple):
@@ -97,7 +111,7 @@ def weight_order(n_features: int, n_components: int, *, odd: bool = False) -> in
 
 
 def learn_mixture(
-    moments: RawMoments | DiagonalMixture,
+    moments: MomentSource,
     n_components: int,
     order: int,
     random_state: int | np.random.Generator | None = None,
@@ -125,7 +139,7 @@ def _power_table(vectors: Array, order: int) -> Array:
 
 
 def _signs_and_scales(
-    moments: RawMoments | DiagonalMixture, factors: Array, order: int, low: int
+    moments: MomentSource, factors: Array, order: int, low: int
 ) -> tuple[Array, Array]:
     """Signs of the factors, and β ≥ 0 of (solve-w)."""
     target = moments.moment_tensor(low).values
@@ -139,7 +153,7 @@ def _signs_and_scales(
 
 
 def _variances(
-    moments: RawMoments | DiagonalMixture, factors: Array, weights: Array, means: Array, order: int
+    moments: MomentSource, factors: Array, weights: Array, means: Array, order: int
 ) -> Array:
     """θ_ij by non-negative least squares on the entries L_j (solve-sigma), of shape (r, d)."""
     r, d = means.shape

@@ -69,7 +69,7 @@ class Conditions:
     @cached_property
     def is_pair(self) -> NDArray[np.bool_]:
         """Which conditions are a cube times a feature, or a product of two squares."""
-        return (self.slot_exponents[:, :2].sum(axis=1) > 3) & ~self.is_shape
+        return np.asarray((self.slot_exponents[:, :2].sum(axis=1) > 3) & ~self.is_shape)
 
     @property
     def n_low(self) -> int:
@@ -78,8 +78,8 @@ class Conditions:
 
     def subset(self, keep: Int) -> Conditions:
         """Some of the conditions; `keep` increases."""
-        tables = (self.slots, self.slot_exponents, self.values)
-        return Conditions(self.n_features, *(table[keep] for table in tables))
+        slots, exponents = self.slots[keep], self.slot_exponents[keep]
+        return Conditions(self.n_features, slots, exponents, self.values[keep])
 
     @cached_property
     def _known(self) -> dict[Any, Any]:

@@ -227,9 +227,9 @@ def component_findings(
             asides = [f"{rows[i]:.0f} rows" for i in few]
             yield found(severity, kind, components=few, asides=asides, n_features=d)
     for severity, where in ((WARNING, repeating), (NOTE, ~repeating)):
-        own = floored & where
-        if own.any():
-            columns, count = moments.columns_of(np.flatnonzero(own.any(axis=0))), int(own.sum())
+        low = floored & where
+        if low.any():
+            columns, count = moments.columns_of(np.flatnonzero(low.any(axis=0))), int(low.sum())
             yield found(severity, "variance-floor", columns, count=count, floor=floor)
     gaps = [law.features[0] for law in moments.laws if law.at_random]
     if gaps:

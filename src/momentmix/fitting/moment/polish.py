@@ -119,10 +119,10 @@ def polish(
     decrease = 10.0  # of the damping after a good step
     while n_steps < stopping.max_steps and n_slow < 3 and not at_rest:
         slope = derivative(conditions, current, noise)
-        gradient = slope.transposed_times(residual, with_variances)
+        gradient = slope.transposed_times(residual)[:moving]
         x, low, high = theta[:moving], lower[:moving], upper[:moving]
         free = ~(((x <= low) & (gradient < 0)) | ((x >= high) & (gradient > 0)))
-        normal = slope.normal_matrix(with_variances)
+        normal = slope.normal_matrix()[:moving, :moving]
         first_damping = damping
         for _ in range(_MOST_TRIALS):
             step = damped_step(normal, gradient, damping, free)
