@@ -45,70 +45,30 @@ _HIGHEST = 6  # power of a feature in a condition
 @short_repr
 @dataclass(frozen=True, eq=False)
 class StandardMoments:
-    """Moments of standardized features up to one order.
-
-    Parameters
-    ----------
-    n_features : int
-    order : int
-        Highest order of the products of distinct features, at most `n_features`.
-    orders : sequence of arrays of shape (C(n_features, s),), s = 0 … order
-        Means of Π z_i over index sets in colex order.
-    squared : sequence of arrays of shape (n_features, C(n_features − 1, q)), q = 0, 1, …
-        Means of z_j² z_I over ``index_sets.sets_without(n_features, q, j)``.
-    n_rows : int
-        Number of rows behind the means.
-    n_effective : float
-        (Σ weight)² / Σ weight²; equal to `n_rows` when rows are unweighted.
-    shift, scale : arrays of shape (n_features,)
-        z = (y − shift) / scale.
-    minimum, maximum : arrays of shape (n_features,)
-        Bounds of the raw columns.
-    constant : array of bool of shape (n_features,)
-        Columns that hold one value only; their z is 0 and their `scale` the size of that value.
-    feature_names : sequence of str, optional
-        Names of the columns; a mixture that is fitted to the moments has them too.
-    columns : array of int of shape (n_features,)
-        Which columns of the rows the features are; all of them by default.
-    powers : array of shape (4, n_features), optional
-        Means of z_j³, z_j⁴, z_j⁵ and z_j⁶; NaN for one that is not known.
-    cubed : array of shape (n_features, n_features − 1), optional
-        Means of z_j³ z_k; row j runs over the other features k.
-    two_squares : array of shape (C(n_features, 2),), optional
-        Means of z_j² z_k², pairs in colex order.
-    counted : int, optional
-        Rows that weighted rows count as in a likelihood (`Rows.n_counted`).
-    laws : tuple of Law
-        Laws of standardized features that are not Gaussian within components.
-    transformed : tuple of int
-        Which of `columns` are logarithms of columns of the table.
-    parts : tuple of FeaturePart
-        The part of a table that each feature is; empty without a schema.
-    grids : array, optional
-        Width of the grid that each column of the rows is rounded to; 0 where there is none.
-        Deviations of components stay above 0.6 of it: the likelihood of spikes is unbounded.
-    """
+    """Moments of standardized features up to one order."""
 
     n_features: int
-    order: int
-    orders: tuple[Float, ...]
-    squared: tuple[Float, ...]
+    order: int  # highest one of the products of distinct features
+    orders: tuple[Float, ...]  # means over index sets in colex order, (C(d, s),), s = 0 … order
+    squared: tuple[Float, ...]  # over `sets_without(d, q, j)`, (d, C(d − 1, q)), q = 0, 1, …
     n_rows: int
-    n_effective: float
-    shift: Float
+    n_effective: float  # (Σ weight)² / Σ weight²
+    shift: Float  # z = (y − shift) / scale, of shape (d,)
     scale: Float
-    minimum: Float
+    minimum: Float  # of the raw columns, (d,)
     maximum: Float
-    constant: Any = None
+    constant: Any = None  # columns that hold one value only: z is 0, `scale` the size of the value
     feature_names: tuple[str, ...] | None = None
-    columns: Any = None
-    powers: Float | None = None
-    cubed: Float | None = None
-    two_squares: Float | None = None
-    counted: int | None = None
-    laws: tuple[Law, ...] = ()
-    transformed: tuple[int, ...] = ()
-    parts: tuple[FeaturePart, ...] = ()
+    columns: Any = None  # which columns of the rows the features are, (d,); by default all
+    powers: Float | None = None  # means of z_j³ to z_j⁶, (4, d); NaN for one that is not known
+    cubed: Float | None = None  # means of z_j³ z_k, (d, d − 1); row j runs over the other features
+    two_squares: Float | None = None  # means of z_j² z_k², (C(d, 2),), pairs in colex order
+    counted: int | None = None  # rows that weighted rows count as in a likelihood
+    laws: tuple[Law, ...] = ()  # of features that are not Gaussian within components
+    transformed: tuple[int, ...] = ()  # which of `columns` are logarithms of columns of the table
+    parts: tuple[FeaturePart, ...] = ()  # of a table, that each feature is; empty without a schema
+    # Width of the grid that each column of the rows is rounded to; 0 where there is none. The
+    # deviations of components stay above 0.6 of it: the likelihood of spikes is unbounded.
     grids: Float | None = None
 
     def __post_init__(self) -> None:
