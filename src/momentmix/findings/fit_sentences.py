@@ -107,6 +107,13 @@ FITS: dict[str, Entry] = {
         "Read small groups with care.",
         "{components} {n:has|have} few rows, so that the numbers are rough.",
     ),
+    "conditioning": Entry(
+        lambda f: "the parameters are barely determined by the moments"
+        + " (condition number {condition_number:.1g})" * bool(f.numbers["condition_number"])
+        + "; some components may be interchangeable.",
+        "Collect more rows.",
+        "Some groups are so alike that the data hardly tell them apart.",
+    ),
     # -- columns
     "empty-level": Entry(
         "{levels}: the same in all rows, as of a level that nobody has; components give it a "

@@ -24,6 +24,7 @@ NUMBERS = {
     "spurious-components": [{"n_features": 3, "asides": ["5 rows", "7 rows"]}],
     "cut": [{}],
     "light-components": [{"asides": ["5 rows", "7 rows"]}],
+    "conditioning": [{"condition_number": 1e5}, {"condition_number": None}],
     "empty-level": [{"levels": "'a' = x"}],
     "discrete-column": [
         {"n_values": 2, "grid": 1.0},

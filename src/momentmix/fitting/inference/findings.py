@@ -32,6 +32,7 @@ from momentmix.tables.rows import Spread
 Pair = tuple[int, int]
 
 LEAST_ROWS_PER_PARAMETER = 2  # with fewer, neither parameters nor their errors are known
+LARGE_CONDITION_NUMBER = 1e4  # errors grow by it: few moments are known to four digits
 # One row's share of a column's fourth moment or, where that is unknown, of its variance: from
 # here on the fit is about this row.
 _SHARE_OF_FOURTH_MOMENT, _SHARE_OF_VARIANCE = 0.5, 0.25
@@ -74,7 +75,8 @@ def collect_findings(
     if part is None:
         return findings
     moments, p = part
-    influenced, outliers = _about_influence(moments, were_rows_checked)
+    influenced = _influenced_feature(moments)
+    outliers = list(_about_outliers(moments, influenced, were_rows_checked))
     compared = from_rows and shown.of_everywhere
     shapes = {} if compared else _rejected_shapes(moments, p, test)
     heavy = [j for j, words in shapes.items() if words == HEAVY_TAILED]
@@ -85,10 +87,8 @@ def collect_findings(
         *shown.findings,
         *([shape_finding(WARNING, moments, shapes, offers)] if shapes else []),
         *outliers,
+        *_about_test(test),
     ]
-    if test.overdispersed_model:
-        size = {"statistic": test.statistic, "degrees_of_freedom": test.degrees_of_freedom}
-        findings.append(found(FATAL, "no-power", **size))
     # Components that serve one row, or one of the values that repeat, leave the other columns
     # correlated within them: that is a consequence, not a cause.
     floored = at_floor(p, variance_floor)[:, sorted(shown.coarse)]
@@ -165,27 +165,40 @@ def _rejected_shapes(
     return {j: shape_words(float(third[j]), float(fourth[j])) for j in rejected}
 
 
-def _about_influence(
-    moments: StandardMoments, were_rows_checked: bool
-) -> tuple[list[int], list[Finding]]:
-    """The feature whose farthest row moves third moments too much, and a finding about it."""
-    (low, high), n = moments.standard_range, moments.n_effective
+def _influenced_feature(moments: StandardMoments) -> dict[int, float]:
+    """The feature whose farthest row moves third moments too much, and how far that row is."""
+    low, high = moments.standard_range
     farthest = np.where(moments.is_number, np.maximum(-low, high), 0.0)
     # One row's share in a third moment against that moment's noise 1/√N.
-    influence = farthest**3 / np.sqrt(n)
+    influence = farthest**3 / np.sqrt(moments.n_effective)
     j = int(influence.argmax())
-    far, share = float(farthest[j]), float(influence[j])
     # Normal rows reach 6 deviations, and then by chance: neither alone is an outlier.
-    if share <= 10 or far <= 8:
-        return [], []
-    fourth = np.nan if moments.powers is None else float(moments.powers[1, j])
-    dominates = far**2 > _SHARE_OF_VARIANCE * n
-    if np.isfinite(fourth):
-        dominates = far**4 > _SHARE_OF_FOURTH_MOMENT * n * fourth
-    if not dominates and were_rows_checked:
-        return [j], []  # it is the tail of the column
-    severity, columns = FATAL if dominates else WARNING, moments.columns_of([j])
-    return [j], [found(severity, "outlier-influence", columns, deviations=far, influence=share)]
+    return {j: float(farthest[j])} if influence[j] > 10 and farthest[j] > 8 else {}
+
+
+def _about_outliers(
+    moments: StandardMoments, influenced: dict[int, float], were_rows_checked: bool
+) -> Iterator[Finding]:
+    for j, far in influenced.items():
+        n = moments.n_effective
+        fourth = np.nan if moments.powers is None else float(moments.powers[1, j])
+        dominates = far**2 > _SHARE_OF_VARIANCE * n
+        if np.isfinite(fourth):
+            dominates = far**4 > _SHARE_OF_FOURTH_MOMENT * n * fourth
+        if dominates or not were_rows_checked:  # else it is the tail of the column
+            severity, columns = FATAL if dominates else WARNING, moments.columns_of([j])
+            share = float(far**3 / np.sqrt(n))
+            yield found(severity, "outlier-influence", columns, deviations=far, influence=share)
+
+
+def _about_test(test: OverIdentification) -> Iterator[Finding]:
+    if test.overdispersed_model:
+        dof = test.degrees_of_freedom
+        yield found(FATAL, "no-power", statistic=test.statistic, degrees_of_freedom=dof)
+    if test.testable and test.condition_number > LARGE_CONDITION_NUMBER:
+        is_known = test.condition_number < 1 / np.finfo(float).eps
+        number = test.condition_number if is_known else None
+        yield found(WARNING, "conditioning", condition_number=number)
 
 
 # -- components -----------------------------------------------------------------------------------

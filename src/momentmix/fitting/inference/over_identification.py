@@ -105,7 +105,7 @@ class OverIdentification:
     p_value: float  # least one of the groups, as in the first step of Holm's rule
     effect_size: float  # of that group
     bootstrapped: bool  # p-values of drawn statistics, as for few rows and for weighted ones
-    condition_number: float = nan  # of the parameters, in files of earlier versions
+    condition_number: float
     correlations: list[Correlation] = field(default_factory=list)
     groups: tuple[ConditionGroup, ...] = ()  # kinds of conditions, and the shape of single columns
 
@@ -154,7 +154,7 @@ class OverIdentification:
         return self.p_value < LEAST_P_VALUE and self.effect_size > NEGLIGIBLE_EFFECT
 
 
-UNTESTABLE = OverIdentification(0.0, 0, nan, nan, False)
+UNTESTABLE = OverIdentification(0.0, 0, float("nan"), float("nan"), False, float("nan"))
 
 
 def check_conditions(
@@ -173,10 +173,12 @@ def check_conditions(
     `bootstrap` and `correlations` allow these steps where rows are few, and where it rejects.
     `conditions` and their `whitening` are given where they are known, `noise` for weighted rows.
     """
+    is_whole = True
     if conditions is None:
         r, blocks = parameters.n_components, parameters.blocks
-        conditions = choose_conditions(moments, r, rng, blocks, after_rows)
-        conditions = tested_conditions(conditions, moments, parameters)
+        chosen = choose_conditions(moments, r, rng, blocks, after_rows)
+        conditions = tested_conditions(chosen, moments, parameters)
+        is_whole = conditions is chosen
     if conditions.size <= parameters.n_free and not parameters.blocks.is_diagonal:
         return UNTESTABLE  # full covariances of many columns: the covariance would take a minute
     whitening = whitening or Whitening(conditions, parameters)
@@ -217,6 +219,7 @@ def check_conditions(
         groups[least].p_value,
         float(np.sqrt(excess / (groups[least].degrees_of_freedom * n))),
         bootstrapped or noise is not None,
+        whitening.projection.condition_number if is_whole and correlations else float("nan"),
         groups=groups,
     )
     if correlations and result.p_value < LEAST_P_VALUE:
