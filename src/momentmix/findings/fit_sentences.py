@@ -85,6 +85,11 @@ FITS: dict[str, Entry] = {
         else "Do not rely on so many groups.",
         "There are too few columns to tell so many groups apart by averages alone.",
     ),
+    "capacity-margin": Entry(
+        "{asked} components are the most that order {order} with {n_features} features identifies.",
+        "Read the numbers with care.",
+        "This is the largest number of groups that these columns can tell apart.",
+    ),
     "too-few-rows": Entry(
         "too few rows: {n_rows:.0f} for {n_parameters} parameters, which need {least} at least.",
         "Collect more rows.",

@@ -20,6 +20,7 @@ LOGS = {"families": {"b": "log"}}
 # Numbers and remedies of each kind that needs some; several where it has variants.
 NUMBERS = {
     "over-capacity": [{"from_rows": False, **SIZE}, {"from_rows": True, **SIZE}],
+    "capacity-margin": [SIZE],
     "too-few-rows": [{"n_rows": 9.0, "n_parameters": 8, "least": 16}],
     "spurious-components": [{"n_features": 3, "asides": ["5 rows", "7 rows"]}],
     "cut": [{}],

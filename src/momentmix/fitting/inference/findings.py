@@ -105,6 +105,8 @@ def _about_size(
     size = {"order": moments.order, "n_features": d, "capacity": capacity, "asked": r}
     if r > capacity:
         yield found(NOTE if from_rows else FATAL, "over-capacity", from_rows=from_rows, **size)
+    elif r > 1 and r == capacity and not from_rows:
+        yield found(WARNING, "capacity-margin", **size)
     least = LEAST_ROWS_PER_PARAMETER * p.n_free
     if moments.n_effective < least:
         n = moments.n_effective
