@@ -90,9 +90,10 @@ def _offers(
         if groups.max() + 1 < r:
             offer = offer_from_rows(columns[j], groups[labels], transforms)
         if offer is not None:
-            own = log_normal(z[:, j], parameters.means[:, j], parameters.variances[:, j])
             t, scale = transformed(columns[j], offer), float(moments.scale[j])
-            offer = offer if _is_likelier(t, scale, joint, joint - own, groups) else None
+            with np.errstate(over="ignore", invalid="ignore"):  # rows beyond all densities
+                own = log_normal(z[:, j], parameters.means[:, j], parameters.variances[:, j])
+                offer = offer if _is_likelier(t, scale, joint, joint - own, groups) else None
         if offer is None and j in skewed:
             offer = offer_from_rows(columns[j], labels, transforms)
         if offer is not None:
@@ -233,12 +234,11 @@ def _is_likelier(t: Float, scale: float, joint: Float, others: Float, groups: In
     """
     labels, m, n = groups[joint.argmax(axis=0)], int(groups.max()) + 1, t.size
     gain = n * np.log(scale) - t.sum()
-    with np.errstate(over="ignore", invalid="ignore"):  # rows beyond all densities
-        for g in range(m):
-            own, mine = t[labels == g], np.ix_(groups == g, labels == g)
-            gain -= (log_sums(joint[mine]) - log_sums(others[mine])).sum()
-            if own.size:
-                gain -= 0.5 * own.size * (np.log(2 * np.pi * max(own.var(), 1e-300)) + 1.0)
+    for g in range(m):
+        own, mine = t[labels == g], np.ix_(groups == g, labels == g)
+        gain -= (log_sums(joint[mine]) - log_sums(others[mine])).sum()
+        if own.size:
+            gain -= 0.5 * own.size * (np.log(2 * np.pi * max(own.var(), 1e-300)) + 1.0)
     return bool(2 * gain > _LEAST_GAIN - 3 * (groups.size - m) * np.log(n))
 
 
