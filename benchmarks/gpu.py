@@ -1,8 +1,8 @@
-"""Rates on an NVIDIA device with torch: moments, passes of EM, prediction.
+"""Rates on an NVIDIA device with torch: moments, passes of EM, prediction, rows from the host.
 
     python benchmarks/gpu.py [--quick] [--json FILE]
 
-*Method.* Rows are float64 and lie on the device. Each figure is the best
+*Method.* Rows are float64 and lie on the device (but for the last table). Each figure is the best
 of some repetitions after one that warms up; the clock is the host's, from a synchronised device to
 a synchronised device, so that everything a user waits for is counted: bounds and checks of the
 values, the frame, the sums, their way to the host and into exact integers. *closed* is the same
@@ -173,6 +173,22 @@ def passes(torch, d, r, power, repetitions):
     return found
 
 
+def stream(torch, d, m, power, repetitions):
+    n = 1 << power
+    found = {"n_rows": n}
+    for dtype in (np.float64, np.float32):
+        rows = np.random.default_rng(0).standard_normal((1 << 20, d)).astype(dtype)
+        few = rows[: 1 << 16]
+        gap = distance(mm.summarize(few, m, device="cuda"), mm.summarize(few, m))
+        rows = np.tile(rows, (n >> 20, 1))
+        name = f"from the host, {np.dtype(dtype).name}"
+        found[name] = n / wall(torch, lambda r=rows: mm.summarize(r, m, device="cuda"), repetitions)
+        size = found[name] * rows.itemsize * d / 1e9
+        print(f"({d},{m})  {name:30s} {found[name]:10.3e} rows/s, {size:.1f} GB/s; "
+              f"agreement {agreed(name, gap):.1e}", flush=True)  # fmt: skip
+    return found
+
+
 def libraries():
     """Agreement of the other libraries on this device."""
     rows = np.random.default_rng(0).standard_normal((50_000, 8))
@@ -249,6 +265,7 @@ def main():
             f"r={r}", lambda r=r: passes(torch, 15, r, 25 - less, repetitions)
         )
         torch.cuda.empty_cache()
+    found["stream"] = attempt("stream", lambda: stream(torch, 15, 4, 25 - less, repetitions))
     found["libraries"] = attempt("libraries", libraries)
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:

@@ -40,14 +40,21 @@ def random_shards(n_shards, d, order, seed):
 
 
 def random_tree(shards, rng):
-    """Merge all shards pair by pair in random order, some through bytes."""
+    """Merge all shards pair by pair in random order: in place or not, moved, through bytes."""
     pool = [shards[i] for i in rng.permutation(len(shards))]
     while len(pool) > 1:
         left, right = (pool.pop(int(rng.integers(len(pool)))) for _ in range(2))
         way = rng.integers(8)
-        if way == 1:
+        if way == 0:
+            left = left.recenter(left.shift + left.scale * rng.integers(-9, 10, left.n_features))
+        elif way == 1:
             right = MomentSummary.from_bytes(right.to_bytes())
-        pool.append(left + right)
+        if way < 4:
+            joint = left.copy()
+            joint += right
+        else:
+            joint = left + right
+        pool.append(joint)
     return pool[0]
 
 

@@ -43,7 +43,7 @@ def small_summaries():
     """Summaries of every shape that the format has: empty, merged, forgotten, with names …"""
     rng = np.random.default_rng(0)
     merged = _made(2, 2, 1, 9)
-    merged = merged + MomentSummary(2, 2, None, 1, shard_id="b").update(np.eye(2))
+    merged += MomentSummary(2, 2, None, 1, shard_id="b").update(np.eye(2))
     forgotten = _made(2, 1, 0, 9).copy()
     forgotten.forget(np.random.default_rng(201).standard_normal((9, 2))[:2] * 3 + [0, 1000])
     weighted = MomentSummary(1, 1, shard_id="w")
@@ -167,6 +167,7 @@ def use_summary(summary, deep):
             moments = summary.moments()
             assert all(np.isfinite(x).all() for x in moments.distinct + moments.squared)
             summary.truncate(1, 0) + MomentSummary(summary.n_features, 1)
+            assert summary.recenter() == summary
         except InputError:
             pass
 

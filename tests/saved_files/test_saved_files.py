@@ -94,11 +94,13 @@ def test_adding_to_the_first_format_keeps_what_both_hold():
     assert (new - new) + new == new
 
 
-def test_rows_beside_the_first_format_give_up_their_high_sections():
+def test_an_open_shard_beside_the_first_format_gives_up_its_high_sections():
     first, rows = MomentSummary.load(FIRST), np.array([[3.0, 1, 4, 1], [5, 9, 2, 6]])
-    expected = first + MomentSummary(4, 4, shard_id="part 3").update(rows)
-    assert expected.moments().powers is None
-    assert first.update(rows, shard_id="part 3") == expected
+    summary = MomentSummary(4, 4, shard_id="part 3").update(rows[:1])
+    summary += first
+    assert summary.moments().powers is None
+    later = MomentSummary(4, 4, shard_id="part 3").update(rows)
+    assert summary.update(rows[1:]) == first + later
 
 
 def test_marks_are_stored_since_the_second_format():

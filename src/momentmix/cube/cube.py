@@ -16,11 +16,15 @@ from momentmix.cube.file import ENDINGS, packed, unpacked
 from momentmix.cube.keys import GroupKey
 from momentmix.errors import InputError, InputTypeError, SummaryFileError
 from momentmix.findings.messages import Message, either
+from momentmix.html.notebook import box, plain_table
 from momentmix.mixture.parameter_table import need_pandas
 from momentmix.summary.column_facts import column_facts, schema_of
 from momentmix.summary.file import rows_of
-from momentmix.summary.summary import MomentSummary, union
-from momentmix.wording import did_you_mean
+from momentmix.summary.summary import MomentSummary, union_of_groups
+from momentmix.tables.schema import Schema
+from momentmix.wording import did_you_mean, plural
+
+_MOST_SHOWN = 12  # groups in a notebook
 
 
 class SummaryCube(Mapping[GroupKey, MomentSummary]):
@@ -101,6 +105,16 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
         """Names of the features of the summaries."""
         return self._any().feature_names
 
+    @property
+    def schema(self) -> Schema | None:
+        """Schema of the features; None where the features are the columns."""
+        return self._any().schema
+
+    @property
+    def order(self) -> int:
+        """Highest order of the moments."""
+        return self._any().order
+
     def _any(self) -> MomentSummary:
         if not self._groups:
             raise InputError("the cube has no groups.")
@@ -136,13 +150,13 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
         parts: dict[GroupKey, list[MomentSummary | bytes]] = {}
         for key, group in self._groups.items():
             parts.setdefault(tuple(key[place] for place in places), []).append(group)
-        groups = {key: union(own) for key, own in parts.items()}
+        groups = {key: union_of_groups(own) for key, own in parts.items()}
         return SummaryCube(names, groups, self.left_out)
 
     def total(self) -> MomentSummary:
         """The summary of all groups together."""
         self._any()
-        return union(list(self._groups.values()))
+        return union_of_groups(list(self._groups.values()))
 
     def at_least(self, n_rows: int) -> SummaryCube:
         """The groups of at least so many rows; `left_out` counts the others."""
@@ -223,7 +237,7 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
                     f"group by day({name}), which reads dates in texts as well."
                 )
         if len(self) and len(other):
-            self._any()._operand(other._any())  # raises unless both have the same columns
+            self._any().check_alike(other._any())
 
     # -- files and tables ---------------------------------------------------------------------
 
@@ -275,6 +289,14 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
     def __repr__(self) -> str:
         keys = ", ".join(self.key_names)
         return f"SummaryCube(by {keys}: {len(self):,} groups, {self.n_rows:,} rows)"
+
+    def _repr_html_(self) -> str:
+        shown = list(self.group_rows.items())[:_MOST_SHOWN]
+        rows = [(*("" if x is None else x for x in key), f"{n:,}") for key, n in shown]
+        n, more = len(self), len(self) - _MOST_SHOWN
+        title = f"Cube of {n:,} group{plural(n)}, {self.n_rows:,} rows"
+        table = plain_table([*self.key_names, "rows"], rows)
+        return box(title, table, f"and {more:,} more groups" if more > 0 else "")
 
 
 def _values(summary: MomentSummary) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import IO, NamedTuple
 
@@ -19,9 +20,13 @@ import numpy as np
 from momentmix._typing import Float, Int
 from momentmix.parallel import begin, read_ahead, usable_cores
 from momentmix.summary.exact.combining import renamed
-from momentmix.summary.exact.open_shard import OpenShard
-from momentmix.summary.exact.state import shard_digest
+from momentmix.summary.exact.open_shard import block_rows
+from momentmix.summary.exact.schemas import encoded
+from momentmix.summary.exact.shard_sums import totals_of_blocks
+from momentmix.summary.exact.state import labels_of, new_shard, shard_digest, threads_for
+from momentmix.summary.exact.totals import Totals, recentered
 from momentmix.summary.file import pack
+from momentmix.summary.kernels.native_sums import host_executor
 from momentmix.summary.parts import Origin
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.formats.digests import RowDigest
@@ -30,7 +35,12 @@ WAITING_BYTES = 1 << 26  # of rows before they are sorted
 OPEN_BYTES = 1 << 27  # of shards in memory
 _SHARD_BYTES = 1 << 16  # of an open shard, beside its moments and its pending rows
 _ENTRY_BYTES, _WAITING_ROWS = 160, 1024
+_WHOLE_BYTES = 1 << 24  # of groups; groups of equal size are summed together
+_SUMS_AT_ONCE = 1 << 18  # of small groups: some megabytes for each step
 _FILES = 64  # on disk; each is read into memory as a whole
+
+
+Whole = tuple[int, Float, RowDigest]  # number, all rows and their digest, of a group
 
 
 class KeyIndex:
@@ -58,6 +68,16 @@ def _codes(values: Int) -> Int:
     return np.asarray(pa.array(values).dictionary_encode().indices, dtype=np.int64)
 
 
+def by_group(groups: Int) -> tuple[Int, Int, Int]:
+    """Order of rows by group, in which rows of a group keep theirs; the groups, and their ends."""
+    # Small integers are sorted in linear time.
+    small = groups.astype(np.uint16) if groups.max(initial=0) < 1 << 16 else groups
+    order = np.argsort(small, kind="stable")
+    counts = np.bincount(groups)
+    present = np.flatnonzero(counts)
+    return order, present, np.cumsum(counts[present])
+
+
 class GroupedRows(NamedTuple):
     """Features of rows, of shape (n_rows, n_features), and the numbers of their groups."""
 
@@ -70,6 +90,7 @@ class GroupedShard:
 
     def __init__(self, empty: MomentSummary, name: Callable[[int], str]) -> None:
         self.name, self.empty = name, empty
+        self.new_group = partial(KeyGroup, empty)
         self.n_features = empty.n_features
         self.waiting: list[GroupedRows] = []
         self.n_bytes = 0
@@ -94,19 +115,17 @@ class GroupedShard:
             return
         rows, groups = map(np.concatenate, zip(*self.waiting, strict=True))
         self.waiting, self.n_bytes = [], 0
-        # Small integers are sorted in linear time.
-        small = groups.astype(np.uint16) if groups.max(initial=0) < 1 << 16 else groups
-        rows = rows.take(np.argsort(small, kind="stable"), axis=0)  # rows of a group keep theirs
+        order, present, ends = by_group(groups)
+        rows = rows.take(order, axis=0)
         self._wait()
-        self._wait = begin(partial(self._give, rows, np.bincount(groups)), usable_cores())
+        self._wait = begin(partial(self._give, rows, present, ends), usable_cores())
 
-    def _give(self, rows: Float, counts: Int) -> None:
-        groups, ends = np.flatnonzero(counts), np.cumsum(counts)
-        starts, ends = (ends - counts)[groups], ends[groups]
+    def _give(self, rows: Float, groups: Int, ends: Int) -> None:
+        starts = np.append(0, ends[:-1])
         for group, start, stop in zip(groups.tolist(), starts, ends, strict=True):
             own = self.open.get(group)
             if own is None and len(self.open) < self.most_open:
-                own = self.open[group] = KeyGroup(self.empty, group, self.name(group))
+                own = self.open[group] = self.new_group(group, self.name(group))
             if own is not None:
                 own.add(rows[start:stop])
             else:
@@ -124,16 +143,55 @@ class GroupedShard:
         """Number, rows, shard id and summary as bytes of all groups; then there are no rows."""
         self._sort()
         self._wait()
-        yield from (own.packed(self.origin) for own in self.open.values())
-        self.open.clear()
-        for groups in read_ahead(self._read_files(), n_ahead=1):
-            for number, pieces in groups.items():
-                own = KeyGroup(self.empty, number, self.name(number))
-                own.add(np.concatenate(pieces))
+        for own in self.open.values():
+            if own.first_rows is None:
                 yield own.packed(self.origin)
+        whole = [(own.number, own.first_rows, own.digest) for own in self.open.values()]
+        yield from self._packed([(a, rows, b) for a, rows, b in whole if rows is not None])
+        self.open.clear()
+        groups, n_bytes = list[Whole](), 0
+        for more in read_ahead(self._read_files(), n_ahead=1):
+            groups, n_bytes = groups + more, n_bytes + sum(rows.nbytes for _, rows, _ in more)
+            if n_bytes >= _WHOLE_BYTES:
+                yield from self._packed(groups)
+                groups, n_bytes = [], 0
+        yield from self._packed(groups)
 
-    def _read_files(self) -> Generator[dict[int, list[Float]], None, None]:
-        """The rows of each group, file by file."""
+    def _packed(self, groups: list[Whole]) -> Iterator[tuple[int, int, str, bytes]]:
+        """The same of groups whose rows are all in memory; groups of one block some at a time."""
+        state, by_size = self.empty._state, dict[int, list[Whole]]()
+        for group in groups:
+            by_size.setdefault(len(group[1]), []).append(group)
+        executor, layout, schema = host_executor(state.layout), state.layout, state.row_schema
+        most, at_once = block_rows(layout, 0), max(1, _SUMS_AT_ONCE // layout.n_entries)
+        for n_rows, alike in by_size.items():
+            for start in range(0, len(alike), at_once):
+                part = alike[start : start + at_once]
+                if n_rows >= most:
+                    found: list[Totals | None] = [None] * len(part)
+                else:
+                    names = [f"{self.name(x)} {digest.hexdigest()}" for x, _, digest in part]
+                    ids, blocks = (
+                        [*map(shard_digest, names)],
+                        np.array([rows for _, rows, _ in part]),
+                    )
+                    found = totals_of_blocks(executor, layout, blocks, ids)
+                for k, (number, rows, digest) in enumerate(part):
+                    totals = found[k]
+                    if totals is None:
+                        own = self.new_group(number, self.name(number))
+                        own.add(rows, digest)
+                        yield own.packed(self.origin)
+                        continue
+                    if self.origin is not None:
+                        origin = self.origin.of(self.name(number), names[k])
+                        totals = replace(totals, origins={ids[k]: origin})
+                    if schema is not None:
+                        totals = recentered(encoded(totals, schema))
+                    yield number, n_rows, ids[k].hex(), pack(totals, state.names)
+
+    def _read_files(self) -> Generator[list[Whole], None, None]:
+        """The groups of each file: their numbers, all their rows, and the digests of these."""
         for part in list(self.files):
             pieces: dict[int, list[Float]] = {}
             with self.files.pop(part) as file:
@@ -145,7 +203,14 @@ class GroupedShard:
                 start, place = place + 2, place + 2 + n_rows * self.n_features
                 rows = data[start:place].reshape(n_rows, self.n_features)
                 pieces.setdefault(group, []).append(rows)
-            yield pieces
+            together, stop = np.concatenate([x for own in pieces.values() for x in own]), 0
+            found = []
+            for number, own in pieces.items():
+                start, stop = stop, stop + sum(map(len, own))
+                digest = RowDigest()
+                digest.update(together[start:stop])
+                found.append((number, together[start:stop], digest))
+            yield found
 
 
 class KeyGroup:
@@ -158,14 +223,24 @@ class KeyGroup:
     def __init__(self, empty: MomentSummary, number: int, name: str) -> None:
         state, self._n_threads = empty._state, empty._n_threads
         self.number, self.name, self.n_rows, self.digest = number, name, 0, RowDigest()
-        self._names, closed = state.names, state.closed
-        self._shard = OpenShard(closed.layout, shard_digest(name), closed.schema)
+        self._names, self._shard = state.names, new_shard(state, shard_digest(name))
+        self._labels = labels_of(self._shard, state.names)
 
-    def add(self, features: Float) -> None:
-        """Add rows."""
+    def add(self, features: Float, digest: RowDigest | None = None) -> None:
+        """Add rows; where they are the first and their digest is known, it is given."""
         self.n_rows += len(features)
-        self.digest.update(features)
-        self._shard.update(features, None, self._n_threads, self._names)
+        if digest is None:
+            self.digest.update(features)
+        else:
+            self.digest = digest
+        n_threads = threads_for(self._shard, len(features), self._n_threads)
+        self._shard.update(features, None, n_threads, self._labels)
+
+    @property
+    def first_rows(self) -> Float | None:
+        """All rows, where they are fewer than a block has."""
+        shard = self._shard
+        return None if shard.n_blocks else shard.waiting[: shard.n_waiting]
 
     def packed(self, origin: Origin | None) -> tuple[int, int, str, bytes]:
         """The summary with its numbers; its shard is named by place, key and rows."""

@@ -26,7 +26,7 @@ from momentmix.progress import check_asked, step
 from momentmix.summary.file import rows_of
 from momentmix.summary.parts import Progress, ResumeCheck, digest_of, origin_of, read_parts
 from momentmix.summary.summarize import warn_of_notes
-from momentmix.summary.summary import MomentSummary, union
+from momentmix.summary.summary import MomentSummary, union_of_groups
 from momentmix.tables.formats.digests import counted_twice
 from momentmix.tables.learning import Families, learn, needs_pass
 from momentmix.tables.opening import Reading, open_table
@@ -157,7 +157,7 @@ class GroupSums:
 def _sum_of(pieces: list[bytes]) -> bytes:
     if len(pieces) == 1:
         return pieces[0]
-    return union(pieces).to_bytes()
+    return union_of_groups(pieces).to_bytes()
 
 
 class CubeJob:
@@ -258,7 +258,9 @@ class CubeJob:
     def cube(self, state: Progress, min_rows: int = 1) -> SummaryCube:
         """The cube of a pass that is done."""
         if not state.n_rows:
-            raise self.rows.without_rows()
+            name, n_dropped = self.rows.sources[0].name, state.n_dropped
+            dropped = f" besides the {n_dropped} dropped" if n_dropped else ""
+            raise InputError(f"{name} holds no rows{dropped}.")
         cube = self.cube_of(state.summary.groups())
         return cube.at_least(min_rows) if min_rows > 1 else cube
 

@@ -19,6 +19,7 @@ import stat
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from io import BytesIO
 from itertools import pairwise
 from typing import Any, BinaryIO
@@ -172,13 +173,30 @@ def is_whole(data: bytes) -> bool:
     return hashlib.sha256(data[:-_CHECKSUM]).digest() == data[-_CHECKSUM:]
 
 
+def unpack_whole(data: bytes) -> tuple[Totals, tuple[str, ...] | None]:
+    """Read a byte string of `pack` that has the right checksum, without looking at it closely.
+
+    That takes a quarter of the time of `unpack`, which many small summaries would spend on checks.
+    """
+    _, version, length = _PREFIX.unpack_from(data)
+    start = _PREFIX.size + length
+    header, body = _plain_header(data[_PREFIX.size : start], version), data[start:-_CHECKSUM]
+    if header["schema"] is not None:
+        header["schema"] = _schema_of(_canonical(header["schema"]))
+    sizes = header["n_features"], header["order"], header["squared_order"], header["high"]
+    layout = _layout_of(*sizes)
+    names = header["feature_names"] if header["schema"] is None else header["schema"].column_names
+    totals = _parse_body(layout, header, body, version)
+    return totals, None if names is None else tuple(names)
+
+
 def unpack_stack(groups: Sequence[bytes]) -> tuple[PartSums, tuple[str, ...] | None] | None:
-    """Read byte strings of `pack` whose checksums are right at once; None where they differ."""
+    """Read many byte strings as `unpack_whole` does, at once; None where they are not alike."""
     prefixes = [_PREFIX.unpack_from(data) for data in groups]
     version, starts = prefixes[0][1], [_PREFIX.size + length for _, _, length in prefixes]
     texts = [data[_PREFIX.size : start] for data, start in zip(groups, starts, strict=True)]
     headers: list[Header] = json.loads(b"[" + b",".join(texts) + b"]")
-    facts: list[list[Any]] = [[header.get(key) for key in _ALIKE] for header in headers]
+    facts = [[header.get(key) for key in _ALIKE] for header in headers]
     *sizes, names, forgotten, replicates = facts[0]
     is_old = version == 1 or any(prefix[1] != version for prefix in prefixes)
     if is_old or forgotten or replicates or facts.count(facts[0]) < len(facts):
@@ -188,8 +206,8 @@ def unpack_stack(groups: Sequence[bytes]) -> tuple[PartSums, tuple[str, ...] | N
     if len(schemas) > 1 or min(shard_counts) < 1:
         return None
     (text,) = schemas
-    schema = None if text is None else Schema.from_dict(json.loads(text))
-    layout = known(Layout(*sizes))
+    schema = None if text is None else _schema_of(text)
+    layout = _layout_of(*sizes)
     d = layout.n_features
     widths = np.array([header["widths"] for header in headers], dtype=np.int64)
     by_shard = 16, _mark_length(d), _ORIGIN if version == ORIGIN_VERSION else 0
@@ -231,6 +249,16 @@ def unpack_stack(groups: Sequence[bytes]) -> tuple[PartSums, tuple[str, ...] | N
     )
     names = names if schema is None else schema.column_names
     return stack, None if names is None else tuple(names)
+
+
+@lru_cache(maxsize=64)
+def _layout_of(n_features: int, order: int, squared_order: int, high: int) -> Layout:
+    return known(Layout(n_features, order, squared_order, high))
+
+
+@lru_cache(maxsize=64)
+def _schema_of(text: bytes) -> Schema:
+    return Schema.from_dict(json.loads(text))
 
 
 def _unpack(file: BinaryIO, size: int) -> tuple[Totals, tuple[str, ...] | None]:
@@ -298,6 +326,15 @@ def _check_prefix(prefix: bytes) -> None:
         )
 
 
+def _plain_header(raw: bytes, version: int = VERSION) -> Header:
+    """The header as one of version 4, whatever it holds."""
+    header: Header = json.loads(raw)
+    if version == 1:
+        header |= {"high": NO_HIGH, "reach": [LARGEST_REACH] * len(header["exponents"])}
+    header.setdefault("schema", None)
+    return header
+
+
 def _parse_header(raw: bytes, version: int) -> Header:
     """The header as one of version 4."""
     try:
@@ -309,8 +346,7 @@ def _parse_header(raw: bytes, version: int) -> Header:
     if _canonical(header) != raw:
         raise SummaryFileError("the header is not in canonical form.")
     _require(isinstance(header["exponents"], list), "exponents must be a list")
-    reach = [LARGEST_REACH] * len(header["exponents"])
-    header = {"high": NO_HIGH, "reach": reach, "schema": None, **header}
+    header = _plain_header(raw, version)
     if version == SCHEMA_VERSION or header["schema"] is not None:
         header["schema"] = _parse_schema(header)
     return header
@@ -491,6 +527,6 @@ def rows_of(data: bytes) -> int:
     if not 1 <= version <= ORIGIN_VERSION or length > len(data) - _PREFIX.size:
         raise SummaryFileError("the header is cut off, or of another version.")
     try:
-        return sum(map(int, json.loads(data[_PREFIX.size : _PREFIX.size + length])["n_rows"]))
+        return sum(map(int, _plain_header(data[_PREFIX.size : _PREFIX.size + length])["n_rows"]))
     except (ValueError, LookupError, TypeError, RecursionError):
         raise SummaryFileError("the header cannot be read.") from None

@@ -9,9 +9,11 @@
 | Σ w y_j² y_k² | ``("two squares", 2)`` | (C(d, 2),) |
 
 Index sets are in colex order; in a squared section row j runs over the sets without j, as
-``DiagonalMixture.squared_moments(j, s)`` does. The last three kinds are *high* sections. Powers are
-always kept, the other two where order ≥ 4, or with fewer than four features: wide data of a low
-order would pay d² for them. Summaries of the first file format have none of them.
+``DiagonalMixture.squared_moments(j, s)`` does.
+
+The last three kinds are *high* sections. Powers are always kept. The other two, which make all
+moments of degree 4 complete, are kept where order ≥ 4, or with fewer than four features: wide data
+of a low order would pay d² for them. Summaries of the first file format have none of them.
 
 All sections stand one after the other in a flat vector, *low* ones first (orders up to 3, squares
 with at most one more index), high ones last; inside a pass Σ w² is its last entry. Any squared

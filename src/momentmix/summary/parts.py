@@ -1,9 +1,13 @@
 """One pass over rows of tables, cut into parts that are always the same.
 
 A part is a run of rows of one table that starts at a multiple of ``part_rows``; it becomes one
-shard. The id of a shard follows from the contents of its whole file, the columns and the place, so
-that a copy of a file is noticed and a file that differs in one value is another one. Until the file
-has been read, its shards have an id that holds their place in the pass.
+shard. The parts and the order of adding them do not depend on where a pass was interrupted, so
+neither do the bytes of the result.
+
+The id of a shard follows from the contents of its whole file, the columns and the place, so that a
+copy of a file is noticed and a file that differs in one value is another one. The contents are
+known when the file has been read: until then its shards have an id that holds their place in the
+pass.
 """
 
 from __future__ import annotations

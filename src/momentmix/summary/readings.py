@@ -8,9 +8,9 @@
 | E z_j³ z_k, E z_j² z_k² | ``Moments.cubed[j]``, ``Moments.two_squares`` | (d−1,), (C(d, 2),) |
 
 The unit is first made finer than 2^−8 standard deviations and the origin moved to the wanted one to
-the nearest unit, both exactly in integers; then one division by Σw makes float64 numbers, and the
-origin moves by at most half such a unit. So a moment is as accurate as the sums, whatever the
-offset.
+the nearest unit, both exactly in integers; one correctly rounded division by Σw makes float64
+numbers, and the remaining move by at most half such a unit costs nothing visible. So a moment is
+as accurate as the sums, whatever the offset of the data.
 
 Differs from the paper: moments of raw data are shift = 0, scale = 1; the default standardizes.
 """
@@ -216,7 +216,7 @@ def readings_of_many(totals: Sequence[Totals], shift: Float, scale: Float) -> Fl
         near = near_sums(own, shift, scale)
         rests[:, g], factors[:, g] = near.rests, near.factors
         is_whole = min(own.reach) == LARGEST_REACH
-        values[:, g] = near.sums.over(own.weight) if is_whole else nan
+        values[:, g] = near.sums.floats() / own.weight if is_whole else nan
     with np.errstate(over="ignore", invalid="ignore"):
         move(layout, values, list(rests))
         values *= _scales(layout, factors)
@@ -229,6 +229,15 @@ def require_rows(totals: Totals) -> Totals:
     if not totals.weight:
         raise InputError("the summary holds no rows yet; call update() or add another summary.")
     return totals
+
+
+def nearest_units(totals: Totals, shift: ArrayLike) -> list[int]:
+    """The integer shifts next to `shift` in the units of the sums."""
+    wanted = _vector("shift", shift, totals.layout.n_features)
+    return [
+        0 if e is None else round(Fraction(float(x)) / Fraction(2) ** e)
+        for e, x in zip(totals.exponents, wanted, strict=True)
+    ]
 
 
 def moments(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -12,20 +13,16 @@ from numpy.typing import ArrayLike
 from momentmix.arrays import is_plain_array
 from momentmix.capacity.ranks import usual_order
 from momentmix.errors import InputError, TableWarning, read_more, warn_caller
-from momentmix.progress import check_asked, erase, step
+from momentmix.progress import check_asked, erase, row_counter, step
 from momentmix.summary.parts import Progress, shards_of, summarize_parts
 from momentmix.summary.summary import MomentSummary
-from momentmix.tables.learning import Families, learn, needs_pass, open_data
+from momentmix.tables.learning import Families, learn, needs_pass, open_data, rows_with
 from momentmix.tables.opening import READ_ALL, Reading, can_open
 from momentmix.tables.rows import Rows
 from momentmix.tables.table_rows import Missing, TableRows
 from momentmix.tables.validation import as_weights, check_shape
 
 _NO_WEIGHTS = "sample_weight needs a single array; call update() for each block."
-_NO_ITERATOR = (
-    "rows must be a table, not an iterator of blocks. Summarize the first block and add the others "
-    "by update(), or add up summaries of all blocks."
-)
 
 
 def summarize(
@@ -35,18 +32,18 @@ def summarize(
     *,
     families: Families = None,
     missing: Missing = "error",
+    device: Any = None,
     progress: bool | None = None,
     **options: Any,
 ) -> MomentSummary:
-    """Moments of an array, a data frame or files.
+    """Moments of an array, a data frame or files, or of several tables one after the other.
 
     Parameters
     ----------
-    rows : array or data frame of shape (n_rows, n_features), path or source
+    rows : array or data frame of shape (n_rows, n_features), path, source, or iterator of tables
         Arrays on a device (torch, CuPy, JAX) are summed there, as in `MomentSummary.update`. Also
         lists of rows and dicts of columns. Files are read as by `open_rows`; their summary is that
-        of the command ``momentmix summarize``, byte for byte. Of blocks of rows, add further ones
-        by `MomentSummary.update`.
+        of the command ``momentmix summarize``, byte for byte.
     order : int, optional
         Highest order of the products of different features; by default 4, or the number of features
         if that is less. Powers y_j³ … y_j⁶ are kept as well, and with order ≥ 4, or two or three
@@ -61,6 +58,8 @@ def summarize(
     missing : {"error", "drop", "model"}
         What to do with missing cells (NaN, None, NA, masked): refuse them, leave their rows out,
         or keep which cells were seen, by a further feature of the column.
+    device : str or torch.device, optional
+        Send NumPy rows to this device and sum them there.
     progress : bool, optional
         Whether to show a progress bar on standard error. By default in a terminal or a notebook, if
         the pass takes longer than a second. The environment variable TQDM_DISABLE=1 turns all off.
@@ -82,9 +81,8 @@ def summarize(
     known = {field.name for field in fields(Reading)}
     reading = Reading(**{name: options.pop(name) for name in list(options) if name in known})
     with step("Summarizing", check_asked(progress)):
-        if hasattr(rows, "__next__") and not can_open(rows):
-            raise InputError(_NO_ITERATOR)
-        if sample_weight is not None and (isinstance(rows, Rows) or can_open(rows)):
+        is_stream = hasattr(rows, "__next__") and not can_open(rows)
+        if sample_weight is not None and (is_stream or isinstance(rows, Rows) or can_open(rows)):
             raise InputError(_NO_WEIGHTS)
         if isinstance(rows, Rows) and not isinstance(rows, TableRows):
             reading.check_nothing("the rows are opened already")
@@ -94,20 +92,51 @@ def summarize(
                 "families and missing need a table; these are rows of numbers. Open the table with "
                 "open_rows, or leave them out."
             )
-        is_plain = families is None and missing == "error" and reading == READ_ALL
-        if is_plain and is_plain_array(rows):
-            check_shape(rows, None)
-            order = usual_order(rows.shape[1]) if order is None else order
-            return MomentSummary(rows.shape[1], order, **options).update(rows, sample_weight)
-        opened = open_data(rows, reading, missing)
-        opened.plan(once=not needs_pass(opened, families, missing))
-        learned = learn(opened, families, missing)
-        warn_of_notes(learned.notes)
-        return _added(learned, order, options, sample_weight)
+        asked = partial(_of_table, families=families, missing=missing, reading=reading)
+        if not is_stream:
+            return asked(rows, order, sample_weight, device=device, options=options)
+        summary: MomentSummary | None = None
+        count = row_counter(None)
+        for block in rows:
+            if summary is None:
+                summary = asked(block, order, None, device=device, options=options)
+            else:
+                _add_block(summary, block, missing, reading, device)
+            count(getattr(block, "shape", (0,))[0])
+        if summary is None:
+            raise InputError("rows must hold at least one block; the iterator was empty.")
+        return summary
+
+
+def _of_table(
+    data: Any,
+    order: int | None,
+    sample_weight: ArrayLike | None,
+    *,
+    families: Families,
+    missing: Missing,
+    reading: Reading,
+    device: Any,
+    options: dict[str, Any],
+) -> MomentSummary:
+    if families is None and missing == "error" and reading == READ_ALL and is_plain_array(data):
+        check_shape(data, None)
+        order = usual_order(data.shape[1]) if order is None else order
+        summary = MomentSummary(data.shape[1], order, **options)
+        return summary.update(data, sample_weight, device=device)
+    opened = open_data(data, reading, missing)
+    opened.plan(once=not needs_pass(opened, families, missing))
+    rows = learn(opened, families, missing)
+    warn_of_notes(rows.notes)
+    return _added(rows, order, options, sample_weight, device)
 
 
 def _added(
-    rows: Rows, order: int | None, options: dict[str, Any], sample_weight: ArrayLike | None = None
+    rows: Rows,
+    order: int | None,
+    options: dict[str, Any],
+    sample_weight: ArrayLike | None = None,
+    device: Any = None,
 ) -> MomentSummary:
     """The summary of rows: in parts where they are files, else as one shard."""
     order = usual_order(rows.n_features) if order is None else order
@@ -117,14 +146,7 @@ def _added(
         return summary
     if rows.sources[0].in_memory or "shard_id" in options:
         summary = new_shard()
-        weights = as_weights(sample_weight, rows.expected_rows or 0)
-        for _, block in rows.placed_blocks():
-            own = None
-            if weights is not None:
-                own = weights[block.first_row : block.first_row + block.n_read]
-                own = own if block.kept is None else own[block.kept]
-            if len(block.features):
-                summary.update(rows.summand(block.features), own)
+        _add_rows(summary, rows, sample_weight, device)
     else:
         start = Progress(new_shard(), 0, 0, 0)
         last = deque(summarize_parts(rows, start, new_shard), maxlen=1)
@@ -132,6 +154,40 @@ def _added(
     if not summary.n_rows:
         raise rows.without_rows()
     return summary
+
+
+def _add_rows(
+    summary: MomentSummary, rows: TableRows, sample_weight: ArrayLike | None, device: Any
+) -> None:
+    """Add rows of a table to a summary."""
+    weights = as_weights(sample_weight, rows.expected_rows or 0)
+    for _, block in rows.placed_blocks():
+        own = None
+        if weights is not None:
+            own = weights[block.first_row : block.first_row + block.n_read]
+            own = own if block.kept is None else own[block.kept]
+        if len(block.features):
+            summary.update(rows.summand(block.features), own, device=device)
+
+
+def _add_block(
+    summary: MomentSummary, block: Any, missing: Missing, reading: Reading, device: Any
+) -> None:
+    """Add a block to a summary whose first block said what the columns are."""
+    schema = summary.schema
+    if schema is None and reading == READ_ALL and missing == "error":
+        summary.update(block, device=device)
+        return
+    try:
+        rows = open_data(block, reading, missing)
+        if schema is not None:
+            rows = rows_with(schema, rows, drops=missing == "drop")
+        _add_rows(summary, rows, None, device)
+    except InputError as error:
+        raise InputError(
+            f"{error} (Other blocks are encoded like the first one; to let each block have "
+            "missing cells of its own, add up summaries of the blocks.)"
+        ) from error
 
 
 def warn_of_notes(notes: Sequence[str]) -> None:

@@ -7,8 +7,9 @@
 | E y_j³ … E y_j⁶ (not in the paper) | ``summary.moments(shift=0, scale=1).powers`` | (4, d) |
 
 A summary is a set of closed *shards*, whose sums are a value, and perhaps an open one, which takes
-rows until an update names another one, or rows are forgotten. Everything else reads, and sees the
-open shard as if it were complete.
+rows. A shard opens with the first update and stays open until an update names another one, or rows
+are forgotten. Everything else reads: saving, copying, adding and subtracting see the open shard as
+if it were complete, and change nothing about what later updates give.
 
 Differs from the paper: moments are kept about a shift near the mean and standardized by default;
 powers up to 6 are kept, and with order ≥ 4 all moments of degree 4.
@@ -27,6 +28,8 @@ from momentmix.errors import InputError, InputTypeError, check_count
 from momentmix.findings.messages import NO_MAR
 from momentmix.parallel import ForkSafeLock, one_at_a_time
 from momentmix.summary import file as summary_file
+from momentmix.summary import readings, reduction
+from momentmix.summary.column_facts import summary_html
 from momentmix.summary.exact import combining, forgetting
 from momentmix.summary.exact import totals as algebra
 from momentmix.summary.exact.schemas import encoded
@@ -40,11 +43,9 @@ from momentmix.summary.exact.state import (
 from momentmix.summary.exact.totals import Totals
 from momentmix.summary.layout import NO_HIGH, Layout, known
 from momentmix.summary.view import SummaryView, check_budget
-from momentmix.tables.names import check_feature_names, feature_number
+from momentmix.tables.names import check_feature_names
 from momentmix.tables.schema import Schema
 from momentmix.wording import plural
-
-Part = tuple[Totals, combining.Names]  # sums and names of the columns
 
 
 class MomentSummary(SummaryView):
@@ -146,6 +147,7 @@ class MomentSummary(SummaryView):
         sample_weight: ArrayLike | None = None,
         *,
         shard_id: str | bytes | None = None,
+        device: Any = None,
     ) -> MomentSummary:
         """Add rows; on an error the summary is as it was.
 
@@ -164,6 +166,8 @@ class MomentSummary(SummaryView):
             `effective_rows`, for standard errors, tests and the weights of moments.
         shard_id : str or bytes, optional
             Open a new shard with this id, unless it is the open one.
+        device : str or torch.device, optional
+            Send NumPy rows there (``"cuda"``), window by window, and sum them there.
 
         Returns
         -------
@@ -174,8 +178,8 @@ class MomentSummary(SummaryView):
         state = self._state
         if state.open is not None and digest not in (None, state.open.shard_id):
             state = state._replace(closed=self._totals(state), open=None)
-        update = checked_update(rows, sample_weight, state)
-        self._state = with_rows(state, *update, digest, self._n_threads)
+        update = checked_update(rows, sample_weight, device, state)
+        self._state = with_rows(state, update, digest, self._n_threads)
         return self
 
     @one_at_a_time
@@ -211,30 +215,55 @@ class MomentSummary(SummaryView):
         summary = MomentSummary.__new__(MomentSummary)
         return summary._begin(State(totals, names=names), self._n_threads)
 
-    def _operand(self, other: Any) -> Part:
+    def _operand(self, other: Any, state: State) -> tuple[Totals, tuple[str, ...] | None]:
         """The sums of a summary that can be combined with this one, and the common names."""
         if not isinstance(other, MomentSummary):
             raise InputTypeError(
                 f"a summary can be combined with another MomentSummary only; got "
                 f"{type(other).__name__}. Use update() for rows."
             )
-        left, right = self._state, other._state
-        names = combining.check_alike(left.closed, right.closed, left.names, right.names)
-        return other._totals(right), names
+        theirs = other._state
+        schemas = state.schema, theirs.schema
+        names = combining.check_alike(
+            self._layout, other._layout, state.names, theirs.names, schemas
+        )
+        return other._totals(theirs), names
+
+    def check_alike(self, other: MomentSummary) -> None:
+        """Raise unless both have the same columns and orders, so that they can be combined."""
+        self._operand(other, self._state)
 
     def __add__(self, other: Any) -> MomentSummary:
         """The sum; it has the powers that both have (a file of version 1 has none)."""
-        part, names = self._operand(other)
-        return self._derived(*_union([(self._totals(), names), (part, names)]))
+        state = self._state
+        part, names = self._operand(other, state)
+        whole = self._totals(state)
+        combining.check_disjoint(whole.shards, part.shards)
+        combining.check_origins([whole.origins, part.origins])
+        return self._derived(combining.combine(whole, part), names)
 
     def __radd__(self, other: Any) -> MomentSummary:
         if isinstance(other, int) and other == 0:  # the start of sum()
             return self._derived(self._totals(), self._state.names)
         return self.__add__(other)
 
+    def __iadd__(self, other: Any) -> MomentSummary:
+        """Add the shards of another summary to the closed ones; an open shard stays open."""
+        # Reading takes no lock: a += b and b += a in two threads do not block each other.
+        with self._lock.held():
+            state = self._state
+            part, names = self._operand(other, state)
+            combining.check_disjoint(state.shards, part.shards)
+            combining.check_origins([state.closed.origins, part.origins])
+            closed = combining.combine(state.closed, part)
+            self._state = state._replace(closed=closed, names=names)
+        return self
+
     def __sub__(self, other: Any) -> MomentSummary:
-        part, names = self._operand(other)
-        return self._derived(combining.subtract(self._totals(), part), names)
+        state = self._state
+        part, names = self._operand(other, state)
+        whole = self._totals(state)
+        return self._derived(combining.subtract(whole, part), names)
 
     def __eq__(self, other: object) -> bool:
         """Whether shards, counts and all sums agree exactly, in whatever units.
@@ -263,44 +292,29 @@ class MomentSummary(SummaryView):
 
     def truncate(self, order: int, squared_order: int | None = None) -> MomentSummary:
         """The same rows with fewer moments: a lower order."""
-        totals, old = self._totals(), self._layout
-        if squared_order is None:
-            squared_order = min(old.squared_order, order - 1)
-        layout = Layout(old.n_features, order, squared_order, old.high)
-        if order > old.order or squared_order > old.squared_order:
-            raise InputError(
-                f"truncate can only lower order={old.order} and squared_order={old.squared_order}; "
-                f"got {order} and {squared_order}. Higher moments need another pass."
-            )
-        return self._derived(algebra.with_layout(totals, layout), self._state.names)
+        state = self._state
+        totals = reduction.truncate(self._totals(state), order, squared_order)
+        return self._derived(totals, state.names)
 
     def select(self, features: Sequence[int | str]) -> MomentSummary:
         """The same rows with some of the features, by number or name, in the given order.
 
         With a schema these are columns, each with all its features.
         """
-        names, totals = self._state.names, self._totals()
-        schema, old = totals.schema, totals.layout
-        n_columns = old.n_features if schema is None else schema.n_columns
-        chosen = [check_count("feature", feature_number(f, names), 0) for f in features]
-        if len(set(chosen)) != len(chosen) or not chosen or max(chosen) >= n_columns:
-            raise InputError(
-                f"features must be different numbers in 0…{n_columns - 1} or names; got "
-                f"{features!r}."
-            )
-        numbers = chosen
-        if schema is not None:
-            numbers = [feature for column in chosen for feature in schema.features_of(column)]
-            schema = Schema(tuple(schema.columns[i] for i in chosen))
-        if len(numbers) < old.order:
-            raise InputError(
-                f"{len(numbers)} features have moments of order {len(numbers)} at most, the "
-                f"summary has order {old.order}. Use truncate({len(numbers)}) first."
-            )
-        layout = Layout(len(numbers), old.order, old.squared_order, old.high)
-        schema = None if schema is None or schema.is_plain else schema
-        totals = algebra.with_features(totals, layout, numbers, schema)
-        return self._derived(totals, None if names is None else tuple(names[i] for i in chosen))
+        state = self._state
+        names, totals = state.names, self._totals(state)
+        columns = reduction.chosen_columns(features, names, totals)
+        chosen = None if names is None else tuple(names[i] for i in columns)
+        return self._derived(reduction.select(totals, columns), chosen)
+
+    def recenter(self, shift: ArrayLike | None = None) -> MomentSummary:
+        """The same summary about another shift, rounded to the unit; by default about the mean.
+
+        Exact: moving there and back gives the same bytes.
+        """
+        totals = self._totals()
+        shifts = None if shift is None else readings.nearest_units(totals, shift)
+        return self._derived(algebra.recentered(totals, shifts), self._state.names)
 
     # -- files --------------------------------------------------------------------------------
 
@@ -356,6 +370,9 @@ class MomentSummary(SummaryView):
             parts.append("no powers")
         return f"MomentSummary({', '.join(parts)})"
 
+    def _repr_html_(self) -> str:
+        return summary_html(self)
+
 
 def _check_schema(schema: Schema, n_features: int, names: tuple[str, ...] | None) -> None:
     """Raise unless a schema has so many features, and no names are given beside its own."""
@@ -370,10 +387,11 @@ def _check_schema(schema: Schema, n_features: int, names: tuple[str, ...] | None
 
 
 _AT_ONCE = 500  # summaries whose sums are unpacked at the same time
+Part = tuple[Totals, tuple[str, ...] | None]  # sums and names of the columns
 
 
-def union(groups: Sequence[MomentSummary | bytes]) -> MomentSummary:
-    """Return the sum of summaries, or of their bytes: as by ``+``, but far faster."""
+def union_of_groups(groups: Sequence[MomentSummary | bytes]) -> MomentSummary:
+    """Return the sum of summaries, or of their bytes, some at a time."""
     some = (groups[start : start + _AT_ONCE] for start in range(0, len(groups), _AT_ONCE))
     return MomentSummary._loaded(*_union([_union_of_some(part) for part in some]))
 
@@ -384,25 +402,34 @@ def _union_of_some(groups: Sequence[MomentSummary | bytes]) -> Part:
     if found is None:
         return _union([_part_of(group) for group in groups])
     stack, names = found
-    combining.check_distinct(stack.shards, [stack.together["origins"]])
+    combining.check_once(stack.shards)
+    combining.check_origins([stack.together["origins"]])
     return combining.combine_stack(stack), names
 
 
 def _part_of(group: MomentSummary | bytes) -> Part:
-    if isinstance(group, bytes):
-        return summary_file.unpack(group)
-    state = group._state
-    return group._totals(state), state.names
+    if not isinstance(group, bytes):
+        state = group._state
+        return group._totals(state), state.names
+    # Where the checksum is wrong, the slow way says what else is.
+    unpack = summary_file.unpack_whole if summary_file.is_whole(group) else summary_file.unpack
+    return unpack(group)
+
+
+def union(summaries: Sequence[MomentSummary]) -> MomentSummary:
+    """Return the sum of summaries in one step, far faster than by ``+``, with the same bytes."""
+    return summaries[0]._derived(*_union([_part_of(summary) for summary in summaries]))
 
 
 def _union(parts: Sequence[Part]) -> Part:
     first, names = parts[0]
     for part, own in parts[1:]:
         if own != names or part.layout != first.layout or first.schema or part.schema:
-            names = combining.check_alike(first, part, names, own)
+            schemas = first.schema, part.schema
+            names = combining.check_alike(first.layout, part.layout, names, own, schemas)
     totals = [part for part, _ in parts]
-    shards = [shard for part in totals for shard in part.shards]
-    combining.check_distinct(shards, (part.origins for part in totals))
+    combining.check_once([shard for part in totals for shard in part.shards])
+    combining.check_origins(part.origins for part in totals)
     return combining.combine(*totals), names
 
 

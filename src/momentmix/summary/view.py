@@ -1,12 +1,14 @@
-"""Cost and contents of a summary: counts, bounds, units, moments.
+"""Cost and contents of a summary: counts, bounds, units, moments. Nothing here changes it.
 
-A reader takes the `State` once, which an update replaces as a whole: it blocks no other thread.
+All that a summary holds is one value, `State`, which an update replaces as a whole. A reader takes
+it once, and so has the rows of whole updates without blocking other threads.
 """
 
 from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
@@ -19,10 +21,11 @@ from momentmix.summary import readings
 from momentmix.summary.exact.combining import combine
 from momentmix.summary.exact.digit_sums import QUANTUM_BITS
 from momentmix.summary.exact.state import State
-from momentmix.summary.exact.totals import Totals, with_layout
+from momentmix.summary.exact.totals import Totals
 from momentmix.summary.kernels.half_split import table_rows
 from momentmix.summary.layout import NO_HIGH, Layout
 from momentmix.summary.readings import Moments
+from momentmix.summary.reduction import rearranged
 from momentmix.tables.schema import Schema
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
 from momentmix.wording import size_text
@@ -112,7 +115,10 @@ class SummaryView:
 
     @property
     def _layout(self) -> Layout:
-        return self._state.closed.layout
+        state = self._state
+        if state.layout.n_features == state.closed.layout.n_features:
+            return state.closed.layout
+        return self._totals(state).layout
 
     # -- what it holds ------------------------------------------------------------------------
 
@@ -141,8 +147,8 @@ class SummaryView:
     def schema(self) -> Schema | None:
         """Schema that made features of the columns; None if they are the features."""
         state = self._state
-        if state.open is None or not state.closed.shards or state.closed.schema is None:
-            return state.closed.schema
+        if state.open is None or not state.closed.shards or state.schema is None:
+            return state.schema
         return self._totals(state).schema  # with centers of all rows
 
     @property
@@ -193,6 +199,18 @@ class SummaryView:
         return self._totals().exact_bounds
 
     @property
+    def shift(self) -> Float:
+        """Origin of the exact sums, of shape (n_features,): an integer number of units."""
+        totals = self._totals()
+        pairs = zip(totals.shifts, totals.exponents, strict=True)
+        return np.array([float(k * Fraction(2) ** (e or 0)) for k, e in pairs])
+
+    @property
+    def scale(self) -> Float:
+        """Unit of the exact sums, of shape (n_features,): powers of two, 1 for a column of 0."""
+        return np.array([2.0 ** (e or 0) for e in self._totals().exponents])
+
+    @property
     def mean(self) -> Float:
         """Mean of each feature, correctly rounded."""
         return readings.require_rows(self._totals()).mean
@@ -233,7 +251,7 @@ class SummaryView:
                 f"with order={order}: that needs another pass."
             )
         layout = Layout(self.n_features, order, min(self.squared_order, order - 1), NO_HIGH)
-        values = readings.moments(with_layout(self._totals(), layout), shift, scale)
+        values = readings.moments(rearranged(self._totals(), layout), shift, scale)
         return IncompleteSymmetricTensor(values.distinct[order], self.n_features, order)
 
     def squared(
@@ -257,5 +275,5 @@ class SummaryView:
                 f"{self.squared_order}; got {feature} and {order}."
             )
         layout = Layout(self.n_features, order + 1, order, NO_HIGH)
-        values = readings.moments(with_layout(self._totals(), layout), shift, scale)
+        values = readings.moments(rearranged(self._totals(), layout), shift, scale)
         return np.asarray(values.squared[order][feature])

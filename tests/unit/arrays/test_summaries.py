@@ -176,7 +176,15 @@ def test_steps_that_need_numpy_copy_the_rows(library):
     np.testing.assert_array_equal(np.concatenate(list(open_rows(there).blocks())), rows[:500])
 
 
+def test_a_device_beside_rows_that_lie_on_one_is_refused(library):
+    with pytest.raises(InputError, match=r"device='cuda' is for NumPy rows; these lie on .*Leave"):
+        summarize(library.put(np.eye(3)), 2, device="cuda")
+
+
 def test_missing_libraries_are_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(MissingDependencyError, match=r"needs torch.*pip install momentmix\[gpu\]"):
+        summarize(np.eye(3), 2, device="cuda")
     monkeypatch.setitem(sys.modules, "array_api_compat", None)
     tensor = type("Tensor", (), {"__module__": "torch", "ndim": 2, "shape": (3, 3)})()
     with pytest.raises(MissingDependencyError, match=r"array-api-compat.*momentmix\[gpu\]"):

@@ -161,6 +161,7 @@ def test_damaged_files_are_refused(cube, tmp_path):
 
 def test_what_is_shown(cube):
     assert repr(cube) == f"SummaryCube(by region, day, flag: {len(cube)} groups, 900 rows)"
+    assert f"and {len(cube) - 12} more groups" in cube._repr_html_()
     frame = cube.to_frame()
     assert list(frame.columns) == ["region", "day", "flag", "n_rows", "x", "y"]
     assert frame["n_rows"].sum() == 900

@@ -136,9 +136,9 @@ def test_categories_and_missing_cells_have_one_schema(frame):
     table.loc[::7, "b"] = np.nan
     table = table[["a", "b", "plan", "store"]]
     cube = mm.summarize_by(table, by="store", missing="model")
+    assert cube.schema is not None
+    assert "plan" in cube.schema.column_names
     total, whole = cube.total(), mm.summarize(table.drop(columns="store"), missing="model")
-    assert total.schema is not None
-    assert "plan" in total.schema.column_names
     assert total.feature_names == whole.feature_names
     assert total.mean == pytest.approx(whole.mean, rel=1e-11)
     result = mm.fit(total, 2, random_state=0)
@@ -378,3 +378,22 @@ def test_days_of_any_library_are_keys():
         mm.summarize_by({"x": x, "k": numpy_days.astype("M8[h]")}, by="k")
     with pytest.raises(InputError, match=r"row 0, column 'k': .* is no date"):
         mm.summarize_by({"x": x, "k": numpy_days - numpy_days[0]}, by="day(k)")
+
+
+def test_small_groups_have_the_bytes_of_groups_that_are_summed_one_by_one(monkeypatch):
+    rng = np.random.default_rng(0)
+    n, store = 3000, rng.integers(0, 400, 3000) ** 2 // 400
+    frame = pd.DataFrame({"store": store, "x": rng.normal(size=n), "flat": store * 0.1})
+    frame["half"] = rng.integers(-3, 4, n) / 2  # means that are half a unit
+    frame["zero"] = np.where(store % 3, rng.normal(size=n), 0.0)
+    frame["wild"] = np.where(rng.random(n) < 0.01, 1e9, rng.normal(1e6, 1.0, n))
+    frame["gap"] = np.where(rng.random(n) < 0.2, np.nan, rng.normal(size=n))
+    for columns in (frame.drop(columns="gap"), frame[["store", "x", "half", "gap"]]):
+        cubes = []
+        for rows in (1024, 0):
+            monkeypatch.setattr(grouping, "block_rows", lambda *_, rows=rows: rows)
+            cubes.append(mm.summarize_by(columns, by="store", missing="model"))
+        assert len(cubes[0]) > 200
+        for key in cubes[0]:
+            assert cubes[0][key].to_bytes() == cubes[1][key].to_bytes()
+        assert cubes[0].total().to_bytes() == sum(cubes[1].values()).to_bytes()

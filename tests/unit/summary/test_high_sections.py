@@ -7,7 +7,7 @@ from campaigns.written_out import monomials
 import momentmix as mm
 from momentmix import MomentSummary
 from momentmix.fitting.data import moments_of
-from momentmix.summary.exact import open_shard
+from momentmix.summary.exact import state
 from momentmix.summary.kernels.array_sums import ArrayExecutor
 from momentmix.summary.layout import COMPLETE, POWERS, Layout
 
@@ -120,7 +120,7 @@ REACHES = [(1e30, 6), (1e41, 5), (1e50, 4), (1e60, 4), (1e70, 3), (1e90, 2), (1e
 @pytest.mark.parametrize("by_numpy", [False, True])
 def test_powers_beyond_the_range_are_absent_and_all_others_stay(size, reach, by_numpy, monkeypatch):
     if by_numpy:
-        monkeypatch.setattr(open_shard, "host_executor", lambda layout: ArrayExecutor(layout, np))
+        monkeypatch.setattr(state, "host_executor", lambda layout: ArrayExecutor(layout, np))
     _, rows = with_wild_row(size)
     wild = mm.summarize(rows, 4).moments()
     absent = np.zeros((4, 5), bool)
@@ -152,12 +152,18 @@ def test_absent_stays_absent_whatever_is_added_or_taken_away():
     assert (both + third).to_bytes() == ((third + wild) + other).to_bytes()
     rest = both - wild
     assert rest != other  # what both had is known, the rest is not
-    for summary in (both, rest, MomentSummary.from_bytes(both.to_bytes())):
+    for summary in (
+        both,
+        rest,
+        both.recenter(np.ones(5)),
+        MomentSummary.from_bytes(both.to_bytes()),
+    ):
         powers = summary.moments().powers
         assert np.isnan(powers[2:, 1]).all()
         assert np.isfinite(np.delete(powers, 1, axis=1)).all()
         assert np.isfinite(powers[:2, 1]).all()
     np.testing.assert_allclose(rest.moments().powers[:2], other.moments().powers[:2], rtol=1e-9)
+    assert both.recenter(np.ones(5)) == both
     assert (both - wild) - other == MomentSummary(5, 4)
 
 

@@ -59,6 +59,18 @@ def test_drop_leaves_rows_out():
     assert summary(missing="drop").n_rows == 4
 
 
+def test_blocks_of_an_iterator():
+    parts = [TABLE[:3], TABLE[3:]]
+    whole = summary(families=FAMILIES | {"plan": ["basic", "gold", "silver"]}, shard_id="a")
+    once = summary(iter(parts), whole.schema, shard_id="a")
+    assert once.to_bytes() == whole.to_bytes()
+    complete = TABLE.assign(age=TABLE["age"].fillna(30.0), plan=TABLE["plan"].fillna("gold"))
+    with pytest.raises(InputError, match=r"'age'\), is missing.*add up summaries of the blocks"):
+        summary(iter([complete, TABLE]))
+    with pytest.raises(InputError, match="iterator was empty"):
+        summary(iter([]))
+
+
 def test_updates_encode_their_rows():
     once = summary(shard_id="a")
     grown = MomentSummary(7, 3, schema=once.schema, shard_id="a")
@@ -70,6 +82,22 @@ def test_updates_encode_their_rows():
     with pytest.raises(InputError, match="counts must be integers"):
         grown.update(TABLE[:1].assign(visits=1.5))
     assert grown.to_bytes() == before
+
+
+def test_an_open_shard_stays_open():
+    """It goes on in its own schema, whatever was added meanwhile."""
+    plain = TABLE.assign(age=TABLE["age"].fillna(30.0), plan=TABLE["plan"].fillna("gold"))
+    open_one = summary(plain[:4], FAMILIES | {"plan": ["basic", "gold", "silver"]}, shard_id="a")
+    other = summary(TABLE, FAMILIES, shard_id="b")
+    expected = open_one.copy().update(plain[4:]) + other
+    open_one += other
+    assert open_one.n_features == 7
+    assert open_one.schema == (open_one + MomentSummary(7, 3, schema=other.schema)).schema
+    assert open_one.update(plain[4:]).to_bytes() == expected.to_bytes()
+    third = open_one.copy().update(TABLE[:1], shard_id="c")  # in the schema of all
+    assert third.n_rows == 13
+    with pytest.raises(InputError, match="is missing"):
+        open_one.update(TABLE[1:2])
 
 
 def test_new_shards_take_missing_cells():

@@ -24,11 +24,13 @@ READS = {
     "add": lambda s: s + started("b"),
     "added": lambda s: started("b") + s,
     "sum": lambda s: sum([s, started("b")]),
+    "in place": lambda s: started("b").__iadd__(s),
     "subtract": lambda s: s - MomentSummary(4, 3),
     "subtracted": lambda s: (s + started("b")) - s,
     "equal": lambda s: s == started("b"),
     "truncate": lambda s: s.truncate(2),
     "select": lambda s: s.select([2, 1, 0]),
+    "recenter": lambda s: s.recenter(0.0),
     "moments": lambda s: (s.moments(), s.cost),
     "fit": lambda s: fit(s, 1),
     "paper": lambda s: fit(s, 1, method="paper"),
@@ -57,6 +59,7 @@ def test_what_fails_changes_no_later_byte():
         lambda: summary.update(np.full((1, 4), np.nan)),
         lambda: summary.forget(ROWS[:5] + 1e9),
         lambda: summary + started(),
+        lambda: summary.__iadd__(started()),
         lambda: summary - started("b"),
         lambda: hash(summary),
     ]
@@ -78,6 +81,15 @@ def test_what_was_pickled_holds_no_rows_and_opens_another_shard():
     assert len(twin.update(ROWS[700:]).shard_ids) == 2
     empty = pickle.loads(pickle.dumps(MomentSummary(4, 3, shard_id="a")))
     assert empty.update(ROWS).to_bytes() == started(n=3000).to_bytes()
+
+
+def test_adding_in_place_leaves_the_own_shard_open():
+    summary = started()
+    summary += started("b")
+    summary.update(ROWS[1500:])
+    assert summary.to_bytes() == (started(n=3000) + started("b")).to_bytes()
+    with pytest.raises(ShardError, match="in both summaries"):
+        summary += started("a", 10)
 
 
 def test_forgetting_closes_the_shard():
@@ -132,7 +144,14 @@ def test_copies_that_took_other_rows_are_told_apart():
     assert whole - summary == started("b")
 
 
-@pytest.mark.parametrize("changed", [lambda s: s.truncate(2), lambda s: s.select([3, 0, 2])])
+@pytest.mark.parametrize(
+    "changed",
+    [
+        lambda s: s.truncate(2),
+        lambda s: s.select([3, 0, 2]),
+        lambda s: s.recenter(7.0),
+    ],
+)
 def test_versions_survive_a_change_of_what_is_kept(changed):
     summary = started()
     early = changed(summary.copy())

@@ -38,7 +38,8 @@ def test_the_same_shard_twice_is_refused_with_its_id():
         assert caught.value.shard_ids == (shard,)
     both = a + b
     with pytest.raises(ShardError, match=r"shards .* are in both"):
-        both + both.copy()
+        both += both.copy()
+    assert both.n_rows == 100
 
 
 def test_subtracting_what_was_never_added_points_to_forget():
@@ -243,12 +244,13 @@ def test_the_result_does_not_depend_on_the_cuts_between_calls(n, weighted):
 
 def test_the_frame_is_a_power_of_two_and_a_multiple():
     summary = made(normal(5000) * [1e-9, 1, 3e5, 1] + [1, 0, 1e9, -7])
-    totals = summary._totals()
-    scale = np.ldexp(1.0, totals.exponents)
-    assert (np.abs(summary.mean - totals.shifts * scale) <= scale / 2).all()
+    assert (np.frexp(summary.scale)[0] == 0.5).all()
+    units = summary.shift / summary.scale
+    assert (units == np.rint(units)).all()
+    assert (np.abs(summary.mean - summary.shift) <= summary.scale / 2).all()
     deviation = np.sqrt(summary.variance)
-    assert (scale > deviation / 4).all()
-    assert (scale < deviation * 4).all()
+    assert (summary.scale > deviation / 4).all()
+    assert (summary.scale < deviation * 4).all()
 
 
 def test_standardised_by_default():

@@ -1,7 +1,9 @@
 """Adding summaries and subtracting one from another: what goes together.
 
-Two summaries that were taken while a shard was filled hold different rows under one id. The *mark*
-of a shard (row count, weight and means when it entered a sum) distinguishes them.
+A shard that still takes rows can be read at any time, and what was read carries its id. So a
+summary taken early and one taken late hold different rows under one id: they are never added, since
+the ids agree, and the early one must not be subtracted from the late one as if it were the complete
+shard. The *mark* of a shard (row count, weight and means when it entered a sum) distinguishes them.
 """
 
 from __future__ import annotations
@@ -9,7 +11,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import zip_longest
 from typing import TypeVar
 
 import numpy as np
@@ -40,10 +41,9 @@ from momentmix.summary.exact.totals import (
     with_high,
 )
 from momentmix.summary.layout import Layout
-from momentmix.tables.schema import joined, plain_schema
+from momentmix.tables.schema import Schema, joined, plain_schema
 
 T = TypeVar("T")
-Names = tuple[str, ...] | None
 
 _FORGET = either("forget()", "`momentmix forget`")
 _ROUNDING = 2.0**-40  # by layout, processor or device the sums of a shard differ in their last bits
@@ -183,25 +183,28 @@ def same(left: Totals, right: Totals) -> bool:
 # -- what goes together -----------------------------------------------------------------------
 
 
-def check_alike(a: Totals, b: Totals, left: Names, right: Names) -> Names:
+def check_alike(
+    a: Layout,
+    b: Layout,
+    left: tuple[str, ...] | None,
+    right: tuple[str, ...] | None,
+    schemas: tuple[Schema | None, Schema | None] = (None, None),
+) -> tuple[str, ...] | None:
     """Refuse layouts, names and schemas that cannot be combined; returns the common names."""
-    d, other_d, has_schema = a.layout.n_features, b.layout.n_features, a.schema or b.schema
-    if d != other_d and not has_schema:
-        text = f"summaries must have the same features; got {d} and {other_d}. "
+    if schemas == (None, None) and a.n_features != b.n_features:
+        text = f"summaries must have the same features; got {a.n_features} and {b.n_features}. "
         select = "Use select() to take the common ones"
         raise InputError(
             Message(text, either(select, "Summarize the common ones (--columns)"), ".")
         )
-    check_orders(a.layout, b.layout, ". Or pass --truncate")
+    check_orders(a, b, ". Or pass --truncate")
     if left and right and left != right:
-        pairs = enumerate(zip_longest(left, right))
-        number, (one, other) = next((i, pair) for i, pair in pairs if pair[0] != pair[1])
-        raise InputError(
-            f"feature names must agree; column {number} is {one!a} in one and {other!a} in the "
-            "other. Rename, reorder or select the columns."
-        )
-    if has_schema:
-        joined(a.schema or plain_schema(d, left), b.schema or plain_schema(other_d, right))
+        raise InputError(names_differ(left, right))
+    if schemas != (None, None):
+        plain = [
+            plain_schema(layout.n_features, names) for layout, names in ((a, left), (b, right))
+        ]
+        joined(schemas[0] or plain[0], schemas[1] or plain[1])
     return left or right
 
 
@@ -220,15 +223,42 @@ def check_orders(a: Layout, b: Layout, shell: str = "") -> None:
         )
 
 
-def check_distinct(shards: Iterable[bytes], parts: Iterable[Mapping[bytes, bytes]]) -> None:
-    """Refuse to add a shard twice, and rows of one table that were cut into shards in two ways."""
-    ids = _sorted(shard for shard, n in Counter(shards).items() if n > 1)
+def names_differ(expected: tuple[str, ...], given: tuple[str, ...]) -> str:
+    """Describe the first difference of two lists of feature names, and the cure."""
+    if sorted(expected) == sorted(given):
+        select = either(", or use select()", "")
+        cure = Message("They are the same names in another order: reorder the columns", select, ".")
+    else:
+        cure = Message("Rename or select the columns.")
+    first = next(
+        (i for i, (a, b) in enumerate(zip(expected, given, strict=False)) if a != b),
+        min(len(expected), len(given)),
+    )
+    a, b = (ascii(names[first]) if first < len(names) else "none" for names in (expected, given))
+    text = f"feature names must agree; column {first} is {a} in one and {b} in the other. "
+    return Message(text, cure)
+
+
+def check_disjoint(left: frozenset[bytes], right: frozenset[bytes]) -> None:
+    """Refuse to add summaries that share a shard."""
+    _refuse(left & right, "both summaries", "Leave one of them out, or subtract it first.")
+
+
+def check_once(shards: Sequence[bytes]) -> None:
+    """Refuse two shards of one id in a summary."""
+    twice = frozenset(shard for shard, n in Counter(shards).items() if n > 1)
+    _refuse(twice, "the summary already", "Leave one of them out.")
+
+
+def _refuse(shards: frozenset[bytes], place: str, cure: str) -> None:
+    ids = _sorted(shards)
     if ids:
-        raise ShardError(
-            f"{_listed(ids)} in both summaries: the rows would count twice. Leave one of them out, "
-            "or subtract it first.",
-            shard_ids=ids,
-        )
+        text = f"{_listed(ids)} in {place}: the rows would count twice. {cure}"
+        raise ShardError(text, shard_ids=ids)
+
+
+def check_origins(parts: Iterable[Mapping[bytes, bytes]]) -> None:
+    """Refuse to add rows of one table that were cut into shards in two ways."""
     # Shards of one table and one way are of different rows, unless they have the same place.
     ways: dict[bytes, tuple[bytes, bytes]] = {}
     places: dict[bytes, bytes] = {}
@@ -238,7 +268,7 @@ def check_distinct(shards: Iterable[bytes], parts: Iterable[Mapping[bytes, bytes
             if way == origin[16:24]:
                 other = places.setdefault(origin, shard)
             if other != shard:
-                both = _sorted([shard, other])
+                both = _sorted(frozenset([shard, other]))
                 raise ShardError(
                     f"shards {both[0]} and {both[1]} are of the same file or table, which was read "
                     "in two ways (with other keys, columns or missing=, or from a copy): the rows "
@@ -257,6 +287,7 @@ def renamed(
         while (shard := shard_number(old, number)) in names:
             names[shard] = shard_number(new, number)
             number += 1
+    check_once(list(names.values()))
     shards = frozenset(names.values())
     kept = {shard: origin for shard, origin in totals.origins.items() if shard not in ids}
     result = replace(
@@ -266,7 +297,8 @@ def renamed(
         origins=kept | _of_shards(origins or {}, shards),
         forgotten={names[shard]: mark for shard, mark in totals.forgotten.items()},
     )
-    check_distinct(names.values(), [result.origins])
+    if origins:
+        check_origins([result.origins])
     return result
 
 
@@ -299,7 +331,7 @@ def _check_versions(whole: Totals, part: Totals) -> None:
     span = whole.maximum - whole.minimum
     differing = {shard: pair for shard, pair in pairs.items() if not _alike(*pair, span)}
     if differing:
-        shards = _sorted(differing)
+        shards = _sorted(frozenset(differing))
         there, here = differing[bytes.fromhex(shards[0])]
         text = (
             f"{_listed(shards)} not the same in both summaries: {there.n_rows:,} rows in the one "
@@ -316,7 +348,7 @@ def _check_forgotten(whole: Totals, part: Totals) -> None:
     left, right = whole.known_forgotten, part.known_forgotten
     nothing = Mark(0, 0.0, np.zeros(whole.layout.n_features))
     pairs = {x: (left.get(x, nothing), right.get(x, nothing)) for x in part.shards}
-    shards = _sorted(x for x, pair in pairs.items() if not _alike(*pair, span))
+    shards = _sorted(frozenset(x for x, pair in pairs.items() if not _alike(*pair, span)))
     if shards:
         there, here = pairs[bytes.fromhex(shards[0])]
         raise ShardError(
@@ -335,7 +367,7 @@ def _alike(a: Mark, b: Mark, span: NDArray[np.float64]) -> bool:
     return a.n_rows == b.n_rows and weights and bool((np.abs(a.mean - b.mean) <= allowed).all())
 
 
-def _sorted(shards: Iterable[bytes]) -> tuple[str, ...]:
+def _sorted(shards: frozenset[bytes]) -> tuple[str, ...]:
     return tuple(sorted(shard.hex() for shard in shards))
 
 

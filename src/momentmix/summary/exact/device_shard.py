@@ -53,10 +53,13 @@ _WIDE = 1024  # rows side by side whose bounds are taken at once: the full rate 
 
 
 def add_device_rows(
-    shard: OpenShard, rows: Any, weights: Float | None, n_threads: int | None, names: Any
+    shard: OpenShard, rows: Any, weights: Float | None, n_threads: int, place: tuple[int, Any]
 ) -> None:
-    """Add rows of another array library where they lie; their weights, if any, are NumPy's."""
-    adder = _Adder(shard, rows, weights, n_threads, names)
+    """Add rows of another array library where they lie; their weights, if any, are NumPy's.
+
+    The place, for messages, is the number of the first row in the update, and names of features.
+    """
+    adder = _Adder(shard, rows, weights, n_threads, place)
     if shard.n_waiting or shard.sums is None:
         adder.add_first()
     while (batch := next(adder.foreseen(), None)) is not None:
@@ -96,11 +99,11 @@ class _Adder:
         shard: OpenShard,
         rows: Any,
         weights: Float | None,
-        n_threads: int | None,
-        names: Any,
+        n_threads: int,
+        place: tuple[int, Any],
     ) -> None:
         self.shard, self.rows, self.weights = shard, rows, weights
-        self.n_threads, self.names = n_threads, names
+        self.n_threads, self.place = n_threads, place
         self.xp, self.n_rows = namespace(rows), int(rows.shape[0])
         self.start = 0  # the first row that is not added yet
         layout = shard.layout
@@ -152,13 +155,14 @@ class _Adder:
         return as_float64(self.rows[start:stop, :], self.xp)
 
     def _checked(self, start: int, stop: int) -> Float:
-        rows = to_numpy(self._part(start, stop))
-        check_values(rows, self.names, start)
+        rows, (first_row, names) = to_numpy(self._part(start, stop)), self.place
+        check_values(rows, names, first_row + start)
         return rows
 
     def _update(self, rows: Float, start: int) -> None:
         weights = None if self.weights is None else self.weights[start : start + len(rows)]
-        self.shard.update(rows, weights, self.n_threads, self.names, start)
+        first_row, names = self.place
+        self.shard.update(rows, weights, self.n_threads, names, first_row + start)
 
     # -- rows → sums on the device -------------------------------------------------------------
 

@@ -7,7 +7,8 @@
 
 Each block's float64 sums are split, exactly, into signed digits of 32 bits at fixed binary places;
 only what lies below 2^−Q is rounded, once, half to even. Sums of digits are exact in float64 for
-2^20 blocks, then they carry. In the end they become whole numbers: see ``exact_sums``.
+2^20 blocks, then they carry. In the end they become whole numbers: see ``exact_sums``. A monomial
+of one row is below 2^800 units, of whatever degree, so that digits reach it as they reach others.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from momentmix.summary.layout import Layout
 QUANTUM_BITS = 96  # far below the rounding errors of a block; see ``open_shard``
 _DIGIT_BITS = 32  # leaves 21 of the 53 bits of float64 for sums of digits
 _MOST_ADDED = 1 << 20  # digits below 2^32 of their place; more would not fit 53 bits
+_SEGMENT = 8192  # numbers at a time: they and their digits stay in the cache
 
 
 class DigitSums:
@@ -83,8 +85,8 @@ class DigitSums:
         self.gather()
         self._grow(len(self._all) + 1)
         digits = self._all
-        for k, rounder in enumerate(rounders(len(digits))[1:]):
-            excess = (digits[k] + rounder) - rounder
+        for k in range(len(digits) - 1):
+            excess = (digits[k] + _rounder(k + 1)) - _rounder(k + 1)
             digits[k] -= excess
             digits[k + 1] += excess
         self._since_carry = 1
@@ -113,21 +115,26 @@ def digits_needed(largest: float) -> int:
 
 @lru_cache(maxsize=64)
 def rounders(n_digits: int) -> Float:
-    """Constants that round to multiples of each place, half to even, if added and subtracted."""
-    return np.asarray(np.ldexp(1.5, 52 + _DIGIT_BITS * np.arange(n_digits) - QUANTUM_BITS))
+    """Constants that round to multiples of the places 0 … n_digits − 1; read only."""
+    return np.array([_rounder(k) for k in range(n_digits)])
+
+
+def _rounder(k: int) -> float:
+    """The constant that rounds to a multiple of place k, half to even, if added and subtracted."""
+    return 1.5 * 2.0 ** (52 + _DIGIT_BITS * k - QUANTUM_BITS)
 
 
 def add_digits(values: Float, digits: Float) -> None:
     """Split vectors (overwritten) into digits and add these; shapes (n_vectors, n) and (K, n)."""
-    places = rounders(len(digits))
     if code is not None:
-        code.add_digits(np.ascontiguousarray(values), len(values), places, digits)
+        code.add_digits(np.ascontiguousarray(values), len(values), rounders(len(digits)), digits)
         return
-    for rest in values:
-        for k in range(len(digits) - 1, -1, -1):
-            digit = (rest + places[k]) - places[k]
-            rest -= digit  # exact: the digit holds the leading bits of the rest
-            digits[k] += digit
+    for start in range(0, values.shape[1], _SEGMENT):
+        for rest in values[:, start : start + _SEGMENT]:
+            for k in range(len(digits) - 1, -1, -1):
+                digit = (rest + _rounder(k)) - _rounder(k)
+                rest -= digit  # exact: the digit holds the leading bits of the rest
+                digits[k, start : start + len(rest)] += digit
 
 
 def join(digits: Float) -> Int:

@@ -5,16 +5,22 @@
 | S_I·2^Q, T_{j,I}·2^Q, …, in the order of the file | ``integers`` | (n_entries,) |
 | the same in two's complement, lowest word first | ``words`` | (n_entries, n_words) |
 
-These laws hold exactly: adding commutes, associates, and is undone by subtracting; moving the
-origin of feature j by an integer δ is z_j^p·R ← Σ_i C(p,i)·(−δ)^(p−i)·z_j^i·R, undone by −δ; a unit
-finer by 2^a for feature j is a left shift of z_j^p·R by a·p. Compiled code works on words, modulo a
-power of two that is above all results, so that what overflows on the way does no harm.
+Most summaries of small groups are only added, written and read: that takes words alone, and no
+Python integer for each sum. These laws hold exactly, as theorems and not up to a tolerance:
 
-*Reach.* The sixth power of a row that lies 1e41 units away leaves the range of the sums. So each
-feature has a *reach*, the highest degree (2 … 6) of sums of high sections that it takes part in:
-the least over all blocks of rows, whatever the order of adding. A sum of degree D is *present*
-where all its features have a reach of at least D; the others are 0. A present sum depends on
-present ones alone, since its factors have lower degrees.
+- adding commutes, associates, and is undone by subtracting;
+- moving the origin of feature j by an integer δ is z_j^p·R ← Σ_i C(p,i)·(−δ)^(p−i)·z_j^i·R, undone
+  by −δ; moves of different features commute;
+- a unit finer by 2^a for feature j is a left shift of z_j^p·R by a·p.
+
+Compiled code works on words, modulo a power of two that is above all results, so that what
+overflows on the way does no harm.
+
+*Reach.* A row that lies 1e41 units away is a valid row, but its sixth power leaves the range of the
+sums. So each feature has a *reach*, the highest degree (2 … 6) of sums of high sections that it may
+take part in: the least over all blocks of rows, so that it does not depend on the order of adding.
+A sum of degree D is *present* where all its features have a reach of at least D; the others are 0.
+A present sum depends on present ones alone, whatever moves: all its factors have lower degrees.
 """
 
 from __future__ import annotations
@@ -68,6 +74,10 @@ class ExactSums:
         made = self.__dict__.get("integers")
         return python_integers(self.words[places]) if made is None else made[places]
 
+    def of_layout(self, layout: Layout) -> ExactSums:
+        """The sums of a layout that lacks some sections."""
+        return self.taken(layout, layout.places_in(self.layout))
+
     def taken(self, layout: Layout, rows: Int) -> ExactSums:
         """The sums at some places, as sums of another layout."""
         if "words" in self.__dict__:
@@ -81,6 +91,16 @@ class ExactSums:
         kept = self.integers.copy()
         kept[places] = 0
         return ExactSums(self.layout, None, kept)
+
+    def floats(self) -> Float:
+        """All sums as float64 numbers, to a rounding or two; infinite where they overflow."""
+        negative = self.words[:, -1] < 0
+        words = np.where(negative[:, None], ~self.words, self.words).view(np.uint64)
+        with np.errstate(over="ignore"):
+            found = words[:, -1].astype(np.float64)
+            for k in range(words.shape[1] - 2, -1, -1):
+                found = found * 2.0**_WORD_BITS + words[:, k]
+        return np.where(negative, -1.0 - found, found)
 
     def over(self, weight: int) -> Float:
         """All sums over a positive number, each rounded once; NaN where that overflows."""
@@ -232,6 +252,8 @@ def _by_python(layout: Layout, parts: Sequence[Reframed]) -> ExactSums:
 
 def _shifts(layout: Layout, bits: Sequence[int]) -> Int:
     """By how many bits each sum changes in units that change by 2^bits[j]."""
+    if not any(bits):
+        return np.zeros(layout.n_entries, dtype=np.int64)
     products, table = products_of(layout), np.array([*bits, 0], dtype=np.int64)
     return np.asarray(np.vecdot(table[products.features], products.degrees))
 

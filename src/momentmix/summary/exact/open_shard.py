@@ -1,17 +1,22 @@
 """The shard that is being filled: rows → blocks → exact sums.
 
-The sizes of blocks follow from their numbers, so that the sums depend on the sequence of rows
-alone. The units of a shard come from its first block (see ``shard_sums``). A block that needs
-others opens the next shard, whose id is the first one plus a counter. So does the next block where
-the mean has drifted, which is looked at after 1, 2, 4, 8, … blocks.
+Rows are gathered across calls into blocks whose sizes follow from their numbers, so that the sums
+depend on the sequence of rows alone, not on how it was cut into calls, nor on the number of
+threads.
 
-*Accuracy.* A block's float64 sum of monomials of order t is wrong by a few 2^−53·Σ|z_I|, its
-standard error is about sqrt(Σ z_I²), and the shift stays within about two standard deviations of
-the mean: the ratio is of the order of 2^−53·3^t·sqrt(rows of a block). The quantum of 2^−96 units
-adds nothing visible: of a sixth power of 2^−6 units it is 2^−60.
+The units of a shard come from its first block (see ``shard_sums``). A block that needs others
+opens the next shard, whose id is the first one plus a counter. So does the next block where the
+mean has drifted, which is looked at after 1, 2, 4, 8, … blocks: sorted rows open one shard for each
+doubling.
+
+*Accuracy.* A block's float64 sum of monomials of order t is wrong by a few 2^−53·Σ|z_I|, and the
+standard error of that sum is about sqrt(Σ z_I²) about the mean; since the shift stays within about
+two standard deviations of the mean, the ratio is of the order of 2^−53·3^t·sqrt(rows of a block).
+The quantum of 2^−96 units adds nothing visible: of a sixth power of 2^−6 units it is 2^−60.
 
 An error leaves the shard unusable: callers update a clone and keep it on success. Only rows that
-complete no block go into the shard itself; clones of any thread have them only if `n_waiting` did.
+complete no block go into the shard itself; they count from the moment that `n_waiting` says so, and
+a clone made before that, by any thread, does not have them.
 """
 
 from __future__ import annotations
@@ -25,13 +30,13 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float
 from momentmix.arrays import weight_squares
-from momentmix.parallel import map_in_order, usable_cores
+from momentmix.parallel import map_in_order
 from momentmix.summary.exact.combining import combine
 from momentmix.summary.exact.schemas import encoded
 from momentmix.summary.exact.shard_sums import ShardSums
 from momentmix.summary.exact.totals import Totals, empty, recentered, shard_number
 from momentmix.summary.exact.units import block_extremes, check_outliers, choose_units
-from momentmix.summary.kernels.native_sums import host_executor
+from momentmix.summary.kernels.array_sums import HostExecutor
 from momentmix.summary.layout import Layout
 from momentmix.tables.names import column_label
 from momentmix.tables.schema import Schema
@@ -54,8 +59,14 @@ def block_rows(layout: Layout, number: int) -> int:
 class OpenShard:
     """Sums of one shard, and of shards that follow from it, while rows arrive."""
 
-    def __init__(self, layout: Layout, shard_id: bytes, schema: Schema | None = None) -> None:
-        self.layout, self.executor, self.shard_id = layout, host_executor(layout), shard_id
+    def __init__(
+        self,
+        layout: Layout,
+        executor: HostExecutor,
+        shard_id: bytes,
+        schema: Schema | None = None,
+    ) -> None:
+        self.layout, self.executor, self.shard_id = layout, executor, shard_id
         self.schema, self.n_blocks = schema, 0  # blocks of all shards
         self.earlier = empty(layout)  # sums of the shards before the present one
         self.sums: ShardSums | None = None  # before the first block of the present one
@@ -85,6 +96,11 @@ class OpenShard:
         return shard_number(self.shard_id, len(self.earlier.shards))
 
     @property
+    def shards(self) -> frozenset[bytes]:
+        """Ids of all shards so far, and of the one that takes the next rows."""
+        return self.earlier.shards | {self._present_id}
+
+    @property
     def n_rows(self) -> int:
         """Number of rows that are added."""
         return self.earlier.n_rows + (0 if self.sums is None else self.sums.n_rows)
@@ -109,15 +125,12 @@ class OpenShard:
         self,
         rows: NDArray[Any],
         weights: Float | None,
-        n_threads: int | None,
+        n_threads: int,
         names: Any,
         first_row: int = 0,
     ) -> None:
-        """Add checked rows of any real dtype; messages name columns, and count from `first_row`."""
+        """Add checked rows of any real dtype; messages count from `first_row`."""
         start, n_rows = 0, len(rows)
-        names = names if self.schema is None else self.schema.feature_names
-        n_blocks = (self.n_waiting + n_rows) // self.block_size
-        n_threads = 1 if n_blocks < 2 else min(n_threads or usable_cores(), n_blocks)
         if self.n_waiting and self.n_waiting + n_rows >= self.block_size:
             start = self._complete_waiting(rows, weights, (first_row, names))
         while start + self.block_size <= n_rows:
@@ -166,7 +179,7 @@ class OpenShard:
         if not self.sums.fits(ends):
             units = self.sums.units_for(block, ends) or choose_units(block, ends)
             degrees = self.layout.order, self.layout.squared_order
-            check_outliers(block, units, degrees, _namer(place))
+            check_outliers(block, ends, units, degrees, _namer(place))
 
     # -- blocks → sums ------------------------------------------------------------------------
 

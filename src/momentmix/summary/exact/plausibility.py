@@ -18,8 +18,8 @@ from math import isfinite, ldexp
 import numpy as np
 
 from momentmix.summary.exact.digit_sums import QUANTUM_BITS
-from momentmix.summary.exact.exact_sums import absent_places
-from momentmix.summary.exact.totals import Totals, empty
+from momentmix.summary.exact.exact_sums import LARGEST_REACH, absent_places
+from momentmix.summary.exact.totals import Totals
 from momentmix.summary.layout import POWER_DEGREES
 from momentmix.tables.validation import LARGEST_VALUE, LARGEST_WEIGHT
 
@@ -49,13 +49,16 @@ def impossible(totals: Totals) -> str | None:
 
 
 def _impossible_without_rows(totals: Totals) -> str | None:
-    nothing = empty(totals.layout)
-    plain = "exponents", "shifts", "weight_squares", "exact_bounds", "n_forgotten", "reach"
-    is_empty = all(getattr(totals, name) == getattr(nothing, name) for name in plain)
-    is_empty = is_empty and not totals.sums.words.any()
-    for side in ("minimum", "maximum"):
-        is_empty = is_empty and np.array_equal(getattr(totals, side), getattr(nothing, side))
-    return None if is_empty else "sums, bounds or units without rows"
+    if totals.sums.words.any() or totals.weight_squares:
+        return "sums without rows"
+    if not ((totals.minimum == np.inf).all() and (totals.maximum == -np.inf).all()):
+        return "bounds without rows"
+    units = any(e is not None for e in totals.exponents) or any(totals.shifts)
+    if units or totals.n_forgotten or not totals.exact_bounds:
+        return "units, shifts or forgotten rows without rows"
+    if min(totals.reach) < LARGEST_REACH:
+        return "absent sums without rows"
+    return None
 
 
 def _impossible_weights(totals: Totals) -> str | None:

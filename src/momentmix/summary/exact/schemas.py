@@ -10,7 +10,8 @@
 Both are linear maps of the sums, with integer coefficients, so that they commute with adding and
 never round. They rest on s² = s and u·s = u, by which every product that arises is one that the
 summary holds: u^a·s^b·R becomes Σ_k C(a, k)·(−δ)^k·u^(a−k)·s^b·R, where s stands in the place of
-u^0·s^0. Changes of a center add up.
+u^0·s^0. Changes of a center add up: by δ and then by ε is by δ + ε, on any integers, whether or not
+rounding has broken the identities in their last digits.
 """
 
 from __future__ import annotations

@@ -8,13 +8,16 @@ far still is. Others are looked at closely:
 - a block whose typical deviation is above 2^16 units needs a shard of its own, as does a constant
   that would need a much coarser unit.
 
-The distance of the shift from the mean has to stay below about a standard deviation of the shard;
-see `has_drifted`. A block that is far narrower than the unit does no harm. All these decisions are
-functions of the rows.
+The sums are about the shift, so its distance from the mean has to stay below about a standard
+deviation of the shard; see `has_drifted`. A block that is far narrower than the unit does no
+harm: the moments of the shard are at least the moments of its first block.
+
+All these decisions are functions of the rows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,22 +25,27 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
 from momentmix.summary.exact.digit_sums import (
+    QUANTUM_BITS,
     DigitSums,
+    add_digits,
     digits_needed,
+    join,
 )
-from momentmix.summary.exact.exact_sums import LARGEST_REACH, absent_places
+from momentmix.summary.exact.exact_sums import LARGEST_REACH, ExactSums, absent_places, reframed
 from momentmix.summary.exact.totals import Totals, recentered
 from momentmix.summary.exact.units import (
     WIDE,
     ShardUnits,
+    block_extremes,
     check_outliers,
     choose_units,
     degrees_in_range,
     floor_exponent,
     reach_allowed,
     sum_bits,
-    typical_of,
+    typical_exponents,
 )
+from momentmix.summary.kernels.array_sums import HostExecutor
 from momentmix.summary.layout import Layout
 
 _COARSER_BITS = 16  # by which a typical deviation may exceed the unit: no lone outlier does that
@@ -75,16 +83,19 @@ class ShardSums:
         starts = constant & ((low != self.minimum) | (high != self.maximum))
         for j in np.flatnonzero(starts).tolist():
             value, present = float(self.minimum[j]), int(exponents[j])
-            (typical,) = typical_of(np.append(block[:, j], value)[:, None])[0].tolist()
+            typical = typical_exponents(np.append(block[:, j], value)[:, None])[0]
+            assert typical is not None
             largest = max(abs(value), -float(low[j]), float(high[j]))
-            exponent = max(typical, floor_exponent(largest))
+            exponent = max(typical[0], floor_exponent(largest))
             if value and exponent > present + _COARSER_BITS:
                 return None
             exponents[j] = min(exponent, present) if value else exponent
             shift[j] = np.ldexp(shift[j], present - exponents[j])
         far = (self.units.distance(ends) > WIDE) & (high > low) & ~constant
-        if (typical_of(block[:, far])[0] > exponents[far] + _COARSER_BITS).any():
-            return None
+        for present, typical in zip(exponents[far], typical_exponents(block[:, far]), strict=True):
+            assert typical is not None
+            if typical[0] > present + _COARSER_BITS:
+                return None
         return ShardUnits(exponents, shift) if starts.any() else self.units
 
     def digits_for(self, ends: Float, n_rows: int, weights: Float | None) -> int:
@@ -97,7 +108,7 @@ class ShardSums:
     def limit(self, block: Float, ends: Float, names: Any) -> Int:
         """Refuse rows beyond the range, lower the reach, and return the places of absent sums."""
         degrees = self.layout.order, self.layout.squared_order
-        check_outliers(block, self.units, degrees, names)
+        check_outliers(block, ends, self.units, degrees, names)
         self.reach = np.minimum(self.reach, degrees_in_range(self.units.distance(ends)))
         return absent_places(self.layout, self.reach.tolist())
 
@@ -132,3 +143,53 @@ class ShardSums:
             reach=tuple(self.reach.tolist()),
         )
         return recentered(totals)
+
+
+def totals_of_blocks(
+    executor: HostExecutor, layout: Layout, blocks: Float, shard_ids: Sequence[bytes]
+) -> list[Totals | None]:
+    """The sums of shards of one block each, blocks of shape (n_shards, n_rows, n_features).
+
+    None for a block that needs a closer look. The others take the steps of `ShardSums` together.
+    """
+    (n_shards, n_rows, d), ends = blocks.shape, block_extremes(blocks)
+    columns = blocks.transpose(1, 0, 2).reshape(n_rows, -1)
+    units = choose_units(columns, ends.transpose(1, 0, 2).reshape(2, -1))
+    exponents, shift = units.exponents.reshape(-1, 1, d), units.shift.reshape(-1, 1, d)
+    factors, result = np.ldexp(1.0, -exponents), list[Totals | None]([None] * n_shards)
+    with np.errstate(over="ignore"):
+        reach = np.abs(ends * factors - shift).max(axis=(1, 2))
+    own = np.flatnonzero(reach <= min(WIDE, reach_allowed(layout.order)))
+    if not len(own):
+        return result
+    points = blocks[own] * factors[own] - shift[own]
+    values = executor.sums(points, None, (np.ones(d), np.zeros(d)))
+    # The mean, rounded half to even: the rest beside a float64 quotient is exact.
+    first = values[:, layout.section("distinct", 1).place]
+    moves = np.rint(first / n_rows)
+    rest = 2.0 * (first - moves * n_rows)
+    odd = (moves + shift[own, 0]) % 2 != 0
+    moves += np.sign(rest) * ((np.abs(rest) > n_rows) | ((np.abs(rest) == n_rows) & odd))
+    digits = np.zeros((digits_needed(float(np.abs(values).max(initial=1.0))), values.size))
+    add_digits(values.reshape(1, -1), digits)
+    words = join(digits).reshape(len(own), layout.n_entries, -1)
+    neutral = (ends == 0.0).all(axis=1).tolist()
+    for g, number in enumerate(own.tolist()):
+        units_of = zip(exponents[number, 0].tolist(), neutral[number], strict=True)
+        deltas = moves[g].astype(np.int64).tolist()
+        old = shift[number, 0].astype(np.int64).tolist()
+        result[number] = Totals(
+            layout=layout,
+            exponents=tuple([None if is_neutral else e for e, is_neutral in units_of]),
+            shifts=tuple([k + delta for k, delta in zip(old, deltas, strict=True)]),
+            sums=reframed(ExactSums(layout, words[g]), [0] * d, deltas),
+            weight_squares=n_rows << QUANTUM_BITS,
+            n_rows=n_rows,
+            minimum=ends[number, 0],
+            maximum=ends[number, 1],
+            exact_bounds=True,
+            shards=frozenset([shard_ids[number]]),
+            n_forgotten=0,
+            reach=(LARGEST_REACH,) * d,
+        )
+    return result

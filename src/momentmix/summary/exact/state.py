@@ -1,24 +1,36 @@
-"""The state of a summary, a value, and its replacement by an update."""
+"""The state of a summary, and its replacement by an update.
+
+All that a summary holds is one value, `State`: the sums of closed shards, which never change, and
+perhaps an open shard. `with_rows` adds checked rows to the open shard or to a new one, and returns
+the next state; on an error the state is as it was.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import secrets
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from momentmix._typing import Float
-from momentmix.arrays import is_foreign, namespace, on_device_of, to_numpy
+from momentmix.arrays import device_of, is_foreign, namespace, on_device_of, to_numpy
 from momentmix.errors import InputError, InputTypeError, ShardError
-from momentmix.summary.exact.combining import Names
+from momentmix.parallel import usable_cores
 from momentmix.summary.exact.device_shard import add_device_rows
 from momentmix.summary.exact.open_shard import OpenShard
 from momentmix.summary.exact.totals import Totals
+from momentmix.summary.kernels.host_feed import feed
+from momentmix.summary.kernels.native_sums import host_executor
+from momentmix.summary.layout import Layout
 from momentmix.tables.formats.memory import as_device_rows, as_rows
 from momentmix.tables.rows import Features
+from momentmix.tables.schema import Schema, joined, plain_schema
 from momentmix.tables.validation import as_weights, check_values
+
+Names = tuple[str, ...] | None
 
 
 def shard_digest(shard_id: object) -> bytes:
@@ -36,9 +48,33 @@ class State(NamedTuple):
     """The state of a summary: closed shards, the open shard, the id of the next, names."""
 
     closed: Totals
-    open: OpenShard | None = None  # its rows have the columns of the closed ones
+    open: OpenShard | None = None
     next_id: bytes | None = None
     names: Names = None  # that the rows bring
+
+    @property
+    def shards(self) -> frozenset[bytes]:
+        """Ids of all shards."""
+        return self.closed.shards | (set() if self.open is None else self.open.shards)
+
+    @property
+    def layout(self) -> Layout:
+        """The features that the next rows become."""
+        return self.closed.layout if self.open is None else self.open.layout
+
+    @property
+    def row_schema(self) -> Schema | None:
+        """Schema of the next rows; None if their columns are the features."""
+        return self.closed.schema if self.open is None else self.open.schema
+
+    @property
+    def schema(self) -> Schema | None:
+        """Schema of all rows."""
+        before, now = self.closed.schema, self.row_schema
+        if self.open is None or not self.closed.shards or before is now is None:
+            return now
+        n_columns = self.layout.n_features
+        return joined(before or plain_schema(n_columns), now or plain_schema(n_columns))
 
     @property
     def n_rows(self) -> int:
@@ -47,69 +83,106 @@ class State(NamedTuple):
 
 
 def checked_rows(
-    rows: Any, sample_weight: ArrayLike | None, state: State
+    rows: Any, sample_weight: ArrayLike | None, state: State, *, with_values: bool = True
 ) -> tuple[NDArray[Any], Float | None, Names]:
     """NumPy rows, their weights and the names that they bring, checked."""
-    schema = state.closed.schema
-    if schema is not None:
-        if not isinstance(rows, Features):
-            rows = Features(schema, schema.encode(rows))
-        if rows.schema != schema:
-            raise InputError("rows were encoded by another schema; pass them as they are.")
-        return rows.values, as_weights(sample_weight, len(rows.values)), None
-    array, names = as_rows(rows, state.closed.layout.n_features, state.names)
+    if state.row_schema is not None:
+        features = _features(rows, state.row_schema)
+        return features, as_weights(sample_weight, len(features)), None
+    array, names = as_rows(rows, state.layout.n_features, state.names)
     if names is not None and state.names is None and state.n_rows:
         raise InputError(
             "rows have feature names but the summary was filled without any; pass "
             "feature_names at construction, or plain arrays throughout."
         )
     weights = as_weights(sample_weight, len(array))
-    check_values(array, names or state.names)
+    if with_values:
+        check_values(array, names or state.names)
     return array, weights, names
 
 
-def checked_update(rows: Any, sample_weight: Any, state: State) -> tuple[Any, Float | None, Names]:
-    """As `checked_rows`, of whatever library, without rows of weight 0."""
+def _features(rows: Any, schema: Schema) -> Float:
+    if not isinstance(rows, Features):
+        return schema.encode(rows)
+    if rows.schema != schema:
+        raise InputError("rows were encoded by another schema; pass them as they are.")
+    return rows.values
+
+
+class NewRows(NamedTuple):
+    """Checked rows of one update, without rows of weight 0."""
+
+    parts: Iterable[tuple[int, Any]]  # number of the first row, array of any library
+    n_rows: int
+    weights: Float | None
+    names: Names = None
+
+
+def checked_update(rows: Any, sample_weight: Any, device: Any, state: State) -> NewRows:
+    """The rows of an update, of whatever library."""
     if is_foreign(sample_weight):
         sample_weight = to_numpy(sample_weight)
-    if not is_foreign(rows) or state.closed.schema is not None:
-        array, weights, names = checked_rows(rows, sample_weight, state)
+    if not is_foreign(rows) or state.row_schema is not None:
+        on_host = device is None  # else the values are checked there
+        array, weights, names = checked_rows(rows, sample_weight, state, with_values=on_host)
         if weights is not None and not weights.all():
             array, weights = array[weights > 0], weights[weights > 0]
-        return array, weights, names
-    rows = as_device_rows(rows, state.closed.layout.n_features)
+        n_rows = len(array)
+        if on_host:
+            return NewRows([(0, array)], n_rows, weights, names)
+        return NewRows(feed(array, device), n_rows, weights, names)
+    if device is not None:
+        raise InputError(
+            f"device={device!r} is for NumPy rows; these lie on {device_of(rows)} already. "
+            "Leave it out."
+        )
+    rows = as_device_rows(rows, state.layout.n_features)
     weights = as_weights(sample_weight, rows.shape[0])
     if weights is not None and not weights.all():
         xp, kept = namespace(rows), np.flatnonzero(weights)
         rows, weights = xp.take(rows, on_device_of(kept, rows, xp), axis=0), weights[kept]
-    return rows, weights, None
+    return NewRows([(0, rows)], rows.shape[0], weights)
+
+
+def new_shard(state: State, shard_id: bytes) -> OpenShard:
+    """An empty shard for rows of the closed ones' columns."""
+    layout = state.closed.layout
+    return OpenShard(layout, host_executor(layout), shard_id, state.closed.schema)
+
+
+def labels_of(shard: OpenShard, names: Names) -> Names:
+    """Names of the features of a shard, for messages; `names` are the columns'."""
+    return names if shard.schema is None else shard.schema.feature_names
+
+
+def threads_for(shard: OpenShard, n_rows: int, n_threads: int | None) -> int:
+    """Threads that so many more rows are worth: one for each block, by default up to the cores."""
+    n_blocks = (shard.n_waiting + n_rows) // shard.block_size
+    return 1 if n_blocks < 2 else min(n_threads or usable_cores(), n_blocks)
 
 
 def with_rows(
-    state: State,
-    rows: Any,
-    weights: Float | None,
-    names: Names,
-    shard_id: bytes | None,
-    n_threads: int | None,
+    state: State, update: NewRows, shard_id: bytes | None, n_threads: int | None
 ) -> State:
-    """The state after an update; `shard_id` is that of the shard to open, unless one is open.
-
-    On an error the present state is as it was.
-    """
-    closed, shard, n_rows = state.closed, state.open, rows.shape[0]
+    """The state after an update; `shard_id` is that of the shard to open, unless one is open."""
+    closed, shard, next_id, names = state
     if shard is None:
-        digest = shard_id or state.next_id or shard_digest(None)
+        digest = shard_id or next_id or shard_digest(None)
         if digest in closed.shards:
             raise ShardError(
                 f"shard {digest.hex()} is already in this summary and closed; a closed shard "
                 "takes no more rows. Use another shard_id, or none for a random one.",
                 shard_ids=(digest.hex(),),
             )
-        shard = OpenShard(closed.layout, digest, closed.schema)
-    elif shard.n_waiting + n_rows >= shard.block_size:  # completes a block
+        shard = new_shard(state, digest)
+    elif shard.n_waiting + update.n_rows >= shard.block_size:  # completes a block
         shard = shard.clone()
-    names = state.names if names is None else tuple(names)
-    add = add_device_rows if is_foreign(rows) else OpenShard.update
-    add(shard, rows, weights, n_threads, names)
+    names = names if update.names is None else tuple(update.names)
+    labels, n_threads = labels_of(shard, names), threads_for(shard, update.n_rows, n_threads)
+    for first, array in update.parts:
+        w = None if update.weights is None else update.weights[first : first + array.shape[0]]
+        if is_foreign(array):
+            add_device_rows(shard, array, w, n_threads, (first, labels))
+        else:
+            shard.update(array, w, n_threads, labels)
     return State(closed, shard, None, names)

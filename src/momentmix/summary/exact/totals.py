@@ -8,12 +8,17 @@
 | highest degree of sums of high sections, see ``exact_sums`` | ``reach`` | (d,) |
 | columns of the features, see ``schemas`` | ``schema`` (None: numbers) | |
 
-*The bytes depend on the set of shards alone.* A shard's sums are integers in its own units. Units
-of a union follow from the shards: e is the finest e of the shards, k the mean of the union in that
-unit, rounded half to even. No step rounds, so any tree of additions ends in the same integers. A
-neutral feature (0 in every row) has zero sums in every unit. The schema of a union follows from the
-shards as well; a change of a center is an integer map, since the unit of a feature is never coarser
-than its center. Bounds, and means in marks, of a number that has a center are kept about 0.
+*Why the bytes depend on the set of shards alone.* A shard's sums are integers in its own units. The
+units of a union are a function of the shards: e is the element-wise finest e of the shards, k the
+exact mean of the union in that unit, rounded half to even. Sums in the finest unit about 0 are
+integers that add; the sums about k are an integer polynomial of these and of k. No step rounds, so
+any tree of additions ends in the same integers. A neutral feature (0 in every row) has zero sums in
+every unit.
+
+So it is with schemas: the union's is a function of the shards'. A column whose cells
+are all seen is one with a feature that is 1 in every row; a change of a center is an integer map,
+since the unit of a feature is never coarser than its center. Bounds, and means in marks, of a
+number that has a center are kept about 0, so that a change of it leaves them alone.
 """
 
 from __future__ import annotations
@@ -21,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -171,6 +176,12 @@ def centered(schema: Schema | None) -> list[tuple[int, int, float]]:
 
 def empty(layout: Layout, schema: Schema | None = None) -> Totals:
     """Return the sums of no shards."""
+    nothing = _empty(layout)
+    return nothing if schema is None else replace(nothing, schema=schema)
+
+
+@lru_cache(maxsize=16)
+def _empty(layout: Layout) -> Totals:
     d = layout.n_features
     return Totals(
         layout=layout,
@@ -185,7 +196,6 @@ def empty(layout: Layout, schema: Schema | None = None) -> Totals:
         shards=frozenset(),
         n_forgotten=0,
         reach=(LARGEST_REACH,) * d,
-        schema=schema,
     )
 
 
@@ -248,16 +258,9 @@ def with_high(totals: Totals, high: int) -> Totals:
     """The sums with fewer high sections."""
     if high >= totals.layout.high:
         return totals
-    return with_layout(totals, known(replace(totals.layout, high=high)))
-
-
-def with_layout(totals: Totals, layout: Layout) -> Totals:
-    """The sums of the sections of a smaller layout."""
-    if totals.layout == layout:
-        return totals
-    sums = totals.sums.taken(layout, layout.places_in(totals.layout))
+    layout = known(replace(totals.layout, high=high))
     reach = totals.reach if layout.high else (LARGEST_REACH,) * layout.n_features
-    return replace(totals, layout=layout, sums=sums, reach=reach)
+    return replace(totals, layout=layout, sums=totals.sums.of_layout(layout), reach=reach)
 
 
 def with_features(

@@ -14,7 +14,7 @@ compiled code; torch on an NVIDIA device takes ``triton_sums`` where that applie
 from __future__ import annotations
 
 from math import comb
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -31,6 +31,30 @@ Units = tuple[Float, Float]
 _COPIES = 2  # of both lists of monomials at once: gathered factors, and their product
 _PANEL = 64  # monomials of a product: fewer waste less of the triangle, but leave cores idle
 _TABLES = 6  # as large as the points, for the high sections
+
+
+class Executor(Protocol):
+    """Sums rows of one layout: the same call, the same vector, whatever does the work."""
+
+    def sums(self, rows: Any, weights: Any, units: Units) -> Any:
+        """Σ w·(all monomials of the layout), z = rows·inverse scale − shift, of slabs of rows.
+
+        Rows (S, n, n_features) and weights (S, n), or None, are float64; the result (S, n_entries)
+        is of their library. Powers of rows far away may be infinite or NaN; `ShardSums.limit` finds
+        which.
+        """
+        ...
+
+
+class HostExecutor(Executor, Protocol):
+    """Sums NumPy rows, and adds up blocks on several threads."""
+
+    def add_blocks(
+        self, blocks: Float, weights: Float | None, units: Units, digits: Any, n_digits: int,
+        n_threads: int,
+    ) -> None:  # fmt: skip
+        """Add the sums of blocks, (S, n, n_features), of at most so many digits, to `DigitSums`."""
+        ...
 
 
 class ArrayExecutor:
@@ -53,12 +77,7 @@ class ArrayExecutor:
         self._positions = np.concatenate([positions, starts[-1] + np.arange(n_high)])
 
     def sums(self, rows: Any, weights: Any, units: Units) -> Any:
-        """Σ w·(all monomials of the layout), z = rows·inverse scale − shift, of slabs of rows.
-
-        Rows (S, n, n_features) and weights (S, n), or None, are float64; the result (S, n_entries)
-        is of their library. Powers of rows far away may be infinite or NaN; `ShardSums.limit` finds
-        which.
-        """
+        """Sums of all moments of each slab; see `Executor`."""
         plan, xp = self._plan, self._xp
         if isinstance(weights, np.ndarray) and (weights == 1.0).all():
             weights = None  # BLAS multiplies a matrix by itself on a path of its own
@@ -67,7 +86,7 @@ class ArrayExecutor:
         n_columns = _COPIES * (plan.lefts.shape[1] + plan.rights.shape[1]) + _TABLES * d
         step = max(1, free_bytes(rows) // (8 * n_columns) // n_slabs)
         total = None
-        # The products are small: one BLAS thread. Powers of rows far away may overflow.
+        # The products are small: one BLAS thread. Powers of rows far away: see `Executor`.
         with few_threads(xp is np), np.errstate(over="ignore", invalid="ignore"):
             for start in range(0, n, step):
                 stop = min(start + step, n)
@@ -80,7 +99,7 @@ class ArrayExecutor:
     def add_blocks(
         self, blocks: Any, weights: Any, units: Units, digits: Any, n_digits: int, n_threads: int
     ) -> None:
-        """Add the sums of blocks, (S, n, n_features), of at most so many digits, to `DigitSums`."""
+        """Add the sums of every block of NumPy rows to exact sums; see `HostExecutor`."""
         squares = weight_squares(blocks, weights)
         for i in range(len(blocks)):
             w = None if weights is None else weights[[i]]
@@ -133,7 +152,7 @@ def high_sums(layout: Layout, points: Any, weights: Any, xp: Any) -> Any:
     return xp.concat(parts, axis=1)
 
 
-def device_executor(layout: Layout, rows: Any) -> Any:
+def device_executor(layout: Layout, rows: Any) -> Executor:
     """Return the executor for rows of a device, by their array library and the layout alone."""
     if is_cuda_tensor(rows):
         from momentmix.summary.kernels.triton_sums import TritonExecutor  # slow to import

@@ -19,7 +19,7 @@ import numpy as np
 from momentmix._typing import Float, Int
 from momentmix.arrays import readable, weight_squares
 from momentmix.native import code
-from momentmix.summary.kernels.array_sums import ArrayExecutor, Units
+from momentmix.summary.kernels.array_sums import ArrayExecutor, HostExecutor, Units
 from momentmix.summary.kernels.half_split import Fill, half_split_plan
 from momentmix.summary.layout import Layout
 
@@ -37,7 +37,7 @@ class NativeExecutor:
         self._spaces: SimpleQueue[Float] = SimpleQueue()  # of calls that are done
 
     def sums(self, rows: Float, weights: Float | None, units: Units) -> Float:
-        """Sums of all moments of each slab; see `ArrayExecutor.sums`."""
+        """Sums of all moments of each slab; see `Executor`."""
         result = np.empty((len(rows), self.layout.n_entries))
         with self._space(1) as space:
             code.sum_blocks(*self._arguments(rows, weights, units, space), result)
@@ -47,7 +47,7 @@ class NativeExecutor:
         self, blocks: Float, weights: Float | None, units: Units, digits: Any, n_digits: int,
         n_threads: int,
     ) -> None:  # fmt: skip
-        """Add the sums of every block to exact sums; see `ArrayExecutor.add_blocks`."""
+        """Add the sums of every block to exact sums; see `HostExecutor`."""
         n_threads = max(1, min(n_threads, len(blocks)))
         size = n_digits * (self.layout.n_entries + 1)
         n_lanes = max(1, min(n_threads, _LANE_NUMBERS // size))
@@ -135,7 +135,7 @@ def _cuts(n: int, most: int) -> tuple[Int, Int, Int]:
     return np.arange(n), np.repeat(ends[:-1], sizes), np.repeat(sizes, sizes)
 
 
-def host_executor(layout: Layout) -> NativeExecutor | ArrayExecutor:
+def host_executor(layout: Layout) -> HostExecutor:
     """Return the executor for NumPy rows: the same from the first row on, whatever their number."""
     if code is None:
         return ArrayExecutor(layout, np)

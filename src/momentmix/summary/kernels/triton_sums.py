@@ -39,8 +39,15 @@ _CHUNK = 1 << 22  # rows whose points are in memory at once: half a gigabyte for
 _TURNED = 2048  # values of rows that a program turns into points
 
 
-# Side of a tile, rows at a time, warps of a program: the fastest on an H200 that fit its registers.
-_BLOCK, _DEPTH, _N_WARPS = 64, 16, 4
+class Settings(NamedTuple):
+    """Sizes of the work: side of a tile, rows at a time, warps of a program."""
+
+    block: int
+    depth: int
+    n_warps: int
+
+
+DEFAULT = Settings(64, 16, 4)  # the fastest on an H200 of those that fit its registers
 
 
 def _jit(function: Any) -> Any:
@@ -186,8 +193,9 @@ def _high_places(layout: Layout, block: int) -> Int:
 class TritonExecutor:
     """Sums rows that are a torch tensor on an NVIDIA device, where the layout suits the kernel."""
 
-    def __init__(self, layout: Layout) -> None:
-        self._layout, self._plan = layout, tile_plan(layout.without_high, _BLOCK)
+    def __init__(self, layout: Layout, settings: Settings = DEFAULT) -> None:
+        self._layout, self._settings = layout, settings
+        self._plan = tile_plan(layout.without_high, settings.block)
         self._constants: _Constants | None = None
 
     @staticmethod
@@ -196,10 +204,10 @@ class TritonExecutor:
         return triton is not None and n_factors(layout) <= 3
 
     def sums(self, rows: Any, weights: Any, units: Units) -> Any:
-        """Sums of all moments of each slab; see `ArrayExecutor.sums`."""
+        """Sums of all moments of each slab; see `Executor`."""
         import torch
 
-        plan, depth = self._plan, _DEPTH
+        plan, depth = self._plan, self._settings.depth
         n_slabs, n, d = rows.shape
         device = rows.device
         if self._constants is None or self._constants.positions.device != device:
@@ -221,9 +229,9 @@ class TritonExecutor:
                 w[: n_slabs * step].view(n_slabs, step)[:, :used] = weights[:, start : start + used]
             if used < step:  # rows beyond the last count for nothing
                 points[:, :, used:] = 0.0
-            sums = [_launch(plan, points, w, constants)]
+            sums = [_launch(plan, points, w, constants, self._settings)]
             if self._layout.high:
-                sums.append(_launch_powers(self._layout, points, w, constants))
+                sums.append(_launch_powers(self._layout, points, w, constants, depth))
             if total is None:
                 total = sums
             else:
@@ -279,7 +287,7 @@ def _powers_block(n_features: int) -> int:
 
 
 def _launch_powers(
-    layout: Layout, points: Any, weights: Any, constants: _Constants
+    layout: Layout, points: Any, weights: Any, constants: _Constants, depth: int
 ) -> Any:
     """Sums of the high sections of some points, of shape (S, number of their entries)."""
     import torch
@@ -290,33 +298,33 @@ def _launch_powers(
             weights = weights[: n_slabs * n].view(n_slabs, n)
         return high_sums(layout, points[:, :-2], weights, namespace(points))
     block = _powers_block(n_points - 2)
-    n_steps = -(-n // (_PARTS * _DEPTH))
-    n_parts = -(-n // (n_steps * _DEPTH))
+    n_steps = -(-n // (_PARTS * depth))
+    n_parts = -(-n // (n_steps * depth))
     shape = (n_slabs, n_parts, (2 * block + 3) * block)
     out = torch.empty(shape, dtype=torch.float64, device=points.device)
     _power_sums[(n_parts, n_slabs)](
         points, points if weights is None else weights, out, n_points - 2, n, n_steps,
-        WEIGHTED=weights is not None, BLOCK=block, DEPTH=_DEPTH, num_warps=block // 16,
+        WEIGHTED=weights is not None, BLOCK=block, DEPTH=depth, num_warps=block // 16,
     )  # fmt: skip
     return out.sum(dim=1)[:, constants.high_places]
 
 
 def _launch(
-    plan: TilePlan, points: Any, weights: Any, constants: _Constants
+    plan: TilePlan, points: Any, weights: Any, constants: _Constants, settings: Settings
 ) -> Any:
     """All tiles of some points, of shape (S, n_tiles · BLOCK²)."""
     import torch
 
     lefts, rights, tiles = constants[:3]
     n_slabs, n_points, n = points.shape
-    shape = (n_slabs, len(tiles) * _BLOCK**2)
+    shape = (n_slabs, len(tiles) * settings.block**2)
     out = torch.empty(shape, dtype=torch.float64, device=points.device)
     for same, first, last in ((True, 0, plan.n_same), (False, plan.n_same, len(tiles))):
         if first < last:
             _tile_sums[(last - first, n_slabs)](
                 points, points if weights is None else weights, out, lefts, rights,
                 lefts.shape[1], rights.shape[1], tiles, n_points, n, first, len(tiles), SAME=same,
-                THREE=len(lefts) == 3, WEIGHTED=weights is not None, BLOCK=_BLOCK,
-                DEPTH=_DEPTH, num_warps=_N_WARPS,
+                THREE=len(lefts) == 3, WEIGHTED=weights is not None, BLOCK=settings.block,
+                DEPTH=settings.depth, num_warps=settings.n_warps,
             )  # fmt: skip
     return out
