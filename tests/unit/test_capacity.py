@@ -110,6 +110,10 @@ def test_split_reaches_its_rank():
         assert split == splits(d, m)[0]
 
 
+def robust_blocks(blocks):
+    return largest_rank(15, 5, method="robust", blocks=blocks)
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
@@ -118,6 +122,10 @@ def test_split_reaches_its_rank():
         (lambda: largest_rank(15, 3.0), InputTypeError, "order must be an integer"),
         (lambda: largest_rank(True, 3), InputTypeError, "n_features must be an integer"),
         (lambda: largest_rank(15, 3, method="magic"), InputError, "'magic'"),
+        (lambda: robust_blocks([3] * 5), InputTypeError, r"lists of numbers .*; got \[3, 3, 3"),
+        (lambda: robust_blocks(["abc"]), InputTypeError, r"lists of numbers .*; got \['abc'"),
+        (lambda: robust_blocks([[0, 1], [1, 2]]), InputError, "must not overlap; column 1"),
+        (lambda: robust_blocks([[0, 15]]), InputError, "from 0 to 14; got 15"),
         (lambda: smallest_order(15, 0), InputError, "n_components must be at least 1"),
         (lambda: smallest_order(15, 21), CapacityError, "the most that any order reaches is 20"),
         (lambda: smallest_order(3, 2), CapacityError, "is 1"),

@@ -17,7 +17,7 @@ from itertools import product
 from math import comb, prod
 from typing import Any, NamedTuple
 
-from momentmix.errors import InputError, check_count
+from momentmix.errors import InputError, InputTypeError, check_count
 
 FEWEST_BLOCKS = 3  # that moments alone need to identify components: A, B and C
 _MOST_PARTITIONS = 100_000  # of blocks by their sizes; of more, even shares are tried
@@ -108,7 +108,12 @@ def check_blocks(n_features: int, blocks: Groups) -> BlockSizes | None:
         return blocks
     if not isinstance(blocks, Iterable):
         return None if blocks.is_diagonal else BlockSizes.of(blocks.widths.tolist())
-    groups = [[check_count("a column of blocks", j, 0) for j in group] for group in blocks]
+    given = list(blocks)
+    if not all(isinstance(group, Iterable) and not isinstance(group, str) for group in given):
+        raise InputTypeError(
+            f"blocks must be lists of numbers of columns, as [[0, 1], [2, 3]]; got {given!r}."
+        )
+    groups = [[check_count("a column of blocks", j, 0) for j in group] for group in given]
     columns = [j for group in groups for j in group]
     if columns and max(columns) >= n_features:
         raise InputError(

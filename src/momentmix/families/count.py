@@ -204,7 +204,7 @@ class CountLaw(WholeLaw):
         low, high = np.maximum(np.floor(rates - reach), self.least), np.ceil(rates + reach)
         n = int(min(_MOST_COUNTS, (high - low).max() + 1))
         steps = np.maximum(1.0, np.ceil((high - low) / (n - 1)))
-        counts = low[:, None] + steps[:, None] * np.arange(n)
+        counts: Float = low[:, None] + steps[:, None] * np.arange(n)
         weights = np.exp(self.log_mass(counts, rates[:, None]))
         weights /= weights.sum(axis=1, keepdims=True)
         return np.asarray((counts - self.shift) / self.scale), weights
