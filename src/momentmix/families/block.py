@@ -117,16 +117,21 @@ class Block(ABC):
         """The block with checked numbers."""
         return self
 
+    def with_floor(self, floors: Float) -> Self:
+        """The block with variances of at least these, (k,), where they are parameters."""
+        return self
+
     def given(self, known: dict[int, Any]) -> Self:
         """The other columns of the block, given cells by the numbers of their columns."""
         return self
 
-    def expected(self, values: Float, shares: Float) -> Float:
-        """Features (n, …) of means, or of the most probable levels, for shares (n, r).
-
-        Given values (n, k), NaN where unknown.
-        """
+    def expected_values(self, values: Float, shares: Float) -> Float:
+        """Means (n, k) of the columns for shares (n, r), given values (n, k), NaN where unknown."""
         return np.asarray(shares @ self.known.means)
+
+    def expected(self, values: Float, shares: Float) -> Float:
+        """Features (n, …) of means, or of the most probable levels; as `expected_values`."""
+        return self.expected_values(values, shares)
 
     @abstractmethod
     def drawn(self, values: Float, labels: Int, rng: np.random.Generator) -> Float:

@@ -28,7 +28,7 @@ from momentmix.families.block import (
     unknown_columns,
 )
 from momentmix.families.column import Column, by_column, restored, short_mean, transformed
-from momentmix.findings.messages import WITH_FLOOR
+from momentmix.findings.messages import WITH_FLOOR, Message
 from momentmix.tables.names import check_feature_names
 from momentmix.wording import short_repr
 
@@ -203,6 +203,27 @@ class GaussianBlock(Block):
         kept = None if k > 1 and (seen == 1).all() else seen
         return replace(block, means=means, covariances=covariances, seen=kept)
 
+    def with_floor(self, floors: Float) -> GaussianBlock:
+        """No column, and no combination of columns, varies less than these variances, (k,).
+
+        As independent columns of the least variances would.
+        """
+        if len(floors) == 1:
+            return replace(self, covariances=np.maximum(self.covariances, floors[0]))
+        if (floors <= 0).any():
+            raise InputError(
+                "the floor must be positive in joined columns; the least is "
+                f"{floors.min():.4g}. Give a small part of each column's variance."
+            )
+        unit = np.sqrt(floors)
+        values, vectors = np.linalg.eigh(self.known.covariances / np.outer(unit, unit))
+        half = unit[:, None] * vectors * np.sqrt(np.maximum(values, 1.0))[..., None, :]
+        raised = half @ half.swapaxes(-1, -2)
+        is_low = values.min(axis=-1)[:, None, None] < 1.0
+        is_low = is_low & ~np.isnan(self.covariances)
+        symmetric = 0.5 * (raised + raised.swapaxes(-1, -2))
+        return replace(self, covariances=np.where(is_low, symmetric, self.covariances))
+
     # -- some columns given others ----------------------------------------------------------------
 
     def _unknown(self, values: Float) -> Iterator[_Unknown]:
@@ -219,16 +240,24 @@ class GaussianBlock(Block):
 
     def _regression(self, unknown: NDArray[np.bool_]) -> tuple[Float, Float]:
         """Σ_UK Σ_KK⁻¹, (r, u, k), and Σ_UU − Σ_UK Σ_KK⁻¹ Σ_KU, (r, u, u)."""
-        order = np.argsort(unknown, kind="stable")  # known columns first
+        order, k = np.argsort(unknown, kind="stable"), int((~unknown).sum())  # known columns first
+        deviations = np.sqrt(np.diagonal(self.covariances, axis1=1, axis2=2))[:, order]
         try:
-            return regression(self.covariances[:, order][:, :, order], int((~unknown).sum()))
+            with np.errstate(divide="ignore", invalid="ignore"):
+                ordered = self.covariances[:, order][:, :, order]
+                scaled = ordered / deviations[:, :, None] / deviations[:, None, :]
+            root = np.linalg.cholesky(scaled)
         except np.linalg.LinAlgError:
             columns = self.columns if self.names is None else tuple(map(ascii, self.names))
             listed = ", ".join(map(str, columns[:8])) + (", …" if len(columns) > 8 else "")
-            raise InputError(
-                f"covariances of the joined columns {listed} are singular in a component, so it "
-                f"has no density there; {WITH_FLOOR}"
-            ) from None
+            text = f"covariances of the joined columns {listed} are singular in a component, so it "
+            raise InputError(Message(text, "has no density there; ", WITH_FLOOR)) from None
+        # Σ = L Lᵀ: slopes are L_UK L_KK⁻¹, and what is left, L_UU L_UUᵀ, is never negative.
+        slopes = root[:, k:, :k] @ np.linalg.inv(root[:, :k, :k])
+        slopes *= deviations[:, k:, None] / deviations[:, None, :k]
+        half = root[:, k:, k:] * deviations[:, k:, None]
+        rest = half @ half.swapaxes(1, 2)
+        return np.asarray(slopes), 0.5 * (rest + rest.swapaxes(1, 2))
 
     def given(self, known: dict[int, Any]) -> GaussianBlock:
         row = [float(known[j]) if j in known else np.nan for j in self.columns]
@@ -239,7 +268,7 @@ class GaussianBlock(Block):
         part = self.known.part(found.columns.tolist())
         return replace(part, means=found.means[0], covariances=found.rest)
 
-    def expected(self, values: Float, shares: Float) -> Float:
+    def expected_values(self, values: Float, shares: Float) -> Float:
         cells = by_column(values, self.transforms, transformed).copy()
         for found in self._unknown(cells):
             means = np.einsum("mr,mru->mu", shares[found.rows], found.means)
@@ -269,20 +298,6 @@ class _Unknown(NamedTuple):
     columns: Int
     means: Float
     rest: Float
-
-
-def regression(covariances: Float, k: int) -> tuple[Float, Float]:
-    """Σ_UK Σ_KK⁻¹ and Σ_UU − Σ_UK Σ_KK⁻¹ Σ_KU of Σ (r, n, n), where K are the first k columns."""
-    deviations = np.sqrt(np.diagonal(covariances, axis1=1, axis2=2))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        scaled = covariances / deviations[:, :, None] / deviations[:, None, :]
-    root = np.linalg.cholesky(scaled)
-    # Σ = L Lᵀ: slopes are L_UK L_KK⁻¹, and what is left, L_UU L_UUᵀ, is never negative.
-    slopes = root[:, k:, :k] @ np.linalg.inv(root[:, :k, :k])
-    slopes *= deviations[:, k:, None] / deviations[:, None, :k]
-    half = root[:, k:, k:] * deviations[:, k:, None]
-    rest = half @ half.swapaxes(1, 2)
-    return np.asarray(slopes), 0.5 * (rest + rest.swapaxes(1, 2))
 
 
 def semidefinite_roots(matrices: Float) -> Float:

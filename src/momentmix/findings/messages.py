@@ -102,5 +102,5 @@ GAPS = Message(
     options(missing="drop"), " (rows with gaps are left out).",
 )  # fmt: skip
 PAPER, ROBUST = options(method="paper"), options(method="robust")
-WITH_FLOOR = "fit with a variance floor."
+WITH_FLOOR = Message("fit with a variance floor", either(", or use with_variance_floor()", ""), ".")
 FITTED_TO = either("Use the summary that it was fitted to.", "Give the data that it was fitted to.")

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from momentmix.errors import InputError, InputTypeError, check_count
-from momentmix.findings.messages import NO_MAR, PAPER, ROBUST, Message, options
+from momentmix.findings.messages import NEED_ROWS, NO_MAR, PAPER, ROBUST, Message, options
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import Clock, FitContext, planned_stages
 from momentmix.fitting.data import (
@@ -361,18 +361,27 @@ def _check_constraint(
     """Raise where the constraint does not go with the data or the other options."""
     if constraint not in get_args(Constraint):
         raise InputError(f'constraint must be "tied" or "spherical"; got {constraint!r}.')
-    words = ("auto", "full") if constraint == "tied" else ("auto", "full", "")
-    wrong = {
-        "a summary": isinstance(table.data, StandardMoments),
-        "refine=None": refine is None,
-        "families or missing cells": table.schema is not None,
-        f"n_components={n_components!r}": isinstance(n_components, str),
-        f"blocks={blocks!r}": blocks is not None and block_word(blocks) in words,
-    }
-    if any(wrong.values()):
-        got = ", ".join(text for text, is_wrong in wrong.items() if is_wrong)
+    if isinstance(table.data, StandardMoments) or refine is None:
+        text = (
+            f"{constraint} covariances are fitted by passes over the rows; there are none from a "
+            "summary, and with refine=None. Use diagonal covariances, or "
+        )
+        raise InputError(Message(text, NEED_ROWS, "."))
+    if table.schema is not None:
         raise InputError(
-            f"{constraint} covariances are fitted by passes over rows of numbers without missing "
-            "cells, with a number of components; blocks of tied ones are lists, and spherical ones "
-            f"have none. Got {got}: change that, or use diagonal covariances."
+            f"{constraint} covariances are for numbers without missing cells; these columns have "
+            "families or missing cells. Leave the constraint out, or the rows with such cells: "
+            'missing="drop".'
+        )
+    if isinstance(n_components, str):
+        raise InputError(
+            f'n_components="{n_components}" does not go with {constraint} covariances. Give a '
+            "number, and compare those of several fits by BIC."
+        )
+    word = block_word(blocks)
+    has_blocks = blocks is not None and word != "diag"
+    if word in ("auto", "full") or (constraint == "spherical" and has_blocks):
+        raise InputError(
+            f"{constraint} covariances do not go with blocks={blocks!r}. Give the blocks of tied "
+            "covariances as lists, and none for spherical ones."
         )

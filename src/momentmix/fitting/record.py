@@ -27,7 +27,6 @@ from momentmix.fitting.inference.over_identification import ConditionGroup, Over
 from momentmix.fitting.inference.standard_errors import StandardErrors
 from momentmix.fitting.outcome import FitFacts, JoinedColumns, JoinReason, Trial
 from momentmix.json_fields import (
-    Decoder,
     Fields,
     array,
     boolean,
@@ -200,10 +199,10 @@ def _record_fields(r: int, d: int, joined: bool, has_families: bool = False) -> 
         "log_likelihood": number(),
         "bic": number(),
         "chosen": boolean,
-        "reproducibility": _tuple_of(list_of(number(0.0, 1.0))),
+        "reproducibility": list_of(number(0.0, 1.0)),
     }
     joined_columns = {
-        "columns": _tuple_of(list_of(integer(0, d - 1))),
+        "columns": lambda value, place: tuple(list_of(integer(0, d - 1))(value, place)),
         "reason": choice(JoinReason),
         "bic_gain": number(),
         "correlation": number(-1.0, 1.0),
@@ -216,7 +215,7 @@ def _record_fields(r: int, d: int, joined: bool, has_families: bool = False) -> 
         "reproducibility": number(0.0, 1.0),
         "before": number(0.0, 1.0),
         "inputs": lambda value, place: None if value is None else tuple(texts(value, place)),
-        "others": _tuple_of(texts),
+        "others": lambda value, place: tuple(texts(value, place)),
     }
     return Fields(
         _record,
@@ -230,7 +229,7 @@ def _record_fields(r: int, d: int, joined: bool, has_families: bool = False) -> 
             "converged": boolean,
             "log_likelihood_per_row": optional(number()),
             "notes": texts,
-            "tried": list_of(Fields(lambda values: Trial(**values), trial, may_lack=_ADDED)),
+            "tried": list_of(Fields(_trial, trial, may_lack=_ADDED)),
             "joined": list_of(Fields(lambda values: JoinedColumns(**values), joined_columns)),
             "remedies": optional(list_of(Fields(lambda values: Remedy(**values), remedy))),
             "options": optional(map_of(lambda value, place: value)),
@@ -243,12 +242,7 @@ def _record_fields(r: int, d: int, joined: bool, has_families: bool = False) -> 
         },
         may_lack=_ADDED,
         attributes={"log_likelihood_per_row": "log_likelihood"},
-        defaults={"joined": (), "remedies": None},
     )
-
-
-def _tuple_of(items: Decoder) -> Decoder:
-    return lambda value, place: tuple(items(value, place))
 
 
 def _certificate_fields(n_components: int) -> Fields:
@@ -315,6 +309,10 @@ def _record(values: dict[str, Any]) -> FitRecord:
         values[key] = tuple(values.get(key, ()))
     log_likelihood = values.pop("log_likelihood_per_row")
     return FitRecord(certificate=certificate, log_likelihood=log_likelihood, **values)
+
+
+def _trial(values: dict[str, Any]) -> Trial:
+    return Trial(**{**values, "reproducibility": tuple(values.get("reproducibility", ()))})
 
 
 def _finding(values: dict[str, Any]) -> Finding:

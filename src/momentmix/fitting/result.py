@@ -176,6 +176,7 @@ class FitResult(FitFacts):
     def save(
         self,
         path: str | os.PathLike[str],
+        feature_names: Sequence[str] | None = None,
         *,
         command: str | None = None,
         seed: int | None = None,
@@ -187,12 +188,17 @@ class FitResult(FitFacts):
         Parameters
         ----------
         path : str or path
+        feature_names : sequence of str, optional
+            By default those of the mixture.
         command : str, optional
             How the fit was made, for the record.
         seed : int, optional
             The ``random_state`` it was made with, for the record.
         """
-        save_fit(path, self.mixture, self.record(command, seed))
+        mixture = self.mixture
+        if feature_names is not None:
+            mixture = mixture.with_feature_names(feature_names)
+        save_fit(path, mixture, self.record(command, seed))
 
     @property
     def seconds(self) -> float:

@@ -53,8 +53,9 @@ from momentmix.mixture.tables.block_features import (
     renamed,
     schema_of,
     selected,
+    with_floor,
 )
-from momentmix.mixture.tables.conditional import blocks_given, column_numbers
+from momentmix.mixture.tables.conditional import blocks_given, column_numbers, expected_columns
 from momentmix.tables.names import check_feature_names
 from momentmix.tables.schema import Schema
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
@@ -320,6 +321,26 @@ class Mixture(RowMethods):
         weights, blocks, others = blocks_given(self.without_background(), values)
         return _of_blocks(weights, blocks, self._part(others))
 
+    def predict_columns(self, rows: Any, known: Sequence[int | str] | None = None) -> Float:
+        """Mean of the other columns given some, for each row: a regression.
+
+        Parameters
+        ----------
+        rows : array or data frame of shape (n_rows, n_known)
+            Of the known columns only.
+        known : sequence of int or str, optional
+            Which columns the rows hold; by default the names of a data frame.
+
+        Returns
+        -------
+        array of shape (n_rows, n_features − n_known)
+            The columns that are not known, in their order; missing cells are not known either.
+            Where the mixture has a `schema`, probabilities of the second level stand for yes/no
+            answers, and NaN for categories; of a column with a transform it is
+            the inverse of the mean of the logarithm.
+        """
+        return expected_columns(self.without_background(), rows, known)
+
     def align(self, other: Mixture) -> Mixture:
         """The other mixture with its components in the order of those here that they match.
 
@@ -332,6 +353,16 @@ class Mixture(RowMethods):
         blocks = tuple(block.chosen(order) for block in other.blocks)
         found = _of_blocks(other.weights[order], blocks, Schema(other.columns))
         return found.with_background(other.background, other.background_weight)
+
+    def with_variance_floor(self, floor: ArrayLike) -> Mixture:
+        """The same mixture with every variance at least `floor` (a number or one per feature).
+
+        In a block of several columns no combination of them varies less than it would with
+        independent columns of these variances; the floor must be positive there. Only Gaussian
+        columns have variances of their own.
+        """
+        found = _of_blocks(self.weights, with_floor(self.blocks, floor), Schema(self.columns))
+        return found.with_background(self.background, self.background_weight)
 
     def with_background(self, background: Mixture | None, weight: float) -> Self:
         """The same groups beside a background, which takes a share of the rows.

@@ -14,7 +14,7 @@ from momentmix.arrays import check_real, is_foreign, namespace, on_device_of, to
 from momentmix.errors import InputError, InputTypeError
 from momentmix.families.block import Block
 from momentmix.families.column import Column
-from momentmix.findings.messages import WITH_FLOOR
+from momentmix.findings.messages import WITH_FLOOR, Message
 from momentmix.mixture.density import Density, Reduction, log_sums, most_probable, posteriors
 from momentmix.mixture.gaussian import sample
 from momentmix.mixture.parameters import Parameters
@@ -132,12 +132,12 @@ class RowMethods:
             text = (
                 f"component {i} has variance 0 in feature {feature}, so it has no density there; "
             )
-            raise InputError(text + WITH_FLOOR)
+            raise InputError(Message(text, WITH_FLOOR))
         try:
             return Density.of_mixture(p, self._n_groups)
         except np.linalg.LinAlgError:
             text = "a component has singular covariances of joined columns, so it has no density; "
-            raise InputError(text + WITH_FLOOR) from None
+            raise InputError(Message(text, WITH_FLOOR)) from None
 
     def without_background(self) -> Self:
         """The groups alone: the same mixture without its background."""

@@ -8,9 +8,9 @@
 | max_x 1 − f(x) / min(max f before x, max f after x) | `_depths` | (n_pairs,) |
 
 Of Gaussian features f is the density of the whole mixture along the ridgeline of the pair (Ray and
-Lindsay, 2005), which holds all modes of the pair alone. Of other families f is the density of the
-log-odds of rows of the pair, between the means of the two: for two Gaussians of one covariance both
-are the same.
+Lindsay, 2005), which holds all modes of the pair alone. Of other families there is no path between
+two components, and f is the density of the log-odds of rows of the pair, between the means of the
+two. Both weigh the pair as the mixture does: for two Gaussians of one covariance they are the same.
 """
 
 from __future__ import annotations

@@ -70,6 +70,9 @@ def test_the_record_says_why_columns_were_joined(result, tmp_path):
     _, record = load_fit(tmp_path / "model.json")
     assert list(map(str, record.joined)) == list(map(str, result.joined))
     assert record.joined[0].bic_gain == block.bic_gain
+    result.save(tmp_path / "renamed.json", ["a", "b", "c", "d"])
+    _, record = load_fit(tmp_path / "renamed.json")
+    assert record.joined[0].names == ("a", "b")
     mm.report(tmp_path / "model.json", tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text("utf-8")
     assert f"length, rate: BIC falls by {block.bic_gain:.0f}" in page

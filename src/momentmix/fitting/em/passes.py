@@ -175,9 +175,14 @@ def _extrapolated(
 ) -> Parameters:
     """The parameters `length` times the step further on, as far as they may go."""
     d = after.means.shape[-1]
-    names = ("weights", "means", "spread")
-    pairs = ((getattr(after, name), getattr(before, name)) for name in names)
-    weights, means, spread = (x + length * (x - y) for x, y in pairs)
+    weights, means, spread = (
+        x + length * (x - y)
+        for x, y in (
+            (after.weights, before.weights),
+            (after.means, before.means),
+            (after.spread, before.spread),
+        )
+    )
     weights = np.maximum(weights, FALL * after.weights)
     spread[..., :d] = np.maximum(spread[..., :d], FALL * after.variances)
     moved = replace(after, weights=weights / weights.sum(), means=means).with_spread(spread)

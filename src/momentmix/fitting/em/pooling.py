@@ -6,9 +6,10 @@
 | max_ω Σ_z log Σ_k ω_k p_k(z) | ``pool_weights`` | (K,) |
 | mean log (f − ω_i p_i − ω_k p_k + ω_ik p_ik) / f | cost of a merge | scalar |
 
-The pool keeps what any start found. The weights' problem is convex, and its solution is sparse.
-Merges keep the first two moments of a pair; they are short-listed by Runnalls' bound on the loss of
-likelihood, which needs no rows, and decided on the rows.
+Choosing one start keeps what that start missed; the pool keeps what any start found. The weights'
+problem is convex, so it has no local optima, and its solution is sparse. Merges keep the first two
+moments of a pair. They are short-listed by Runnalls' bound on the loss of likelihood, which needs
+no rows, and decided on the rows.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 Short EM runs from k-means++ seeds and from random responsibilities, the moment answer, and the pool
 of all their components are candidates; the best goes on. With many rows, candidates are made on a
-sample and judged on other rows. The prior of the variances takes part in all of it: ranked by
-likelihood alone, many starts find components of a few rows that happen to be close.
+sample and judged on other rows; with few, on all rows, and compared on the same rows (every
+candidate has the same number of parameters). The prior of the variances takes part in all of it:
+ranked by likelihood alone, many starts find components of a few rows that happen to be close.
 """
 
 from __future__ import annotations

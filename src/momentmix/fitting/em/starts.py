@@ -1,7 +1,14 @@
 """Starting points from the rows themselves, or from the caller.
 
-k-means++ finds components far from the rest, random responsibilities those that differ in spread,
-and a cut clusters along one column of many.
+| symbol | name here | shape |
+|---|---|---|
+| D²-sampled rows (k-means++) | ``seeded_starts`` | (k, r, d) |
+| EM step from random responsibilities | ``random_starts`` | (k, r, d) |
+| a mixture with one component cut in two | ``split_starts`` | (k, r + 1, d) |
+
+The first two find what the other misses: k-means++ finds components far from the rest, random
+responsibilities find components that differ in spread. A cut finds clusters along one column of
+many.
 """
 
 from __future__ import annotations

@@ -1,17 +1,19 @@
 """Answers from rows: candidates, passes from the best, standard errors, certificate.
 
-The search is repeated where the test rejects the answer. Answers from moments alone end with the
-same certificate. Standard errors and certificate have a generator of their own and need no rows but
-the sample: an estimator computes them when they are asked for, and gets the bits of
-`momentmix.fit`.
+The search is repeated where the test rejects the answer. The M-step of `VariancePrior` obeys a
+constraint, so that search and passes are those of every fit; which parameters are then free, and
+whether the rows reject it, is found here. Answers from moments alone end with the same certificate.
+Standard errors and certificate have a generator of their own and need no rows but the sample: an
+estimator computes them when they are asked for, and gets the bits of `momentmix.fit`.
 
-*Support.* The moments do not need the last component where one less passes the same test, and do
-not tell two mixtures apart that fit about as well and sort rows otherwise. With rows, the number is
-supported if the likelihood or the moments reject one component less.
+*Support.* Where a mixture with one component less passes the same test, the moments do not need the
+last component. Where another mixture with as many components fits about as well and sorts rows
+otherwise, the moments do not tell the two apart. With rows, the number is supported if the
+likelihood or the moments reject one component less.
 
-*Predicted loss.* With few rows the test accepts answers that are worthless. The loss is what their
-noise costs: of rows drawn from the fitted mixture, the accuracies of that mixture and of mixtures
-drawn from its covariance are compared.
+*Predicted loss.* The test asks whether the model is wrong; with few rows it accepts answers that
+are worthless. The loss is what their noise costs: rows and labels are drawn from the fitted
+mixture, and the accuracies of that mixture and of mixtures drawn from its covariance are compared.
 """
 
 from __future__ import annotations
@@ -120,7 +122,7 @@ def _settled(
     weights: list[Float | None] = [counts]
     if counts is not None and not sample.rows.is_frequency:
         weights.append(counts**2)
-    halves = Halves(sample, context, p)
+    halves = Halves.of_answer(sample, p, context)
     kept = sample.without_rows()  # which may have changed when `rest` is computed
     seed = int(context.rng.integers(2**63))
 

@@ -6,9 +6,10 @@
 | b = Σ_k v_k N(·; 0, s_k² D), s_k = … 1/2, 1, 2, 4 …, D diagonal | `wide_density` |
 | π: share of the rows that belong to no group, maximizes Σ log((1 − π) f + π b) | `share_of` |
 
-D has the spread of the far rows, or that of all others where that is larger; the shares v_k are
-those of the far rows, and one scale more has the chance that the next row lies farther than all of
-them. In columns that are no numbers b is the law of all rows. Only π is counted as a parameter.
+D has the spread of the far rows, or that of all others where that is larger. The shares v_k are
+those of the far rows, so that b is as heavy in its tails as they are, and one scale more has the
+chance that the next row lies farther than all of them. In columns that are no numbers b is the law
+of all rows. Only π is counted as a parameter.
 """
 
 from __future__ import annotations
@@ -96,6 +97,21 @@ def _of_scales(
             p.means[:, own], p.variances[:, own], widths[:, own[0]]
         )
     return Parameters(np.ones(k), means, variances, None, blocks)
+
+
+def mean_log_prob(
+    rows: Rows, mixture: Mixture, schema: Schema | None, context: FitContext
+) -> float:
+    """Mean log-density of the rows, features of a schema, by their weights."""
+    log_prob = mixture.log_prob_of_features(schema)
+
+    def sums(block: Any, counts: Float | None = None) -> tuple[float, float]:
+        logs = to_numpy(log_prob(block))
+        own = np.ones(len(logs)) if counts is None else np.asarray(counts)
+        return float(own @ logs), float(own.sum())
+
+    total, n_rows = rows.sum_blocks(sums, context.n_threads)
+    return float(total / n_rows)
 
 
 def share_of(

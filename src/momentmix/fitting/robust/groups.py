@@ -2,9 +2,20 @@
 
 Mixtures of each number come from merges of larger ones and from cuts of smaller ones, and columns
 are joined where it pays. For "auto" the one of least BIC of each number is fitted again to halves
-of the rows; section 4 of docs/method.md has the rules. Of laws whose components are not Gaussian,
-BIC wants more components than groups, and cuts through one cloud are found again: those of
-heavy-tailed or skewed columns with Jaccard indices of 0.75 to 0.9, groups with 0.95 and more.
+of the rows. A component has to be found again with a Jaccard index of 0.75. Two exceptions come
+from laws whose components are not Gaussian: BIC wants more components there than groups, and a cut
+through one cloud can be found again.
+
+- Where BIC wants more components and two have no gap between them, 0.9 is needed: cuts through
+  clouds of heavy-tailed or skewed columns reach 0.75 to 0.9, groups 0.95 and more.
+- Where the mixture has a gap between two components that the rows do not show, as between the
+  halves of a uniform box, the number does not count.
+
+More components than BIC wants need 0.9 and gaps.
+
+With fewer than two rows a parameter, parts of a correlated cloud are found again, and full
+covariances are out of reach. Components need gaps then that show in rows which the fits of halves
+have not seen, unless all columns are joined.
 """
 
 from __future__ import annotations
@@ -30,6 +41,7 @@ from momentmix.fitting.robust.joining import BlockSearch, Option
 from momentmix.fitting.robust.number_of_components import Choice, chosen, limit_note
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
+from momentmix.mixture.prior import VariancePrior
 from momentmix.mixture.separation import LEAST_GAP, separation_of
 from momentmix.progress import detail
 
@@ -120,7 +132,7 @@ class _Numbers:
         if level < lowest:
             return
         features = self._rows(blocks).features
-        structure = self.context.structure(self.moments, blocks)
+        structure = self.moments.structure(self.context.variance_floor, blocks)
         p = quick_fit(features, level, structure, self.context)
         while True:
             self.search.add(p)
@@ -136,7 +148,8 @@ class _Numbers:
             if smaller is None or not self._allowed(number, blocks):
                 continue
             features = self._rows(blocks).features
-            prior = self.context.prior(self.moments, blocks, features.shape[1], number)
+            structure = self.moments.structure(self.context.variance_floor, blocks)
+            prior = VariancePrior.of_rows(features.shape[1], number, structure)
             starts = split_starts(features, smaller.parameters, prior)
             found, values = settle(features, starts, prior, _SPLIT_STEPS, self.context.n_threads)
             self._improve(self.search.add(found[int(values.argmax())]))

@@ -1,9 +1,14 @@
 """Would other rows give the same components? Fits of random halves, compared row by row.
 
-Of each component, the least Jaccard index of the rows that the answer and the fits of two halves
-give to it counts; its median over splits is the reproducibility. A half is fitted by EM from the
-answer and from fresh starts: from the answer alone a local optimum would always be found again. The
-splits are the same for every seed and number of components.
+| symbol | name here | shape |
+|---|---|---|
+| A_i, B_i: rows that the fits of two halves give to component i | ``labels`` | (n,) |
+| |A_i ∩ B_k| / |A_i ∪ B_k| | `jaccard` | (r, r) |
+| least index of A_i, B_i and the rows of the answer; its median over splits | ``indices`` | (r,) |
+
+A half is fitted by EM from the answer and from fresh starts: from the answer alone a local optimum
+would always be found again. The splits are the same for every seed and for every mixture of the
+same rows, so that numbers of components are compared on the same halves.
 """
 
 from __future__ import annotations
@@ -54,13 +59,7 @@ class Again(NamedTuple):
 class Halves:
     """Rows of a sample in random halves."""
 
-    def __init__(
-        self, sample: Sample, context: FitContext, smallest: Parameters | None = None
-    ) -> None:
-        n_rows = ROWS
-        if smallest is not None:  # enough rows of its smallest component, where there are as many
-            needed = 2 * LEAST_OF_A_COMPONENT / max(float(smallest.weights.min()), 1e-6)
-            n_rows = max(ROWS, ceil(needed))
+    def __init__(self, sample: Sample, context: FitContext, n_rows: int = ROWS) -> None:
         self.context, rng = context, np.random.default_rng(_SEED)
         features, rows = sample.ordered().all_features, sample.rows
         size = min(n_rows, max(ROWS, MOST_NUMBERS // sample.blocks.n_statistics), rows.n_counted)
@@ -78,6 +77,12 @@ class Halves:
             # Duplicates, like the copies of a heavy row that were drawn, are one observation.
             copies = np.unique(values_of(features, sample.blocks), axis=1, return_inverse=True)[1]
             self.group = copies.ravel()
+
+    @classmethod
+    def of_answer(cls, sample: Sample, p: Parameters, context: FitContext) -> Halves:
+        """Halves with enough rows of the smallest component, where there are as many."""
+        needed = 2 * LEAST_OF_A_COMPONENT / max(float(p.weights.min()), 1e-6)
+        return cls(sample, context, max(ROWS, ceil(needed)))
 
     def splits(self) -> Iterator[tuple[int, Int]]:
         """Number of each split, and the half that each row is in."""
@@ -131,13 +136,7 @@ class Halves:
 
     def cut(self, p: Parameters) -> tuple[int, ...]:
         """Two components of numbers with a gap between them that the rows do not show."""
-        for valley in () if p.blocks.laws else valleys(self.features(p), p):
-            # The error of the ratio has to be small beside the valley, or nothing is known.
-            error = np.sqrt(1.0 / max(valley.lowest, 1) + 1.0 / max(valley.tops, 1))
-            is_known = error < _ERROR * valley.depth
-            if is_known and valley.lowest > (1.0 - _SHOWN * valley.depth) * valley.tops:
-                return valley.pair
-        return ()
+        return () if p.blocks.laws else cut_between(self.features(p), p)
 
     def has_gaps(self, p: Parameters, unseen: list[tuple[Parameters, Float]]) -> bool:
         """Whether rows that fits of halves have not seen show gaps between all components."""
@@ -195,7 +194,11 @@ class Valley(NamedTuple):
 
 
 def valleys(features: Float, p: Parameters) -> Iterator[Valley]:
-    """Return the valleys between all pairs, along the direction that tells the two apart best."""
+    """Return the valleys between all pairs of components.
+
+    Along the direction that tells the two apart best, rows near the lowest point of the mixture's
+    density are counted, and rows near the tops to both sides.
+    """
     labels = most_probable(joint_densities(coefficients(p), features))
     z, matrices = values_of(features, p.blocks), p.matrices
     for i in range(p.n_components):
@@ -222,3 +225,14 @@ def valleys(features: Float, p: Parameters) -> Iterator[Valley]:
             counts = (int((np.abs(x - grid[a]) < width).sum()) for a in (low, *tops))
             lowest, first, second = counts
             yield Valley((k, i), depth, lowest, min(first, second))
+
+
+def cut_between(features: Float, p: Parameters) -> tuple[int, ...]:
+    """Two components with a valley between them that the rows do not show; () for none."""
+    for valley in valleys(features, p):
+        # The error of the ratio has to be small beside the valley, or nothing is known.
+        error = np.sqrt(1.0 / max(valley.lowest, 1) + 1.0 / max(valley.tops, 1))
+        is_known = error < _ERROR * valley.depth
+        if is_known and valley.lowest > (1.0 - _SHOWN * valley.depth) * valley.tops:
+            return valley.pair
+    return ()

@@ -5,13 +5,17 @@
 | γ_i(z) of a mixture, S_i = Σ_z γ_i (z − μ_i)(z − μ_i)ᵀ / Σ_z γ_i | ``within`` | (r, d, d) |
 | n/2 Σ_i ω_i (log det S_A + log det S_B − log det S_AB) − ½ r·a·b·log n | gain of joining A, B | |
 
-The gain is that of the likelihood if the shares of the rows stay as they are, less the price by
-BIC. It has to exceed the logarithm of the number of pairs: with many, some are correlated by
-chance. Shares of a diagonal mixture may be wrong where columns are correlated, those of full
-covariances where rows are few: both are tried, and BIC of the mixtures themselves decides.
+The gain is that of the likelihood if the shares of the rows stay as they are, less the price of the
+covariances by BIC. It has to exceed the logarithm of the number of pairs of columns: with many of
+them, some are correlated by chance. Blocks are joined, the largest gain first, while there is one.
+Shares of a diagonal mixture may be wrong where columns are correlated, those of full covariances
+where rows are few: both are tried, EM goes on from each proposal, and BIC of the mixtures
+themselves decides.
 
-BIC asks for log(n)/2 nats a covariance, prediction of further rows for about one. So blocks by the
-lower price, and full covariances, win if they predict left-out rows better, beyond chance.
+BIC asks for log(n)/2 nats a covariance, prediction of further rows for about one. Where many
+columns are correlated a little and rows are few, this costs much likelihood of further rows. So
+blocks by the lower price, and full covariances, take the place of those of least BIC if they
+predict left-out rows better, beyond chance.
 """
 
 from __future__ import annotations
@@ -38,7 +42,7 @@ from momentmix.mixture.blocks import Blocks, spread_of
 from momentmix.mixture.density import joint_densities, log_sums, responsibilities
 from momentmix.mixture.gaussian import coefficients, values_of
 from momentmix.mixture.parameters import Parameters
-from momentmix.mixture.prior import FEWEST_ROWS
+from momentmix.mixture.prior import FEWEST_ROWS, VariancePrior
 from momentmix.progress import detail
 
 _STEPS = 60  # of EM from a proposal, at most: it ends at rest, and 20 find the same blocks
@@ -176,7 +180,8 @@ class BlockSearch:
         p, features = option.parameters, self.sample.of_blocks(option.parameters.blocks).features
         n = features.shape[1]
         n_folds = MOST_FOLDS if n < MANY_ROWS else 2
-        prior = self.context.prior(self.moments, p.blocks, n - n // n_folds, p.n_components)
+        structure = self.moments.structure(self.context.variance_floor, p.blocks)
+        prior = VariancePrior.of_rows(n - n // n_folds, p.n_components, structure)
         # The sample is in random order; copies of a row are left out together.
         _, first, copy_of = np.unique(features, axis=1, return_index=True, return_inverse=True)
         scores, fold = np.empty(n), first[copy_of.ravel()] % n_folds
@@ -189,10 +194,11 @@ class BlockSearch:
 
     def settled(self, parameters: Parameters, within: Float, blocks: Blocks) -> Parameters:
         """EM from a mixture with other blocks, whose covariances are those of its own shares."""
-        features, r = self.sample.of_blocks(blocks).features, parameters.n_components
-        prior = self.context.prior(self.moments, blocks, features.shape[1], r)
+        structure = self.moments.structure(self.context.variance_floor, blocks)
         moved = replace(parameters, covariances=None, blocks=blocks)
-        moved = prior.structure.raised(moved.with_spread(spread_of(within, blocks)))
+        moved = structure.raised(moved.with_spread(spread_of(within, blocks)))
+        features = self.sample.of_blocks(blocks).features
+        prior = VariancePrior.of_rows(features.shape[1], moved.n_components, structure)
         return settle(features, moved[None], prior, _STEPS, self.context.n_threads)[0][0]
 
     def joined(self) -> tuple[JoinedColumns, ...]:
@@ -255,9 +261,12 @@ def paying_blocks(
 ) -> Blocks:
     """Blocks joined by the largest gain first, while there is one.
 
-    From covariances `within` components, (r, d, d); `price` is that of a covariance in nats, by
-    default log(n_rows) / 2. Blocks have `widest` columns at most.
+    `within` are covariances within components, (r, d, d), estimated from `n_rows` rows; `price` is
+    that of a covariance in nats, by default log(n_rows) / 2, as BIC has it. Blocks have `widest`
+    columns at most, and features with laws are joined with no others.
 
+    Examples
+    --------
     >>> within = np.array([[[1.0, 0.5, 0.0], [0.5, 1.0, 0.0], [0.0, 0.0, 1.0]]])
     >>> paying_blocks(np.ones(1), within, 1000).joined
     ((0, 1),)

@@ -10,6 +10,7 @@ the data.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from math import nan
 from typing import Any, Literal
@@ -21,7 +22,7 @@ from momentmix._typing import Float
 from momentmix.arrays import namespace, on_device_of, physical_memory
 from momentmix.capacity.monomials import FEWEST_BLOCKS, robust_rank
 from momentmix.capacity.ranks import affordable_order, check_order, choose_order, usable_orders
-from momentmix.errors import CapacityError, InputError
+from momentmix.errors import CapacityError, InputError, check_count
 from momentmix.families.law import with_joined_values
 from momentmix.findings.messages import NEED_ROWS, Message
 from momentmix.fitting.conditions.standard_moments import StandardMoments
@@ -37,7 +38,12 @@ from momentmix.fitting.inference.over_identification import UNTESTABLE, order_af
 from momentmix.fitting.outcome import JoinedColumns, JoinReason, StandardFit
 from momentmix.fitting.result import BegunFit, FitResult
 from momentmix.fitting.robust.answers import ROWS_PER_PARAMETER, answer_from_rows
-from momentmix.fitting.robust.background import rows_of, share_of, wide_density
+from momentmix.fitting.robust.background import (
+    mean_log_prob,
+    rows_of,
+    share_of,
+    wide_density,
+)
 from momentmix.fitting.robust.groups import choose_number
 from momentmix.fitting.robust.joined_missing import answer_by_patterns
 from momentmix.fitting.robust.joining import choose_blocks
@@ -46,7 +52,7 @@ from momentmix.fitting.robust.number_of_components import (
     answer_without_rows,
 )
 from momentmix.mixture.blocks import Blocks
-from momentmix.mixture.mixture import Mixture, mixture_from
+from momentmix.mixture.mixture import mixture_from
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.rows import Rows
 from momentmix.tables.schema import Schema
@@ -105,7 +111,7 @@ def fit_robust(
     if choice is not None or isinstance(n_components, str):
         r = 1 if choice is None else choice.n_components
     else:
-        r = n_components
+        r = check_count("n_components", n_components, 1)
         if order == "auto":
             best = choose_order(varying.n_features, r, varying.order, blocks=joined)
             moments = varying.truncated(best)
@@ -344,7 +350,8 @@ def in_data_units(
     log_likelihood, units = None, 0.0
     if rows is not None:
         with context.clock.stage("log-likelihood"):
-            log_likelihood, standardized = _log_likelihoods(rows, mixture, schema, answer, context)
+            log_prob = mixture.log_prob_of_features(schema)
+            log_likelihood, standardized = _log_likelihoods(rows, log_prob, answer, context)
         units = standardized - log_likelihood
     findings = find_constants(moments)
     if table is not None and isinstance(table.data, Rows):
@@ -412,7 +419,7 @@ def with_background(
         share = share_of(rows, draft.mixture, background, draft.schema, context)
         mixture, log_likelihood = draft.mixture.with_background(background, share), None
         if draft.log_likelihood is not None:
-            log_likelihood, _ = _log_likelihoods(rows, mixture, draft.schema, None, context)
+            log_likelihood = mean_log_prob(rows, mixture, draft.schema, context)
     own: dict[str, Any] = {
         "mixture": mixture,
         "n_rows": rows.n_rows,
@@ -422,27 +429,20 @@ def with_background(
 
 
 def _log_likelihoods(
-    rows: Rows,
-    mixture: Mixture,
-    schema: Schema | None,
-    answer: StandardFit | None,
-    context: FitContext,
+    rows: Rows, log_prob: Callable[[Any], Any], answer: StandardFit, context: FitContext
 ) -> tuple[float, float]:
-    """Mean log-density of the rows: of the mixture, and of standardized features of an answer."""
-    log_prob = mixture.log_prob_of_features(schema)
+    """Mean log-density of the rows: of the mixture, and of standardized features that vary."""
+    moments, p, layout = answer.moments, answer.parameters, answer.layout
 
     def sums(block: Any, counts: Float | None = None) -> tuple[float, float, float]:
-        logs, total = log_prob(block), 0.0
+        if layout is None:
+            _, total, n_rows = standardized_density(moments, p).em_sums(block, counts)
+        else:
+            _, total, n_rows = pattern_sums(block, moments, layout, p)
+        logs = log_prob(block)
         xp = namespace(logs)
         if counts is not None:
             logs = logs * on_device_of(counts, logs, xp)
-        if answer is not None:
-            moments, p, layout = answer.moments, answer.parameters, answer.layout
-            if layout is None:
-                total = standardized_density(moments, p).em_sums(block, counts)[1]
-            else:
-                total = pattern_sums(block, moments, layout, p)[1]
-        n_rows = len(block) if counts is None else float(counts.sum())
         return float(xp.sum(logs)), total, n_rows
 
     of_rows, total, n_rows = rows.sum_blocks(sums, context.n_threads)

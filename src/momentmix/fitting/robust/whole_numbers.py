@@ -8,9 +8,12 @@
 
 Gaussian groups of all columns come first, as many as BIC wants. A family is fitted to a column
 within them by EM, on one half of the rows and then on the other, and predicts the cells that were
-left out; a Gaussian predicts the cell that is rounded to y. Where columns may be joined, it also
-predicts by the other columns of its component. Gaussian groups of counts are not those of counts,
-so columns that leave the Gaussian are compared once more within groups by the first family of
+left out. Densities and probabilities are not comparable: a Gaussian predicts the cell that is
+rounded to y. Where columns may be joined, it also predicts by the other columns of its component:
+a column that is better as a part of a block stays Gaussian.
+
+Gaussian groups of counts are not those of counts, and families with more parameters make up for
+that. So columns that leave the Gaussian are compared once more within groups by the first family of
 counts.
 """
 
@@ -234,8 +237,11 @@ class _Column:
         half, found, beyond = np.arange(n) % 2 == 0, np.empty(n), 0.0
         overall = np.bincount(self.places, minlength=k) / n  # a row for each component
         for train in (half, ~half):
-            places, others = self.places[train], self.others[:, train]
-            shares = self.shares[:, train]
+            places, others, shares = (
+                self.places[train],
+                self.others[:, train],
+                self.shares[:, train],
+            )
             for _ in range(n_steps):
                 own = np.array([np.bincount(places, share, k) for share in shares]) + overall
                 logs: Any = family.fit_cells(self.values, own)
@@ -252,7 +258,11 @@ class _Groups:
     """Groups of some rows, by the families of a schema; `starts` are others of all numbers."""
 
     def __init__(
-        self, values: Float, schema: Schema, context: FitContext, starts: Sequence[Parameters] = ()
+        self,
+        values: Float,
+        schema: Schema,
+        context: FitContext,
+        starts: Sequence[Parameters] = (),
     ) -> None:
         self.values, self.schema = values, schema
         shift, scale = values.mean(axis=0), values.std(axis=0)
@@ -267,13 +277,22 @@ class _Groups:
         floors = np.where(is_whole, np.minimum((LEAST_STEPS / scale) ** 2, MOST_FLOOR), 0.0)
         structure = Structure(np.maximum(floors, LEAST_VARIANCE)[self.features], blocks)
         table = features_of(self.z, blocks)
-        self.fits = [] if starts else [quick_fit(table, r, structure, context) for r in _NUMBERS]
-        for p in starts:
-            joint = joint_densities(coefficients(p), features_of(self.z, p.blocks))
-            prior = VariancePrior.of_rows(len(values), p.n_components, structure)
-            begun = m_step(responsibilities(joint)[0] @ table.T, prior)[None]
-            run = run_batch(table, begun, prior, _GROUP_STEPS, context.n_threads)
-            self.fits.append(run.batch[0])
+        if starts:
+            shares = [
+                responsibilities(joint_densities(coefficients(p), features_of(self.z, p.blocks)))[0]
+                for p in starts
+            ]
+            priors = [VariancePrior.of_rows(len(values), len(x), structure) for x in shares]
+            begun = (
+                m_step(x @ table.T, prior)[None] for x, prior in zip(shares, priors, strict=True)
+            )
+            runs = (
+                run_batch(table, p, prior, _GROUP_STEPS, context.n_threads)
+                for p, prior in zip(begun, priors, strict=True)
+            )
+            self.fits = [run.batch[0] for run in runs]
+        else:
+            self.fits = [quick_fit(table, r, structure, context) for r in _NUMBERS]
         prices = [bic(p, len(values), log_likelihood(table, p)) for p in self.fits]
         self.bic, self.parameters = min(prices), self.fits[int(np.argmin(prices))]
 

@@ -1,4 +1,4 @@
-"""Unknown cells of rows given the known ones: conditional mixtures, and filled tables.
+"""Unknown cells of rows given the known ones: conditional mixtures, means, and filled tables.
 
 | symbol | name here | shape |
 |---|---|---|
@@ -9,7 +9,14 @@ Blocks are independent given the component, so a known column changes the parame
 block (`Block.given`); those of other blocks change by the weights of the components alone. The
 shares of a row are also those of which cells are missing, where the model has the probability.
 
-`Mixture.impute` says what kind of table comes back. No data-frame library is imported.
+| rows to fill | what comes back |
+|---|---|
+| pandas or polars frame | the same kind of frame: its index, the order and types of its columns |
+| anything else, of a table's mixture | a dict of columns by name, or an array without names |
+| anything else, of numbers alone | an array; a dict for a dict |
+
+A column without missing cells stays as it is. Numbers that were filled are float64; levels keep the
+type of their column where it can hold them. No data-frame library is imported.
 """
 
 from __future__ import annotations
@@ -22,13 +29,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Array, Float, Int
+from momentmix.arrays import is_foreign, to_numpy
 from momentmix.errors import InputError, InputTypeError
 from momentmix.families.block import Block
 from momentmix.mixture.density import posteriors
 from momentmix.mixture.tables.block_features import complete_schema, selected
 from momentmix.tables.cells import is_missing
 from momentmix.tables.encoding import Encoded, Unseen, decode_columns
-from momentmix.tables.formats.memory import frame_labels, frame_names
+from momentmix.tables.formats.memory import frame_labels, frame_names, is_frame
 from momentmix.tables.learning import encoded_blocks
 from momentmix.tables.names import feature_number, numbers_as_names
 from momentmix.tables.schema import Schema
@@ -53,6 +61,26 @@ def column_numbers(
     return found
 
 
+def some_component_is_probable(shares: Float) -> None:
+    """Raise where shares of components given known values are NaN."""
+    if not np.isfinite(shares).all():
+        raise InputError(
+            "the values of the known columns are not finite, or so far from all components that "
+            "none is probable. Check them and their units."
+        )
+
+
+def other_columns(known: Int, n_features: int) -> Int:
+    """Columns that are not known, ascending; raise where there are none."""
+    others = np.setdiff1d(np.arange(n_features), known)
+    if not others.size:
+        raise InputError(
+            f"all {n_features} columns are known, so that none is left. Leave out those that are "
+            "to be predicted."
+        )
+    return others
+
+
 def blocks_given(
     mixture: Mixture, values: Mapping[int | str, Any]
 ) -> tuple[Float, tuple[Block, ...], Int]:
@@ -67,21 +95,41 @@ def blocks_given(
     if not row:
         return mixture.weights, mixture.blocks, np.arange(d)
     known = column_numbers(list(row), d, names)
-    others, cells = np.setdiff1d(np.arange(d), known), list(row.values())
-    if not others.size:
-        raise InputError(
-            f"all {d} columns are known, so that none is left. Leave out those that are to be "
-            "predicted."
-        )
+    others, cells = other_columns(known, d), list(row.values())
     shares = mixture.select(known.tolist()).responsibilities([cells])[0]
-    if not np.isfinite(shares).all():
-        raise InputError(
-            "the values of the known columns are not finite, or so far from all components that "
-            "none is probable. Check them and their units."
-        )
+    some_component_is_probable(shares)
     by_number = dict(zip(known.tolist(), cells, strict=True))
     found = [block.given(by_number) for block in mixture.blocks]
     return shares / shares.sum(), selected(found, others), others
+
+
+def expected_columns(mixture: Mixture, rows: Any, known: Sequence[int | str] | None) -> Float:
+    """Means of the other columns given the known cells of each row, of shape (n, u)."""
+    rows = to_numpy(rows) if is_foreign(rows) else rows
+    if known is None and isinstance(rows, Mapping):
+        known = [str(name) for name in rows]
+    elif known is None:
+        known = frame_names(rows) if is_frame(rows) else None
+    if known is None:
+        raise InputError(
+            "which columns the rows hold is not known; pass known=[…], numbers or names of the "
+            "mixture's columns, or a data frame with names."
+        )
+    numbers = column_numbers(known, mixture.n_columns, mixture.feature_names)
+    others, part = other_columns(numbers, mixture.n_columns), mixture.select(numbers.tolist())
+    complete = complete_schema(part.columns)
+    encoded = complete.encode_for_prediction(rows)
+    shares = part.table_density().map_rows(rows, posteriors)
+    some_component_is_probable(shares)
+    cells = np.full((len(shares), mixture.n_columns), np.nan)  # numbers that are known
+    for place, number in enumerate(numbers):
+        cells[:, number] = encoded.features[:, complete.features_of(place)[0]]
+        if encoded.left_out is not None:
+            cells[encoded.left_out[:, place], number] = np.nan
+    for block in mixture.blocks:
+        own = list(block.columns)
+        cells[:, own] = block.expected_values(cells[:, own], shares)
+    return cells[:, others]
 
 
 # -- filled tables -------------------------------------------------------------------------------

@@ -7,10 +7,11 @@
 | log p_i of a block where its features have the mixture's mean | ``central_densities`` | (r,) |
 
 A cell that is missing where the model knows of no missing cells is left out of the density, and so
-is a level that no training row had, where that is asked for. Its features are set to the mixture's
-mean, where the density of the block is known, and an indicator whose coefficient is minus that
-takes it out: one matrix product, whatever cells are missing. Only joined columns need a density for
-each pattern.
+is a level that no training row had, where that is asked for: with it its ``seen``. Log
+densities are sums over blocks. So the features of such a cell are set to the mixture's mean, where
+the density of the block is known, and an indicator whose coefficient is minus that takes it out:
+one matrix product, whatever cells are missing. Only joined columns need a density for each pattern,
+whether or not the model has the probability of being seen: that is a feature of its own.
 """
 
 from __future__ import annotations

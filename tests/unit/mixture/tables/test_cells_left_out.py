@@ -116,6 +116,9 @@ def test_a_column_that_is_missing_in_all_rows(make):
     np.testing.assert_allclose(
         found, mixture.select("acd").log_prob(rows[:, [0, 2, 3]]), rtol=1e-11
     )
+    known = {"a": columns["a"], "b": [None] * 5}
+    expected = mixture.predict_columns(rows[:, [0]], ["a"])
+    np.testing.assert_allclose(mixture.predict_columns(make(known)), expected[:, 1:], rtol=1e-11)
 
 
 def test_infinite_numbers_have_no_density():

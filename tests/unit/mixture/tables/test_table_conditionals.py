@@ -1,4 +1,4 @@
-"""Tables' mixtures given some columns, imputed cells and matching, against brute force."""
+"""Tables' mixtures given some columns, imputed cells, floors and matching, against brute force."""
 
 from itertools import product
 
@@ -85,6 +85,23 @@ def test_missing_values_are_not_known(mixture):
 def test_bad_conditions(mixture, values, message):
     with pytest.raises((InputError, InputTypeError), match=message):
         mixture.condition(values)
+
+
+def test_columns_from_others(mixture):
+    rows = with_gaps(mixture.sample(30, random_state=6)[0])
+    known = ["smokes", "y", "calls", "plan"]
+    frame = pd.DataFrame({name: rows[name] for name in known})
+    found = mixture.predict_columns(frame)
+    np.testing.assert_array_equal(found, mixture.predict_columns(dict(frame)))
+    np.testing.assert_array_equal(found, mixture.predict_columns(frame.to_numpy(), known))
+    others = [name for name in NAMES if name not in known]
+    for number in range(30):
+        cells = {name: rows[name][number] for name in known}
+        if is_missing(cells["calls"]) or is_missing(cells["plan"]):
+            continue  # missing there is information, which `condition` does not take
+        given = mixture.condition(cells).select(others)
+        np.testing.assert_allclose(found[number], given.weights @ given.means, rtol=1e-9)
+    assert np.isnan(mixture.predict_columns({"x": [1.0]})[:, NAMES.index("plan")]).all()
 
 
 # -- imputation ---------------------------------------------------------------------------------
@@ -243,7 +260,7 @@ def test_other_names(mixture):
     assert mixture.feature_names == NAMES
 
 
-def test_singular_columns_have_no_density():
+def test_floors_of_gaussian_columns():
     blocks = [
         GaussianBlock.of([0.0, 1.0, 2.0], [0.1, 4.0, 1.0], seen=[0.5, 0.5, 0.0]),
         PoissonBlock([1.0, 2.0, 3.0]),
@@ -253,6 +270,13 @@ def test_singular_columns_have_no_density():
     assert not mixture.has_density
     with pytest.raises(InputError, match="singular"):
         mixture.log_prob([[1.0, 2.0, 0.0, 0.0]])
+    raised = mixture.with_variance_floor([0.5, 9.0, 0.5, 0.5])
+    np.testing.assert_allclose(raised.variances[:, 0], [0.5, 4.0, np.nan])
+    np.testing.assert_array_equal(raised.variances[:, 1], [1.0, 2.0, 3.0])
+    assert np.linalg.eigvalsh(raised.covariances[0][2:, 2:])[0] == pytest.approx(0.5)
+    assert raised.has_density
+    with pytest.raises(InputError, match="floor must be a number, or 4 numbers"):
+        mixture.with_variance_floor([1.0, 2.0])
 
 
 def test_components_are_matched_by_features(mixture):

@@ -107,6 +107,10 @@ def test_conditionals_take_known_values_as_they_are():
     np.testing.assert_allclose(given.covariances, wanted.covariances, atol=1e-12)
     assert [column.transform for column in given.columns] == ["", "log1p", ""]
     assert given.blocks[0].transforms == ("", "log1p")
+    expected = mixture.predict_columns([[8.0], [2.0]], ["a"])
+    means = plain.predict_columns(np.log([[8.0], [2.0]]), [0])
+    means[:, 1] = np.expm1(means[:, 1])
+    np.testing.assert_allclose(expected, means, rtol=1e-9)
     with pytest.raises(mm.InputError, match="numbers of a log column must be greater than 0"):
         mixture.condition({"a": -1.0})
 
@@ -137,6 +141,8 @@ def test_parts_keep_their_transforms():
     assert [column.transform for column in part.columns] == ["log1p", "", "log"]
     assert part.blocks[0].transforms == ("log1p", "log")
     assert part.select(["d"]).schema is None
+    floored = mixture.with_variance_floor(0.5)
+    assert floored.schema == mixture.schema
     assert mixture.with_feature_names(list("wxyz")).columns[0].transform == "log"
 
 
