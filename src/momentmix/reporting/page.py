@@ -90,12 +90,12 @@ def page(c: Contents) -> str:
 def _cards(c: Contents) -> list[str]:
     """Return a card for each group, and their meaning."""
     shown = "\n".join(_card(c, component) for component in c.profile)
-    text = (
-        "Groups are the components of the model; a row belongs to the most probable one. Their "
-        "numbers are those that predictions have."
-    )
+    text = ""
     if len(c.profile) > 1:
-        text = f"Each group is compared with all other rows. {text}"
+        text = (
+            "Each group is compared with all other rows. Groups are the components of the model; a "
+            "row belongs to the most probable one. Their numbers are those that predictions have."
+        )
     if any(_differs(c, component) for component in c.profile):
         text += (
             " Shares are the estimate of the model; rows are counted in their most probable group. "
@@ -118,7 +118,8 @@ def _cards(c: Contents) -> list[str]:
     kind = "cards pairs" if len(c.profile) in (2, 4) else "cards"
     parts = [f'<div class="{kind}">\n{shown}\n</div>']
     answer = escaped(c.answer).replace(" %", "&nbsp;%")
-    return [f"<p>{answer}</p>", *parts, f'<p class="soft">{escaped(text)}</p>']
+    about = f'<p class="soft">{escaped(text.strip())}</p>' if text else ""
+    return [f"<p>{answer}</p>", *parts, about]
 
 
 def _card(c: Contents, component: ComponentProfile) -> str:
