@@ -100,7 +100,7 @@ FITS: dict[str, Entry] = {
     "too-few-rows": Entry(
         "too few rows: {n_rows:.0f} for {n_parameters} parameters, which need {least} at least.",
         "Collect more rows.",
-        "There are too few rows to describe so many groups.",
+        "There are too few rows for so many columns and groups.",
     ),
     "spurious-components": Entry(
         "{components} {n:holds|hold} fewer rows than a component of {n_features} features needs, "

@@ -176,7 +176,7 @@ def _real_rows(c: Contents, i: int) -> list[str]:
     if c.facts is None or not c.facts.typical or not c.facts.typical[i]:
         return []
     listed = ", ".join(f"{place:,}" for place in c.facts.typical[i])
-    return [f'<p class="numbers">Rows that are most like it: {listed} (from 0, as predicted).</p>']
+    return [f'<p class="numbers">Rows that are most like it: {listed} (counted from 0).</p>']
 
 
 def _rows(c: Contents, component: ComponentProfile) -> str:
