@@ -329,7 +329,7 @@ def test_what_is_wrong_with_the_data_is_said(truth, rows, page, report):
         "2 rows with missing or infinite values",
         "column '<script>alert(1)</script>' holds one value only",
         "columns 'height' and '$x_1$' are copies",
-        "standard deviations from its mean",
+        "standard deviations from the mean",
     ):
         assert words in text
     assert re.search(r"\d % of the rows are less probable", text)
