@@ -37,9 +37,9 @@ class Entry:
 
 
 def _outlier_influence(f: Finding) -> str:
-    text = "column {names} has a value {deviations:.3g} standard deviations from its mean"
     if "influence" not in f.numbers:
-        return text + "."
+        return "{columns} {n:has a value|have values} so many standard deviations from the mean."
+    text = "column {names} has a value {deviations:.3g} standard deviations from its mean"
     times = short_number(float(f"{f.numbers['influence']:.2g}"), 1.0)
     text += f"; that one row moves third moments by {times} times their noise"
     return text + (", and the fit is about this row." if f.severity.value == "fatal" else ".")
@@ -100,7 +100,7 @@ FITS: dict[str, Entry] = {
     "too-few-rows": Entry(
         "too few rows: {n_rows:.0f} for {n_parameters} parameters, which need {least} at least.",
         "Collect more rows.",
-        "There are too few rows to describe so many groups.",
+        "There are too few rows for so many columns and groups.",
     ),
     "spurious-components": Entry(
         "{components} {n:holds|hold} fewer rows than a component of {n_features} features needs, "
@@ -168,8 +168,8 @@ FITS: dict[str, Entry] = {
     "rounded-column": Entry(
         "{columns} {n:is|are} rounded, coarsely beside the narrowest component: variances are too "
         "large by a twelfth of the square of the step.",
-        "Use values of {columns} that are not rounded, if there are any.",
-        "They are rounded so coarsely that it blurs the groups.",
+        "Use finer values of {columns}, if there are any.",
+        "They are rounded, or whole numbers, with steps that are wide beside the narrowest group.",
         "to multiples of {grid:.6g}, {width:.2g} deviations",
     ),
     "variance-floor": Entry(
@@ -270,7 +270,8 @@ FITS: dict[str, Entry] = {
     "outlier-influence": Entry(
         _outlier_influence,
         "Check the largest and smallest values of {columns}.",
-        "One row lies so far from the others that it changes the answer.",
+        lambda f: "One row lies so far from the others that it changes the answer."
+        if "influence" in f.numbers else "Some of them lie far from all others.",
     ),
     "outlier-rows": Entry(
         _outlier_rows,
@@ -305,7 +306,7 @@ FITS: dict[str, Entry] = {
     ),
     "improbable-rows": Entry(
         "{share:.1%} of the rows are less probable than all but {expected:.1%} of rows drawn from "
-        "the model: these data are not, or no longer, what was fitted.",
+        "the model: it does not describe them, or they have changed since the fit.",
         "Look at the least probable rows: momentmix score finds them.",
         "{share:.1%} of the rows are rarer than nearly all rows that the model would give: it does "
         "not fit them, or they have changed.",

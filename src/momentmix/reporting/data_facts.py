@@ -80,10 +80,11 @@ class DataFacts:
         farthest = np.maximum(s.mean - s.minimum, s.maximum - s.mean) / scale
         columns = [schema_of(s).columns[j] for j in column_of]
         is_number = [column.model.joins and not column.has_missing for column in columns]
-        findings += [
-            found(WARNING, "outlier-influence", [names[j]], deviations=float(farthest[j]))
-            for j in np.flatnonzero((farthest > _FAR) & is_number)[:_MOST_LISTED]
-        ]
+        far = np.flatnonzero((farthest > _FAR) & is_number)
+        far = far[np.argsort(-farthest[far], kind="stable")]
+        if far.size:
+            asides, own = [f"{farthest[j]:.3g}" for j in far], [names[j] for j in far]
+            findings.append(found(WARNING, "outlier-influence", own, asides=asides))
         if self.rare > 10 * _RARE:
             findings.append(found(WARNING, "improbable-rows", share=self.rare, expected=_RARE))
         return findings

@@ -90,12 +90,12 @@ def page(c: Contents) -> str:
 def _cards(c: Contents) -> list[str]:
     """Return a card for each group, and their meaning."""
     shown = "\n".join(_card(c, component) for component in c.profile)
-    text = (
-        "Groups are the components of the model; a row belongs to the most probable one. Their "
-        "numbers are those that predictions have."
-    )
+    text = ""
     if len(c.profile) > 1:
-        text = f"Each group is compared with all other rows. {text}"
+        text = (
+            "Each group is compared with all other rows. Groups are the components of the model; a "
+            "row belongs to the most probable one. Their numbers are those that predictions have."
+        )
     if any(_differs(c, component) for component in c.profile):
         text += (
             " Shares are the estimate of the model; rows are counted in their most probable group. "
@@ -118,7 +118,8 @@ def _cards(c: Contents) -> list[str]:
     kind = "cards pairs" if len(c.profile) in (2, 4) else "cards"
     parts = [f'<div class="{kind}">\n{shown}\n</div>']
     answer = escaped(c.answer).replace(" %", "&nbsp;%")
-    return [f"<p>{answer}</p>", *parts, f'<p class="soft">{escaped(text)}</p>']
+    about = f'<p class="soft">{escaped(text.strip())}</p>' if text else ""
+    return [f"<p>{answer}</p>", *parts, about]
 
 
 def _card(c: Contents, component: ComponentProfile) -> str:
@@ -175,7 +176,7 @@ def _real_rows(c: Contents, i: int) -> list[str]:
     if c.facts is None or not c.facts.typical or not c.facts.typical[i]:
         return []
     listed = ", ".join(f"{place:,}" for place in c.facts.typical[i])
-    return [f'<p class="numbers">Rows that are most like it: {listed} (from 0, as predicted).</p>']
+    return [f'<p class="numbers">Rows that are most like it: {listed} (counted from 0).</p>']
 
 
 def _rows(c: Contents, component: ComponentProfile) -> str:

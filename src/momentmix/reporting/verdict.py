@@ -154,6 +154,7 @@ def next_section(c: Contents) -> list[str]:
     todo = [] if c.record is None else actions(c.record.certificate, c.mixture)
     if c.facts is not None:
         known = {f.kind for f in findings}
+        known |= {"outlier-influence"} if "outlier-rows" in known else set()
         others = [f for f in c.facts.findings(c.names) if f.kind not in known]
         todo = sorted([*todo, *(action_of(f, c.mixture) for f in others)], key=_rank)
     todo = [*_remedies(c.remedies or ()), *_try_remedies(c), *todo]

@@ -161,7 +161,7 @@ def test_cards_say_how_sure_rows_are_and_name_the_typical_ones(report):
     ]
     assert gather(m, x).typical == [[1, 4, 2], [5, 3, 6]]
     page = report(m, x)
-    assert "Rows that are most like it: 1, 4, 2 (from 0, as predicted)." in page.rawdata_
+    assert "Rows that are most like it: 1, 4, 2 (counted from 0)." in page.rawdata_
     assert "of its rows: " in page.all("article")[0]["text"]
     dropped = mm.open_rows(np.vstack([x, [[np.nan]]]), missing="drop")
     assert gather(m, dropped).typical == ()  # the places of the rows are not known
@@ -325,7 +325,7 @@ def test_what_is_wrong_with_the_data_is_said(truth, rows, page, report):
         "2 rows with missing or infinite values",
         "column '<script>alert(1)</script>' holds one value only",
         "columns 'height' and '$x_1$' are copies",
-        "standard deviations from its mean",
+        "standard deviations from the mean",
     ):
         assert words in text
     assert re.search(r"\d % of the rows are less probable", text)

@@ -36,7 +36,7 @@ def test_actions_name_columns_and_the_needed_ones_come_first():
     )
     assert [action.text for action in done] == [
         "Do without “it's”.",
-        "Use values of “a”, “b c” that are not rounded, if there are any.",
+        "Use finer values of “a”, “b c”, if there are any.",
         "Read small groups with care.",
         "Do not look for the groups in “a”.",
     ]

@@ -66,6 +66,10 @@ def test_tails_of_wide_laws_are_no_reason_for_an_interval():
     assert (first.what, first.text) == ("low", "a low (500 against 5,000)")
     assert first.sentence.startswith("a below 1,")
     assert second.text == "a high (5,000 against 500)"
+    # Few rows far above all others, by a law that is as wide below them.
+    mixture = mm.DiagonalMixture([0.9, 0.1], [[20.0], [1200.0]], [[50.0**2], [1800.0**2]], ["a"])
+    first, second = (p.traits[0] for p in mixture.profile())
+    assert (first.text, second.text) == ("a low (20 against 1,200)", "a high (1,200 against 20)")
 
 
 def table():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import click
@@ -81,7 +82,7 @@ def report_command(
         tracking=None if cube is None else track(model, load_groups([cube], (), None)),
         comparison=comparison,
         command=click.get_current_context().obj,
-        data_name=", ".join(named) or None,
+        data_name=", ".join(os.path.basename(os.path.normpath(x)) for x in named) or None,
     )
     verdict = load_verdict(model)
     said = "" if verdict is None else f" (certificate: {verdict})"

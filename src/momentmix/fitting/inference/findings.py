@@ -69,6 +69,8 @@ def collect_findings(
         *_about_size(moments, parameters, capacity, from_rows),
         *component_findings(moments, parameters, variance_floor, np.flatnonzero(coarse).tolist()),
     ]
+    if parameters.n_components == 1 and any(f.kind == "too-few-rows" for f in findings):
+        findings = [f for f in findings if f.kind != "light-components"]  # the same of all rows
     is_whole = part is not None and part[0] is moments
     if not (is_whole or test.testable or parameters.n_components == 1):
         findings.append(found(NOTE, UNTESTED))

@@ -76,6 +76,8 @@ class Cuts:
             last = self._end(i, b, sign)
             if is_inside:
                 first, last = self._beside(i, first, last)
+            else:
+                first, last, is_inside = self._beyond(i, first, last)
         true = self._share_below(last) - self._share_below(first)
         return Interval(first, last, is_inside, true if is_inside else self.seen - true)
 
@@ -91,6 +93,13 @@ class Cuts:
         if least > last:
             return -inf, last
         return first, inf if most < first else last
+
+    def _beyond(self, i: int, first: float, last: float) -> tuple[float, float, bool]:
+        """All numbers beyond the end where the mean lies, in place of those outside of both."""
+        (mean,) = restored(self.means[[i]], self.column.transform).tolist()
+        if mean > last:
+            return last, inf, True
+        return (-inf, first, True) if mean < first else (first, last, False)
 
     def _end(self, i: int, place: int, sign: int) -> float:
         """The roundest number about a place where `apart` is largest, or least for sign −1."""

@@ -72,7 +72,7 @@ def test_a_rival_that_sorts_rows_otherwise_counts_against_it():
     found = support_from_moments(replace(fit, rivals=[permuted, other]), test, rng())
     assert found.supported is False
     assert found.text.startswith("another mixture of 2 components fits the moments as well")
-    named = float(re.search(r"sorts (\d+)% of the rows otherwise", found.text)[1]) / 100
+    named = float(re.search(r"sorts (\d+) % of the rows otherwise", found.text)[1]) / 100
     # Two draws of 2,500 rows, and whole percents.
     assert abs(named - share) < 3 * np.sqrt(2 * share * (1 - share) / 2500) + 0.005
 
