@@ -137,7 +137,7 @@ class OverIdentification:
         """The p-value, the law that it comes from, and how many tests it is the least of."""
         law = "χ²"
         if self.bootstrapped:
-            law = "bootstrap"
+            law = "gamma law of drawn samples"  # with their mean and variance
         elif self.decisive is not None and self.decisive.is_shape:
             law = "gamma law"  # with the variance that means of high powers have
         n = len(self.groups)
