@@ -153,6 +153,16 @@ def test_nothing_is_offered_that_a_fit_refuses():
         mm.fit(frame, **remedy.options)
 
 
+@pytest.mark.parametrize("place", [0, 1, 2, 3, 4])  # 0 and 4 are left out, the others fitted
+def test_a_single_cell_without_logarithm_is_no_error(place):
+    frame, options, _ = logarithm()
+    frame = frame[:500].copy()
+    frame.loc[place, "a"] = -0.5
+    result = mm.fit(frame, random_state=0, remedies="try", **options)
+    assert not result.certificate.passed
+    assert all("a" not in r.options.get("families", {}) for r in result.remedies)
+
+
 def test_summaries_and_few_rows_have_none():
     frame, options, _ = logarithm()
     summary = mm.summarize(frame)

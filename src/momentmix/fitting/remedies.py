@@ -175,7 +175,7 @@ def try_remedies(
     rows = _sample(fit, data, options, mixture)
     if rows is None:
         return None
-    suggestions = list(_suggested(certificate, options, mixture, rows.train))
+    suggestions = list(_suggested(certificate, options, mixture, rows))
     if is_auto:
         suggestions = [x for x in suggestions if "n_components" not in x.change]
     if not suggestions:
@@ -256,7 +256,10 @@ def _effect(
         others = {k: x for k, x in change.items() if x != own.get(k, _DEFAULTS.get(k))}
         words = f"{words}, {r} group{plural(r)}" if len(others) > 1 else f"{r} group{plural(r)}"
         change = {**others, "n_components": r}
-    gains = _gains(sample, base.mixture, result.mixture, change)
+    try:
+        gains = _gains(sample, base.mixture, result.mixture, change)
+    except MomentmixError:  # left-out cells that do not suit the change, as the logarithm of −1
+        return None
     weights = np.ones(len(gains)) if sample.weights is None else sample.weights[1]
     weights = weights / weights.sum()
     gain = float(weights @ gains)
@@ -370,7 +373,7 @@ def options_of(mixture: Mixture, facts: FitFacts) -> dict[str, Any]:
 
 
 def _suggested(
-    c: Certificate, options: Mapping[str, Any], mixture: Mixture, rows: Any
+    c: Certificate, options: Mapping[str, Any], mixture: Mixture, rows: SplitRows
 ) -> Iterator[Suggestion]:
     """Changes that findings suggest, those of the most severe ones first, each once."""
     findings = sorted([*c.findings, *c.tests], key=lambda f: f.severity is not FATAL)
@@ -389,7 +392,7 @@ def _suggested(
 
 
 def _of_columns(
-    findings: Sequence[Finding], description: Description, mixture: Mixture, rows: Any
+    findings: Sequence[Finding], description: Description, mixture: Mixture, rows: SplitRows
 ) -> Iterator[Suggestion]:
     """Other families of columns, those of one kind together."""
     found: list[tuple[Any, str]] = []
@@ -417,13 +420,16 @@ def _of_columns(
         yield Suggestion(words, {"families": columns})
 
 
-def _logarithm(mixture: Mixture, rows: Any, name: str | int) -> str:
+def _logarithm(mixture: Mixture, rows: SplitRows, name: str | int) -> str:
     """The logarithm of a column of numbers that are skewed to the right; empty for others."""
     own = _column(mixture, name)
-    if not own.model.joins or own.transform or (least := np.nanmin(_cells(rows, name))) < 0:
+    if not own.model.joins or own.transform:
         return ""
-    offsets = _cells(rows, name) - np.nanmean(_cells(rows, name))
-    return (LOG if least else LOG1P) if np.nanmean(offsets**3) > 0 else ""
+    cells = np.concatenate([_cells(part, name) for part in (rows.train, rows.test)])
+    least, offsets = np.nanmin(cells), cells - np.nanmean(cells)
+    if least < 0 or np.nanmean(offsets**3) <= 0:
+        return ""
+    return LOG if least else LOG1P
 
 
 def _column(mixture: Mixture, name: str | int) -> Column:
