@@ -38,6 +38,7 @@ if _typing.TYPE_CHECKING:  # "as" makes a name public for type checkers
     from momentmix.families.negative_binomial import NegativeBinomialBlock as NegativeBinomialBlock
     from momentmix.families.poisson import PoissonBlock as PoissonBlock
     from momentmix.fitting.api import fit as fit
+    from momentmix.fitting.conditions.standard_moments import StandardMoments as StandardMoments
     from momentmix.fitting.result import FitResult as FitResult
     from momentmix.mixture.mixture import DiagonalMixture as DiagonalMixture, Mixture as Mixture
     from momentmix.monitoring.compare import compare as compare
@@ -66,6 +67,7 @@ _HOMES = {
     "families.levels": ("BernoulliBlock", "CategoricalBlock"),
     "families.negative_binomial": ("NegativeBinomialBlock",),
     "families.poisson": ("PoissonBlock",),
+    "fitting.conditions.standard_moments": ("StandardMoments",),
     "errors": (
         "CapacityError",
         "CertificateWarning",

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import product
 from math import comb, prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from momentmix.errors import InputError, InputTypeError, check_count
 
@@ -39,7 +39,19 @@ class BlockSizes(NamedTuple):
         return cls(tuple(size for size, _ in counted), tuple(count for _, count in counted))
 
 
-Groups = Any  # lists of columns, `BlockSizes`, the blocks of a mixture, or None
+class Partition(Protocol):
+    """The part of `momentmix.mixture.blocks.Blocks` that counts."""
+
+    @property
+    def is_diagonal(self) -> bool:
+        """Whether all features are Gaussian, and no two joined."""
+
+    @property
+    def widths(self) -> Any:
+        """Features of each block that distinguish components."""
+
+
+Groups = Partition | BlockSizes | Iterable[Sequence[int]] | None
 
 
 def largest_minimum(

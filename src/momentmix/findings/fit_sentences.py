@@ -173,8 +173,10 @@ FITS: dict[str, Entry] = {
         "to multiples of {grid:.6g}, {width:.2g} deviations",
     ),
     "variance-floor": Entry(
-        "{count} {count:variance|variances} at the floor ({floor:.1g} of the feature's variance), "
-        "in {columns}.",
+        lambda f: "{count} {count:variance|variances} at the floor ({floor:.1g} of the feature's "
+        "variance), in {columns}." if "count" in f.numbers else
+        "a variance of {columns} is at the floor ({floor:.1g} of the column's): a component holds "
+        "one of the values that repeat there.",
         "Look at {columns}.",
         "In some group nearly all rows have the same value there.",
     ),
@@ -192,10 +194,20 @@ FITS: dict[str, Entry] = {
         "Within a group the values do not follow the shape that the model expects.",
     ),
     "heavy-tails": Entry(
-        "{columns} {n:has|have} heavy tails: the mixture expects one row in 50,000 so far out.",
+        lambda f: "{columns} {n:has|have} heavy tails: the mixture expects one row in 50,000 so "
+        "far out." if "n_far" in f.numbers else
+        "{columns}: the fourth moment is larger than the mixture's, as that of heavy tails or of a "
+        "small component that was missed.",
         "Look at the extreme values of {columns}.",
         "There are more extreme values than the model expects.",
-        "{n_far} of {n_rows} rows far out",
+        lambda f: "{n_far} of {n_rows} rows far out" if "n_far" in f.numbers else "",
+    ),
+    "independent-column": Entry(
+        "{columns} {n:is|are} not Gaussian and {n:depends|depend} on no other column: components "
+        "that describe {n:it|them} are missing elsewhere.",
+        "Look at {columns} alone.",
+        "{n:It has a shape of its own that is|They have shapes of their own that are} unrelated to "
+        "the other columns.",
     ),
     "zeros": Entry(
         "{columns} {n:is|are} 0 in more rows than the mixture expects.",

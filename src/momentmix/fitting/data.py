@@ -198,7 +198,11 @@ def load_summaries(paths: Sequence[str]) -> MomentSummary:
 
 
 def moments_of(data: object) -> StandardMoments | None:
-    """The standardized moments that `data` holds; None if it is rows."""
+    """The standardized moments that `data` is or holds; None if it is rows."""
+    if isinstance(data, StandardMoments):
+        check_sizes(data.minimum, data.maximum)
+        _check_spread(data, None)
+        return data
     if not isinstance(data, MomentSummary):
         return None
     data = data.copy()  # one state for all that follows, whatever other threads add meanwhile

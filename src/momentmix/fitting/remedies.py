@@ -75,7 +75,7 @@ _READING = vars(Reading())  # keywords that say how a table is read
 _TAILS = {"heavy-tails", "outlier-influence", "repeated-value"}  # which a logarithm may take in
 # Findings about columns that may be left out.
 _LEFT_OUT = {
-    "row-number", "duplicate-columns", "heavy-tails", "column-shape",
+    "row-number", "duplicate-columns", "independent-column", "heavy-tails", "column-shape",
     "discrete-column", "repeated-value", "dependent-columns", "no-information",
 }  # fmt: skip
 

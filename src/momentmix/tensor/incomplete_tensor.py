@@ -219,6 +219,11 @@ class IncompleteSymmetricTensor:
         """Hilbert–Schmidt norm over all ordered labels of Ω_m (paper: tensor:norm:HS)."""
         return float(np.sqrt(factorial(self.order)) * np.linalg.norm(self.values))
 
+    def inner(self, other: IncompleteSymmetricTensor) -> Any:
+        """Inner product over all ordered labels, conjugate-linear in ``self``."""
+        over_sets = np.vdot(self.values, self._paired(other).values)
+        return (factorial(self.order) * over_sets).item()
+
     def __repr__(self) -> str:
         kind = "real" if self.is_real else "complex"
         return (

@@ -33,10 +33,11 @@ NUMBERS = {
     ],
     "repeated-value": [{"value": -9.0, "share": 0.2}],
     "rounded-column": [{"grid": 0.5, "width": 0.6, "is_whole": whole} for whole in (True, False)],
-    "variance-floor": [{"floor": 1e-6, "count": 3}],
+    "variance-floor": [{"floor": 1e-6}, {"floor": 1e-6, "count": 3}],
     "skewed-column": [{"remedy": LOGS}],
     "column-shape": [{"asides": ["flat", "skewed"]}, {"asides": ["flat", "x"], "remedy": LOGS}],
-    "heavy-tails": [{"n_far": 3, "n_rows": 90}],
+    "heavy-tails": [{}, {"n_far": 3, "n_rows": 90}],
+    "independent-column": [{"asides": ["flat", "flat"]}],
     "zeros": [{"share": 0.4, "wanted": 0.3, "law": "a count"}],
     "dispersion": [
         {"ratio": 0.5, "law": "a count"},

@@ -43,15 +43,18 @@ def random_factors(seed, rank, d, kind="real"):
 
 @pytest.mark.parametrize("kind", ["real", "complex"])
 @pytest.mark.parametrize(("d", "order"), SHAPES)
-def test_entries_and_norm_agree_with_dense_tensors(d, order, kind):
-    a = random_factors(0, 3, d, kind)
+def test_entries_norm_and_inner_product_agree_with_dense_tensors(d, order, kind):
+    a, b = random_factors(0, 3, d, kind), random_factors(1, 2, d, kind)
     first = IncompleteSymmetricTensor.from_factors(a, order)
+    second = IncompleteSymmetricTensor.from_factors(b, order)
     dense_a = sum(dense_power(v, order) for v in a)
+    dense_b = sum(dense_power(v, order) for v in b)
     for label, value in zip(first.labels, first.values, strict=True):
         for shuffled in permutations(label):
             assert first[shuffled] == pytest.approx(dense_a[shuffled])
         assert value == pytest.approx(dense_a[tuple(label)])
     assert first.norm() == pytest.approx(np.linalg.norm(dense_a))
+    assert first.inner(second) == pytest.approx(np.vdot(dense_a, dense_b))
 
 
 @pytest.mark.parametrize("kind", ["real", "complex"])

@@ -2,9 +2,10 @@
 
 | paper symbol | name here | shape |
 |---|---|---|
-| E Π_{i∈I} z_i = Σ_c ω_c Π μ_ci | the first ``n_plain`` of ``Conditions.slots`` | (n, width) |
-| E z_j² z_I = Σ_c ω_c (μ_cj² + v_cj) Π μ_ci, E z_j^p, E z_j³ z_k, E z_j² z_k² | the others | |
-| exponents: of the first two features alone above 1 | ``Conditions.slot_exponents`` | (n, width) |
+| E Π_{i∈I} z_i = Σ_c ω_c Π μ_ci | ``Conditions.plain`` | (n_plain, width) |
+| E z_j² z_I = Σ_c ω_c (μ_cj² + v_cj) Π μ_ci | ``Conditions.powered`` | (n_powered, 1 + width) |
+| E z_j^p, E z_j³ z_k, E z_j² z_k² | ``Conditions.powered`` too | |
+| exponents of the first two features of a powered condition | ``exponents`` | (n_powered, 2) |
 | E z^p of a normal z, p = 0, 1, … | ``gaussian_powers`` | (highest + 1, r, d) |
 | observed means, model means | ``values``, ``model`` | (n,) |
 | Var of one row's product | ``row_variances`` | (n,) |
@@ -47,8 +48,9 @@ class Conditions:
     """
 
     n_features: int
-    slots: Int  # features of each condition, powered ones first, padded with d; (n, width)
-    slot_exponents: Int  # of the feature in each slot, 0 for the padding; (n, width)
+    plain: Int
+    powered: Int
+    exponents: Int
     values: Float
 
     @property
@@ -56,20 +58,22 @@ class Conditions:
         """Number of conditions."""
         return int(self.values.size)
 
-    @cached_property
+    @property
     def n_plain(self) -> int:
         """Number of plain products."""
-        return int((self.slot_exponents.max(axis=1) < 2).sum())
+        return int(self.plain.shape[0])
 
     @cached_property
     def is_shape(self) -> NDArray[np.bool_]:
         """Which conditions are a power above 2 of a single feature."""
-        return np.asarray((self.slot_exponents[:, 0] > 2) & (self.slots[:, 1] == self.n_features))
+        alone = (self.exponents[:, 0] > 2) & (self.powered[:, 1] == self.n_features)
+        return np.concatenate([np.zeros(self.n_plain, bool), alone])
 
     @cached_property
     def is_pair(self) -> NDArray[np.bool_]:
         """Which conditions are a cube times a feature, or a product of two squares."""
-        return np.asarray((self.slot_exponents[:, :2].sum(axis=1) > 3) & ~self.is_shape)
+        high = self.exponents.sum(axis=1) > 3
+        return np.concatenate([np.zeros(self.n_plain, bool), high]) & ~self.is_shape
 
     @property
     def n_low(self) -> int:
@@ -78,8 +82,27 @@ class Conditions:
 
     def subset(self, keep: Int) -> Conditions:
         """Some of the conditions; `keep` increases."""
-        slots, exponents = self.slots[keep], self.slot_exponents[keep]
-        return Conditions(self.n_features, slots, exponents, self.values[keep])
+        n = self.n_plain
+        plain, rows = self.plain[keep[keep < n]], keep[keep >= n] - n
+        return Conditions(
+            self.n_features, plain, self.powered[rows], self.exponents[rows], self.values[keep]
+        )
+
+    @cached_property
+    def slots(self) -> Int:
+        """Features of each condition, powered ones first, padded with d; (n, width)."""
+        width = max(self.plain.shape[1], self.powered.shape[1])
+        table = np.full((self.size, width), self.n_features)
+        table[: self.n_plain, : self.plain.shape[1]] = self.plain
+        table[self.n_plain :, : self.powered.shape[1]] = self.powered
+        return table
+
+    @cached_property
+    def slot_exponents(self) -> Int:
+        """Exponent of the feature in each slot, 0 for the padding; (n, width)."""
+        table = (self.slots < self.n_features).astype(np.int64)
+        table[self.n_plain :, :2] *= self.exponents
+        return table
 
     @cached_property
     def _known(self) -> dict[Any, Any]:
@@ -102,20 +125,20 @@ class Conditions:
     @property
     def highest_exponent(self) -> int:
         """Largest exponent of a feature, at least 2."""
-        return int(self.slot_exponents.max(initial=2))
+        return int(max(2, self.exponents.max(initial=2)))
 
     def products(self, powers: Float) -> Float:
         """Multiply `powers` (highest + 1, r, d) of points, or moments, over conditions; (n, r)."""
         result = np.empty((self.size, powers.shape[1]))
         n, d = self.n_plain, self.n_features
         columns = columns_of(powers)
-        _multiply(columns[1], self.slots[:n], result[:n])
-        flat, high, powered = columns.reshape(-1, powers.shape[1]), result[n:], self.slots[n:]
-        codes = self.slot_exponents[n:, :2] * (d + 1) + powered[:, :2]
+        _multiply(columns[1], self.plain, result[:n])
+        flat, high = columns.reshape(-1, powers.shape[1]), result[n:]
+        codes = self.exponents * (d + 1) + self.powered[:, :2]
         np.take(flat, codes[:, 0], axis=0, out=high)
         high *= flat.take(codes[:, 1], axis=0)
-        for t in range(2, int((powered < d).any(axis=0).sum())):
-            high *= columns[1].take(powered[:, t], axis=0)
+        for t in range(2, self.powered.shape[1]):
+            high *= columns[1].take(self.powered[:, t], axis=0)
         return result
 
     def model(self, parameters: Parameters) -> Float:
@@ -130,7 +153,7 @@ class Conditions:
         result = np.empty((self.n_plain, means.shape[0]))
         columns = np.ones((self.n_features + 1, means.shape[0]))
         columns[:-1] = means.T
-        _multiply(columns, self.slots[: self.n_plain], result)
+        _multiply(columns, self.plain, result)
         return result
 
     def row_variances(self, parameters: Parameters) -> Float:
@@ -308,15 +331,25 @@ def build_conditions(
     if highest_power > 2:
         most_pairs = None if limit is None else limit // 4
         powered += _high_groups(moments, highest_power, most_pairs, rng)
+    d, width = moments.n_features, max(1, min(highest, moments.order))
     squared_width = 1 + max(1, min(squared_order, len(moments.squared) - 1))
-    width = max(min(highest, moments.order), squared_width)
-    groups = plain + powered
-    values = np.concatenate([group.values for group in groups])
-    slots = np.full((values.size, width), moments.n_features)
-    exponents, start = np.zeros((values.size, width), dtype=np.int64), 0
+    exponents = np.array([group.exponents for group in powered], dtype=np.int64).reshape(-1, 2)
+    sizes = [group.values.size for group in powered]
+    return Conditions(
+        d,
+        _padded(plain, width, d),
+        _padded(powered, squared_width, d),
+        np.repeat(exponents, sizes, axis=0),
+        np.concatenate([group.values for group in plain + powered]),
+    )
+
+
+def _padded(groups: list[_ConditionGroup], width: int, filler: int) -> Int:
+    """Features of all groups, one condition a row."""
+    table = np.full((sum(len(group.sets) for group in groups), width), filler)
+    start = 0
     for group in groups:
         n, size = group.sets.shape
-        slots[start : start + n, :size] = group.sets
-        exponents[start : start + n, :size] = [*group.exponents, *[1] * width][:size]
+        table[start : start + n, :size] = group.sets
         start += n
-    return Conditions(moments.n_features, slots, exponents, values)
+    return table

@@ -52,9 +52,10 @@ class Derivative(NamedTuple):
     by_slot: Float
     by_variance: Float
 
-    def normal_matrix(self) -> Float:
-        """JᵀJ, parameters ordered by feature."""
-        r, groups = self.by_weight.shape[1], 2 * self.conditions.n_features + 1
+    def normal_matrix(self, with_variances: bool = True) -> Float:
+        """JᵀJ, parameters ordered by feature; without variances the leading part alone."""
+        r, d = self.by_weight.shape[1], self.conditions.n_features
+        groups = 1 + (2 * d if with_variances else d)
         normal = np.zeros((groups, r, groups, r))
 
         def put(g: int, h: int, block: Float) -> None:
@@ -71,7 +72,8 @@ class Derivative(NamedTuple):
         for j, k, first, second in where.pairs:
             block = self.by_slot.take(first, axis=0).T @ self.by_slot.take(second, axis=0)
             put(1 + j, 1 + k, block)
-        self._put_variances(normal)
+        if with_variances:
+            self._put_variances(normal)
         return normal.reshape(groups * r, groups * r)
 
     def _put_variances(self, normal: Float) -> None:
@@ -109,14 +111,17 @@ class Derivative(NamedTuple):
             full[row, 1 + d + feature] = self.by_variance[place]
         return full
 
-    def transposed_times(self, columns: Float) -> Float:
+    def transposed_times(self, columns: Float, with_variances: bool = True) -> Float:
         """Jᵀ·columns, parameters ordered by feature; columns of shape (n,) or (n, k)."""
         parts, where = [self.by_weight.T @ columns], self.conditions.once(_find_incidence)
         for places, holders in zip(where.places, where.holders, strict=True):
             parts.append(self.by_slot.take(places, axis=0).T @ columns.take(holders, axis=0))
-        for places in where.powered:
-            holders = self._powered_conditions(places)
-            parts.append(self.by_variance.take(places, axis=0).T @ columns.take(holders, axis=0))
+        if with_variances:
+            for places in where.powered:
+                holders = self._powered_conditions(places)
+                parts.append(
+                    self.by_variance.take(places, axis=0).T @ columns.take(holders, axis=0)
+                )
         return np.concatenate(parts)
 
     def table(self) -> Float:
@@ -129,18 +134,22 @@ class DenseDerivative(NamedTuple):
     """All derivatives of the conditions, each divided by the condition's noise."""
 
     values: Float
+    n_means: int  # weights and means together: what moves without variances
 
-    def normal_matrix(self) -> Float:
-        """JᵀJ, parameters ordered by feature."""
-        return gram(self.values)
+    def normal_matrix(self, with_variances: bool = True) -> Float:
+        """JᵀJ, parameters ordered by feature; without variances the leading part alone."""
+        return gram(self._part(with_variances))
 
-    def transposed_times(self, columns: Float) -> Float:
+    def transposed_times(self, columns: Float, with_variances: bool = True) -> Float:
         """Jᵀ·columns, parameters ordered by feature; columns of shape (n,) or (n, k)."""
-        return np.asarray(self.values.T @ columns)
+        return np.asarray(self._part(with_variances).T @ columns)
 
     def table(self) -> Float:
         """J itself, parameters ordered by feature."""
         return self.values
+
+    def _part(self, with_variances: bool) -> Float:
+        return self.values if with_variances else self.values[:, : self.n_means]
 
 
 def derivative(
@@ -155,7 +164,7 @@ def derivative(
     factors = np.empty((width, n, r))
     for t in range(width):
         np.take(powers[1], slots[:, t], axis=0, out=factors[t])
-    exponents, features = conditions.slot_exponents[n_plain:], slots[n_plain:]
+    exponents, features = conditions.exponents, conditions.powered[:, :2]
     for t in range(2):
         factors[t, n_plain:] = powers[exponents[:, t], features[:, t]]
     by_slot, by_weight = _leave_one_out(factors)
@@ -187,7 +196,7 @@ def _by_blocks(
     conditions: Conditions, parameters: Parameters, noise: Float | None
 ) -> DenseDerivative:
     """The derivative by the factors of each condition, one for each block."""
-    monomials, r = conditions.by_block(parameters.blocks), parameters.n_components
+    monomials, (r, d) = conditions.by_block(parameters.blocks), parameters.means.shape
     moments, slopes = monomials.moments_and_slopes(parameters), monomials.slopes
     others, by_weight = _leave_one_out(moments[monomials.slots.T])
     scale = np.ones((conditions.size, 1)) if noise is None else 1.0 / noise[:, None]
@@ -196,7 +205,7 @@ def _by_blocks(
     table[:, 0] = by_weight * scale
     values = others[slopes.slots, slopes.rows] * moments[slopes.monomials]
     table[slopes.rows, 1 + slopes.columns] = values * slopes.factors[:, None]
-    return DenseDerivative(table.reshape(conditions.size, -1))
+    return DenseDerivative(table.reshape(conditions.size, -1), r * (1 + d))
 
 
 def _leave_one_out(factors: Float) -> tuple[Float, Float]:

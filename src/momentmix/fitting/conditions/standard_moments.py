@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.mixture import Mixture, mixture_from
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure
+from momentmix.tables.names import check_feature_names
 from momentmix.tables.schema import Schema
 from momentmix.wording import short_repr
 
@@ -45,38 +47,113 @@ _HIGHEST = 6  # power of a feature in a condition
 @short_repr
 @dataclass(frozen=True, eq=False)
 class StandardMoments:
-    """Moments of standardized features up to one order."""
+    """Moments of standardized features up to one order.
+
+    Parameters
+    ----------
+    n_features : int
+    order : int
+        Highest order of the products of distinct features, at most `n_features`.
+    orders : sequence of arrays of shape (C(n_features, s),), s = 0 … order
+        Means of Π z_i over index sets in colex order.
+    squared : sequence of arrays of shape (n_features, C(n_features − 1, q)), q = 0, 1, …
+        Means of z_j² z_I over ``index_sets.sets_without(n_features, q, j)``.
+    n_rows : int
+        Number of rows behind the means.
+    n_effective : float
+        (Σ weight)² / Σ weight²; equal to `n_rows` when rows are unweighted.
+    shift, scale : arrays of shape (n_features,)
+        z = (y − shift) / scale.
+    minimum, maximum : arrays of shape (n_features,)
+        Bounds of the raw columns.
+    constant : array of bool of shape (n_features,)
+        Columns that hold one value only; their z is 0 and their `scale` the size of that value.
+    feature_names : sequence of str, optional
+        Names of the columns; a mixture that is fitted to the moments has them too.
+    columns : array of int of shape (n_features,)
+        Which columns of the rows the features are; all of them by default.
+    powers : array of shape (4, n_features), optional
+        Means of z_j³, z_j⁴, z_j⁵ and z_j⁶; NaN for one that is not known.
+    cubed : array of shape (n_features, n_features − 1), optional
+        Means of z_j³ z_k; row j runs over the other features k.
+    two_squares : array of shape (C(n_features, 2),), optional
+        Means of z_j² z_k², pairs in colex order.
+    counted : int, optional
+        Rows that weighted rows count as in a likelihood (`Rows.n_counted`).
+    laws : tuple of Law
+        Laws of standardized features that are not Gaussian within components.
+    transformed : tuple of int
+        Which of `columns` are logarithms of columns of the table.
+    parts : tuple of FeaturePart
+        The part of a table that each feature is; empty without a schema.
+    grids : array, optional
+        Width of the grid that each column of the rows is rounded to; 0 where there is none.
+        Deviations of components stay above 0.6 of it: the likelihood of spikes is unbounded.
+    """
 
     n_features: int
-    order: int  # highest one of the products of distinct features
-    orders: tuple[Float, ...]  # means over index sets in colex order, (C(d, s),), s = 0 … order
-    squared: tuple[Float, ...]  # over `sets_without(d, q, j)`, (d, C(d − 1, q)), q = 0, 1, …
+    order: int
+    orders: tuple[Float, ...]
+    squared: tuple[Float, ...]
     n_rows: int
-    n_effective: float  # (Σ weight)² / Σ weight²
-    shift: Float  # z = (y − shift) / scale, of shape (d,)
+    n_effective: float
+    shift: Float
     scale: Float
-    minimum: Float  # of the raw columns, (d,)
+    minimum: Float
     maximum: Float
-    constant: Any = None  # columns that hold one value only: z is 0, `scale` the size of the value
+    constant: Any = None
     feature_names: tuple[str, ...] | None = None
-    columns: Any = None  # which columns of the rows the features are, (d,); by default all
-    powers: Float | None = None  # means of z_j³ to z_j⁶, (4, d); NaN for one that is not known
-    cubed: Float | None = None  # means of z_j³ z_k, (d, d − 1); row j runs over the other features
-    two_squares: Float | None = None  # means of z_j² z_k², (C(d, 2),), pairs in colex order
-    counted: int | None = None  # rows that weighted rows count as in a likelihood
-    laws: tuple[Law, ...] = ()  # of features that are not Gaussian within components
-    transformed: tuple[int, ...] = ()  # which of `columns` are logarithms of columns of the table
-    parts: tuple[FeaturePart, ...] = ()  # of a table, that each feature is; empty without a schema
-    # Width of the grid that each column of the rows is rounded to; 0 where there is none. The
-    # deviations of components stay above 0.6 of it: the likelihood of spikes is unbounded.
+    columns: Any = None
+    powers: Float | None = None
+    cubed: Float | None = None
+    two_squares: Float | None = None
+    counted: int | None = None
+    laws: tuple[Law, ...] = ()
+    transformed: tuple[int, ...] = ()
+    parts: tuple[FeaturePart, ...] = ()
     grids: Float | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "orders", tuple(np.asarray(x, float) for x in self.orders))
+        object.__setattr__(self, "squared", tuple(np.asarray(x, float) for x in self.squared))
         d = self.n_features
+        if not 1 <= self.order <= d or len(self.orders) != self.order + 1:
+            raise InputError(
+                f"orders must hold the orders 0 … {self.order} with 1 ≤ order ≤ n_features={d}; "
+                f"got {len(self.orders)} of them."
+            )
+        for s, values in enumerate(self.orders):
+            if values.shape != (comb(d, s),):
+                raise InputError(
+                    f"orders[{s}] must have shape ({comb(d, s)},), one mean per index set of "
+                    f"{s} features; got {values.shape}."
+                )
+        for q, values in enumerate(self.squared):
+            if values.shape != (d, comb(d - 1, q)):
+                raise InputError(
+                    f"squared[{q}] must have shape {(d, comb(d - 1, q))}; got {values.shape}."
+                )
+        for name in _BY_FEATURE:
+            values = np.asarray(getattr(self, name), float)
+            if values.shape != (d,):
+                raise InputError(f"{name} must have shape ({d},); got {values.shape}.")
+            object.__setattr__(self, name, values)
         constant = np.zeros(d, bool) if self.constant is None else np.asarray(self.constant, bool)
         object.__setattr__(self, "constant", constant)
+        if self.feature_names is not None:
+            names = check_feature_names(self.feature_names, d)
+            object.__setattr__(self, "feature_names", names)
         columns = np.arange(d) if self.columns is None else np.asarray(self.columns)
         object.__setattr__(self, "columns", columns)
+        shapes = {"powers": (4, d), "cubed": (d, d - 1), "two_squares": (comb(d, 2),)}
+        for name, shape in shapes.items():
+            values = getattr(self, name)
+            if values is None:
+                continue
+            values = np.asarray(values, float)
+            if values.shape != shape:
+                raise InputError(f"{name} must have shape {shape}; got {values.shape}.")
+            object.__setattr__(self, name, values)
 
     @property
     def alone(self) -> Blocks:
@@ -242,6 +319,11 @@ class StandardMoments:
         """A mixture of raw features as one of standardized features."""
         p = mixture.parameters.standardized(self.shift, self.scale)
         return mixture_from(p, mixture.feature_names)
+
+    def restore(self, mixture: Mixture) -> Mixture:
+        """A mixture of standardized features as one of raw features, with their names."""
+        p = mixture.parameters.restored(self.shift, self.scale)
+        return mixture_from(p, self.feature_names)
 
 
 def laws_without(laws: tuple[Law, ...], constant: NDArray[np.bool_]) -> tuple[Law, ...]:

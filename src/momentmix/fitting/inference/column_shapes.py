@@ -13,12 +13,16 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
+from scipy.special import chdtrc, kolmogorov, ndtr
 
 from momentmix._typing import Float, Int
 from momentmix.families.column import LOG, LOG1P, transformed
 from momentmix.findings.finding import FATAL, WARNING, Finding, Severity, found
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.checked_rows import (
+    CHANCE,
+    FITTED,
+    LEAST_DISTANCE,
     CheckedRows,
     ColumnKind,
     ColumnShape,
@@ -26,10 +30,11 @@ from momentmix.fitting.inference.checked_rows import (
     joint_of,
     standardized,
 )
-from momentmix.mixture.density import log_sums
+from momentmix.mixture.density import log_sums, posteriors
 from momentmix.mixture.parameters import Parameters
 
 FAR_SHARE = 1e-3  # of the rows in the tails, from which heavy tails are fatal
+_LEAST_P_VALUE = 0.01  # of columns that are taken to be independent, all others together
 _TWO_PEAKS = -1.4  # excess kurtosis: −1.2 for a uniform law, −1.6 for two peaks 6 deviations apart
 _LEAST_SKEWNESS = 0.2  # below, a fourth moment describes the shape better
 _MEASURED = (ColumnKind.CONTINUOUS, ColumnKind.ROUNDED)
@@ -43,6 +48,7 @@ _SKEWED, _LEAST_RATIO = 1.0, 5.0
 _ALIKE = 0.2  # Bhattacharyya's distance; two laws 1.3 deviations apart in one feature have it
 _LEAST_VARIANCE = 1e-3  # of standardized features, in distances
 _LEAST_GAIN = 10.0  # of BIC: "very strong" evidence
+_STEPS = 20  # of EM for the laws of a logarithm, from the fitted answer on
 
 
 def column_shapes(
@@ -84,18 +90,12 @@ def _offers(
         return {}
     z = standardized(checked, moments)
     joint = joint_of(z, parameters)
-    labels, r, offers = joint.argmax(axis=0), parameters.n_components, {}
+    offers = {}
     for j, transforms in possible.items():
-        groups, offer = alike_but_for(parameters, j), None
-        if groups.max() + 1 < r:
-            offer = offer_from_rows(columns[j], groups[labels], transforms)
-        if offer is not None:
-            t, scale = transformed(columns[j], offer), float(moments.scale[j])
-            with np.errstate(over="ignore", invalid="ignore"):  # rows beyond all densities
-                own = log_normal(z[:, j], parameters.means[:, j], parameters.variances[:, j])
-                offer = offer if _is_likelier(t, scale, joint, joint - own, groups) else None
+        with np.errstate(over="ignore", invalid="ignore"):  # rows beyond all densities
+            offer = offer_from_alike(columns[j], z[:, j], joint, parameters, j, transforms)
         if offer is None and j in skewed:
-            offer = offer_from_rows(columns[j], labels, transforms)
+            offer = offer_from_rows(columns[j], joint.argmax(axis=0), transforms)
         if offer is not None:
             offers[j] = offer
     return offers
@@ -126,6 +126,45 @@ def about_shapes(
             severity = FATAL if shape.n_far > FAR_SHARE * n else WARNING
             columns = moments.columns_of([j])
             yield found(severity, "heavy-tails", columns, n_far=shape.n_far, n_rows=n)
+
+
+def independent_columns(values: Float) -> list[tuple[int, str]]:
+    """Return columns that are not Gaussian and independent of all others, with their shapes."""
+    n, d = values.shape
+    shaped = dict[int, Float]()  # columns that are not Gaussian, in units of their deviations
+    for j, column in enumerate(values.T):
+        z = (column - column.mean()) / max(float(column.std()), 1e-300)
+        distance = float(np.abs(ndtr(np.sort(z)) - (np.arange(n) + 0.5) / n).max())
+        if distance >= LEAST_DISTANCE and kolmogorov(FITTED * np.sqrt(n) * distance) <= CHANCE:
+            shaped[j] = z
+    if not shaped or d < 3:
+        return []
+    columns = np.array(list(shaped))
+    above = (np.array(list(shaped.values())) > 0).astype(float)  # (n_shaped, n)
+    share, p_values = above.mean(axis=1)[:, None], np.ones((len(columns), d))
+    cuts = np.quantile(values, np.arange(1, 10) / 10, axis=0)
+    for k in range(d):
+        tenths = np.searchsorted(cuts[:, k], values[:, k])[:, None] == np.arange(10)
+        tenths = tenths[:, tenths.any(axis=0)].astype(float)
+        sizes = tenths.sum(axis=0)
+        parts = (above @ tenths - share * sizes) ** 2 / (share * (1 - share) * sizes)
+        p_values[:, k] = np.where(columns == k, 1.0, chdtrc(len(sizes) - 1, parts.sum(axis=1)))
+    alone = columns[p_values.min(axis=1) > _LEAST_P_VALUE / (d - 1)].tolist()
+    moments = {j: (float((shaped[j] ** 3).mean()), float((shaped[j] ** 4).mean())) for j in alone}
+    return [(j, shape_words(third, fourth - 3)) for j, (third, fourth) in moments.items()]
+
+
+def about_independent(
+    moments: StandardMoments, checked: CheckedRows, shapes: dict[int, ColumnShape]
+) -> Iterator[Finding]:
+    """Yield a finding on independent columns, which take components away from the others."""
+    continuous = sorted(shapes)
+    values = checked.values[:, moments.columns[continuous]]
+    for place, words in independent_columns(values):
+        j = continuous[place]
+        if not shapes[j].is_other:
+            columns = moments.columns_of([j])
+            yield found(WARNING, "independent-column", columns, asides=[words])
 
 
 def shape_finding(
@@ -226,20 +265,36 @@ def skewness_within(values: Float, labels: Int) -> float:
 # -- components that describe the shape of one column only ---------------------------------------
 
 
-def _is_likelier(t: Float, scale: float, joint: Float, others: Float, groups: Int) -> bool:
-    """Whether a Gaussian law of t in each group of components is better, by BIC.
-
-    `others` are densities of the components in rows (r, n) without the standardized feature, whose
-    deviation is `scale`; t is a logarithm of its values.
-    """
-    labels, m, n = groups[joint.argmax(axis=0)], int(groups.max()) + 1, t.size
-    gain = n * np.log(scale) - t.sum()
-    for g in range(m):
-        own, mine = t[labels == g], np.ix_(groups == g, labels == g)
-        gain -= (log_sums(joint[mine]) - log_sums(others[mine])).sum()
-        if own.size:
-            gain -= 0.5 * own.size * (np.log(2 * np.pi * max(own.var(), 1e-300)) + 1.0)
-    return bool(2 * gain > _LEAST_GAIN - 3 * (groups.size - m) * np.log(n))
+def offer_from_alike(
+    values: Float,
+    z: Float,
+    joint: Float,
+    parameters: Parameters,
+    feature: int,
+    transforms: Collection[str],
+) -> str | None:
+    """The transform with which components that differ in one feature only become one; else None."""
+    groups = alike_but_for(parameters, feature)
+    r, m, n = len(groups), int(groups.max()) + 1, len(values)
+    if m == r:
+        return None
+    own = log_normal(z, parameters.means[:, feature], parameters.variances[:, feature])
+    others = joint - own  # without the feature, (r, n)
+    before = log_sums(joint.copy()) - log_sums(others.copy())
+    together = np.stack([log_sums(others[groups == g]) for g in range(m)])
+    shares = posteriors(joint.copy())
+    start = np.stack([shares[groups == g].sum(axis=0) for g in range(m)])
+    labels = groups[joint.argmax(axis=0)]
+    skewed, scale = skewness_within(values, labels), float(values.std() / max(z.std(), 1e-300))
+    best, chosen = _LEAST_GAIN - 3 * (r - m) * np.log(n), None
+    for transform in transforms:
+        t = transformed(values, transform)
+        after = _gaussian_likelihood(t, together, start) - t + np.log(scale)
+        gain = 2 * float((after - before).sum())
+        is_even = abs(skewness_within(t, labels)) < min(_HELPS * skewed, _MOST_LEFT)
+        if is_even and gain > best:
+            best, chosen = gain, transform
+    return chosen
 
 
 def alike_but_for(parameters: Parameters, feature: int) -> Int:
@@ -256,6 +311,20 @@ def alike_but_for(parameters: Parameters, feature: int) -> Int:
         return np.arange(len(alike))
     _, groups = connected_components(alike, directed=False)
     return np.asarray(groups, dtype=np.int64)
+
+
+def _gaussian_likelihood(t: Float, others: Float, start: Float) -> Float:
+    """Log-densities of numbers given the other features, with one Gaussian law a group; (n,)."""
+    weights, joint = start, others
+    least = _LEAST_VARIANCE * max(float(t.var()), 1e-300)
+    for _ in range(_STEPS):
+        sizes = np.maximum(weights.sum(axis=1), 1e-300)
+        means = weights @ t / sizes
+        offsets = t - means[:, None]
+        variances = np.maximum((weights * offsets**2).sum(axis=1) / sizes, least)
+        joint = others + log_normal(t, means, variances)
+        weights = posteriors(joint.copy())
+    return np.asarray(log_sums(joint) - log_sums(others.copy()))
 
 
 def log_normal(values: Float, means: Float, variances: Float) -> Float:

@@ -14,12 +14,7 @@ from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, found
 from momentmix.findings.fit_sentences import UNTESTED
 from momentmix.fitting.conditions.conditions import feature_powers
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.column_shapes import (
-    HEAVY_TAILED,
-    offer_from_moments,
-    shape_finding,
-    shape_words,
-)
+from momentmix.fitting.inference.column_shapes import offer_from_moments, shape_finding, shape_words
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, OverIdentification
 from momentmix.fitting.inference.row_findings import RowFindings, at_floor
 from momentmix.fitting.inference.uncertainty import Uncertainty
@@ -36,6 +31,7 @@ LARGE_CONDITION_NUMBER = 1e4  # errors grow by it: few moments are known to four
 # One row's share of a column's fourth moment or, where that is unknown, of its variance: from
 # here on the fit is about this row.
 _SHARE_OF_FOURTH_MOMENT, _SHARE_OF_VARIANCE = 0.5, 0.25
+_EXCESS_THAT_MATTERS = 1.0  # of a fourth standardized moment; Student's t with 10 degrees has it
 LEAST_ROWS_PER_COMPONENT = 50  # with fewer, a mean is off by 1/√50 = 0.14 deviations or more
 _MANY_FEATURES = 9  # of independent columns: more of them need no more rows in a component
 _CHANCE = 1e-4  # that a probability of being seen is said to differ where it does not
@@ -80,14 +76,12 @@ def collect_findings(
     influenced = _influenced_feature(moments)
     outliers = list(_about_outliers(moments, influenced, were_rows_checked))
     compared = from_rows and shown.of_everywhere
-    shapes = {} if compared else _rejected_shapes(moments, p, test)
-    heavy = [j for j, words in shapes.items() if words == HEAVY_TAILED]
-    has_law = set(p.blocks.with_law.tolist())
-    offers = {j: offer_from_moments(moments, j, has_law) for j in shapes}
+    heavy = [] if compared else _heavy_tailed(moments, p, influenced)
     findings += [
         *_about_copies(moments),
         *shown.findings,
-        *([shape_finding(WARNING, moments, shapes, offers)] if shapes else []),
+        *([] if compared else _about_shapes(moments, p, test)),
+        *([found(WARNING, "heavy-tails", moments.columns_of(heavy))] if heavy else []),
         *outliers,
         *_about_test(test),
     ]
@@ -157,16 +151,20 @@ def find_dropped(moments: StandardMoments, dropped: Spread | None) -> list[Findi
     return [found(FATAL, "dropped-differ", columns, remedy=_AT_RANDOM, asides=asides)]
 
 
-def _rejected_shapes(
+def _about_shapes(
     moments: StandardMoments, p: Parameters, test: OverIdentification
-) -> dict[int, str]:
-    """Features whose powers the test rejects, the worst first, and their shapes in words."""
+) -> Iterator[Finding]:
+    """Columns whose powers the test rejects, the worst first."""
     if moments.powers is None:
-        return {}
+        return
     rejected = [g.feature for g in test.rejected_groups if g.feature is not None]
     powers = feature_powers(p, 4)
-    third, fourth = (moments.powers[k] - p.weights @ powers[3 + k] for k in range(2))
-    return {j: shape_words(float(third[j]), float(fourth[j])) for j in rejected}
+    gaps = [moments.powers[k] - p.weights @ powers[3 + k] for k in range(2)]
+    if rejected:
+        words = {j: shape_words(float(gaps[0][j]), float(gaps[1][j])) for j in rejected}
+        has_law = set(p.blocks.with_law.tolist())
+        offers = {j: offer_from_moments(moments, j, has_law) for j in rejected}
+        yield shape_finding(WARNING, moments, words, offers)
 
 
 def _influenced_feature(moments: StandardMoments) -> dict[int, float]:
@@ -193,6 +191,18 @@ def _about_outliers(
             severity, columns = FATAL if dominates else WARNING, moments.columns_of([j])
             share = float(far**3 / np.sqrt(n))
             yield found(severity, "outlier-influence", columns, deviations=far, influence=share)
+
+
+def _heavy_tailed(moments: StandardMoments, p: Parameters, others: Collection[int]) -> list[int]:
+    """Features with a larger fourth moment than the mixture's, but for `others`."""
+    if moments.powers is None:
+        return []
+    powers = feature_powers(p, 8)
+    fourth, eighth = p.weights @ powers[4], p.weights @ powers[8]
+    excess = np.nan_to_num(moments.powers[1] - fourth)
+    noise = np.sqrt((eighth - fourth**2) / moments.n_effective)
+    heavy = (excess > _EXCESS_THAT_MATTERS) & (excess > SIGNIFICANT_DEVIATES * noise)
+    return [j for j in np.flatnonzero(heavy).tolist() if j not in others]
 
 
 def _about_test(test: OverIdentification) -> Iterator[Finding]:
@@ -228,11 +238,14 @@ def component_findings(
             few = np.flatnonzero(which).tolist()
             asides = [f"{rows[i]:.0f} rows" for i in few]
             yield found(severity, kind, components=few, asides=asides, n_features=d)
-    for severity, where in ((WARNING, repeating), (NOTE, ~repeating)):
-        low = floored & where
-        if low.any():
-            columns, count = moments.columns_of(np.flatnonzero(low.any(axis=0))), int(low.sum())
-            yield found(severity, "variance-floor", columns, count=count, floor=floor)
+    equal = np.flatnonzero((floored & repeating).any(axis=0)).tolist()
+    if equal:
+        yield found(WARNING, "variance-floor", moments.columns_of(equal), floor=floor)
+    others = np.flatnonzero((floored & ~repeating).any(axis=0)).tolist()
+    if others:
+        count = int((floored & ~repeating).sum())
+        columns = moments.columns_of(others)
+        yield found(NOTE, "variance-floor", columns, count=count, floor=floor)
     gaps = [law.features[0] for law in moments.laws if law.at_random]
     if gaps:
         yield found(NOTE, "missing-at-random", moments.columns_of(gaps))

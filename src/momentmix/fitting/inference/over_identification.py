@@ -110,16 +110,30 @@ class ConditionGroup(NamedTuple):
 
 @dataclass(frozen=True)
 class OverIdentification:
-    """Result of the test; a saved one has no correlations, which are in the findings."""
+    """Result of the test; a saved one has no correlations, which are in the findings.
 
-    statistic: float  # of all conditions together
+    Attributes
+    ----------
+    statistic, degrees_of_freedom : float, int
+        Of all conditions together.
+    p_value : float
+        Least p-value of the groups, as in the first step of Holm's rule.
+    effect_size : float
+        Of the group with the least p-value.
+    bootstrapped : bool
+        Whether p-values come from drawn statistics, as for few rows and for weighted ones.
+    groups : tuple of ConditionGroup
+        Kinds of conditions that can be tested, and the shape of single columns.
+    """
+
+    statistic: float
     degrees_of_freedom: int
-    p_value: float  # least one of the groups, as in the first step of Holm's rule
-    effect_size: float  # of that group
-    bootstrapped: bool  # p-values of drawn statistics, as for few rows and for weighted ones
+    p_value: float
+    effect_size: float
+    bootstrapped: bool
     condition_number: float
     correlations: list[Correlation] = field(default_factory=list)
-    groups: tuple[ConditionGroup, ...] = ()  # kinds of conditions, and the shape of single columns
+    groups: tuple[ConditionGroup, ...] = ()
 
     @property
     def rejected_groups(self) -> list[ConditionGroup]:

@@ -13,7 +13,11 @@ from momentmix._typing import Float
 from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, found
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.checked_rows import CheckedRows, ColumnKind, joint_of, standardized
-from momentmix.fitting.inference.column_shapes import about_shapes, column_shapes
+from momentmix.fitting.inference.column_shapes import (
+    about_independent,
+    about_shapes,
+    column_shapes,
+)
 from momentmix.fitting.inference.whitening import SIGNIFICANT_DEVIATES
 from momentmix.mixture.parameters import Parameters
 
@@ -60,6 +64,8 @@ def row_findings(
         *about_shapes(moments, parameters, shapes, checked),
         *(_about_zeros(checked, moments, parameters) if from_rows else ()),
     ]
+    if any(shape.is_other for shape in shapes.values()):
+        findings += about_independent(moments, checked, shapes)
     heavy = {j for j, shape in shapes.items() if shape.is_heavy}
     return RowFindings(findings, coarse | heavy, coarse, checked.is_everywhere)
 

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -170,12 +169,30 @@ class CurvatureRoot(NamedTuple):
     triangle: Float
     scale: Float
 
+    def deviations(self) -> Float:
+        """√diag(JᵀJ)⁻¹: standard errors as if the noise of the conditions were independent."""
+        inverse, _ = dtrtri(self.triangle, lower=1)
+        spread = np.sqrt(np.einsum("ij,ij->j", inverse, inverse))
+        return np.asarray(spread / self.scale)
+
+    def factor(self) -> Float:
+        """A factor of (JᵀJ)⁻¹."""
+        inverse, _ = dtrtri(self.triangle, lower=1)
+        return np.asarray((np.tril(inverse) / self.scale).T)
+
+
+def deviations_of(derivatives: AnyDerivative, parameters: Parameters) -> Parameters:
+    """Standard errors as if the noise of the conditions were independent."""
+    flat = np.empty(parameters.n_places)
+    flat[by_feature(parameters)] = curvature_root(derivatives).deviations()
+    flat[dependent_places(parameters)] = 0.0
+    return parameters_from(flat, parameters.n_components, parameters.blocks)
+
 
 def uncertainty_of_noise(derivatives: AnyDerivative, parameters: Parameters) -> Uncertainty:
     """Covariance as if the noise of the conditions were independent: (JᵀJ)⁻¹."""
-    factor, root = np.empty((parameters.n_places,) * 2), curvature_root(derivatives)
-    inverse, _ = dtrtri(root.triangle, lower=1)
-    factor[by_feature(parameters)] = (np.tril(inverse) / root.scale).T
+    factor = np.empty((parameters.n_places,) * 2)
+    factor[by_feature(parameters)] = curvature_root(derivatives).factor()
     factor[dependent_places(parameters)] = 0.0
     return Uncertainty(parameters, factor, on_log_scale=False)
 
@@ -357,8 +374,8 @@ def settle_two_valued(matrices: list[Float], parameters: Parameters) -> list[NDA
 
     Of laws, which components have such values, (r,) each: `settle_bounded` fixes the variances.
     """
-    p, (r, d), places = parameters, parameters.means.shape, component_places(parameters)
-    information = matrices[0]
+    p, d, places = parameters, parameters.means.shape[1], component_places(parameters)
+    information, single = matrices[0], p.blocks.single
 
     def has_two_values(c: int, own: list[int]) -> bool:
         spread, others = places[c, 1 + d + own[0]], places[c, 1 + np.array(own)]
@@ -367,13 +384,18 @@ def settle_two_valued(matrices: list[Float], parameters: Parameters) -> list[NDA
         explained = across @ np.linalg.lstsq(beside, across, rcond=_DEPENDENT)[0]
         return bool(known - explained < _TOLD * known or known < _LEAST_TOLD * p.weights[c])
 
-    for c, j in product(range(r), p.blocks.single.tolist()):
-        if has_two_values(c, [j]):
-            number = places[c, 1 + d + j]
-            for matrix in matrices:
-                matrix[number] = matrix[:, number] = 0.0
-                matrix[number, number] = p.weights[c] / 2
+    means, spreads = places[:, 1 + single], places[:, 1 + d + single]  # (r, n_single)
+    across, known = information[means, spreads], information[spreads, spreads]
+    beside, weights = information[means, means], np.repeat(p.weights[:, None], single.size, axis=1)
+    explained = across * np.divide(across, beside, out=np.zeros_like(across), where=beside > 0)
+    fixed = (known - explained < _TOLD * known) | (known < _LEAST_TOLD * weights)
+    numbers = spreads[fixed]
+    for matrix in matrices:
+        matrix[numbers] = matrix[:, numbers] = 0.0
+        matrix[numbers, numbers] = weights[fixed] / 2
     return [
-        np.array([law.free[0] and has_two_values(c, list(law.features)) for c in range(r)])
+        np.array(
+            [law.free[0] and has_two_values(c, list(law.features)) for c in range(len(places))]
+        )
         for law in p.blocks.laws
     ]

@@ -53,9 +53,10 @@ from momentmix.fitting.inference.whitening import Whitening
 from momentmix.fitting.moment.efficient import (
     DAMPINGS,
     SUM_WEIGHT,
+    damped_step,
     efficient_step,
 )
-from momentmix.fitting.moment.polish import Bounds, damped_step
+from momentmix.fitting.moment.polish import Bounds
 from momentmix.index_sets import colex_rank, index_sets
 from momentmix.mixture import gaussian
 from momentmix.mixture.blocks import Blocks, one_a_block
@@ -263,6 +264,10 @@ def _values(rows: Float, sets: list[Int]) -> Float:
 
 def _split(order: Int, blocks: Blocks, shape: PartitionShape) -> tuple[Int, Int, Int]:
     """Features of A, B and C: of each size of blocks the first in `order` go to A, then to B."""
+    if blocks.is_diagonal:
+        a, b = shape.left[0], shape.right[0]
+        left, right, rest = np.split(order, [a, a + b])
+        return np.sort(left), np.sort(right), np.sort(rest)
     sizes, _ = BlockSizes.of(blocks.widths.tolist())
     widths = blocks.widths[order]
     parts: tuple[list[Int], list[Int], list[Int]] = [], [], []
@@ -274,14 +279,16 @@ def _split(order: Int, blocks: Blocks, shape: PartitionShape) -> tuple[Int, Int,
 
 
 def _features(numbers: Int, blocks: Blocks) -> Int:
-    """Features of some blocks, ascending."""
+    """Features of some blocks, ascending; blocks of one in the order given."""
+    if blocks.is_diagonal:
+        return numbers
     return np.flatnonzero(np.isin(blocks.block_of, numbers))
 
 
 def _sets(features: Int, degree: int, blocks: Blocks) -> list[Int]:
     """Index sets of at most `degree` of the features, no two of one block, by size."""
     sets = [features[index_sets(features.size, s)] for s in range(min(degree, features.size) + 1)]
-    return [own[one_a_block(own, blocks)] for own in sets]
+    return sets if blocks.is_diagonal else [own[one_a_block(own, blocks)] for own in sets]
 
 
 def _gather(

@@ -39,6 +39,7 @@ from momentmix.fitting.inference.over_identification import (
 )
 from momentmix.fitting.inference.uncertainty import (
     Uncertainty,
+    deviations_of,
     uncertainty_of_moment_fit,
     uncertainty_of_noise,
 )
@@ -135,11 +136,16 @@ class MomentFit:
             return check_conditions(moments, self.raw, rng, correlations=correlations)
         return check_conditions(moments, self.raw, rng, True, correlations, *known)
 
+    @cached_property
+    def _errors(self) -> Uncertainty | Parameters:
+        assert self.uncertainty is not None
+        is_diagonal = self.parameters.blocks.is_diagonal
+        return self.uncertainty.deviations() if is_diagonal else self.uncertainty
+
     def usable(self, drawn: Parameters) -> Parameters:
         """Return drawn parameters, with covariances raised as in the answer."""
         assert self.structure is not None
-        assert self.uncertainty is not None
-        return resolvable(drawn, self.uncertainty, self.structure)
+        return resolvable(drawn, self._errors, self.structure)
 
 
 def one_component(
@@ -388,8 +394,8 @@ class _MomentSearch:
         if not effort.to_the_end:
             noise = implied_noise(self.full, best.parameters, n)
             slope = derivative(self.full, best.parameters, noise)
-            errors = uncertainty_of_noise(slope, best.parameters)
-            answer = resolvable(best.parameters, errors, structure)
+            errors_of = deviations_of if structure.is_diagonal else uncertainty_of_noise
+            answer = resolvable(best.parameters, errors_of(slope, best.parameters), structure)
             return MomentFit(answer, best.parameters, None, rivals, structure)
         # Standard errors are those of the minimum, so the minimum has to be reached. A step costs
         # about n_parameters³ operations: the number is that of a few seconds.

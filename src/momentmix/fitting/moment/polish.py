@@ -119,13 +119,15 @@ def polish(
     decrease = 10.0  # of the damping after a good step
     while n_steps < stopping.max_steps and n_slow < 3 and not at_rest:
         slope = derivative(conditions, current, noise)
-        gradient = slope.transposed_times(residual)[:moving]
+        gradient = slope.transposed_times(residual, with_variances)
         x, low, high = theta[:moving], lower[:moving], upper[:moving]
         free = ~(((x <= low) & (gradient < 0)) | ((x >= high) & (gradient > 0)))
-        normal = slope.normal_matrix()[:moving, :moving]
+        normal = slope.normal_matrix(with_variances)
+        diagonal = np.diagonal(normal).copy()
+        diagonal += 1e-12 * diagonal.max()  # a parameter that no condition names is damped too
         first_damping = damping
         for _ in range(_MOST_TRIALS):
-            step = damped_step(normal, gradient, damping, free)
+            step = _damped_step(normal, gradient, diagonal * damping, free)
             trial = theta.copy()
             trial[:moving] = np.clip(x + step, low, high)
             parameters = _parameters(trial, order, start)
@@ -161,25 +163,16 @@ def _parameters(theta: Float, order: NDArray[np.int64], like: Parameters) -> Par
     return parameters_from(flat, like.n_components, like.blocks)
 
 
-def damped_step(
-    normal: Float, gradient: Float, damping: float, free: NDArray[np.bool_] | None = None
-) -> Float:
-    """A step with a damping beside a diagonal of 1; parameters that are not free stay."""
-    places = np.arange(gradient.size) if free is None else np.flatnonzero(free)
+def _damped_step(normal: Float, gradient: Float, damping: Float, free: NDArray[np.bool_]) -> Float:
     step = np.zeros_like(gradient)
-    matrix = normal if places.size == gradient.size else normal[np.ix_(places, places)]
-    scale = np.maximum(np.sqrt(np.diagonal(matrix)), 1e-150)
-    matrix = matrix / scale[:, None]
-    matrix /= scale
-    diagonal = np.diagonal(matrix) + damping + 1e-10
-    np.fill_diagonal(matrix, diagonal)
-    right = gradient[places] / scale
+    places = np.flatnonzero(free)
+    matrix = normal.copy() if places.size == free.size else normal[np.ix_(places, places)]
+    matrix[np.diag_indices_from(matrix)] += damping[places]
     with all_threads(places.size):
         # Symmetric, so the transpose is the same matrix, in an order that LAPACK can overwrite.
-        _, solved, failed = dposv(matrix.T, right, lower=1, overwrite_a=1)
+        _, solved, failed = dposv(matrix.T, gradient[places], lower=1, overwrite_a=1)
     if failed:
-        lower = np.tril(matrix, -1)  # LAPACK has overwritten the rest
-        matrix = lower + lower.T + np.diag(diagonal)
-        solved = np.linalg.lstsq(matrix, right, rcond=1e-10)[0]
-    step[places] = solved / scale
+        matrix = normal[np.ix_(places, places)] + np.diag(damping[places])
+        solved = np.linalg.lstsq(matrix, gradient[places], rcond=None)[0]
+    step[places] = solved
     return step

@@ -107,24 +107,26 @@ def _targets(
     return sets, values
 
 
-def resolvable(p: Parameters, errors: Uncertainty, structure: Structure) -> Parameters:
+def resolvable(
+    parameters: Parameters, errors: Uncertainty | Parameters, structure: Structure
+) -> Parameters:
     """Variances and covariances that the moments can resolve, for use in a density.
 
-    To a variance its expected excess is added, and the squared standard error of its mean. The
-    covariance of a block is treated likewise in each direction of its eigenvectors relative to the
-    total covariance: eigenvalues have standard errors by the delta method. Parameters may be those
-    of several mixtures, in an axis before that of the components.
+    The covariance of a block is treated as `resolvable_variances` treats a variance, in each
+    direction of its eigenvectors relative to the total covariance: eigenvalues have standard
+    errors by the delta method. `errors` may be standard errors where no features are joined.
+    Parameters may be those of several mixtures, in an axis before that of the components.
     """
-    (r, d), floor, deviations = p.means.shape[-2:], np.max(structure.floor), errors.deviations()
-    raised = _raised(p.variances, deviations.variances) + deviations.means**2
-    # No component is wider than all rows together: standardized features have variance 1.
-    variances = np.minimum(p.variances + raised, np.maximum(p.variances, 1.0))
-    variances = np.maximum(variances, floor)
+    deviations = errors if isinstance(errors, Parameters) else errors.deviations()
     if structure.is_diagonal:
-        return replace(p, variances=variances)
+        return resolvable_variances(parameters, deviations, float(np.max(structure.floor)))
+    assert isinstance(errors, Uncertainty)
+    p, (r, d) = parameters, parameters.means.shape[-2:]
+    floor = np.max(structure.floor)
+    alone = Parameters(p.weights, p.means, p.variances)
     given = p.spread
     spread = given.copy()
-    spread[..., :d] = variances
+    spread[..., :d] = resolvable_variances(alone, deviations, floor).variances
     rows = parameters_from(np.arange(len(errors.factor)), p.n_components, p.blocks)
     factor_of_spread, factor_of_means = errors.factor[rows.spread], errors.factor[rows.means]
     mixtures = list(np.ndindex(p.means.shape[:-2]))  # one by one: errors have q numbers each
@@ -152,6 +154,21 @@ def resolvable(p: Parameters, errors: Uncertainty, structure: Structure) -> Para
         found = law.with_positive(values, *pair)
         means[..., own], spread[..., own] = (x.reshape(*p.means.shape[:-1], -1) for x in found)
     return replace(p, means=means).with_spread(spread)
+
+
+def resolvable_variances(
+    parameters: Parameters, deviations: Parameters, floor: float
+) -> Parameters:
+    """Variances that the moments can resolve, for use in a density.
+
+    A variance v̂ with standard error s becomes E[v | v̂, v ≥ 0] = v̂ + s·φ(v̂/s)/Φ(v̂/s), plus the
+    squared standard error of its mean.
+    """
+    raised = _raised(parameters.variances, deviations.variances) + deviations.means**2
+    # No component is wider than all rows together: standardized features have variance 1.
+    widest = np.maximum(parameters.variances, 1.0)
+    variances = np.minimum(parameters.variances + raised, widest)
+    return Parameters(parameters.weights, parameters.means, np.maximum(variances, floor))
 
 
 def _raised(values: Float, deviations: Float) -> Float:

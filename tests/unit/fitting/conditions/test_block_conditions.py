@@ -82,9 +82,11 @@ def test_parts_of_the_derivative(case):
     noise, columns = rng.uniform(0.5, 2.0, conditions.size), rng.normal(size=(conditions.size, 2))
     slope = derivative(conditions, p, noise)
     table = derivative(conditions, p).table() / noise[:, None]
+    n_means = p.weights.size + p.means.size
     assert slope.table() == pytest.approx(table)
-    assert slope.normal_matrix() == pytest.approx(table.T @ table)
-    assert slope.transposed_times(columns) == pytest.approx(table.T @ columns)
+    for own, with_variances in ((table, True), (table[:, :n_means], False)):
+        assert slope.normal_matrix(with_variances) == pytest.approx(own.T @ own)
+        assert slope.transposed_times(columns, with_variances) == pytest.approx(own.T @ columns)
 
 
 def test_covariance_of_conditions_is_that_of_rows(case):

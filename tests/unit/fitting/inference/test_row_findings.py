@@ -1,5 +1,7 @@
 """Findings from the rows: each on a table that has it, and none on clean ones."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -317,6 +319,44 @@ def test_correlations_are_correlations():
         column = COLUMNS[law][0](rng)
         assert "correlated-columns" not in correlated(0.5, column, (0, last))
         assert "correlated-columns" in correlated(0.5, rng.standard_normal(N), (0, last))
+
+
+def test_heavy_tails_are_seen_in_the_powers_of_a_summary():
+    truth, rows, _ = clean_case(0)
+    _, moments, p = refined(rows, truth)
+    z = (rows - moments.shift) / moments.scale
+    powers = np.array([(z**s).mean(axis=0) for s in (3, 4, 5, 6)])
+    quiet = OverIdentification(100.0, 100, 0.5, 0.0, False, 10.0)
+    known = replace(moments, powers=powers)
+    assert "heavy-tails" not in [f.kind for f in collect_findings(known, p, quiet, 9, 1e-6)]
+    powers = powers.copy()
+    powers[1, 2] += 3.0
+    heavy = collect_findings(replace(moments, powers=powers), p, quiet, 9, 1e-6)
+    (text,) = (f.text for f in heavy if f.kind == "heavy-tails")
+    assert text.startswith("column 2: the fourth moment is larger")
+
+
+# -- a column with clusters of its own --------------------------------------------------------
+
+
+def test_an_independent_column_that_draws_the_components_is_named():
+    rng = np.random.default_rng(0)
+    label, side = rng.integers(0, 2, N), rng.integers(0, 2, N)
+    noise = rng.standard_normal((N, 4))
+    rows = noise + 4.0 * np.column_stack([label] * 3 + [1.5 * side])
+
+    def start(*means):
+        return mm.DiagonalMixture([0.5, 0.5], means, np.ones((2, 4)))
+
+    along = findings_of(rows, start([2.0, 2, 2, 0], [2.0, 2, 2, 6]))
+    assert along["independent-column"].text.startswith("column 3 (two peaks) is not Gaussian and")
+    assert "3 (" not in along["column-shape"].text
+    across = findings_of(rows, start([0.0, 0, 0, 3], [4.0, 4, 4, 3]))
+    assert "column 3 (two peaks) does not follow" in across["column-shape"].text
+    assert "independent-column" not in across
+    # Clusters along one column, and nothing else, are a mixture as good as any.
+    alone = noise + 6.0 * np.column_stack([0 * side] * 3 + [side])
+    assert not findings_of(alone, start([0.0, 0, 0, 0], [0.0, 0, 0, 6]))
 
 
 def test_a_component_at_the_variance_floor_is_no_matter_of_shape():

@@ -1,7 +1,5 @@
 """Last steps of a moment fit: the truth is where they end, and their covariance is true."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from fitting_helpers import (
@@ -12,7 +10,7 @@ from fitting_helpers import (
 )
 from scipy.linalg import block_diag, helmert
 
-from momentmix.fitting.conditions.conditions import build_conditions
+from momentmix.fitting.conditions.conditions import Conditions, build_conditions
 from momentmix.fitting.conditions.derivative import by_feature, derivative
 from momentmix.fitting.inference.whitening import Whitening
 from momentmix.fitting.moment.efficient import efficient_polish, efficient_step
@@ -36,7 +34,7 @@ class Case:
     def polished(self, values=None, start=None, bounds=None, rounds=6):
         c = self.conditions
         if values is not None:
-            c = replace(c, values=values)
+            c = Conditions(c.n_features, c.plain, c.powered, c.exponents, values)
         start = self.truth if start is None else start
         return efficient_polish(c, start, bounds or self.bounds, N_ROWS, rounds)
 

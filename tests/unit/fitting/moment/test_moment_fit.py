@@ -8,19 +8,18 @@ from fitting_helpers import (
     random_mixture,
 )
 
+from momentmix import DiagonalMixture
 from momentmix.capacity.monomials import count_monomials
 from momentmix.fitting.conditions.conditions import build_conditions
 from momentmix.fitting.context import FitContext
-from momentmix.fitting.inference.uncertainty import Uncertainty
 from momentmix.fitting.moment.candidates import draw_candidates, partition_shapes
 from momentmix.fitting.moment.moment_fit import fit_moments
 from momentmix.fitting.moment.polish import Stopping, parameter_bounds, polish
 from momentmix.fitting.moment.pool import merge_means, select_means
-from momentmix.fitting.moment.variances import fit_variances, resolvable
+from momentmix.fitting.moment.variances import fit_variances, resolvable_variances
 from momentmix.fitting.robust.number_of_components import elbow, least_components
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
-from momentmix.mixture.prior import Structure
 
 
 @pytest.mark.parametrize(("r", "d", "order"), [(2, 3, 3), (3, 5, 3), (4, 7, 4)])
@@ -28,11 +27,15 @@ def test_exact_moments_give_back_the_parameters(r, d, order):
     truth = random_mixture(r, d, seed=r)
     moments = exact_moments(truth, order)
     fit = fit_moments(moments, r, FitContext(np.random.default_rng(0)))
-    found = fit.parameters.restored(moments.shift, moments.scale)
+    found = moments.restore(_mixture(fit.parameters))
     weights, means, variances = matched(found, truth)
     np.testing.assert_allclose(weights, truth.weights, atol=1e-4)
     np.testing.assert_allclose(means, truth.means, atol=1e-3)
     np.testing.assert_allclose(variances, truth.variances, atol=2e-3)
+
+
+def _mixture(p):
+    return DiagonalMixture(p.weights / p.weights.sum(), p.means, p.variances)
 
 
 def test_one_partition_of_exact_moments_finds_every_mean():
@@ -109,13 +112,12 @@ def test_variances_from_exact_moments():
 
 def test_variances_are_raised_to_what_can_be_resolved_and_no_further():
     p = Parameters(np.ones(1), np.zeros((1, 3)), np.array([[1e-6, 0.01, 0.5]]))
-
-    def raised_by(error):
-        errors = Uncertainty(p, error * np.eye(p.n_places), on_log_scale=False)
-        return resolvable(p, errors, Structure(1e-9)).variances
-
-    np.testing.assert_allclose(raised_by(1e-9), p.variances, rtol=1e-2)
-    raised = raised_by(0.01)[0]
+    sure = Parameters(np.zeros(1), np.full((1, 3), 1e-9), np.full((1, 3), 1e-9))
+    np.testing.assert_allclose(
+        resolvable_variances(p, sure, 1e-9).variances, p.variances, rtol=1e-2
+    )
+    rough = Parameters(np.zeros(1), np.full((1, 3), 0.01), np.full((1, 3), 0.01))
+    raised = resolvable_variances(p, rough, 1e-9).variances[0]
     # Half-normal mean s·√(2/π) for an estimate of 0, and the squared error of the mean.
     assert raised[0] == pytest.approx(0.01 * np.sqrt(2 / np.pi) + 1e-4, rel=0.01)
     assert raised[2] == pytest.approx(0.5 + 1e-4, rel=1e-3)
