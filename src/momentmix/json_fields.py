@@ -175,6 +175,17 @@ def choice(members: type[Enum]) -> Decoder:
     return lambda value, place: members(known(text(value, place), place))
 
 
+def plain_value(value: Any, place: str, depth: int = 8) -> Any:
+    """A value of any kind, nested a few times at most."""
+    inner = value.values() if isinstance(value, dict) else value
+    if isinstance(value, dict | list):
+        if not depth:
+            raise ValueError(f"{place} is nested too deeply")
+        for each in inner:
+            plain_value(each, place, depth - 1)
+    return value
+
+
 def optional(decode: Decoder) -> Decoder:
     """The same, or null as None."""
     return lambda value, place: None if value is None else decode(value, place)

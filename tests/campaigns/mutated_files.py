@@ -345,7 +345,7 @@ def _shards(p, rng):
 def _mark(p, rng):
     """Forget a mark, or change a number of it."""
     if any(p.marks):
-        place = rng.randrange(len(p.marks))
+        place = rng.choice([i for i, mark in enumerate(p.marks) if mark])
         old = p.marks[place]
         at = 8 * rng.randrange(len(old) // 8)
         count = struct.pack("<Q", rng.choice([0, 1, 2, 9, 2**63]))

@@ -114,6 +114,7 @@ IMPOSSIBLE = [
     ({"exponents": 3}, r"must be a list"),
     ({"shifts": ["1", "x"]}, r"decimal integers"),
     ({"shifts": ["01", "0"]}, r"decimal integers"),
+    ({"shifts": ["--1", "0"]}, r"decimal integers"),
     ({"shifts": ["9" * 5000, "0"]}, r"decimal integers"),
     ({"shifts": [1, 2]}, r"decimal integers"),
     ({"weight_squares": "0"}, r"no weight"),

@@ -38,6 +38,7 @@ from momentmix.json_fields import (
     map_of,
     number,
     optional,
+    plain_value,
     text,
     text_map,
     texts,
@@ -209,7 +210,7 @@ def _record_fields(r: int, d: int, joined: bool, has_families: bool = False) -> 
     }
     remedy = {
         "change": text,
-        "options": map_of(lambda value, place: value),
+        "options": map_of(plain_value),
         "gain": number(),
         "error": number(0.0),
         "reproducibility": number(0.0, 1.0),
@@ -232,7 +233,7 @@ def _record_fields(r: int, d: int, joined: bool, has_families: bool = False) -> 
             "tried": list_of(Fields(_trial, trial, may_lack=_ADDED)),
             "joined": list_of(Fields(lambda values: JoinedColumns(**values), joined_columns)),
             "remedies": optional(list_of(Fields(lambda values: Remedy(**values), remedy))),
-            "options": optional(map_of(lambda value, place: value)),
+            "options": optional(map_of(plain_value)),
             "certificate": _certificate_fields(r),
             "standard_errors": optional(Fields(_standard_errors, errors)),
             "intervals": optional(Fields(_intervals, ends)),
@@ -272,8 +273,8 @@ def _certificate_fields(n_components: int) -> Fields:
         "text": text,
         "columns": list_of(column),
         "components": list_of(integer(0, n_components - 1)),
-        "numbers": map_of(lambda value, place: value),
-        "remedy": map_of(lambda value, place: value),
+        "numbers": map_of(plain_value),
+        "remedy": map_of(plain_value),
     }
     empty: dict[str, Any] = {"columns": (), "components": (), "numbers": {}, "remedy": {}}
     return Fields(

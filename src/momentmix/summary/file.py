@@ -373,7 +373,8 @@ def _is_integer(value: Any, low: int, high: int = 1 << 62) -> bool:
 def _is_decimal(value: Any) -> bool:
     if not isinstance(value, str) or not 1 <= len(value) <= 1000:
         return False
-    return value.lstrip("-").isascii() and value.lstrip("-").isdigit() and str(int(value)) == value
+    digits = value.removeprefix("-")
+    return digits.isascii() and digits.isdigit() and str(int(value)) == value
 
 
 def _require(condition: bool, what: str) -> None:

@@ -157,6 +157,19 @@ def test_blocks_by_hand():
         np.testing.assert_allclose(own.var(), variance, rtol=0.15)
 
 
+def test_a_component_without_counts_has_finite_intervals():
+    rng, labels = np.random.default_rng(2), np.arange(3_000) % 3
+    p = 1.0 / (1.0 + np.array([3.0, 8.0])[labels % 2])
+    table = {f"x{j}": 3.0 * labels + rng.normal(size=3_000) for j in range(3)}
+    table["n"] = np.where(labels == 0, 0, rng.negative_binomial(1.0, p)).astype(float)
+    result = mm.fit(table, 3, families={"n": "negative_binomial"}, random_state=0)
+    place = int(np.argmin(result.mixture.means[:, 3]))
+    low, high = (ends[place, 3] for ends in result.intervals().means)
+    assert low == 0.0
+    assert 3.0 / 1_000 <= high < 4.0 / 1_000  # the rule of three, above what the prior gives
+    assert np.isfinite(result.intervals().variances[1]).all()
+
+
 def test_too_many_zeros_are_found():
     rng = np.random.default_rng(5)
     rows = rng.negative_binomial(4, 0.3, (3000, 2)).astype(float)

@@ -348,6 +348,8 @@ def settle_bounded(
             # A third of the x at which the log-likelihood −slope · x − known · x² / 2 is −3: with
             # certain labels the slope is the number of rows, and x = 3/n, the rule of three.
             known = np.maximum(known, 0.0)
+            # Where counts are all 0, nothing tells their dispersion: as little as their mean.
+            slope = np.where((slope > 0.0) | (known > 0.0), slope, counts[c])
             errors[c, numbers] = 2.0 / (slope + np.sqrt(slope**2 + 6.0 * known))
         if law in together:
             gap = np.clip(values[:, 0], 1e-12, 1 - 1e-12)
