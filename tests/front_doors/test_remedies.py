@@ -66,13 +66,6 @@ def far_rows():
     return frame, {"n_components": 3, "background": False}, {"background": "auto"}
 
 
-def far_rows_in_a_group():
-    frame, _, rng = table()
-    frame = frame[:800].copy()
-    frame.loc[rng.choice(800, 10, replace=False)] = rng.normal(0, 30, (10, 5))
-    return frame, {"background": False}, {"background": "auto"}
-
-
 def logarithm_of_few_rows():
     frame, options, change = logarithm()
     return frame[:400], options, change
@@ -102,7 +95,7 @@ def constrained():
 
 CASES = [
     logarithm, overdispersed, counts_as_numbers, correlated, one_too_many, one_too_few, far_rows,
-    far_rows_in_a_group, logarithm_of_few_rows, gaps_modeled, gaps_dropped, constrained,
+    logarithm_of_few_rows, gaps_modeled, gaps_dropped, constrained,
 ]  # fmt: skip
 
 
@@ -118,13 +111,7 @@ def test_the_right_remedy_comes_first_and_its_call_runs(case):
     if case is constrained:
         del wanted["constraint"]
     assert first.options == wanted
-    if case is far_rows_in_a_group:  # which describe them as well
-        better = mm.fit(frame, **first.options)
-        assert first.gain > 0.0
-        assert better.certificate.passed
-        assert better.mixture.n_components < result.mixture.n_components
-    else:
-        assert first.gain > 2 * first.error or first.before < 0.75 <= first.reproducibility
+    assert first.gain > 2 * first.error or first.before < 0.75 <= first.reproducibility
     assert str(first) in str(result)
     assert first.python in str(result)
     calls = [remedy.python for remedy in result.remedies]

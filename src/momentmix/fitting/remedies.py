@@ -7,8 +7,7 @@
 
 Two thirds of a sample are fitted with the options as they are and with each remedy, and the other
 third is compared: the same rows for all. A remedy helps if the gain is above two standard errors,
-or if other rows give the groups again that did not before and the gain is not below. A background
-that takes the place of groups of far rows describes them no better: it helps if the fit passes.
+or if other rows give the groups again that did not before and the gain is not below.
 
 Densities and probabilities are not comparable. A column that lies on a grid, and whose family
 changes, has the probability of its cell: the mean density of the cell, times its width. Where a
@@ -266,9 +265,7 @@ def _effect(
     error = float(np.sqrt(weights**2 @ (gains - gain) ** 2))
     was_found, is_found = _is_found(base.certificate), _is_found(result.certificate)
     helps = gain > max(_ERRORS * error, _LEAST_GAIN)
-    if "background" in change and more < 0:  # in place of groups that held far rows
-        helps |= gain > 0.0 and result.certificate.passed
-    elif is_number:  # the groups have to be found again
+    if is_number:  # the groups have to be found again
         helps = is_found and (helps or (not was_found and gain > -_ERRORS * error))
     elif helps and result.reproducibility.min() < min(_LOST, base.reproducibility.min() - _FALL):
         # Of a better density fewer groups may be found again.
@@ -439,7 +436,6 @@ def _column(mixture: Mixture, name: str | int) -> Column:
 
 def _of_rows(kinds: set[str], options: Mapping[str, Any]) -> Iterator[Suggestion]:
     """A background for far rows, and other reasons for gaps."""
-    # Far rows may also have taken a group of their own, which nothing speaks against.
     if options.get("background") is False:
         yield Suggestion("a background for far rows", {"background": "auto"})
     gaps = {"shared-gaps", "missing-by-component", "dropped-differ", "never-seen"}
