@@ -200,7 +200,8 @@ def _heavy_tailed(moments: StandardMoments, p: Parameters, others: Collection[in
     powers = feature_powers(p, 8)
     fourth, eighth = p.weights @ powers[4], p.weights @ powers[8]
     excess = np.nan_to_num(moments.powers[1] - fourth)
-    noise = np.sqrt((eighth - fourth**2) / moments.n_effective)
+    spread = np.maximum(eighth - fourth**2, 0.0)  # rounding may leave less for answers
+    noise = np.sqrt(spread / moments.n_effective)
     heavy = (excess > _EXCESS_THAT_MATTERS) & (excess > SIGNIFICANT_DEVIATES * noise)
     return [j for j in np.flatnonzero(heavy).tolist() if j not in others]
 
