@@ -164,7 +164,7 @@ def test_other_transforms_are_refused(rows):
     with pytest.raises(mm.InputError, match="the summary holds the families of its columns"):
         mm.fit(log, 2, families={"income": "log1p"})
     with pytest.raises(mm.InputError, match="other transforms or other missing cells"):
-        displays.MomentResidualsDisplay.from_estimator(mm.fit(log, 2, random_state=0), plain)
+        displays.ColumnsDisplay.from_estimator(mm.fit(log, 2, random_state=0), plain)
 
 
 # -- findings -----------------------------------------------------------------------------------
