@@ -65,7 +65,7 @@ def _columns(mixture: Mixture, facts: DataFacts | None) -> list[Picture]:
     most = min(_MOST_COLUMNS, max(_FEWEST_COLUMNS, _MOST_CURVES // mixture.n_components))
     chosen = by_separation(mixture)[:most]
     if facts is not None:
-        rows = facts.summary if facts.shown is None else facts.shown
+        rows = facts.shown
     display = ColumnsDisplay.of_model(mixture, rows, chosen)
     for place, j in enumerate(chosen):
         ax = _axes(_SMALL)
@@ -119,7 +119,7 @@ def _pairs(mixture: Mixture, facts: DataFacts | None) -> list[Picture]:
     pairs = pairs_by_separation(mixture, _MOST_PAIRS)
     names, labels, found = value_names(mixture), axis_names_of(mixture), []
     values = components = None
-    if pairs and facts is not None and facts.counts is not None:
+    if pairs and facts is not None and facts.n_shown and mixture.has_density:
         values, encoded = shown_rows(mixture, facts.shown, MOST_POINTS)
         components = labels_of(mixture, encoded)
     for place, (x, y) in enumerate(pairs):

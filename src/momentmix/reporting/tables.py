@@ -152,7 +152,7 @@ def expert_section(c: Contents) -> list[str]:
 
 
 def _glance(c: Contents) -> list[str]:
-    m, record, facts = c.mixture, c.record, c.facts
+    m, record = c.mixture, c.record
     entries: list[tuple[str, object]] = [
         ("Components", m.n_components),
         ("Features" if m.schema is None else "Columns", m.n_features),
@@ -162,24 +162,13 @@ def _glance(c: Contents) -> list[str]:
     joined = joined_columns(m) if record is None or not record.joined else record.joined
     entries += [("Joined columns", str(columns)) for columns in joined]
     if record is not None:
-        refined = (
-            f"EM, {record.n_passes} passes over the rows in all"
-            + ("" if record.converged else ", not converged")
-            if record.refine == "em"
-            else "none: the parameters come from the moments alone"
-        )
         entries += [
             ("Rows fitted", f"{record.n_rows:,}"),
-            ("Method", f"{record.method}, moments up to order {record.order}"),
-            ("Refinement", refined),
-            ("Parameters from", record.winner),
+            ("Passes over the rows", record.n_passes),
         ]
         if record.log_likelihood is not None:
             entries.append(("Log-likelihood per row", f"{record.log_likelihood:.6g}"))
         entries += [("Note", note) for note in record.notes]
-    if facts is not None and facts.log_likelihood is not None:
-        label = "Log-likelihood per row of the data given here"
-        entries.append((label, f"{facts.log_likelihood:.6g}"))
     return [definition_table("summary-table", "The fit at a glance", entries)]
 
 

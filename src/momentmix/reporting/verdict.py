@@ -160,14 +160,6 @@ def next_section(c: Contents) -> list[str]:
     return parts
 
 
-def columns_to_see(c: Contents) -> set[str]:
-    """Return names of the columns that an action is about, as in the pictures."""
-    findings = [] if c.record is None else c.record.certificate.findings
-    named = {x for f in findings if f.severity is not NOTE for x in f.columns}
-    pairs = enumerate(zip(column_names(c.mixture), c.names, strict=True))
-    return {shown for j, (name, shown) in pairs if j in named or name in named}
-
-
 def _listed(found: list[Action]) -> str:
     return f'<ol class="actions">{"".join(map(_item, found))}</ol>'
 
