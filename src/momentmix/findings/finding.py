@@ -109,7 +109,6 @@ floor."
         names = [f"{x!a}{y}" for x, y in zip(self.columns, asides, strict=False)]
         components = [f"{x}{y}" for x, y in zip(self.components, asides, strict=False)]
         words: dict[str, Any] = {
-            "each": names,
             "names": listed(names, _MOST_LISTED),
             "columns": f"column{plural(len(names))} {listed(names, _MOST_LISTED)}",
             "components": _components("component", components),

@@ -1,7 +1,7 @@
 """The catalog of findings about fits: sentences for statisticians, actions for everybody.
 
 Templates are filled by `str.format` with the numbers of the finding by name; ``{columns}``,
-``{names}`` (without the noun), ``{each[0]}``, ``{column}`` and ``{other}`` (the first two, without
+``{names}`` (without the noun), ``{column}`` and ``{other}`` (the first two, without
 quotes) and ``{components}``; ``{component}``, a "group" for everybody; and ``{n:it|them}``, which
 chooses by the number of columns or, where there are none, of components. Integers among the numbers
 choose in the same way.
@@ -37,8 +37,6 @@ class Entry:
 
 
 def _outlier_influence(f: Finding) -> str:
-    if "influence" not in f.numbers:
-        return "{columns} {n:has a value|have values} so many standard deviations from the mean."
     text = "column {names} has a value {deviations:.3g} standard deviations from its mean"
     times = short_number(float(f"{f.numbers['influence']:.2g}"), 1.0)
     text += f"; that one row moves third moments by {times} times their noise"
@@ -140,8 +138,7 @@ FITS: dict[str, Entry] = {
         "All rows have the same value there.",
     ),
     "duplicate-columns": Entry(
-        lambda f: "columns " + ("{pairs}" if "pairs" in f.numbers else "{each[0]} and {each[1]}")
-        + " are copies of each other up to shift and scale: they count twice.",
+        "columns {pairs} are copies of each other up to shift and scale: they count twice.",
         "See which of {columns} is needed.",
         "They are copies of each other, and count twice.",
     ),
@@ -282,8 +279,7 @@ FITS: dict[str, Entry] = {
     "outlier-influence": Entry(
         _outlier_influence,
         "Check the largest and smallest values of {columns}.",
-        lambda f: "One row lies so far from the others that it changes the answer."
-        if "influence" in f.numbers else "Some of them lie far from all others.",
+        "One row lies so far from the others that it changes the answer.",
     ),
     "outlier-rows": Entry(
         _outlier_rows,
