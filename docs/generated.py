@@ -13,16 +13,14 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "momentmix"
 GALLERY = (
-    "customers", "how_it_works", "local_optimum", "choice_of_r", "certificate",
-    "correlated_measurements", "survey", "missing_values", "error_against_rows", "sharded_fit",
-    "sliding_window", "groups_and_drift", "cytometry", "image_segmentation", "real_data",
-    "paper_tables",
+    "customers", "certificate", "correlated_measurements", "survey", "missing_values",
+    "sharded_fit", "groups_and_drift", "real_data", "paper_tables",
 )  # fmt: skip
 ORDER = ("index_sets", "capacity", "rows", "summary", "tensor", "mixture", "fitting")
 
 
 def gallery_order(name):
-    """Position of an example in the gallery: from how it works to the paper."""
+    """Position of an example in the gallery: from a table to the paper."""
     return GALLERY.index(name.removeprefix("plot_").removesuffix(".py"))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 import momentmix as mm
-from momentmix.displays import ComparisonDisplay, SharesDisplay
+from momentmix.displays import SharesDisplay
 
 plt.style.use("seaborn-v0_8-colorblind")
 
@@ -73,5 +73,3 @@ found = mm.compare(first, last)
 for change in found.named(least_effect=0.1):
     pair = f" and {change.other}" if change.other else ""
     print(f"{change.what} of {change.column}{pair}: {change.effect:+.2f}")
-ComparisonDisplay.from_comparison(found)
-plt.show()

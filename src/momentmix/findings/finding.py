@@ -109,7 +109,6 @@ floor."
         names = [f"{x!a}{y}" for x, y in zip(self.columns, asides, strict=False)]
         components = [f"{x}{y}" for x, y in zip(self.components, asides, strict=False)]
         words: dict[str, Any] = {
-            "each": names,
             "names": listed(names, _MOST_LISTED),
             "columns": f"column{plural(len(names))} {listed(names, _MOST_LISTED)}",
             "components": _components("component", components),
@@ -156,10 +155,9 @@ def found(
     return Finding(kind, severity, tuple(columns), tuple(components), numbers, remedy or {})
 
 
-def sentences(findings: Iterable[Finding], *, for_report: bool = False) -> list[str]:
-    """Return findings in a line each: in the words of statistics, or in those of a report."""
-    texts = (f.in_plain_words(f.entry.action) if for_report else f.text for f in findings)
-    return list(map(printable, texts))
+def sentences(findings: Iterable[Finding]) -> list[str]:
+    """Return findings in a line each, in the words of statistics."""
+    return [printable(f.text) for f in findings]
 
 
 def together(findings: Iterable[Finding]) -> list[Finding]:

@@ -1,7 +1,7 @@
 """The catalog of findings about fits: sentences for statisticians, actions for everybody.
 
 Templates are filled by `str.format` with the numbers of the finding by name; ``{columns}``,
-``{names}`` (without the noun), ``{each[0]}``, ``{column}`` and ``{other}`` (the first two, without
+``{names}`` (without the noun), ``{column}`` and ``{other}`` (the first two, without
 quotes) and ``{components}``; ``{component}``, a "group" for everybody; and ``{n:it|them}``, which
 chooses by the number of columns or, where there are none, of components. Integers among the numbers
 choose in the same way.
@@ -37,8 +37,6 @@ class Entry:
 
 
 def _outlier_influence(f: Finding) -> str:
-    if "influence" not in f.numbers:
-        return "{columns} {n:has a value|have values} so many standard deviations from the mean."
     text = "column {names} has a value {deviations:.3g} standard deviations from its mean"
     times = short_number(float(f"{f.numbers['influence']:.2g}"), 1.0)
     text += f"; that one row moves third moments by {times} times their noise"
@@ -140,8 +138,7 @@ FITS: dict[str, Entry] = {
         "All rows have the same value there.",
     ),
     "duplicate-columns": Entry(
-        lambda f: "columns " + ("{pairs}" if "pairs" in f.numbers else "{each[0]} and {each[1]}")
-        + " are copies of each other up to shift and scale: they count twice.",
+        "columns {pairs} are copies of each other up to shift and scale: they count twice.",
         "See which of {columns} is needed.",
         "They are copies of each other, and count twice.",
     ),
@@ -282,8 +279,7 @@ FITS: dict[str, Entry] = {
     "outlier-influence": Entry(
         _outlier_influence,
         "Check the largest and smallest values of {columns}.",
-        lambda f: "One row lies so far from the others that it changes the answer."
-        if "influence" in f.numbers else "Some of them lie far from all others.",
+        "One row lies so far from the others that it changes the answer.",
     ),
     "outlier-rows": Entry(
         _outlier_rows,
@@ -302,26 +298,6 @@ FITS: dict[str, Entry] = {
         lambda f: f"See how the rows are ordered: neighbors {_neighbors(f)} in {{columns}}.",
         "Rows in the order of time, in pairs, or sorted by a group are not independent, and "
         "intervals take them for independent.",
-    ),
-    # -- rows that are given to a report
-    "dropped-rows": Entry(
-        "{count:,} {count:row|rows} with missing or infinite values {count:was|were} left out.",
-        "Know that {count:,} {count:row was|rows were} left out.",
-        "Cells are missing or infinite there.",
-    ),
-    "unexpected-missing": Entry(
-        "{count:,} {count:row has|rows have} a missing cell in a column that had none when the "
-        "model was fitted; moments and pictures are without them.",
-        "Look at the missing cells of {count:,} {count:row|rows}.",
-        "They are in columns that had none when the model was fitted. The groups of such rows are "
-        "known, but the pictures are without them.",
-    ),
-    "improbable-rows": Entry(
-        "{share:.1%} of the rows are less probable than all but {expected:.1%} of rows drawn from "
-        "the model: it does not describe them, or they have changed since the fit.",
-        "Look at the least probable rows: momentmix score finds them.",
-        "{share:.1%} of the rows are rarer than nearly all rows that the model would give: it does "
-        "not fit them, or they have changed.",
     ),
     # -- what the tests of a certificate say
     "no-power": Entry(

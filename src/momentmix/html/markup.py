@@ -49,16 +49,13 @@ def chip(component: int) -> Markup:
     return Markup(f'<span class="chip {classes_of(component)}">{component}</span>')
 
 
-def bars(*parts: tuple[str, float]) -> str:
-    """Return a bar of parts with their classes and shares; the page forbids styles in elements."""
-    found, start = '<rect class="rest" width="100" height="4"/>', 0.0
-    for kind, share in parts:
-        width = 100 * min(max(share, 0.0), 1.0)
-        place = f' x="{start:.1f}"' if start else ""
-        found += f'<rect class="{kind}"{place} width="{width:.1f}" height="4"/>'
-        start += width
+def bar(kind: str, share: float) -> str:
+    """Return a bar of a class and share; the page forbids styles in elements."""
+    width = 100 * min(max(share, 0.0), 1.0)
     box = 'viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true"'
-    return f'<svg class="bar" {box}>{found}</svg>'
+    rest = '<rect class="rest" width="100" height="4"/>'
+    own = f'<rect class="{kind}" width="{width:.1f}" height="4"/>'
+    return f'<svg class="bar" {box}>{rest}{own}</svg>'
 
 
 def folded(title: str, *parts: str, name: str = "") -> str:

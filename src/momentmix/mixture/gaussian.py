@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix._typing import Float, Int
+from momentmix._typing import Float
 from momentmix.arrays import on_device_of
 from momentmix.errors import InputError
 from momentmix.families.gaussian_block import semidefinite_roots
@@ -169,32 +169,6 @@ def sample(
             drawn = law.sample(p.means[i, own], p.variances[i, own], rows.size, rng)
             values[np.ix_(rows, own)] = drawn
     return values, labels
-
-
-def product_moments(parameters: Parameters, sets: Int) -> Float:
-    """Exact means of products of features, E Π_{j∈I} y_j for each row I of `sets`, of shape (n,).
-
-    Features are Gaussian, and may occur more than once. By
-    E[y_a Y] = μ_a E[Y] + Σ_b Cov(y_a, y_b) E[Y / y_b].
-    """
-    p, block_of = parameters, parameters.blocks.block_of
-    matrices = None if p.blocks.is_diagonal else p.matrices
-
-    def moments(columns: list[Int]) -> Float:  # (r, n)
-        if not columns:
-            return np.ones((p.n_components, 1))
-        first, rest = columns[0], columns[1:]
-        total = p.means[:, first] * moments(rest)
-        for place, other in enumerate(rest):
-            joined = block_of[first] == block_of[other]
-            if joined.any():
-                own = p.variances[:, first] * joined
-                if matrices is not None:
-                    own = matrices[:, first, other]
-                total += own * moments(rest[:place] + rest[place + 1 :])
-        return np.asarray(total)
-
-    return np.asarray(p.weights @ moments(list(sets.T)))
 
 
 # -- mixtures in the units of the data ----------------------------------------------------------

@@ -75,11 +75,6 @@ class Parameter(NamedTuple):
     low: Float
     high: Float
 
-    @property
-    def has_interval(self) -> bool:
-        """Whether any component has an interval."""
-        return not np.isnan(self.low).all()
-
 
 @dataclass(frozen=True)
 class ParameterTable:

@@ -8,7 +8,7 @@ components by `profile_of`, from the mixture alone: the same model has the same 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isnan, nan
 from typing import TYPE_CHECKING, Any
@@ -17,14 +17,11 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.errors import InputError, printable
-from momentmix.families.column import restored
 from momentmix.html.notebook import bar, chip, plain_table
 from momentmix.mixture.parameter_table import (
     ColumnValues,
     Intervals,
-    ParameterTable,
     need_pandas,
-    overall_spread,
 )
 from momentmix.mixture.separation import CLEAR_GAP, LEAST_GAP
 from momentmix.mixture.traits.columns import traits_of
@@ -33,9 +30,7 @@ from momentmix.wording import (
     cut_lines,
     cut_middle,
     no_group,
-    on_scale,
     percent,
-    short_number,
     whole_percent,
 )
 
@@ -270,24 +265,3 @@ def _names_of(traits: Sequence[Sequence[Trait]]) -> tuple[list[str], list[frozen
         numbered = (f"{name} ({number})" for number in range(2, len(names) + 2))
         given.append(next(found for found in (name, *numbered) if found not in given))
     return given, chosen
-
-
-def typical_values(mixture: Mixture, component: int) -> Iterator[tuple[str, str]]:
-    """Each column with its mean or median, or its most probable level with the probability."""
-    names, scales = ParameterTable(mixture).names, overall_spread(mixture)[1]
-    for j, (column, name) in enumerate(zip(mixture.columns, names, strict=True)):
-        value = float(mixture.means[component, j])
-        if column.levels:
-            levels = mixture.level_probabilities(j)
-            by_level = {level: float(p[component]) for level, p in levels.items()}
-            most = max(by_level, key=lambda level: by_level[level])
-            value = by_level[most]
-            said = ("no", "yes")[int(most)] if column.levels == (0, 1) else str(most)
-            text = f"{said} ({percent(value)})"
-        elif column.transform:
-            median = float(restored(np.array([value]), column.transform)[0])
-            text = f"{short_number(median)} (median)"
-        else:
-            scale = float(scales[j])
-            text = short_number(on_scale(value, scale), scale)
-        yield name, text if value == value else NEVER_SEEN

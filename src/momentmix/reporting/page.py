@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from importlib.resources import files
 
-from momentmix.displays.separation import by_separation
-from momentmix.html.markup import bars, chip, classes_of, definition_table, escaped, folded
+from momentmix.html.markup import bar, chip, classes_of, escaped, folded
 from momentmix.html.palette import COLORS, ink_on
-from momentmix.mixture.profile import ComponentProfile, typical_values
+from momentmix.mixture.profile import ComponentProfile
 from momentmix.mixture.separation import separation_words
 from momentmix.mixture.traits.trait import Trait
-from momentmix.reporting.changes import comparison_section, tracking_section
 from momentmix.reporting.contents import Contents
-from momentmix.reporting.data_facts import MOSTLY, SURE
 from momentmix.reporting.pictures import MOST_POINTS, Picture
 from momentmix.reporting.tables import expert_section, side_by_side
-from momentmix.reporting.verdict import columns_to_see, first_screen, next_section
-from momentmix.wording import no_group, percent, short_number
+from momentmix.reporting.verdict import first_screen, next_section
+from momentmix.wording import no_group, percent
 
 _COLUMNS_SHOWN = 12  # pictures of columns; the others are folded
 _MOST_TRAITS = 3  # shown at once; the others are folded
-_MOST_TYPICAL = 15  # columns of a typical row
-_ROUNDS = 0.005  # shares are shown in whole percents, most of them
 
 
 def page(c: Contents) -> str:
@@ -37,8 +32,6 @@ def page(c: Contents) -> str:
         ("numbers", "The groups side by side"): side_by_side,
         ("next", "What to do next"): next_section,
         ("columns", "What do the columns look like?"): _columns,
-        ("shares", "How do the shares differ between groups of rows?"): tracking_section,
-        ("changes", "What changed?"): comparison_section,
         ("pairs", "Which pairs of columns separate the groups?"): _pairs,
         ("experts", "For experts"): expert_section,
     }
@@ -96,24 +89,9 @@ def _cards(c: Contents) -> list[str]:
             "Each group is compared with all other rows. Groups are the components of the model; a "
             "row belongs to the most probable one. Their numbers are those that predictions have."
         )
-    if any(_differs(c, component) for component in c.profile):
-        text += (
-            " Shares are the estimate of the model; rows are counted in their most probable group. "
-            "Where groups overlap, the two differ."
-        )
-    if c.facts is not None and c.facts.certainty is not None and len(c.profile) > 1:
-        text += (
-            f" A row is certain where the probability of its group is above {percent(SURE)}, "
-            f"mostly from {percent(MOSTLY)} on, else unclear."
-        )
     if c.mixture.background is not None:
         share = no_group(c.mixture.background_weight)
         text += f" Rows far from all groups have the number -1: {share}."
-    if any(column.transform for column in c.mixture.columns):
-        text += (
-            " The typical value of a column with a logarithm is the median, not the mean: half of "
-            "the rows of the group lie below it."
-        )
     # Two or four cards stand in two columns, others in as many as there is room for.
     kind = "cards pairs" if len(c.profile) in (2, 4) else "cards"
     parts = [f'<div class="{kind}">\n{shown}\n</div>']
@@ -128,25 +106,15 @@ def _card(c: Contents, component: ComponentProfile) -> str:
     alike = "" if len(c.profile) == 1 else "<p>Much like the others.</p>"
     traits = _traits(shown) if shown else alike
     others = folded(f"{len(more)} more", _traits(more)) if more else ""
-    what = "Means, medians" if any(x.transform for x in c.mixture.columns) else "Means"
-    caption = f"{what} and most probable values of group {i}"
-    own = list(typical_values(c.mixture, i))
-    if len(own) > _MOST_TYPICAL:
-        caption += f", of the {_MOST_TYPICAL} columns that differ most"
-        own = [own[j] for j in by_separation(c.mixture)[:_MOST_TYPICAL]]
-    typical = folded(
-        "Typical row", *_real_rows(c, i), definition_table(f"typical-{i}", caption, own)
-    )
-    share = bars((classes_of(i), component.share))
+    share = bar(classes_of(i), component.share)
     facts = "".join(f"<li>{text}</li>" for text in _facts(component))
     interval = f" ({escaped(component.interval)})" if component.interval else ""
     size = f"<strong>{percent(component.share)}</strong>{interval}"
     return (
         f'<article class="card {classes_of(i)}" aria-labelledby="group-{i}">'
         f'<h3 id="group-{i}">{chip(i)} {escaped(component.name)}</h3>'
-        f'<p class="share">{size} {_rows(c, component)}</p>'
-        f'{share}{traits}{others}<ul class="facts">{facts}</ul>{_certainty(c, i)}{typical}'
-        "</article>"
+        f'<p class="share">{size} of the rows</p>'
+        f'{share}{traits}{others}<ul class="facts">{facts}</ul></article>'
     )
 
 
@@ -157,48 +125,6 @@ def _facts(component: ComponentProfile) -> Iterator[str]:
     if component.nearest is not None:
         nearest = f"{chip(component.nearest)} {escaped(component.nearest_name)}"
         yield f"nearest to {nearest}: {escaped(separation_words(component.apart))}"
-
-
-def _certainty(c: Contents, i: int) -> str:
-    """Return how sure the rows of a group are of it: a phrase and a bar."""
-    counts = None if c.facts is None else c.facts.certainty
-    if counts is None or not counts[i].sum() or len(c.profile) == 1:
-        return ""
-    shares = (counts[i] / counts[i].sum()).tolist()
-    words = zip(shares, ("certain", "mostly", "unclear"), strict=True)
-    said = ", ".join(f"{percent(x)} {word}" for x, word in words if x > 0)
-    kinds = (f"{classes_of(i)} {kind}".strip() for kind in ("", "mostly", "unclear"))
-    return f"<p>of its rows: {said}</p>{bars(*zip(kinds, shares, strict=True))}"
-
-
-def _real_rows(c: Contents, i: int) -> list[str]:
-    """Return the places of the most typical rows, where rows were given."""
-    if c.facts is None or not c.facts.typical or not c.facts.typical[i]:
-        return []
-    listed = ", ".join(f"{place:,}" for place in c.facts.typical[i])
-    return [f'<p class="numbers">Rows that are most like it: {listed} (counted from 0).</p>']
-
-
-def _rows(c: Contents, component: ComponentProfile) -> str:
-    """Return the number of rows of a group, in words."""
-    i = component.component
-    if c.facts is not None and c.facts.counts is not None:
-        count = f"{c.facts.counts[i]:,} of {c.n_rows:,}"
-        if _differs(c, component):
-            return f"of the rows; {count} are most probably in it"
-        return f"of the rows: {count}"
-    if c.n_rows is not None:
-        about = short_number(float(round(c.mixture.weights[i] * c.n_rows)))
-        return f"of the rows: about {about} of {c.n_rows:,}"
-    return "of the rows"
-
-
-def _differs(c: Contents, component: ComponentProfile) -> bool:
-    """Return whether the share of a group and its counted rows differ beyond rounding."""
-    if c.facts is None or c.facts.counts is None or not c.n_rows:
-        return False
-    counted = float(c.facts.counts[component.component]) / c.n_rows
-    return percent(counted) != percent(component.share) and abs(counted - component.share) > _ROUNDS
 
 
 def _traits(traits: tuple[Trait, ...]) -> str:
@@ -217,7 +143,7 @@ def _traits(traits: tuple[Trait, ...]) -> str:
 
 def _columns(c: Contents) -> list[str]:
     """Return small pictures of the columns, the best separation first."""
-    has_rows = c.facts is not None and c.facts.shown is not None
+    has_rows = c.facts is not None and bool(c.facts.n_shown)
     shown, others = c.pictures.columns[:_COLUMNS_SHOWN], c.pictures.columns[_COLUMNS_SHOWN:]
     text = "Curves and bars are the groups of the model in their colors"
     if has_rows:
@@ -226,10 +152,9 @@ def _columns(c: Contents) -> list[str]:
         )
     if c.mixture.n_components > 1 and len(c.pictures.columns) > 1:
         text += ". The columns that differ most between the groups come first"
-    marked = columns_to_see(c)
-    parts = [f'<p class="soft">{text}.</p>', _legend(c), _grid(shown, marked)]
+    parts = [f'<p class="soft">{text}.</p>', _legend(c), _grid(shown)]
     if others:
-        parts.append(folded(f"{len(others)} more columns", _grid(others, marked)))
+        parts.append(folded(f"{len(others)} more columns", _grid(others)))
     n_more = c.mixture.n_columns - len(c.pictures.columns)
     if n_more:
         parts.append(f'<p class="soft">{n_more} more columns are in the tables only.</p>')
@@ -243,7 +168,7 @@ def _pairs(c: Contents) -> list[str]:
     if not c.pictures.pairs:
         return []
     text = "Ellipses hold about 39 % and 86 % of the rows of a group; the number marks its center."
-    if c.facts is not None and c.facts.counts is not None:
+    if c.facts is not None and c.facts.n_shown and c.mixture.has_density:
         shown = min(MOST_POINTS, c.facts.n_shown)
         text += f" Points are {shown:,} of the rows, in the color of their group."
     return [f'<p class="soft">{text}</p>', _legend(c), _grid(c.pictures.pairs)]
@@ -257,14 +182,12 @@ def _legend(c: Contents) -> str:
     return f'<ul class="legend" aria-label="Colors of the groups">{entries}</ul>'
 
 
-def _grid(pictures: list[Picture], marked: Collection[str] = ()) -> str:
-    """Return pictures beside one another; titles in `marked` have a tag."""
-    tag = ' <a class="tag warn" href="#next">worth a look</a>'
+def _grid(pictures: list[Picture]) -> str:
+    """Return pictures beside one another."""
     figures = "\n".join(
         f'<figure id="picture-{p.name}"><figcaption>{escaped(p.title)}'
         + (f' <span class="numbers">{escaped(p.caption)}</span>' if p.caption else "")
-        + f"{tag if p.title in marked else ''}</figcaption>"
-        + f'<img src="{p.address}" alt="{escaped(p.alt)}"></figure>'
+        + f'</figcaption><img src="{p.address}" alt="{escaped(p.alt)}"></figure>'
         for p in pictures
     )
     return f'<div class="grid">\n{figures}\n</div>'

@@ -66,11 +66,10 @@ _quote = cache(quote)
 
 
 def _keep_colors(ax: Any) -> None:
-    """Texts on images, in boxes and markers keep their gray: what lies below does not change."""
+    """Texts in boxes keep their gray: what lies below does not change."""
     from matplotlib.colors import to_rgb
 
-    kept = [x for x in ax.texts if ax.images or x.get_bbox_patch() is not None]
-    for drawn in kept + [x for x in ax.lines if str(x.get_marker()).startswith("$")]:
+    for drawn in (x for x in ax.texts if x.get_bbox_patch() is not None):
         rgb = to_rgb(drawn.get_color())
         if len(set(rgb)) == 1:
             level = round(255 * rgb[0])

@@ -112,7 +112,6 @@ def folder(tmp_path_factory):
         (["track", "low.mms", "cube.parquet"], 65, "fit it first, with `momentmix fit`"),
         (["track", "model.json", "cube.parquet", "--rollup", "regoin"], 65, "--rollup regoin: the"),
         (["track", "model.json", "cube.parquet", "--rollup", ","], 2, "--rollup needs keys to kee"),
-        (["report", "model.json", "--cube", "low.mms", "-o", "x.html"], 65, "low.mms is no cube"),
     ],
 )
 def test_errors_speak_of_options(folder, momentmix, monkeypatch, arguments, code, message):

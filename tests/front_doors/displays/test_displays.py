@@ -2,7 +2,6 @@ import re
 
 import matplotlib as mpl
 import numpy as np
-import pandas as pd
 import pytest
 from matplotlib import pyplot
 
@@ -10,8 +9,6 @@ import momentmix as mm
 from momentmix import displays
 from momentmix.displays.rows import thinned
 from momentmix.errors import InputError, InputTypeError, MissingDependencyError
-from momentmix.html.palette import COLORS
-from momentmix.wording import percent
 
 
 def drawn(r, d, names=None):
@@ -79,16 +76,12 @@ def test_every_picture_has_a_title_and_explains_its_colors(model, rows):
         displays.PairsDisplay.from_estimator(model, rows, features=[0, 1]),
         displays.ColumnsDisplay.from_estimator(model, rows, [0, 1]),
         displays.MeansDisplay.from_estimator(model),
-        displays.WeightsDisplay.from_estimator(model),
-        displays.MomentResidualsDisplay.from_estimator(model),
-        displays.ChoiceDisplay.from_results([model.result_]),
     ]
     for display in shown:
         titles = [display.figure_.get_suptitle(), *(x.get_title() for x in display.figure_.axes)]
         assert any(titles), display
     names = list(model.mixture_.profile().names)
-    pairs, columns, means, weights = (texts_of(display.figure_) for display in shown[:4])
-    for text in (pairs, columns, means, weights):
+    for text in (texts_of(display.figure_) for display in shown):
         assert all(f"{k}: " in text for k in range(3))
         assert all(name in text for name in names)
 
@@ -131,12 +124,8 @@ def test_pairs_of_named_features_and_of_one(model):
     assert len(one.axes_[0, 0].lines) == 4  # three components, and their sum
 
 
-def test_means_as_lines_with_intervals_and_as_heat_map(model):
-    lines = displays.MeansDisplay.from_estimator(model)
-    assert len(lines.ax_.containers) == 3
-    assert all(p.has_interval for p in lines.means)
-    assert displays.MeansDisplay.from_estimator(model, kind="heat map").ax_.images
-    assert not displays.MeansDisplay.from_estimator(drawn(3, 15)).ax_.images
+def test_means_as_heat_map(model):
+    assert all(np.isfinite(p.low).all() for p in displays.MeansDisplay.from_estimator(model).means)
     mixture = drawn(4, 15)
     display = displays.MeansDisplay.from_estimator(mixture)
     assert display.ax_.images
@@ -145,69 +134,41 @@ def test_means_as_lines_with_intervals_and_as_heat_map(model):
     tall = displays.MeansDisplay.from_estimator(drawn(4, 20)).ax_
     assert tall.images[0].get_array().shape == (20, 4)
     assert [x.get_text() for x in tall.get_yticklabels()][:2] == ["feature 0", "feature 1"]
-    with pytest.raises(InputError, match="kind must be"):
-        displays.MeansDisplay.from_estimator(model, kind="pie")
 
 
-def test_weights(model):
-    display = displays.WeightsDisplay.from_estimator(model.result_)
-    assert [bar.get_width() for bar in display.ax_.patches] == model.weights_.tolist()
-    colors = [mpl.colors.to_hex(bar.get_facecolor()).upper() for bar in display.ax_.patches]
-    assert colors == list(COLORS[:3])
-    assert [x.get_text() for x in display.ax_.texts] == list(map(percent, model.weights_))
-    assert (display.weights.low < model.weights_).all()
-    axes = pyplot.subplots()[1]
-    assert displays.WeightsDisplay.from_estimator(model.mixture_, ax=axes).ax_ is axes
+def test_means_whose_interval_contains_the_overall_mean_are_crossed_out():
+    truth = mm.DiagonalMixture([0.5, 0.5], [[-4.0, 0.0], [4.0, 0.0]], np.ones((2, 2)))
+    result = mm.fit(truth.sample(2000, random_state=0)[0], 2, random_state=0)
+    display = displays.MeansDisplay.from_estimator(result)
+    assert [line.get_xdata().tolist() for line in display.ax_.lines] == [[0.55, 1.45]] * 2
+    assert "crossed out" in display.ax_.get_title()
+    assert not displays.MeansDisplay.from_estimator(result.mixture).ax_.lines  # no intervals
 
 
-def test_residuals_are_small_for_the_right_mixture(model, rows):
-    show, mixture = displays.MomentResidualsDisplay.from_estimator, model.mixture_
-    display, summary = show(model), mm.summarize(rows, order=4)
-    assert (
-        set(display.observed) == set(display.fitted) >= {"order 1", "order 4", "order 2, squared"}
-    )
-    for name, values in display.observed.items():
-        assert np.abs(values - display.fitted[name]).max() < 0.3
-    by_rows, by_summary = show(mixture, rows=rows), show(mixture, summary)
-    assert list(by_rows.observed) == list(by_summary.observed)
-    for name, values in by_summary.observed.items():
-        np.testing.assert_allclose(by_rows.observed[name], values, atol=1e-12)
-    gaps = np.where(rows > 3, np.nan, rows)
-    with_gaps = mm.summarize(gaps, missing="model")
-    for arguments, keywords, error, message in [
-        ((mixture,), {}, InputTypeError, "pass summary="),
-        ((mixture, with_gaps), {}, InputError, r"mixture has 5 features, the summary \d+"),
-        ((drawn(3, 4), summary), {}, InputError, "4 features, the summary 5"),
-        ((mixture, summary), {"rows": rows}, InputError, "of a summary or of rows; pass one"),
-        ((mixture,), {"rows": rows[:, :4]}, InputError, "the 5 columns of the model; got 4"),
-        ((mixture,), {"rows": rows[:0]}, InputError, "rows must hold at least one row"),
+def test_a_result_draws_each_kind(model, rows):
+    result = model.result_
+    for kind, data, expected in [
+        (None, None, displays.MeansDisplay),
+        ("means", None, displays.MeansDisplay),
+        ("columns", rows, displays.ColumnsDisplay),
+        ("pairs", rows, displays.PairsDisplay),
     ]:
-        with pytest.raises(error, match=message):
-            show(*arguments, **keywords)
-
-
-def test_choice_of_the_number_of_components(rows):
-    display = displays.ChoiceDisplay.from_data(rows, range(1, 5), chosen=3, random_state=0)
-    assert display.n_components == [1, 2, 3, 4]
-    assert display.passed[:3] == [False, False, True]
-    assert display.ax_.lines[0].get_xdata() == [3, 3]
-    assert "chosen" in [text.get_text() for text in display.ax_.get_legend().get_texts()]
-    plain = displays.ChoiceDisplay.from_data(mm.summarize(rows, 4), [2], random_state=0)
-    assert np.isnan(plain.scores).all()
-    assert "chosen" not in [text.get_text() for text in plain.ax_.get_legend().get_texts()]
-    with pytest.raises(InputError, match="at least one fit"):
-        displays.ChoiceDisplay.from_results([])
+        assert type(result.plot(kind, data)) is expected
+    with pytest.raises(InputError, match='kind must be "means"'):
+        result.plot("weights")
+    with pytest.raises(InputError, match="there is nothing to draw"):
+        result.plot("trials")
 
 
 def test_a_display_of_something_else(rows):
     with pytest.raises(InputTypeError, match="got ndarray"):
-        displays.WeightsDisplay.from_estimator(rows)
+        displays.MeansDisplay.from_estimator(rows)
 
 
 def test_without_matplotlib_the_message_says_what_to_install(monkeypatch, model):
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
     with pytest.raises(MissingDependencyError, match=r"pip install momentmix\[plot\]"):
-        displays.WeightsDisplay.from_estimator(model)
+        displays.MeansDisplay.from_estimator(model)
 
 
 @pytest.mark.parametrize("n_rows", [1, 99, 100, 101, 5000])
@@ -219,77 +180,3 @@ def test_thinned_rows_of_a_stream_are_spread_evenly(n_rows):
     assert len(set(np.diff(found))) <= 1
     with pytest.raises(InputError, match="no rows"):
         thinned(iter([]), 5)
-
-
-def test_residuals_of_a_table_leave_out_cells_that_are_missing_for_the_first_time():
-    rng = np.random.default_rng(0)
-    table = {"x": rng.standard_normal(300), "y": rng.standard_normal(300)}
-    table |= {"plan": rng.choice(["a", "b", "c"], 300)}
-    mixture = mm.fit(table, 1, families={"plan": "categorical"}, random_state=0).mixture
-    whole = {name: column[5:] for name, column in table.items()}
-    table["x"][:5] = np.nan
-    found = displays.MomentResidualsDisplay.from_estimator(mixture, rows=table)
-    expected = displays.MomentResidualsDisplay.from_estimator(mixture, rows=whole)
-    for name, values in expected.observed.items():
-        np.testing.assert_allclose(found.observed[name], values, atol=1e-12)
-    table["x"][:] = np.nan
-    with pytest.raises(InputError, match="there are no rows without missing cells"):
-        displays.MomentResidualsDisplay.from_estimator(mixture, rows=table)
-
-
-@pytest.fixture
-def drawn_choices(monkeypatch, tmp_path):
-    """Pictures of the choice that commands draw, in a folder of their own."""
-    monkeypatch.chdir(tmp_path)
-    found, plot = [], displays.ChoiceDisplay.from_results.__func__
-
-    def kept(cls, results, **keywords):
-        found.append(results)
-        return plot(cls, results, **keywords)
-
-    monkeypatch.setattr(displays.ChoiceDisplay, "from_results", classmethod(kept))
-    return found
-
-
-def test_choice_tries_numbers_up_to_what_the_data_can_tell_apart(
-    momentmix, drawn_choices, model, rows
-):
-    model.mixture_.save("model.json")
-    np.save("rows.npy", rows[:600])
-    mm.summarize(rows, order=3).save("rows.mms")
-    choice = ("plot", "model.json", "--kind", "choice", "-o", "x.png", "--force")
-    most = mm.largest_rank(5, 3, "robust")
-    for inputs in (["rows.npy"], ["rows.npy", "-r", "2"], ["rows.mms"]):
-        assert momentmix(*choice, *inputs).code == 0
-    tried = [[result.mixture.n_components for result in results] for results in drawn_choices]
-    assert tried == [[1, 2, 3, 4, 5, 6], [1, 2], list(range(1, most + 1))]
-    done = momentmix(*choice, "rows.mms", "-r", most + 1)
-    assert (done.code, "identifies at most" in done.err) == (2, True), done
-
-
-def test_choice_takes_families_and_blocks_of_the_model(momentmix, drawn_choices):
-    rng = np.random.default_rng(0)
-    table = {name: rng.standard_normal(200) for name in "xyz"} | {"n": rng.poisson(2.0, 200)}
-    result = mm.fit(table, 1, random_state=0, families={"n": "poisson"}, blocks=[["x", "y"]])
-    result.save("model.json")
-    pd.DataFrame(table).to_csv("rows.csv", index=False)
-    done = momentmix("plot", "model.json", "rows.csv", "--kind", "choice", "-r", "1", "-o", "x.svg")
-    assert done.code == 0, done.err
-    ((found,),) = drawn_choices
-    assert found.mixture.schema == result.mixture.schema
-    assert [block.columns for block in found.mixture.blocks] == [(0, 1), (2,), (3,)]
-
-
-@pytest.mark.parametrize(
-    ("kind", "data", "ending"),
-    [("columns", ["rows.mms"], "png"), ("means", [], "svg"), ("weights", [], "png")],
-)
-def test_plot_command(momentmix, tmp_path, monkeypatch, model, kind, data, ending):
-    monkeypatch.chdir(tmp_path)
-    model.mixture_.save("model.json")
-    model.summary_.save("rows.mms")
-    picture = f"picture.{ending}"
-    done = momentmix("plot", "model.json", *data, "-o", picture, "--kind", kind)
-    assert done.code == 0, done.err
-    start = (tmp_path / picture).read_bytes()[:5]
-    assert start == (b"\x89PNG\r" if ending == "png" else b"<?xml")

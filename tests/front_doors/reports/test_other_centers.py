@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import momentmix as mm
-from momentmix.displays import MomentResidualsDisplay
+from momentmix.displays import ColumnsDisplay
 
 
 def table(n, seed, share):
@@ -34,17 +34,17 @@ def result():
 
 
 @pytest.mark.parametrize("share", [0.2, 0.0], ids=["gaps", "no gaps"])
-def test_residuals_do_not_depend_on_the_centers_of_a_summary(result, share):
+def test_columns_do_not_depend_on_the_centers_of_a_summary(result, share):
     rows = table(1500, 2, share)
     missing = "model" if share else "error"
     own = mm.summarize(rows, missing=missing)
     assert own.schema != result.mixture.schema
     same = mm.summarize(rows, families=result.mixture.schema, missing="model")
-    found, expected = (MomentResidualsDisplay.from_estimator(result, s) for s in (own, same))
-    assert found.observed.keys() == expected.observed.keys()
-    for name, values in expected.observed.items():
-        assert found.observed[name] == pytest.approx(values, rel=1e-9, abs=1e-9)
-        assert found.fitted[name] == pytest.approx(expected.fitted[name], rel=1e-9, abs=1e-9)
+    found, expected = (ColumnsDisplay.from_estimator(result, s).marginals for s in (own, same))
+    for j, law in expected.items():
+        assert found[j].center == pytest.approx(law.center, rel=1e-9, abs=1e-9)
+        assert found[j].spread == pytest.approx(law.spread, rel=1e-9, abs=1e-9)
+        assert found[j].missing == pytest.approx(law.missing, abs=1e-12)
 
 
 def test_a_report_takes_a_cube_with_other_centers(result, momentmix, tmp_path):

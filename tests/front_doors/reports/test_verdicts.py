@@ -235,7 +235,7 @@ def test_the_page_has_a_table_of_what_was_tried(results, tmp_path):
 # -- pictures ---------------------------------------------------------------------------------
 
 
-def test_picture_of_what_was_tried(results, momentmix, tmp_path):
+def test_picture_of_what_was_tried(results):
     result = changed(results["passed"], tried=TRIED)
     display = displays.TrialsDisplay.from_estimator(result)
     assert display.figure_ is display.ax_.figure
@@ -253,14 +253,6 @@ def test_picture_of_what_was_tried(results, momentmix, tmp_path):
     for nothing in (results["passed"], None):
         with pytest.raises(InputError, match=r'only a fit with n_components="auto" tries several'):
             displays.TrialsDisplay.from_estimator(nothing)
-    result.save(tmp_path / "m.json")
-    picture = tmp_path / "x.svg"
-    assert momentmix("plot", tmp_path / "m.json", "--kind", "trials", "-o", picture).code == 0
-    assert picture.read_text().startswith("<?xml")
-    results["passed"].save(tmp_path / "n.json")
-    done = momentmix("plot", tmp_path / "n.json", "--kind", "trials", "-o", tmp_path / "y.svg")
-    assert done.code == 65
-    assert "nothing to draw" in done.err
 
 
 def test_picture_of_what_was_tried_has_the_reproducibility_in_place_of_the_p_value():
@@ -281,14 +273,6 @@ def test_numbers_too_large_for_a_picture_are_left_out_of_it():
         display = displays.TrialsDisplay(tried).plot()
         display.figure_.canvas.draw()
     assert np.isnan(display.ax_.lines[-1].get_ydata()[:3]).all()
-
-
-def test_picture_of_the_choice_tells_the_verdicts_apart(results, useful):
-    display = displays.ChoiceDisplay.from_results([*results.values(), useful])
-    assert display.verdicts == ["not passed", "passed", "useful", "untested"]
-    assert display.passed == [False, True, False, False]
-    labels = {text.get_text() for text in display.ax_.get_legend().get_texts()}
-    assert {f"certificate {word}" for word in (*results, "useful")} <= labels
 
 
 # -- the estimator ----------------------------------------------------------------------------

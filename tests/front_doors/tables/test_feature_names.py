@@ -226,14 +226,14 @@ def test_pictures_match_frames_and_summaries_by_name(frame, rows, fitted):
     assert kept.names == ["age", "0"]
     np.testing.assert_array_equal(kept.rows, turned.rows)
     assert displays.MeansDisplay.from_estimator(fitted).names[:3] == ["dose", "age", "rate\\n"]
-    straight = displays.MomentResidualsDisplay.from_estimator(fitted, mm.summarize(frame, 3))
+    straight = displays.ColumnsDisplay.from_estimator(fitted, mm.summarize(frame, 3))
     back = mm.summarize(frame[list(BACK)], 3)
-    crossed = displays.MomentResidualsDisplay.from_estimator(fitted, back)
-    for name, values in straight.observed.items():
-        np.testing.assert_allclose(crossed.observed[name], values, atol=1e-9)
-        np.testing.assert_allclose(crossed.fitted[name], straight.fitted[name], atol=1e-9)
+    crossed = displays.ColumnsDisplay.from_estimator(fitted, back)
+    for j, law in straight.marginals.items():
+        assert crossed.marginals[j].center == pytest.approx(law.center, abs=1e-9)
+        assert crossed.marginals[j].spread == pytest.approx(law.spread, abs=1e-9)
     with pytest.raises(InputError, match="'age' is missing and 'old' is not among them"):
-        displays.MomentResidualsDisplay.from_estimator(
+        displays.ColumnsDisplay.from_estimator(
             fitted, mm.summarize(frame.rename(columns={"age": "old"}), 3)
         )
 

@@ -11,7 +11,6 @@ from scipy import stats
 import momentmix as mm
 from momentmix import DiagonalMixture
 from momentmix.errors import InputError, InputTypeError
-from momentmix.mixture.gaussian import product_moments
 from momentmix.mixture.matching import (
     clustering_accuracy,
     largest_factor_error,
@@ -324,24 +323,6 @@ def test_components_of_equal_means_are_matched_by_their_covariances():
         np.sqrt(2 * 0.81 / (2 + 2 * 0.81))
     )
     assert "covariances" not in parameter_errors(without, without)
-
-
-def test_exact_moments_of_products_agree_with_draws(mixture):
-    sets = np.array([[0, 2, 5], [0, 0, 2], [1, 4, 3], [0, 1, 3], [4, 4, 1]])
-    found = product_moments(mixture.parameters, sets)
-    rows, _ = mixture.sample(200_000, random_state=8)
-    products = rows[:, sets].prod(axis=2)
-    errors = products.std(0) / np.sqrt(len(rows))
-    assert (np.abs(products.mean(0) - found) < 5 * errors).all()
-    diagonal = mm.DiagonalMixture(mixture.weights, mixture.means, mixture.variances)
-    np.testing.assert_allclose(
-        product_moments(diagonal.parameters, np.array([[0, 1, 2]])),
-        diagonal.moment_tensor(3).values[:1],
-    )
-    squared = np.array([[3, 3, 0], [3, 3, 1]])
-    np.testing.assert_allclose(
-        product_moments(diagonal.parameters, squared), diagonal.squared_moments(3, 1)[:2]
-    )
 
 
 def test_factor_error_forgives_order_and_roots_of_unity_only():

@@ -10,7 +10,6 @@ from scipy.stats import norm
 
 import momentmix as mm
 from momentmix.errors import InputError
-from momentmix.mixture.profile import typical_values
 
 MACHINES = mm.DiagonalMixture(
     [0.5, 0.25, 0.25],
@@ -192,24 +191,6 @@ def test_names_of_twenty_components_differ_without_numbers():
     names = mixture.profile().names
     assert len(set(names)) == 20
     assert not any("(" in name or name.count(",") > 2 for name in names)
-
-
-def test_typical_values_are_rounded_as_the_column_varies():
-    blocks = [
-        mm.GaussianBlock.of([2008.013, 2009.02], [0.6, 0.6], "year"),
-        mm.PoissonBlock([1.78e-15, 3.09], names="lc"),
-        mm.GaussianBlock.of([4201.27, 5076.0], [1e5, 1e5], "mass"),
-        mm.GaussianBlock.of([np.log(20.0), np.log(90.0)], [0.1, 0.1], "spend", transforms="log"),
-        mm.BernoulliBlock([0.9, 0.25], (0, 1), names="sick"),
-        mm.CategoricalBlock([[0.7, 0.3], [0.2, 0.8]], ("f", "m"), names="sex"),
-    ]
-    mixture = mm.Mixture.from_blocks([0.5, 0.5], blocks)
-    assert dict(typical_values(mixture, 0)) == {
-        "year": "2,008.0", "lc": "0", "mass": "4,200", "spend": "20.0 (median)",
-        "sick": "yes (90 %)", "sex": "f (70 %)",
-    }  # fmt: skip
-    texts = [trait.text for trait in mixture.profile()[0].traits]
-    assert "lc low (0 against 3.09)" in texts
 
 
 def test_counts_weigh_what_is_seen():
