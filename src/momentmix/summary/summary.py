@@ -441,10 +441,3 @@ def rename_shards(
     known = {shard_digest(new): origin for new, origin in (origins or {}).items()}
     totals = combining.renamed(summary._totals(), digests, known)
     return summary._derived(totals, summary._state.names)
-
-
-def copied_shards(summary: MomentSummary, number: int) -> MomentSummary:
-    """The same sums under the shard ids of a numbered copy: of other rows with the same values."""
-    totals = summary._totals()
-    digests = {x: shard_digest(x + b" copy %d" % number) for x in totals.shards}
-    return summary._derived(combining.renamed(totals, digests), summary._state.names)
