@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from threading import RLock
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -26,7 +27,7 @@ from numpy.typing import ArrayLike
 from momentmix.atomic_file import atomic_write
 from momentmix.errors import InputError, InputTypeError, check_count
 from momentmix.findings.messages import NO_MAR
-from momentmix.parallel import ForkSafeLock, one_at_a_time
+from momentmix.parallel import one_at_a_time
 from momentmix.summary import file as summary_file
 from momentmix.summary import readings, reduction
 from momentmix.summary.column_facts import summary_html
@@ -135,7 +136,7 @@ class MomentSummary(SummaryView):
 
     def _begin(self, state: State, n_threads: int | None) -> MomentSummary:
         self._state, self._n_threads, self._snapshot = state, n_threads, None
-        self._lock = ForkSafeLock()  # of threads that replace the state
+        self._lock = RLock()  # of threads that replace the state
         return self
 
     # -- adding rows --------------------------------------------------------------------------
@@ -250,7 +251,7 @@ class MomentSummary(SummaryView):
     def __iadd__(self, other: Any) -> MomentSummary:
         """Add the shards of another summary to the closed ones; an open shard stays open."""
         # Reading takes no lock: a += b and b += a in two threads do not block each other.
-        with self._lock.held():
+        with self._lock:
             state = self._state
             part, names = self._operand(other, state)
             combining.check_disjoint(state.shards, part.shards)
