@@ -262,8 +262,7 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> Any:
         """Most probable component of each row, of shape (n_samples,).
 
-        Rows of another array library (torch, CuPy, JAX, …) give an array of that library, where
-        they lie; so do `predict_proba` and `score_samples`.
+        Tensors of torch give a tensor, as do `predict_proba` and `score_samples`.
         """
         return self._mixture().predict(self._rows_to_predict(X), **self._row_options())
 

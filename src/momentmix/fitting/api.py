@@ -75,8 +75,7 @@ def fit(
         Rows, or a summary of them, in memory or in files: a path, a list of paths, a folder or a
         pattern, as for `open_rows`. Files that take an eighth of the memory or less are read once.
         A source (`open_rows`) is read block by block, once for the moments and once for each pass;
-        it is never in memory as a whole. Arrays of torch, CuPy,
-        JAX (x64) and other libraries of the array API stay on their device: moments and passes
+        it is never in memory as a whole. Tensors of torch stay on their device: moments and passes
         are computed there in float64, and only sums and a sample of the rows come to the host.
         Names of columns become those of the mixture; labels 0, 1, 2, … of a frame are no names.
     n_components : int, "auto" or "bic", default="auto"

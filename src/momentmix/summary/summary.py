@@ -148,7 +148,6 @@ class MomentSummary(SummaryView):
         sample_weight: ArrayLike | None = None,
         *,
         shard_id: str | bytes | None = None,
-        device: Any = None,
     ) -> MomentSummary:
         """Add rows; on an error the summary is as it was.
 
@@ -156,10 +155,9 @@ class MomentSummary(SummaryView):
         ----------
         rows : array or data frame of shape (n_rows, n_features)
             Real numbers of any dtype, without missing values (NaN, masked); with a schema, what it
-            encodes. The columns of a data frame are matched by name. Arrays of torch, CuPy, JAX
-            (x64) and other libraries of the array API are summed where they lie, in float64; the
-            last bits of their sums differ from NumPy's. (With a schema they are copied to be
-            encoded.)
+            encodes. The columns of a data frame are matched by name. Tensors of torch are
+            summed where they lie, in float64; the last bits of their sums differ from NumPy's.
+            (With a schema they are copied to be encoded.)
         sample_weight : array of shape (n_rows,), optional
             Frequency of each row: weight 3 means three such rows, weight 0 none (the row
             is not counted). So it is in the moments. A summary holds no single weights and cannot
@@ -167,8 +165,6 @@ class MomentSummary(SummaryView):
             `effective_rows`, for standard errors, tests and the weights of moments.
         shard_id : str or bytes, optional
             Open a new shard with this id, unless it is the open one.
-        device : str or torch.device, optional
-            Send NumPy rows there (``"cuda"``), window by window, and sum them there.
 
         Returns
         -------
@@ -179,7 +175,7 @@ class MomentSummary(SummaryView):
         state = self._state
         if state.open is not None and digest not in (None, state.open.shard_id):
             state = state._replace(closed=self._totals(state), open=None)
-        update = checked_update(rows, sample_weight, device, state)
+        update = checked_update(rows, sample_weight, state)
         self._state = with_rows(state, update, digest, self._n_threads)
         return self
 
