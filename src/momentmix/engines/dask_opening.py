@@ -11,7 +11,7 @@ import dask.array as da
 import dask.dataframe as dd
 import numpy as np
 
-from momentmix.engines.dask_rows import DaskRows, Partition, named
+from momentmix.engines.dask_rows import DaskRows, DaskPartition, named
 from momentmix.engines.dask_schedule import Schedule
 from momentmix.errors import InputError, InputTypeError
 from momentmix.summary.summary import MomentSummary
@@ -38,7 +38,7 @@ def open_collection(
         like = Reading(columns=columns).open([table], missing)
     stem = dask.base.tokenize(data) if shard_id is None else shard_id
     partitions = [
-        (Partition(i, f"{stem}/{i}", like, families), block) for i, block in enumerate(blocks)
+        (DaskPartition(i, f"{stem}/{i}", like, families), block) for i, block in enumerate(blocks)
     ]
     if isinstance(families, Schema):
         return DaskRows(partitions, rows_with(families, like), schedule)

@@ -43,7 +43,7 @@ def named(name: str) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Partition:
+class DaskPartition:
     """A partition of a Dask collection, one shard; all have the columns that `like` has."""
 
     number: int
@@ -81,7 +81,9 @@ class MergedSummary(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def summarize_partition(partition: Partition, options: dict[str, Any], data: Any) -> MergedSummary:
+def summarize_partition(
+    partition: DaskPartition, options: dict[str, Any], data: Any
+) -> MergedSummary:
     """Summarize one partition; its shards are closed, so that nothing changes it later."""
     rows = partition.open(data)
     if rows is None:
@@ -105,14 +107,14 @@ def merge_summaries(parts: list[MergedSummary]) -> MergedSummary:
     return MergedSummary(total, counts, tuple(notes))
 
 
-def sum_partition(partition: Partition, work: Callable[[Float], Any], data: Any) -> Any:
+def sum_partition(partition: DaskPartition, work: Callable[[Float], Any], data: Any) -> Any:
     """Add up ``work`` over the blocks of a partition; None if it has no rows."""
     with few_threads(True):
         return add_sums(work(block) for block in partition.blocks(data))
 
 
 def take_rows(
-    partition: Partition, wanted: tuple[list[Int], tuple[int, ...]], data: Any
+    partition: DaskPartition, wanted: tuple[list[Int], tuple[int, ...]], data: Any
 ) -> list[Float]:
     """Return rows of a partition; `wanted` has their numbers in it and the number of all rows."""
     places, expected = wanted[0][partition.number], wanted[1][partition.number]
@@ -151,7 +153,7 @@ class DaskRows(Rows):
 
     def __init__(
         self,
-        partitions: Sequence[tuple[Partition, Any]],
+        partitions: Sequence[tuple[DaskPartition, Any]],
         like: TableRows | None,
         schedule: Schedule,
     ) -> None:
