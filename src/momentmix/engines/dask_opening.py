@@ -11,7 +11,7 @@ import dask.array as da
 import dask.dataframe as dd
 import numpy as np
 
-from momentmix.engines.dask_rows import DaskRows, DaskPartition, named
+from momentmix.engines.dask_rows import DaskPartition, DaskRows, named
 from momentmix.engines.dask_schedule import Schedule
 from momentmix.errors import InputError, InputTypeError
 from momentmix.summary.summary import MomentSummary
