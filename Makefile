@@ -7,7 +7,6 @@ NEEDS  := pyproject.toml constraints.txt $(NATIVE)
 CODE   := src tests benchmarks examples docs .github setup.py
 
 # $(call install,folder,constraints,requirements): pip shows errors only, it would scroll for pages.
-comma := ,
 define install
 	@test -x $(1)/bin/python || { echo "Making the environment $(1) with $(PYTHON)"; \
 	  $(PYTHON) -m venv $(1); }
@@ -57,16 +56,16 @@ test: lint                   ## style, types and every fast test: about eight mi
 	@echo "Running the fast tests on two processes"
 	@$(BIN)/python -m pytest -m "not long" -n 2
 
-test-all: test               ## the documentation, the long runs, sanitizers, Ray and Spark too: about an hour
+test-all: test               ## the documentation, the long runs, sanitizers, the pages of Ray and Spark: an hour
 	@$(MAKE) --no-print-directory docs
 	@echo "Running the long tests on two processes"
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m long -n 2 --dist worksteal
 	@if test -e "$(LIBASAN)"; then $(MAKE) --no-print-directory test-sanitize; else \
 	  echo "SKIPPED: the compiled code under sanitizers, for want of gcc with AddressSanitizer."; fi
 	@if $(MAKE) --no-print-directory $(RAY)/.test; then $(MAKE) --no-print-directory test-ray; else \
-	  echo "SKIPPED: the tests of Ray, which could not be installed for this Python."; fi
+	  echo "SKIPPED: the page of Ray, which could not be installed for this Python."; fi
 	@if $(JAVA) -version 2>/dev/null; then $(MAKE) --no-print-directory test-spark; else \
-	  echo "SKIPPED: the tests of Spark, for want of a Java runtime. $(GET_JAVA)"; fi
+	  echo "SKIPPED: the page of Spark, for want of a Java runtime. $(GET_JAVA)"; fi
 
 docs: $(VENV)/.docs          ## the documentation with its gallery, offline; warnings are errors
 	@echo "Building the pages, and running the scripts of the gallery (some minutes)"
@@ -105,40 +104,36 @@ test-oldest: $(OLDEST)/.test     ## the fast tests on the oldest versions that a
 	@$(OLDEST)/bin/python -m pytest -m "not long" -n 2
 
 TORCH := .venv-torch
-FOR_TORCH := array-api-strict hypothesis jax pytest pytest-timeout pytest-xdist torch triton
+FOR_TORCH := hypothesis pytest pytest-timeout pytest-xdist triton
 $(TORCH)/.test: $(NEEDS)
 	$(call install,$(TORCH),constraints.txt,$(FOR_TORCH) -e ".[gpu]")
 	@touch $@
 
-test-torch: $(TORCH)/.test       ## rows of torch and JAX on the CPU; the GPU kernel, interpreted
-	@echo "Running the tests of device arrays on the CPU"
+test-torch: $(TORCH)/.test       ## tensors of torch on the CPU; the GPU kernel, interpreted
+	@echo "Running the tests of torch tensors on the CPU"
 	@TRITON_INTERPRET=1 $(TORCH)/bin/python -m pytest tests/unit/arrays -n 2
 
 SPARK := .venv-spark
 $(SPARK)/.test: $(NEEDS)
-	$(call install,$(SPARK),constraints.txt,-e ".[spark$(comma)test]")
+	$(call install,$(SPARK),constraints.txt,pyspark -e ".[test]")
 	@touch $@
 
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 GET_JAVA := Install one, as default-jre-headless (17 or newer), and run make test-spark
-SPARK_TESTS := tests/front_doors/engines/test_spark.py \
-  "tests/docs/test_pages.py::test_page[how-to/spark.md]"
 
-test-spark: $(SPARK)/.test       ## Spark data frames, with a local Spark; needs a Java runtime (17)
+test-spark: $(SPARK)/.test       ## the page of Spark, with a local Spark; needs a Java runtime (17)
 	@$(JAVA) -version 2>/dev/null || { echo "Spark needs a Java runtime. $(GET_JAVA)"; exit 1; }
-	@echo "Running the tests of Spark on two local cores"
-	@$(SPARK)/bin/python -m pytest $(SPARK_TESTS) -rs
+	@echo "Running the page of Spark on two local cores"
+	@$(SPARK)/bin/python -m pytest -W ignore::FutureWarning "tests/docs/test_pages.py::test_page[how-to/spark.md]" -rs
 
 RAY := .venv-ray
 $(RAY)/.test: $(NEEDS)
-	$(call install,$(RAY),constraints.txt,-e ".[ray$(comma)test]")
+	$(call install,$(RAY),constraints.txt,"ray[data]" -e ".[test]")
 	@touch $@
 
-RAY_TESTS := tests/front_doors/engines/test_ray.py "tests/docs/test_pages.py::test_page[how-to/ray.md]"
-
-test-ray: $(RAY)/.test           ## Ray datasets, with a local Ray
-	@echo "Running the tests of Ray on two local cores"
-	@$(RAY)/bin/python -m pytest $(RAY_TESTS) -rs
+test-ray: $(RAY)/.test           ## the page of Ray, with a local Ray
+	@echo "Running the page of Ray on two local cores"
+	@$(RAY)/bin/python -m pytest -W ignore::DeprecationWarning "tests/docs/test_pages.py::test_page[how-to/ray.md]" -rs
 
 clean:                       ## remove all environments and everything that was built
 	rm -rf $(VENV) .venv-* docs/_build docs/_generated docs/gallery demo-output build dist \

@@ -1,15 +1,12 @@
-"""Rows per second of summaries from engines: DuckDB and polars against Parquet, Spark against Dask.
+"""Rows per second of summaries from engines: DuckDB and polars against Parquet.
 
 python benchmarks/engines.py queries [--rows 4000000] [--runs 5]
 python benchmarks/engines.py memory  [--rows 4000000]               # peaks of queries
-python benchmarks/engines.py spark   [--rows 4000000] [--runs 3]    # needs pyspark, dask, a JRE
 
 One Parquet file is drawn: 8 columns of numbers, one of text, one of whole numbers as a key. The
 engines take turns, after a run each that does not count; answers are compared before any figure is
 printed, and a ratio is that of the medians. Core seconds stand beside the wall clock: on busy cores
 they tell more.
-
-The file of Spark and Dask is the same, and their answers must agree.
 """
 
 import argparse
@@ -153,33 +150,9 @@ def peak(title, reader, path):
     print(before, (found := QUERIES[title](rows)) and kept(), found.n_rows)
 
 
-def spark(path, n_rows, n_runs):
-    import dask.dataframe as dd
-    from distributed import Client
-    from pyspark.sql import SparkSession
-
-    from momentmix import dask as mmd
-    from momentmix import spark as mms
-
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.ui.showConsoleProgress", "false")
-    session = builder.config("spark.driver.memory", "2g").getOrCreate()
-    session.sparkContext.setLogLevel("OFF")
-    frame = session.read.parquet(path)
-    with Client(n_workers=2, threads_per_worker=1, dashboard_address=None) as client:
-        lazy = dd.read_parquet(path, columns=NAMES, split_row_groups=4)
-        works = {
-            "dask": lambda: mmd.summarize(lazy, 4, client=client, progress=False),
-            "spark": lambda: mms.summarize(frame, 4, columns=NAMES),
-        }
-        race("numbers", works, same, n_runs, n_rows)
-    session.stop()
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("what", choices=["queries", "memory", "spark", "peak"])
+    parser.add_argument("what", choices=["queries", "memory", "peak"])
     parser.add_argument("--rows", type=int, default=4_000_000)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--of", nargs=3, help=argparse.SUPPRESS)
@@ -190,7 +163,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder, "rows.parquet"))
         draw(path, asked.rows)
-        measured = {"queries": queries, "memory": memory, "spark": spark}[asked.what]
+        measured = {"queries": queries, "memory": memory}[asked.what]
         measured(path, asked.rows, asked.runs)
 
 

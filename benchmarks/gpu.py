@@ -1,8 +1,8 @@
-"""Rates on an NVIDIA device with torch: moments, passes of EM, prediction, rows from the host.
+"""Rates on an NVIDIA device with torch: moments, passes of EM, prediction.
 
     python benchmarks/gpu.py [--quick] [--json FILE]
 
-*Method.* Rows are float64 and lie on the device (but for the last table). Each figure is the best
+*Method.* Rows are float64 and lie on the device. Each figure is the best
 of some repetitions after one that warms up; the clock is the host's, from a synchronised device to
 a synchronised device, so that everything a user waits for is counted: bounds and checks of the
 values, the frame, the sums, their way to the host and into exact integers. *closed* is the same
@@ -104,7 +104,7 @@ def accumulate(torch, d, m, power, rate, repetitions):
     here = mm.summarize(few.cpu().numpy(), m, shard_id="a")
     useful = 2 * estimate(layout).n_entries
     suits, gap, found = TritonExecutor.suits, 0.0, {}
-    for kind, allowed in (("Triton", True), ("array API", False)):
+    for kind, allowed in (("Triton", True), ("operations", False)):
         if allowed and not suits(layout):
             continue
         TritonExecutor.suits = staticmethod(suits if allowed else lambda layout: False)
@@ -173,51 +173,6 @@ def passes(torch, d, r, power, repetitions):
     return found
 
 
-def stream(torch, d, m, power, repetitions):
-    n = 1 << power
-    found = {"n_rows": n}
-    for dtype in (np.float64, np.float32):
-        rows = np.random.default_rng(0).standard_normal((1 << 20, d)).astype(dtype)
-        few = rows[: 1 << 16]
-        gap = distance(mm.summarize(few, m, device="cuda"), mm.summarize(few, m))
-        rows = np.tile(rows, (n >> 20, 1))
-        name = f"from the host, {np.dtype(dtype).name}"
-        found[name] = n / wall(torch, lambda r=rows: mm.summarize(r, m, device="cuda"), repetitions)
-        size = found[name] * rows.itemsize * d / 1e9
-        print(f"({d},{m})  {name:30s} {found[name]:10.3e} rows/s, {size:.1f} GB/s; "
-              f"agreement {agreed(name, gap):.1e}", flush=True)  # fmt: skip
-    return found
-
-
-def libraries():
-    """Agreement of the other libraries on this device."""
-    rows = np.random.default_rng(0).standard_normal((50_000, 8))
-    here, mixture, found = mm.summarize(rows, 5, shard_id="a"), mixture_of(8, 4), {}
-
-    def compare(name, there, back):
-        gap = distance(mm.summarize(there, 5, shard_id="a"), here)
-        logs = mixture.log_prob(there)
-        assert type(logs) is type(there)
-        a, b = mixture.log_prob(rows), back(logs)
-        found[name] = max(agreed(name, gap), agreed(name, np.abs(a - b).max() / np.abs(a).max()))
-        print(f"{name}: agreement with NumPy {found[name]:.1e}", flush=True)
-
-    def cupy_rows():
-        import cupy
-
-        compare("CuPy", cupy.asarray(rows), cupy.asnumpy)
-
-    def jax_rows():
-        import jax
-
-        jax.config.update("jax_enable_x64", True)
-        compare(f"JAX on {jax.devices()[0].platform}", jax.numpy.asarray(rows), np.asarray)
-
-    for work in (cupy_rows, jax_rows):
-        attempt(work.__name__, work)
-    return found
-
-
 def attempt(name, work):
     """Result of `work`; a failure is printed, and the rest goes on."""
     try:
@@ -248,7 +203,7 @@ def main():
         sys.exit("this benchmark needs an NVIDIA device that torch can use; there is none.")
     less, repetitions = (3 if options.quick else 0), options.repetitions
     rate = dgemm(torch)
-    names = ("momentmix", "torch", "triton", "numpy", "cupy", "jax", "array-api-compat")
+    names = ("momentmix", "torch", "triton", "numpy")
     found = {
         "device": torch.cuda.get_device_name(), "dgemm": rate, "python": platform.python_version(),
         "versions": {name: installed(name) for name in names},
@@ -265,8 +220,6 @@ def main():
             f"r={r}", lambda r=r: passes(torch, 15, r, 25 - less, repetitions)
         )
         torch.cuda.empty_cache()
-    found["stream"] = attempt("stream", lambda: stream(torch, 15, 4, 25 - less, repetitions))
-    found["libraries"] = attempt("libraries", libraries)
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump(found, file, indent=1)

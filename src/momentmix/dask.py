@@ -38,7 +38,7 @@ from momentmix.tables.learning import Families, rows_to_predict
 from momentmix.tables.schema import Schema
 from momentmix.tables.table_rows import Missing, TableRows
 
-__all__ = ["fit", "predict", "predict_proba", "score_samples", "summarize"]
+__all__ = ["fit", "predict", "summarize"]
 
 
 def summarize(
@@ -51,7 +51,6 @@ def summarize(
     squared_order: int | None = None,
     shard_id: str | None = None,
     client: Any = None,
-    retries: int = 2,
     progress: bool | None = None,
 ) -> MomentSummary:
     """Moments of rows on a cluster, in one pass.
@@ -63,11 +62,9 @@ def summarize(
 
     Parameters
     ----------
-    data : dask.array, dask.dataframe, path, or list
-        A dask.array of shape (n_rows, n_features), in any chunks; a dask.dataframe of numbers; a
-        path, folder, glob or list of paths to files that every worker sees (as for `open_rows`:
-        the bytes are then the same as of ``momentmix summarize``); or a list of Delayed or Future
-        objects, each a block of rows.
+    data : dask.array or dask.dataframe
+        An array of shape (n_rows, n_features), in any chunks, or a data frame. Files become one by
+        ``dask.dataframe.read_parquet``, blocks by ``from_delayed``.
     order : int, optional
         Highest order of the moments, as for `momentmix.summarize`.
     columns : sequence of str or int, optional
@@ -79,12 +76,9 @@ def summarize(
         different ones.
     shard_id : str, optional
         Name of the data: partition i becomes the shard ``f"{shard_id}/{i}"``. By default Dask's
-        token of the collection, which is the same for the same data and version of Dask; in a list
-        each block goes by its own key.
+        token of the collection, which is the same for the same data and version of Dask.
     client : distributed.Client, optional
         By default the current one; without any, Dask's local threads.
-    retries : int
-        How often a task that raised is tried again. Lost workers do not count.
     progress : bool, optional
         As for `momentmix.summarize`; the bar counts partitions.
 
@@ -101,7 +95,7 @@ def summarize(
     >>> summary.n_rows, summary.mean.tolist() == rows.mean(axis=0).tolist()
     (6, True)
     """
-    schedule = Schedule(client, retries, progress)
+    schedule = Schedule(client, progress)
     rows = open_collection(data, schedule, columns, missing, families, shard_id)
     return rows.summary(_usual(rows) if order is None else order, squared_order)
 
@@ -118,7 +112,6 @@ def fit(
     missing: Missing = "error",
     families: Families = None,
     client: Any = None,
-    retries: int = 2,
     progress: bool | None = None,
     **options: Any,
 ) -> FitResult:
@@ -130,7 +123,7 @@ def fit(
 
     Parameters
     ----------
-    data, columns, missing, families, client, retries, progress
+    data, columns, missing, families, client, progress
         As for `summarize`, and missing="mar" as for `momentmix.fit`. With families, or
         missing="model", the answer comes from the moments alone, without passes over the rows.
     n_components, order, method, refine, random_state
@@ -145,7 +138,7 @@ def fit(
         The mixture has the names of a data frame's columns. Standard errors after passes over the
         rows come from the sample of at most 40,000 rows.
     """
-    schedule = Schedule(client, retries, progress)
+    schedule = Schedule(client, progress)
     if missing == "mar":
         rows = open_at_random(data, schedule, columns, families)
     else:
@@ -183,45 +176,6 @@ def predict(mixture: Mixture | FitResult, data: Any) -> Any:
         int64, in the chunks of the rows, or with the index and divisions of the data frame under
         the name "label".
     """
-    return _lazy(data, mixture, "predict", "label", np.int64)
-
-
-def predict_proba(mixture: Mixture | FitResult, data: Any) -> Any:
-    """Posterior probability of each component, lazily.
-
-    Parameters
-    ----------
-    mixture, data
-        As for `predict`.
-
-    Returns
-    -------
-    dask.array of shape (n_rows, n_components) or dask.dataframe
-        float64; the columns of a data frame are probability_0, probability_1, …
-    """
-    return _lazy(data, mixture, "predict_proba")
-
-
-def score_samples(mixture: Mixture | FitResult, data: Any) -> Any:
-    """Log-density of each row, lazily.
-
-    Parameters
-    ----------
-    mixture, data
-        As for `predict`.
-
-    Returns
-    -------
-    dask.array of shape (n_rows,) or dask.dataframe.Series
-        float64, under the name "log_density".
-    """
-    return _lazy(data, mixture, "score_samples", "log_density")
-
-
-def _lazy(
-    data: Any, mixture: Any, method: str, name: str | None = None, dtype: type = np.float64
-) -> Any:
-    """A method of the mixture for the rows of each partition."""
     if isinstance(mixture, FitResult):
         mixture = mixture.mixture
     if not isinstance(mixture, Mixture):
@@ -239,27 +193,23 @@ def _lazy(
     # Columns of partitions may come in another order than in a mixture without names.
     names = _opened(mixture, example, "the collection").column_names
     mixture = mixture if names is None else mixture.with_feature_names(names)
-    empty: NDArray[Any] = np.empty((0,) if name else (0, mixture.n_components), dtype)
 
-    def of_array(block: Any, block_id: tuple[int, ...] = (0,)) -> NDArray[Any]:
+    def of_array(block: Any, block_id: tuple[int, ...] = (0,)) -> NDArray[np.int64]:
         if not len(block):
-            return empty
+            return np.empty(0, np.int64)
         rows = _opened(mixture, block, f"partition {block_id[0]}")
         # Where the mixture has a schema, missing cells are for its density.
-        values = getattr(mixture, method)(rows.read_all() if mixture.schema is None else rows)
+        values = mixture.predict(rows.read_all() if mixture.schema is None else rows)
         return np.asarray(values)
 
     def of_frame(frame: Any, partition_info: dict[str, int] | None = None) -> Any:
         values = of_array(frame, ((partition_info or {"number": 0})["number"],))
-        if name is not None:
-            return pd.Series(values, name=name, index=frame.index)
-        columns = [f"probability_{i}" for i in range(values.shape[1])]
-        return pd.DataFrame(values, columns=columns, index=frame.index)
+        return pd.Series(values, name="label", index=frame.index)
 
     if not is_array:
         return data.map_partitions(of_frame, meta=of_frame(data._meta.iloc[:0]))
-    shape = {"drop_axis": 1} if name else {"chunks": (data.chunks[0], (mixture.n_components,))}
-    return data.map_blocks(of_array, meta=empty, dtype=dtype, **shape)
+    empty = np.empty(0, np.int64)
+    return data.map_blocks(of_array, meta=empty, dtype=np.int64, drop_axis=1)
 
 
 def _opened(mixture: Mixture, data: Any, name: str) -> TableRows:

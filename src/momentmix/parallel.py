@@ -10,8 +10,8 @@ import os
 import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from contextvars import copy_context
 from functools import lru_cache, wraps
 from threading import RLock, get_ident
@@ -31,25 +31,12 @@ T = TypeVar("T")
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
-class ForkSafeLock:
-    """A reentrant lock. In a forked child it is free, even if a thread of the parent held it."""
-
-    def __init__(self) -> None:
-        self._lock, self._process = RLock(), os.getpid()
-
-    def held(self) -> AbstractContextManager[bool]:
-        """Return a context in which the current thread holds the lock."""
-        if self._process != os.getpid():
-            self._lock, self._process = RLock(), os.getpid()
-        return self._lock
-
-
 def one_at_a_time(method: Method) -> Method:
     """Decorator for a method of an object with a `_lock`: one thread at a time runs it."""
 
     @wraps(method)
     def locked(self: Any, *arguments: Any, **options: Any) -> Any:
-        with self._lock.held():
+        with self._lock:
             return method(self, *arguments, **options)
 
     return cast(Method, locked)
@@ -79,23 +66,21 @@ class _BlasLimit:
     """A limit on the number of BLAS threads: the latest that is held; without any, as it was."""
 
     def __init__(self) -> None:
-        self._lock = ForkSafeLock()
+        self._lock = RLock()
         self._limits: dict[object, tuple[int, int]] = {}  # holder → its thread, number of threads
         self._initial: dict[tuple[str, int | None], int] = {}  # number by library (and thread)
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._drop_other_threads)
 
     @contextmanager
     def at(self, n_threads: int) -> Iterator[None]:
         """Limit the number of BLAS threads inside a ``with`` block."""
         holder = object()
         try:
-            with self._lock.held():
+            with self._lock:
                 self._limits[holder] = get_ident(), n_threads
                 self._apply()
             yield
         finally:
-            with self._lock.held():
+            with self._lock:
                 self._limits.pop(holder, None)
                 self._apply()
 
@@ -110,12 +95,6 @@ class _BlasLimit:
             n_threads = limits[-1] if limits else self._initial.pop(key, library.num_threads)
             if library.num_threads != n_threads:  # setting it takes longer than reading it
                 _set_threads(library, n_threads)
-
-    def _drop_other_threads(self) -> None:
-        """In a forked child, drop limits of other threads: they do not exist there."""
-        if self._limits:
-            self._limits = {k: v for k, v in self._limits.items() if v[0] == get_ident()}
-            self._apply()
 
 
 _BLAS = _BlasLimit()
@@ -169,9 +148,11 @@ def map_in_order(work: Callable[[S], T], items: Iterable[S], n_threads: int) -> 
         for item in items:
             pending.append(pool.submit(work, item))
             if len(pending) >= 2 * n_threads:
-                yield _awaited(pending.popleft())
+                yield pending.popleft().result()
+                tick()
         while pending:
-            yield _awaited(pending.popleft())
+            yield pending.popleft().result()
+            tick()
 
 
 def begin(work: Callable[[], T], n_threads: int) -> Callable[[], T]:
@@ -181,19 +162,10 @@ def begin(work: Callable[[], T], n_threads: int) -> Callable[[], T]:
     pool = ThreadPoolExecutor(1)
     future = pool.submit(work)
     pool.shutdown(wait=False)
-    return lambda: _awaited(future)
-
-
-def _awaited(future: Future[T]) -> T:
-    """Return the result of a future; meanwhile the progress bar shows the time."""
-    tick()
-    while not wait((future,), _BETWEEN_TICKS).done:
-        tick()
-    return future.result()
+    return future.result
 
 
 _END: Any = object()
-_BETWEEN_TICKS = 0.5  # seconds
 
 
 def read_ahead(items: Generator[T, None, None], n_ahead: int = 2) -> Iterator[T]:

@@ -1,11 +1,8 @@
 """Progress of long steps: one bar of tqdm, in a terminal or a notebook.
 
 `step` begins a step. Code below it names its stages with `tell` and `detail`, and counts with
-`row_counter` and `counting`. Where the shares of the stages in the whole work are known, `plan`
-gives them; the bar then shows what is done of all, and the time that is left at the pace so far.
-Loops without numbers call `tick`, so that the time goes on. A step inside of another one has no bar
-of its own. The bar is a context variable: steps of several threads do not mix, and the first one
-has the bar. tqdm is imported for a bar and not before; the bar is erased at the end.
+`row_counter` and `counting`. A step inside of another one has no bar of its own. tqdm is imported
+for a bar and not before; the bar is erased at the end.
 """
 
 from __future__ import annotations
@@ -13,22 +10,17 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import partial
-from threading import Lock
 from typing import Any
 
 from momentmix.errors import InputTypeError, setting
 
 DELAY = 1.0  # seconds from which a step is long
 INTERVAL = 0.1  # seconds between two pictures of the bar
-# The bar is empty; with it tqdm cuts the text to the width of the terminal. A notebook keeps what
-# stood behind the bar unless there is something new.
+# The bar is empty; with it tqdm cuts the text to the width of the terminal.
 _TEXT = "{desc} [{elapsed}]{bar} "
-_PLANNED = "{desc} [{elapsed}, about {remaining} left] {percentage:3.0f} %|{bar}|"
-_FREE = Lock()  # held by the step that has the bar
 _NO_BAR = object()  # of a step that shows nothing
 _CURRENT: ContextVar[Any] = ContextVar("momentmix_bar", default=None)
 
@@ -42,20 +34,17 @@ def step(label: str, asked: bool | None = None) -> Iterator[None]:
     """
     if _CURRENT.get() is not None:
         yield
-    elif not (is_watched() if asked is None else asked) or not _FREE.acquire(blocking=False):
+    elif not (is_watched() if asked is None else asked):
         with setting(_CURRENT, _NO_BAR):
             yield
     else:
+        bar = _new_bar(label, DELAY if asked is None else 0.0)
         try:
-            bar = _new_bar(label, DELAY if asked is None else 0.0)
-            try:
-                with setting(_CURRENT, bar):
-                    yield
-            finally:
-                bar.total = None  # a notebook keeps a bar that is not full, in red
-                bar.close()
+            with setting(_CURRENT, bar):
+                yield
         finally:
-            _FREE.release()
+            bar.total = None  # a notebook keeps a bar that is not full, in red
+            bar.close()
 
 
 @contextmanager
@@ -80,45 +69,22 @@ def check_asked(asked: object, others: str = "") -> bool | None:
     raise InputTypeError(f"progress must be True, False{others} or None; got {asked!r}.")
 
 
-def plan(shares: Mapping[str, float]) -> None:
-    """Give the shares of the stages that follow in the work of the step, in their order."""
-    bar = _bar()
-    if bar is not None:
-        bar.ends, end = {}, 0.0
-        for stage, share in shares.items():
-            bar.ends[stage] = end / sum(shares.values()), (end + share) / sum(shares.values())
-            end += share
-
-
-def tell(stage: str, part: str = "", done: float = 0.0) -> None:
-    """Name the stage that begins, or a part of it, before which a share of it is done."""
+def tell(stage: str, part: str = "") -> None:
+    """Name the stage that begins, or a part of it."""
     bar = _bar()
     if bar is None:
         return
     if not part:
         bar.stage = stage
         bar.last_print_t = 0.0  # a stage may be long: its name is drawn at once
-    bar.part = part
-    _describe(bar, part)
-    if not bar.ends:
-        _turn(bar, _TEXT)
-        return
-    start, end = bar.ends.get(stage, (0.0, 0.0))  # a stage that was not planned does not move it
-    if bar.bar_format != _PLANNED:
-        _turn(bar, _PLANNED, 1)
-    bar.update(max(0.0, start + min(done, 1.0) * (end - start) - bar.n))
+    told = ", ".join(filter(None, (bar.stage, part)))
+    bar.set_description_str(f"{bar.label}: {told}" if told else bar.label, False)
+    _turn(bar, _TEXT)
 
 
-def detail(text: str, done: float = 0.0) -> None:
-    """Name a part of the stage, as "pass 3", before which the share `done` of the stage is done."""
-    tell(getattr(_bar(), "stage", ""), text, done)
-
-
-def finish(stage: str) -> None:
-    """Move on to the end of a planned stage."""
-    bar = _bar()
-    if bar is not None and stage in bar.ends:
-        bar.update(max(0.0, bar.ends[stage][1] - bar.n))
+def detail(text: str) -> None:
+    """Name a part of the stage, as "pass 3"."""
+    tell(getattr(_bar(), "stage", ""), text)
 
 
 def tick() -> None:
@@ -135,30 +101,11 @@ def row_counter(
     bar = _bar()
     if bar is None:
         return count_nothing
-    if bar.ends:  # the bar shows the share of all stages
-        return partial(_count_within, bar, [0], total, unit)
     if not goes_on or bar.bar_format is not None:
         bar.unit, bar.unit_scale = f" {unit}"[unit == "B" :], unit in ("rows", "B")
         _turn(bar, None, total or None)
     count: Callable[[int], Any] = bar.update
     return count
-
-
-def _count_within(bar: Any, done: list[int], total: int | None, unit: str, n: int) -> None:
-    """Count in the text of a planned bar; a stage without parts is as far as its count."""
-    done[0] += n
-    of_all = f" of {total:,}" if total else ""
-    told = f"{done[0]:,}{of_all} {unit}"
-    if total and not bar.part:
-        start, end = bar.ends.get(bar.stage, (0.0, 0.0))
-        bar.update(max(0.0, start + min(done[0] / total, 1.0) * (end - start) - bar.n))
-    _describe(bar, bar.part, told)
-    bar.update(0)
-
-
-def _describe(bar: Any, *parts: str) -> None:
-    told = ", ".join(filter(None, (bar.stage, *parts)))
-    bar.set_description_str(f"{bar.label}: {told}" if told else bar.label, False)
 
 
 def erase() -> None:
@@ -189,9 +136,8 @@ def _new_bar(label: str, delay: float) -> Any:
     bar = tqdm(
         desc=label, file=sys.stderr, leave=False, dynamic_ncols=True, bar_format=_TEXT,
         delay=delay, mininterval=INTERVAL, miniters=0, disable=bool(os.environ.get("TQDM_DISABLE")),
-        smoothing=0.0,  # the pace of the whole time: stages differ
     )  # fmt: skip
-    bar.label, bar.stage, bar.part, bar.ends = label, "", "", {}
+    bar.label, bar.stage = label, ""
     return bar
 
 

@@ -180,7 +180,7 @@ def test_every_public_name_is_on_a_page_of_the_interface():
 
 
 def test_examples_import_public_names_only():
-    public = {"momentmix", *(f"momentmix.{x}" for x in ("displays", "dask", "errors", "ray"))}
+    public = {"momentmix", *(f"momentmix.{x}" for x in ("displays", "dask", "errors"))}
     for path in (ROOT / "examples" / "gallery").glob("*.py"):
         text = path.read_text(encoding="utf-8")
         found = re.findall(r"^ *from (momentmix\S*) import|^ *import (momentmix\S*)", text, re.M)

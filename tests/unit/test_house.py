@@ -43,7 +43,7 @@ LAYERS = [
     {"fitting.paper", "fitting.robust"},
     {"fitting"},
     {"engines"},
-    {"estimators", "dask", "ray", "spark"},
+    {"estimators", "dask"},
     {"monitoring"},
     {"displays"},
     {"reporting", "reproduce", "datasets"},

@@ -1,7 +1,6 @@
-"""One limit of BLAS threads for the package: overlapping holders, errors, forks, late libraries."""
+"""One limit of BLAS threads for the package: overlapping holders, errors, late libraries."""
 
 import gc
-import os
 import subprocess
 import sys
 import textwrap
@@ -163,50 +162,6 @@ def test_libraries_are_looked_for_again_after_imports():
     command = [sys.executable, "-c", textwrap.dedent(script)]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     assert found.stdout.strip() == "{1}", found.stderr
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
-def test_a_forked_child_is_not_bound_by_threads_that_it_does_not_have():
-    """Another thread holds the limit and the lock while this one forks."""
-    script = """
-        import os, threading, warnings
-        import numpy
-        from threadpoolctl import threadpool_info, threadpool_limits
-        from momentmix import parallel as threads
-
-        def blas_threads():
-            return {p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas"}
-
-        threadpool_limits(3, user_api="blas")
-        held, done = threading.Event(), threading.Event()
-
-        def hold():
-            with threads.few_threads(True), threads._BLAS._lock.held():
-                held.set()
-                done.wait()
-
-        worker = threading.Thread(target=hold, daemon=True)
-        worker.start()
-        held.wait()
-        warnings.simplefilter("ignore")
-        child = os.fork()
-        if child == 0:
-            ok = blas_threads() == {3}
-            with threads.few_threads(True):
-                ok = ok and blas_threads() == {1}
-            os._exit(0 if ok and blas_threads() == {3} else 1)
-        status = os.waitpid(child, 0)[1]
-        assert blas_threads() == {1}
-        done.set()
-        worker.join()
-        assert blas_threads() == {3}
-        print("child", status)
-    """
-    found = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert found.stdout.strip() == "child 0", found.stderr
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])

@@ -1,4 +1,4 @@
-"""What the files around the source say about versions, dependencies and addresses agrees."""
+"""What the files around the source say about versions and addresses agrees."""
 
 import re
 import tomllib
@@ -9,7 +9,6 @@ import pytest
 import momentmix
 
 yaml = pytest.importorskip("yaml")
-jinja2 = pytest.importorskip("jinja2")
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -20,48 +19,20 @@ def text_of(name):
     return (ROOT / name).read_text(encoding="utf-8")
 
 
-def recipe():
-    """The conda recipe as conda-build reads it, for a platform of its own."""
-    functions = {
-        "compiler": lambda language: f"{language} compiler",
-        "stdlib": lambda language: f"{language} library",
-    }
-    names = {"PYTHON": "python", "target_platform": "linux-64"}
-    rendered = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=False).from_string(
-        text_of("recipe/meta.yaml")
-    )
-    return yaml.safe_load(rendered.render(**functions, **names))
-
-
-def bounds(requirements, pattern):
-    return dict(match.groups() for one in requirements if (match := re.fullmatch(pattern, one)))
-
-
 def test_one_version_everywhere():
     newest = re.search(r"^## (\S+) \((\d{4}-\d{2}-\d{2})\)$", text_of("CHANGELOG.md"), re.MULTILINE)
     citation = yaml.safe_load(text_of("CITATION.cff"))
-    assert newest.group(1) == citation["version"] == str(recipe()["package"]["version"]) == VERSION
+    assert newest.group(1) == citation["version"] == VERSION
     assert newest.group(2) == str(citation["date-released"])
     assert f"| {VERSION.rpartition('.')[0]}.x | yes |" in text_of("SECURITY.md")
-
-
-def test_the_recipe_needs_what_the_package_needs():
-    run = recipe()["requirements"]
-    wanted = bounds(PROJECT["dependencies"], r"([a-z-]+)>=([0-9.]+)")
-    assert len(wanted) == len(PROJECT["dependencies"])
-    assert wanted.items() <= bounds(run["run"], r"([a-z-]+) >=([0-9.]+)").items()
-    extras = [one for needs in PROJECT["optional-dependencies"].values() for one in needs]
-    optional = bounds(run["run_constrained"], r"([a-z]+)(?:-base)? >=([0-9.]+)")
-    assert optional.items() <= bounds(extras, r"([a-z]+)>=([0-9.]+)").items()
-    assert PROJECT["description"] == recipe()["about"]["summary"]
 
 
 def test_addresses_agree():
     urls = PROJECT["urls"]
     assert set(urls) == {"Homepage", "Documentation", "Source", "Issues", "Changelog"}
-    citation, about = yaml.safe_load(text_of("CITATION.cff")), recipe()["about"]
-    assert citation["repository-code"] == about["dev_url"] == urls["Source"]
-    assert citation["url"] == about["doc_url"] == urls["Documentation"]
+    citation = yaml.safe_load(text_of("CITATION.cff"))
+    assert citation["repository-code"] == urls["Source"]
+    assert citation["url"] == urls["Documentation"]
     pages = (
         "CONTRIBUTING.md",
         "SECURITY.md",

@@ -1,14 +1,11 @@
 """`DaskRows`: rows on a cluster, for the stages of a fit; functions go there, sums come back.
 
-A task reads a partition of a Dask collection, or some rows of a file. Shard ids depend on the place
-of a partition alone, so that a task may run twice, on any worker, and give the same bytes.
+Shard ids depend on the place of a partition alone, so that a task may run twice, on any worker,
+and give the same bytes.
 """
 
 from __future__ import annotations
 
-import math
-import os
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,17 +16,9 @@ import numpy as np
 
 from momentmix._typing import Float, Int
 from momentmix.engines.dask_schedule import Schedule
-from momentmix.errors import InputError, InputTypeError, ShardError
+from momentmix.errors import InputError, InputTypeError
 from momentmix.parallel import few_threads
-from momentmix.summary.parts import (
-    PART_ROWS,
-    NewShard,
-    PartMark,
-    name_shards,
-    origin_of,
-    read_parts,
-    shards_of,
-)
+from momentmix.summary.parts import shards_of
 from momentmix.summary.summarize import warn_of_notes
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.formats.memory import MemoryTable
@@ -37,8 +26,7 @@ from momentmix.tables.learning import Families, learn
 from momentmix.tables.opening import Reading
 from momentmix.tables.rows import Rows, Sums, add_sums, rows_at
 from momentmix.tables.selection import match_columns
-from momentmix.tables.source import FileSource
-from momentmix.tables.table_rows import Missing, TableRows, keeps_gaps
+from momentmix.tables.table_rows import TableRows, keeps_gaps
 
 # -- what runs on workers ----------------------------------------------------------------------
 
@@ -54,32 +42,8 @@ def named(name: str) -> Iterator[None]:
         raise type(error)(f"{name}: {error}") from None
 
 
-class DaskPartition(ABC):
-    """Rows that one task reads."""
-
-    number: int
-    start: int = 0
-    stop: float = math.inf
-
-    @abstractmethod
-    def open(self, data: Any) -> TableRows | None:
-        """Open the table of the rows; None if there are none."""
-
-    @abstractmethod
-    def summary(self, rows: TableRows, new_shard: NewShard) -> tuple[MomentSummary, list[PartMark]]:
-        """Summarize the rows; marks give the ids of the shards where these are not known."""
-
-    def blocks(self, data: Any) -> Iterator[Float]:
-        """Yield blocks of the rows that are kept."""
-        rows = self.open(data)
-        if rows is not None:
-            for block in rows.source_blocks(0, self.start, PART_ROWS, self.stop):
-                if len(block.features):
-                    yield block.features
-
-
 @dataclass(frozen=True)
-class CollectionPartition(DaskPartition):
+class DaskPartition:
     """A partition of a Dask collection, one shard; all have the columns that `like` has."""
 
     number: int
@@ -88,8 +52,8 @@ class CollectionPartition(DaskPartition):
     families: Families
 
     def open(self, data: Any) -> TableRows | None:
-        """Open the rows; learn their columns where these may be other than numbers."""
-        if hasattr(data, "shape") and data.shape[:1] == (0,):
+        """Open the rows, None if there are none; learn columns that may be other than numbers."""
+        if data.shape[0] == 0:
             return None
         name, like = f"partition {self.number}", self.like
         with named(name):
@@ -101,61 +65,19 @@ class CollectionPartition(DaskPartition):
                 return rows.check_numeric()
             return learn(rows, self.families)
 
-    def summary(self, rows: TableRows, new_shard: NewShard) -> tuple[MomentSummary, list[PartMark]]:
-        shard = new_shard(shard_id=self.shard_id)
-        for block in rows.blocks():
-            shard.update(rows.summand(block))
-        return shard, []
-
-
-@dataclass(frozen=True)
-class FilePartition(DaskPartition):
-    """Rows of a file: one part of ``PART_ROWS`` rows, or all where their number is not known.
-
-    Parts, shard ids and bytes are the same as of ``momentmix summarize``.
-    `stamp` and `header` are what the client has found: size and time of the file, and whether the
-    first line of text holds names.
-    """
-
-    number: int
-    file: int
-    path: str
-    stamp: dict[str, object]
-    columns: list[int]
-    missing: Missing
-    header: bool
-    start: int = 0
-    stop: float = math.inf
-
-    def open(self, data: None) -> TableRows:
-        if not os.path.exists(self.path):
-            raise InputError(
-                f"{self.path} does not exist where the worker runs; every worker must see the "
-                "files under the same path (a shared file system). Or pass a Dask collection, "
-                "e.g. dask.dataframe.read_parquet(...)."
-            )
-        rows = Reading(columns=self.columns, header=self.header).open(self.path, self.missing)
-        (file,) = rows.sources
-        assert isinstance(file, FileSource)
-        file.expect(self.stamp)
-        return rows
-
-    def summary(self, rows: TableRows, new_shard: NewShard) -> tuple[MomentSummary, list[PartMark]]:
-        """Summarize each part as a shard; shards get their ids from the marks of the whole file."""
-        summary, marks, number = new_shard(), [], self.file
-        for part in read_parts(rows, 0, self.start, new_shard, number=number, stop=self.stop):
-            summary = summary + part.summary()
-            marks.append(part.mark())
-        origin = origin_of(rows, 0, "parts", PART_ROWS)
-        return summary, [mark._replace(origin=origin) for mark in marks]
+    def blocks(self, data: Any) -> Iterator[Float]:
+        """Yield blocks of the rows that are kept."""
+        rows = self.open(data)
+        for block in () if rows is None else rows.blocks():
+            if len(block):
+                yield block
 
 
 class MergedSummary(NamedTuple):
-    """Summary of neighboring partitions; rows and marks of the parts of each; notes on columns."""
+    """Summary of neighboring partitions; rows of each; notes on columns."""
 
     summary: MomentSummary | None
     counts: tuple[int, ...]
-    marks: tuple[list[PartMark], ...]
     notes: tuple[str, ...] = ()
 
 
@@ -165,35 +87,24 @@ def summarize_partition(
     """Summarize one partition; its shards are closed, so that nothing changes it later."""
     rows = partition.open(data)
     if rows is None:
-        return MergedSummary(None, (0,), ([],))
+        return MergedSummary(None, (0,))
     new_shard = shards_of(rows, **options)
-    filled, marks = partition.summary(rows, new_shard)
-    summary = new_shard() + filled
-    return MergedSummary(summary, (summary.n_rows,), (marks,), rows.notes)
+    shard = new_shard(shard_id=partition.shard_id)
+    for block in rows.blocks():
+        shard.update(rows.summand(block))
+    summary = new_shard() + shard
+    return MergedSummary(summary, (summary.n_rows,), rows.notes)
 
 
 def merge_summaries(parts: list[MergedSummary]) -> MergedSummary:
     """Add summaries: exact, so the bytes do not depend on the tree."""
     summaries = [part.summary for part in parts if part.summary is not None]
     total = summaries[0] if summaries else None
-    with _refused_twice():
-        for summary in summaries[1:]:
-            total = total + summary
+    for summary in summaries[1:]:
+        total = total + summary
     notes = dict.fromkeys(note for part in parts for note in part.notes)
     counts = sum((part.counts for part in parts), ())
-    return MergedSummary(total, counts, sum((part.marks for part in parts), ()), tuple(notes))
-
-
-@contextmanager
-def _refused_twice() -> Iterator[None]:
-    """Turn the error for a shard that is there already into one about rows."""
-    try:
-        yield
-    except ShardError as error:
-        raise InputError(
-            f"the same rows are given twice ({error}) Leave out the second file or partition; "
-            "equal files that are different data can be passed as a Dask collection."
-        ) from None
+    return MergedSummary(total, counts, tuple(notes))
 
 
 def sum_partition(partition: DaskPartition, work: Callable[[Float], Any], data: Any) -> Any:
@@ -282,13 +193,6 @@ class DaskRows(Rows):
                 f"rows must hold at least one row; all {len(merged.counts)} partition(s) are empty."
             )
         warn_of_notes(merged.notes)
-        files: dict[int, list[PartMark]] = {}
-        for (partition, _), marks in zip(self.partitions, merged.marks, strict=True):
-            if isinstance(partition, FilePartition) and marks:
-                files.setdefault(partition.file, []).extend(marks)
-        with _refused_twice():
-            for marks in files.values():
-                summary = name_shards(summary, marks, marks[0].origin)
         return summary
 
     def summarize_into(self, summary: MomentSummary) -> MomentSummary:

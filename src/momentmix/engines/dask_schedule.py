@@ -17,13 +17,11 @@ import dask
 from dask.callbacks import Callback
 from dask.delayed import Delayed, delayed
 from distributed import Client, as_completed, default_client
-from distributed.scheduler import KilledWorker
 
-from momentmix.errors import ClusterError, InputTypeError, MomentmixError, check_count
+from momentmix.errors import ClusterError, InputTypeError, MomentmixError
 from momentmix.progress import check_asked, count_nothing, counting
 
 FAN_IN = 8  # a node holds so many summaries at once; the tree of 1000 partitions has 4 levels
-_NOTHING = "No part of an answer is given."
 
 # A partition, what all tasks of a pass share, and the rows that Dask computed for the partition.
 Leaf = Callable[[Any, Any, Any], Any]
@@ -31,18 +29,15 @@ Leaf = Callable[[Any, Any, Any], Any]
 
 @dataclass(frozen=True)
 class Schedule:
-    """Where tasks run, how often one that raised is tried again, and whether there is a bar.
+    """Where tasks run, and whether there is a bar.
 
-    Without a client it is the current one, or Dask's local threads where there is none. Lost
-    workers do not count as `retries`; the scheduler counts them (``allowed-failures``).
+    Without a client it is the current one, or Dask's local threads where there is none.
     """
 
     client: Any = None
-    retries: int = 2
     progress: bool | None = None
 
     def __post_init__(self) -> None:
-        check_count("retries", self.retries, 0)
         check_asked(self.progress)
         if self.client is not None and not isinstance(self.client, Client):
             raise InputTypeError(
@@ -66,7 +61,7 @@ class Schedule:
         """``merge`` over ``leaf(partition, shared, rows)`` of all, in a tree of fixed shape.
 
         Both are pure functions. `shared` travels to each worker once, not once for each task; the
-        rows of a partition are a Delayed or Future object, or None. The bar has the `label`.
+        rows of a partition are a Delayed object. The bar has the `label`.
         """
         run = uuid.uuid4().hex
         common = delayed(shared, name=f"momentmix-shared-{run}", traverse=False)
@@ -83,31 +78,10 @@ class Schedule:
                 return self._run_there(client, leaves, root, count)
         except MomentmixError:
             raise
-        except KilledWorker as error:
+        except (Exception, CancelledError) as error:
             raise ClusterError(
-                f"{1 + error.allowed_failures} worker(s) were lost while they ran {error.task!r}, "
-                f"one after the other, and the scheduler gave the task up. {_NOTHING} Look at the "
-                "workers' logs; if they ran out of memory use smaller partitions or larger "
-                "workers, and where machines come and go raise the setting "
-                "distributed.scheduler.allowed-failures."
-            ) from error
-        except CancelledError as error:
-            raise ClusterError(
-                f"a task or the rows it needs were cancelled or lost ({error}). {_NOTHING} Rows "
-                "that were scattered exist on their worker alone and are gone with it; pass a "
-                "collection that Dask can compute again, or files."
-            ) from error
-        except Exception as error:
-            if client is not None and client.status != "running":
-                raise ClusterError(
-                    f"the connection to the scheduler is {client.status}. {_NOTHING} Connect "
-                    "again: Client(address_of_the_scheduler)."
-                ) from error
-            tries = 1 if client is None else 1 + self.retries
-            raise ClusterError(
-                f"a task failed {tries} time{'s' if tries > 1 else ''} with "
-                f"{type(error).__name__}: {error}. {_NOTHING} Correct what the task reports, or "
-                "raise retries= if the storage fails now and then."
+                f"a task failed with {type(error).__name__}: {error}. No part of an answer is "
+                "given. Correct what the task or the scheduler reports."
             ) from error
 
     def _client(self) -> Any:
@@ -122,8 +96,8 @@ class Schedule:
         self, client: Any, leaves: list[Delayed], root: Delayed, count: Callable[[int], None]
     ) -> Any:
         if count is count_nothing:
-            return client.compute(root, retries=self.retries).result()
-        *watched, future = client.compute([*leaves, root], retries=self.retries)
+            return client.compute(root).result()
+        *watched, future = client.compute([*leaves, root])
         finished = as_completed(watched, loop=client.loop)
         del watched  # a result that was counted may leave its worker once it is merged
         for leaf in finished:

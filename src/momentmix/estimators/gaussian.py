@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.utils.validation import check_array, validate_data
 
-from momentmix.arrays import is_foreign
+from momentmix.arrays import is_tensor
 from momentmix.capacity.monomials import FEWEST_BLOCKS
 from momentmix.capacity.ranks import choose_order
 from momentmix.errors import CapacityError, InputError
@@ -257,7 +257,7 @@ class MomentGaussianMixture(MixtureMethods):
         self, X: Any, reset: bool, fewest: int = 2, largest: float = LARGEST_VALUE
     ) -> HeldRows:
         """Check rows; where `reset`, set number and names of the features from them."""
-        if is_foreign(X):  # values are checked when they are summed
+        if is_tensor(X):  # values are checked when they are summed
             device_rows = as_device_rows(X, None if reset else self.n_features_in_)
             if reset:
                 self.n_features_in_ = int(device_rows.shape[1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from threading import RLock
 from typing import Any, Self, TypeVar, cast
 from weakref import WeakKeyDictionary
 
@@ -28,7 +29,7 @@ from momentmix.estimators.options import passes_of, progress_of, threads_of
 from momentmix.findings.finding import together
 from momentmix.fitting.result import BegunFit, FitResult
 from momentmix.mixture.mixture import Mixture
-from momentmix.parallel import ForkSafeLock, one_at_a_time
+from momentmix.parallel import one_at_a_time
 from momentmix.summary.summary import MomentSummary
 
 _WARNED_OF = {"constant-column", "duplicate-columns", "outlier-influence", "outlier-rows"}
@@ -38,7 +39,7 @@ _WHEN_ASKED = ("result_", "certificate_", "standard_errors_")
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
-_LOCKS: WeakKeyDictionary[Any, ForkSafeLock] = WeakKeyDictionary()  # by estimator; never pickled
+_LOCKS: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # by estimator; never pickled
 
 
 def keeps_state(method: Method) -> Method:
@@ -82,8 +83,8 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
     # -- state --------------------------------------------------------------------------------
 
     @property
-    def _lock(self) -> ForkSafeLock:
-        return _LOCKS.setdefault(self, ForkSafeLock())
+    def _lock(self) -> Any:
+        return _LOCKS.setdefault(self, RLock())
 
     def _forget(self) -> Mixture | None:
         """Forget the last fit; return its mixture where `warm_start` asks for it."""
@@ -95,7 +96,7 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
     def __getattr__(self, name: str) -> Any:
         # Only called for what is not there.
         if name in _WHEN_ASKED:
-            with self._lock.held():
+            with self._lock:
                 self._finish()
                 if name in self.__dict__:
                     return self.__dict__[name]
@@ -110,7 +111,7 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
         return sorted({*super().__dir__(), *(_WHEN_ASKED if "_unasked" in self.__dict__ else ())})
 
     def __getstate__(self) -> dict[str, Any]:
-        with self._lock.held():
+        with self._lock:
             self._compute()
             state: dict[str, Any] = super().__getstate__()
             return state
@@ -244,7 +245,7 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
     def _mixture(self) -> Mixture:
         check_is_fitted(self)
         if self.__dict__.get("_pending"):
-            with self._lock.held():
+            with self._lock:
                 if self.__dict__.get("_pending"):  # no other thread has made the fit meanwhile
                     self.fit_summary()
         mixture: Mixture = self.mixture_
@@ -261,8 +262,7 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> Any:
         """Most probable component of each row, of shape (n_samples,).
 
-        Rows of another array library (torch, CuPy, JAX, …) give an array of that library, where
-        they lie; so do `predict_proba` and `score_samples`.
+        Tensors of torch give a tensor, as do `predict_proba` and `score_samples`.
         """
         return self._mixture().predict(self._rows_to_predict(X), **self._row_options())
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from momentmix.arrays import is_foreign, to_numpy
+from momentmix.arrays import is_tensor, to_numpy
 from momentmix.errors import InputError
 from momentmix.estimators.methods import MixtureMethods, keeps_state
 from momentmix.fitting.api import begin_fit
@@ -175,7 +175,7 @@ class MomentMixture(MixtureMethods):
     def _checked(self, X: Any, reset: bool, fewest: int = 2) -> Any:
         """Return a table with the columns of the fit; frames and dicts stay as they are."""
         refuse_dask(X)
-        if is_foreign(X):
+        if is_tensor(X):
             X = to_numpy(X)
         if not isinstance(X, Mapping) and not is_frame(X):
             rows = validate_data(

@@ -14,7 +14,7 @@ import numpy as np
 from momentmix.errors import InputError, InputTypeError, check_count
 from momentmix.findings.messages import NEED_ROWS, NO_MAR, PAPER, ROBUST, Message, options
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.context import Clock, FitContext, planned_stages
+from momentmix.fitting.context import Clock, FitContext
 from momentmix.fitting.data import (
     AskedBlocks,
     Table,
@@ -32,7 +32,7 @@ from momentmix.fitting.robust.pipeline import fit_robust
 from momentmix.fitting.robust.whole_numbers import with_counts
 from momentmix.mixture.prior import Constraint
 from momentmix.parallel import few_threads, usable_cores
-from momentmix.progress import check_asked, plan, step, tell
+from momentmix.progress import check_asked, step, tell
 from momentmix.tables.learning import Families
 from momentmix.tables.opening import READ_ALL, Reading, path_list
 from momentmix.tables.schema import Schema
@@ -75,8 +75,7 @@ def fit(
         Rows, or a summary of them, in memory or in files: a path, a list of paths, a folder or a
         pattern, as for `open_rows`. Files that take an eighth of the memory or less are read once.
         A source (`open_rows`) is read block by block, once for the moments and once for each pass;
-        it is never in memory as a whole. Arrays of torch, CuPy,
-        JAX (x64) and other libraries of the array API stay on their device: moments and passes
+        it is never in memory as a whole. Tensors of torch stay on their device: moments and passes
         are computed there in float64, and only sums and a sample of the rows come to the host.
         Names of columns become those of the mixture; labels 0, 1, 2, … of a frame are no names.
     n_components : int, "auto" or "bic", default="auto"
@@ -330,7 +329,6 @@ def begin_fit(
                 joinable = [i for i, column in enumerate(columns) if column.model.joins]
                 blocks = [joinable if columns else list(range(table.data.n_features))]
             asked = feature_blocks(blocks, table.schema, has_rows)
-            plan(planned_stages(has_rows, isinstance(n_components, str), word == "auto"))
             begun = fit_robust(table, n_components, order, refine is not None, context, asked)
         return begun._replace(finish=_at_work(progress)(begun.finish))
 

@@ -18,31 +18,9 @@ from momentmix.fitting.em.starts import Start
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Constraint, Structure, VariancePrior
-from momentmix.progress import finish, tell
+from momentmix.progress import tell
 
 _LEAST_UNIT = 1e-16  # of a column's variance over their mean: the others leave no digit of it
-
-
-# Shares of the stages in the time of a fit, as measured on tables of a thousand to a million rows.
-_SHARES = {
-    "moments": 3, "checks of rows": 2, "number of components": 60, "diagonal blocks": 8,
-    "full blocks": 12, "blocks": 6, "candidates": 12, "passes": 6, "moment fit": 30,
-    "standard errors": 3, "support": 2, "halves": 5, "certificate": 8, "log-likelihood": 2,
-}  # fmt: skip
-
-_BY_MOMENTS = 30  # share of the choice of the number from moments, most of which has a known rank
-
-
-def planned_stages(has_rows: bool, is_chosen: bool, joins: bool) -> dict[str, float]:
-    """Shares of the stages of a fit whose number of components or blocks may be chosen."""
-    left_out = {"moments", "checks of rows", "passes", "standard errors", "halves"}
-    left_out |= {"log-likelihood", "candidates", "blocks", "diagonal blocks", "full blocks"}
-    if has_rows:
-        left_out = {"moment fit", "candidates" if joins else "blocks"}
-        left_out |= {"diagonal blocks", "full blocks"} if is_chosen or not joins else set()
-    left_out |= set() if is_chosen else {"number of components"}
-    shares = _SHARES if has_rows else {**_SHARES, "number of components": _BY_MOMENTS}
-    return {stage: share for stage, share in shares.items() if stage not in left_out}
 
 
 @dataclass(frozen=True)
@@ -60,7 +38,6 @@ class Clock:
             self.progress(name)
         start = time.perf_counter()
         yield
-        finish(name)
         self.stages.append((name, time.perf_counter() - start))
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from momentmix.arrays import is_foreign, is_plain_array, physical_memory
+from momentmix.arrays import is_plain_array, is_tensor, physical_memory
 from momentmix.errors import InputError, InputTypeError
 from momentmix.families.column import Column
 from momentmix.families.family import is_family, named, unknown_family
@@ -114,7 +114,7 @@ def rows_of(data: Any) -> Rows:
         return data
     if hasattr(data, "blocks") and hasattr(data, "n_features"):
         return BlockRows(data)
-    if is_foreign(data):
+    if is_tensor(data):
         return DeviceRows(as_device_rows(data, None))
     array, names = as_rows(data, None)
     check_values(array, names, largest=LARGEST_TO_FIT)

@@ -1,4 +1,4 @@
-"""Densities of rows under mixtures and the sums of an EM step, for rows of any array library.
+"""Densities of rows under mixtures and the sums of an EM step, for rows of NumPy or torch.
 
 | symbol | name here | shape |
 |---|---|---|
@@ -24,7 +24,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float
-from momentmix.arrays import as_float64, free_bytes, namespace, on_device_of, readable, to_numpy
+from momentmix.arrays import (
+    as_float64,
+    free_bytes,
+    namespace,
+    on_device_of,
+    readable,
+    take,
+    to_numpy,
+)
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.gaussian import feature_parts, standardized_coefficients
 from momentmix.mixture.parameters import Parameters
@@ -82,7 +90,7 @@ def _exponentials(joint: Any, xp: Any, least: float) -> tuple[Any, Any, Any]:
         np.maximum(joint, least, out=joint)
         np.exp(joint, out=joint)
         return joint, joint.sum(axis=-2), top
-    top = xp.max(joint, axis=-2)
+    top = xp.amax(joint, axis=-2)
     joint = xp.exp(joint - xp.where(xp.isinf(top), xp.zeros_like(top), top)[..., None, :])
     return joint, xp.sum(joint, axis=-2), top
 
@@ -99,7 +107,7 @@ def responsibilities(joint: Any, xp: Any = np, least: float = _LEAST_IN_SUMS) ->
     factors = (1.0 / total)[..., None, :]
     if xp is np:
         shares *= factors
-    else:  # a new array: libraries that differentiate need the old one
+    else:  # a new tensor: torch may need the old one for gradients
         shares = shares * factors
     return shares, xp.log(total) + top
 
@@ -122,7 +130,7 @@ def most_probable(joint: Any, xp: Any = np) -> Any:
             np.copyto(places, i, where=joint[..., i, :] > top)
             np.maximum(top, joint[..., i, :], out=top)
     else:
-        places, top = xp.argmax(joint, axis=-2), xp.max(joint, axis=-2)
+        places, top = xp.argmax(joint, axis=-2), xp.amax(joint, axis=-2)
     return xp.where(xp.isnan(top) | (top == -xp.inf), xp.full_like(places, -1), places)
 
 
@@ -134,7 +142,7 @@ def _sums(coefficients: Any, features: Any, xp: Any = np, counts: Any = None) ->
     if coefficients.ndim > 2:  # all components of a batch in one product
         shares = xp.reshape(shares, (*shares.shape[:-3], -1, shares.shape[-1]))
     if isinstance(features, tuple):
-        parts = [xp.sum(xp.matmul(shares, xp.matrix_transpose(part)), axis=0) for part in features]
+        parts = [xp.sum(xp.matmul(shares, part.mT), axis=0) for part in features]
         counts = xp.sum(shares, axis=(0, -1))[:, None]
         statistics = xp.concat([*parts, counts], axis=-1)
     else:
@@ -332,7 +340,7 @@ class Density:
             for features in self._slabs(rows, xp):
                 values = reduce(joint_densities(table, features, xp), xp)
                 if values.ndim == 3:  # (slabs, r, n)
-                    values = xp.matrix_transpose(values)
+                    values = values.mT
                 n_values = values.shape[0] * values.shape[1]
                 parts.append(xp.reshape(values, (n_values, *values.shape[2:])))
         return parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
@@ -344,14 +352,13 @@ class Density:
         step = max(1, free_bytes(rows) // (8 * _COPIES * (r + size)))
         step = _tile_width(r) if xp is np else step // _SLAB * _SLAB or step
         for start in range(0, max(n_rows, 1), step):
-            block = rows[start : min(start + step, n_rows), :]
-            block = np.asarray(block, np.float64) if xp is np else as_float64(block, xp)
+            block = as_float64(rows[start : min(start + step, n_rows), :])
             if d < rows.shape[1]:
-                block = xp.take(block, on_device_of(self.columns, rows, xp), axis=1)
+                block = take(block, on_device_of(self.columns, rows, xp), axis=1)
             n = int(block.shape[0])
             whole = n // _SLAB * _SLAB
             for first, stop, n_slabs in ((0, whole, whole // _SLAB), (whole, n, 1)):
                 if stop > first or (n_slabs and not n_rows):  # no rows have features too: none
                     values = (block[first:stop, :] - shift) * inverse
                     slabs = xp.reshape(values, (n_slabs, (stop - first) // n_slabs, d))
-                    yield feature_parts(xp.matrix_transpose(slabs), self.blocks, xp)
+                    yield feature_parts(slabs.mT, self.blocks, xp)

@@ -8,7 +8,7 @@ Blocks that are not Gaussian bring these maps themselves: `momentmix.families.la
 | log ω_i N(z; μ_i, Σ_i) = c_i · T(z) | `coefficients` | (…, r, n_statistics) |
 | Σ_z γ_i(z) T(z) → ω_i, μ_i, Σ_i | `m_step` | |
 
-`momentmix.mixture.density` does the arithmetic between these maps, for any array library. The last
+`momentmix.mixture.density` does the arithmetic between these maps, for NumPy and torch. The last
 feature is the constant 1, so the last statistic of a component is its number of rows. `Blocks`
 without pairs are diagonal covariances; `momentmix.mixture.prior` has the prior of the M-step.
 """
@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float
-from momentmix.arrays import on_device_of
+from momentmix.arrays import on_device_of, take
 from momentmix.errors import InputError
 from momentmix.families.gaussian_block import semidefinite_roots
 from momentmix.mixture.blocks import Blocks
@@ -60,16 +60,16 @@ def features_of(
 
 
 def feature_parts(values: Any, blocks: Blocks | None = None, xp: Any = None) -> tuple[Any, ...]:
-    """T(z) of values (…, d, n) of any array library, in parts (…, m, n), without its constant.
+    """T(z) of values (…, d, n), of NumPy or torch, in parts (…, m, n), without its constant.
 
-    On a device each copy counts: parts take fewer than one array of all features. `xp` is the
-    array API namespace of the values, for blocks with pairs.
+    On a device each copy counts: parts take fewer than one array of all features. `xp` is
+    their namespace, for blocks with pairs.
     """
     parts = values, values * values
     if blocks is None or blocks.is_diagonal:
         return parts
     first, second = (on_device_of(places, values, xp) for places in blocks.pairs.T)
-    products = xp.take(values, first, axis=-2) * xp.take(values, second, axis=-2)
+    products = take(values, first, axis=-2) * take(values, second, axis=-2)
     own = (
         law.own_statistics(xp.stack([values[..., j, :] for j in law.features], axis=-2), xp)
         for law in blocks.laws

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix.arrays import check_real, is_foreign, namespace, on_device_of, to_numpy
+from momentmix.arrays import check_real, is_tensor, namespace, on_device_of, to_numpy
 from momentmix.errors import InputError, InputTypeError
 from momentmix.families.block import Block
 from momentmix.families.column import Column
@@ -32,7 +32,7 @@ def _checked_labels(labels: Any, background: int | None) -> Any:
     """Labels, −1 for that of the background; raise where one is −1: no component is the best."""
     xp, bad = namespace(labels), labels < 0
     if bool(xp.any(bad)):
-        row = int(xp.argmax(xp.astype(bad, xp.int64)))
+        row = int(to_numpy(bad).argmax())
         held, cure = "infinity", "Set infinite cells to NaN (missing), drop such rows,"
         if xp is not np:
             held, cure = "NaN or infinity", "Drop or impute such rows, pass them as NumPy arrays,"
@@ -73,8 +73,8 @@ class RowMethods:
         in_blocks = isinstance(rows, TableRows) or can_open(rows)
         if in_blocks or self.schema is not None or isinstance(rows, Mapping):
             values = self.table_density().map_rows(rows, reduce, unseen)
-            return on_device_of(values, rows, namespace(rows)) if is_foreign(rows) else values
-        if is_foreign(rows):
+            return on_device_of(values, rows, namespace(rows)) if is_tensor(rows) else values
+        if is_tensor(rows):
             self._check_shape(rows)
             check_real(rows)
             return self._density().map_rows(rows, reduce)
@@ -165,9 +165,9 @@ class RowMethods:
         ----------
         rows : array, data frame, Arrow table, list of rows, dict of columns, path, or query
             The columns of frames, dicts and files are matched by name; files and queries are read
-            in blocks, as `open_rows` opens them, and other columns of theirs are left out. Rows of
-            another array library (torch, CuPy, JAX, …) give an array of that library, computed in
-            float64 where they lie; NaN gives NaN there, unless the mixture has a `schema`.
+            in blocks, as `open_rows` opens them, and other columns of theirs are left out. Tensors
+            of torch give a tensor, computed in float64 where they lie; NaN gives NaN there, unless
+            the mixture has a `schema`.
         unseen : {"error", "missing"}, default="error"
             What a level gets that no row of the fit had: an error, or its cell is left out of the
             density, and nothing is concluded from it, whether or not the column has missing cells.
@@ -279,7 +279,7 @@ class RowMethods:
                 f"impute takes rows in memory; got {ascii(rows)[:80]}. Read the file first, for "
                 "example with pandas."
             )
-        rows = to_numpy(rows) if is_foreign(rows) else rows
+        rows = to_numpy(rows) if is_tensor(rows) else rows
         rng = np.random.default_rng(random_state)
         tables = complete_tables(self.without_background(), rows, draws, rng, unseen)
         return tables[0] if draws is None else tables

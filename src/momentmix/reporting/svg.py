@@ -9,8 +9,6 @@ from functools import cache
 from typing import Any
 from urllib.parse import quote
 
-from momentmix.progress import tick
-
 _INK, _PAPER = 0x1B, 0xFF  # grays of text and page in the light scheme
 _DARK_INK, _DARK_PAPER = 0xE8, 0x15  # and in the dark one
 _DPI = 80  # of points
@@ -47,7 +45,6 @@ _PATHS = re.compile(r' (?:d|x|y|transform)="[^"]*"')
 
 def data_url(figure: Any) -> str:
     """The figure as a data URL."""
-    tick()
     for ax in figure.axes:
         _keep_colors(ax)
         for drawn in ax.collections:

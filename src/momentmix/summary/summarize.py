@@ -32,7 +32,6 @@ def summarize(
     *,
     families: Families = None,
     missing: Missing = "error",
-    device: Any = None,
     progress: bool | None = None,
     **options: Any,
 ) -> MomentSummary:
@@ -41,8 +40,8 @@ def summarize(
     Parameters
     ----------
     rows : array or data frame of shape (n_rows, n_features), path, source, or iterator of tables
-        Arrays on a device (torch, CuPy, JAX) are summed there, as in `MomentSummary.update`. Also
-        lists of rows and dicts of columns. Files are read as by `open_rows`; their summary is that
+        Tensors of torch are summed on their device, as in `MomentSummary.update`. Also lists of
+        rows and dicts of columns. Files are read as by `open_rows`; their summary is that
         of the command ``momentmix summarize``, byte for byte.
     order : int, optional
         Highest order of the products of different features; by default 4, or the number of features
@@ -58,8 +57,6 @@ def summarize(
     missing : {"error", "drop", "model"}
         What to do with missing cells (NaN, None, NA, masked): refuse them, leave their rows out,
         or keep which cells were seen, by a further feature of the column.
-    device : str or torch.device, optional
-        Send NumPy rows to this device and sum them there.
     progress : bool, optional
         Whether to show a progress bar on standard error. By default in a terminal or a notebook, if
         the pass takes longer than a second. The environment variable TQDM_DISABLE=1 turns all off.
@@ -94,14 +91,14 @@ def summarize(
             )
         asked = partial(_of_table, families=families, missing=missing, reading=reading)
         if not is_stream:
-            return asked(rows, order, sample_weight, device=device, options=options)
+            return asked(rows, order, sample_weight, options=options)
         summary: MomentSummary | None = None
         count = row_counter(None)
         for block in rows:
             if summary is None:
-                summary = asked(block, order, None, device=device, options=options)
+                summary = asked(block, order, None, options=options)
             else:
-                _add_block(summary, block, missing, reading, device)
+                _add_block(summary, block, missing, reading)
             count(getattr(block, "shape", (0,))[0])
         if summary is None:
             raise InputError("rows must hold at least one block; the iterator was empty.")
@@ -116,19 +113,18 @@ def _of_table(
     families: Families,
     missing: Missing,
     reading: Reading,
-    device: Any,
     options: dict[str, Any],
 ) -> MomentSummary:
     if families is None and missing == "error" and reading == READ_ALL and is_plain_array(data):
         check_shape(data, None)
         order = usual_order(data.shape[1]) if order is None else order
         summary = MomentSummary(data.shape[1], order, **options)
-        return summary.update(data, sample_weight, device=device)
+        return summary.update(data, sample_weight)
     opened = open_data(data, reading, missing)
     opened.plan(once=not needs_pass(opened, families, missing))
     rows = learn(opened, families, missing)
     warn_of_notes(rows.notes)
-    return _added(rows, order, options, sample_weight, device)
+    return _added(rows, order, options, sample_weight)
 
 
 def _added(
@@ -136,7 +132,6 @@ def _added(
     order: int | None,
     options: dict[str, Any],
     sample_weight: ArrayLike | None = None,
-    device: Any = None,
 ) -> MomentSummary:
     """The summary of rows: in parts where they are files, else as one shard."""
     order = usual_order(rows.n_features) if order is None else order
@@ -146,7 +141,7 @@ def _added(
         return summary
     if rows.sources[0].in_memory or "shard_id" in options:
         summary = new_shard()
-        _add_rows(summary, rows, sample_weight, device)
+        _add_rows(summary, rows, sample_weight)
     else:
         start = Progress(new_shard(), 0, 0, 0)
         last = deque(summarize_parts(rows, start, new_shard), maxlen=1)
@@ -157,7 +152,7 @@ def _added(
 
 
 def _add_rows(
-    summary: MomentSummary, rows: TableRows, sample_weight: ArrayLike | None, device: Any
+    summary: MomentSummary, rows: TableRows, sample_weight: ArrayLike | None = None
 ) -> None:
     """Add rows of a table to a summary."""
     weights = as_weights(sample_weight, rows.expected_rows or 0)
@@ -167,22 +162,20 @@ def _add_rows(
             own = weights[block.first_row : block.first_row + block.n_read]
             own = own if block.kept is None else own[block.kept]
         if len(block.features):
-            summary.update(rows.summand(block.features), own, device=device)
+            summary.update(rows.summand(block.features), own)
 
 
-def _add_block(
-    summary: MomentSummary, block: Any, missing: Missing, reading: Reading, device: Any
-) -> None:
+def _add_block(summary: MomentSummary, block: Any, missing: Missing, reading: Reading) -> None:
     """Add a block to a summary whose first block said what the columns are."""
     schema = summary.schema
     if schema is None and reading == READ_ALL and missing == "error":
-        summary.update(block, device=device)
+        summary.update(block)
         return
     try:
         rows = open_data(block, reading, missing)
         if schema is not None:
             rows = rows_with(schema, rows, drops=missing == "drop")
-        _add_rows(summary, rows, None, device)
+        _add_rows(summary, rows)
     except InputError as error:
         raise InputError(
             f"{error} (Other blocks are encoded like the first one; to let each block have "

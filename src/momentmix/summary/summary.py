@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from threading import RLock
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -26,7 +27,7 @@ from numpy.typing import ArrayLike
 from momentmix.atomic_file import atomic_write
 from momentmix.errors import InputError, InputTypeError, check_count
 from momentmix.findings.messages import NO_MAR
-from momentmix.parallel import ForkSafeLock, one_at_a_time
+from momentmix.parallel import one_at_a_time
 from momentmix.summary import file as summary_file
 from momentmix.summary import readings, reduction
 from momentmix.summary.column_facts import summary_html
@@ -135,7 +136,7 @@ class MomentSummary(SummaryView):
 
     def _begin(self, state: State, n_threads: int | None) -> MomentSummary:
         self._state, self._n_threads, self._snapshot = state, n_threads, None
-        self._lock = ForkSafeLock()  # of threads that replace the state
+        self._lock = RLock()  # of threads that replace the state
         return self
 
     # -- adding rows --------------------------------------------------------------------------
@@ -147,7 +148,6 @@ class MomentSummary(SummaryView):
         sample_weight: ArrayLike | None = None,
         *,
         shard_id: str | bytes | None = None,
-        device: Any = None,
     ) -> MomentSummary:
         """Add rows; on an error the summary is as it was.
 
@@ -155,10 +155,9 @@ class MomentSummary(SummaryView):
         ----------
         rows : array or data frame of shape (n_rows, n_features)
             Real numbers of any dtype, without missing values (NaN, masked); with a schema, what it
-            encodes. The columns of a data frame are matched by name. Arrays of torch, CuPy, JAX
-            (x64) and other libraries of the array API are summed where they lie, in float64; the
-            last bits of their sums differ from NumPy's. (With a schema they are copied to be
-            encoded.)
+            encodes. The columns of a data frame are matched by name. Tensors of torch are
+            summed where they lie, in float64; the last bits of their sums differ from NumPy's.
+            (With a schema they are copied to be encoded.)
         sample_weight : array of shape (n_rows,), optional
             Frequency of each row: weight 3 means three such rows, weight 0 none (the row
             is not counted). So it is in the moments. A summary holds no single weights and cannot
@@ -166,8 +165,6 @@ class MomentSummary(SummaryView):
             `effective_rows`, for standard errors, tests and the weights of moments.
         shard_id : str or bytes, optional
             Open a new shard with this id, unless it is the open one.
-        device : str or torch.device, optional
-            Send NumPy rows there (``"cuda"``), window by window, and sum them there.
 
         Returns
         -------
@@ -178,7 +175,7 @@ class MomentSummary(SummaryView):
         state = self._state
         if state.open is not None and digest not in (None, state.open.shard_id):
             state = state._replace(closed=self._totals(state), open=None)
-        update = checked_update(rows, sample_weight, device, state)
+        update = checked_update(rows, sample_weight, state)
         self._state = with_rows(state, update, digest, self._n_threads)
         return self
 
@@ -250,7 +247,7 @@ class MomentSummary(SummaryView):
     def __iadd__(self, other: Any) -> MomentSummary:
         """Add the shards of another summary to the closed ones; an open shard stays open."""
         # Reading takes no lock: a += b and b += a in two threads do not block each other.
-        with self._lock.held():
+        with self._lock:
             state = self._state
             part, names = self._operand(other, state)
             combining.check_disjoint(state.shards, part.shards)
@@ -441,10 +438,3 @@ def rename_shards(
     known = {shard_digest(new): origin for new, origin in (origins or {}).items()}
     totals = combining.renamed(summary._totals(), digests, known)
     return summary._derived(totals, summary._state.names)
-
-
-def copied_shards(summary: MomentSummary, number: int) -> MomentSummary:
-    """The same sums under the shard ids of a numbered copy: of other rows with the same values."""
-    totals = summary._totals()
-    digests = {x: shard_digest(x + b" copy %d" % number) for x in totals.shards}
-    return summary._derived(combining.renamed(totals, digests), summary._state.names)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from momentmix._typing import Float, Int
-from momentmix.arrays import as_float64, namespace, on_device_of, to_numpy
+from momentmix.arrays import as_float64, namespace, on_device_of, take, to_numpy
 from momentmix.errors import InputError
 from momentmix.parallel import few_threads, map_in_order
 from momentmix.tables.schema import Schema
@@ -182,7 +182,7 @@ class RowsWithout(BlockRows):
 
 
 class HeldRows(Rows):
-    """Rows of an array of any library, on its device; values were checked before.
+    """Rows of an array or a tensor, on its device; values were checked before.
 
     Blocks are views, or copies of `block_size` rows at a time where they lie on another device.
     """
@@ -209,11 +209,10 @@ class HeldRows(Rows):
     def blocks(self) -> Iterator[Float]:
         for start in range(0, self.n_rows, self.block_size):
             block = self.rows[start : min(start + self.block_size, self.n_rows), :]
-            yield to_numpy(as_float64(block, namespace(block)))
+            yield to_numpy(as_float64(block))
 
     def take(self, places: Int) -> Float:
-        chosen = self._chosen(places)
-        return to_numpy(as_float64(chosen, namespace(chosen)))
+        return to_numpy(as_float64(self._chosen(places)))
 
     def without(self, places: Int) -> HeldRows:
         return self.like(self._chosen(np.delete(np.arange(self.n_rows), places)))
@@ -224,7 +223,7 @@ class HeldRows(Rows):
 
     def _chosen(self, places: Int) -> Any:
         xp = namespace(self.rows)
-        return xp.take(self.rows, on_device_of(places, self.rows, xp), axis=0)
+        return take(self.rows, on_device_of(places, self.rows, xp), axis=0)
 
     def summarize_into(self, summary: Any) -> Any:
         return summary.update(self.summand(self.rows))

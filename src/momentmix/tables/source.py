@@ -159,11 +159,6 @@ class FileSource(Source):
             return None if self._text is None else (self._text, True)
         return self.mark, self.path.stat().st_size <= _SAMPLES * _SAMPLE_BYTES
 
-    def expect(self, stamp: dict[str, object]) -> None:
-        """Raise unless the file is as another process has opened it; so for later checks."""
-        self._opened = {**stamp, "name": self.name}
-        self.check_unchanged()
-
     def followed(self, stream: Any) -> Any:
         """Return the bytes of the file, and follow how far they are read."""
         self._raw = getattr(stream, "packed", stream)

@@ -10,8 +10,6 @@ import dask.array as da
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet
 import pytest
 from dask.delayed import delayed
 from distributed import Client
@@ -27,7 +25,6 @@ from momentmix.errors import (
     InputTypeError,
     MissingDependencyError,
     MomentmixError,
-    NoInputError,
     ShardError,
 )
 
@@ -94,25 +91,8 @@ def test_numbers_are_those_of_the_collection_in_every_partition():
     np.testing.assert_allclose(found.mean, ROWS[:9, [0, 3]].mean(axis=0), rtol=1e-12)
     mixture = mm.fit(ROWS[:50], 1).mixture
     with pytest.warns(UserWarning, match="the mixture has none"):
-        scores = mmd.score_samples(mixture, frame)
-    np.testing.assert_allclose(scores.compute(), mixture.log_prob(ROWS[:9]), rtol=1e-12)
-
-
-def test_columns_that_share_a_name_are_taken_by_number(tmp_path):
-    shared = FRAME.set_axis(["a", "b", "a", "c"], axis=1)
-    parts = [delayed(shared[:5]), delayed(shared[5:9])]
-    with pytest.raises(InputError, match=r"repeated: 'a' \(columns 0, 2\)"):
-        mmd.summarize(parts, 2)
-    found = mmd.summarize(parts, 2, columns=[2, "b"])
-    np.testing.assert_allclose(found.mean, ROWS[:9, [2, 1]].mean(axis=0), rtol=1e-12)
-    other = delayed(shared[5:9].iloc[:, [2, 0, 1, 3]])
-    with pytest.raises(InputError, match="partition 1 have different columns, which are matched"):
-        mmd.summarize([parts[0], other], 2, columns=[2, "b"])
-    table = pa.Table.from_arrays(list(ROWS.T), names=list(shared.columns))
-    pa.parquet.write_table(table, tmp_path / "x.parquet")
-    found = mmd.summarize(tmp_path / "x.parquet", 2, columns=[2, 0])
-    np.testing.assert_allclose(found.mean, ROWS[:, [2, 0]].mean(axis=0), rtol=1e-12)
-    assert found.feature_names == ("a [2]", "a [0]")
+        labels = mmd.predict(mixture, frame)
+    np.testing.assert_array_equal(labels.compute(), mixture.predict(ROWS[:9]))
 
 
 def test_the_default_shard_ids_are_the_same_for_the_same_data():
@@ -144,64 +124,6 @@ def test_unknown_chunks_empty_and_dropped_rows():
     found = mmd.summarize(kept, 2, shard_id="x", missing="drop")
     assert found.n_rows == sum(map(len, parts)) == 20_000 - 2
     assert found.to_bytes() == in_one_process(parts, 2)
-
-
-def test_blocks_that_are_delayed_or_scattered(client):
-    parts = cut(ROWS, 9000)
-    wanted = in_one_process(parts, 2)
-    made = [delayed(np.array)(part) for part in parts]
-    assert mmd.summarize(made, 2, shard_id="x").to_bytes() == wanted
-    futures = client.scatter(parts)
-    found = mmd.summarize(futures, 2, client=client)
-    assert mmd.summarize(futures, 2, shard_id="x", client=client).to_bytes() == wanted
-    backwards = mmd.summarize(futures[::-1], 2, client=client)
-    assert backwards.to_bytes() == found.to_bytes()  # the ids go by the blocks' own keys
-    frames = [delayed(pd.DataFrame)(part, columns=list("abcd")) for part in parts]
-    assert mmd.summarize(frames, 2).feature_names == tuple("abcd")
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """Files of three formats; one holds more than a part of 2^20 rows."""
-    monkeypatch.chdir(tmp_path)
-    os.mkdir("data")
-    rng = np.random.default_rng(0)
-    columns = ["u", "v"]
-    pd.DataFrame(rng.normal(size=(1_060_000, 2)).astype("f4"), columns=columns).to_parquet(
-        "data/a.parquet", row_group_size=300_000
-    )
-    pd.DataFrame(rng.normal(size=(3_000, 2)), columns=columns).to_csv("data/b.csv", index=False)
-    pd.DataFrame(rng.normal(size=(10, 2)), columns=columns[::-1]).to_parquet("data/c.parquet")
-    pd.DataFrame(np.empty((0, 2)), columns=columns).to_parquet("data/d.parquet")
-    return tmp_path
-
-
-def test_files_give_the_bytes_of_the_command(folder, momentmix, client):
-    assert momentmix("summarize", "data", "-o", "all.mms", "-m", "2").code == 0
-    found = mmd.summarize("data", 2, client=client)
-    assert found.n_rows == 1_063_010
-    assert len(found.shard_ids) == 4
-    assert found.to_bytes() == (folder / "all.mms").read_bytes()
-    rows = open_collection("data", Schedule())
-    places = np.array([0, 1_048_575, 1_048_576, 1_060_000, 1_063_009])
-    whole = np.concatenate(list(mm.open_rows("data").blocks()))
-    assert rows.n_rows == len(whole)
-    np.testing.assert_array_equal(rows.take(places), whole[places])
-    (count,) = rows.sum_blocks(lambda block: (len(block),))
-    assert count == len(whole)
-
-
-def test_files_that_are_lost_doubled_or_changed(folder, monkeypatch):
-    rows = open_collection(["data/b.csv", "data/c.parquet"], Schedule())
-    os.utime("data/b.csv", ns=(1, 1))
-    with pytest.raises(InputError, match=r"b\.csv changed while it was being read"):
-        rows.summary(1, 0)
-    os.remove("data/b.csv")
-    with pytest.raises(InputError, match=r"b\.csv does not exist where the worker runs"):
-        rows.summary(1, 0)
-    (folder / "twin.parquet").write_bytes((folder / "data" / "c.parquet").read_bytes())
-    with pytest.raises(InputError, match="same rows are given twice"):
-        mmd.summarize(["data/c.parquet", "twin.parquet"], 1)
 
 
 # -- what travels -----------------------------------------------------------------------------
@@ -281,46 +203,31 @@ def test_rows_that_are_not_the_same_each_time(tmp_path):
 
 # -- predictions ------------------------------------------------------------------------------
 
-CALLS = [
-    ("predict", "predict"),
-    ("predict_proba", "responsibilities"),
-    ("score_samples", "log_prob"),
-]
 
-
-@pytest.mark.parametrize(("lazily", "at_once"), CALLS)
-def test_predictions_of_arrays(lazily, at_once):
-    wanted = getattr(TRUTH, at_once)(ROWS)
-    found = getattr(mmd, lazily)(TRUTH, ARRAY)
+def test_predictions_of_arrays():
+    wanted = TRUTH.predict(ROWS)
+    found = mmd.predict(TRUTH, ARRAY)
     assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
     assert found.chunks[0] == ARRAY.chunks[0]
     assert type(found._meta) is np.ndarray
-    np.testing.assert_allclose(found.compute(), wanted, rtol=1e-10)
-    np.testing.assert_allclose(found[4000:4010].compute(), wanted[4000:4010], rtol=1e-10)
-    some = getattr(mmd, lazily)(TRUTH, ARRAY[ARRAY[:, 0] > 0])  # unknown chunks, some maybe empty
-    np.testing.assert_allclose(some.compute(), wanted[ROWS[:, 0] > 0], rtol=1e-10)
+    np.testing.assert_array_equal(found.compute(), wanted)
+    np.testing.assert_array_equal(found[4000:4010].compute(), wanted[4000:4010])
+    some = mmd.predict(TRUTH, ARRAY[ARRAY[:, 0] > 0])  # unknown chunks, some maybe empty
+    np.testing.assert_array_equal(some.compute(), wanted[ROWS[:, 0] > 0])
 
 
-@pytest.mark.parametrize(("lazily", "at_once"), CALLS)
-def test_predictions_of_frames(lazily, at_once, client):
+def test_predictions_of_frames(client):
     table = FRAME[["d", "c", "b", "a"]].assign(other=1.0)
     table.index = table.index * 2 + 7
     frame = dd.from_pandas(table, npartitions=4)
-    wanted = getattr(TRUTH, at_once)(ROWS)
-    found = getattr(mmd, lazily)(TRUTH, frame)
+    found = mmd.predict(TRUTH, frame)
     assert found.divisions == frame.divisions
-    assert not (tmp := found.loc[7:20]).compute().empty
-    assert len(tmp) == 7
+    assert len(found.loc[7:20].compute()) == 7
     computed = client.compute(found).result()
     pd.testing.assert_index_equal(computed.index, table.index)
-    np.testing.assert_allclose(computed.to_numpy(), wanted, rtol=1e-10)
-    meta = found._meta
-    if lazily == "predict_proba":
-        assert list(meta.columns) == list(computed.columns) == ["probability_0", "probability_1"]
-        assert (meta.dtypes == computed.dtypes).all()
-    else:
-        assert meta.name == computed.name == {"predict": "label"}.get(lazily, "log_density")
-        assert meta.dtype == computed.dtype
+    np.testing.assert_array_equal(computed.to_numpy(), TRUTH.predict(ROWS))
+    assert found._meta.name == computed.name == "label"
+    assert found._meta.dtype == computed.dtype
 
 
 def test_predictions_take_a_result_and_empty_partitions():
@@ -328,7 +235,6 @@ def test_predictions_take_a_result_and_empty_partitions():
     result = mmd.fit(frame, 2, random_state=0)
     none = frame[frame["a"] > 1e9]
     assert mmd.predict(result, none).compute().empty
-    assert mmd.predict_proba(result, none).compute().shape == (0, 2)
     assert len(mmd.predict(result, frame).compute()) == len(ROWS)
 
 
@@ -347,9 +253,9 @@ def frame_of(*partitions):
 
 
 BAD = [
-    (lambda: ROWS, "got ndarray. Rows in this process go to momentmix.summarize"),
-    (lambda: delayed(ROWS), "got one Delayed object. Put it in a list"),
-    (lambda: mm.summarize(ROWS, 2), "needs no cluster any more; pass it to momentmix.fit"),
+    (lambda: ROWS, "got ndarray. .* rows in this process go to momentmix.summarize"),
+    (lambda: "x.csv", r"got str. Files become one by dask.dataframe.read_parquet"),
+    (lambda: mm.summarize(ROWS, 2), "needs no cluster; pass it to momentmix.fit"),
     (lambda: [], "got list"),
     (lambda: ARRAY[:, 0], r"the dask.array has 1 dimension\(s\), shape \(25000,\)"),
     (lambda: da.zeros((4, 4))[:, da.zeros(4) == 0], "number of columns must be known"),
@@ -366,14 +272,8 @@ BAD = [
     (lambda: frame_of(FRAME[:5], FRAME[:5].rename(columns={"a": "z"})),
      "partition 1 lacks 'a' and partition 1 also has 'z'"),
     (lambda: frame_of(FRAME[:5], FRAME[:5].astype({"a": str})), "partition 1: columns must hold"),
-    (lambda: [delayed(ROWS[:5]), delayed(ROWS[:5, :2])], "the collection has 4, partition 1 has 2"),
-    (lambda: [delayed(ROWS[:5]), delayed("text")], "partition 1: rows must have shape"),
-    (lambda: 2 * [delayed(ROWS[:5], name="one")], "the list holds 'one' 2 times"),
     (lambda: ARRAY[:0], "at least one row; all 1 partition"),
     (lambda: frame_of(FRAME[:0], FRAME[:0]), r"at least one row; all 2 partition\(s\) are empty"),
-    (lambda: "no/such/folder", "no/such/folder does not exist"),
-    (lambda: "s3://bucket/rows", "Pass dask.dataframe.read_parquet"),
-    (lambda: ["a.csv", "https://x/y.csv"], "got 'https://x/y.csv'"),
 ]  # fmt: skip
 
 
@@ -391,9 +291,6 @@ def test_bad_rows_are_refused(make, message):
         (lambda: mmd.summarize(ARRAY, 2, columns=["a"]), InputError, "has no column 'a'"),
         (lambda: mmd.summarize(ARRAY, 2, missing="fill"), InputError, "'mar', 'model' or 'drop'"),
         (lambda: mmd.summarize(ARRAY, 2, client="tcp://x"), InputTypeError, "distributed.Client"),
-        (lambda: mmd.summarize(ARRAY, 2, retries=-1), InputError, "retries"),
-        (lambda: mmd.summarize("x.csv", 2, shard_id="x"), InputError, "shard_id= is for Dask"),
-        (lambda: mmd.summarize("x.csv", 2), NoInputError, "x.csv does not exist"),
         (lambda: mmd.fit(ARRAY, 2, refine="all"), InputError, "refine must be"),
         (lambda: mmd.predict(TRUTH, ROWS), InputTypeError, "got ndarray. Load files"),
         (lambda: mmd.predict(1, ARRAY), InputTypeError, "got int"),
@@ -418,39 +315,20 @@ def test_wrong_calls_are_refused(call, kind, message):
         call()
 
 
-def test_tasks_that_raise_are_tried_again_and_then_given_up(client, tmp_path):
-    def flaky(block, n_failures):
-        tries = len(list(tmp_path.iterdir()))
-        (tmp_path / os.urandom(8).hex()).touch()
-        if tries < n_failures:
-            raise OSError("storage is tired")
-        return block
+def test_a_task_that_raises_gives_no_part_of_an_answer(client):
+    def fail(block):
+        raise OSError("storage is tired")
 
-    def lazy(n_failures):
-        return da.from_array(ROWS, chunks=(25_000, 4)).map_blocks(
-            flaky, n_failures, meta=np.empty((0, 0)), name=os.urandom(8).hex()
-        )
-
-    assert mmd.summarize(lazy(2), 2, client=client).n_rows == len(ROWS)
-    for path in tmp_path.iterdir():
-        path.unlink()
-    with pytest.raises(ClusterError, match=r"failed 2 times with OSError: storage .* No part of"):
-        mmd.summarize(lazy(9), 2, client=client, retries=1)
-    with pytest.raises(ClusterError, match="failed 1 time with OSError"):
-        mmd.summarize(lazy(99), 2)
+    lazy = ARRAY.map_blocks(fail, meta=np.empty((0, 0)))
+    for there in (client, None):
+        with pytest.raises(ClusterError, match=r"failed with OSError: storage is tired. No part"):
+            mmd.summarize(lazy, 2, client=there)
 
 
 def test_an_asynchronous_client_is_refused(client, monkeypatch):
     monkeypatch.setattr(Client, "asynchronous", property(lambda self: True))
     with pytest.raises(InputTypeError, match="must not be asynchronous"):
         mmd.summarize(ARRAY, 2, client=client)
-
-
-def test_a_closed_client_is_told(client):
-    with Client(client.cluster, set_as_default=False) as one:
-        pass
-    with pytest.raises(ClusterError, match="connection to the scheduler is closed"):
-        mmd.summarize(ARRAY, 2, client=one)
 
 
 # -- the rest ---------------------------------------------------------------------------------

@@ -123,17 +123,6 @@ def test_auto_without_correlations_is_a_diagonal_mixture_in_matrices():
     assert model.bic(rows) == pytest.approx(twin.bic(rows))
 
 
-@pytest.mark.parametrize("kind", ["diag", "full"])
-def test_onnx_through_scikit_learn(models, frame, kind):
-    skl2onnx = pytest.importorskip("skl2onnx")
-    runtime = pytest.importorskip("onnxruntime")
-    model, rows = models[kind], frame.to_numpy()
-    graph = skl2onnx.to_onnx(model.to_sklearn(), rows[:1])
-    session = runtime.InferenceSession(graph.SerializeToString())
-    labels = session.run(None, {session.get_inputs()[0].name: rows})[0]
-    assert (labels.ravel() == model.predict(frame)).mean() > 0.999
-
-
 @pytest.mark.parametrize("kind", ["block", "full", "auto"])
 def test_moments_alone(frame, truth, kind):
     options = {"blocks": BLOCKS} if kind == "block" else {}

@@ -265,6 +265,7 @@ def test_dask_frames_are_matched_by_name(frame, rows, fitted):
     with pytest.raises(InputTypeError, match=r"momentmix\.dask"):
         fitted.mixture.predict(lazy)
     parts = [dask.delayed(frame[:900]), dask.delayed(frame[list(BACK)][900:])]
+    parts = dd.from_delayed(parts, meta=frame[:0], verify_meta=False)
     for columns in (None, [1, 5], ["age", "depth"]):
         found = mmd.summarize(parts, 2, columns=columns)
         chosen = rows if columns is None else rows[:, [1, 5]]

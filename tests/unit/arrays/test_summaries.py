@@ -1,16 +1,14 @@
-"""Summaries of rows of other array libraries: the same moments, frame, bounds and messages."""
-
-import sys
-import warnings
+"""Summaries of tensors: the moments, bounds and messages of NumPy rows."""
 
 import numpy as np
 import pytest
 
 from momentmix import MomentSummary, open_rows, summarize
-from momentmix import arrays as array_backend
-from momentmix.errors import InputError, InputTypeError, MissingDependencyError, PrecisionWarning
+from momentmix.errors import InputError, InputTypeError, PrecisionWarning
 from momentmix.summary.exact import device_shard
 from momentmix.summary.kernels.array_sums import ArrayExecutor
+
+torch = pytest.importorskip("torch")
 
 
 def distance(one, other):
@@ -68,36 +66,33 @@ DATA = [plain, with_outlier, with_constant, with_other_scale, drifting, offset]
 
 @pytest.mark.parametrize("data", DATA)
 @pytest.mark.parametrize("n", [300, 5_000, 60_000])
-def test_moments_agree_with_numpy(prompt_library, data, n):
-    library = prompt_library
+def test_moments_agree_with_numpy(data, n):
     rows = data(np.random.default_rng(1), n)
     # With an offset of 1e9 deviations the mean itself has no more digits than 1e-7 of them.
     tolerance = 1e-6 if data is offset else 1e-12
     here = summarize(rows, 4, shard_id="a")
-    same(summarize(library.put(rows), 4, shard_id="a"), here, tolerance)
+    same(summarize(torch.from_numpy(rows), 4, shard_id="a"), here, tolerance)
     fewer = summarize(rows[:-1], 4, shard_id="a")
     assert distance(here, fewer) > 1e-12  # the tolerance would notice one row
 
 
 @pytest.mark.parametrize(("order", "squared"), [(1, 0), (2, 1), (3, 2), (5, 3), (6, 2)])
-def test_orders(prompt_library, order, squared):
-    library = prompt_library
+def test_orders(order, squared):
     rows = np.random.default_rng(0).gamma(2.0, size=(9_000, 7))
     options = {"squared_order": squared, "shard_id": "a"}
-    same(summarize(library.put(rows), order, **options), summarize(rows, order, **options))
+    same(summarize(torch.from_numpy(rows), order, **options), summarize(rows, order, **options))
 
 
-def test_weights(library):
+def test_weights():
     rng = np.random.default_rng(0)
     rows, weights = plain(rng, 20_000), rng.integers(0, 4, 20_000)
     here = summarize(rows, 4, weights, shard_id="a")
-    there = summarize(library.put(rows), 4, library.put(weights), shard_id="a")
+    there = summarize(torch.from_numpy(rows), 4, torch.from_numpy(weights), shard_id="a")
     same(there, here)
     assert there.effective_rows == here.effective_rows
 
 
-def test_updates_of_both_kinds_go_on_in_one_shard(prompt_library):
-    library = prompt_library
+def test_updates_of_both_kinds_go_on_in_one_shard():
     rows = plain(np.random.default_rng(0), 30_000)
     summary = MomentSummary(5, 4, shard_id="a")
     for start, stop, there in [
@@ -105,33 +100,33 @@ def test_updates_of_both_kinds_go_on_in_one_shard(prompt_library):
         (12_350, 20_000, False), (20_000, 30_000, True),
     ]:  # fmt: skip
         part = rows[start:stop]
-        summary.update(library.put(part) if there else part)
+        summary.update(torch.from_numpy(part) if there else part)
     same(summary, summarize(rows, 4, shard_id="a"))
 
 
-def test_summaries_of_both_kinds_merge_and_part_exactly(library):
+def test_summaries_of_both_kinds_merge_and_part_exactly():
     rows = plain(np.random.default_rng(0), 30_000)
     here = summarize(rows[:10_000], 4, shard_id="a")
-    there = summarize(library.put(rows[10_000:]), 4, shard_id="b")
+    there = summarize(torch.from_numpy(rows[10_000:]), 4, shard_id="b")
     same(here + there, summarize(rows, 4, shard_id="c"))
     assert here + there - there == here
     assert MomentSummary.from_bytes((here + there).to_bytes()) == there + here
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int32", "bool"])
-def test_other_dtypes_equal_their_float64_twins(library, dtype):
+def test_other_dtypes_equal_their_float64_twins(dtype):
     rows = (3 * plain(np.random.default_rng(0), 6_000)).astype(dtype)
     if dtype == "bool":
         rows = np.random.default_rng(0).random((6_000, 5)) < 0.3
-    there = summarize(library.put(rows), 4, shard_id="a")
-    assert there == summarize(library.put(rows.astype(float)), 4, shard_id="a")
+    there = summarize(torch.from_numpy(rows), 4, shard_id="a")
+    assert there == summarize(torch.from_numpy(rows.astype(float)), 4, shard_id="a")
 
 
-def test_large_integers_warn(library):
+def test_large_integers_warn():
     rows = np.arange(12).reshape(4, 3)
     rows[1, 1] = 2**60
     with pytest.warns(PrecisionWarning, match=r"integers up to 1152921504606846976"):
-        summarize(library.put(rows), 2)
+        summarize(torch.from_numpy(rows), 2)
 
 
 def bad(row, column, value, n=3_000):
@@ -149,7 +144,7 @@ REFUSED = [
 
 @pytest.mark.parametrize("rows", REFUSED)
 @pytest.mark.parametrize("filled", [False, True])
-def test_bad_rows_get_the_messages_of_numpy_rows(library, rows, filled):
+def test_bad_rows_get_the_messages_of_numpy_rows(rows, filled):
     good = plain(np.random.default_rng(1), 2_000, 3)
     here, there = MomentSummary(3, 3, shard_id="a"), MomentSummary(3, 3, shard_id="a")
     if filled:
@@ -159,7 +154,7 @@ def test_bad_rows_get_the_messages_of_numpy_rows(library, rows, filled):
     with pytest.raises((InputError, InputTypeError)) as expected:
         here.update(rows)
     with pytest.raises((InputError, InputTypeError)) as found:
-        there.update(library.put(rows))
+        there.update(torch.from_numpy(rows))
     assert str(found.value) == str(expected.value)
     assert type(found.value) is type(expected.value)
     assert there.n_rows == (2_000 if filled else 0)
@@ -167,51 +162,22 @@ def test_bad_rows_get_the_messages_of_numpy_rows(library, rows, filled):
         assert there.to_bytes() == before
 
 
-def test_steps_that_need_numpy_copy_the_rows(library):
+def test_steps_that_need_numpy_copy_the_rows():
     rows = plain(np.random.default_rng(0), 4_000)
     summary = summarize(rows, 3, shard_id="a")
-    there = library.put(rows[:500])
+    there = torch.from_numpy(rows[:500])
     twin = summary.copy().forget(rows[:500])
     assert distance(summary.forget(there), twin) == 0
     np.testing.assert_array_equal(np.concatenate(list(open_rows(there).blocks())), rows[:500])
 
 
-def test_a_device_beside_rows_that_lie_on_one_is_refused(library):
-    with pytest.raises(InputError, match=r"device='cuda' is for NumPy rows; these lie on .*Leave"):
-        summarize(library.put(np.eye(3)), 2, device="cuda")
+def test_a_device_without_float64_is_refused(monkeypatch):
+    def fail(tensor):
+        raise TypeError("no float64 here")
 
-
-def test_missing_libraries_are_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(MissingDependencyError, match=r"needs torch.*pip install momentmix\[gpu\]"):
-        summarize(np.eye(3), 2, device="cuda")
-    monkeypatch.setitem(sys.modules, "array_api_compat", None)
-    tensor = type("Tensor", (), {"__module__": "torch", "ndim": 2, "shape": (3, 3)})()
-    with pytest.raises(MissingDependencyError, match=r"array-api-compat.*momentmix\[gpu\]"):
-        array_backend.namespace(tensor)
-
-
-def test_a_library_without_float64_is_refused():
-    class Half:
-        dtype, device = "float32", "small"
-
-        @staticmethod
-        def astype(array, dtype):
-            warnings.warn("truncated", stacklevel=1)
-            return array
-
-        float64 = "float64"
-
-    with pytest.raises(InputError, match=r"moments need float64.*computes in float32.*enable_x64"):
-        array_backend.as_float64(Half(), Half)
-
-    class Less(Half):
-        @staticmethod
-        def astype(array, dtype):
-            raise TypeError("no float64 here")
-
-    with pytest.raises(InputError, match=r"rows on small cannot be cast to float64: no float64"):
-        array_backend.as_float64(Less(), Less)
+    monkeypatch.setattr(torch.Tensor, "double", fail)
+    with pytest.raises(InputError, match=r"rows on cpu cannot be cast to float64: no float64"):
+        summarize(torch.ones((4, 2), dtype=torch.float32), 2)
 
 
 @pytest.fixture
@@ -227,39 +193,8 @@ def counted(monkeypatch):
     return counts
 
 
-def sorted_rows(rng, n):
-    return np.sort(plain(rng, n), axis=0)
-
-
-def away_for_a_while(rng, n):
-    """The mean leaves the shift within the first batch; the second begins as if it had not."""
-    rows = plain(rng, n)
-    rows[2_100:17_000, 1] += 1.0  # a hundred deviations
-    return rows
-
-
-@pytest.mark.parametrize("data", [*DATA, sorted_rows, away_for_a_while])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_sums_that_are_asked_for_early_change_no_bit(library, data, weighted, counted, monkeypatch):
-    rows = data(np.random.default_rng(1), 150_000)
-    weights = np.random.default_rng(2).integers(1, 4, len(rows)) if weighted else None
-    found, n_summed = [], []
-    monkeypatch.setattr(device_shard, "_GROWTH", 2)  # more batches of fewer rows
-    for n_ahead in (0, 2, 9):
-        monkeypatch.setattr(device_shard, "_n_ahead", lambda rows, n=n_ahead: n)
-        counted.clear()
-        summary = MomentSummary(5, 3, shard_id="a")
-        summary.update(library.put(rows), weights)
-        summary.update(library.put(rows[:40_000]), None if weights is None else weights[:40_000])
-        found.append(summary.to_bytes())
-        n_summed.append(sum(counted))
-    assert found[1] == found[0] == found[2]
-    # Only what nobody could foresee is summed in vain.
-    assert (n_summed[1] > n_summed[0]) == (data is away_for_a_while)
-
-
-def test_batches_stay_within_the_memory(library, counted, monkeypatch):
+def test_batches_stay_within_the_memory(counted, monkeypatch):
     rows = plain(np.random.default_rng(0), 20_000)
     monkeypatch.setattr(device_shard, "free_bytes", lambda array: 16 * 5 * 3_000)
-    same(summarize(library.put(rows), 4), summarize(rows, 4))
+    same(summarize(torch.from_numpy(rows), 4), summarize(rows, 4))
     assert 2_000 < max(counted) <= 3_000

@@ -1,4 +1,4 @@
-"""What only torch has: windows of rows from the host, the kernel for NVIDIA devices, gradients."""
+"""The kernel for NVIDIA devices, interpreted, and gradients."""
 
 import os
 
@@ -7,40 +7,11 @@ import pytest
 
 from momentmix import DiagonalMixture, summarize
 from momentmix.arrays import namespace
-from momentmix.errors import InputError
-from momentmix.summary.exact import state
 from momentmix.summary.kernels.array_sums import ArrayExecutor
-from momentmix.summary.kernels.host_feed import feed
 from momentmix.summary.kernels.triton_sums import Settings, TritonExecutor
 from momentmix.summary.layout import Layout
 
 torch = pytest.importorskip("torch")
-
-
-@pytest.mark.parametrize("kind", ["float64", "float32", "int64", "fortran", "reversed", "frozen"])
-def test_rows_from_the_host_in_windows(kind, monkeypatch):
-    rows = 20 * np.random.default_rng(0).standard_normal((20_000, 4))
-    rows = {
-        "fortran": np.asfortranarray(rows),
-        "reversed": rows[::-1],
-        "frozen": rows,
-    }.get(kind) if kind in ("fortran", "reversed", "frozen") else rows.astype(kind)  # fmt: skip
-    rows.setflags(write=kind != "frozen")
-    weights = np.random.default_rng(1).integers(0, 3, 20_000)
-    monkeypatch.setattr(state, "feed", lambda r, device: feed(r, device, 100_000))
-    for w in (None, weights):
-        here = summarize(rows, 4, w, shard_id="a")
-        there = summarize(rows, 4, w, shard_id="a", device="cpu")
-        assert there.n_rows == here.n_rows
-        np.testing.assert_allclose(there.variance, here.variance, rtol=1e-12)
-        gap = np.abs(there.tensor(4).values - here.tensor(4).values).max()
-        assert gap <= 1e-12
-
-
-@pytest.mark.parametrize("device", ["nonsense", "cuda:99"])
-def test_unusable_devices_are_refused(device):
-    with pytest.raises(InputError, match=rf"device='{device}' cannot be used by torch here"):
-        summarize(np.eye(3), 2, device=device)
 
 
 @pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") != "1", reason="needs TRITON_INTERPRET=1")

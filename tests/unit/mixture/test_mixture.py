@@ -1,4 +1,3 @@
-import array_api_strict as strict
 import numpy as np
 import pytest
 from scipy.special import logsumexp
@@ -118,21 +117,13 @@ def test_no_label_for_rows_that_are_not_finite(value):
     assert mixture.predict(rows[:4321]).tolist() == [0] * 4321
 
 
-@pytest.mark.parametrize("xp", [np, strict])
-def test_reductions_over_the_components(xp):
+def test_reductions_over_the_components():
     joint = 9 * np.random.default_rng(1).standard_normal((3, 5000))
     logs = logsumexp(joint, axis=0)
     shares = np.exp(joint - logs)
-
-    def back(array):
-        return np.asarray(array) if xp is np else np.from_dlpack(array)
-
-    def put():
-        return xp.asarray(joint.copy())
-
-    np.testing.assert_allclose(back(log_sums(put(), xp)), logs)
-    np.testing.assert_allclose(back(posteriors(put(), xp)), shares, rtol=1e-9)
-    np.testing.assert_allclose(back(responsibilities(put(), xp)[0]), shares, rtol=1e-9)
-    np.testing.assert_array_equal(back(most_probable(put(), xp)), joint.argmax(axis=0))
-    lost = xp.asarray(np.array([[-np.inf, np.nan, 1.0], [-np.inf, 0.0, 2.0]]))
-    np.testing.assert_array_equal(back(most_probable(lost, xp)), [-1, -1, 1])
+    np.testing.assert_allclose(log_sums(joint.copy()), logs)
+    np.testing.assert_allclose(posteriors(joint.copy()), shares, rtol=1e-9)
+    np.testing.assert_allclose(responsibilities(joint.copy())[0], shares, rtol=1e-9)
+    np.testing.assert_array_equal(most_probable(joint.copy()), joint.argmax(axis=0))
+    lost = np.array([[-np.inf, np.nan, 1.0], [-np.inf, 0.0, 2.0]])
+    np.testing.assert_array_equal(most_probable(lost), [-1, -1, 1])

@@ -31,7 +31,6 @@ from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VariancePrior
 from momentmix.native import code
 from momentmix.parallel import map_in_order
-from momentmix.progress import tick
 from momentmix.tables.rows import Rows, proportional_places
 
 MOST_COMPILED = 16  # features of a block: the rotations of wider matrices take longer than LAPACK
@@ -152,7 +151,6 @@ def settle(
     settled, k = start.copy(), len(start.weights)
     active, last = np.arange(k), np.full(k, -np.inf)
     for done in range(0, max_steps, _ROUND):
-        tick()
         n_steps = min(_ROUND, max_steps - done)
         batch, values, gains = run_batch(features, settled[active], prior, n_steps, n_threads)
         settled[active] = batch

@@ -36,7 +36,6 @@ _LEAST_PART = 0.1  # of what a scoring step predicts, up to a nat of all rows; e
 _STALE = 0.1  # of what was left before a step; where more is left the matrix is out of date
 _SLOW = 0.25  # of two gains: EM that is faster needs no help; 0.1 and 0.5 take as many passes
 _LARGEST_RATIO = 0.99  # of two gains: beyond, the sum of all that follow is not known
-_LEFT_AFTER_PASS = 0.8  # share of the passes that is taken to be left, for the progress
 
 
 class Refined(NamedTuple):
@@ -89,7 +88,7 @@ def climb(
     by_em: list[float] = []  # gains of the EM steps since the last other step
     is_em = True
     for count in range(1, context.max_passes + 1):
-        detail(f"pass {count}", 1.0 - _LEFT_AFTER_PASS ** (count - 1))
+        detail(f"pass {count}")
         sums = sums_of(current)
         value = (sums.log_likelihood + float(prior.log_density(current))) / sums.n_rows
         if scoring is not None and not is_em and not scoring.is_good(value - last, n_rows):

@@ -227,8 +227,7 @@ class _MomentSearch:
         rounds = effort.max_rounds if self.n_parameters < LARGE else 1
         while self.n_rounds < rounds and not self.is_settled:
             if effort.to_the_end:  # others run beside the starts of EM
-                done = self.n_rounds / rounds if effort is ANSWER else 0.0
-                detail(f"{self.r} components, round {self.n_rounds + 1}", done)
+                detail(f"{self.r} components, round {self.n_rounds + 1}")
             if self.n_rounds == 1 and self.is_efficient:
                 self.add_splits()
             else:
@@ -380,7 +379,7 @@ class _MomentSearch:
         rivals = [x.usable(structure) for x in self.tried if x is not best and x.rivals(best)]
         n, last = self.moments.n_effective, best.efficient
         if effort.last_rounds:
-            detail(f"{self.r} components, last steps", 0.7)
+            detail(f"{self.r} components, last steps")
         fewer, is_needed = self.fewer if self.needs_fewer else None, self.is_needed
         if last is not None:
             raw, factor = (

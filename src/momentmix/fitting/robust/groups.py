@@ -99,7 +99,7 @@ class _Numbers:
                 for kind in self.kinds:
                     self._merge_down(level, number, kind)
             expected = min(self.most, max(self.wanted + 2, _FIRST_LEVEL))
-            detail(f"{number} of {max(number, expected)}", (number - 1) / expected)
+            detail(f"{number} of {max(number, expected)}")
             self._grow(number)
             option = self.best(number)
             if option is None:

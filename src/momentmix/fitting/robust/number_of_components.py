@@ -121,14 +121,13 @@ class _NumberSearch:
     def test(self, r: int, blocks: Blocks, named: tuple[Correlation, ...] = ()) -> _Tested:
         """Fit and test a number of components and blocks, once."""
         if (r, blocks) not in self.tested:
-            n_tested = len(self.tested)
-            detail(f"{r} components", 1.0 - 0.8**n_tested)
+            detail(f"{r} components")
             moments, context, smaller = self.moments, self.context, self.tested.get((r - 1, blocks))
             least, parent = self.least(blocks), None if smaller is None else smaller.fit.raw
             # Columns that are not joined yet matter more than further rounds.
             effort = FIRST_LOOK if r < least or named else SMALLER
             fit = fit_moments(moments, r, context, effort, blocks, parent, r <= least)
-            detail(f"{r} components, test", 1.0 - 0.8 ** (n_tested + 0.5))
+            detail(f"{r} components, test")
             tested = _Tested(fit, fit.check(moments, context.rng, self.joins), named)
             if named and r >= least and not (tested.is_accepted or self.more_blocks(tested)[0]):
                 fit = fit.more(SMALLER) if fit.more is not None else fit

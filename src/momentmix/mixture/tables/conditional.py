@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Array, Float, Int
-from momentmix.arrays import is_foreign, to_numpy
+from momentmix.arrays import is_tensor, to_numpy
 from momentmix.errors import InputError, InputTypeError
 from momentmix.families.block import Block
 from momentmix.mixture.density import posteriors
@@ -105,7 +105,7 @@ def blocks_given(
 
 def expected_columns(mixture: Mixture, rows: Any, known: Sequence[int | str] | None) -> Float:
     """Means of the other columns given the known cells of each row, of shape (n, u)."""
-    rows = to_numpy(rows) if is_foreign(rows) else rows
+    rows = to_numpy(rows) if is_tensor(rows) else rows
     if known is None and isinstance(rows, Mapping):
         known = [str(name) for name in rows]
     elif known is None:

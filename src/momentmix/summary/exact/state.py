@@ -9,20 +9,18 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from momentmix._typing import Float
-from momentmix.arrays import device_of, is_foreign, namespace, on_device_of, to_numpy
+from momentmix.arrays import is_tensor, namespace, on_device_of, take, to_numpy
 from momentmix.errors import InputError, InputTypeError, ShardError
 from momentmix.parallel import usable_cores
 from momentmix.summary.exact.device_shard import add_device_rows
 from momentmix.summary.exact.open_shard import OpenShard
 from momentmix.summary.exact.totals import Totals
-from momentmix.summary.kernels.host_feed import feed
 from momentmix.summary.kernels.native_sums import host_executor
 from momentmix.summary.layout import Layout
 from momentmix.tables.formats.memory import as_device_rows, as_rows
@@ -83,7 +81,7 @@ class State(NamedTuple):
 
 
 def checked_rows(
-    rows: Any, sample_weight: ArrayLike | None, state: State, *, with_values: bool = True
+    rows: Any, sample_weight: ArrayLike | None, state: State
 ) -> tuple[NDArray[Any], Float | None, Names]:
     """NumPy rows, their weights and the names that they bring, checked."""
     if state.row_schema is not None:
@@ -96,8 +94,7 @@ def checked_rows(
             "feature_names at construction, or plain arrays throughout."
         )
     weights = as_weights(sample_weight, len(array))
-    if with_values:
-        check_values(array, names or state.names)
+    check_values(array, names or state.names)
     return array, weights, names
 
 
@@ -112,36 +109,27 @@ def _features(rows: Any, schema: Schema) -> Float:
 class NewRows(NamedTuple):
     """Checked rows of one update, without rows of weight 0."""
 
-    parts: Iterable[tuple[int, Any]]  # number of the first row, array of any library
-    n_rows: int
+    rows: Any  # an array or a tensor
     weights: Float | None
     names: Names = None
 
 
-def checked_update(rows: Any, sample_weight: Any, device: Any, state: State) -> NewRows:
-    """The rows of an update, of whatever library."""
-    if is_foreign(sample_weight):
+def checked_update(rows: Any, sample_weight: Any, state: State) -> NewRows:
+    """The rows of an update."""
+    if is_tensor(sample_weight):
         sample_weight = to_numpy(sample_weight)
-    if not is_foreign(rows) or state.row_schema is not None:
-        on_host = device is None  # else the values are checked there
-        array, weights, names = checked_rows(rows, sample_weight, state, with_values=on_host)
+    if not is_tensor(rows) or state.row_schema is not None:
+        array, weights, names = checked_rows(rows, sample_weight, state)
         if weights is not None and not weights.all():
             array, weights = array[weights > 0], weights[weights > 0]
-        n_rows = len(array)
-        if on_host:
-            return NewRows([(0, array)], n_rows, weights, names)
-        return NewRows(feed(array, device), n_rows, weights, names)
-    if device is not None:
-        raise InputError(
-            f"device={device!r} is for NumPy rows; these lie on {device_of(rows)} already. "
-            "Leave it out."
-        )
+        return NewRows(array, weights, names)
     rows = as_device_rows(rows, state.layout.n_features)
     weights = as_weights(sample_weight, rows.shape[0])
     if weights is not None and not weights.all():
-        xp, kept = namespace(rows), np.flatnonzero(weights)
-        rows, weights = xp.take(rows, on_device_of(kept, rows, xp), axis=0), weights[kept]
-    return NewRows([(0, rows)], rows.shape[0], weights)
+        kept = np.flatnonzero(weights)
+        rows = take(rows, on_device_of(kept, rows, namespace(rows)), axis=0)
+        weights = weights[kept]
+    return NewRows(rows, weights)
 
 
 def new_shard(state: State, shard_id: bytes) -> OpenShard:
@@ -166,6 +154,7 @@ def with_rows(
 ) -> State:
     """The state after an update; `shard_id` is that of the shard to open, unless one is open."""
     closed, shard, next_id, names = state
+    rows, weights, _ = update
     if shard is None:
         digest = shard_id or next_id or shard_digest(None)
         if digest in closed.shards:
@@ -175,14 +164,12 @@ def with_rows(
                 shard_ids=(digest.hex(),),
             )
         shard = new_shard(state, digest)
-    elif shard.n_waiting + update.n_rows >= shard.block_size:  # completes a block
+    elif shard.n_waiting + len(rows) >= shard.block_size:  # completes a block
         shard = shard.clone()
     names = names if update.names is None else tuple(update.names)
-    labels, n_threads = labels_of(shard, names), threads_for(shard, update.n_rows, n_threads)
-    for first, array in update.parts:
-        w = None if update.weights is None else update.weights[first : first + array.shape[0]]
-        if is_foreign(array):
-            add_device_rows(shard, array, w, n_threads, (first, labels))
-        else:
-            shard.update(array, w, n_threads, labels)
+    labels, n_threads = labels_of(shard, names), threads_for(shard, len(rows), n_threads)
+    if is_tensor(rows):
+        add_device_rows(shard, rows, weights, n_threads, labels)
+    else:
+        shard.update(rows, weights, n_threads, labels)
     return State(closed, shard, None, names)

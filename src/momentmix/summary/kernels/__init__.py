@@ -1,1 +1,1 @@
-"""Sums of all moments of a block of rows: NumPy, compiled, array API, Triton."""
+"""Sums of all moments of a block of rows: compiled, by NumPy or torch, by Triton."""

@@ -1,4 +1,4 @@
-"""Sums of all moments of rows where they lie, through the array API: the executor for devices.
+"""Sums of all moments of rows where they lie, by operations of NumPy or torch.
 
 | symbol | name here | shape |
 |---|---|---|
@@ -7,8 +7,8 @@
 | Σ w y_I of each slab | result | (S, n_entries) |
 
 A batch is cut into slabs of consecutive rows; each is one matrix of a batched product, so that all
-of the device has work. This is the reference for every library, and what sums NumPy rows without
-compiled code; torch on an NVIDIA device takes ``triton_sums`` where that applies.
+of the device has work. This is the reference, and what sums NumPy rows without compiled code;
+tensors on an NVIDIA device take ``triton_sums`` where that applies.
 """
 
 from __future__ import annotations
@@ -19,7 +19,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.arrays import free_bytes, is_cuda_tensor, namespace, on_device_of, weight_squares
+from momentmix.arrays import (
+    free_bytes,
+    is_cuda_tensor,
+    namespace,
+    on_device_of,
+    take,
+    weight_squares,
+)
 from momentmix.index_sets import index_sets
 from momentmix.parallel import few_threads
 from momentmix.summary.kernels.tile_plan import tile_plan
@@ -58,7 +65,7 @@ class HostExecutor(Executor, Protocol):
 
 
 class ArrayExecutor:
-    """Sums rows of an array library by its own operations."""
+    """Sums rows by operations of NumPy or torch."""
 
     def __init__(self, layout: Layout, xp: Any) -> None:
         d, self._layout, self._xp = layout.n_features, layout, xp
@@ -91,10 +98,10 @@ class ArrayExecutor:
             for start in range(0, n, step):
                 stop = min(start + step, n)
                 w = None if weights is None else weights[:, start:stop]
-                points = xp.permute_dims(rows[:, start:stop, :] * scale - shift, (0, 2, 1))
+                points = (rows[:, start:stop, :] * scale - shift).mT
                 flat = self._products(points, w)
                 total = flat if total is None else total + flat
-        return xp.take(total, on_device_of(self._positions, rows, xp), axis=1)
+        return take(total, on_device_of(self._positions, rows, xp), axis=1)
 
     def add_blocks(
         self, blocks: Any, weights: Any, units: Units, digits: Any, n_digits: int, n_threads: int
@@ -112,7 +119,7 @@ class ArrayExecutor:
         table, parts = xp.concat([points, one, xp.zeros_like(one)], axis=1), []
 
         def monomials(factors: Any) -> Any:
-            columns = [xp.take(table, on_device_of(f, points, xp), axis=1) for f in factors]
+            columns = [take(table, on_device_of(f, points, xp), axis=1) for f in factors]
             product = columns[0]
             for column in columns[1:]:
                 product = product * column
@@ -124,7 +131,7 @@ class ArrayExecutor:
         if weights is not None:
             left = left * weights[:, None, :]
         for i, (first, last) in enumerate(self._ends):
-            columns = xp.permute_dims(right[:, first * block : last * block, :], (0, 2, 1))
+            columns = right[:, first * block : last * block, :].mT
             product = xp.matmul(left[:, i * block : (i + 1) * block, :], columns)
             parts.append(xp.reshape(product, (points.shape[0], -1)))
         if self._layout.high:
@@ -146,14 +153,14 @@ def high_sums(layout: Layout, points: Any, weights: Any, xp: Any) -> Any:
         # Where y_j³ y_k, and y_j² y_k² of each pair, stand in a flat product of d × d entries.
         places = np.flatnonzero(~np.eye(d, dtype=bool)), low * d + high
         for left, right, own in zip((w3, w2), (points, squares), places, strict=True):
-            product = xp.matmul(left, xp.permute_dims(right, (0, 2, 1)))
+            product = xp.matmul(left, right.mT)
             flat = xp.reshape(product, (points.shape[0], -1))
-            parts.append(xp.take(flat, on_device_of(own, points, xp), axis=1))
+            parts.append(take(flat, on_device_of(own, points, xp), axis=1))
     return xp.concat(parts, axis=1)
 
 
 def device_executor(layout: Layout, rows: Any) -> Executor:
-    """Return the executor for rows of a device, by their array library and the layout alone."""
+    """Return the executor for the rows of a tensor, by its device and the layout alone."""
     if is_cuda_tensor(rows):
         from momentmix.summary.kernels.triton_sums import TritonExecutor  # slow to import
 

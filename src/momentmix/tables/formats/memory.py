@@ -112,7 +112,7 @@ def as_rows(
 ) -> tuple[NDArray[Any], tuple[str, ...] | None]:
     """Rows (n_rows, n_features) of a real dtype, unchecked, NaN where masked, and their names."""
     _refuse_elsewhere(rows)
-    if arrays.is_foreign(rows):
+    if arrays.is_tensor(rows):
         arrays.check_real(rows)
         rows = arrays.to_numpy(rows)  # callers that compute on the device use `as_device_rows`
     names = None
@@ -146,13 +146,13 @@ def _not_numbers(array: NDArray[Any]) -> str:
 
 
 def as_device_rows(rows: Any, n_features: int | None) -> Any:
-    """Rows of another array library, on their device; values are checked when they are summed."""
+    """Rows of a tensor, on their device; values are checked when they are summed."""
     arrays.check_real(rows)
     check_shape(rows, n_features)
     if arrays.dtype_name(rows) == "int64":
         xp = arrays.namespace(rows)
-        warn_integers(arrays.to_numpy(xp.stack([xp.min(rows, axis=0), xp.max(rows, axis=0)])))
-    return rows.detach() if hasattr(rows, "detach") else rows  # torch: no gradients of sums
+        warn_integers(arrays.to_numpy(xp.stack(list(rows.aminmax(dim=0)))))
+    return rows.detach()  # no gradients of sums
 
 
 def rows_for(rows: Any, feature_names: tuple[str, ...] | None) -> NDArray[Any]:
@@ -297,7 +297,7 @@ def _checked_list(name: object, column: Any) -> Any:
 
 def _columns_of_array(rows: Any) -> list[Array]:
     """The columns of an array, or of a list of rows."""
-    array = _rectangular(arrays.to_numpy(rows) if arrays.is_foreign(rows) else rows)
+    array = _rectangular(arrays.to_numpy(rows) if arrays.is_tensor(rows) else rows)
     if array.dtype.kind in "US" and not isinstance(rows, np.ndarray):
         array = np.array(rows, dtype=object)  # numbers beside text stay numbers
     if array.dtype.kind in "fiub":
