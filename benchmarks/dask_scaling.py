@@ -25,7 +25,7 @@ from distributed import Client, LocalCluster
 
 import momentmix as mm
 from momentmix import dask as mmd
-from momentmix.summary.parts import Progress, summarize_parts
+from momentmix.summary.parts import summarize_parts
 
 
 def draw(folder, n_rows, n_features, n_files):
@@ -45,16 +45,15 @@ def draw(folder, n_rows, n_features, n_files):
 
 
 def in_one_process(folder, order):
-    """What ``momentmix summarize --threads 1`` does, and its seconds."""
+    """What ``momentmix summarize --n-threads 1`` does, and its seconds."""
     source = mm.open_rows(folder)
 
-    def new_shard(shard_id):
+    def new_shard(shard_id=None):
         names = source.feature_names
         return mm.MomentSummary(len(names), order, names, shard_id=shard_id, n_threads=1)
 
     begin = time.perf_counter()
-    for state in summarize_parts(source, Progress(new_shard(None), 0, 0, 0), new_shard):
-        summary = state.summary
+    summary = summarize_parts(source, new_shard)
     return summary.to_bytes(), time.perf_counter() - begin
 
 

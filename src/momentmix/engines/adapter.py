@@ -21,7 +21,7 @@ from momentmix.cube.keys import GroupKey, KeySpec, parse_keys
 from momentmix.cube.summarize_by import GroupSums, cube_job
 from momentmix.errors import ClusterError, InputError, InputTypeError, MomentmixError, check_count
 from momentmix.parallel import few_threads
-from momentmix.summary.parts import Progress, summarize_parts
+from momentmix.summary.parts import summarize_parts
 from momentmix.summary.summarize import warn_of_notes
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.cells import column_cells
@@ -258,16 +258,12 @@ class Task:
         reading = Reading(columns=self.columns, by_name=True)
         if self.keys:
             job = cube_job([source], self.keys, self.schema, self.missing, reading)
-            cubes = Progress(GroupSums())
-            *_, cubes = cubes, *job.run(cubes, self.order, self.options)
-            groups: Groups = cubes.summary.groups()
-            return groups
+            return job.sums(self.order, self.options).groups()
         opened = reading.open([source], self.missing)
         opened.plan(once=True)
         rows = rows_with(self.schema, opened, drops=self.missing == "drop")
-        state = Progress(self.new_shard(), 0, 0, 0)
-        *_, state = state, *summarize_parts(rows, state, self.new_shard)
-        return {(): state.summary.to_bytes()} if state.n_rows else {}
+        summary = summarize_parts(rows, self.new_shard)
+        return {(): summary.to_bytes()} if summary.n_rows else {}
 
 
 # -- results as rows of an engine --------------------------------------------------------------

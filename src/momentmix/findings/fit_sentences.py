@@ -319,7 +319,7 @@ FITS: dict[str, Entry] = {
     "improbable-rows": Entry(
         "{share:.1%} of the rows are less probable than all but {expected:.1%} of rows drawn from "
         "the model: it does not describe them, or they have changed since the fit.",
-        "Look at the least probable rows: momentmix score finds them.",
+        "Look at the least probable rows: momentmix predict --density finds them.",
         "{share:.1%} of the rows are rarer than nearly all rows that the model would give: it does "
         "not fit them, or they have changed.",
     ),

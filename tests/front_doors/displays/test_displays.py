@@ -2,7 +2,6 @@ import re
 
 import matplotlib as mpl
 import numpy as np
-import pandas as pd
 import pytest
 from matplotlib import pyplot
 
@@ -235,61 +234,3 @@ def test_residuals_of_a_table_leave_out_cells_that_are_missing_for_the_first_tim
     table["x"][:] = np.nan
     with pytest.raises(InputError, match="there are no rows without missing cells"):
         displays.MomentResidualsDisplay.from_estimator(mixture, rows=table)
-
-
-@pytest.fixture
-def drawn_choices(monkeypatch, tmp_path):
-    """Pictures of the choice that commands draw, in a folder of their own."""
-    monkeypatch.chdir(tmp_path)
-    found, plot = [], displays.ChoiceDisplay.from_results.__func__
-
-    def kept(cls, results, **keywords):
-        found.append(results)
-        return plot(cls, results, **keywords)
-
-    monkeypatch.setattr(displays.ChoiceDisplay, "from_results", classmethod(kept))
-    return found
-
-
-def test_choice_tries_numbers_up_to_what_the_data_can_tell_apart(
-    momentmix, drawn_choices, model, rows
-):
-    model.mixture_.save("model.json")
-    np.save("rows.npy", rows[:600])
-    mm.summarize(rows, order=3).save("rows.mms")
-    choice = ("plot", "model.json", "--kind", "choice", "-o", "x.png", "--force")
-    most = mm.largest_rank(5, 3, "robust")
-    for inputs in (["rows.npy"], ["rows.npy", "-r", "2"], ["rows.mms"]):
-        assert momentmix(*choice, *inputs).code == 0
-    tried = [[result.mixture.n_components for result in results] for results in drawn_choices]
-    assert tried == [[1, 2, 3, 4, 5, 6], [1, 2], list(range(1, most + 1))]
-    done = momentmix(*choice, "rows.mms", "-r", most + 1)
-    assert (done.code, "identifies at most" in done.err) == (2, True), done
-
-
-def test_choice_takes_families_and_blocks_of_the_model(momentmix, drawn_choices):
-    rng = np.random.default_rng(0)
-    table = {name: rng.standard_normal(200) for name in "xyz"} | {"n": rng.poisson(2.0, 200)}
-    result = mm.fit(table, 1, random_state=0, families={"n": "poisson"}, blocks=[["x", "y"]])
-    result.save("model.json")
-    pd.DataFrame(table).to_csv("rows.csv", index=False)
-    done = momentmix("plot", "model.json", "rows.csv", "--kind", "choice", "-r", "1", "-o", "x.svg")
-    assert done.code == 0, done.err
-    ((found,),) = drawn_choices
-    assert found.mixture.schema == result.mixture.schema
-    assert [block.columns for block in found.mixture.blocks] == [(0, 1), (2,), (3,)]
-
-
-@pytest.mark.parametrize(
-    ("kind", "data", "ending"),
-    [("columns", ["rows.mms"], "png"), ("means", [], "svg"), ("weights", [], "png")],
-)
-def test_plot_command(momentmix, tmp_path, monkeypatch, model, kind, data, ending):
-    monkeypatch.chdir(tmp_path)
-    model.mixture_.save("model.json")
-    model.summary_.save("rows.mms")
-    picture = f"picture.{ending}"
-    done = momentmix("plot", "model.json", *data, "-o", picture, "--kind", kind)
-    assert done.code == 0, done.err
-    start = (tmp_path / picture).read_bytes()[:5]
-    assert start == (b"\x89PNG\r" if ending == "png" else b"<?xml")

@@ -56,24 +56,6 @@ def test_the_sections_say_what_track_and_compare_say(made):
     assert page.count("<img") >= 6
 
 
-def test_the_command_makes_them(momentmix, made, tmp_path):
-    folder = made[0]
-    out = tmp_path / "report.html"
-    done = momentmix(
-        "report", folder / "model.json", "--data", folder / "last.mms", "--cube",
-        folder / "cube.parquet", "--before", folder / "first.mms", "-o", out,
-    )  # fmt: skip
-    assert done.code == 0, done.err
-    page = out.read_text(encoding="utf-8")
-    assert "What changed?" in page
-    assert "How do the shares differ" in page
-    refused = momentmix(
-        "report", folder / "model.json", "--before", folder / "first.mms", "-o", tmp_path / "x.html"
-    )
-    assert "--before compares summaries" in refused.err
-    assert not (tmp_path / "x.html").exists()
-
-
 def test_sentences_have_the_words_of_the_page():
     findings = [
         found(WARNING, "more-groups-misfit", more=4),

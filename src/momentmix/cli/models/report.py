@@ -7,39 +7,22 @@ from typing import Any
 
 import click
 
-from momentmix.cli.options import ReadOptions, named_data_options, output_options
+from momentmix.cli.options import ReadOptions, data_options, output_options
 from momentmix.cli.output import Target
 from momentmix.errors import without_secrets
 
 
 @click.argument("model")
 @click.option(
-    "--data",
-    multiple=True,
-    help="Data files, folders, globs, or summaries (.mms), for rows in the pictures, residuals, "
-    "and the quality of the data. Can be given more than once.",
+    "--data", multiple=True, metavar="FILE", help="Data or summaries for the pictures; repeatable."
 )
-@click.option(
-    "--names",
-    help="Names of the groups, one for each, separated by commas, in the order of their numbers.",
-)
-@click.option(
-    "--cube",
-    help="A cube (momentmix summarize --by): the report has their shares of the groups.",
-)
-@click.option(
-    "--before",
-    multiple=True,
-    help="Summaries of earlier rows: the report has the changes. --data are then summaries too.",
-)
+@click.option("--names", help="Names of the groups, separated by commas.")
 @output_options("File of the page (.html).", required=True)
-@named_data_options
+@data_options
 def report_command(
     model: str,
     data: tuple[str, ...],
     names: str | None,
-    cube: str | None,
-    before: tuple[str, ...],
     target: Target,
     read_options: ReadOptions,
 ) -> None:
@@ -49,42 +32,30 @@ def report_command(
     intervals are those that `momentmix fit` saved with the model. Its date is today, or that of
     SOURCE_DATE_EPOCH.
     """
-    from momentmix.cli.cubes import load_groups
-    from momentmix.cli.models.predict import load_model, load_verdict, open_for, options_of
+    from momentmix.cli.models.predict import load_model, open_for, options_of
     from momentmix.cli.summaries import are_summaries, load_sum
+    from momentmix.fitting.record import load_fit
+    from momentmix.reporting.report import report
 
-    inputs = [model, *data, *before, *([cube] if cube else [])]
-    output = target.check(inputs, "a report is an HTML file; give a file to --output.")
+    output = target.check([model, *data], "a report is an HTML file; give a file to --output.")
     mixture = load_model(model)
     summary_or_rows: Any = None
     if data and are_summaries(data):
         summary_or_rows = load_sum(data)
     elif data:
-        summary_or_rows = open_for(
-            mixture.columns, data, options_of(read_options, model, may_drop=True)
-        )
+        own_options = options_of(read_options, model, may_drop=True)
+        summary_or_rows = open_for(mixture.columns, data, own_options)
     named = [without_secrets(name) for name in data]
-    from momentmix.monitoring.compare import compare
-    from momentmix.monitoring.track import track
-    from momentmix.reporting.report import report
-    from momentmix.summary.summary import MomentSummary
-
-    comparison = None
-    if before:
-        if not isinstance(summary_or_rows, MomentSummary):
-            raise click.UsageError("--before compares summaries; give summaries (.mms) to --data.")
-        comparison = compare(load_sum(before), summary_or_rows)
     report(
         model,
         output,
         summary_or_rows,
         names=None if names is None else [name.strip() for name in names.split(",")],
-        tracking=None if cube is None else track(model, load_groups([cube], (), None)),
-        comparison=comparison,
         command=click.get_current_context().obj,
         data_name=", ".join(os.path.basename(os.path.normpath(x)) for x in named) or None,
     )
-    verdict = load_verdict(model)
+    record = load_fit(model)[1]
+    verdict = None if record is None else record.certificate.verdict
     said = "" if verdict is None else f" (certificate: {verdict})"
     facts = {"model": model, "data": named, "verdict": verdict}
     target.report(facts, f"report written to {output}{said}")
