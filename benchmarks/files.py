@@ -8,7 +8,7 @@ A file of each format holds the same rows of a mixture. The command runs in a pr
 its time includes the start-up, its peak memory is what the system tells. Beside it stand
 
 read    the file alone, by pyarrow or NumPy, into float64 columns
-sum     (score, predict) mm.summarize (log_prob, predict) of the same rows in memory
+sum     (density, predict) mm.summarize (log_prob, predict) of the same rows in memory
 polars  (summarize) all first and second moments of the same file, where polars is installed
 
 A figure is printed only if the output is right: the moments, the labels, the log-likelihood of the
@@ -188,7 +188,7 @@ def bench_summarize(run, kinds):
     output = run.folder / "rows.mms"
     for kind in kinds:
         path = run.file(kind)
-        threads = [] if options.threads is None else ["--threads", options.threads]
+        threads = [] if options.threads is None else ["--n-threads", options.threads]
         figures, _ = run.command(
             "summarize", path, "-o", output, "-m", options.order, "--force", *threads
         )
@@ -223,11 +223,21 @@ def bench_predict(run, kinds):
         path.unlink()
 
 
-def bench_score(run, kinds):
+def bench_density(run, kinds):
     alone, known = best_of(lambda: run.model.log_prob(run.rows).mean(), run.options.repeat)
+    output = run.folder / "scores.csv"
     for kind in kinds:
         path = run.file(kind)
-        figures, text = run.command("score", run.folder / "model.json", path, "--json")
+        figures, text = run.command(
+            "predict",
+            run.folder / "model.json",
+            path,
+            "--density",
+            "-o",
+            output,
+            "--force",
+            "--json",
+        )
         np.testing.assert_allclose(json.loads(text)["log_likelihood_per_row"], known, rtol=1e-12)
         read, _ = best_of(lambda path=path: read_alone(path), run.options.repeat)
         line(kind, path, run.options.rows, figures, {"read": read, "log_prob": alone})
@@ -243,9 +253,7 @@ def bench_start_up(run, kinds):
     one = next(iter(tiny.values()))
     commands |= {
         "--version": ("--version",),
-        "plan": ("plan", "-d", run.options.features, "-r", 6),
         "predict": ("predict", model, one),
-        "score": ("score", model, one),
         "fit": ("fit", summary, "-r", 2, "-o", run.folder / "fit.json", "--force"),
     }
     for name, arguments in commands.items():
@@ -258,7 +266,7 @@ def bench_start_up(run, kinds):
 BENCHMARKS = {
     "summarize": bench_summarize,
     "predict": bench_predict,
-    "score": bench_score,
+    "density": bench_density,
     "start-up": bench_start_up,
 }
 

@@ -35,13 +35,12 @@ BLOCKS = [["km", "minutes"]]  # long rides take long, in every group
 MODEL, NORTH = "demo-output/model.json", "demo-output/customers/north.csv"
 NEXT = {
     f"momentmix predict {MODEL} {NORTH} --keep customer -o groups.csv": "a group for each customer",
-    "momentmix fit demo-output/all.mms -r 3 --blocks km,minutes -o three.json": (
+    "momentmix fit demo-output/all.mms -r 3 --blocks km,minutes --strict -o three.json": (
         "one group too few: the certificate does not pass"
     ),
-    "momentmix subtract demo-output/all.mms demo-output/summaries/west.mms -o rest.mms": (
+    "momentmix merge demo-output/all.mms --minus demo-output/summaries/west.mms -o rest.mms": (
         "an office leaves: its customers are taken out, exactly"
     ),
-    f"momentmix sample {MODEL} -n 5 --labels": "customers that do not exist",
 }
 
 

@@ -1,6 +1,5 @@
 """Remedies of fits that did not pass: tried, offered, applied, and run by the calls they print."""
 
-import json
 import re
 import shlex
 
@@ -182,24 +181,6 @@ def test_remedies_are_applied_one_after_the_other():
     assert result.certificate.verdict in ("passed", "useful")
     assert result.notes[-1].startswith("the call is mm.fit(data, n_components=3, ")
     assert "--families a=log" in result.notes[-1].shell
-
-
-def test_the_command_tries_applies_and_its_line_runs(momentmix, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    frame, _, _ = logarithm()
-    frame.rename(columns={"e": "my column"}).to_csv("the rows.csv", index=False)
-    start = ("fit", "the rows.csv", "-r", "3", "-o", "m.json", "--exclude", "d", "--force")
-    done = momentmix(*start, "--remedies", "try", "--json")
-    first = json.loads(done.out)["remedies"][0]
-    assert first["change"] == "log(a)"
-    assert momentmix(*start, "--remedies", "try").out.count(first["shell"]) == 1
-    program, *arguments = shlex.split(first["shell"])
-    assert program == "momentmix"
-    assert momentmix(*arguments, "--force").code == 0
-    assert mm.Mixture.load("model.json").columns[0].transform == "log"
-    done = momentmix(*start, "--remedies", "apply")
-    assert "remedy applied: with log(a)" in done.out
-    assert mm.Mixture.load("m.json").columns[0].transform == "log"
 
 
 def test_reports_show_remedies_that_were_tried():

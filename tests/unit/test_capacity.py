@@ -12,8 +12,7 @@ from momentmix import (
     summarize,
 )
 from momentmix.capacity import monomials, ranks
-from momentmix.capacity.ranks import best_split, splits
-from momentmix.cli.plan import plan
+from momentmix.capacity.ranks import best_split, choose_order, splits
 from momentmix.errors import CapacityError, InputError, InputTypeError
 from momentmix.index_sets import index_sets
 from momentmix.summary.layout import Layout
@@ -161,9 +160,6 @@ HUGE = 10**9
         lambda: largest_rank(HUGE, HUGE, method="robust"),
         lambda: largest_rank(5000, 2500, method="robust"),
         lambda: best_split(HUGE, HUGE // 2),
-        lambda: plan(HUGE, 5, HUGE),
-        lambda: plan(HUGE, 1, HUGE),
-        lambda: plan(HUGE, 5, HUGE // 2, "paper"),
         lambda: IncompleteSymmetricTensor([1.0], HUGE, HUGE),
         lambda: IncompleteSymmetricTensor([1.0], HUGE, HUGE // 2),
         lambda: IncompleteSymmetricTensor.from_factors(np.ones((1, 10**5)), 5 * 10**4),
@@ -203,8 +199,7 @@ def test_large_sizes_get_the_usual_message(call, error, message):
         (lambda: largest_rank(5, HUGE), 1),
         (lambda: smallest_order(1000, 10**15), 15),
         (lambda: smallest_order(HUGE, 10**17, method="robust"), 5),
-        (lambda: plan(10**6, 5)["chosen"]["order"], 4),
-        (lambda: [one["order"] for one in plan(HUGE, 5)["neighbors"]], [3, 5, 6]),
+        (lambda: choose_order(10**6, 5), 4),
     ],
 )
 def test_large_capacities_take_few_steps(call, answer, monkeypatch):

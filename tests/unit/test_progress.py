@@ -266,7 +266,7 @@ def test_a_quiet_command_shows_nothing(tmp_path, rows, terminal):
     assert screen(terminal.getvalue()) == ""
 
 
-@pytest.mark.parametrize("command", ["predict", "score", "report", "plot", "schema", "sample"])
+@pytest.mark.parametrize("command", ["predict", "report", "schema"])
 def test_commands_that_read_or_write_rows_show_them(command, tmp_path, rows, terminal):
     np.savetxt(tmp_path / "a.csv", rows, delimiter=",", header="a,b,c", comments="")
     data, model = str(tmp_path / "a.csv"), str(tmp_path / "m.json")
@@ -274,11 +274,8 @@ def test_commands_that_read_or_write_rows_show_them(command, tmp_path, rows, ter
     mixture.save(model)
     label, *arguments = {
         "predict": ["Predicting: 100%", model, data, "-o", str(tmp_path / "l.csv")],
-        "score": ["Scoring: 100%", model, data],
         "report": ["Report: pictures", model, "--data", data, "-o", str(tmp_path / "r.html")],
-        "plot": ["Reading rows: 100%", model, data, "-o", str(tmp_path / "p.png")],
         "schema": ["Reading columns", data, "-o", str(tmp_path / "s.json")],
-        "sample": ["Sampling: 100%", model, "-n", "50", "-o", str(tmp_path / "x.csv")],
     }[command]
     cli([command, *arguments], standalone_mode=False)
     assert label in frames(terminal)[-1]

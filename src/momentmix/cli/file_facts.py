@@ -10,9 +10,7 @@ from typing import Any
 import click
 
 from momentmix.cli.cubes import are_cubes
-from momentmix.cli.summarizing.checkpoint import Checkpoint
 from momentmix.cube.cube import SummaryCube
-from momentmix.cube.file import unpacked
 from momentmix.errors import InputError
 from momentmix.families.column import Column
 from momentmix.findings.messages import in_shell
@@ -48,8 +46,6 @@ def facts_of(file: str, delimiter: str | None = None, header: bool | None = None
         facts = {"kind": "summary", "version": version, **_contents(summary)}
     elif are_cubes([file]):
         facts = _cube_facts(path)
-    elif start.startswith(b"momentmix checkpoint "):
-        facts = _checkpoint_facts(path)
     elif name.endswith(".json") or (
         start.lstrip().startswith(b"{") and not name.endswith((".jsonl", ".ndjson"))
     ):
@@ -155,24 +151,6 @@ def _contents(summary: MomentSummary) -> dict[str, Any]:
         "effective_rows": summary.effective_rows if summary.n_rows else None,
         "exact_bounds": summary.exact_bounds,
         "columns": [column | {key: list(column[key]) for key in lists} for column in columns],
-    }
-
-
-def _checkpoint_facts(path: Path) -> dict[str, Any]:
-    """Facts of a checkpoint of `momentmix summarize`."""
-    state = Checkpoint.load(path)
-    if "by" in state.settings:
-        summary = SummaryCube(*unpacked(state.summary, str(path))).total()
-    else:
-        summary = MomentSummary.from_bytes(state.summary)
-    return {
-        "kind": "checkpoint",
-        "finished": state.finished,
-        "inputs": [str(table.get("name")) for table in state.fingerprint.pieces],
-        "next_input": state.piece,
-        "next_row": state.row,
-        "n_dropped": state.n_dropped,
-        **_contents(summary),
     }
 
 

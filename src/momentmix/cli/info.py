@@ -22,8 +22,8 @@ _WIDEST = 40  # letters of a cell of text
 def info_command(file: str, delimiter: str | None, header: bool | None, as_json: bool) -> None:
     """Print the contents of a file.
 
-    A summary, a cube, a model, a schema, a checkpoint of `summarize`, or data. Nothing is fitted,
-    and of data only the first rows are read.
+    A summary, a cube, a model, a schema, or data. Nothing is fitted, and of data only the first
+    rows are read.
     """
     from momentmix.cli.file_facts import facts_of
 

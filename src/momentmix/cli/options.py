@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from functools import partial, wraps
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import click
@@ -20,71 +20,32 @@ if TYPE_CHECKING:
 
 Command = Callable[..., Any]
 
-# Headings in the help of a command with more options than these; others stand under "Options".
-_FEW = 10
-_HEADINGS = {
-    "Model and moments": (
-        "max_components", "blocks", "background", "order", "squared_order", "method", "refine",
-        "max_passes",
-    ),
-    "Columns and cells": ("schema", "numeric_only", "unseen", "keep", "rare"),
-    "Reading files": (
-        "na_values", "delimiter", "decimal", "thousands", "header", "by_name", "where",
-    ),
-    "Output": ("quiet", "as_json", "verbose", "strict", "digits"),
-    "Long runs": ("checkpoint", "every", "n_threads"),
-}  # fmt: skip
-
-
-class GroupedCommand(click.Command):
-    """A command whose help lists the common options first, and the others under headings."""
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options."""
-        headings = {name: heading for heading, names in _HEADINGS.items() for name in names}
-        groups: dict[str, list[tuple[str, str]]] = {h: [] for h in ("Options", *_HEADINGS)}
-        shown = [p for p in self.get_params(ctx) if isinstance(p, click.Option) and not p.hidden]
-        for option in shown:
-            heading = headings.get(str(option.name)) if len(shown) > _FEW else None
-            record = option.get_help_record(ctx)
-            groups[heading or "Options"] += [] if record is None else [record]
-        for heading, records in groups.items():
-            if records:
-                with formatter.section(heading):
-                    formatter.write_dl(records)
-
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 force_option = click.option("--force", is_flag=True, help="Replace the output if it exists.")
-by_name_option = click.option(
-    "--by-name", is_flag=True, help="Accept files with equal contents as different data."
-)
-quiet_option = click.option(
-    "-q", "--quiet", is_flag=True, help="Show no progress bar, print no notes."
-)
+quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress bar, no notes.")
 delimiter_option = click.option(
     "--delimiter",
     callback=lambda *given: "\t" if given[-1] in ("\\t", "tab") else given[-1],
-    help="Character between the fields of CSV; default: comma.",
+    help="Character between fields of CSV; default: comma.",
 )
 header_option = click.option(
     "--header/--no-header",
     default=None,
-    help="Whether the first line of CSV or Excel holds the names of the columns; guessed from its "
-    "cells by default.",
+    help="Whether the first line has names; guessed.",
 )
 where_option = click.option(
     "--where",
     multiple=True,
     metavar="KEY=VALUE",
-    help="For cubes: take the groups with this value of a key, or with values in a range, as in "
-    "week=2026-01-05..2026-03-30. Can be given more than once.",
+    help="Groups of a cube: week=2026-01-05, store=3..17.",
 )
 seed_option = click.option(
     "--seed",
+    metavar="N",
     type=click.IntRange(min=0),
     default=0,
-    help="Seed of the random numbers; the same seed gives the same result, bit for bit.",
+    help="Seed of the random numbers.",
 )
 
 
@@ -111,44 +72,36 @@ class ReadOptions:
 
     columns: list[str | int] | None
     exclude: list[str | int] | None
-    numeric_only: bool
     missing: Any
     na_values: list[str] | None
     delimiter: str | None
     decimal: str
-    thousands: str | None
     header: bool | None
-    by_name: bool = False
 
     def source(self, inputs: tuple[str, ...]) -> Any:
         """Return the paths of a command's arguments, or standard input for ``-``."""
-        from momentmix.errors import NoInputError
-
         if "-" not in inputs:
             return list(inputs)
         if len(inputs) > 1:
             raise click.UsageError("standard input (-) cannot be combined with files.")
-        if sys.stdin is None:
-            raise NoInputError("standard input is closed; give a file, or pipe rows to -.")
         return sys.stdin.buffer
 
-    def open(
-        self,
-        inputs: tuple[str, ...],
-        expected: tuple[str, ...] | None = None,
-        by_name: bool = False,
-    ) -> TableRows:
+    def open(self, inputs: tuple[str, ...], expected: tuple[str, ...] | None = None) -> TableRows:
         """Open rows; without columns, those named `expected` where the input has names."""
-        return self.reading(by_name).open(self.source(inputs), self.missing, expected=expected)
+        return self.reading().open(self.source(inputs), self.missing, expected=expected)
 
-    def reading(self, by_name: bool = False) -> Reading:
-        """Return the options as `fit` and `summarize` take them; wrong ones are usage errors."""
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """The options as keywords of `fit`, beside `missing`; wrong ones are usage errors."""
+        self.reading()
+        return {name: value for name, value in vars(self).items() if name != "missing"}
+
+    def reading(self) -> Reading:
+        """The options as the tables take them; wrong ones are usage errors."""
         from momentmix.errors import InputError
         from momentmix.tables.opening import Reading
 
-        options = vars(self) | {"by_name": by_name or self.by_name}
-        del options["missing"]
-        reading = Reading(**options)
+        reading = Reading(**{k: v for k, v in vars(self).items() if k != "missing"})
         try:
             reading.dialect  # noqa: B018 - is checked
         except InputError as error:
@@ -156,51 +109,34 @@ class ReadOptions:
         return reading
 
 
-def data_options(command: Command, missing: str = "error", by_name: bool = False) -> Command:
-    """Add options that read rows, with this default of --missing, and --by-name or not."""
+def data_options(command: Command, missing: str = "error") -> Command:
+    """Add options that read rows, with this default of --missing."""
 
     @wraps(command)
     def collected(**values: Any) -> Any:
-        names = [field.name for field in fields(ReadOptions) if field.name in values]
-        chosen = {name: values.pop(name) for name in names}
+        chosen = {field.name: values.pop(field.name) for field in fields(ReadOptions)}
         return command(read_options=ReadOptions(**chosen), **values)
 
     return with_options(
         collected,
-        columns_option(
-            "--columns",
-            "Columns to use, by name, pattern ('A*') or number from 0, separated by commas; all by "
-            "default.",
-        ),
-        columns_option("--exclude", "Columns to leave out, by name, pattern or number."),
-        click.option(
-            "--numeric-only", is_flag=True, help="Leave out columns that are not numbers."
-        ),
+        columns_option("--columns", "Columns to use: names, patterns (A*) or numbers."),
+        columns_option("--exclude", "Columns to leave out."),
         click.option(
             "--missing",
-            type=click.Choice(["error", "mar", "model", "drop"]),
+            metavar="POLICY",
+            type=click.Choice(["error", "drop", "mar", "model"]),
             default=missing,
-            help="How missing cells are taken. mar: as missing at random, by what is seen of their "
-            "row (surveys); the seen cells are fitted, for which rows are needed. model: each "
-            "component has a probability that a cell is missing. drop: rows with missing or "
-            "infinite cells are left out. With a schema or model that has missing cells, error "
-            "means model.",
+            help="Missing cells: error, drop their rows, mar (at random), or model (informative).",
         ),
         click.option(
             "--na-values",
             callback=lambda *given: None if given[-1] is None else given[-1].split(","),
-            help="Texts that mean a missing cell in CSV, separated by commas, in place of NA, NaN, "
-            "null and the like; an empty field is always missing.",
+            help="Texts of missing cells in CSV, in place of NA, …",
         ),
         delimiter_option,
         click.option("--decimal", default=".", help="Decimal character of CSV."),
-        click.option("--thousands", help="Character between groups of digits, as in 17,405."),
         header_option,
-        *([by_name_option] if by_name else []),
     )
-
-
-named_data_options = partial(data_options, by_name=True)
 
 
 def _families(context: Any, option: Any, text: str | None) -> dict[str | int, str] | None:
@@ -237,13 +173,9 @@ def families_options(command: Command) -> Command:
     return with_options(
         chosen,
         click.option(
-            "--families",
-            callback=_families,
-            help="Families of columns by name, pattern or number, as in 'visits=poisson,"
-            "income=log,A*=categorical'; others are guessed: text of few levels is categorical, "
-            "numbers are Gaussian, dates and ids are left out.",
+            "--families", callback=_families, help="As in 'visits=poisson,A*=log'; others guessed."
         ),
-        click.option("--schema", help="File of `momentmix schema`: families and levels."),
+        click.option("--schema", help="File of `momentmix schema`, with families and levels."),
     )
 
 

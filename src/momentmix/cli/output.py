@@ -93,15 +93,13 @@ class Target:
             say(*lines)
 
 
-def check_output(
-    path: str, inputs: Iterable[str] = (), force: bool = False, outputs: Iterable[str] = ()
-) -> None:
+def check_output(path: str, inputs: Iterable[str] = (), force: bool = False) -> None:
     """Raise unless a file can be written at `path` ("-": standard output), before work begins.
 
-    What the command reads (paths, folders, patterns, "-") and its other outputs are never replaced,
-    and an existing file only with `force`.
+    What the command reads (paths, folders, patterns, "-") is never replaced, and an existing file
+    only with `force`.
     """
-    _check_not_among(path, inputs, outputs)
+    _check_not_among(path, inputs)
     if path == "-":
         return
     try:
@@ -132,19 +130,14 @@ def _check_place(path: str, force: bool) -> None:
         ) from None
 
 
-def _check_not_among(path: str, inputs: Iterable[str], outputs: Iterable[str]) -> None:
+def _check_not_among(path: str, inputs: Iterable[str]) -> None:
     target = _regular(path, sys.stdout)
-    read = (file for argument in inputs for file in _files(argument))
-    same = any(
-        target is not None and other is not None and os.path.samestat(target, other)
-        for other in (_regular(file, sys.stdin) for file in (*read, *outputs))
-    )
-    # Files that do not exist yet are compared by name; some file systems ignore case.
-    real = os.path.realpath(path).casefold()
-    if same or any(real == os.path.realpath(other).casefold() for other in outputs):
+    files = (file for argument in inputs for file in _files(argument))
+    statuses = (_regular(file, sys.stdin) for file in files)
+    if target is not None and any(x is not None and os.path.samestat(target, x) for x in statuses):
         raise OutputError(
-            f"{'standard output' if path == '-' else path} is an input as well, or another output; "
-            "writing there would destroy it. Give another name."
+            f"{'standard output' if path == '-' else path} is an input as well; writing there "
+            "would destroy it. Give another name."
         )
 
 

@@ -16,9 +16,7 @@ from momentmix.cli.output import Target, say, say_json
     "table",
     type=click.Choice(["decomposition", "approximation", "gaussian", "stability", "recovery"]),
 )
-@click.option(
-    "--rows", multiple=True, help="Rows to run, as d,m or d,m,ε; all by default. Can be repeated."
-)
+@click.option("--rows", multiple=True, help="Rows to run, as d,m or d,m,ε; repeatable.")
 @click.option("--instances", type=click.IntRange(min=1), help="Random instances for each row.")
 @seed_option
 @click.option(

@@ -18,13 +18,13 @@ _WIDEST = 60  # characters of the levels that are printed
 
 
 @click.argument("inputs", nargs=-1, required=True)
-@output_options("File of the schema (JSON), for --schema of other commands.", quiet=True)
+@output_options("File of the schema (JSON).", quiet=True)
 @click.option(
     "--rare",
+    metavar="SHARE",
     type=click.FloatRange(min=0, max=1, max_open=True),
     default=0.0,
-    help="Join levels of text with a smaller share of the rows into one level, 'other', which also "
-    "takes texts that come later.",
+    help="Join rarer levels into one, 'other'.",
 )
 @families_options
 @partial(data_options, missing="model")

@@ -33,15 +33,16 @@ def are_summaries(paths: Sequence[str]) -> bool:
     return all(flags)
 
 
-def load_sum(paths: Sequence[str], truncate: bool = False) -> MomentSummary:
-    """Add the summaries in files; with `truncate`, all are reduced to the lowest order first."""
-    return _folded(paths, _loaded(paths, truncate), operator.add)
+def load_sum(
+    paths: Sequence[str], truncate: bool = False, minus: Sequence[str] = ()
+) -> MomentSummary:
+    """Add the summaries in files, and subtract those of `minus`.
 
-
-def load_difference(path: str, parts: Sequence[str], truncate: bool = False) -> MomentSummary:
-    """Take the summaries in files out of another one, which they were added to."""
-    paths = [path, *parts]
-    return _folded(paths, _loaded(paths, truncate), operator.sub)
+    With `truncate`, all are reduced to the lowest order first.
+    """
+    loaded, n = _loaded([*paths, *minus], truncate), len(paths)
+    total = _folded(paths, loaded[:n], operator.add)
+    return _folded([paths[0], *minus], [total, *loaded[n:]], operator.sub)
 
 
 def load_cubes(paths: Sequence[str]) -> SummaryCube:

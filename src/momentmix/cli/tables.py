@@ -15,26 +15,24 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.cli.output import output_stream
 from momentmix.errors import InputError, printable
-from momentmix.families.column import Column
 from momentmix.tables.selection import choose_columns, feature_names, match_columns
 from momentmix.tables.source import ArrowSource, Source
 from momentmix.tables.table_rows import TableRows
 
 Pieces = list[list[Any]]  # of each column that is kept, as of `Block.others`
 Answers = Iterable[tuple[Pieces, Float]]
-_TYPES = {"number": "float64", "integer": "int64", "label": "int32", "bool": "bool"}
-_VALUES = {"number": float, "integer": int, "label": int, "bool": bool, "text": str}
+_TYPES = {"number": "float64", "label": "int32"}
+_VALUES = {"number": float, "label": int, "text": str}
 
 
 @contextmanager
 def table_writer(
-    path: str, names: Sequence[str], kinds: Sequence[Any], guard: bool = False
+    path: str, names: Sequence[str], kinds: Sequence[Any]
 ) -> Iterator[Callable[[Sequence[Any]], None]]:
     """Give a function that appends columns to a table; NaN and None are empty fields.
 
     The path is that of a Parquet file (.parquet) or of CSV, "-" is standard output. Kinds are
-    "number", "integer", "label", "bool" or "text", or types of Arrow, of Arrow arrays. With `guard`
-    text of CSV is `guarded`; copies of an input are not. A terminal gets escapes.
+    "number", "label" or "text", or types of Arrow, of Arrow arrays. A terminal gets escapes.
     """
     with output_stream(path) as stream:
         if path.endswith(".parquet"):
@@ -58,11 +56,7 @@ def table_writer(
             if list(kinds) == ["label"]:
                 stream.write(_labels_as_text(columns[0]))
                 return
-            cells: Iterable[list[Any]] = map(_cells, columns, kinds)
-            if guard:
-                texts = zip(cells, kinds, strict=True)
-                cells = (list(map(guarded, x)) if kind == "text" else x for x, kind in texts)
-            stream.write(_as_csv(zip(*cells, strict=True), on_terminal))
+            stream.write(_as_csv(zip(*map(_cells, columns, kinds), strict=True), on_terminal))
 
         yield write_text
 
@@ -72,7 +66,7 @@ def _arrow_array(column: Any, kind: Any, type_: Any) -> Any:
         return column.cast(type_)
     import pyarrow as arrow
 
-    if kind not in _TYPES or column.dtype.kind not in "biuf":
+    if kind not in _TYPES:
         return arrow.array(_cells(column, kind), type_)
     missing = np.isnan(column)
     return arrow.array(np.where(missing, 0, column).astype(_TYPES[kind]), type_, mask=missing)
@@ -102,29 +96,6 @@ def _cells(column: Any, kind: Any) -> list[Any]:
         return cells
     convert = _VALUES[kind]
     return [None if x is None or x != x else convert(x) for x in column.tolist()]
-
-
-def guarded(cell: Any) -> Any:
-    """Put an apostrophe before text that a spreadsheet would compute; other cells stay.
-
-    >>> guarded("=HYPERLINK(1)"), guarded("-5"), guarded("a=b"), guarded(-5.0)
-    ("'=HYPERLINK(1)", '-5', 'a=b', -5.0)
-    """
-    if not isinstance(cell, str) or not cell.lstrip().startswith(("=", "+", "-", "@")):
-        return cell
-    try:
-        float(cell)
-    except ValueError:
-        return f"'{cell}"
-    return cell
-
-
-def kind_of(column: Column) -> str:
-    """Return the kind of cells that `table_writer` has for a column."""
-    if not column.levels:
-        return "integer" if column.model.is_whole else "number"
-    kinds = {type(level) for level in column.levels}
-    return {bool: "bool", int: "integer", str: "text"}[kinds.pop() if len(kinds) == 1 else int]
 
 
 class KeptColumns:

@@ -1,22 +1,17 @@
 """`summarize_by`: rows → one summary for each group, in one pass from part to part.
 
-As `summary.parts`, with larger parts, since each has a shard for each group. The state between two
-parts is all that a pass needs to go on.
+As `summary.parts`, with larger parts, since each has a shard for each group.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from typing import Any
 
-import numpy as np
-
-from momentmix._typing import Array
 from momentmix.capacity.ranks import usual_order
 from momentmix.cube.cube import SummaryCube
 from momentmix.cube.grouping import GroupedRows, GroupedShard, KeyIndex
@@ -24,7 +19,7 @@ from momentmix.cube.keys import GroupKey, Key, KeySpec, columns_read, find_key, 
 from momentmix.errors import InputError, check_count
 from momentmix.progress import check_asked, step
 from momentmix.summary.file import rows_of
-from momentmix.summary.parts import Progress, ResumeCheck, digest_of, origin_of, read_parts
+from momentmix.summary.parts import origin_of, read_parts
 from momentmix.summary.summarize import warn_of_notes
 from momentmix.summary.summary import MomentSummary, union_of_groups
 from momentmix.tables.formats.digests import counted_twice
@@ -98,8 +93,7 @@ def summarize_by(
         asked.check_for(rows)
         job = cube_job(rows, parse_keys(by), families, missing, asked)
         warn_of_notes(job.rows.notes)
-        *_, state = job.run(Progress(GroupSums()), order, settings)
-        return job.cube(state, min_rows)
+        return job.cube(order, settings, min_rows)
 
 
 def cube_job(
@@ -135,12 +129,6 @@ class GroupSums:
     pieces: dict[GroupKey, list[bytes]] = field(default_factory=dict)
     n_rows: int = 0
 
-    @classmethod
-    def of(cls, groups: Mapping[GroupKey, bytes]) -> GroupSums:
-        """Groups that were summed before."""
-        n_rows = sum(rows_of(group) for group in groups.values())
-        return cls({key: [group] for key, group in groups.items()}, n_rows)
-
     def add(self, key: GroupKey, summary: bytes, n_rows: int | None = None) -> None:
         """Add the bytes of a summary to a group; the number of its rows is known or read."""
         pieces = self.pieces.setdefault(key, [])
@@ -167,59 +155,48 @@ class CubeJob:
         self.rows, self.keys = rows, keys
         self.names = tuple(key.spec.name for key in keys)
 
-    def run(
-        self,
-        start: Progress,
-        order: int | None,
-        settings: dict[str, Any],
-        part_rows: int = PART_ROWS,
-    ) -> Iterator[Progress]:
-        """Go on from `start`, whose sums are changed, and give the state after every part."""
+    def cube(self, order: int | None, settings: dict[str, Any], min_rows: int = 1) -> SummaryCube:
+        """The cube of the rows; `rows.n_dropped` counts the rows that were left out."""
+        sums, n_dropped = self.sums(order, settings), self.rows.n_dropped
+        if not sums.n_rows:
+            dropped = f" besides the {n_dropped} dropped" if n_dropped else ""
+            raise InputError(f"{self.rows.sources[0].name} holds no rows{dropped}.")
+        cube = self._named(sums.groups())
+        return cube.at_least(min_rows) if min_rows > 1 else cube
+
+    def sums(self, order: int | None, settings: dict[str, Any]) -> GroupSums:
+        """The sums of each group, by the values of keys as they are in the rows."""
         rows, n_features = self.rows, self.rows.n_features
         order = usual_order(n_features) if order is None else order
         names = None if rows.schema else rows.feature_names
         self._empty = MomentSummary(n_features, order, names, schema=rows.schema, **settings)
         self._index, self._found = KeyIndex(), list[GroupKey]()
-        self._marks = np.empty(0, dtype=np.int64)  # digests of the values of groups
         self._tables, self._shards = set[object](), set[str]()
-        for piece in (piece for pieces in start.summary.pieces.values() for piece in pieces):
-            self._shards.update(MomentSummary.from_bytes(piece).shard_ids)
-        check = ResumeCheck(start, rows)
-        state = replace(start, table=0, row=0, read="")
+        sums, n_dropped = GroupSums(), 0
         for table, source in enumerate(rows.sources):
             own = columns_read(self.keys, table)
             for part in read_parts(
                 rows, table, 0, self._open,  # type: ignore[arg-type]
-                summed_to=check.summed_to(table), part_rows=part_rows,
-                others=own, added=partial(self._grouped, table),
+                part_rows=PART_ROWS, others=own, added=partial(self._grouped, table),
             ):  # fmt: skip
-                if part.shard is None:
-                    check.count(part)
-                else:
-                    # Text is known at its end only. Groups of complete parts do without: groups of
-                    # the last part identify the file of a cube.
-                    if not (part.complete and source.is_text):
-                        way = "groups", part_rows, [str(key.spec) for key in self.keys]
-                        shard: Any = part.shard
-                        shard.origin = origin_of(rows, table, *way, others=own)
-                    self.close(part.shard, state.summary, source.name)
-                    state = replace(state, n_dropped=state.n_dropped + part.n_dropped)
-                read = digest_of([state.read, *part.mark()[:3]])
-                state = replace(state, table=table, row=part.stop, read=read)
-                if part.complete and check.passed((table, part.stop), state.read):
-                    yield state
+                # Text is known at its end only. Groups of complete parts do without: groups of
+                # the last part identify the file of a cube.
+                if not (part.complete and source.is_text):
+                    way = "groups", PART_ROWS, [str(key.spec) for key in self.keys]
+                    shard: Any = part.shard
+                    shard.origin = origin_of(rows, table, *way, others=own)
+                self.close(part.shard, sums, source.name)
+                n_dropped += part.n_dropped
             self._check_new(table, source.contents())
-            state = replace(state, table=table + 1, row=0)
-            if check.passed((table + 1, 0), state.read):
-                yield state
-        check.finish()
+        rows.n_dropped = n_dropped
+        return sums
 
     def _open(self, *, shard_id: str) -> GroupedShard:
         """An empty shard for each group of a part."""
         return GroupedShard(self._empty, lambda number: json.dumps([shard_id, self._texts(number)]))
 
-    def _grouped(self, table: int, block: RowBlock) -> tuple[GroupedRows, list[Array]]:
-        """The rows of a block with their groups, and digests of the values of these."""
+    def _grouped(self, table: int, block: RowBlock) -> GroupedRows:
+        """The rows of a block with their groups."""
         pieces = dict(zip(columns_read(self.keys, table), block.others, strict=True))
         groups = self._index.numbers([
             key.numbers(table, block, pieces[key.columns[table]] if key.columns else ())
@@ -229,11 +206,7 @@ class CubeJob:
             tuple([key.values[x] for key, x in zip(self.keys, numbers, strict=True)])
             for numbers in islice(self._index.keys, len(self._found), None)
         ]
-        new = range(len(self._marks), len(self._found))
-        digests = [hashlib.blake2b(json.dumps(self._texts(i)).encode(), digest_size=8) for i in new]
-        marks = np.frombuffer(b"".join(x.digest() for x in digests), dtype="<i8")
-        self._marks = np.append(self._marks, marks)
-        return GroupedRows(block.features, groups), [self._marks[groups]]
+        return GroupedRows(block.features, groups)
 
     def _texts(self, number: int) -> list[str | None]:
         return [None if value is None else str(value) for value in self._found[number]]
@@ -255,17 +228,8 @@ class CubeJob:
             self._shards.add(shard_id)
             sums.add(self._found[number], data, n_rows)
 
-    def cube(self, state: Progress, min_rows: int = 1) -> SummaryCube:
-        """The cube of a pass that is done."""
-        if not state.n_rows:
-            name, n_dropped = self.rows.sources[0].name, state.n_dropped
-            dropped = f" besides the {n_dropped} dropped" if n_dropped else ""
-            raise InputError(f"{name} holds no rows{dropped}.")
-        cube = self.cube_of(state.summary.groups())
-        return cube.at_least(min_rows) if min_rows > 1 else cube
-
-    def cube_of(self, groups: Mapping[GroupKey, bytes]) -> SummaryCube:
-        """The cube of all groups of a pass, by the values of their keys."""
+    def _named(self, groups: Mapping[GroupKey, bytes]) -> SummaryCube:
+        """The cube of groups, by the meanings of the values of their keys."""
         columns = zip(self.keys, zip(*groups, strict=True), strict=True)
         meanings = [key.meanings(set(column)) for key, column in columns]
         sums = GroupSums()

@@ -20,7 +20,8 @@ NOTHING_HELPS = (
 )
 NOT_COMPARED = f"remedies were not tried: that needs {FEWEST_ROWS} rows at least, on this machine"
 TO_TRY = Message(
-    "Pass ", options(remedies="try"), " to try on left-out rows what the findings suggest."
+    either('Pass remedies="try" to try', "`momentmix report --data` tries"),
+    " on left-out rows what the findings suggest.",
 )
 
 

@@ -1,8 +1,7 @@
 """One pass over rows of tables, cut into parts that are always the same.
 
 A part is a run of rows of one table that starts at a multiple of ``part_rows``; it becomes one
-shard. The parts and the order of adding them do not depend on where a pass was interrupted, so
-neither do the bytes of the result.
+shard.
 
 The id of a shard follows from the contents of its whole file, the columns and the place, so that a
 copy of a file is noticed and a file that differs in one value is another one. The contents are
@@ -18,11 +17,9 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-from momentmix._typing import Array
 from momentmix.errors import InputError, ShardError
 from momentmix.summary.summary import MomentSummary, rename_shards
 from momentmix.tables.formats.digests import RowDigest, counted_twice
@@ -30,8 +27,8 @@ from momentmix.tables.rows import Rows
 from momentmix.tables.selection import column_keys
 from momentmix.tables.table_rows import RowBlock, TableRows
 
-# Enough rows that opening a shard costs nothing beside summing them; a checkpoint is at most so
-# many rows behind, and a cluster shares large files evenly.
+# Enough rows that opening a shard costs nothing beside summing them; a cluster shares large files
+# evenly.
 PART_ROWS = 1 << 20
 
 
@@ -88,52 +85,30 @@ class PartMark(NamedTuple):
     origin: Origin | None = None
 
 
-@dataclass(frozen=True)
-class Progress:
-    """The state between parts: `summary` has all rows before row `row` of table `table`."""
-
-    summary: Any
-    table: int = 0
-    row: int = 0
-    n_dropped: int = 0
-    read: str = ""
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows that are summed."""
-        return int(self.summary.n_rows)
-
-
 class Part:
     """A part while it is read: its sums, and a digest that a second thread makes meanwhile.
 
     The digest may be a block behind the sums, so that neither waits for the other at every block.
     """
 
-    def __init__(self, place_id: str, in_pass: str, shard: MomentSummary | None) -> None:
+    def __init__(self, place_id: str, in_pass: str, shard: MomentSummary) -> None:
         self.place_id, self.in_pass, self.shard = place_id, in_pass, shard
-        self.n_kept = self.n_dropped = 0  # rows so far
+        self.n_dropped = 0  # rows so far
         self.stop = 0  # first row of the table after it
         self.complete = False  # whether it has all its rows; the last part may have fewer
         self._digest = RowDigest()
         self._hashing: deque[Future[None]] = deque()
 
-    def add(
-        self, block: RowBlock, summand: Any, others: Sequence[Array], pool: ThreadPoolExecutor
-    ) -> None:
-        """Add `summand` of a block to the shard, its features and `others` to the digest."""
-        self._wait(n_left=1)
-        self._hashing.append(pool.submit(self._hash, (block.features, *others)))
+    def add(self, block: RowBlock, summand: Any, pool: ThreadPoolExecutor | None) -> None:
+        """Add `summand` of a block to the shard, with a `pool` its features to the digest."""
+        if pool is not None:
+            self._wait(n_left=1)
+            self._hashing.append(pool.submit(self._digest.update, block.features))
         n_kept = len(block.features)
-        if self.shard is not None and n_kept:
+        if n_kept:
             self.shard.update(summand)
-        self.n_kept += n_kept
         self.n_dropped += block.n_read - n_kept
         self.stop = block.first_row + block.n_read
-
-    def _hash(self, arrays: Sequence[Array]) -> None:
-        for array in arrays:
-            self._digest.update(array)
 
     def _wait(self, n_left: int = 0) -> None:
         """Wait until the digest of at most so many blocks is still to be made."""
@@ -148,7 +123,6 @@ class Part:
 
     def summary(self) -> MomentSummary:
         """Sums of the part under its id in this pass."""
-        assert self.shard is not None
         return rename_shards(self.shard, {self.place_id: self.in_pass})
 
 
@@ -159,16 +133,15 @@ def read_parts(
     new_shard: NewShard,
     *,
     number: int | None = None,
-    summed_to: float = 0,
     stop: float = math.inf,
     part_rows: int = PART_ROWS,
     others: Sequence[int] = (),
-    added: Callable[[RowBlock], tuple[Any, Sequence[Array]]] | None = None,
+    added: Callable[[RowBlock], Any] | None = None,
 ) -> Iterator[Part]:
     """Yield the parts of one table from a row on, each when all of it has been read.
 
-    `number` is that of the table in the pass, where `rows` are not all of it. Of parts before the
-    row `summed_to` only digests are made. `added` gives what a block adds to shard and digest.
+    `number` is that of the table in the pass, where `rows` are not all of it. `added` gives what a
+    block adds to the shard; there is no digest of the part then.
     """
     part = None
     with ThreadPoolExecutor(1) as pool:
@@ -177,10 +150,11 @@ def read_parts(
                 row = block.first_row
                 place = place_id(rows, table, row, others)
                 in_pass = json.dumps(["part", table if number is None else number, row])
-                shard = None if row < summed_to else new_shard(shard_id=place)
-                part = Part(place, in_pass, shard)
-            found = (rows.summand(block.features), ()) if added is None else added(block)
-            part.add(block, *found, pool)
+                part = Part(place, in_pass, new_shard(shard_id=place))
+            if added is None:
+                part.add(block, rows.summand(block.features), pool)
+            else:
+                part.add(block, added(block), None)
             part.complete = part.stop % part_rows == 0
             if part.complete:
                 yield part
@@ -193,80 +167,27 @@ def name_shards(
     summary: MomentSummary, marks: Sequence[PartMark], origin: Origin | None
 ) -> MomentSummary:
     """Give the parts of one table the ids that follow from the contents of all of it."""
-    contents = digest_of([mark.contents for mark in marks])
+    texts = json.dumps([mark.contents for mark in marks])
+    contents = hashlib.blake2b(texts.encode(), digest_size=16).hexdigest()
     names = {mark.in_pass: f"{mark.place_id} {contents}" for mark in marks}
     places = {names[mark.in_pass]: mark.place_id for mark in marks}
     origins = {} if origin is None else {x: origin.of(place, x) for x, place in places.items()}
     return rename_shards(summary, names, origins)
 
 
-def digest_of(texts: Sequence[str]) -> str:
-    """A digest of texts."""
-    return hashlib.blake2b(json.dumps(texts).encode(), digest_size=16).hexdigest()
-
-
 def summarize_parts(
-    rows: TableRows, start: Progress, new_shard: NewShard, part_rows: int = PART_ROWS
-) -> Iterator[Progress]:
-    """Go on from `start`, whose rows are read again and compared, and yield each part's state."""
-    check = ResumeCheck(start, rows)
-    total, n_dropped, read = start.summary, start.n_dropped, ""
+    rows: TableRows, new_shard: NewShard, part_rows: int = PART_ROWS
+) -> MomentSummary:
+    """The sum of all parts of rows; `rows.n_dropped` counts the rows that were left out."""
+    total, n_dropped = new_shard(), 0
     for table, source in enumerate(rows.sources):
         marks: list[PartMark] = []
-        summed_to = check.summed_to(table)
-        for part in read_parts(rows, table, 0, new_shard, summed_to=summed_to, part_rows=part_rows):
-            if part.shard is None:
-                check.count(part)
-            else:
-                total, n_dropped = total + part.summary(), n_dropped + part.n_dropped
+        for part in read_parts(rows, table, 0, new_shard, part_rows=part_rows):
+            total, n_dropped = total + part.summary(), n_dropped + part.n_dropped
             marks.append(part.mark())  # last: it waits for the digest
-            read = digest_of([read, *marks[-1][:3]])
-            if part.complete and check.passed((table, part.stop), read):
-                yield Progress(total, table, part.stop, n_dropped, read)
-        if (table + 1, 0) > check.goal:
-            try:
-                total = name_shards(total, marks, origin_of(rows, table, "parts", part_rows))
-            except ShardError as error:
-                raise InputError(counted_twice(source.name)) from error
-        if check.passed((table + 1, 0), read):
-            yield Progress(total, table + 1, 0, n_dropped, read)
-    check.finish()
-
-
-class ResumeCheck:
-    """Whether the rows before the start of a pass are the rows that were summed before."""
-
-    def __init__(self, start: Progress, rows: TableRows) -> None:
-        self.start, self.goal, self.rows = start, (start.table, start.row), rows
-        self.n_kept = self.n_dropped = 0
-        self.waiting = self.goal > (0, 0)
-
-    def summed_to(self, table: int) -> float:
-        """The first row of a table that was not summed before."""
-        return math.inf if table < self.goal[0] else self.goal[1] if table == self.goal[0] else 0
-
-    def count(self, part: Part) -> None:
-        """Count the rows of a part that was summed before."""
-        self.n_kept += part.n_kept
-        self.n_dropped += part.n_dropped
-
-    def passed(self, place: tuple[int, int], read: str) -> bool:
-        """Whether a place is beyond the start; compares the rows when the start is reached."""
-        if place < self.goal:
-            return False
-        if not self.waiting:
-            return True
-        before = self.start.read, self.start.n_rows, self.start.n_dropped
-        self.waiting = place != self.goal or before != (read, self.n_kept, self.n_dropped)
-        self.finish()
-        return False
-
-    def finish(self) -> None:
-        """Raise unless the rows before the start were reached, and were the same."""
-        if self.waiting:
-            table = min(self.start.table, len(self.rows.sources) - 1)
-            raise InputError(
-                f"the rows before row {self.start.row} of {self.rows.sources[table].name} are not "
-                "those that were summed before the interruption: a file has changed, whatever its "
-                "time says. Remove the checkpoint to start again."
-            )
+        try:
+            total = name_shards(total, marks, origin_of(rows, table, "parts", part_rows))
+        except ShardError as error:
+            raise InputError(counted_twice(source.name)) from error
+    rows.n_dropped = n_dropped
+    return total

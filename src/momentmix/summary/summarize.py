@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import fields
 from functools import partial
@@ -14,7 +13,7 @@ from momentmix.arrays import is_plain_array
 from momentmix.capacity.ranks import usual_order
 from momentmix.errors import InputError, TableWarning, read_more, warn_caller
 from momentmix.progress import check_asked, erase, row_counter, step
-from momentmix.summary.parts import Progress, shards_of, summarize_parts
+from momentmix.summary.parts import shards_of, summarize_parts
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.learning import Families, learn, needs_pass, open_data, rows_with
 from momentmix.tables.opening import READ_ALL, Reading, can_open
@@ -143,9 +142,7 @@ def _added(
         summary = new_shard()
         _add_rows(summary, rows, sample_weight)
     else:
-        start = Progress(new_shard(), 0, 0, 0)
-        last = deque(summarize_parts(rows, start, new_shard), maxlen=1)
-        summary = last[0].summary if last else start.summary
+        summary = summarize_parts(rows, new_shard)
     if not summary.n_rows:
         raise rows.without_rows()
     return summary

@@ -1,6 +1,5 @@
 """Every line of the list of bad inputs that the command can meet: message and exit code."""
 
-import errno
 import os
 import shlex
 import subprocess
@@ -97,7 +96,6 @@ BAD_FILES = {
     "ragged long": ("a,b\n1,2\n3,4,5\n", "line 3"),
     "header again": ("a,b\n1,2\na,b\n", "line 3 repeats the header"),
     "decimal commas": ("a;b\n1,5;2,5\n", "--decimal ,"),
-    "thousands": ('a,b\n"17,405",2\n', "--thousands ,"),
     "same names": ("a,b,a\n1,2,3\n", "repeated: 'a' (columns 0, 2)"),
     "UTF-16": ("a,b\n1,2\n".encode("utf-16"), "UTF-16"),
     "bad UTF-8": (b"a,b\n1,\xff\xfe2\n", "line 2"),
@@ -132,7 +130,7 @@ def contents():
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_bad_files_are_65_and_leave_no_output(folder, momentmix, command):
+def test_bad_files_are_1_and_leave_no_output(folder, momentmix, command):
     uses_model = command == "predict"
     for case, (made, message) in BAD_FILES.items():
         if uses_model and message == "no rows":
@@ -143,26 +141,25 @@ def test_bad_files_are_65_and_leave_no_output(folder, momentmix, command):
         said = message in done.err or (message == "no rows" and "at least one row" in done.err)
         # A model of three features may complain of other columns first.
         other = uses_model and ("must have the 3 columns of" in done.err or "no column" in done.err)
-        assert (done.code, said or other) == (65, True), (case, done)
+        assert (done.code, said or other) == (1, True), (case, done)
         assert done.err.startswith("momentmix: ")
         assert len(done.err) < 2000
         assert contents() == before
 
 
 OTHER = [
-    (["summarize", "nowhere.csv", "-o", "x.mms"], 66, "nowhere.csv does not exist"),
-    (["summarize", "*.feather", "-o", "x.mms"], 66, "no file matches"),
-    (["summarize", "folder", "-o", "x.mms"], 66, "folder without data files"),
-    (["summarize", "ab.csv", "ac.csv", "-o", "x.mms"], 65, "lacks 'b' and ac.csv also has 'c'"),
-    (["fit", "nowhere.mms", "-r", "2", "-o", "m.json"], 66, "nowhere.mms does not exist"),
-    (["merge", "nowhere.mms", "-o", "x.mms"], 66, "nowhere.mms does not exist"),
-    (["summarize", "good.npy", "-o", "good.mms"], 73, "good.mms exists; pass --force"),
-    (["summarize", "good.npy", "-o", "folder"], 73, "folder is a directory"),
-    (["summarize", "good.npy", "-o", "no/such/x.mms"], 73, "is not a directory"),
-    (["summarize", "good.npy", "-o", "/proc/x.mms"], 73, "cannot write in /proc"),
-    (["summarize", "good.npy", "-o", "x.mms", "--checkpoint", "/proc/c"], 73, "cannot write"),
-    (["fit", "good.npy", "-r", "1", "-o", "good.json"], 73, "good.json exists"),
-    (["summarize", "good.npy", "-o", "x.mms", "-m", "4"], 65, "Use at most --order 3"),
+    (["summarize", "nowhere.csv", "-o", "x.mms"], 1, "nowhere.csv does not exist"),
+    (["summarize", "*.feather", "-o", "x.mms"], 1, "no file matches"),
+    (["summarize", "folder", "-o", "x.mms"], 1, "folder without data files"),
+    (["summarize", "ab.csv", "ac.csv", "-o", "x.mms"], 1, "lacks 'b' and ac.csv also has 'c'"),
+    (["fit", "nowhere.mms", "-r", "2", "-o", "m.json"], 1, "nowhere.mms does not exist"),
+    (["merge", "nowhere.mms", "-o", "x.mms"], 1, "nowhere.mms does not exist"),
+    (["summarize", "good.npy", "-o", "good.mms"], 1, "good.mms exists; pass --force"),
+    (["summarize", "good.npy", "-o", "folder"], 1, "folder is a directory"),
+    (["summarize", "good.npy", "-o", "no/such/x.mms"], 1, "is not a directory"),
+    (["summarize", "good.npy", "-o", "/proc/x.mms"], 1, "cannot write in /proc"),
+    (["fit", "good.npy", "-r", "1", "-o", "good.json"], 1, "good.json exists"),
+    (["summarize", "good.npy", "-o", "x.mms", "-m", "4"], 1, "got order=4. Use order=3 or less"),
     (["summarize", "good.npy"], 2, "Missing option"),
     (["summarize", "-o", "x.mms"], 2, "Missing argument"),
     (["summarize", "good.npy", "-", "-o", "x.mms"], 2, "cannot be combined"),
@@ -171,54 +168,39 @@ OTHER = [
     (["summarize", "good.npy", "-o", "x.mms", "--decimal", ","], 2, "must differ"),
     (["summarize", "good.npy", "-o", "x.mms", "--delimiter", "€"], 2, "an ASCII character"),
     (["summarize", "-", "-o", "x.mms", "--decimal", "٫"], 2, "an ASCII character"),
-    (["predict", "good.json", "good.npy", "--thousands", "."], 2, "must differ"),
-    (["score", "good.json", "good.npy", "--thousands", "x"], 2, "must not be a digit"),
     (["fit", "good.npy", "-r", "1", "-o", "m.json", "--delimiter", '"'], 2, "not be a quote"),
-    (["summarize", "https://x.org/a.csv", "-o", "x.mms"], 66, "is an address; reading it needs"),
-    (["summarize", "s3://x/*.parquet", "-o", "x.mms"], 66, "is an address"),
-    (["fit", "gs://x/all.mms", "-r", "1", "-o", "m.json"], 66, "is an address"),
-    (["merge", "file:///x/all.mms", "-o", "x.mms"], 66, "without file://"),
-    (["predict", "https://x.org/m.json", "good.npy"], 66, "is an address"),
-    (["summarize", "good.parquet", "-o", "x.mms", "--columns", "z"], 65, "no column 'z'"),
+    (["summarize", "https://x.org/a.csv", "-o", "x.mms"], 1, "is an address; reading it needs"),
+    (["summarize", "s3://x/*.parquet", "-o", "x.mms"], 1, "is an address"),
+    (["fit", "gs://x/all.mms", "-r", "1", "-o", "m.json"], 1, "is an address"),
+    (["merge", "file:///x/all.mms", "-o", "x.mms"], 1, "without file://"),
+    (["predict", "https://x.org/m.json", "good.npy"], 1, "is an address"),
+    (["summarize", "good.parquet", "-o", "x.mms", "--columns", "z"], 1, "no column 'z'"),
     (["fit", "good.npy", "-r", "0", "-o", "m.json"], 2, "expected at least 1; got 0"),
     (["fit", "good.npy", "-r", "2.5", "-o", "m.json"], 2, "expected a number, 'auto' or 'bic'"),
     (["fit", "good.npy", "good.mms", "-r", "1", "-o", "m.json"], 2, "not both"),
-    (["fit", "good.npy", "-r", "500", "-o", "m.json"], 65, "500"),
-    (["fit", "good.mms", "-r", "9", "-o", "m.json"], 2, "identifies at most"),
+    (["fit", "good.npy", "-r", "500", "-o", "m.json"], 1, "500"),
+    (["fit", "good.mms", "-r", "9", "-o", "m.json"], 1, "identifies at most"),
     (["fit", "good.mms", "-r", "1", "-o", "-"], 2, "give a file"),
-    (["fit", "good.mms", "-r", "1", "--refine", "em", "-o", "m.json"], 65, "needs the rows"),
-    (["merge", "good.mms", "good.mms", "-o", "x.mms"], 65, "would count twice"),
-    (["merge", "good.json", "-o", "x.mms"], 65, "perhaps a model"),
-    (["merge", "good.npy", "-o", "x.mms"], 65, "not a momentmix summary"),
-    (["merge", "folder", "-o", "x.mms"], 65, "not a regular file"),
-    (["predict", "good.mms", "good.npy"], 65, "but a moment summary"),
-    (["predict", "folder", "good.npy"], 65, "not a regular file"),
-    (["predict", "good.json", "good.npy", "--columns", "0,1"], 65, "columns of the model; got 2"),
+    (["merge", "good.mms", "good.mms", "-o", "x.mms"], 1, "would count twice"),
+    (["merge", "good.json", "-o", "x.mms"], 1, "perhaps a model"),
+    (["merge", "good.npy", "-o", "x.mms"], 1, "not a momentmix summary"),
+    (["merge", "folder", "-o", "x.mms"], 1, "not a regular file"),
+    (["predict", "good.mms", "good.npy"], 1, "but a moment summary"),
+    (["predict", "folder", "good.npy"], 1, "not a regular file"),
+    (["predict", "good.json", "good.npy", "--columns", "0,1"], 1, "columns of the model; got 2"),
     (["predict", "good.json", "good.npy", "--json"], 2, "give a file to --output"),
-    (["sample", "good.json", "-n", "0"], 2, "0 is not in the range"),
-    (["plot", "good.json", "-o", "x.doc"], 2, "must end in .png"),
-    (["plot", "good.json", "-o", "x.png", "--kind", "residuals"], 2, "needs data files or"),
-    (["plot", "good.json", "-o", "x.png", "--kind", "choice"], 2, "needs data files or summaries"),
-    (["plot", "good.json", "-o", "x.png", "-r", "3"], 2, "--n-components goes with --kind choice"),
-    (["info", "nowhere.mms"], 66, "nowhere.mms does not exist"),
-    (["info", "folder"], 65, "folder is a folder; give one file"),
+    (["info", "nowhere.mms"], 1, "nowhere.mms does not exist"),
+    (["info", "folder"], 1, "folder is a folder; give one file"),
     (["info", "-"], 2, "standard input has no name"),
-    (["subtract", "good.mms", "nowhere.mms", "-o", "x.mms"], 66, "nowhere.mms does not exist"),
-    (["subtract", "good.mms", "-o", "x.mms"], 2, "Missing argument"),
-    (["subtract", "good.mms", "good.npy", "-o", "x.mms"], 65, "not a momentmix summary"),
-    (["forget", "good.mms", "nowhere.csv", "-o", "x.mms"], 66, "nowhere.csv does not exist"),
-    (["forget", "good.mms", "good.npy", "--columns", "0", "-o", "x"], 65, "3 columns of the summ"),
-    (["forget", "good.mms", "good.npy", "-o", "x.mms"], 65, "cannot be forgotten and leave"),
     (["predict", "good.json", "good.npy", "--digits", "-1"], 2, "-1 is not in the range"),
-    (["predict", "good.json", "good.parquet", "--keep", "id"], 65, "no column 'id'; there are 'a'"),
-    (["predict", "good.json", "good.parquet", "--keep", "a,a"], 65, "columns must be different"),
-    (["score", "good.json", "good.npy", "-o", "x.csv"], 2, "--output goes with --rows"),
-    (["score", "good.json", "good.npy", "--keep", "0"], 2, "--keep goes with --rows"),
-    (["score", "good.json", "good.npy", "--rows", "--json"], 2, "give a file to --output"),
-    (["score", "good.json", "good.npy", "--quantile", "1"], 2, "1.0 is not in the range"),
-    (["score", "good.json", "good.npy", "--threshold", "nan"], 2, "must be a number; got nan"),
-    (["score", "good.json", "good.npy", "--quantile", ".1", "--threshold", "-3"], 2, "pass one of"),
+    (["predict", "good.json", "good.parquet", "--keep", "id"], 1, "no column 'id'; there are 'a'"),
+    (["predict", "good.json", "good.parquet", "--keep", "a,a"], 1, "columns must be different"),
+    (["predict", "good.json", "good.npy", "--density", "--json"], 2, "give a file to --output"),
+    (["merge", "good.mms", "--minus", "nowhere.mms", "-o", "x.mms"], 1, "does not exist"),
+    (["merge", "good.mms", "--minus", "good.npy", "-o", "x.mms"], 1, "not a momentmix summary"),
     (["nonsense"], 2, "No such command"),
+    (["score", "good.json", "good.npy"], 2, "Instead: predict --density"),
+    (["fit", "good.npy", "--method", "paper"], 2, "--method is gone. Instead: in Python"),
 ]
 
 
@@ -236,17 +218,15 @@ def test_a_model_does_not_take_the_first_of_two_columns(folder, momentmix):
     text("x.csv", "a,b,c\n" + "".join(f"{i},{i * i},{i % 3}\n" for i in range(9)))
     text("y.csv", "a,b,c,b\n1,2,3,4\n")
     assert momentmix("fit", "x.csv", "-r", "1", "-o", "m.json", "-q").code == 0
-    for command in (["predict", "m.json", "y.csv"], ["score", "m.json", "y.csv"],
-                    ["report", "m.json", "--data", "y.csv", "-o", "r.html"],
-                    ["plot", "m.json", "y.csv", "-o", "p.svg"]):  # fmt: skip
+    report = ["report", "m.json", "--data", "y.csv", "-o", "r.html"]
+    for command in (["predict", "m.json", "y.csv"], report):
         done = momentmix(*command)
-        assert (done.code, "repeated: 'b' (columns 1, 3)" in done.err) == (65, True), done
+        assert (done.code, "repeated: 'b' (columns 1, 3)" in done.err) == (1, True), done
     assert momentmix("predict", "m.json", "y.csv", "--columns", "0,1,2").code == 0
-    assert momentmix("predict", "m.json", "y.csv", "--columns", "1,3,2").code == 65
+    assert momentmix("predict", "m.json", "y.csv", "--columns", "1,3,2").code == 1
 
 
 READ = {
-    "thousands": ('a,b\n"17,405",2\n"1,000",4\n', [9202.5, 3]),
     "byte order mark": ("\ufeffa,b\n1,2\n3,5\n", [2, 3.5]),
     "line ends": ("a,b\r\n1,2\r\n3,4\r\n", [2, 3]),
     "old line ends": ("a,b\r1,2\r3,4\r5,9\r", [3, 5]),
@@ -256,9 +236,8 @@ READ = {
 @pytest.mark.parametrize("case", READ)
 def test_odd_text_is_read(folder, momentmix, case):
     contents, means = READ[case]
-    arguments = ("--thousands", ",", "-o", "x.mms", "--force")
     for file in (text("x.csv", contents), "-"):
-        done = momentmix("summarize", file, *arguments, stdin=contents.encode())
+        done = momentmix("summarize", file, "-o", "x.mms", "--force", stdin=contents.encode())
         assert done.code == 0, done
         summary = mm.MomentSummary.load("x.mms")
         assert (summary.feature_names, summary.mean.tolist()) == (("a", "b"), means)
@@ -271,10 +250,10 @@ def raising(error):
     return fail
 
 
-def test_a_bug_is_70_and_a_traceback_needs_debug(folder, momentmix, monkeypatch):
+def test_a_bug_is_told_and_a_traceback_needs_debug(folder, momentmix, monkeypatch):
     monkeypatch.setattr(mm.MomentSummary, "update", raising(ZeroDivisionError("oops")))
     done = momentmix("summarize", "good.npy", "-o", "x.mms")
-    assert done.code == 70
+    assert done.code == 1
     assert "ZeroDivisionError: oops. This is a bug; run again with --debug" in done.err
     with pytest.raises(ZeroDivisionError):
         main(["summarize", "good.npy", "-o", "x.mms", "--debug"])
@@ -285,9 +264,6 @@ NO_MEMORY = {
     "array": (UPDATE, lambda *_, **__: np.empty((1 << 40, 1 << 10))),  # of NumPy's own kind
     "bare": (UPDATE, raising(MemoryError())),
     "Arrow": (UPDATE, raising(pa.ArrowMemoryError("malloc of size 64 failed"))),
-    "mapping": (UPDATE, raising(OSError(errno.ENOMEM, "Cannot allocate memory"))),
-    "library": (UPDATE, raising(ImportError("libx.so: failed to map segment from shared object"))),
-    "thread": (UPDATE, raising(RuntimeError("can't start new thread"))),
     "while a file is read": (READ_MAGIC, raising(MemoryError())),
 }
 
@@ -296,7 +272,7 @@ NO_MEMORY = {
 def test_a_lack_of_memory_is_no_bug_and_no_fault_of_the_file(folder, momentmix, monkeypatch, case):
     monkeypatch.setattr(*NO_MEMORY[case])
     done = momentmix("summarize", "good.npy", "-o", "x.mms")
-    assert done.code == 74
+    assert done.code == 1
     assert done.err.startswith("momentmix: not enough memory (")
     assert "Use a lower --order" in done.err
     assert "bug" not in done.err
@@ -317,7 +293,7 @@ def test_disk_full_keeps_the_old_file(folder):
         "--force",
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 74
+    assert done.returncode == 1
     assert "File too large" in done.stderr
     with open("out.mms", "rb") as file:
         assert file.read() == b"old"
@@ -326,10 +302,11 @@ def test_disk_full_keeps_the_old_file(folder):
 
 def test_a_closed_pipe_is_quiet(folder):
     command = shlex.join(COMMAND)
-    line = f"{command} sample good.json -n 100000 | head -1; echo ${{PIPESTATUS[0]}}"
+    np.save("long.npy", np.zeros((100_000, 3)))
+    line = f"{command} predict good.json long.npy | head -1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True)
     assert done.stderr == ""
-    assert done.stdout.split() == ["a,b,c", "141"]
+    assert done.stdout.split() == ["label", "1"]
 
 
 SLOW_TO_LOAD = {"numpy", "scipy", "sklearn", "pandas", "pyarrow", "matplotlib", "numba", "dask"}

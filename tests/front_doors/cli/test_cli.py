@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 import momentmix as mm
-from momentmix import largest_rank, native
+from momentmix import native
 from momentmix.cli import cli
 
 
@@ -19,52 +19,9 @@ def run():
     return call
 
 
-def test_plan_prints_order_split_moments_memory_and_neighbours(run):
-    text = run("plan", "-d", "15", "-r", "8").output
-    assert "order    4  identifies up to 11 components by the robust method, 8 by the pap" in text
-    assert "k = 8, p = 1" in text
-    # 3,531 of orders 0 to 4 and squares; z³ … z⁶, z_j³·z_k, z_j²·z_k²
-    assert f"moments  {3531 + 4 * 15 + 15 * 14 + 15 * 14 // 2:,};" in text
-    for order in (3, 4, 5, 6):
-        assert str(largest_rank(15, order)) in text
-
-
-def test_plan_as_json(run):
-    found = json.loads(run("plan", "-d", "15", "-r", "20", "--json").output)
-    assert found["chosen"]["order"] == 5
-    assert found["chosen"]["largest_rank_robust"] == 29
-    found = json.loads(run("plan", "-d", "15", "-r", "20", "--method", "paper", "--json").output)
-    assert found["chosen"]["order"] == 6
-    assert found["chosen"]["largest_rank"] == 20
-
-
-def test_plan_is_for_the_method_that_fits_by_default(run):
-    text = run("plan", "-d", "5", "-r", "2").output  # the paper's method cannot do it at all
-    assert "4  identifies up to 3 components by the robust method, 1 by the paper's" in text
-    assert "← this plan" in text
-    for d, r in ((3, 2), (4, 2), (8, 8), (15, 37)):
-        plan = json.loads(run("plan", "-d", str(d), "-r", str(r), "--json").output)
-        assert largest_rank(d, plan["chosen"]["order"], method="robust") >= r
-
-
-def test_plan_for_one_component(run):
-    assert "no order is needed" in run("plan", "-d", "2", "-r", "1").output
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            ["plan", "-d", "1000000000", "-r", "5", "-m", "1000000000"],
-            "order=1000000000 with 1000000000 features has more than 1e+60 moments",
-        ),
-        (["plan", "-d", "9" * 400, "-r", "5"], "n_features must be below 2^63"),
-        (["plan", "-d", "15", "-r", "9999"], "no order identifies n_components=9999 with 15"),
-        (["plan", "-d", "15", "-r", "99", "--method", "paper"], "any order reaches is 20"),
-        (["plan", "-d", "15", "-r", "12", "-m", "4"], "at most 11 components; n_components=12"),
-        (["plan", "-d", "15", "-r", "9", "-m", "4", "--method", "paper"], "Use order=5"),
-        (["plan", "-d", "0", "-r", "1"], "n_features must be at least 1"),
-        (["plan", "-d", "15"], "Missing option"),
         (["reproduce", "nonsense"], "nonsense"),
         (["reproduce", "decomposition", "--rows", "99,3"], "this table has 15,3"),
         (["reproduce", "decomposition", "--rows", "x"], "expected d,m"),

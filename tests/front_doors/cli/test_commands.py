@@ -42,7 +42,7 @@ def test_merging_other_orders_offers_to_truncate(folder, momentmix):
     momentmix("summarize", "part-0.parquet", "-o", "0.mms", "-m", "3")
     momentmix("summarize", "part-1.parquet", "-o", "1.mms", "-m", "4")
     done = momentmix("merge", "0.mms", "1.mms", "-o", "x.mms")
-    assert done.code == 65
+    assert done.code == 1
     assert "Or pass --truncate." in done.err
     assert momentmix("merge", "0.mms", "1.mms", "-o", "x.mms", "--truncate").code == 0
     assert mm.MomentSummary.load("x.mms").order == 3
@@ -98,27 +98,22 @@ def test_rows_that_would_fill_the_memory_are_streamed(folder, momentmix, monkeyp
     assert json.loads(done.out)["refine"] == "em"
 
 
-def test_a_fit_that_cannot_be_trusted_is_4_and_writes_the_model(folder, momentmix):
+def test_a_fit_that_did_not_pass_is_4_if_asked_and_writes_the_model(folder, momentmix):
     momentmix("summarize", "part-*.parquet", "-o", "x.mms")
-    done = momentmix("fit", "x.mms", "-r", "1", "-o", "a.json")
-    assert done.code == 4
-    assert "NOT PASSED" in done.out
-    assert mm.DiagonalMixture.load("a.json").n_components == 1
+    for file in ("x.mms", "part-0.parquet"):
+        done = momentmix("fit", file, "-r", "1", "-o", "a.json", "--force")
+        assert (done.code, "NOT PASSED" in done.out) == (0, True)
+        assert "warning: the certificate did not pass" in done.err
+        done = momentmix("fit", file, "-r", "1", "-o", "b.json", "--strict", "--force")
+        assert done.code == 4
+        assert mm.DiagonalMixture.load("b.json").n_components == 1
     assert momentmix("fit", "x.mms", "-r", "2", "-o", "e.json", "--strict").code == 0
-    done = momentmix("fit", "part-0.parquet", "-r", "1", "-o", "b.json")
-    assert done.code == 0
-    assert "warning: the certificate did not pass" in done.err
-    done = momentmix("fit", "part-0.parquet", "-r", "1", "-o", "c.json", "--strict")
-    assert done.code == 4
-    assert mm.DiagonalMixture.load("c.json").n_components == 1
-    done = momentmix("fit", "part-0.parquet", "-r", "1", "--refine", "none", "-o", "d.json")
-    assert done.code == 4
 
 
 def test_fit_of_some_columns_of_a_summary(folder, momentmix):
     momentmix("summarize", "part-*.parquet", "-o", "x.mms")
     done = momentmix("fit", "x.mms", "-r", "1", "--columns", "c,a", "-o", "m.json")
-    assert done.code in (0, 4), done.err
+    assert done.code == 0, done.err
     assert mm.DiagonalMixture.load("m.json").feature_names == ("c", "a")
 
 
@@ -171,32 +166,10 @@ def test_predict_takes_columns_by_name_and_keeps_places_of_missing_rows(folder, 
     assert done.out.split() == ["label", *expected]
 
 
-def test_sample_reads_back_as_the_same_rows(folder, momentmix, truth):
-    done = momentmix("sample", "truth.json", "-n", "70000", "--labels", "-o", "x.csv", "--json")
-    assert json.loads(done.out)["n_rows"] == 70000
-    done = momentmix("sample", "truth.json", "-n", "70000", "-o", "x.parquet")
-    assert done.out == "70,000 rows written to x.parquet\n"
-    text, table = mm.open_rows("x.csv", columns=NAMES), mm.open_rows("x.parquet")
-    assert table.feature_names == tuple(NAMES)
-    np.testing.assert_array_equal(text.read_all(), table.read_all())
-    np.testing.assert_allclose(table.read_all().mean(0), truth.weights @ truth.means, atol=0.1)
-    again = momentmix("sample", "truth.json", "-n", "3", "--seed", "1").out
-    assert again == momentmix("sample", "truth.json", "-n", "3", "--seed", "1").out
-    assert again != momentmix("sample", "truth.json", "-n", "3", "--seed", "2").out
-
-
 def test_predict_names_a_row_that_no_component_is_the_best_for(folder, momentmix):
     lines = ["a,b,c,d,e", "1,2,3,4,5", ",2,3,4,5", "1,2,3,-1e200,5"]
     with open("far.csv", "w") as file:
         file.write("\n".join(lines) + "\n")
     done = momentmix("predict", "truth.json", "far.csv", "--missing", "drop", "-o", "labels.csv")
-    assert done.code == 65
+    assert done.code == 1
     assert "far.csv, line 4 lies more than 1e154 standard deviations away" in done.err
-
-
-def test_summarize_and_plan_follow_one_rule_for_the_order(folder, momentmix):
-    done = momentmix("summarize", "part-0.parquet", "-o", "x.mms", "--json")
-    assert json.loads(done.out)["order"] == 4
-    plan = json.loads(momentmix("plan", "-d", "5", "-r", "3", "--json").out)
-    fitted = momentmix("fit", "part-0.parquet", "-r", "3", "-o", "m.json", "--json")
-    assert json.loads(fitted.out)["order"] == plan["chosen"]["order"] == 5

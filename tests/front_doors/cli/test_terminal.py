@@ -66,28 +66,18 @@ RUNS = [
     ["summarize", HOSTILE + "*.nothing", "-o", "out.mms"],
     ["summarize", HOSTILE + "folder", "-o", "out.mms"],
     ["summarize", HOSTILE + ".npy", "-o", "out.mms", "--delimiter", HOSTILE],
-    ["summarize", HOSTILE + ".npy", "-o", "out.mms", "--checkpoint", HOSTILE + "folder"],
     ["merge", HOSTILE + ".mms", "-o", HOSTILE + "out.mms"],
     ["merge", HOSTILE + "bad.mms", "-o", "out.mms"],
     ["fit", HOSTILE + ".mms", "-r", "1", "-o", HOSTILE + "out.json"],
     ["fit", HOSTILE + ".mms", "-r", HOSTILE, "-o", "out.json"],
     ["predict", HOSTILE + ".json", HOSTILE + ".parquet", "-o", HOSTILE + "out.csv"],
     ["predict", "named.json", HOSTILE + "large.parquet", "--columns", "c"],
-    ["score", HOSTILE + ".json", HOSTILE + ".parquet"],
-    ["score", HOSTILE + ".json", HOSTILE + ".parquet", "--rows", "-o", HOSTILE + "out.csv"],
+    ["predict", HOSTILE + ".json", HOSTILE + ".parquet", "--density"],
     ["predict", HOSTILE + ".json", HOSTILE + ".parquet", "--keep", HOSTILE],
-    ["subtract", HOSTILE + ".mms", HOSTILE + ".mms", "-o", HOSTILE + "out.mms"],
-    ["forget", HOSTILE + ".mms", HOSTILE + ".csv", "-o", "out.mms"],
     ["info", HOSTILE + ".mms"],
     ["info", HOSTILE + ".json"],
     ["info", HOSTILE + ".parquet"],
     ["info", HOSTILE + "folder"],
-    ["sample", HOSTILE + ".json", "-n", "2", "-o", HOSTILE + "out.csv"],
-    ["plot", "plain.json", "--kind", "weights", "-o", HOSTILE + "out.svg"],
-    ["plot", HOSTILE + ".json", "-o", HOSTILE],
-    ["plot", HOSTILE + ".json", "-o", "out.png", "--features", HOSTILE],
-    ["plot", HOSTILE + ".json", "-o", "out.png", "--kind", HOSTILE],
-    ["plan", "-d", HOSTILE, "-r", "2"],
     ["reproduce", HOSTILE],
     ["reproduce", "recovery", "-o", HOSTILE + "/x"],
     [HOSTILE],
@@ -99,7 +89,7 @@ RUNS = [
 @pytest.mark.parametrize("arguments", RUNS, ids=[str(i) for i in range(len(RUNS))])
 def test_a_command_prints_no_control_characters(folder, momentmix, arguments):
     done = momentmix(*arguments)
-    assert done.code in (0, 2, 4, 65, 66, 73), done
+    assert done.code in (0, 1, 2), done
     assert done.err or done.out
     assert_harmless(done.err)
     assert_harmless(done.out)
@@ -126,9 +116,9 @@ def test_without_arguments_the_help_keeps_its_lines(momentmix):
 def test_a_terminal_of_few_letters_gets_escapes(folder, momentmix, monkeypatch):
     stream = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
     monkeypatch.setattr(sys, "stdout", stream)
-    assert momentmix("plan", "-d", "9", "-r", "2").code == 0
+    assert momentmix("info", "named.json").code == 0
     stream.flush()
-    assert b"\\u2190 this plan" in stream.buffer.getvalue()
+    assert b"\\u6e29\\u5ea6" in stream.buffer.getvalue()
 
 
 # -- errors and warnings in Python ------------------------------------------------------------
@@ -147,12 +137,13 @@ def test_errors_and_warnings_are_printable(kind):
 
 
 def test_data_are_exact_in_a_pipe_and_escaped_on_a_terminal(folder, momentmix, monkeypatch):
-    done = momentmix("sample", HOSTILE + ".json", "-n", "1")
-    assert done.out.startswith(f'"a{HOSTILE}",{ORDINARY},c\n')
+    pa.parquet.write_table(pa.table({"x": [0.0], "y": ["\x1b[31m"]}), "text.parquet")
+    mm.DiagonalMixture([1.0], [[0.0]], [[1.0]], ["x"]).save("x.json")
+    done = momentmix("predict", "x.json", "text.parquet", "--keep", "y")
+    assert done.out == "y,label\n\x1b[31m,0\n"
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
-    done = momentmix("sample", HOSTILE + ".json", "-n", "1")
-    assert done.out.startswith(f"a{shown(HOSTILE)},{ORDINARY},c\n")
-    assert_harmless(done.out)
+    done = momentmix("predict", "x.json", "text.parquet", "--keep", "y")
+    assert done.out == "y,label\n\\x1b[31m,0\n"
 
 
 # -- JSON -------------------------------------------------------------------------------------
@@ -171,26 +162,13 @@ def strict(text):
         ["summarize", HOSTILE + ".npy", "-o", HOSTILE + "out"],
         ["merge", HOSTILE + ".mms", "-o", HOSTILE + "out"],
         ["fit", HOSTILE + ".mms", "-r", "1", "-o", HOSTILE + "out"],
-        ["fit", HOSTILE + ".mms", "-r", "1", "-o", HOSTILE + "out", "--method", "paper"],
         ["predict", "plain.json", HOSTILE + ".npy", "-o", HOSTILE + "out"],
-        ["sample", "plain.json", "-n", "2", "-o", HOSTILE + "out"],
-        ["plot", "plain.json", "--kind", "weights", "-o", HOSTILE + "out.svg"],
         ["report", "plain.json", "-o", HOSTILE + "out"],
     ],
     ids=lambda arguments: arguments[0],
 )
 def test_json_is_strict_printable_and_exact(folder, momentmix, arguments):
     done = momentmix(*arguments, "--json")
-    assert done.code in (0, 4), done
+    assert done.code == 0, done
     assert_harmless(done.out)
     assert strict(done.out)["output"] == arguments[arguments.index("-o") + 1]
-
-
-def test_a_score_that_is_no_number_is_null(folder, momentmix):
-    with open("far.npy", "wb") as file:
-        np.save(file, np.full((5, 3), 1e200))
-    done = momentmix("score", "plain.json", "far.npy", "--json")
-    assert done.code == 0
-    found = strict(done.out)
-    assert found["n_rows"] == 5
-    assert found["log_likelihood_per_row"] is found["bic"] is found["aic"] is None

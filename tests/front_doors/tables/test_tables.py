@@ -285,7 +285,7 @@ def test_text_of_many_levels_names_the_column(tmp_path, momentmix):
         with pytest.raises(InputError, match=problem):
             mm.fit(table, 2)
     done = momentmix("fit", tmp_path / "t.csv", "-r", "2", "-o", tmp_path / "m.json")
-    assert done.code == 65
+    assert done.code == 1
     assert "70 different levels" in done.err
     assert mm.schema_from(frame, {"city": "categorical"}).columns[0].levels[1] == "city 1"
 
@@ -338,7 +338,7 @@ def test_a_schema_of_other_columns(tmp_path, momentmix):
     done = momentmix(
         "summarize", tmp_path / "t.csv", "--schema", tmp_path / "s.json", "-o", tmp_path / "x.mms"
     )
-    assert done.code == 65
+    assert done.code == 1
     assert "'a' is missing" in done.err
     assert not (tmp_path / "x.mms").exists()
     done = momentmix(
@@ -396,11 +396,12 @@ def test_a_level_that_is_new_in_a_file(tmp_path, momentmix):
     for kind, place in (("csv", "line 9"), ("parquet", "row 7")):
         path = tmp_path / f"t.{kind}"
         frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path, index=False)
-        done = momentmix("score", tmp_path / "m.json", path)
-        assert done.code == 65
+        done = momentmix("predict", tmp_path / "m.json", path, "--density")
+        assert done.code == 1
         assert f"{place}, column 'g' must hold its levels, 'a', 'b'; it is 'c'" in done.err
         assert "leave such cells out with --unseen missing" in done.err
-        done = momentmix("score", tmp_path / "m.json", path, "--unseen", "missing", "--json")
+        options = ("--unseen", "missing", "--density", "--json", "-o", tmp_path / f"{kind}.csv")
+        done = momentmix("predict", tmp_path / "m.json", path, *options)
         assert done.code == 0, done.err
         expected = mm.Mixture.load(tmp_path / "m.json").log_prob(frame, unseen="missing").mean()
         assert json.loads(done.out)["log_likelihood_per_row"] == pytest.approx(expected)
@@ -423,12 +424,6 @@ def clients(tmp_path, monkeypatch):
     frame.to_csv("rows.csv", index=False)
     mm.fit(frame, 2, random_state=0).save("model.json")
     return frame
-
-
-@pytest.mark.parametrize("kind", ["pairs", "residuals", "levels"])
-def test_pictures_of_files_with_text(clients, momentmix, kind):
-    done = momentmix("plot", "model.json", "rows.csv", "--kind", kind, "-o", "p.png")
-    assert done.code == 0, done.err
 
 
 def test_text_of_standard_input(clients, momentmix):

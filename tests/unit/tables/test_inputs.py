@@ -8,7 +8,7 @@ from unit.tables.table_files import KINDS, write
 
 from momentmix import MomentSummary, open_rows
 from momentmix.errors import InputError
-from momentmix.summary.parts import Progress, summarize_parts
+from momentmix.summary.parts import summarize_parts
 
 # -- which are the same -----------------------------------------------------------------------
 
@@ -16,11 +16,10 @@ from momentmix.summary.parts import Progress, summarize_parts
 def shards_of(paths, part_rows, **options):
     source = open_rows(paths, **options)
 
-    def new_shard(shard_id):
+    def new_shard(shard_id=None):
         return MomentSummary(source.n_features, 2, source.feature_names, shard_id=shard_id)
 
-    *_, last = summarize_parts(source, Progress(new_shard(None), 0, 0, 0), new_shard, part_rows)
-    return last.summary
+    return summarize_parts(source, new_shard, part_rows)
 
 
 def files_that_agree_in_samples(folder, n_rows=200_000):

@@ -9,8 +9,8 @@ import click
 
 from momentmix.cli.options import (
     ReadOptions,
+    data_options,
     families_options,
-    named_data_options,
     output_options,
     parse_blocks,
     seed_option,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from momentmix.summary.summary import MomentSummary
 
 
-NOT_TRUSTWORTHY = 4
+NOT_PASSED = 4  # exit code with --strict
 _MOST_LINES = 60  # of parameters, so that what follows them is seen
 
 
@@ -44,84 +44,44 @@ def _components(context: click.Context, parameter: click.Parameter, text: str) -
 @click.option(
     "-r",
     "--n-components",
+    metavar="N",
     default="auto",
     callback=_components,
-    help="Number of components, or 'auto': the largest number that other rows would give again, "
-    "for groups; or 'bic': the number of least BIC, for densities. Of a summary both are the "
-    "smallest number that the moments accept. `plot --kind trials` shows what was tried.",
+    help="Number of components, auto or bic.",
 )
 @click.option(
     "--max-components",
+    metavar="N",
     type=click.IntRange(min=1),
     default=20,
-    help="Largest number of components that 'auto' and 'bic' try.",
+    help="Most components of auto and bic.",
 )
-@output_options("File of the model (JSON); without it the model is not saved.", quiet=True)
-@click.option(
-    "--blocks",
-    help="Columns that may be correlated within components, by name or number among those used: "
-    "columns of a block are separated by commas, blocks by semicolons, as in 'length,width;x,y'. "
-    "'auto' joins columns where it pays, 'full' all, 'diag' none. By default 'auto' for rows with "
-    "-r auto or bic, else 'diag'. Without rows there must be three blocks.",
-)
-@click.option(
-    "-m",
-    "--order",
-    type=click.IntRange(min=1),
-    help="Highest order of the moments; chosen by default.",
-)
-@click.option(
-    "--method",
-    type=click.Choice(["robust", "paper"]),
-    default="robust",
-    help="paper is Algorithm 5.1 of the paper, for numbers.",
-)
-@click.option(
-    "--refine",
-    type=click.Choice(["auto", "em", "none"]),
-    default="auto",
-    help="Whether to refine the fit by EM passes over the rows; auto: if there are rows.",
-)
+@output_options("File of the model (JSON).", quiet=True)
+@click.option("--blocks", help="Joined columns: 'a,b;x,y', auto, full or diag.")
 @click.option(
     "--background",
+    metavar="WHEN",
     type=click.Choice(["auto", "true", "false"]),
     default="auto",
-    help="Whether a wide density takes rows that belong to no group: those far from all others. "
-    "auto: where there are some; false: they are part of the groups.",
+    help="Rows far from all others: auto, true, false.",
 )
 @click.option(
     "--max-passes",
+    metavar="N",
     type=click.IntRange(min=0),
     default=100,
-    help="Largest number of EM passes over the rows; 0: the best start as it is.",
+    help="Most EM passes over the rows.",
 )
-@click.option(
-    "--remedies",
-    type=click.Choice(["try", "apply"]),
-    help="Where the fit does not pass: try what its findings suggest on left-out rows, and print "
-    "what helps with its command; or apply it, one after the other.",
-)
-@click.option(
-    "-v",
-    "--verbose",
-    is_flag=True,
-    help=f"Print the parameters also where they take more than {_MOST_LINES} lines.",
-)
-@click.option(
-    "--strict",
-    is_flag=True,
-    help="Exit with 4 unless the certificate passed: useful and untested are 4 too.",
-)
+@click.option("-v", "--verbose", is_flag=True, help="Print long tables of parameters, too.")
+@click.option("--strict", is_flag=True, help="Exit with 4 where the verdict is 'not passed'.")
 @where_option
 @families_options
 @seed_option
-@named_data_options
+@data_options
 def fit_command(
     inputs: tuple[str, ...],
     target: Target,
     blocks: str | None,
-    order: int | None,
-    refine: str,
     background: str,
     verbose: bool,
     strict: bool,
@@ -134,11 +94,9 @@ def fit_command(
     """Fit a mixture to data files, or to summaries, which are added up.
 
     Prints the parameters, the certificate and what makes the components different; with --output
-    the model is saved as well, whatever the verdict. The verdict of the certificate is passed,
-    useful (other rows give the groups again, but the model is an approximation), not passed or
-    untested. The exit code is 4 if a fit from moments alone did not pass; with --strict for every
-    verdict but passed. Otherwise a fit that did not pass, or is untested, prints a warning. Rows
-    far from all others belong to no group and have the label -1; the certificate lists them.
+    the model is saved as well, whatever the verdict. For rows, 'auto' is the largest number of
+    components that other rows would give again, for groups, and 'bic' the number of least BIC, for
+    densities; for summaries both are the smallest number that the moments accept.
     """
     from momentmix.cli.summaries import are_summaries
     from momentmix.fitting.api import fit
@@ -147,8 +105,6 @@ def fit_command(
         target.check(inputs, "give a file to --output; --json prints the model as well.")
     options |= {
         "blocks": parse_blocks(blocks),
-        "order": "auto" if order is None else order,
-        "refine": None if refine == "none" else refine,
         "background": {"true": True, "false": False}.get(background, background),
         "random_state": seed,
     }
@@ -158,18 +114,16 @@ def fit_command(
         data: Any = _from_summaries(inputs, where, read_options.columns)
     else:
         data, options["missing"] = read_options.source(inputs), read_options.missing
-        options |= vars(read_options.reading())
+        options |= read_options.keywords
     result = fit(data, **options, progress=target.progress)
     record = {"command": click.get_current_context().obj, "seed": seed}
     if target.path is not None:
         result.save(target.path, **record)
-    code = _exit_code(result, strict)
     if target.as_json:
         say_json(_document(result, target.path, result.record(**record).to_dict()))
     else:
         _print(result, target.path, seed, verbose)
-    if code:
-        click.get_current_context().exit(code)
+    _check_verdict(result.certificate.verdict, strict)
 
 
 def _from_summaries(
@@ -184,18 +138,15 @@ def _from_summaries(
     return summary
 
 
-def _exit_code(result: FitResult, strict: bool) -> int:
-    """Exit code of the verdict; a warning where it is 0 although the fit is not to be relied on."""
-    verdict = result.certificate.verdict
-    if verdict == "passed" or (verdict == "useful" and not strict):
-        return 0
-    if strict or (verdict == "not passed" and result.refine == "none"):
-        return NOT_TRUSTWORTHY
-    said = "the certificate did not pass; see its reasons"
-    if verdict == "untested":
+def _check_verdict(verdict: str, strict: bool) -> None:
+    """Exit with 4 where that is asked; else warn of a fit that is not to be relied on."""
+    if verdict == "not passed":
+        if strict:
+            click.get_current_context().exit(NOT_PASSED)
+        say("momentmix: warning: the certificate did not pass; see its reasons.", err=True)
+    elif verdict == "untested":
         said = "the fit is untested; the certificate says what would make it testable"
-    say(f"momentmix: warning: {said}.", err=True)
-    return 0
+        say(f"momentmix: warning: {said}.", err=True)
 
 
 # -- what is printed --------------------------------------------------------------------------
@@ -231,8 +182,4 @@ def _document(result: FitResult, output: str | None, record: dict[str, Any]) -> 
         {"name": own.name, "share": own.share, "traits": [asdict(trait) for trait in own.traits]}
         for own in result.profile()
     ]
-    document = {"output": output, **result.mixture.to_dict(), **record, "profile": profile}
-    if result.remedies is not None:
-        keys = ("change", "gain", "error", "before", "reproducibility", "python", "shell")
-        document["remedies"] = [{key: getattr(r, key) for key in keys} for r in result.remedies]
-    return document
+    return {"output": output, **result.mixture.to_dict(), **record, "profile": profile}

@@ -7,24 +7,18 @@ from typing import Any
 
 import click
 
-from momentmix.cli.options import ReadOptions, named_data_options, output_options
+from momentmix.cli.options import ReadOptions, data_options, output_options
 from momentmix.cli.output import Target
 from momentmix.errors import without_secrets
 
 
 @click.argument("model")
 @click.option(
-    "--data",
-    multiple=True,
-    help="Data files, folders, globs, or summaries (.mms), for rows in the pictures. Can be given "
-    "more than once.",
+    "--data", multiple=True, metavar="FILE", help="Data or summaries for the pictures; repeatable."
 )
-@click.option(
-    "--names",
-    help="Names of the groups, one for each, separated by commas, in the order of their numbers.",
-)
+@click.option("--names", help="Names of the groups, separated by commas.")
 @output_options("File of the page (.html).", required=True)
-@named_data_options
+@data_options
 def report_command(
     model: str,
     data: tuple[str, ...],
@@ -38,8 +32,10 @@ def report_command(
     intervals are those that `momentmix fit` saved with the model. Its date is today, or that of
     SOURCE_DATE_EPOCH.
     """
-    from momentmix.cli.models.predict import load_model, load_verdict, open_for, options_of
+    from momentmix.cli.models.predict import load_model, open_for, options_of
     from momentmix.cli.summaries import are_summaries, load_sum
+    from momentmix.fitting.record import load_fit
+    from momentmix.reporting.report import report
 
     output = target.check([model, *data], "a report is an HTML file; give a file to --output.")
     mixture = load_model(model)
@@ -47,12 +43,9 @@ def report_command(
     if data and are_summaries(data):
         summary_or_rows = load_sum(data)
     elif data:
-        summary_or_rows = open_for(
-            mixture.columns, data, options_of(read_options, model, may_drop=True)
-        )
+        own_options = options_of(read_options, model, may_drop=True)
+        summary_or_rows = open_for(mixture.columns, data, own_options)
     named = [without_secrets(name) for name in data]
-    from momentmix.reporting.report import report
-
     report(
         model,
         output,
@@ -61,7 +54,8 @@ def report_command(
         command=click.get_current_context().obj,
         data_name=", ".join(os.path.basename(os.path.normpath(x)) for x in named) or None,
     )
-    verdict = load_verdict(model)
+    record = load_fit(model)[1]
+    verdict = None if record is None else record.certificate.verdict
     said = "" if verdict is None else f" (certificate: {verdict})"
     facts = {"model": model, "data": named, "verdict": verdict}
     target.report(facts, f"report written to {output}{said}")

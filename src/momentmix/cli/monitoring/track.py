@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,15 +18,9 @@ DOES_NOT_FIT = 4  # exit code with --strict
 
 @click.argument("model")
 @click.argument("cube")
-@output_options("Also write the table (.csv, .json) or a picture (.png, .svg, .pdf).")
+@output_options("Table (.csv) or picture (.png, .svg, .pdf).")
 @where_option
-@click.option("--rollup", metavar="KEYS", help="Merge all groups that agree in these keys first.")
-@click.option(
-    "--prior",
-    type=click.Choice(["none", "whole"]),
-    default="none",
-    help="whole: shrink the shares of small groups to the mean of all groups.",
-)
+@click.option("--rollup", metavar="KEYS", help="Merge groups that agree in these.")
 @click.option(
     "--level",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
@@ -40,7 +34,6 @@ def track_command(
     target: Target,
     where: tuple[str, ...],
     rollup: str | None,
-    prior: str,
     level: float,
     strict: bool,
 ) -> None:
@@ -56,12 +49,12 @@ def track_command(
     from momentmix.tables.opening import missing_input
 
     if target.path is not None:
-        target.check_ending("csv", "json", "png", "svg", "pdf")
+        target.check_ending("csv", "png", "svg", "pdf")
         target.check([model, cube])
     if not Path(model).exists():
         raise missing_input(model)
     groups = load_groups([cube], where, rollup)
-    found = track(model, groups, prior="whole" if prior == "whole" else None, level=level)
+    found = track(model, groups, level=level)
     if target.path is not None:
         _write(found, target)
     if target.as_json:
@@ -78,21 +71,29 @@ def _write(found: Tracking, target: Target) -> None:
     import csv
     import io
 
-    from momentmix.cli.tables import guarded
-    from momentmix.json_fields import format_strict
-
-    if target.ending == "json":
-        text = format_strict(found.to_dict(), indent=1) + "\n"
-    elif target.ending == "csv":
+    if target.ending == "csv":
         names, rows = found.to_rows()
         buffer = io.StringIO()
         writer = csv.writer(buffer, lineterminator="\n")
-        writer.writerows([guarded(cell) for cell in row] for row in (names, *rows))
-        text = buffer.getvalue()
+        writer.writerows([_guarded(cell) for cell in row] for row in (names, *rows))
+        with output_stream(str(target.path)) as stream:
+            stream.write(buffer.getvalue().encode())
     else:
         from momentmix.displays import SharesDisplay
 
         target.save_picture(SharesDisplay.from_tracking(found))
-        return
-    with output_stream(str(target.path)) as stream:
-        stream.write(text.encode())
+
+
+def _guarded(cell: Any) -> Any:
+    """Put an apostrophe before text that a spreadsheet would compute; other cells stay.
+
+    >>> _guarded("=HYPERLINK(1)"), _guarded("-5"), _guarded("a=b"), _guarded(-5.0)
+    ("'=HYPERLINK(1)", '-5', 'a=b', -5.0)
+    """
+    if not isinstance(cell, str) or not cell.lstrip().startswith(("=", "+", "-", "@")):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell

@@ -45,7 +45,6 @@ from momentmix.tables.schema import Schema, joined, plain_schema
 
 T = TypeVar("T")
 
-_FORGET = either("forget()", "`momentmix forget`")
 _ROUNDING = 2.0**-40  # by layout, processor or device the sums of a shard differ in their last bits
 
 
@@ -306,9 +305,11 @@ def subtract(whole: Totals, part: Totals) -> Totals:
     """The sums of the shards of `whole` that are not in `part`, which must be part of it."""
     foreign = _sorted(part.shards - whole.shards)
     if foreign:
-        text = f"{_listed(foreign)} not in the summary to subtract from. Subtract only what was "
-        end = "added; for rows without a shard of their own use "
-        raise ShardError(Message(text, end, _FORGET, "."), shard_ids=foreign)
+        raise ShardError(
+            f"{_listed(foreign)} not in the summary to subtract from. Subtract only what was "
+            "added; for rows without a shard of their own use MomentSummary.forget.",
+            shard_ids=foreign,
+        )
     if not part.shards:
         return whole
     whole, part = alike_all([whole, part])
@@ -333,13 +334,13 @@ def _check_versions(whole: Totals, part: Totals) -> None:
     if differing:
         shards = _sorted(frozenset(differing))
         there, here = differing[bytes.fromhex(shards[0])]
-        text = (
+        raise ShardError(
             f"{_listed(shards)} not the same in both summaries: {there.n_rows:,} rows in the one "
             f"to subtract from, {here.n_rows:,} in the other. It took other rows after one of them "
             "was copied or saved, or its id was given twice. Subtract the same version; for the "
-            "rows alone use "
+            "rows alone use MomentSummary.forget.",
+            shard_ids=shards,
         )
-        raise ShardError(Message(text, _FORGET, "."), shard_ids=shards)
 
 
 def _check_forgotten(whole: Totals, part: Totals) -> None:

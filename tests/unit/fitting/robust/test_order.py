@@ -1,4 +1,4 @@
-"""One rule for the order: what `plan` says is what `fit`, the estimator and summaries take."""
+"""One rule for the order of `fit`, the estimator and summaries."""
 
 import numpy as np
 import pytest
@@ -6,22 +6,13 @@ import pytest
 import momentmix as mm
 from momentmix.capacity.monomials import robust_rank
 from momentmix.capacity.ranks import affordable_order, choose_order, usual_order
-from momentmix.cli.plan import plan
 from momentmix.errors import CapacityError, InputError
 
 
-def planned(d, r, method="robust"):
-    """The planned order, or None where no order identifies r."""
-    try:
-        return plan(d, r, method=method)["chosen"]["order"]
-    except CapacityError:
-        return None
-
-
 @pytest.mark.parametrize(("d", "r"), [(1, 1), (2, 1), (3, 2), (4, 2), (5, 3), (7, 4)])
-def test_result_tells_the_planned_order(d, r):
+def test_result_tells_the_order(d, r):
     rows = np.random.default_rng(d).standard_normal((400, d))
-    order = planned(d, r)
+    order = choose_order(d, r)
     assert robust_rank(d, order) >= r
     assert mm.fit(rows, r, random_state=0, max_passes=2).order == order
     assert mm.fit(mm.summarize(rows, order=order), r, random_state=0).order == order
@@ -32,10 +23,10 @@ def test_result_tells_the_planned_order(d, r):
 
 @pytest.mark.filterwarnings("ignore:not converged")
 @pytest.mark.parametrize(("d", "r"), [(1, 1), (2, 1), (8, 1), (8, 2)])
-def test_the_printed_method_takes_its_planned_order(d, r):
+def test_the_printed_method_takes_its_order(d, r):
     rows = 5 + np.random.default_rng(d).standard_normal((300, d))
     rows[: 300 // r] += 9.0
-    order = planned(d, r, "paper")
+    order = choose_order(d, r, method="paper")
     assert mm.fit(rows, r, method="paper", random_state=0).order == order
     fitted = mm.MomentGaussianMixture(r, method="paper", random_state=0).fit(rows)
     assert fitted.summary_.order == order
@@ -45,7 +36,6 @@ def test_the_printed_method_takes_its_planned_order(d, r):
 
 def test_the_printed_method_takes_the_order_asked_for_with_one_component():
     rows = np.random.default_rng(0).standard_normal((300, 6))
-    assert plan(6, 1, order=4, method="paper")["chosen"]["order"] == 4
     assert mm.fit(rows, 1, order=4, method="paper").order == 4
     with pytest.raises(InputError, match="order=7 needs that many features; there are 6"):
         mm.fit(rows, 1, order=7, method="paper")
@@ -61,21 +51,6 @@ def test_what_a_summary_holds_is_a_bound_and_else_changes_nothing():
                 assert choose_order(d, r, available) <= available
 
 
-def test_plan_refuses_the_orders_that_fit_refuses():
-    rows = np.random.default_rng(0).standard_normal((50, 4))
-    for call in (lambda: plan(4, 2, order=6), lambda: mm.fit(rows, 2, order=6)):
-        with pytest.raises(InputError, match="order=6 needs that many features; there are 4"):
-            call()
-    with pytest.raises(CapacityError, match=r"order=7 with 20 features.*Use order=8 \(up to 176\)"):
-        plan(20, 150)
-    with pytest.raises(CapacityError, match="no order identifies"):
-        plan(15, 10**18)
-    with pytest.raises(InputError, match=r"n_components must be below 2\^63"):
-        plan(15, 10**400)
-    assert plan(20, 150, order=8)["chosen"]["largest_rank_robust"] == 176
-    assert plan(2, 1)["neighbors"] == []
-
-
 def test_order_where_the_number_of_components_is_not_known():
     rows = np.random.default_rng(0).standard_normal((300, 9))
     fitted = mm.MomentGaussianMixture("auto").partial_fit(rows)
@@ -85,7 +60,6 @@ def test_order_where_the_number_of_components_is_not_known():
 
 def test_no_order_of_a_summary_identifies_too_many_components():
     highest = mm.summarize(np.random.default_rng(0).standard_normal((40, 4)), order=4)
-    assert planned(4, 20) is None
     with pytest.raises(CapacityError, match="from moments alone"):
         mm.fit(highest, 20)
 

@@ -1,4 +1,4 @@
-"""`predict` and `score`: columns of the input beside their answers, log-densities and anomalies."""
+"""`predict`: columns of the input beside the answers, and log-densities."""
 
 import csv
 import datetime
@@ -105,8 +105,8 @@ def test_missing_cells_are_left_out_of_the_density_where_that_is_asked(frame, mo
     expected = part.responsibilities(rows[["a", "c"]])
     np.testing.assert_allclose(found[[0, 5]], expected[[0, 5]], rtol=1e-12)
     np.testing.assert_allclose(found[1:5], truth.responsibilities(rows)[1:5], rtol=1e-12)
-    done = momentmix("score", "model.json", "holes.csv", "--missing", "model", "--rows")
-    found = np.array(lines(done.out)[1:], dtype=float)[:, 0]
+    done = momentmix("predict", "model.json", "holes.csv", "--missing", "model", "--density")
+    found = np.array(lines(done.out)[1:], dtype=float)[:, 1]
     np.testing.assert_allclose(found[[0, 5]], part.log_prob(rows[["a", "c"]])[[0, 5]], rtol=1e-12)
 
 
@@ -123,79 +123,22 @@ def test_probabilities_with_all_digits_or_some(frame, momentmix, truth, ending, 
     np.testing.assert_array_equal(found.iloc[:, 2:], expected)
 
 
-# -- log-densities and anomalies ------------------------------------------------------------------
-
-
 def test_log_density_of_each_row(frame, momentmix, truth):
     expected = truth.log_prob(frame[NAMES])
-    done = momentmix("score", "model.json", "rows.csv", "--rows")
-    header, *found = done.out.split()
-    assert (done.code, header, done.err) == (0, "log_density", "")
-    np.testing.assert_array_equal(np.array(found, dtype=float), expected)
-    done = momentmix("score", "model.json", "rows.csv", "--rows", "--keep", "id", "-o", "s.parquet")
-    table = pyarrow.parquet.read_table("s.parquet").to_pandas()
-    assert table["id"].tolist() == frame["id"].tolist()
-    np.testing.assert_array_equal(table["log_density"], expected)
-    plain = momentmix("score", "model.json", "rows.csv").out
-    assert done.out == plain + "scores written to s.parquet\n"
-
-
-@pytest.mark.parametrize("quantile", [0.0001, 0.01, 0.0333, 0.5, 0.9999])
-def test_anomalies_are_the_rows_below_the_quantile(frame, momentmix, truth, quantile):
-    scores = truth.log_prob(frame[NAMES])
-    arguments = ("--rows", "--quantile", quantile, "-o", "s.csv", "--json")
-    found = json.loads(momentmix("score", "model.json", "rows.csv", *arguments).out)
-    flags = pd.read_csv("s.csv")["anomaly"].to_numpy()
-    np.testing.assert_array_equal(flags, scores < np.quantile(scores, quantile))
-    assert found["n_anomalies"] == flags.sum()
-    assert found["output"] == "s.csv"
-    assert found["threshold"] in scores
-
-
-def test_a_threshold_of_some_rows_serves_for_others(frame, momentmix, truth):
-    done = momentmix("score", "model.json", "rows.csv", "--quantile", "0.02", "--json")
-    threshold = json.loads(done.out)["threshold"]
-    printed = momentmix("score", "model.json", "rows.csv", "--quantile", "0.02").out
-    assert f"20 of 1,000 rows have a log-density below the threshold {threshold!r}\n" in printed
-    again = momentmix("score", "model.json", "rows.csv", "--threshold", repr(threshold), "--json")
-    assert json.loads(again.out)["n_anomalies"] == 20  # no digit is lost on the way
-    rows = truth.sample(500, random_state=1)[0]
-    rows[:5] += 20.0
-    np.save("new.npy", rows)
-    done = momentmix("score", "model.json", "new.npy", "--rows", "--threshold", threshold)
-    flags = [line.endswith(",True") for line in done.out.split()[1:]]
-    np.testing.assert_array_equal(flags, truth.log_prob(rows) < threshold)
-    assert all(flags[:5])
-    assert f"{sum(flags)} of 500 rows have a log-density below the threshold" in done.err
-
-
-def test_dropped_rows_have_empty_fields_and_do_not_count(frame, momentmix, truth):
     frame.loc[[1, 3], "b"] = np.nan
-    frame[:6].to_csv("holes.csv", index=False)
-    arguments = ("--rows", "--missing", "drop", "--quantile", "0.5", "--keep", "id")
-    done = momentmix("score", "model.json", "holes.csv", *arguments)
-    found = [line.split(",") for line in done.out.splitlines()[1:]]
-    assert [row[0] for row in found] == frame["id"][:6].tolist()
-    assert [row[1:] for row in (found[1], found[3])] == [["", ""], ["", ""]]
-    scores = truth.log_prob(frame.loc[[0, 2, 4, 5], NAMES])
-    expected = (scores < np.quantile(scores, 0.5)).tolist()
-    assert [row[2] == "True" for i, row in enumerate(found) if i not in (1, 3)] == expected
-
-
-def test_rows_beyond_any_density_are_anomalies(frame, momentmix):
-    frame.loc[[0, 7], "a"] = 1e200
-    frame[:100].to_csv("far.csv", index=False)
-    done = momentmix("score", "model.json", "far.csv", "--rows", "--quantile", "0.015")
-    flags = [line.endswith("True") for line in done.out.splitlines()[1:]]
-    assert [i for i, flag in enumerate(flags) if flag] == [0, 7]
-
-
-@pytest.mark.parametrize("arguments", [(), ("--quantile", "0.1")])
-def test_no_rows(frame, momentmix, arguments):
-    frame[:0].to_csv("none.csv", index=False)
-    done = momentmix("score", "model.json", "none.csv", "--rows", "-o", "s.csv", *arguments)
-    assert (done.code, "none.csv holds no rows" in done.err) == (65, True), done
-    assert not pd.io.common.file_exists("s.csv")
+    frame.to_csv("rows.csv", index=False)
+    arguments = ("--density", "--missing", "drop", "--keep", "id")
+    done = momentmix("predict", "model.json", "rows.csv", *arguments)
+    assert (done.code, lines(done.out)[0]) == (0, ["id", "label", "log_density"])
+    assert [lines(done.out)[i][1:] for i in (2, 4)] == [["", ""], ["", ""]]
+    arguments += ("-p", "-o", "out.parquet", "--json")
+    found = json.loads(momentmix("predict", "model.json", "rows.csv", *arguments).out)
+    scores = pyarrow.parquet.read_table("out.parquet")["log_density"].to_numpy()
+    known = ~np.isin(np.arange(N_ROWS), [1, 3])
+    np.testing.assert_array_equal(scores[known], expected[known])
+    assert np.isnan(scores[~known]).all()
+    mean = pytest.approx(expected[known].mean(), rel=1e-12)
+    assert found["log_likelihood_per_row"] == mean
 
 
 # -- bad input --------------------------------------------------------------------------------
@@ -206,9 +149,7 @@ def test_other_text_than_utf_8_is_refused_by_line(frame, momentmix):
         file.write("id,a,b,c\nx,1,2,3\nZürich,1,2,3\n".encode("latin-1"))
     assert momentmix("predict", "model.json", "latin.csv").code == 0
     done = momentmix("predict", "model.json", "latin.csv", "--keep", "id", "-o", "out.csv")
-    assert (done.code, "latin.csv, line 3, column 'id' is not UTF-8" in done.err) == (65, True), (
-        done
-    )
+    assert (done.code, "latin.csv, line 3, column 'id' is not UTF-8" in done.err) == (1, True), done
     assert "iconv" in done.err
     assert not os.path.exists("out.csv")
 
@@ -221,7 +162,7 @@ def test_columns_that_are_no_cells_are_refused(frame, momentmix, values, kind):
     columns = {"id": values, "a": [1.0, 2.0], "b": [1.0, 2.0], "c": [1.0, 2.0]}
     pyarrow.parquet.write_table(pa.table(columns), "nested.parquet")
     done = momentmix("predict", "model.json", "nested.parquet", "--keep", "id")
-    assert (done.code, f"'id' is {kind}" in done.err) == (65, True), done
+    assert (done.code, f"'id' is {kind}" in done.err) == (1, True), done
     assert "columns to keep must hold text, numbers, dates or yes/no" in done.err
 
 
@@ -229,15 +170,14 @@ def test_a_kept_column_must_not_be_named_like_an_answer(frame, momentmix):
     frame.rename(columns={"id": "label"}).to_csv("x.csv", index=False)
     done = momentmix("predict", "model.json", "x.csv", "--keep", "label")
     message = "the output has a column 'label' of its own; rename that of the input"
-    assert (done.code, message in done.err) == (65, True), done
-    assert momentmix("score", "model.json", "x.csv", "--rows", "--keep", "label").code == 0
+    assert (done.code, message in done.err) == (1, True), done
 
 
 def test_a_file_without_the_column_is_found_before_any_work(frame, momentmix):
     frame[NAMES][:5].to_csv("second.csv", index=False)
     files = ("rows.csv", "second.csv")
     done = momentmix("predict", "model.json", *files, "--keep", "id", "-o", "out.csv")
-    assert (done.code, "second.csv lacks 'id'" in done.err) == (65, True), done
+    assert (done.code, "second.csv lacks 'id'" in done.err) == (1, True), done
 
 
 # -- levels that no row of the fit had ----------------------------------------------------------
@@ -263,17 +203,17 @@ def test_new_levels_are_left_out_though_rows_with_missing_cells_are_dropped(
     levels.loc[6, "x"] = np.nan
     write = levels.to_csv if ending == "csv" else levels.to_parquet
     write(f"x.{ending}", index=False)
-    arguments = ("score", "model.json", f"x.{ending}", "--rows", "--keep", "id", "--unseen")
+    arguments = ("predict", "model.json", f"x.{ending}", "--density", "--keep", "id", "--unseen")
     found = lines(momentmix(*arguments, "missing", "--missing", "drop").out)[1:]
-    assert [int(i) for i, score in found if not score] == [5, 6]
+    assert [int(i) for i, _, score in found if not score] == [5, 6]
     expected = mm.Mixture.load("model.json").log_prob(levels, unseen="missing")
-    scores = [float(score) for _, score in found if score]
+    scores = [float(score) for *_, score in found if score]
     np.testing.assert_allclose(scores, np.delete(expected, [5, 6]), rtol=1e-12)
     done = momentmix(*arguments, "missing")
-    assert (done.code, "column 'plan'" in done.err) == (65, True), done
+    assert (done.code, "column 'plan'" in done.err) == (1, True), done
     assert ("line 7" if ending == "csv" else "row 5") in done.err
     done = momentmix(*arguments, "error", "--missing", "drop")
-    assert (done.code, "'iron'" in done.err) == (65, True), done
+    assert (done.code, "'iron'" in done.err) == (1, True), done
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])

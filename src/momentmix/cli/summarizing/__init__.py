@@ -1,1 +1,0 @@
-"""``momentmix summarize``: the command, its passes, and their checkpoints."""
