@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from functools import partial, wraps
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import click
@@ -27,9 +27,9 @@ _HEADINGS = {
         "max_components", "blocks", "background", "order", "squared_order", "method", "refine",
         "max_passes",
     ),
-    "Columns and cells": ("schema", "numeric_only", "unseen", "keep", "rare"),
+    "Columns and cells": ("schema", "unseen", "keep", "rare"),
     "Reading files": (
-        "na_values", "delimiter", "decimal", "thousands", "header", "by_name", "where",
+        "na_values", "delimiter", "decimal", "header", "where",
     ),
     "Output": ("quiet", "as_json", "verbose", "strict", "digits"),
     "Long runs": ("checkpoint", "every", "n_threads"),
@@ -56,9 +56,6 @@ class GroupedCommand(click.Command):
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 force_option = click.option("--force", is_flag=True, help="Replace the output if it exists.")
-by_name_option = click.option(
-    "--by-name", is_flag=True, help="Accept files with equal contents as different data."
-)
 quiet_option = click.option(
     "-q", "--quiet", is_flag=True, help="Show no progress bar, print no notes."
 )
@@ -111,14 +108,11 @@ class ReadOptions:
 
     columns: list[str | int] | None
     exclude: list[str | int] | None
-    numeric_only: bool
     missing: Any
     na_values: list[str] | None
     delimiter: str | None
     decimal: str
-    thousands: str | None
     header: bool | None
-    by_name: bool = False
 
     def source(self, inputs: tuple[str, ...]) -> Any:
         """Return the paths of a command's arguments, or standard input for ``-``."""
@@ -132,22 +126,16 @@ class ReadOptions:
             raise NoInputError("standard input is closed; give a file, or pipe rows to -.")
         return sys.stdin.buffer
 
-    def open(
-        self,
-        inputs: tuple[str, ...],
-        expected: tuple[str, ...] | None = None,
-        by_name: bool = False,
-    ) -> TableRows:
+    def open(self, inputs: tuple[str, ...], expected: tuple[str, ...] | None = None) -> TableRows:
         """Open rows; without columns, those named `expected` where the input has names."""
-        return self.reading(by_name).open(self.source(inputs), self.missing, expected=expected)
+        return self.reading().open(self.source(inputs), self.missing, expected=expected)
 
-    def reading(self, by_name: bool = False) -> Reading:
+    def reading(self) -> Reading:
         """Return the options as `fit` and `summarize` take them; wrong ones are usage errors."""
         from momentmix.errors import InputError
         from momentmix.tables.opening import Reading
 
-        options = vars(self) | {"by_name": by_name or self.by_name}
-        del options["missing"]
+        options = {name: value for name, value in vars(self).items() if name != "missing"}
         reading = Reading(**options)
         try:
             reading.dialect  # noqa: B018 - is checked
@@ -156,8 +144,8 @@ class ReadOptions:
         return reading
 
 
-def data_options(command: Command, missing: str = "error", by_name: bool = False) -> Command:
-    """Add options that read rows, with this default of --missing, and --by-name or not."""
+def data_options(command: Command, missing: str = "error") -> Command:
+    """Add options that read rows, with this default of --missing."""
 
     @wraps(command)
     def collected(**values: Any) -> Any:
@@ -173,9 +161,6 @@ def data_options(command: Command, missing: str = "error", by_name: bool = False
             "default.",
         ),
         columns_option("--exclude", "Columns to leave out, by name, pattern or number."),
-        click.option(
-            "--numeric-only", is_flag=True, help="Leave out columns that are not numbers."
-        ),
         click.option(
             "--missing",
             type=click.Choice(["error", "mar", "model", "drop"]),
@@ -194,13 +179,8 @@ def data_options(command: Command, missing: str = "error", by_name: bool = False
         ),
         delimiter_option,
         click.option("--decimal", default=".", help="Decimal character of CSV."),
-        click.option("--thousands", help="Character between groups of digits, as in 17,405."),
         header_option,
-        *([by_name_option] if by_name else []),
     )
-
-
-named_data_options = partial(data_options, by_name=True)
 
 
 def _families(context: Any, option: Any, text: str | None) -> dict[str | int, str] | None:

@@ -28,7 +28,7 @@ from momentmix.summary.parts import Progress, ResumeCheck, digest_of, origin_of,
 from momentmix.summary.summarize import warn_of_notes
 from momentmix.summary.summary import MomentSummary, union_of_groups
 from momentmix.tables.formats.digests import counted_twice
-from momentmix.tables.learning import Families, learn, needs_pass
+from momentmix.tables.learning import Families, learn
 from momentmix.tables.opening import Reading, open_table
 from momentmix.tables.selection import choose_columns
 from momentmix.tables.table_rows import Missing, RowBlock, TableRows
@@ -123,8 +123,6 @@ def cube_job(
             asked = choose_columns(sources[0], [x for x in reading.columns if x not in names])
             reading = replace(reading, columns=[number for number in asked if number not in own])
         rows = reading.open(sources, missing)
-    once = not isinstance(data, TableRows) and not needs_pass(rows, families, missing)
-    rows.plan(once, [columns_read(keys, table) for table in range(len(rows.sources))])
     return CubeJob(learn(rows, families, missing), keys)
 
 
@@ -196,12 +194,9 @@ class CubeJob:
                 if part.shard is None:
                     check.count(part)
                 else:
-                    # Text is known at its end only. Groups of complete parts do without: groups of
-                    # the last part identify the file of a cube.
-                    if not (part.complete and source.is_text):
-                        way = "groups", part_rows, [str(key.spec) for key in self.keys]
-                        shard: Any = part.shard
-                        shard.origin = origin_of(rows, table, *way, others=own)
+                    way = "groups", part_rows, [str(key.spec) for key in self.keys]
+                    shard: Any = part.shard
+                    shard.origin = origin_of(rows, table, *way, others=own)
                     self.close(part.shard, state.summary, source.name)
                     state = replace(state, n_dropped=state.n_dropped + part.n_dropped)
                 read = digest_of([state.read, *part.mark()[:3]])
@@ -240,7 +235,7 @@ class CubeJob:
 
     def _check_new(self, table: int, contents: tuple[str, bool] | None) -> None:
         """Raise where a table holds what one before it held, for the same keys of folders."""
-        if contents is None or not contents[1] or self.rows.by_name:
+        if contents is None or not contents[1]:
             return
         folders = [key.values[table] for key in self.keys if not key.columns]
         if (contents, *folders) in self._tables:

@@ -247,6 +247,7 @@ class Task:
             reader = RecordBatchReader.from_batches(first.schema, chain([first], given))
             (source,) = open_table(reader)
             source.name = name if self.shard_id is None else f"{name} of {self.shard_id}"
+            vars(source)["mark"] = source.name  # equal parts are different data
             with few_threads(True):
                 return self._summarized(source)
         except MomentmixError as error:
@@ -255,7 +256,7 @@ class Task:
             raise
 
     def _summarized(self, source: Source) -> Groups:
-        reading = Reading(columns=self.columns, by_name=True)
+        reading = Reading(columns=self.columns)
         if self.keys:
             job = cube_job([source], self.keys, self.schema, self.missing, reading)
             cubes = Progress(GroupSums())
@@ -263,7 +264,6 @@ class Task:
             groups: Groups = cubes.summary.groups()
             return groups
         opened = reading.open([source], self.missing)
-        opened.plan(once=True)
         rows = rows_with(self.schema, opened, drops=self.missing == "drop")
         state = Progress(self.new_shard(), 0, 0, 0)
         *_, state = state, *summarize_parts(rows, state, self.new_shard)

@@ -23,7 +23,6 @@ from momentmix.mixture.parameter_table import (
     ColumnValues,
     Intervals,
     ParameterTable,
-    need_pandas,
     overall_spread,
 )
 from momentmix.mixture.separation import CLEAR_GAP, LEAST_GAP
@@ -156,7 +155,8 @@ class Profile(tuple[ComponentProfile, ...]):
 
     def to_frame(self) -> Any:
         """The traits as a pandas frame: component, name, share, reproducibility, column, …."""
-        pd = need_pandas()
+        import pandas as pd
+
         own = ("component", "name", "share", "low", "high", "reproducibility", "nearest", "apart")
         keys = ("column", "what", "level", "value", "others", "sorted_rightly", "true", "sentence")
         rows = [

@@ -1,11 +1,10 @@
 """A column of any library → cells: numbers, or codes of labels.
 
-Pandas, polars and Arrow are recognized by their attributes; none is imported.
+Pandas, polars and Arrow are recognized by their attributes. Only columns of objects import pandas.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -219,10 +218,9 @@ def _of_values(column: Any, label: str) -> Cells:
         return _numbered(array.astype(object), np.zeros(len(array), dtype=bool))
     if array.dtype.kind != "O":
         check_real(array, label)  # raises, with the cure
-    if "pandas" in sys.modules:
-        missing = np.asarray(sys.modules["pandas"].isna(array))
-    else:
-        missing = np.array([is_missing(value) for value in array], dtype=bool)
+    import pandas as pd
+
+    missing = np.asarray(pd.isna(array))
     present = array[~missing]
     kinds = {type(value) for value in present}
     if all(issubclass(kind, _NUMBERS) for kind in kinds):
@@ -241,12 +239,10 @@ def _of_values(column: Any, label: str) -> Cells:
 
 
 def _numbered(array: Array, missing: NDArray[np.bool_]) -> Cells:
-    if "pandas" in sys.modules:
-        codes, labels = sys.modules["pandas"].factorize(array)
-        return labeled(np.where(missing, MISSING, codes), [str(label) for label in labels])
-    codes = np.full(len(array), MISSING, dtype=np.int64)
-    found, codes[~missing] = np.unique(array[~missing], return_inverse=True)
-    return labeled(codes, [str(label) for label in found])
+    import pandas as pd
+
+    codes, labels = pd.factorize(array)
+    return labeled(np.where(missing, MISSING, codes), [str(label) for label in labels])
 
 
 def column_dates(column: Any, label: str) -> Array:

@@ -326,7 +326,7 @@ def rows_to_predict(schema: Schema, data: Any, owner: str, unseen: Unseen = "err
             places = schema.places_in(first.column_names, first.n_columns, owner, first.name)
             rows = _encoded_by(schema, Reading(columns=places).open(sources, "model"))
         else:
-            opened = Reading(by_name=True).open(sources, "model", names)
+            opened = READ_ALL.open(sources, "model", names)
             rows = rows_with(schema, opened, owner)
             warn_of_header(sources, names)
     if unseen == "missing" and rows.sources[0].in_memory:

@@ -62,7 +62,6 @@ class Source(ABC):
     # memory, nor where reading may block for ever.
     reads_ahead: bool = False
     n_bytes: int | None = None  # size of a file that is read from its first byte to the last
-    is_text: bool = False  # lines of text, whose contents are known when all have been read
     nulls: tuple[str, ...] = ()  # of CSV: texts that mean a missing cell
     header_note: str | None = None  # where it is a guess whether a first line of numbers is names
     first_line: tuple[str, ...] = ()  # cells of that of CSV or Excel, names or not
@@ -105,10 +104,6 @@ class Source(ABC):
         batches = self.batches(columns, as_text=as_text)
         return next((batch for batch in batches if batch.n_rows), None)
 
-    def plan(self, columns: Columns, once: bool) -> None:
-        """Prepare for reading these columns: in one pass only after the head, where `once`."""
-        return  # what can be read again needs no plan
-
     @property
     @abstractmethod
     def mark(self) -> str:
@@ -134,10 +129,8 @@ class FileSource(Source):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path, self.name, self.given_path = Path(path), str(path), path
-        self._text: str | None = None  # a digest of text that has been read
         self._raw: Any = None  # the file as it is read
         self._opened = self.stamp()
-        self.n_bytes = self.path.stat().st_size if self.is_text else None
 
     @cached_property
     def mark(self) -> str:
@@ -154,9 +147,7 @@ class FileSource(Source):
         return digest.hexdigest()
 
     def contents(self) -> tuple[str, bool] | None:
-        """A digest of text, whether it is compressed or not; of other files the mark."""
-        if self.is_text:
-            return None if self._text is None else (self._text, True)
+        """The mark, which has all of a small file."""
         return self.mark, self.path.stat().st_size <= _SAMPLES * _SAMPLE_BYTES
 
     def expect(self, stamp: dict[str, object]) -> None:

@@ -28,6 +28,7 @@ from momentmix.tables.encoding import (
     warn_of_unknown,
 )
 from momentmix.tables.formats.digests import RowDigest, counted_twice
+from momentmix.tables.formats.memory import MemoryTable
 from momentmix.tables.rows import Rows, Spread
 from momentmix.tables.schema import Schema, plain_schema
 from momentmix.tables.selection import feature_names
@@ -87,13 +88,11 @@ class TableRows(Rows):
         columns: list[list[int]],
         missing: Missing,
         block_rows: int,
-        by_name: bool = False,
         chosen: bool = True,
         notes: tuple[str, ...] = (),
     ) -> None:
         self.sources, self.columns = list(sources), columns  # by their numbers in each source
         self.missing, self.block_rows = missing, block_rows
-        self.by_name = by_name  # whether tables with equal contents are different data
         self.chosen = chosen  # whether the columns were chosen: none is then left out
         self.notes = notes
         self.kinds = [common_kind(sources, numbers) for numbers in zip(*columns, strict=True)]
@@ -145,7 +144,7 @@ class TableRows(Rows):
             return self
         held: dict[int, tuple[list[int], list[Batch]]] = {}
         for i, source in enumerate(self.sources):
-            if source.in_memory:
+            if isinstance(source, MemoryTable):
                 continue
             batches: list[Batch] = []
             for batch in self._read(i, self.columns[i], as_text=list(self.texts)):
@@ -171,11 +170,6 @@ class TableRows(Rows):
         else:
             yield from source.batches(columns, start, as_text)
         source.check_unchanged()
-
-    def plan(self, once: bool, others: Sequence[Sequence[int]] = ()) -> None:
-        """Prepare sources for passes, with further columns of each; see `Source.plan`."""
-        for i, source in enumerate(self.sources):
-            source.plan([*self.columns[i], *(others[i] if others else ())], once)
 
     @property
     def n_features(self) -> int:
@@ -216,9 +210,8 @@ class TableRows(Rows):
             types = [self.kinds[j].type for j in texts]
             refused = ", ".join(map("{} ({})".format, labels, types))
             text = f"{source.name}: columns must hold real numbers; these do not: {refused}. Leave "
-            out = Message(options(exclude=...), " or ", options(numeric_only=True))
             others = Message(", or select others with ", options(columns=...), ".")
-            raise InputError(Message(text, "them out with ", out, others))
+            raise InputError(Message(text, "them out with ", options(exclude=...), others))
         return self
 
     def blocks(self) -> Iterator[Float]:
@@ -228,15 +221,14 @@ class TableRows(Rows):
     def placed_blocks(
         self, others: Sequence[Sequence[int]] = (), unseen: Unseen | None = None
     ) -> Iterator[tuple[int, RowBlock]]:
-        """All blocks, with the numbers of their sources; equal sources are an error."""
+        """All blocks, with the numbers of their sources; equal ones are an error of a fit."""
         n_dropped, n_rows, dropped = 0, 0, None
         seen: set[object] = set()
         # Sources that share their mark may be equal; they are compared once, not in every pass.
-        compares = len(self.sources) > 1 and not self.by_name and not self._are_compared
+        compares = len(self.sources) > 1 and unseen is None and not self._are_compared
         times = Counter(source.mark for source in self.sources if compares)
         for i, source in enumerate(self.sources):
-            is_suspect = compares and times[source.mark] > 1
-            digest = RowDigest() if is_suspect and not source.is_text else None
+            digest = RowDigest() if compares and times[source.mark] > 1 else None
             more = others[i] if others else ()
             for block in self.source_blocks(i, others=more, unseen=unseen):
                 n_dropped += block.n_read - len(block.features)
@@ -245,12 +237,11 @@ class TableRows(Rows):
                 if digest is not None:
                     digest.update(block.features)
                 yield i, block
-            contents: object = None if self.by_name or not source.is_text else source.contents()
             if digest is not None:
                 contents = source.mark, digest.hexdigest()
-            if contents is not None and contents in seen:
-                raise InputError(counted_twice(source.name))
-            seen.add(contents)
+                if contents in seen:
+                    raise InputError(counted_twice(source.name))
+                seen.add(contents)
         self.n_dropped, self._n_rows, self.dropped = n_dropped, n_rows, dropped
         self._are_compared = True
 

@@ -9,8 +9,8 @@ import click
 
 from momentmix.cli.options import (
     ReadOptions,
+    data_options,
     families_options,
-    named_data_options,
     output_options,
     parse_blocks,
     seed_option,
@@ -115,7 +115,7 @@ def _components(context: click.Context, parameter: click.Parameter, text: str) -
 @where_option
 @families_options
 @seed_option
-@named_data_options
+@data_options
 def fit_command(
     inputs: tuple[str, ...],
     target: Target,

@@ -94,7 +94,7 @@ def _data(
 
     if summaries and are_summaries(inputs):
         return load_sum(inputs)
-    return open_for(mixture.columns, inputs, read_options, by_name=True)
+    return open_for(mixture.columns, inputs, read_options)
 
 
 def _drawn(kind: str, mixture: Mixture, data: Any, columns: list[str | int] | None) -> Any:

@@ -100,7 +100,6 @@ def open_for(
     columns: Sequence[Column],
     inputs: tuple[str, ...],
     read_options: ReadOptions,
-    by_name: bool = False,
     owner: str = "the model",
 ) -> TableRows:
     """Open rows with the columns that `owner` has: by name where both have names."""
@@ -111,7 +110,7 @@ def open_for(
     schema = Schema(tuple(columns))
     if read_options.missing == "error" and any(column.has_missing for column in columns):
         read_options = replace(read_options, missing="model")
-    rows = read_options.open(inputs, schema.column_names, by_name)
+    rows = read_options.open(inputs, schema.column_names)
     warn_of_header(rows.sources, schema.column_names)
     with warnings.catch_warnings():  # commands take columns of a model without names by place
         warnings.filterwarnings("ignore", "the rows have feature names", UserWarning)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from momentmix.cli.options import ReadOptions, named_data_options, output_options
+from momentmix.cli.options import ReadOptions, data_options, output_options
 from momentmix.cli.output import Target
 from momentmix.errors import without_secrets
 
@@ -33,7 +33,7 @@ from momentmix.errors import without_secrets
     help="Summaries of earlier rows: the report has the changes. --data are then summaries too.",
 )
 @output_options("File of the page (.html).", required=True)
-@named_data_options
+@data_options
 def report_command(
     model: str,
     data: tuple[str, ...],

@@ -17,7 +17,7 @@ from momentmix.cli.models.predict import (
     options_of,
     unseen_option,
 )
-from momentmix.cli.options import ReadOptions, named_data_options, output_options
+from momentmix.cli.options import ReadOptions, data_options, output_options
 from momentmix.cli.output import Target, say, say_json
 from momentmix.progress import step
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     "that --quantile found for other rows.",
 )
 @unseen_option
-@named_data_options
+@data_options
 def score_command(
     model: str,
     inputs: tuple[str, ...],

@@ -158,13 +158,13 @@ def _summaries(
     from momentmix.summary.summarize import summarize
     from momentmix.tables.learning import learn
 
-    rows = learn(read_options.open(paths, by_name=True), families, read_options.missing)
+    rows = learn(read_options.open(paths), families, read_options.missing)
     say(*(f"note: {in_shell(note)}" for note in rows.notes), err=True)
     schema, missing = rows.learned, read_options.missing
     read_options = replace(read_options, header=rows.sources[0].column_names is not None)
     left, right = (
         summarize(
-            read_options.open((path,), expected=schema.column_names, by_name=True),
+            read_options.open((path,), expected=schema.column_names),
             families=schema, missing=missing,
         )
         for path in paths
@@ -253,7 +253,7 @@ def _summarized(path: str, like: MomentSummary, read_options: ReadOptions) -> Mo
     read_options = replace(read_options, columns=None, exclude=None)  # those of the summary
     if read_options.missing == "error" and any(column.has_missing for column in schema.columns):
         read_options = replace(read_options, missing="model")
-    source = read_options.open((path,), expected=schema.column_names, by_name=True)
+    source = read_options.open((path,), expected=schema.column_names)
     return summarize(
         source, like.order, families=schema, missing=read_options.missing,
         squared_order=like.squared_order,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from momentmix.cli.options import ReadOptions, named_data_options, output_options, where_option
+from momentmix.cli.options import ReadOptions, data_options, output_options, where_option
 from momentmix.cli.output import BINARY, Target
 from momentmix.findings.messages import in_shell
 from momentmix.progress import step
@@ -73,7 +73,7 @@ def subtract_command(summary: str, parts: tuple[str, ...], target: Target, trunc
 @click.argument("summary")
 @click.argument("inputs", nargs=-1, required=True)
 @output_options("File of what is left.", required=True, quiet=True)
-@named_data_options
+@data_options
 def forget_command(
     summary: str, inputs: tuple[str, ...], target: Target, read_options: ReadOptions
 ) -> None:

@@ -8,16 +8,19 @@ import os
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from momentmix.atomic_file import atomic_write, is_at, lock, short_name
+from momentmix.atomic_file import atomic_write, short_name
 from momentmix.errors import InputError, OutputError
 from momentmix.json_fields import Fields, boolean, integer, list_of, map_of, parse_strict, text
 from momentmix.tables.selection import column_keys
 from momentmix.tables.table_rows import TableRows
+
+if sys.platform != "win32":
+    import fcntl
 
 _MAGIC = b"momentmix checkpoint 2\n"
 _EARLIER = b"momentmix checkpoint 1\n"  # of another digest of rows, and other last bits of sums
@@ -144,6 +147,22 @@ _HEAD = Fields(
     },
     attributes={"input": "fingerprint"},
 )
+
+
+def lock(descriptor: int) -> bool:
+    """Lock a file exclusively; False if another process holds it, or without support."""
+    if sys.platform != "win32":
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+    return False
+
+
+def is_at(descriptor: int, path: Path) -> bool:
+    """Whether an open file is still the one at this path."""
+    with suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    return False
 
 
 def lock_path(path: Path) -> Path:

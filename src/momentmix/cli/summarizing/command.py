@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from momentmix.cli.options import ReadOptions, families_options, named_data_options, output_options
+from momentmix.cli.options import ReadOptions, data_options, families_options, output_options
 from momentmix.cli.output import BINARY, Target, check_output, say_notes
 from momentmix.progress import step
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     help="With --by: leave out groups of fewer rows.",
 )
 @families_options
-@named_data_options
+@data_options
 @click.option(
     "--checkpoint",
     type=click.Path(dir_okay=False, path_type=Path),

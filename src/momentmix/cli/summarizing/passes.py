@@ -39,7 +39,6 @@ class SummaryPass:
         self.settings: dict[str, Any] = {
             "order": usual_order(d) if order is None else order,
             "part_rows": part_rows or self.part_rows,
-            "by_name": rows.by_name,
             "squared_order": squared_order,
         }
         if rows.schema is not None:

@@ -217,7 +217,7 @@ class MemoryTable(Source):
         self.n_rows = lengths[0]
         self._cells: dict[int, Cells | Exception] = {}
 
-    def plan(self, columns: Sequence[int], once: bool) -> None:
+    def _convert(self, columns: Sequence[int]) -> None:
         """Convert the columns, of long tables by all cores."""
         new = [i for i in columns if i not in self._cells]
         n_threads = usable_cores() if (self.n_rows or 0) > _MANY_ROWS else 1
@@ -231,7 +231,7 @@ class MemoryTable(Source):
             return error
 
     def _loaded(self, column: int) -> Cells | Exception:
-        self.plan([column], once=False)
+        self._convert([column])
         return self._cells[column]
 
     def place(self, row: int, column: int) -> str:
@@ -256,7 +256,7 @@ class MemoryTable(Source):
 
     def batches(self, columns: Columns, start: int = 0, as_text: Columns = ()) -> Iterator[Batch]:
         """All rows at once; dates, which are keys and no features, as they are."""
-        self.plan(columns, once=False)
+        self._convert(columns)
         given: list[Any] = []
         for i in columns:
             cells = self._cells[i]
