@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import momentmix as mm
-from momentmix.errors import InputError, FitWarning
+from momentmix.errors import FitWarning, InputError
 
 N = 120
 
@@ -27,7 +27,7 @@ def written(path, frame, **options):
     return path
 
 
-@pytest.mark.parametrize("kind", ["x.csv", "x.csv.gz", "x.xlsx"])
+@pytest.mark.parametrize("kind", ["x.csv", "x.csv.gz"])
 @pytest.mark.parametrize("names", [[0, 1, 2], [1, 2, 3], [2001, 2002, 2003], [-1, 0, 1]])
 @pytest.mark.parametrize("index", [False, True])
 def test_numbers_above_fractions_are_names(tmp_path, rows, kind, names, index):
@@ -42,12 +42,11 @@ def test_numbers_above_fractions_are_names(tmp_path, rows, kind, names, index):
     np.testing.assert_array_equal(source.read_all()[:, index:], rows)
 
 
-@pytest.mark.parametrize("kind", ["x.csv", "x.xlsx"])
-def test_names_that_count_stand_above_whole_numbers_too(tmp_path, kind):
+def test_names_that_count_stand_above_whole_numbers_too(tmp_path):
     whole = pd.DataFrame(np.random.default_rng(5).integers(0, 30, (N, 3)))
-    assert mm.open_rows(written(tmp_path / kind, whole, index=False)).n_rows == N
+    assert mm.open_rows(written(tmp_path / "x.csv", whole, index=False)).n_rows == N
     whole.columns = [1, 2, 3]
-    source = mm.open_rows(written(tmp_path / kind, whole, index=False))
+    source = mm.open_rows(written(tmp_path / "x.csv", whole, index=False))
     assert source.n_rows == N
     assert source.feature_names == ("1", "2", "3")
 

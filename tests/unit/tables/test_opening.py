@@ -1,5 +1,6 @@
 """Anything that holds a table, opened: the same rows, and errors that name the place."""
 
+import gzip
 import json
 import sys
 import warnings
@@ -13,7 +14,7 @@ import pyarrow.feather
 import pyarrow.parquet
 import pytest
 from scipy import sparse
-from unit.tables.table_files import FILES, NAMES, PACK, table_of, write, zipped
+from unit.tables.table_files import FILES, NAMES, table_of, write
 
 import momentmix as mm
 from momentmix import open_rows
@@ -33,7 +34,7 @@ def test_every_format_gives_the_same_bits_again_and_again(tmp_path, rows, kind, 
     assert source.n_rows == 1000
     assert source.n_features == 3
     assert source.feature_names == (None if "npy" in kind else tuple(NAMES))
-    known = 1000 if "npy" in kind or kind in ("parquet", "feather") else None
+    known = None if kind in ("arrow", "csv", "csv.gz", "tsv") else 1000
     assert source.expected_rows == known
     np.testing.assert_array_equal(open_rows(source.sources[0], [2, 0]).read_all(), rows[:, [2, 0]])
     for start in (0, 1, 129, 130, 170, 999, 1000):
@@ -45,7 +46,6 @@ def test_data_frame_with_text_names_the_column():
     frame = pd.DataFrame({"x": [1.0, 2.0], "city": ["Ulm", "Bonn"]})
     with pytest.raises(InputError, match="these do not: 'city'"):
         open_rows(frame).read_all()
-    assert open_rows(frame, numeric_only=True).read_all().tolist() == [[1.0], [2.0]]
     assert open_rows(frame, exclude=["city"]).read_all().tolist() == [[1.0], [2.0]]
     assert open_rows(frame, columns=["x"]).read_all().tolist() == [[1.0], [2.0]]
 
@@ -104,6 +104,8 @@ def test_integers_beyond_2_to_53_warn_also_beside_nulls(tmp_path, monkeypatch, k
     for values, warned in (([1, BIG], True), ([1, 2**53], False)):
         for path in tmp_path.iterdir():
             path.unlink()
+        if nulls and kind == "jsonl":
+            continue  # pandas reads such a column as float64
         table = WIDE[kind]([*values, None] if nulls else values)
         table = table if hasattr(table, "shape") else tmp_path
         with warnings.catch_warnings(record=True) as found:
@@ -221,13 +223,13 @@ def test_folders_and_globs_are_read_in_the_order_of_names(tmp_path, rows):
 
 
 def test_folders_hold_every_format(tmp_path, rows):
-    for i, kind in enumerate(("csv.xz", "jsonl.bz2", "ndjson", "tsv")):
+    for i, kind in enumerate(("csv.gz", "jsonl.gz", "ndjson", "tsv")):
         (tmp_path / f"{i}").mkdir()
         write(tmp_path / f"{i}" / f"x.{kind}", rows[250 * i : 250 * (i + 1)])
     (tmp_path / "notes.gz").write_bytes(b"no data")
     np.testing.assert_array_equal(open_rows(tmp_path).read_all(), rows)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(NoInputError, match=r"without data files .*last four also with .gz, .bz2"):
+    with pytest.raises(NoInputError, match=r"without data files .*last four also with .gz"):
         open_rows(tmp_path / "empty")
 
 
@@ -296,20 +298,12 @@ def test_wrong_options(rows, options, message):
 
 
 def test_archives_of_several_streams_are_read_to_the_end(tmp_path):
-    for packing in (".gz", ".bz2", ".xz", ".zst"):
-        path = tmp_path / f"x.csv{packing}"
-        path.write_bytes(PACK[packing](b"a,b\n1,2\n") + PACK[packing](b"3,4\n"))
-        assert open_rows(path).read_all().tolist() == [[1, 2], [3, 4]], packing
-
-
-def test_a_zip_archive_holds_one_file(tmp_path):
-    path = tmp_path / "x.csv.zip"
-    path.write_bytes(zipped(b"a\n1\n", "a.csv", "b.csv"))
-    with pytest.raises(InputError, match=r"must hold one file; it holds 2: a.csv, b.csv. Unpack"):
-        open_rows(path)
-    path.write_bytes(zipped(b"", "folder/"))
-    with pytest.raises(InputError, match=r"must hold one file; it holds 0. Unpack"):
-        open_rows(path)
+    path = tmp_path / "x.csv.gz"
+    path.write_bytes(gzip.compress(b"a,b\n1,2\n") + gzip.compress(b"3,4\n"))
+    assert open_rows(path).read_all().tolist() == [[1, 2], [3, 4]]
+    path.write_bytes(gzip.compress(b"a,b\n1,2\n" * 1000)[:-12])
+    with pytest.raises(InputError, match=r"x\.csv\.gz is not a whole gzip file"):
+        open_rows(path).read_all()
 
 
 @pytest.mark.parametrize("columns", [None, [0], [1]])

@@ -7,14 +7,12 @@ import threading
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
 import pytest
 from unit.tables.table_files import write
 
 from momentmix import MomentSummary, open_rows
 from momentmix.errors import InputError
 from momentmix.summary.parts import read_parts
-from momentmix.tables import table_rows
 from momentmix.tables.cells import cells_of
 
 
@@ -99,14 +97,6 @@ def test_no_thread_is_left_by_parts_that_are_not_read_to_their_end(tmp_path, row
         bad.read_all()
     gc.collect()
     assert set(threading.enumerate()) <= before
-
-
-def test_a_pass_over_a_stream_needs_no_thread(rows, tmp_path, monkeypatch):
-    """It may wait for ever, and no thread can be ended while it waits."""
-    path = write(tmp_path / "x.csv", rows, "wxyz")
-    monkeypatch.setattr(table_rows, "read_ahead", None)
-    for data in (pa.csv.open_csv(path), rows):
-        np.testing.assert_array_equal(open_rows(data).read_all(), rows)
 
 
 # -- what is not wanted is not read -----------------------------------------------------------

@@ -23,12 +23,12 @@ def read_excel(path: str | os.PathLike[str], dialect: Dialect) -> MemoryTable:
         raise InputError(Message(text, options(header=True), " or ", options(header=False), "."))
     if dialect.header is not False:
         frame = frame.iloc[1:].set_axis(["" if x != x else str(x).strip() for x in first], axis=1)
-    return _table(frame, path)
+    return _table(frame.infer_objects(), path)
 
 
 def read_json_lines(path: str | os.PathLike[str]) -> MemoryTable:
     """An object in each line; its keys are the columns."""
-    frame = _read("read_json", path, lines=True, dtype=False, convert_dates=False)
+    frame = _read("read_json", path, lines=True, dtype=False, precise_float=True)
     return _table(frame, path)
 
 

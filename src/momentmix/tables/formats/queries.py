@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from typing import Any
 
 from momentmix.errors import InputError
@@ -90,6 +91,14 @@ class _Copied(ArrowFile):
     def kind(self, column: int) -> Kind:
         """Content of a column; decimals are numbers, as DuckDB's sums of integers are."""
         return ArrowSource.kind(self, column)
+
+    @cached_property
+    def mark(self) -> str:
+        """Digest of the schema: equal rows may come in other batches."""
+        return hashlib.sha256(str(self.schema).encode()).hexdigest()
+
+    def contents(self) -> None:
+        return None
 
 
 def _copied(name: str, schema: Any, batches: Iterable[Any]) -> Source:
