@@ -31,9 +31,14 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[int]:
     target = Path(os.path.realpath(path))
     if target.is_dir():
         raise IsADirectoryError(f"{path} is a directory; give the path of a file in it.")
-    temporary, descriptor = _create(target)
+    old = None
+    with suppress(FileNotFoundError):
+        old = os.stat(target)
+    temporary, descriptor = _create(target, 0o666 if old is None else 0o600)
     try:
         try:
+            if old is not None and sys.platform != "win32":
+                _take_permissions(descriptor, old)
             yield descriptor
             os.fsync(descriptor)
         finally:
@@ -53,7 +58,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[int]:
 
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Raise OSError unless the temporary file of a write to `path` can be created."""
-    temporary, descriptor = _create(Path(os.path.realpath(path)))
+    temporary, descriptor = _create(Path(os.path.realpath(path)), 0o600)
     os.unlink(temporary)
     os.close(descriptor)
 
@@ -63,18 +68,17 @@ def short_name(name: str) -> str:
     return os.fsencode(name)[:100].decode(sys.getfilesystemencoding(), "ignore")
 
 
-def _create(target: Path) -> tuple[Path, int]:
-    """Create a temporary file with the permissions of the target, or fewer."""
-    old = None
-    with suppress(FileNotFoundError):
-        old = os.stat(target)
+def _create(target: Path, mode: int) -> tuple[Path, int]:
+    """Create a temporary file beside the target."""
     temporary = target.with_name(f".{short_name(target.name)}.{secrets.token_hex(8)}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(temporary, flags, 0o666 if old is None else 0o600)
-    if old is not None and sys.platform != "win32":
-        mode = stat.S_IMODE(old.st_mode) & 0o777
-        if os.fstat(descriptor).st_gid != old.st_gid:
-            mode &= ~0o070  # another group
-        with suppress(OSError):
-            os.fchmod(descriptor, mode)
-    return temporary, descriptor
+    return temporary, os.open(temporary, flags, mode)
+
+
+def _take_permissions(descriptor: int, old: os.stat_result) -> None:
+    """Give a new file the permissions of an old one, or fewer."""
+    mode = stat.S_IMODE(old.st_mode) & 0o777
+    if os.fstat(descriptor).st_gid != old.st_gid:
+        mode &= ~0o070  # another group
+    with suppress(OSError):
+        os.fchmod(descriptor, mode)

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 import momentmix as mm
-from momentmix.errors import CapacityError, FitWarning, PrecisionWarning, FitWarning
+from momentmix.errors import CapacityError, FitWarning, PrecisionWarning
 
 FEWEST_ROWS, MOST_ROWS = 20, 50_000
 

@@ -1,18 +1,13 @@
 """Progress bars: where they show, what they say, and that they change nothing else."""
 
-import bz2
-import gzip
 import io
-import lzma
 import multiprocessing
 import subprocess
 import sys
 import threading
-import zipfile
 from types import SimpleNamespace
 
 import numpy as np
-import pyarrow
 import pytest
 
 import momentmix as mm
@@ -192,20 +187,10 @@ def test_rows_of_all_files_are_counted(tmp_path, rows, terminal):
     assert screen(terminal.getvalue()) == ""
 
 
-@pytest.mark.parametrize("packing", ["", ".gz", ".bz2", ".xz", ".zip", ".zst"])
+@pytest.mark.parametrize("packing", ["", ".gz"])
 def test_the_first_pass_of_text_counts_its_bytes(packing, tmp_path, rows, terminal):
-    np.savetxt(tmp_path / "a.csv", np.tile(rows, (20, 1)), delimiter=",")
-    path, text = tmp_path / f"b.csv{packing}", (tmp_path / "a.csv").read_bytes()
-    if packing == ".zip":
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr("a.csv", text)
-    elif packing == ".zst":
-        with pyarrow.CompressedOutputStream(str(path), "zstd") as file:
-            file.write(text)
-    else:
-        opened = {"": open, ".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}[packing]
-        with opened(path, "wb") as file:
-            file.write(text)
+    path = tmp_path / f"b.csv{packing}"
+    np.savetxt(path, np.tile(rows, (20, 1)), delimiter=",")  # compressed by its ending
     mm.summarize(path, 2)
     shares = [float(part.split("%|")[0][-3:]) for part in frames(terminal) if "%|" in part]
     assert shares == sorted(shares)
@@ -214,12 +199,11 @@ def test_the_first_pass_of_text_counts_its_bytes(packing, tmp_path, rows, termin
     assert screen(terminal.getvalue()) == ""
 
 
-def test_bytes_of_lines_of_json_and_of_several_files(tmp_path, rows, terminal):
+def test_bytes_of_several_files(tmp_path, rows, terminal):
     for name in "ab":
-        lines = [f'{{"x": {x}, "y": {y}}}\n' for x, y, _ in (rows + (name == "b")).tolist()]
-        (tmp_path / f"{name}.jsonl").write_text("".join(lines))
-    mm.summarize(str(tmp_path / "*.jsonl"), 2)
-    total = sum((tmp_path / f"{name}.jsonl").stat().st_size for name in "ab")
+        np.savetxt(tmp_path / f"{name}.csv", rows + (name == "b"), delimiter=",")
+    mm.summarize(str(tmp_path / "*.csv"), 2)
+    total = sum((tmp_path / f"{name}.csv").stat().st_size for name in "ab")
     assert frames(terminal)[-1].startswith("Summarizing: 100%|")
     assert f"{total / 1000:.0f}k/{total / 1000:.0f}k [" in frames(terminal)[-1]
 

@@ -375,7 +375,7 @@ class CsvKey(Key):
 
     def _digits(self, text: str) -> str:
         """The digits and sign of a text, where there is nothing else but spaces."""
-        plain = self._dialect.plain(text.strip())
+        plain = text.strip()
         return plain if re.fullmatch(r"[+-]?\d+", plain, re.ASCII) else ""
 
     def _whole(self, text: str) -> int | None:

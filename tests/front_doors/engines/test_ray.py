@@ -8,7 +8,7 @@ import pyarrow.parquet
 import pytest
 
 import momentmix as mm
-from momentmix.errors import ClusterError, InputError, InputTypeError, ShardError, FitWarning
+from momentmix.errors import ClusterError, FitWarning, InputError, InputTypeError, ShardError
 
 pytest.importorskip("ray.data")
 

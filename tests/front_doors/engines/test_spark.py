@@ -10,7 +10,7 @@ import pyarrow.parquet
 import pytest
 
 import momentmix as mm
-from momentmix.errors import ClusterError, InputError, InputTypeError, FitWarning
+from momentmix.errors import ClusterError, FitWarning, InputError, InputTypeError
 
 pytest.importorskip("pyspark")
 

@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 from unit.mixture.table_truths import NAMES, PLANS, all_families
 
 import momentmix as mm
-from momentmix.errors import InputError, InputTypeError, FitWarning
+from momentmix.errors import FitWarning, InputError, InputTypeError
 from momentmix.families.column import Column
 from momentmix.tables.schema import Schema
 
