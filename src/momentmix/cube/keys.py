@@ -295,9 +295,7 @@ class Key:
 
     def _cells(self, piece: Any, table: int) -> Cells:
         """Cells of a piece; in CSV without spaces, and missing where the text means that."""
-        source = self.sources[table]
-        label = source.label(self.columns[table])
-        return cells_of(piece, f"{source.name}, {label} holds", source.nulls)
+        return cells_of(piece, self.sources[table].nulls)
 
     def _place(self, table: int, row: int) -> str:
         source = self.sources[table]
@@ -360,7 +358,7 @@ class CsvKey(Key):
         self._dialect, self._are_numbers = sources[0].dialect, kind == "number"
 
     def _cells(self, piece: Any, table: int) -> Cells:
-        return cells_of(piece, "")
+        return cells_of(piece)
 
     def _value(self, cell: Any, table: int, place: Callable[[], str]) -> Value:
         """The text of a field; a number that cannot be a key is an error."""

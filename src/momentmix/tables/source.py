@@ -95,10 +95,6 @@ class Source(ABC):
         """The place of a cell in words."""
         return f"{self.name}, {self.where(row)}, {self.label(column)}"
 
-    def large_integer(self, row: int, column: int) -> int | None:
-        """The size of the integer that is written in a field of CSV; None where it is none."""
-        return None
-
     def head(self, columns: Columns, as_text: Columns = ()) -> Batch | None:
         """The first batch; None if there are no rows."""
         batches = self.batches(columns, as_text=as_text)
@@ -216,11 +212,6 @@ class ArrowFileSource(ArrowSource, FileSource):
     def __init__(self, path: str | os.PathLike[str]) -> None:
         FileSource.__init__(self, path)
         self._read_schema()
-
-    def kind(self, column: int) -> Kind:
-        """Content of a column; decimals of files are refused by name, since float64 rounds them."""
-        kind = super().kind(column)
-        return kind._replace(kind="other") if kind.type.startswith("decimal") else kind
 
     def _refuse_unreadable(self) -> AbstractContextManager[None]:
         return refuse_damage(self._unreadable, lambda: self.path.stat().st_size)

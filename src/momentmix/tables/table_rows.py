@@ -19,7 +19,7 @@ from momentmix.errors import InputError
 from momentmix.findings.messages import Message, options
 from momentmix.parallel import read_ahead
 from momentmix.progress import row_counter
-from momentmix.tables.cells import Cells, cells_of, warn_beyond
+from momentmix.tables.cells import Cells, cells_of
 from momentmix.tables.encoding import (
     Encoded,
     Unseen,
@@ -299,8 +299,7 @@ class TableRows(Rows):
         """The cells of a batch with the columns of these places; by default all."""
         source, found = self.sources[table], []
         for j, column in zip(places or range(len(self.columns[0])), batch.columns, strict=True):
-            number = self.columns[table][j]
-            own = cells_of(column, f"{source.name}, {source.label(number)} holds", source.nulls)
+            own = cells_of(column, source.nulls)
             # Text of Parquet is read as a dictionary, whatever its type.
             found.append(own if own.labels is None else replace(own, order=self.kinds[j].order))
         return found
@@ -389,7 +388,6 @@ class _Reader:
         self.refuses = rows.missing == "error"
         if unseen is None:
             self.refuses = rows.is_learned or not keeps_gaps(rows.missing)
-        self.examined: set[int] = set()  # columns of CSV whose first large number was examined
 
     def blocks(self, start: int, part_rows: int | None, stop: float) -> Generator[RowBlock]:
         """Blocks from row `start` on; see `TableRows.source_blocks`."""
@@ -420,8 +418,6 @@ class _Reader:
 
     def _piece(self, first: int, cells: list[Cells]) -> RowBlock:
         columns, size = self.schema.columns, len(cells[0].values)
-        if self.source.nulls:
-            self._warn_of_integers(cells, first)
         whole = _one_array(cells) if self.schema.is_plain else None
         if whole is not None and in_range(whole):
             return RowBlock(first, size, whole)
@@ -456,21 +452,6 @@ class _Reader:
         features, left_out = features[kept], left_out[kept]
         left_out = left_out if left_out.any() else None
         return RowBlock(first, size, features, left_out, kept, Spread.of(rest))
-
-    def _warn_of_integers(self, cells: list[Cells], first_row: int) -> None:
-        """Warn once for each column of CSV that holds integers which float64 rounds."""
-        for j, own in enumerate(cells):
-            if own.labels is not None or j in self.examined or in_range(own.values, 2.0**53 - 1):
-                continue
-            large = (np.abs(own.values) >= 2**53) & np.isfinite(own.values)
-            if large.any():
-                row = first_row + int(large.argmax())
-                integer = self.source.large_integer(row, self.own[j])
-                if integer == 2**53:
-                    continue
-                self.examined.add(j)  # the first one decides
-                if integer is not None:
-                    warn_beyond(f"{self.rows.where(self.table, row, j)} holds", integer)
 
 
 def join_blocks(pieces: Sequence[RowBlock], n_columns: int) -> RowBlock:

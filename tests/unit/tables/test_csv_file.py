@@ -181,13 +181,6 @@ def test_kinds_of_columns(folder):
     assert are_dates(["2024-01-31"])
 
 
-def test_integers_beyond_float64(folder):
-    source = opened(folder, "a;b\n1;+9007199254740993\n-12;1e17\n", delimiter=";")
-    assert source.large_integer(0, 1) == 2**53 + 1
-    assert source.large_integer(1, 0) == 12
-    assert source.large_integer(1, 1) is None
-
-
 # -- errors -----------------------------------------------------------------------------------
 
 BAD = [

@@ -41,17 +41,17 @@ def test_numbers_of_arrow_columns_at_any_offset(kind, nulls):
     for start in range(18):
         for stop in (start, start + 1, start + 7, start + 8, start + 9, 50):
             piece = column.slice(start, stop - start)
-            found = cells_of(piece, "")
+            found = cells_of(piece)
             np.testing.assert_array_equal(found.values, wanted[start:stop])
             np.testing.assert_array_equal(found.missing(), np.isnan(wanted[start:stop]))
 
 
 def test_a_column_of_nulls_only():
     for kind in ("double", "int8", "bool", "null", pa.decimal128(5, 2)):
-        found = cells_of(pa.array([None, None], kind), "")
+        found = cells_of(pa.array([None, None], kind))
         np.testing.assert_array_equal(found.values, [np.nan, np.nan])
     for kind in ("string", pa.dictionary("int8", "string")):
-        assert cells_of(pa.array([None, None], kind), "").missing().all()
+        assert cells_of(pa.array([None, None], kind)).missing().all()
 
 
 def test_hidden_numbers_of_nulls_do_not_warn(tmp_path, recwarn):

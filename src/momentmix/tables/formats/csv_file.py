@@ -207,11 +207,6 @@ class CsvFile(FileSource):
         """The line of a row in words; the file is read up to it."""
         return f"line {self._row(row)[0]}"
 
-    def large_integer(self, row: int, column: int) -> int | None:
-        """The size of the integer in a field; None for "1e17", not meant to the last digit."""
-        text = self._row(row)[1][column].strip().lstrip("+-0")
-        return int(text) if text.isascii() and text.isdigit() else None
-
     def _row(self, row: int) -> Record:
         with closing(self._records()) as records:
             return next(islice(records, row + (self.column_names is not None), None))

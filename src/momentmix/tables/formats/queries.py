@@ -21,7 +21,6 @@ from momentmix.tables.source import (
     ArrowSource,
     Batch,
     Columns,
-    Kind,
     Source,
     checked,
     refuse_damage,
@@ -87,10 +86,6 @@ class _Dataset(ArrowSource):
 
 class _Copied(ArrowFile):
     """The record batches of a query or stream, in a temporary file."""
-
-    def kind(self, column: int) -> Kind:
-        """Content of a column; decimals are numbers, as DuckDB's sums of integers are."""
-        return ArrowSource.kind(self, column)
 
     @cached_property
     def mark(self) -> str:
