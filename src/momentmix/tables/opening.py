@@ -7,7 +7,7 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,7 +29,7 @@ from momentmix.tables.formats.dialect import Dialect
 from momentmix.tables.formats.memory import MemoryTable
 from momentmix.tables.formats.queries import is_query, open_query
 from momentmix.tables.selection import choose_columns, match_columns, usable_columns
-from momentmix.tables.source import FileSource, Source
+from momentmix.tables.source import Source
 from momentmix.tables.table_rows import Missing, TableRows, check_missing
 from momentmix.wording import did_you_mean
 
@@ -151,7 +151,6 @@ def open_rows(
     *,
     exclude: Sequence[str | int] | None = None,
     na_values: Sequence[str] | None = None,
-    expected: Sequence[str] | None = None,
     delimiter: str | None = None,
     decimal: str = ".",
     header: bool | None = None,
@@ -180,8 +179,6 @@ def open_rows(
         give NaN for a missing cell, for a fit with ``missing="model"`` (infinite ones raise).
     block_rows : int, optional
         Most rows in a block; by default a power of two, of at most 16 MiB and 131,072 rows.
-    expected : sequence of str, optional
-        Names to take, in this order, where `columns` is not given and the source has names.
     delimiter, decimal : str
         For CSV; by default a comma (a tab for .tsv) and a point. ASCII characters.
     header : bool, optional
@@ -205,7 +202,7 @@ def open_rows(
     if block_rows is not None:
         check_count("block_rows", block_rows, 1)
     reading = Reading(columns, exclude, na_values, delimiter, decimal, header)
-    return reading.open(source, missing, expected, block_rows)
+    return reading.open(source, missing, block_rows=block_rows)
 
 
 def open_table(
@@ -222,7 +219,7 @@ def open_table(
         repeated = sorted(without_secrets(str(x)) for x, n in Counter(files).items() if n > 1)
         if repeated:
             raise InputError(f"the same file is given twice: {', '.join(repeated[:5])}.")
-        return _agreed([_open_any(file, dialect) for file in files], dialect)
+        return [_open_any(file, dialect) for file in files]
     if is_query(data):
         return [open_query(data)]
     if _is_stream(data):
@@ -232,22 +229,6 @@ def open_table(
             "rows must be readable more than once; an iterator is not. Pass an array or a file."
         )
     return [MemoryTable(data, expected=expected)]
-
-
-def _agreed(sources: list[Source], dialect: Dialect) -> list[Source]:
-    """Sources of several files; a first line of numbers holds names in all of them, or in none."""
-    guessed = [x for x in sources if x.header_note is not None and x.column_names is not None]
-    others = [x for x in sources if x.column_names is None]
-    if not guessed or not others:
-        return sources
-    header = all(source.first_line == guessed[0].first_line for source in others)
-    changed, dialect = others if header else guessed, replace(dialect, header=header)
-    return [
-        open_file(source.given_path, dialect)
-        if source in changed and isinstance(source, FileSource)
-        else source
-        for source in sources
-    ]
 
 
 def _header_notes(sources: Sequence[Source], expected: Sequence[str] | None) -> tuple[str, ...]:

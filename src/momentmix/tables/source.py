@@ -64,7 +64,6 @@ class Source(ABC):
     n_bytes: int | None = None  # size of a file that is read from its first byte to the last
     nulls: tuple[str, ...] = ()  # of CSV: texts that mean a missing cell
     header_note: str | None = None  # where it is a guess whether a first line of numbers is names
-    first_line: tuple[str, ...] = ()  # cells of that of CSV or Excel, names or not
 
     @abstractmethod
     def batches(self, columns: Columns, start: int = 0, as_text: Columns = ()) -> Iterator[Batch]:
@@ -124,7 +123,7 @@ class FileSource(Source):
     reads_ahead = True
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path, self.name, self.given_path = Path(path), str(path), path
+        self.path, self.name, self._given = Path(path), str(path), path
         self._raw: Any = None  # the file as it is read
         self._opened = self.stamp()
 

@@ -176,8 +176,8 @@ DAYS = {"x": np.array(["2020-01-01"], dtype="M8[D]")}
 @pytest.mark.parametrize(
     ("table", "families", "problem"),
     [
-        (named(0, 1, 2), "bernoulli", r"two levels; column 0 \('x'\) has 3: .*row 2 is 2\..*categ"),
-        (named(*"acb"), "bernoulli", r"beside 'a' and 'b', row 1 is 'c'"),
+        (named(0, 1, 2), "bernoulli", r"two levels; column 0 \('x'\) has 3: 0, 1, 2\..*categ"),
+        (named(*"acb"), "bernoulli", "has 3: 'a', 'b', 'c'"),
         (named(*"aa"), "bernoulli", "one level only.*give all levels"),
         (named("a", None), "categorical", "one level only"),
         (named(0.5, 1.0), "categorical", "strings, integers or bools.*0.5"),

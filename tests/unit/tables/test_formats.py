@@ -92,12 +92,6 @@ def test_text_whose_bytes_are_no_utf8_is_refused(tmp_path):
         cells(ArrowFile(path), 0)
 
 
-def test_feather_version_1_is_refused(tmp_path):
-    (tmp_path / "x.feather").write_bytes(b"FEA1" + b"\0" * 20)
-    with pytest.raises(InputError, match="is Feather version 1; write it again"):
-        ArrowFile(tmp_path / "x.feather")
-
-
 # -- NPY --------------------------------------------------------------------------------------
 
 
