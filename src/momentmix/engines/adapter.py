@@ -30,7 +30,7 @@ from momentmix.tables.learning import Families, Found, has_levels, learn, rows_w
 from momentmix.tables.names import match_names, place_of
 from momentmix.tables.opening import Reading, open_table
 from momentmix.tables.schema import Schema
-from momentmix.tables.source import Source
+from momentmix.tables.source import FileSource, Source
 from momentmix.tables.table_rows import Missing, TableRows, check_missing, keeps_gaps
 
 Groups = dict[GroupKey, bytes]
@@ -247,7 +247,9 @@ class Task:
             reader = RecordBatchReader.from_batches(first.schema, chain([first], given))
             (source,) = open_table(reader)
             source.name = name if self.shard_id is None else f"{name} of {self.shard_id}"
-            vars(source)["mark"] = source.name  # equal parts are different data
+            if isinstance(source, FileSource):
+                source.expect(source.stamp())
+                vars(source)["mark"] = source.name  # equal parts are different data
             with few_threads(True):
                 return self._summarized(source)
         except MomentmixError as error:

@@ -112,7 +112,6 @@ BAD_FILES = {
     ),
     "nested": ({"x": [[1.0]], "y": [1.0]}, "'x' (list<"),
     "struct": ({"x": [{"a": 1}], "y": [1.0]}, "'x' (struct<"),
-    "decimal": ({"x": pa.array([1], pa.decimal128(5))}, "'x' (decimal128"),
     "null column": ({"x": pa.nulls(2)}, "'x' (null)"),
     "time": ({"x": pa.array([0], pa.timestamp("s"))}, "left out: dates"),
     "Parquet without rows": ({"x": pa.array([], pa.float64())}, "no rows"),
