@@ -144,7 +144,7 @@ def random_fit(seed, number):
     place = f"case {number}: {frame.shape}, {r} components, {wanted}, summary={from_summary}"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for kind in (FitWarning, PrecisionWarning, FitWarning):
+        for kind in (FitWarning, PrecisionWarning):
             warnings.simplefilter("ignore", kind)
         try:
             data = mm.summarize(frame, **options) if from_summary else frame
