@@ -1,6 +1,5 @@
 """Parameters by name: probabilities of levels, and tidy frames of everything that a mixture has."""
 
-
 import numpy as np
 import pytest
 from unit.mixture.table_truths import PLANS, all_families
