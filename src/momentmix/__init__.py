@@ -26,7 +26,6 @@ if _typing.TYPE_CHECKING:  # "as" makes a name public for type checkers
         InputTypeError as InputTypeError,
         MomentmixError as MomentmixError,
         PrecisionWarning as PrecisionWarning,
-        TableWarning as TableWarning,
     )
     from momentmix.estimators.gaussian import MomentGaussianMixture as MomentGaussianMixture
     from momentmix.estimators.mixed import MomentMixture as MomentMixture
@@ -77,7 +76,6 @@ _HOMES = {
         "InputTypeError",
         "MomentmixError",
         "PrecisionWarning",
-        "TableWarning",
     ),
     "estimators.gaussian": ("MomentGaussianMixture",),
     "estimators.mixed": ("MomentMixture",),

@@ -28,7 +28,6 @@ __all__ = [
     "PrecisionWarning",
     "ShardError",
     "SummaryFileError",
-    "TableWarning",
     "printable",
 ]
 
@@ -176,7 +175,7 @@ class ClusterError(MomentmixError, RuntimeError):
 
 
 class FitWarning(_Printable, UserWarning):
-    """The data have a property that impairs a fit; the message names the column."""
+    """Data have a property that impairs a fit, or columns of a table were left out or guessed."""
 
 
 class CertificateWarning(_Printable, UserWarning):
@@ -187,10 +186,6 @@ class CertificateWarning(_Printable, UserWarning):
 
         warnings.filterwarnings("ignore", category=momentmix.CertificateWarning)
     """
-
-
-class TableWarning(_Printable, UserWarning):
-    """Columns of a table were left out, or could be taken as something else."""
 
 
 class PrecisionWarning(_Printable, UserWarning):

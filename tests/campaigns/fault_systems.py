@@ -1,24 +1,21 @@
 """Operating systems that fail: at the n-th call of a save, or by losing what was not flushed.
 
-Each stands in for the modules `os` and `fcntl` in `momentmix.atomic_file`.
+Each stands in for the module `os` in `momentmix.atomic_file`.
 """
 
-import fcntl
 import os
 from contextlib import contextmanager
 from functools import partial
-from types import SimpleNamespace
 
 from momentmix import atomic_file
 
-FILES = ("open", "write", "fsync", "close", "replace", "listdir", "unlink", "stat", "fstat")
-CALLS = (*FILES, "fchown", "fchmod", "flock")
+CALLS = ("open", "write", "fsync", "close", "replace", "unlink", "stat", "fstat", "fchmod")
 CHUNK = 64  # bytes that a write to a `Disk` takes at most
 
 
 def install(system):
     """Let all later saves use a system."""
-    atomic_file.os = atomic_file.fcntl = system
+    atomic_file.os = system
 
 
 @contextmanager
@@ -28,7 +25,7 @@ def installed(system):
     try:
         yield system
     finally:
-        atomic_file.os, atomic_file.fcntl = os, fcntl
+        atomic_file.os = os
 
 
 class Counted:
@@ -40,7 +37,7 @@ class Counted:
         self.fired, self.log, self.descriptors = False, [], set()
 
     def __getattr__(self, name):
-        own = getattr(fcntl if name.lower().startswith(("flock", "lock")) else os, name)
+        own = getattr(os, name)
         return partial(self._call, name, own) if name in CALLS else own
 
     def _call(self, name, function, *arguments):
@@ -110,7 +107,7 @@ class Disk:
             self.directory[name] = file
 
     def __getattr__(self, name):
-        return getattr(fcntl if name.startswith("LOCK") else os, name)
+        return getattr(os, name)
 
     def open(self, path, flags, mode=0):
         self._tick()
@@ -121,18 +118,9 @@ class Disk:
             self._enter(path.name, _File())
         return self._opened(self.directory[path.name])
 
-    def flock(self, descriptor, how):
-        self._tick()
-
-    def fstat(self, descriptor):
-        self._tick()
-        return SimpleNamespace(st_ino=id(self.open_files[descriptor]), st_dev=0)
-
     def stat(self, path):
         self._tick()
-        if path.name == "file":
-            raise FileNotFoundError  # a new file has no permissions to take over
-        return SimpleNamespace(st_ino=id(self.directory[path.name]), st_dev=0)
+        raise FileNotFoundError  # a new file has no permissions to take over
 
     def write(self, descriptor, data):
         self._tick()
@@ -162,10 +150,6 @@ class Disk:
         self.entries.pop()  # one step with the next: both or none
         self._enter(target.name, file)
         self.entries[-1] = (target.name, file, source.name)
-
-    def listdir(self, directory):
-        self._tick()
-        return list(self.directory)
 
     def unlink(self, path):
         self._tick()

@@ -1,7 +1,6 @@
 """Remedies of fits that did not pass: tried, offered, applied, and run by the calls they print."""
 
 import re
-import shlex
 
 import numpy as np
 import pandas as pd

@@ -17,7 +17,6 @@ from momentmix.cube.keys import GroupKey
 from momentmix.errors import InputError, InputTypeError, SummaryFileError
 from momentmix.findings.messages import Message, either
 from momentmix.html.notebook import box, plain_table
-from momentmix.mixture.parameter_table import need_pandas
 from momentmix.summary.column_facts import column_facts, schema_of
 from momentmix.summary.file import rows_of
 from momentmix.summary.summary import MomentSummary, union_of_groups
@@ -282,7 +281,8 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
             logarithms), shares of levels as ``plan=gold``, both of the cells that are seen; and
             shares of missing cells as ``amount missing``.
         """
-        pd = need_pandas()
+        import pandas as pd
+
         rows = [dict(zip(self.key_names, key, strict=True)) | _values(s) for key, s in self.items()]
         return pd.DataFrame(rows, columns=None if rows else [*self.key_names, "n_rows"])
 

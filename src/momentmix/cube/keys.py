@@ -25,7 +25,7 @@ import numpy as np
 
 from momentmix._typing import Array, Float, Int
 from momentmix.cube.periods import NO_DATE, Periods, no_date
-from momentmix.errors import InputError, InputTypeError, TableWarning, warn_caller
+from momentmix.errors import FitWarning, InputError, InputTypeError, warn_caller
 from momentmix.tables.cells import Cells, cells_of, is_missing
 from momentmix.tables.formats.csv_file import CsvFile
 from momentmix.tables.formats.dialect import FALSE, TRUE, are_dates
@@ -295,9 +295,7 @@ class Key:
 
     def _cells(self, piece: Any, table: int) -> Cells:
         """Cells of a piece; in CSV without spaces, and missing where the text means that."""
-        source = self.sources[table]
-        label = source.label(self.columns[table])
-        return cells_of(piece, f"{source.name}, {label} holds", source.nulls)
+        return cells_of(piece, self.sources[table].nulls)
 
     def _place(self, table: int, row: int) -> str:
         source = self.sources[table]
@@ -360,7 +358,7 @@ class CsvKey(Key):
         self._dialect, self._are_numbers = sources[0].dialect, kind == "number"
 
     def _cells(self, piece: Any, table: int) -> Cells:
-        return cells_of(piece, "")
+        return cells_of(piece)
 
     def _value(self, cell: Any, table: int, place: Callable[[], str]) -> Value:
         """The text of a field; a number that cannot be a key is an error."""
@@ -375,7 +373,7 @@ class CsvKey(Key):
 
     def _digits(self, text: str) -> str:
         """The digits and sign of a text, where there is nothing else but spaces."""
-        plain = self._dialect.plain(text.strip())
+        plain = text.strip()
         return plain if re.fullmatch(r"[+-]?\d+", plain, re.ASCII) else ""
 
     def _whole(self, text: str) -> int | None:
@@ -400,7 +398,7 @@ class CsvKey(Key):
                 warn_caller(
                     f"key {str(self.spec)!a}: {other!a} and {text!a} are one number, and so one "
                     "group. To keep them apart, pass a data frame that has them as text.",
-                    TableWarning,
+                    FitWarning,
                 )
                 break
         return numbers

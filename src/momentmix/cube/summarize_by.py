@@ -23,7 +23,7 @@ from momentmix.summary.parts import origin_of, read_parts
 from momentmix.summary.summarize import warn_of_notes
 from momentmix.summary.summary import MomentSummary, union_of_groups
 from momentmix.tables.formats.digests import counted_twice
-from momentmix.tables.learning import Families, learn, needs_pass
+from momentmix.tables.learning import Families, learn
 from momentmix.tables.opening import Reading, open_table
 from momentmix.tables.selection import choose_columns
 from momentmix.tables.table_rows import Missing, RowBlock, TableRows
@@ -117,8 +117,6 @@ def cube_job(
             asked = choose_columns(sources[0], [x for x in reading.columns if x not in names])
             reading = replace(reading, columns=[number for number in asked if number not in own])
         rows = reading.open(sources, missing)
-    once = not isinstance(data, TableRows) and not needs_pass(rows, families, missing)
-    rows.plan(once, [columns_read(keys, table) for table in range(len(rows.sources))])
     return CubeJob(learn(rows, families, missing), keys)
 
 
@@ -213,7 +211,7 @@ class CubeJob:
 
     def _check_new(self, table: int, contents: tuple[str, bool] | None) -> None:
         """Raise where a table holds what one before it held, for the same keys of folders."""
-        if contents is None or not contents[1] or self.rows.by_name:
+        if contents is None or not contents[1]:
             return
         folders = [key.values[table] for key in self.keys if not key.columns]
         if (contents, *folders) in self._tables:

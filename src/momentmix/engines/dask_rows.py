@@ -59,7 +59,7 @@ class DaskPartition:
         with named(name):
             table = MemoryTable(data, name)
             numbers = match_columns(like.sources[0], like.columns[0], table, not like.chosen)
-            rows = Reading(columns=numbers, by_name=True).open([table], like.missing)
+            rows = Reading(columns=numbers).open([table], like.missing)
             rows.chosen = like.chosen
             if self.families is None and not keeps_gaps(like.missing):
                 return rows.check_numeric()

@@ -165,8 +165,8 @@ def fit(
         help, and notes say which; columns are left out by the caller alone. A summary has no rows
         to compare on, and rows on other machines are not sampled: there is no list.
     **reading
-        Which columns to take, of any table: ``columns``, ``exclude``, ``numeric_only``. How files
-        are read: ``na_values``, ``delimiter``, ``decimal``, ``thousands``, ``header``, ``by_name``.
+        Which columns to take, of any table: ``columns``, ``exclude``. How files
+        are read: ``na_values``, ``delimiter``, ``decimal``, ``header``.
         All are described in `open_rows`.
 
     Returns
@@ -284,8 +284,8 @@ def begin_fit(
         if method == "paper":
             if families is not None or missing != "error" or table.schema is not None:
                 text = " has Gaussian columns only; got families, missing cells or text. Use "
-                numbers = options(numeric_only=True)
-                raise InputError(Message(PAPER, text, ROBUST, ", or ", numbers, "."))
+                numbers = Message(", or the columns of numbers: ", options(columns=...), ".")
+                raise InputError(Message(PAPER, text, ROBUST, numbers))
             if constraint is not None or start is not None:
                 text = " takes no constraint and no start. Use "
                 raise InputError(Message(PAPER, text, ROBUST, "."))

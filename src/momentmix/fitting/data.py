@@ -18,7 +18,7 @@ from momentmix.mixture.blocks import Blocks, blocks_from
 from momentmix.summary.file import is_summary_file
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.formats.memory import as_device_rows, as_rows
-from momentmix.tables.learning import Families, learn, needs_pass, open_data
+from momentmix.tables.learning import Families, learn, open_data
 from momentmix.tables.names import column_label, families_by_number
 from momentmix.tables.opening import READ_ALL, Reading, path_list
 from momentmix.tables.rows import ArrayRows, BlockRows, DeviceRows, Rows, with_weights
@@ -87,8 +87,6 @@ def _read(
         n_bytes = np.inf
     elif isinstance(data, TableRows):
         n_bytes = 0.0
-    once = n_bytes > 0 and not needs_pass(opened, families, missing)
-    opened.plan(once)
     rows = learn(opened, families, missing, n_bytes=n_bytes)
     held = rows.read_within(n_bytes) if n_bytes else None
     if held is None:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.errors import needed
 from momentmix.families.column import Level
 from momentmix.mixture.gaussian import center_and_scale
 from momentmix.mixture.parameters import Parameters
@@ -190,7 +189,8 @@ class ParameterTable:
 
     def to_frame(self) -> Any:
         """A pandas frame with one row for each component and parameter."""
-        pd = need_pandas()
+        import pandas as pd
+
         rows, r = self.rows(), self.mixture.n_components
         texts = np.empty((len(rows), 3), dtype=object)
         for k, p in enumerate(rows):
@@ -208,11 +208,6 @@ class ParameterTable:
                 **dict(zip(("estimate", "standard_error", "low", "high"), numbers.T, strict=True)),
             }
         )
-
-
-def need_pandas() -> Any:
-    """Import pandas, or raise an error that says how to install it."""
-    return needed("pandas", "to_frame needs pandas", "pandas")
 
 
 # -- columns of a mixture -----------------------------------------------------------------------

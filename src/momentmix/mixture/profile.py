@@ -21,7 +21,6 @@ from momentmix.html.notebook import bar, chip, plain_table
 from momentmix.mixture.parameter_table import (
     ColumnValues,
     Intervals,
-    need_pandas,
 )
 from momentmix.mixture.separation import CLEAR_GAP, LEAST_GAP
 from momentmix.mixture.traits.columns import traits_of
@@ -151,7 +150,8 @@ class Profile(tuple[ComponentProfile, ...]):
 
     def to_frame(self) -> Any:
         """The traits as a pandas frame: component, name, share, reproducibility, column, …."""
-        pd = need_pandas()
+        import pandas as pd
+
         own = ("component", "name", "share", "low", "high", "reproducibility", "nearest", "apart")
         keys = ("column", "what", "level", "value", "others", "sorted_rightly", "true", "sentence")
         rows = [

@@ -13,7 +13,6 @@ from momentmix.findings.change_sentences import two_numbers
 from momentmix.findings.finding import NOTE, Finding, found, sentences
 from momentmix.html.notebook import Markup, box, bullets, folded, paragraph, plain_table, tag
 from momentmix.json_fields import plain
-from momentmix.mixture.parameter_table import need_pandas
 from momentmix.monitoring.compared.changes import SHAPES, Change
 from momentmix.monitoring.compared.significance import JointTest
 from momentmix.wording import (
@@ -161,9 +160,11 @@ class Comparison:
 
     def to_frame(self) -> Any:
         """All changes as a pandas frame, a row for each."""
+        import pandas as pd
+
         names = [field.name for field in fields(Change)]
         rows = [[getattr(c, name) for name in names] for c in self.changes]
-        return need_pandas().DataFrame(rows, columns=names)
+        return pd.DataFrame(rows, columns=names)
 
     def __repr__(self) -> str:
         a, b = self.n_rows

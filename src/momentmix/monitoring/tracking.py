@@ -17,7 +17,6 @@ from momentmix.errors import printable
 from momentmix.findings.finding import Finding, sentences
 from momentmix.html.notebook import Markup, bar, box, bullets, paragraph, plain_table, tag
 from momentmix.json_fields import plain
-from momentmix.mixture.parameter_table import need_pandas
 from momentmix.monitoring.shares.groups import key_text
 from momentmix.monitoring.shares.moved_columns import Unexplained
 from momentmix.monitoring.shares.shrinkage import SharePrior
@@ -136,7 +135,8 @@ class Tracking:
             The keys; n_rows; weight_0, low_0, high_0, weight_1, … of each component; p_value,
             fits, effect_size, note.
         """
-        pd = need_pandas()
+        import pandas as pd
+
         keys = {name: [key[i] for key in self.keys] for i, name in enumerate(self.key_names)}
         return pd.DataFrame(keys | self._columns())
 

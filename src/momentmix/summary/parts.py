@@ -45,7 +45,7 @@ def shards_of(rows: Rows, order: int, **options: Any) -> NewShard:
 class Origin(NamedTuple):
     """Where the rows of shards stand: a table, and the way in which it is cut into shards."""
 
-    contents: str  # the same for every way of reading the table, and for a compressed copy of text
+    contents: str  # the same for every way of reading the table
     exact: bool  # whether tables of other rows have other contents; else ids of shards decide
     way: str  # columns, policy, keys: shards of one way are of different rows
 
@@ -59,9 +59,7 @@ def place_id(rows: TableRows, table: int, first_row: int, others: Sequence[int] 
     """Return the name of the shard that starts at a row, as far as it is known before reading."""
     source = rows.sources[table]
     columns = column_keys(source, [*rows.columns[table], *others])
-    text = [source.mark, columns, rows.policy, first_row]
-    # With its name, where equal files are different data.
-    return json.dumps([*text, source.name] if rows.by_name else text)
+    return json.dumps([source.mark, columns, rows.policy, first_row])
 
 
 def origin_of(
@@ -71,9 +69,8 @@ def origin_of(
     found = rows.sources[table].contents()
     if found is None:
         return None
-    name = rows.sources[table].name if rows.by_name else None
     place = place_id(rows, table, 0, others)
-    return Origin(json.dumps([found[0], name]), found[1], json.dumps([place, *way]))
+    return Origin(found[0], found[1], json.dumps([place, *way]))
 
 
 class PartMark(NamedTuple):

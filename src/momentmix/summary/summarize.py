@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike
 
 from momentmix.arrays import is_plain_array
 from momentmix.capacity.ranks import usual_order
-from momentmix.errors import InputError, TableWarning, read_more, warn_caller
+from momentmix.errors import FitWarning, InputError, read_more, warn_caller
 from momentmix.progress import check_asked, erase, row_counter, step
 from momentmix.summary.parts import shards_of, summarize_parts
 from momentmix.summary.summary import MomentSummary
-from momentmix.tables.learning import Families, learn, needs_pass, open_data, rows_with
-from momentmix.tables.opening import READ_ALL, Reading, can_open
+from momentmix.tables.learning import Families, learn, open_data, rows_with
+from momentmix.tables.opening import INSTEAD, READ_ALL, Reading, can_open
 from momentmix.tables.rows import Rows
 from momentmix.tables.table_rows import Missing, TableRows
 from momentmix.tables.validation import as_weights, check_shape
@@ -51,7 +51,7 @@ def summarize(
     families : dict, optional
         Family of a column, by name or number, or a list of the levels of a categorical column, as
         in `fit`. Or a `Schema`, as that of another summary, to encode these rows alike. Other
-        columns of tables with names are guessed, as by `fit`; a `TableWarning` says which were
+        columns of tables with names are guessed, as by `fit`; a `FitWarning` says which were
         left out.
     missing : {"error", "drop", "model"}
         What to do with missing cells (NaN, None, NA, masked): refuse them, leave their rows out,
@@ -61,8 +61,8 @@ def summarize(
         the pass takes longer than a second. The environment variable TQDM_DISABLE=1 turns all off.
     **options
         Which columns to take, and how files are read, as for `open_rows`: ``columns``,
-        ``exclude``, ``numeric_only``, ``na_values``, ``delimiter``, ``decimal``, ``thousands``,
-        ``header``, ``by_name``. Others as for `MomentSummary`.
+        ``exclude``, ``na_values``, ``delimiter``, ``decimal``, ``header``. Others
+        as for `MomentSummary`.
 
     Examples
     --------
@@ -74,8 +74,8 @@ def summarize(
     >>> summary.feature_names
     ('age', 'age seen', 'plan=gold')
     """
-    known = {field.name for field in fields(Reading)}
-    reading = Reading(**{name: options.pop(name) for name in list(options) if name in known})
+    known = {*INSTEAD, *(field.name for field in fields(Reading))}
+    reading = Reading.of({name: options.pop(name) for name in list(options) if name in known})
     with step("Summarizing", check_asked(progress)):
         is_stream = hasattr(rows, "__next__") and not can_open(rows)
         if sample_weight is not None and (is_stream or isinstance(rows, Rows) or can_open(rows)):
@@ -120,7 +120,6 @@ def _of_table(
         summary = MomentSummary(data.shape[1], order, **options)
         return summary.update(data, sample_weight)
     opened = open_data(data, reading, missing)
-    opened.plan(once=not needs_pass(opened, families, missing))
     rows = learn(opened, families, missing)
     warn_of_notes(rows.notes)
     return _added(rows, order, options, sample_weight)
@@ -187,5 +186,5 @@ def warn_of_notes(notes: Sequence[str]) -> None:
         warn_caller(
             f"columns were guessed: {'; '.join(notes)} (families= says what they are, columns= and "
             f"exclude= choose them; {read_more('warnings')}).",
-            TableWarning,
+            FitWarning,
         )

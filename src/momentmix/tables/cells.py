@@ -1,13 +1,11 @@
 """A column of any library → cells: numbers, or codes of labels.
 
-Pandas, polars and Arrow are recognized by their attributes; none is imported.
+Pandas, polars and Arrow are recognized by their attributes. Only columns of objects import pandas.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date, time, timedelta
 from decimal import Decimal
@@ -19,7 +17,7 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Array
 from momentmix.arrays import check_real, plain_array
-from momentmix.errors import InputError, InputTypeError, PrecisionWarning, printable, warn_caller
+from momentmix.errors import InputError, InputTypeError, printable
 from momentmix.families.column import float64_of, plain_level
 from momentmix.tables.source import arrow_kind, checked
 
@@ -83,13 +81,11 @@ def labeled(
     return Cells(codes, tuple(map(plain_level, known)), order)
 
 
-def cells_of(column: Any, holder: str, nulls: Collection[str] = ()) -> Cells:
-    """The cells of a column of a batch; `holder` begins a warning of large integers."""
+def cells_of(column: Any, nulls: Collection[str] = ()) -> Cells:
+    """The cells of a column of a batch."""
     if isinstance(column, Cells):
         return column
     if isinstance(column, np.ndarray):
-        if column.dtype.kind in "iu":
-            warn_integers(column, holder)
         return Cells(column, are_bools=column.dtype.kind == "b")
     from pyarrow import float64, types
 
@@ -105,8 +101,6 @@ def cells_of(column: Any, holder: str, nulls: Collection[str] = ()) -> Cells:
     if types.is_decimal(column.type) or types.is_null(column.type):
         column = column.cast(float64())
     array, valid = arrow_numbers(column)
-    if array.dtype.kind in "iu":
-        warn_integers(array if valid is None else array[valid], holder)
     numbers = array if valid is None else np.where(valid, array, np.nan)
     return Cells(numbers, are_bools=kind.kind == "bool")
 
@@ -137,7 +131,6 @@ def column_cells(column: Any, label: str) -> Cells:
     dtype: Any = getattr(column, "dtype", None)
     if hasattr(column, "to_physical"):  # polars
         if str(dtype).endswith("Int128"):  # Arrow has none
-            warn_integers(column, f"{label} holds")
             column = column.cast(float)
         return _of_values(column, label) if str(dtype) == "Object" else _of_polars(column, label)
     if hasattr(column, "cat") and hasattr(dtype, "categories") and hasattr(dtype, "ordered"):
@@ -147,7 +140,6 @@ def column_cells(column: Any, label: str) -> Cells:
         codes, labels = column.factorize()
         return labeled(codes, labels.tolist())
     if hasattr(column, "to_numpy") and getattr(dtype, "kind", "O") in "fiub":
-        warn_integers(column, f"{label} holds")
         array = plain_array(column.to_numpy())
         if array.dtype == object:  # nullable numbers
             array = column.to_numpy(dtype=np.float64, na_value=np.nan)
@@ -189,7 +181,7 @@ def _of_arrow(column: Any, label: str) -> Cells:
     if value != column.type and types.is_temporal(value):
         return _categories([], column.dictionary.to_pylist(), "", label)  # raises
     if arrow_kind(value).kind in ("number", "bool", "text") or types.is_null(value):
-        return cells_of(column, f"{label} holds")
+        return cells_of(column)
     return _of_values(np.asarray(column), label)
 
 
@@ -219,16 +211,14 @@ def _of_values(column: Any, label: str) -> Cells:
         return _numbered(array.astype(object), np.zeros(len(array), dtype=bool))
     if array.dtype.kind != "O":
         check_real(array, label)  # raises, with the cure
-    if "pandas" in sys.modules:
-        missing = np.asarray(sys.modules["pandas"].isna(array))
-    else:
-        missing = np.array([is_missing(value) for value in array], dtype=bool)
+    import pandas as pd
+
+    missing = np.asarray(pd.isna(array))
     present = array[~missing]
     kinds = {type(value) for value in present}
     if all(issubclass(kind, _NUMBERS) for kind in kinds):
         numbers = np.full(len(array), np.nan)
         numbers[~missing] = float64_of(present, label)
-        warn_integers(array, f"{label} holds")
         return Cells(numbers, are_bools=bool(kinds) and kinds <= {bool, np.bool_})
     if all(issubclass(kind, str) for kind in kinds):
         return _numbered(array, missing)
@@ -241,12 +231,10 @@ def _of_values(column: Any, label: str) -> Cells:
 
 
 def _numbered(array: Array, missing: NDArray[np.bool_]) -> Cells:
-    if "pandas" in sys.modules:
-        codes, labels = sys.modules["pandas"].factorize(array)
-        return labeled(np.where(missing, MISSING, codes), [str(label) for label in labels])
-    codes = np.full(len(array), MISSING, dtype=np.int64)
-    found, codes[~missing] = np.unique(array[~missing], return_inverse=True)
-    return labeled(codes, [str(label) for label in found])
+    import pandas as pd
+
+    codes, labels = pd.factorize(array)
+    return labeled(np.where(missing, MISSING, codes), [str(label) for label in labels])
 
 
 def column_dates(column: Any, label: str) -> Array:
@@ -287,25 +275,3 @@ def numbers_of_objects(array: NDArray[Any]) -> NDArray[Any]:
     found = np.full(cells.size, np.nan)
     found[numbers] = float64_of(cells[numbers], "the array or column")
     return found.reshape(array.shape)
-
-
-def warn_integers(column: Any, what: str = "rows hold") -> None:
-    """Warn where float64 cannot hold the integers of an array, or of a column of any library."""
-    kind, largest = getattr(column.dtype, "kind", None), 0
-    if kind == "O":
-        cells = column.to_numpy() if hasattr(column, "to_numpy") else column
-        largest = max((abs(x) for x in cells.ravel() if isinstance(x, int)), default=0)
-    elif kind in ("i", "u") or str(column.dtype).endswith("Int128"):
-        with suppress(TypeError, ValueError):  # no values, or nulls only
-            largest = max(abs(int(column.min())), abs(int(column.max())))
-    if 2**53 < largest < 2**1023:  # what is larger is refused
-        warn_beyond(what, largest)
-
-
-def warn_beyond(what: str, integer: int) -> None:
-    """Warn that an integer beyond 2^53 is there, what = "rows hold" or the like."""
-    warn_caller(
-        f"{what} integers up to {integer}, beyond 2^53; float64 rounds these. Subtract a common "
-        "offset before passing them if the last digits matter.",
-        PrecisionWarning,
-    )

@@ -37,7 +37,7 @@ from momentmix.tables.encoding import (
     warn_of_unknown,
 )
 from momentmix.tables.guessing import guess_columns
-from momentmix.tables.names import column_label, families_by_number
+from momentmix.tables.names import column_label, escaped_names, families_by_number
 from momentmix.tables.opening import READ_ALL, Reading, open_table, warn_of_header
 from momentmix.tables.schema import Schema, plain_schema
 from momentmix.tables.source import NO_CELL, Kind
@@ -189,8 +189,6 @@ class Found:
     def __init__(self, kind: Kind, family: Any = None, most: int = MOST_LEVELS) -> None:
         self.kind, self.most = kind, most
         self._has_levels = has_levels(family)
-        self._has_two, self._n_rows = self._has_levels and named(family).n_levels == 2, 0
-        self.first_rows: dict[Any, int] = {}  # with each level, where there may be two
         self.counts: Counter[Any] = Counter()  # of each label of text
         self.numbers = np.empty(0)  # all different ones of a column with levels; else some
         self.has_missing, self.has_cells = False, False
@@ -202,12 +200,6 @@ class Found:
 
     def add(self, cells: Cells, label: str) -> None:
         """Add the cells of more rows; too many labels are an error, in which `label` is named."""
-        if self._has_two:
-            values, rows = np.unique(cells.values, return_index=True)
-            for value, row in zip(values.tolist(), rows.tolist(), strict=True):
-                level = value if cells.labels is None else cells.labels[value]
-                self.first_rows.setdefault(level, self._n_rows + row)
-            self._n_rows += len(cells.values)
         if cells.labels is not None:
             codes = cells.values.astype(np.int64, copy=False)
             n_missing, *counts = np.bincount(codes + 1, minlength=len(cells.labels) + 1).tolist()
@@ -326,7 +318,7 @@ def rows_to_predict(schema: Schema, data: Any, owner: str, unseen: Unseen = "err
             places = schema.places_in(first.column_names, first.n_columns, owner, first.name)
             rows = _encoded_by(schema, Reading(columns=places).open(sources, "model"))
         else:
-            opened = Reading(by_name=True).open(sources, "model", names)
+            opened = READ_ALL.open(sources, "model", names)
             rows = rows_with(schema, opened, owner)
             warn_of_header(sources, names)
     if unseen == "missing" and rows.sources[0].in_memory:
@@ -405,12 +397,9 @@ def _found_levels(
     if found.kind.order != "ordered":
         levels = tuple(sorted(levels, key=lambda level: (level == other, level)))
     if has_two and len(levels) != 2:
-        row = found.first_rows.get(levels[2])
-        place = "there" if row is None else f"row {row}"
         text = (
-            f"a {family} column must have two levels; {label} has {len(levels)}: beside "
-            f"{levels[0]!a} and {levels[1]!a}, {place} is {levels[2]!a}. Correct the cell, or take "
-            "the column as 'categorical' in "
+            f"a {family} column must have two levels; {label} has {len(levels)}: "
+            f"{escaped_names(levels)}. Correct the cells, or take the column as 'categorical' in "
         )
         raise InputError(Message(text, keyword("families"), "."))
     return levels, other

@@ -7,7 +7,7 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,10 +15,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from momentmix.errors import (
+    FitWarning,
     InputError,
     InputTypeError,
     NoInputError,
-    TableWarning,
     check_count,
     warn_caller,
     without_secrets,
@@ -27,9 +27,9 @@ from momentmix.findings.messages import Message
 from momentmix.tables.formats import copies
 from momentmix.tables.formats.dialect import Dialect
 from momentmix.tables.formats.memory import MemoryTable
-from momentmix.tables.formats.queries import query_class
+from momentmix.tables.formats.queries import is_query, open_query
 from momentmix.tables.selection import choose_columns, match_columns, usable_columns
-from momentmix.tables.source import FileSource, Source
+from momentmix.tables.source import Source
 from momentmix.tables.table_rows import Missing, TableRows, check_missing
 from momentmix.wording import did_you_mean
 
@@ -39,19 +39,24 @@ _FORMATS = {
     ".parquet": ("binary_files", "ParquetFile"),
     ".arrow": ("binary_files", "ArrowFile"),
     ".feather": ("binary_files", "ArrowFile"),
-    ".xlsx": ("excel", "ExcelFile"),
+    ".xlsx": ("pandas_files", "read_excel"),
     ".csv": ("csv_file", "CsvFile"),
     ".tsv": ("csv_file", "CsvFile"),
-    ".jsonl": ("json_lines", "JsonLinesFile"),
-    ".ndjson": ("json_lines", "JsonLinesFile"),
+    ".jsonl": ("pandas_files", "read_json_lines"),
+    ".ndjson": ("pandas_files", "read_json_lines"),
 }
 _TEXT = (".csv", ".tsv", ".jsonl", ".ndjson")
 _WITH_DIALECT = (".csv", ".tsv", ".xlsx")
-_KNOWN = f"{', '.join(_FORMATS)}; the last four also with {', '.join(copies.PACKINGS)}"
+_KNOWN = f"{', '.join(_FORMATS)}; the last four also with {copies.PACKING}"
 # Sums of moments are fastest from about 100,000 rows on; a few blocks are in memory at a time.
 _MOST_ROWS, _BLOCK_BYTES = 1 << 17, 1 << 24
-_OF_FILES = ("na_values", "delimiter", "decimal", "thousands", "header", "by_name")
+_OF_FILES = ("na_values", "delimiter", "decimal", "header")
 _BESIDE = ("families", "missing")  # keywords that all functions with `Reading` have
+INSTEAD = {  # of keywords that there were
+    "numeric_only": " Name the columns with columns= or exclude=.",
+    "thousands": " Write the numbers without marks between thousands.",
+    "by_name": " Files with equal contents are an error: their rows would count twice.",
+}
 _BY_HAND = (
     "Download it first, or pipe its CSV to '-', e.g. curl -s https://… | momentmix summarize - -o "
     "x.mms."
@@ -64,13 +69,10 @@ class Reading:
 
     columns: Sequence[str | int] | None = None
     exclude: Sequence[str | int] | None = None
-    numeric_only: bool = False
     na_values: Sequence[str] | None = None
     delimiter: str | None = None
     decimal: str = "."
-    thousands: str | None = None
     header: bool | None = None
-    by_name: bool = False
 
     @classmethod
     def of(cls, options: dict[str, Any]) -> Reading:
@@ -80,7 +82,8 @@ class Reading:
             if name not in known:
                 raise TypeError(
                     f"unexpected keyword argument {name!r}; keywords for reading tables are "
-                    f"{', '.join(known)}.{did_you_mean(name, (*known, *_BESIDE))}"
+                    f"{', '.join(known)}."
+                    f"{INSTEAD.get(name) or did_you_mean(name, (*known, *_BESIDE))}"
                 )
         return cls(**options)
 
@@ -93,7 +96,7 @@ class Reading:
                 f"na_values must be strings, as they are in the file; got {list(nulls or ())}."
             )
         nulls = None if nulls is None else tuple(nulls)
-        return Dialect(self.delimiter, self.decimal, self.thousands, nulls, self.header)
+        return Dialect(self.delimiter, self.decimal, nulls, self.header)
 
     def open(
         self,
@@ -111,13 +114,13 @@ class Reading:
         are_chosen, first = columns is not None, choose_columns(sources[0], columns)
         others = [match_columns(sources[0], first, x, not are_chosen) for x in sources[1:]]
         found = [first, *others]
-        places, notes = usable_columns(sources, found, self.exclude, self.numeric_only, are_chosen)
+        places, notes = usable_columns(sources, found, self.exclude, are_chosen)
         chosen = [[numbers[k] for k in places] for numbers in found]
         if block_rows is None:
             fitting = max(1, min(_MOST_ROWS, _BLOCK_BYTES // (8 * len(places))))
             block_rows = 1 << (fitting.bit_length() - 1)  # parts of a file are whole blocks
         notes = (*guessed, *notes)
-        return TableRows(sources, chosen, missing, block_rows, self.by_name, are_chosen, notes)
+        return TableRows(sources, chosen, missing, block_rows, are_chosen, notes)
 
     def check_for(self, data: Any) -> None:
         """Raise where an option was given that rows of this kind do not take."""
@@ -147,14 +150,10 @@ def open_rows(
     block_rows: int | None = None,
     *,
     exclude: Sequence[str | int] | None = None,
-    numeric_only: bool = False,
     na_values: Sequence[str] | None = None,
-    expected: Sequence[str] | None = None,
     delimiter: str | None = None,
     decimal: str = ".",
-    thousands: str | None = None,
     header: bool | None = None,
-    by_name: bool = False,
 ) -> TableRows:
     """Open rows wherever they are, to read them in blocks as often as needed.
 
@@ -164,16 +163,14 @@ def open_rows(
         Arrays and pandas, polars or Arrow tables in memory; a polars LazyFrame, DuckDB relation,
         pyarrow Dataset, Scanner or RecordBatchReader, or anything with ``__arrow_c_stream__``;
         files .npy, .parquet, .arrow, .feather, .xlsx (the first sheet), .csv, .tsv, .jsonl and
-        .ndjson, the last four also with .gz, .bz2, .xz, .zip (of one file) or .zst; folders and
-        globs of such files, in the order of their names; addresses that fsspec reads (s3://,
-        https://, …), whose files are copied to a temporary folder, as are streams of bytes.
+        .ndjson, the last four also with .gz; folders and globs of such files, in the order of their
+        names; addresses that fsspec reads (s3://, https://, …), whose files are copied to a
+        temporary folder, as are queries and streams of batches or of bytes, which are CSV.
     columns : sequence of str or int, optional
         Names or numbers of the columns to take, in this order; by default all but dates. A name
         that several columns have is an error: take these by number.
     exclude : sequence of str or int, optional
         Columns to leave out.
-    numeric_only : bool
-        Leave out all columns that are not numbers, or true and false.
     na_values : sequence of str, optional
         For text files: texts that mean a missing cell, in place of NA, NaN, null and their
         like. An empty field is always missing.
@@ -182,20 +179,13 @@ def open_rows(
         give NaN for a missing cell, for a fit with ``missing="model"`` (infinite ones raise).
     block_rows : int, optional
         Most rows in a block; by default a power of two, of at most 16 MiB and 131,072 rows.
-    expected : sequence of str, optional
-        Names to take, in this order, where `columns` is not given and the source has names.
     delimiter, decimal : str
         For CSV; by default a comma (a tab for .tsv) and a point. ASCII characters.
-    thousands : str, optional
-        For CSV: the character between groups of digits, as the comma in "17,405".
     header : bool, optional
         For CSV and Excel: whether the first line holds the names of the columns. By default it does
         if any of it is text; numbers are names where they count 0, 1, … or 1, 2, … over two or more
         columns, where they alone are quoted, and where they are whole above columns of fractions;
         ``notes`` of the source says so.
-    by_name : bool
-        Files with equal contents are different data. By default a pass over both is an error,
-        because the rows would count twice.
 
     Returns
     -------
@@ -211,10 +201,8 @@ def open_rows(
     """
     if block_rows is not None:
         check_count("block_rows", block_rows, 1)
-    reading = Reading(
-        columns, exclude, numeric_only, na_values, delimiter, decimal, thousands, header, by_name
-    )
-    return reading.open(source, missing, expected, block_rows)
+    reading = Reading(columns, exclude, na_values, delimiter, decimal, header)
+    return reading.open(source, missing, block_rows=block_rows)
 
 
 def open_table(
@@ -231,9 +219,9 @@ def open_table(
         repeated = sorted(without_secrets(str(x)) for x, n in Counter(files).items() if n > 1)
         if repeated:
             raise InputError(f"the same file is given twice: {', '.join(repeated[:5])}.")
-        return _agreed([_open_any(file, dialect) for file in files], dialect)
-    if (query := query_class(data)) is not None:
-        return [query(data)]
+        return [_open_any(file, dialect) for file in files]
+    if is_query(data):
+        return [open_query(data)]
     if _is_stream(data):
         return [open_file(copies.copied_stream(data), dialect)]
     if hasattr(data, "__next__"):
@@ -241,22 +229,6 @@ def open_table(
             "rows must be readable more than once; an iterator is not. Pass an array or a file."
         )
     return [MemoryTable(data, expected=expected)]
-
-
-def _agreed(sources: list[Source], dialect: Dialect) -> list[Source]:
-    """Sources of several files; a first line of numbers holds names in all of them, or in none."""
-    guessed = [x for x in sources if x.header_note is not None and x.column_names is not None]
-    others = [x for x in sources if x.column_names is None]
-    if not guessed or not others:
-        return sources
-    header = all(source.first_line == guessed[0].first_line for source in others)
-    changed, dialect = others if header else guessed, replace(dialect, header=header)
-    return [
-        open_file(source.given_path, dialect)
-        if source in changed and isinstance(source, FileSource)
-        else source
-        for source in sources
-    ]
 
 
 def _header_notes(sources: Sequence[Source], expected: Sequence[str] | None) -> tuple[str, ...]:
@@ -272,12 +244,12 @@ def _header_notes(sources: Sequence[Source], expected: Sequence[str] | None) -> 
 def warn_of_header(sources: Sequence[Source], expected: Sequence[str] | None) -> None:
     """Warn where rows that a model reads lack a first line which was taken for names."""
     for note in _header_notes(sources, expected):
-        warn_caller(Message(note, "."), TableWarning)
+        warn_caller(Message(note, "."), FitWarning)
 
 
 def can_open(data: Any) -> bool:
     """Whether this is a path, a list of paths, a stream or a query, which `open_rows` opens."""
-    return bool(path_list(data)) or query_class(data) is not None or _is_stream(data)
+    return bool(path_list(data)) or is_query(data) or _is_stream(data)
 
 
 def _is_stream(source: Any) -> bool:
@@ -341,8 +313,8 @@ def _readable(relative: Path) -> bool:
 
 def _suffix(name: str) -> str:
     """Return the ending of a name that has a known format, in lower case; else ""."""
-    bare, packing = copies.split_packing(name)
-    known = next((s for s in (_TEXT if packing else _FORMATS) if bare.endswith(s)), "")
+    bare = copies.without_packing(name)
+    known = next((s for s in (_FORMATS if bare == name.lower() else _TEXT) if bare.endswith(s)), "")
     return known and name.lower()[len(bare) - len(known) :]
 
 
@@ -358,7 +330,7 @@ def open_file(path: str | os.PathLike[str], dialect: Dialect) -> Source:
     """The source of a data file, by the ending of its name."""
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise InputError(f"{path} is not a regular file; give a file, or pipe CSV to '-'.")
-    suffix, _ = copies.split_packing(_suffix(os.path.basename(path)))
+    suffix = copies.without_packing(_suffix(os.path.basename(path)))
     if suffix not in _FORMATS:
         raise _unknown(path)
     module, name = _FORMATS[suffix]

@@ -117,7 +117,6 @@ def usable_columns(
     tables: Sequence[Source],
     columns: Sequence[Sequence[int]],
     exclude: Sequence[str | int] | None,
-    numeric_only: bool,
     asked: bool,
 ) -> tuple[list[int], tuple[str, ...]]:
     """Places of usable columns, and notes on others; dates that were `asked` for are an error."""
@@ -130,15 +129,14 @@ def usable_columns(
             continue
         kinds = [table.kind(each[k]) for table, each in zip(tables, columns, strict=True)]
         odd = next((kind for kind in kinds if kind.kind not in (*NUMERIC, "text")), None)
-        if numeric_only and not all(kind.kind in NUMERIC for kind in kinds):
-            continue
         if odd is None:
             places.append(k)
         elif odd.kind == "date" and not asked:
             dates[first.label(number).removeprefix("column ")] = "dates"
         elif (problem := first.problem(number)) is not None:
             leave_out = Message(" Or leave it out: ", options(exclude=...), ".")
-            raise type(problem)(Message(problem.args[0], leave_out))
+            file = "" if first.in_memory else f"{first.name}: "
+            raise type(problem)(Message(file, problem.args[0], leave_out))
         else:
             refused.append(f"{first.label(number).removeprefix('column ')} ({odd.type})")
     if refused:

@@ -62,10 +62,8 @@ class Source(ABC):
     # memory, nor where reading may block for ever.
     reads_ahead: bool = False
     n_bytes: int | None = None  # size of a file that is read from its first byte to the last
-    is_text: bool = False  # lines of text, whose contents are known when all have been read
     nulls: tuple[str, ...] = ()  # of CSV: texts that mean a missing cell
     header_note: str | None = None  # where it is a guess whether a first line of numbers is names
-    first_line: tuple[str, ...] = ()  # cells of that of CSV or Excel, names or not
 
     @abstractmethod
     def batches(self, columns: Columns, start: int = 0, as_text: Columns = ()) -> Iterator[Batch]:
@@ -96,18 +94,10 @@ class Source(ABC):
         """The place of a cell in words."""
         return f"{self.name}, {self.where(row)}, {self.label(column)}"
 
-    def large_integer(self, row: int, column: int) -> int | None:
-        """The size of the integer that is written in a field of CSV; None where it is none."""
-        return None
-
     def head(self, columns: Columns, as_text: Columns = ()) -> Batch | None:
         """The first batch; None if there are no rows."""
         batches = self.batches(columns, as_text=as_text)
         return next((batch for batch in batches if batch.n_rows), None)
-
-    def plan(self, columns: Columns, once: bool) -> None:
-        """Prepare for reading these columns: in one pass only after the head, where `once`."""
-        return  # what can be read again needs no plan
 
     @property
     @abstractmethod
@@ -133,11 +123,9 @@ class FileSource(Source):
     reads_ahead = True
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path, self.name, self.given_path = Path(path), str(path), path
-        self._text: str | None = None  # a digest of text that has been read
+        self.path, self.name, self._given = Path(path), str(path), path
         self._raw: Any = None  # the file as it is read
         self._opened = self.stamp()
-        self.n_bytes = self.path.stat().st_size if self.is_text else None
 
     @cached_property
     def mark(self) -> str:
@@ -154,9 +142,7 @@ class FileSource(Source):
         return digest.hexdigest()
 
     def contents(self) -> tuple[str, bool] | None:
-        """A digest of text, whether it is compressed or not; of other files the mark."""
-        if self.is_text:
-            return None if self._text is None else (self._text, True)
+        """The mark, which has all of a small file."""
         return self.mark, self.path.stat().st_size <= _SAMPLES * _SAMPLE_BYTES
 
     def followed(self, stream: Any) -> Any:
@@ -220,11 +206,6 @@ class ArrowFileSource(ArrowSource, FileSource):
     def __init__(self, path: str | os.PathLike[str]) -> None:
         FileSource.__init__(self, path)
         self._read_schema()
-
-    def kind(self, column: int) -> Kind:
-        """Content of a column; decimals of files are refused by name, since float64 rounds them."""
-        kind = super().kind(column)
-        return kind._replace(kind="other") if kind.type.startswith("decimal") else kind
 
     def _refuse_unreadable(self) -> AbstractContextManager[None]:
         return refuse_damage(self._unreadable, lambda: self.path.stat().st_size)

@@ -19,7 +19,7 @@ from momentmix.errors import InputError
 from momentmix.findings.messages import Message, options
 from momentmix.parallel import read_ahead
 from momentmix.progress import row_counter
-from momentmix.tables.cells import Cells, cells_of, warn_beyond
+from momentmix.tables.cells import Cells, cells_of
 from momentmix.tables.encoding import (
     Encoded,
     Unseen,
@@ -28,6 +28,7 @@ from momentmix.tables.encoding import (
     warn_of_unknown,
 )
 from momentmix.tables.formats.digests import RowDigest, counted_twice
+from momentmix.tables.formats.memory import MemoryTable
 from momentmix.tables.rows import Rows, Spread
 from momentmix.tables.schema import Schema, plain_schema
 from momentmix.tables.selection import feature_names
@@ -87,13 +88,11 @@ class TableRows(Rows):
         columns: list[list[int]],
         missing: Missing,
         block_rows: int,
-        by_name: bool = False,
         chosen: bool = True,
         notes: tuple[str, ...] = (),
     ) -> None:
         self.sources, self.columns = list(sources), columns  # by their numbers in each source
         self.missing, self.block_rows = missing, block_rows
-        self.by_name = by_name  # whether tables with equal contents are different data
         self.chosen = chosen  # whether the columns were chosen: none is then left out
         self.notes = notes
         self.kinds = [common_kind(sources, numbers) for numbers in zip(*columns, strict=True)]
@@ -145,7 +144,7 @@ class TableRows(Rows):
             return self
         held: dict[int, tuple[list[int], list[Batch]]] = {}
         for i, source in enumerate(self.sources):
-            if source.in_memory:
+            if isinstance(source, MemoryTable):
                 continue
             batches: list[Batch] = []
             for batch in self._read(i, self.columns[i], as_text=list(self.texts)):
@@ -171,11 +170,6 @@ class TableRows(Rows):
         else:
             yield from source.batches(columns, start, as_text)
         source.check_unchanged()
-
-    def plan(self, once: bool, others: Sequence[Sequence[int]] = ()) -> None:
-        """Prepare sources for passes, with further columns of each; see `Source.plan`."""
-        for i, source in enumerate(self.sources):
-            source.plan([*self.columns[i], *(others[i] if others else ())], once)
 
     @property
     def n_features(self) -> int:
@@ -216,9 +210,8 @@ class TableRows(Rows):
             types = [self.kinds[j].type for j in texts]
             refused = ", ".join(map("{} ({})".format, labels, types))
             text = f"{source.name}: columns must hold real numbers; these do not: {refused}. Leave "
-            out = Message(options(exclude=...), " or ", options(numeric_only=True))
             others = Message(", or select others with ", options(columns=...), ".")
-            raise InputError(Message(text, "them out with ", out, others))
+            raise InputError(Message(text, "them out with ", options(exclude=...), others))
         return self
 
     def blocks(self) -> Iterator[Float]:
@@ -228,15 +221,14 @@ class TableRows(Rows):
     def placed_blocks(
         self, others: Sequence[Sequence[int]] = (), unseen: Unseen | None = None
     ) -> Iterator[tuple[int, RowBlock]]:
-        """All blocks, with the numbers of their sources; equal sources are an error."""
+        """All blocks, with the numbers of their sources; equal ones are an error of a fit."""
         n_dropped, n_rows, dropped = 0, 0, None
         seen: set[object] = set()
         # Sources that share their mark may be equal; they are compared once, not in every pass.
-        compares = len(self.sources) > 1 and not self.by_name and not self._are_compared
+        compares = len(self.sources) > 1 and unseen is None and not self._are_compared
         times = Counter(source.mark for source in self.sources if compares)
         for i, source in enumerate(self.sources):
-            is_suspect = compares and times[source.mark] > 1
-            digest = RowDigest() if is_suspect and not source.is_text else None
+            digest = RowDigest() if compares and times[source.mark] > 1 else None
             more = others[i] if others else ()
             for block in self.source_blocks(i, others=more, unseen=unseen):
                 n_dropped += block.n_read - len(block.features)
@@ -245,12 +237,11 @@ class TableRows(Rows):
                 if digest is not None:
                     digest.update(block.features)
                 yield i, block
-            contents: object = None if self.by_name or not source.is_text else source.contents()
             if digest is not None:
                 contents = source.mark, digest.hexdigest()
-            if contents is not None and contents in seen:
-                raise InputError(counted_twice(source.name))
-            seen.add(contents)
+                if contents in seen:
+                    raise InputError(counted_twice(source.name))
+                seen.add(contents)
         self.n_dropped, self._n_rows, self.dropped = n_dropped, n_rows, dropped
         self._are_compared = True
 
@@ -308,8 +299,7 @@ class TableRows(Rows):
         """The cells of a batch with the columns of these places; by default all."""
         source, found = self.sources[table], []
         for j, column in zip(places or range(len(self.columns[0])), batch.columns, strict=True):
-            number = self.columns[table][j]
-            own = cells_of(column, f"{source.name}, {source.label(number)} holds", source.nulls)
+            own = cells_of(column, source.nulls)
             # Text of Parquet is read as a dictionary, whatever its type.
             found.append(own if own.labels is None else replace(own, order=self.kinds[j].order))
         return found
@@ -398,7 +388,6 @@ class _Reader:
         self.refuses = rows.missing == "error"
         if unseen is None:
             self.refuses = rows.is_learned or not keeps_gaps(rows.missing)
-        self.examined: set[int] = set()  # columns of CSV whose first large number was examined
 
     def blocks(self, start: int, part_rows: int | None, stop: float) -> Generator[RowBlock]:
         """Blocks from row `start` on; see `TableRows.source_blocks`."""
@@ -429,8 +418,6 @@ class _Reader:
 
     def _piece(self, first: int, cells: list[Cells]) -> RowBlock:
         columns, size = self.schema.columns, len(cells[0].values)
-        if self.source.nulls:
-            self._warn_of_integers(cells, first)
         whole = _one_array(cells) if self.schema.is_plain else None
         if whole is not None and in_range(whole):
             return RowBlock(first, size, whole)
@@ -465,21 +452,6 @@ class _Reader:
         features, left_out = features[kept], left_out[kept]
         left_out = left_out if left_out.any() else None
         return RowBlock(first, size, features, left_out, kept, Spread.of(rest))
-
-    def _warn_of_integers(self, cells: list[Cells], first_row: int) -> None:
-        """Warn once for each column of CSV that holds integers which float64 rounds."""
-        for j, own in enumerate(cells):
-            if own.labels is not None or j in self.examined or in_range(own.values, 2.0**53 - 1):
-                continue
-            large = (np.abs(own.values) >= 2**53) & np.isfinite(own.values)
-            if large.any():
-                row = first_row + int(large.argmax())
-                integer = self.source.large_integer(row, self.own[j])
-                if integer == 2**53:
-                    continue
-                self.examined.add(j)  # the first one decides
-                if integer is not None:
-                    warn_beyond(f"{self.rows.where(self.table, row, j)} holds", integer)
 
 
 def join_blocks(pieces: Sequence[RowBlock], n_columns: int) -> RowBlock:

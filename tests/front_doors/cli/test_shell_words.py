@@ -21,11 +21,10 @@ PYTHON = re.compile(r"\b\w+=['\"{\[]|\bmm\.|[a-z_]+\(\)|np\.float64|MomentSummar
         (options(exclude=...), "exclude=", "--exclude"),
         (options(refine=None), "refine=None", "--refine none"),
         (options(header=False), "header=False", "--no-header"),
-        (options(by_name=True), "by_name=True", "--by-name"),
         (
-            options(thousands=",", delimiter=";"),
-            "thousands=',', delimiter=';'",
-            "--thousands , --delimiter ';'",
+            options(decimal=",", delimiter=";"),
+            "decimal=',', delimiter=';'",
+            "--decimal , --delimiter ';'",
         ),
         (
             options(families={"n a": "log", 3: "poisson"}),

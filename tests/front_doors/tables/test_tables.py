@@ -12,7 +12,7 @@ from campaigns.made_tables import COUNTS, TABLES, names_of
 from pyarrow import parquet
 
 import momentmix as mm
-from momentmix.errors import InputError, InputTypeError, NoInputError, TableWarning
+from momentmix.errors import FitWarning, InputError, InputTypeError, NoInputError
 from momentmix.families.column import Column
 from momentmix.mixture.matching import clustering_accuracy
 
@@ -142,7 +142,6 @@ def test_kinds_of_columns_are_guessed():
         "size": ("gaussian", ()),
     }
     assert list(columns_of(table, exclude=["flag"])) == ["plan", "size"]
-    assert list(columns_of(table, numeric_only=True)) == ["flag", "size"]
     assert columns_of(table, families={"plan": "bernoulli"})["plan"][0] == "bernoulli"
 
 
@@ -152,7 +151,7 @@ def test_a_summary_says_what_it_is_without(tmp_path):
     table.to_csv(tmp_path / "t.csv", index=False)
     for data in (table, tmp_path / "t.csv"):
         said = r"guessed: column 'id' left out: it numbers the rows \(families="
-        with pytest.warns(TableWarning, match=said):
+        with pytest.warns(FitWarning, match=said):
             assert mm.summarize(data).feature_names == ("x", "visits")
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -249,10 +248,10 @@ def test_keywords_of_reading(tmp_path):
     assert [c.name for c in summary.schema.columns] == ["x", "y", "g"]
     result = mm.fit(path, 1, missing="drop", random_state=0, **options)
     assert result.mixture.means[0, 0] == pytest.approx(summary.mean[0])
-    numbers = mm.fit(path, 1, missing="drop", numeric_only=True, columns=["x", "y", "g"], **{
-        k: v for k, v in options.items() if k != "exclude"
-    })  # fmt: skip
-    assert numbers.mixture.feature_names == ("x", "y")
+    for name in ("numeric_only", "thousands", "by_name"):
+        for function in (mm.fit, mm.summarize, mm.schema_from):
+            with pytest.raises(TypeError, match=f"unexpected keyword argument {name!r}; keywords"):
+                function(path, **{name: True})
     with pytest.raises(TypeError, match="unexpected keyword argument 'colums'"):
         mm.fit(path, 1, colums=["x"])
     with pytest.raises(InputError, match="na_values is for files"):

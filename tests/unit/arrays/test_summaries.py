@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from momentmix import MomentSummary, open_rows, summarize
-from momentmix.errors import InputError, InputTypeError, PrecisionWarning
+from momentmix.errors import InputError, InputTypeError
 from momentmix.summary.exact import device_shard
 from momentmix.summary.kernels.array_sums import ArrayExecutor
 
@@ -120,13 +120,6 @@ def test_other_dtypes_equal_their_float64_twins(dtype):
         rows = np.random.default_rng(0).random((6_000, 5)) < 0.3
     there = summarize(torch.from_numpy(rows), 4, shard_id="a")
     assert there == summarize(torch.from_numpy(rows.astype(float)), 4, shard_id="a")
-
-
-def test_large_integers_warn():
-    rows = np.arange(12).reshape(4, 3)
-    rows[1, 1] = 2**60
-    with pytest.warns(PrecisionWarning, match=r"integers up to 1152921504606846976"):
-        summarize(torch.from_numpy(rows), 2)
 
 
 def bad(row, column, value, n=3_000):

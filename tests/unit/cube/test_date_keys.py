@@ -112,7 +112,7 @@ def test_a_folder_that_is_no_date_is_named(tmp_path):
         (tmp_path / f"day={name}").mkdir()
         table(DAYS)[["a", "b"]].to_csv(tmp_path / f"day={name}" / "x.csv", index=False)
     with pytest.raises(InputError, match="folder day=soon: 'soon' is no date"):
-        mm.summarize_by(tmp_path, by="week(day)", by_name=True)
+        mm.summarize_by(tmp_path, by="week(day)")
 
 
 def test_cubes_with_dates_and_with_texts_do_not_mix():

@@ -1,13 +1,11 @@
 """Parameters by name: probabilities of levels, and tidy frames of everything that a mixture has."""
 
-import sys
-
 import numpy as np
 import pytest
 from unit.mixture.table_truths import PLANS, all_families
 
 import momentmix as mm
-from momentmix.errors import InputError, MissingDependencyError
+from momentmix.errors import InputError
 
 COLUMNS = [
     "component", "column", "parameter", "level", "estimate", "standard_error", "low", "high",
@@ -104,9 +102,3 @@ def test_joined_columns_of_which_some_have_missing_cells():
     assert not len(read(frame, "b", "seen"))
     np.testing.assert_array_equal(read(frame, "c", "mean"), [1.0, np.nan])  # never seen
     np.testing.assert_array_equal(read(frame, "b, c", "covariance"), [0.0, np.nan])
-
-
-def test_pandas_is_needed_for_frames(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(MissingDependencyError, match=r"to_frame needs pandas.*pip install pandas"):
-        all_families().to_frame()

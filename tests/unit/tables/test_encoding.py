@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import momentmix as mm
-from momentmix.errors import InputError, InputTypeError, PrecisionWarning
+from momentmix.errors import InputError, InputTypeError
 from momentmix.families.column import Column, short_mean
 from momentmix.tables.learning import learn, open_data, schema_from
 from momentmix.tables.opening import Reading
@@ -133,8 +133,6 @@ def test_numbers_of_any_kind():
     category = pd.Series([1.5, 2.5, None]).astype("category")
     for families in (None, {"x": "gaussian"}):
         assert encoded({"x": category}, families, "drop")[1].ravel().tolist() == [1.5, 2.5]
-    with pytest.warns(PrecisionWarning, match="beyond 2"):
-        encoded(np.array([[2**60]]))
 
 
 def test_drop_leaves_rows_out():
@@ -178,8 +176,8 @@ DAYS = {"x": np.array(["2020-01-01"], dtype="M8[D]")}
 @pytest.mark.parametrize(
     ("table", "families", "problem"),
     [
-        (named(0, 1, 2), "bernoulli", r"two levels; column 0 \('x'\) has 3: .*row 2 is 2\..*categ"),
-        (named(*"acb"), "bernoulli", r"beside 'a' and 'b', row 1 is 'c'"),
+        (named(0, 1, 2), "bernoulli", r"two levels; column 0 \('x'\) has 3: 0, 1, 2\..*categ"),
+        (named(*"acb"), "bernoulli", "has 3: 'a', 'b', 'c'"),
         (named(*"aa"), "bernoulli", "one level only.*give all levels"),
         (named("a", None), "categorical", "one level only"),
         (named(0.5, 1.0), "categorical", "strings, integers or bools.*0.5"),

@@ -11,9 +11,8 @@ import pytest
 from scipy import sparse
 
 import momentmix as mm
-from momentmix.errors import InputError, InputTypeError, PrecisionWarning
+from momentmix.errors import InputError, InputTypeError
 from momentmix.families.column import Column
-from momentmix.tables.formats.memory import for_sklearn
 
 N = 60
 LETTERS = [("a", None, "b", "c")[i % 4] for i in range(N)]
@@ -136,16 +135,3 @@ def test_levels_that_float64_does_not_have():
             mm.schema_from({"k": [1, 2, 1]}, families={"k": levels})
         with pytest.raises(InputError, match="the list of levels of column 'k' has an integer"):
             Column("k", "categorical", tuple(levels))
-
-
-def test_objects_that_float64_rounds_give_the_warning():
-    cells = np.array([2**53 + 1, None, 3, 4], dtype=object)
-    said = r"holds integers up to 9007199254740993, beyond 2\^53"
-    for table in ({"a": cells}, pd.DataFrame({"a": cells}), cells[:, None]):
-        with pytest.warns(PrecisionWarning, match=said):
-            mm.summarize(table, missing="drop")
-    X = np.array([[2**53 + 1, 1.0], [3, 2.0], [4, 5.0]], dtype=object)
-    for rows in (X, pd.DataFrame(X)):
-        with pytest.warns(PrecisionWarning, match="integers up to 9007199254740993"):
-            for_sklearn(rows)
-    mm.summarize({"a": np.array([2**53, None, 3], dtype=object)}, missing="drop")

@@ -5,13 +5,12 @@ import gc
 import gzip
 import http.server
 import io
-import lzma
 import sys
 import threading
 
 import numpy as np
 import pytest
-from unit.tables.table_files import PACK, write
+from unit.tables.table_files import text_of, write
 
 from momentmix import open_rows
 from momentmix.errors import (
@@ -30,9 +29,6 @@ pytestmark = pytest.mark.usefixtures("temporary")
 def bytes_of(tmp_path):
     """Return a function that gives rows as the bytes of a file of some kind."""
     return lambda rows, kind: write(tmp_path / f"x.{kind}", rows).read_bytes()
-
-
-KINDS = ["csv", "jsonl", "parquet", "feather", "arrow", "npy"]
 
 
 class Drops:
@@ -56,7 +52,7 @@ def test_addresses_are_copied_once(temporary, memory, rows, bytes_of, kind):
     for _ in range(2):
         np.testing.assert_array_equal(source.read_all(), rows)
     assert source.sources[0].name == f"memory://bucket/rows.{kind}"
-    assert len(list(temporary.iterdir())) == 1
+    assert len(list(temporary.iterdir())) == (kind != "jsonl")  # which is in memory
     del source
     gc.collect()
     assert list(temporary.iterdir()) == []
@@ -148,7 +144,7 @@ def test_secrets_of_addresses_are_used_and_kept_nowhere(memory):
     """The address is read; the name in notes, fingerprints and errors lacks its secrets."""
     memory.pipe("/box/x.csv?sig=5ecret", b"0,1\n" + b"1.5,2.5\n0.5,3.5\n" * 9)
     address = "memory://box/x.csv?sig=5ecret"
-    source = open_rows(address, by_name=True)
+    source = open_rows(address)
     assert source.n_rows == 18
     (table,) = source.sources
     assert table.name == "memory:///box/x.csv"
@@ -169,11 +165,9 @@ def test_secrets_of_addresses_are_used_and_kept_nowhere(memory):
 # -- streams of bytes -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("packing", [packing for packing in PACK if packing != ".zip"])
 @pytest.mark.parametrize("stream", [io.BytesIO, Drops])
-def test_streams_are_read_as_often_as_files(rows, bytes_of, temporary, kind, packing, stream):
-    source = open_rows(stream(PACK[packing](bytes_of(rows, kind))))
+def test_streams_are_read_as_often_as_files(rows, temporary, stream):
+    source = open_rows(stream(text_of(rows)))
     for _ in range(2):
         np.testing.assert_array_equal(source.read_all(), rows)
     assert source.sources[0].name == "standard input"
@@ -186,11 +180,9 @@ def test_streams_are_read_as_often_as_files(rows, bytes_of, temporary, kind, pac
     ("content", "message"),
     [
         (b"", "standard input is empty"),
-        (gzip.compress(b"", mtime=0), "standard input is empty"),
-        (gzip.compress(gzip.compress(b"1\n", mtime=0), mtime=0), "UTF-16 or binary"),
         (b"a,b\n1,2\n3\n", "standard input, line 3 has 1 field"),
-        (b"PK\x03\x04 and more", "is a zip archive or a workbook.* Save it"),
-        (lzma.compress(b"\x93NUMPY" + bytes(99))[:-9], "not a whole xz file"),
+        (gzip.compress(b"1\n", mtime=0), "is binary or UTF-16, not CSV"),
+        (b"PAR1\0\0", "is binary or UTF-16, not CSV in UTF-8. Give a file of another format its"),
     ],
 )
 def test_bad_streams(temporary, content, message):

@@ -7,14 +7,12 @@ import threading
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
 import pytest
 from unit.tables.table_files import write
 
 from momentmix import MomentSummary, open_rows
 from momentmix.errors import InputError
 from momentmix.summary.parts import read_parts
-from momentmix.tables import table_rows
 from momentmix.tables.cells import cells_of
 
 
@@ -43,17 +41,17 @@ def test_numbers_of_arrow_columns_at_any_offset(kind, nulls):
     for start in range(18):
         for stop in (start, start + 1, start + 7, start + 8, start + 9, 50):
             piece = column.slice(start, stop - start)
-            found = cells_of(piece, "")
+            found = cells_of(piece)
             np.testing.assert_array_equal(found.values, wanted[start:stop])
             np.testing.assert_array_equal(found.missing(), np.isnan(wanted[start:stop]))
 
 
 def test_a_column_of_nulls_only():
     for kind in ("double", "int8", "bool", "null", pa.decimal128(5, 2)):
-        found = cells_of(pa.array([None, None], kind), "")
+        found = cells_of(pa.array([None, None], kind))
         np.testing.assert_array_equal(found.values, [np.nan, np.nan])
     for kind in ("string", pa.dictionary("int8", "string")):
-        assert cells_of(pa.array([None, None], kind), "").missing().all()
+        assert cells_of(pa.array([None, None], kind)).missing().all()
 
 
 def test_hidden_numbers_of_nulls_do_not_warn(tmp_path, recwarn):
@@ -99,14 +97,6 @@ def test_no_thread_is_left_by_parts_that_are_not_read_to_their_end(tmp_path, row
         bad.read_all()
     gc.collect()
     assert set(threading.enumerate()) <= before
-
-
-def test_a_pass_over_a_stream_needs_no_thread(rows, tmp_path, monkeypatch):
-    """It may wait for ever, and no thread can be ended while it waits."""
-    path = write(tmp_path / "x.csv", rows, "wxyz")
-    monkeypatch.setattr(table_rows, "read_ahead", None)
-    for data in (pa.csv.open_csv(path), rows):
-        np.testing.assert_array_equal(open_rows(data).read_all(), rows)
 
 
 # -- what is not wanted is not read -----------------------------------------------------------

@@ -98,12 +98,7 @@ class ArrowFile(ArrowFileSource):
 
     def _open(self) -> None:
         with self.path.open("rb") as file:
-            start = file.read(6)
-        if start[:4] == b"FEA1":
-            raise InputError(
-                f"{self.name} is Feather version 1; write it again as version 2 or Parquet."
-            )
-        self._streamed = start != b"ARROW1"
+            self._streamed = file.read(6) != b"ARROW1"
         with self._reader() as reader:
             self.schema = reader.schema
             if hasattr(reader, "count_rows"):  # of newer versions, and the file format

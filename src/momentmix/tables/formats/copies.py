@@ -1,22 +1,23 @@
 """Bytes that are compressed, come once only, or are far away.
 
-Files at addresses (s3://, https://, …) are copied once to this machine through fsspec. Streams such
-as standard input are copied, too; their first bytes identify the format.
+Files at addresses (s3://, https://, …) are copied once to this machine through fsspec, and so are
+streams such as standard input.
 """
 
 from __future__ import annotations
 
 import errno
 import glob
+import gzip
 import io
 import os
 import re
 import shutil
 import tempfile
 import weakref
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -29,24 +30,9 @@ from momentmix.errors import (
     without_secrets,
 )
 
-PACKINGS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zip": "zip", ".zst": "zstd"}
-_MODULES = {"gzip": "gzip", "bzip2": "bz2", "xz": "lzma"}  # of Python, imported where needed
-_FIRST_BYTES = {
-    "gzip": re.compile(rb"\x1f\x8b"),
-    "bzip2": re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)"),
-    "xz": re.compile(rb"\xfd7zXZ\0"),
-    "zstd": re.compile(rb"\x28\xb5\x2f\xfd"),
-}
+PACKING = ".gz"
 _ADDRESS = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")  # Path() keeps one slash; C:/ is a path
-_STREAM = "standard input"
-_HEAD = 1 << 20  # bytes that identify the format, also within a block of bzip2
-_STARTS = {
-    b"PAR1": ".parquet",
-    b"ARROW1": ".arrow",
-    b"\xff\xff\xff\xff": ".arrow",  # the stream format
-    b"\x93NUMPY": ".npy",
-    b'{"': ".jsonl",
-}
+_AT_ONCE = 1 << 20  # bytes
 
 
 class LocalCopy(os.PathLike[str]):
@@ -80,102 +66,52 @@ def _remove(folder: str, owner: int) -> None:
 
 
 def copied_stream(stream: Any) -> LocalCopy:
-    """A copy of a binary stream: text as it is, the other formats unpacked."""
-    head = b""
-    while len(head) < _HEAD and (data := stream.read(_HEAD - len(head))):
-        if not isinstance(data, bytes | bytearray):
-            raise InputTypeError(
-                f"a stream must give bytes; this one gives {type(data).__name__}. Open the file in "
-                "binary mode: open(path, 'rb')."
-            )
-        head += data
-    if head.startswith(b"PK\x03\x04"):
-        raise InputError(
-            f"{_STREAM} is a zip archive or a workbook, whose list of members is at its end. Save "
-            "it to a file first."
-        )
-    packing = next((name for name, start in _FIRST_BYTES.items() if start.match(head)), "")
-    start = Unpacked(io.BytesIO(head), packing, _STREAM).read(10) if packing else head
-    suffix = next((end for first, end in _STARTS.items() if start.startswith(first)), ".csv")
-    packed = next((end for end, name in PACKINGS.items() if name == packing), "")
-    copy = LocalCopy(_STREAM, suffix + packed)
+    """A copy of a binary stream of CSV."""
+    copy = LocalCopy("standard input", ".csv")
     with copy.filling() as path, open(path, "wb") as file:
-        file.write(head)
-        shutil.copyfileobj(stream, file, _HEAD)
-    if packing and suffix not in (".csv", ".jsonl"):
-        whole: Any = Unpacked(path, packing, _STREAM)
-        unpacked = LocalCopy(_STREAM, suffix)
-        with whole, unpacked.filling() as path, open(path, "wb") as file:
-            shutil.copyfileobj(whole, file, _HEAD)
-        return unpacked
+        while data := stream.read(_AT_ONCE):
+            if not isinstance(data, bytes | bytearray):
+                raise InputTypeError(
+                    f"a stream must give bytes; this one gives {type(data).__name__}. Open the "
+                    "file in binary mode: open(path, 'rb')."
+                )
+            file.write(data)
     return copy
 
 
-def split_packing(name: str) -> tuple[str, str]:
-    """A name in lower case without the suffix of a compression, and the compression or ""."""
-    stem, suffix = os.path.splitext(name.lower())
-    return (stem, PACKINGS[suffix]) if suffix in PACKINGS else (name.lower(), "")
+def without_packing(name: str) -> str:
+    """A name in lower case without the ending of a compression."""
+    return name.lower().removesuffix(PACKING)
 
 
 def open_bytes(path: Path, name: str) -> Any:
     """The bytes of a file, unpacked where its own name says so; `name` is for messages."""
-    _, packing = split_packing(path.name)
-    file = path.open("rb")
-    return Unpacked(file, packing, name) if packing else file
+    return Unpacked(path, name) if path.name.lower().endswith(PACKING) else path.open("rb")
 
 
 class Unpacked(io.RawIOBase):
-    """The bytes in a compressed file or stream, to be read once; a zip archive must be a file."""
+    """The bytes in a gzip file, to be read once."""
 
-    def __init__(self, file: Any, packing: str, name: str) -> None:
-        self._packing, self._name, self.packed = packing, name, file
-        self._stream: Any = io.BytesIO()  # for close, where the next line raises
-        with self._refuse_damaged():
-            self._stream = self._open(file)
+    def __init__(self, path: Path, name: str) -> None:
+        self._name, self.packed = name, path.open("rb")
+        self._stream = gzip.GzipFile(fileobj=self.packed)
 
     def readable(self) -> bool:
         return True
 
     def read(self, size: int = -1) -> bytes:
         """So many bytes, fewer at the end only."""
-        with self._refuse_damaged():
-            return bytes(self._stream.read(size))
+        try:
+            return self._stream.read(size)
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise InputError(
+                f"{self._name} is not a whole gzip file: {error}. Compress or copy it again."
+            ) from None
 
     def close(self) -> None:
         self._stream.close()
-        if hasattr(self.packed, "close"):
-            self.packed.close()
+        self.packed.close()
         super().close()
-
-    def _open(self, file: Any) -> Any:
-        if self._packing in _MODULES:
-            return import_module(_MODULES[self._packing]).open(file, "rb")
-        if self._packing == "zstd":
-            return import_module("pyarrow").CompressedInputStream(file, "zstd")
-        with import_module("zipfile").ZipFile(file) as archive:  # open as long as its member
-            names = [name for name in archive.namelist() if not name.endswith("/")]
-            names = [name for name in names if not name.startswith("__MACOSX/")]
-            if len(names) != 1:
-                listed = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
-                raise InputError(
-                    f"{self._name} must hold one file; it holds {len(names)}"
-                    f"{': ' + listed if names else ''}. Unpack it, and pass the files."
-                )
-            return archive.open(names[0])
-
-    @contextmanager
-    def _refuse_damaged(self) -> Iterator[None]:
-        """Turn what is said of bytes that cannot be unpacked into an `InputError`."""
-        try:
-            yield
-        except Exception as error:  # each module has its own for damaged bytes
-            is_other = isinstance(error, InputError | MemoryError | ImportError)
-            if is_other or getattr(error, "errno", None) is not None:
-                raise  # of the system, not of the bytes
-            raise InputError(
-                f"{self._name} is not a whole {self._packing} file: {error}. Compress or copy it "
-                "again."
-            ) from None
 
 
 def is_address(text: str) -> bool:

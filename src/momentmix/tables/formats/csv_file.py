@@ -1,8 +1,8 @@
 """CSV files → batches of Arrow; errors name the line.
 
 pyarrow reads the text, with the type of each column given. What it refuses is read again: first
-with numbers as text, which takes spaces around missing cells and marks between thousands, then with
-Python's csv module, slowly, to say which line is wrong.
+with numbers as text, which takes spaces around missing cells, then with Python's csv module,
+slowly, to say which line is wrong.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import numpy as np
 from momentmix.errors import InputError
 from momentmix.findings.messages import Message, keyword, options
 from momentmix.tables.cells import arrow_numbers
-from momentmix.tables.formats.copies import open_bytes, split_packing
+from momentmix.tables.formats.copies import open_bytes, without_packing
 from momentmix.tables.formats.dialect import (
     FALSE,
     TRUE,
@@ -36,7 +36,6 @@ from momentmix.tables.formats.dialect import (
     judged,
     kinds_of,
 )
-from momentmix.tables.formats.digests import TextDigest
 from momentmix.tables.source import BATCH_ROWS, Batch, Columns, FileSource, Kind
 
 BLOCK = 1 << 22  # bytes read at a time: enough for a fast parser, few beside the memory
@@ -51,20 +50,19 @@ Record = tuple[int, list[str], str]  # number of a line, its fields, and the tex
 class CsvFile(FileSource):
     """A CSV file, perhaps compressed."""
 
-    is_text = True
-
     def __init__(self, path: str | os.PathLike[str], dialect: Dialect) -> None:
         super().__init__(path)
-        is_tsv = split_packing(self.path.name)[0].endswith(".tsv")
+        self.n_bytes = self.path.stat().st_size
+        is_tsv = without_packing(self.path.name).endswith(".tsv")
         self.delimiter = dialect.delimiter or ("\t" if is_tsv else ",")
         self.dialect, self.nulls = replace(dialect, delimiter=self.delimiter), dialect.nulls
-        self._careful = dialect.thousands is not None  # whether numbers are read as text
+        self._careful = False  # whether numbers are read as text
         with open_bytes(self.path, self.name) as file:
             head = file.read(1024)
         if head[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in head:
             raise InputError(
-                f"{self.name} is UTF-16 or binary, not UTF-8 text. Convert it: iconv -f utf-16 "
-                "-t utf-8."
+                f"{self.name} is binary or UTF-16, not CSV in UTF-8. Give a file of another format "
+                "its own ending, or convert UTF-16: iconv -f utf-16 -t utf-8."
             )
         with closing(self._records()) as records:
             _, fields, first = next(records, (0, [], ""))
@@ -98,7 +96,9 @@ class CsvFile(FileSource):
         """Take the first line for names or for a row; know what the columns hold."""
         names, header = self.first_line, self.dialect.header
         self._kinds = kinds_of(rows, self.n_columns, self.dialect)
-        plain, *others = (self.dialect.plain_row(cells) for cells in (names, *rows))
+        plain, *others = (
+            ["" if text in self.nulls else text for text in cells] for cells in (names, *rows)
+        )
         has_text = any(self.dialect.number(name) is None for name in names)
         if header is None and not has_text:
             quoted = _alone_is_quoted(first.strip(), texts, self.delimiter)
@@ -187,7 +187,6 @@ class CsvFile(FileSource):
         assert held is not None
         if held.column(len(asked))[-1].as_py():
             raise ValueError(_WRONG_LINE)  # the line after the last one is part of a quoted field
-        self._text = file.digest.hexdigest()
         yield held.slice(0, held.num_rows - 1)
 
     def _converted(self, block: Any, asked: list[tuple[int, str]]) -> Any:
@@ -207,11 +206,6 @@ class CsvFile(FileSource):
     def where(self, row: int) -> str:
         """The line of a row in words; the file is read up to it."""
         return f"line {self._row(row)[0]}"
-
-    def large_integer(self, row: int, column: int) -> int | None:
-        """The size of the integer in a field; None for "1e17", not meant to the last digit."""
-        text = self.dialect.plain(self._row(row)[1][column].strip()).lstrip("+-0")
-        return int(text) if text.isascii() and text.isdigit() else None
 
     def _row(self, row: int) -> Record:
         with closing(self._records()) as records:
@@ -335,7 +329,7 @@ class _Rows(io.RawIOBase):
     may_repeat = False
 
     def __init__(self, source: CsvFile) -> None:
-        self._source, self.digest, self._lock = source, TextDigest(), Lock()
+        self._source, self._lock = source, Lock()
         self._pieces: Generator[bytes, None, None] | None = None
 
     def readable(self) -> bool:
@@ -366,13 +360,11 @@ class _Rows(io.RawIOBase):
                 data, mark = carried + data.removeprefix(mark), b""
                 carried = b"\r" if data.endswith(b"\r") else b""
                 data = data.removesuffix(b"\r")
-                self.digest.add(data)
                 text, skipped = data[skipped:], max(0, skipped - len(data))
                 if again:
                     looked_at = looked_at[-len(again) - 64 :] + text
                     self.may_repeat |= again in looked_at and bool(pattern.search(looked_at))
                 if text:
                     yield text
-        self.digest.add(carried)
         self.may_repeat |= bool(again and pattern.search(looked_at + b"\n"))
         yield f'\n{source.delimiter * (source.n_columns - 1)}""'.encode()

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
 from typing import Any
 
 from momentmix.errors import InputError
@@ -16,9 +15,12 @@ from momentmix.tables.source import NO_CELL, NUMBER, Kind
 
 NULLS = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NAN", "null", "NULL", "None")
 TRUE, FALSE = ("true", "True", "TRUE"), ("false", "False", "FALSE")
-_THOUSANDS = (",", ".", "'", "\u2019", " ", "\u00a0", "\u202f", "_")  # offered in messages
+# A number with marks between thousands; in India also between hundreds.
+_GROUPED = re.compile(
+    r"[+-]?[0-9]{1,3}([,.'\u2019 \u00a0\u202f_])(?:[0-9]{2,3}\1)*[0-9]{3}(?:[.,][0-9]*)?"
+)
 _MOSTLY = 0.5  # share of numbers from which other text in a column is an error, not a level
-_MOST_TRIED = 20  # texts that are tried as numbers with other decimals and thousands
+_MOST_TRIED = 20  # texts that are tried as numbers of other countries
 _TIME = r"(?:[T ]\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?\s*(?:Z|[+-]\d{2}:?\d{2}|AM|PM|am|pm)?)?"
 _DAY = r"(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})"
 _DATE = re.compile(_DAY + _TIME)
@@ -36,28 +38,25 @@ _WAYS = ("names of columns", "a row")
 class Dialect:
     """Characters of CSV text; `header`: whether the first line holds names, also in Excel.
 
-    `thousands` may be the delimiter where such numbers are quoted. None: a comma, or a tab in
-    files called .tsv; no marks; the usual texts for missing cells; judge by what the line holds.
+    None: a comma, or a tab in files called .tsv; the usual texts for missing cells; judge by what
+    the line holds.
     """
 
     delimiter: str | None = None
     decimal: str = "."
-    thousands: str | None = None
     na_values: tuple[str, ...] | None = None
     header: bool | None = None
 
     def __post_init__(self) -> None:
         if self.header not in (None, True, False):
             raise InputError(f"header must be True, False or None; got {self.header!r}.")
-        for name in ("delimiter", "decimal", "thousands"):
+        for name in ("delimiter", "decimal"):
             if getattr(self, name) is not None or name == "decimal":
                 _check_character(name, getattr(self, name))
-        for name, other in (("delimiter", self.delimiter or ","), ("thousands", self.thousands)):
-            if self.decimal == other:
-                text = f"{name} and decimal must differ; both are {other!r}. Pass what separates "
-                semicolon = options(delimiter=";")
-                end = ", or leave thousands out."
-                raise InputError(Message(text + "the fields, such as ", semicolon, end))
+        if self.decimal == (self.delimiter or ","):
+            text = f"delimiter and decimal must differ; both are {self.decimal!r}. Pass what "
+            semicolon = options(delimiter=";")
+            raise InputError(Message(text + "separates the fields, such as ", semicolon, "."))
 
     @cached_property
     def nulls(self) -> tuple[str, ...]:
@@ -67,36 +66,18 @@ class Dialect:
         return tuple(dict.fromkeys(("", *(text.strip() for text in self.na_values))))
 
     @cached_property
-    def _grouped(self) -> str:
-        """Pattern, for Python and pyarrow, of a number with marks; in India also by hundreds."""
-        mark, point = re.escape(self.thousands or ""), re.escape(self.decimal)
-        groups = f"[0-9]{{1,3}}(?:{mark}[0-9]{{2,3}})*{mark}[0-9]{{3}}"
-        return f"^[+-]?{groups}(?:{point}[0-9]*)?(?:[eE][+-]?[0-9]+)?$"
-
-    @cached_property
-    def _ungrouped(self) -> str:
-        r"""Pattern of a number without such marks, in which ``\d`` is any digit, as for Python."""
+    def _pattern(self) -> str:
+        r"""Pattern of a number, in which ``\d`` is any digit, as for Python."""
         point = re.escape(self.decimal)
         digits = rf"(?:\d+(?:{point}\d*)?|{point}\d+)(?:[eE][+-]?\d+)?"
         return f"^[+-]?(?:{digits}|(?i:inf|infinity|nan))$"
-
-    def plain(self, text: str) -> str:
-        """A number without marks between thousands; other text as it is."""
-        if self.thousands is not None and re.match(self._grouped, text):
-            return text.replace(self.thousands, "")
-        return text
-
-    def plain_row(self, cells: Iterable[str]) -> list[str]:
-        """Cells without such marks; nothing where one is missing."""
-        return ["" if text in self.nulls else text for text in map(self.plain, cells)]
 
     def number(self, text: str) -> float | None:
         """The number a field holds, NaN where it is missing, None where it is something else."""
         text = text.strip()
         if text in self.nulls:
             return float("nan")
-        text = self.plain(text)
-        return float(text.replace(self.decimal, ".")) if re.match(self._ungrouped, text) else None
+        return float(text.replace(self.decimal, ".")) if re.match(self._pattern, text) else None
 
     def parsed(self, fields: Any, kind: str) -> Any:
         """An Arrow array of fields as kind "number" or "bool"; ValueError where one is neither."""
@@ -110,10 +91,7 @@ class Dialect:
             if known.null_count > text.null_count:
                 raise ValueError("a field is neither true nor false")
             return compute.less(known, len(TRUE))
-        if self.thousands is not None:
-            plain = compute.replace_substring(text, self.thousands, "")
-            text = compute.if_else(compute.match_substring_regex(text, self._grouped), plain, text)
-        pattern = self._ungrouped.replace(r"\d", r"\p{Nd}")
+        pattern = self._pattern.replace(r"\d", r"\p{Nd}")
         if not compute.all(compute.match_substring_regex(text, pattern), min_count=0).as_py():
             raise ValueError("a field is not a number")
         text = compute.replace_substring(text, self.decimal, ".")
@@ -123,31 +101,26 @@ class Dialect:
             return array([None if x is None else float(x) for x in text.to_pylist()], float64())
 
     def cures(self, text: str) -> list[Message]:
-        """In words, what else the field could be, and the options that would read it."""
-        cures, marks = [], (*(mark for mark in _THOUSANDS if mark in text), None)
-        for mark, decimal in product(marks, (self.decimal, "," if self.decimal == "." else ".")):
-            given = {"thousands": mark, "decimal": decimal}
-            changed = {k: x for k, x in given.items() if x not in (None, getattr(self, k))}
-            if decimal == mark or not changed:
-                continue
-            other = replace(self, delimiter="\t", thousands=mark, decimal=decimal)
-            if other.number(text) is None:
-                continue
-            reason = f"a decimal {'comma' if decimal == ',' else 'point'}"
-            if mark is not None:
-                reason = f"{mark!a} between thousands"
+        """In words, what else the field could be, and what would make it a number."""
+        cures, decimal = [], "," if self.decimal == "." else "."
+        if replace(self, delimiter="\t", decimal=decimal).number(text) is not None:
             separate = Message()
             if decimal == (self.delimiter or ","):
-                text = ", and have the fields separated by another character: "
-                separate = Message(text, options(delimiter=";"))
-            cures.append(Message(f"has {reason}: pass ", options(**changed), separate))
+                said = ", and have the fields separated by another character: "
+                separate = Message(said, options(delimiter=";"))
+            kind = "comma" if decimal == "," else "point"
+            cures.append(
+                Message(f"has a decimal {kind}: pass ", options(decimal=decimal), separate)
+            )
+        if grouped := _GROUPED.fullmatch(text):
+            cures.append(Message(f"has {grouped[1]!a} between thousands: write it without"))
         return cures
 
 
 def _check_character(name: str, value: Any) -> None:
     if not isinstance(value, str) or len(value) != 1:
         wanted = "be one character"
-    elif name != "thousands" and not value.isascii():
+    elif not value.isascii():
         wanted = "be an ASCII character"
     elif value in '"\r\n\0':
         wanted = "not be a quote, the end of a line or NUL"

@@ -1,4 +1,4 @@
-"""Digests of rows and of text, by which equal inputs are recognized."""
+"""A digest of rows, by which equal inputs are recognized."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float
-from momentmix.findings.messages import Message, options
 from momentmix.native import code
 
 _PIECE, _FOLDS = 512, 4  # words, and sums of them; the same in native/module.c
 _PIECE_BYTES = 8 * _PIECE
-_FOLDED_BYTES = 256 * _PIECE_BYTES  # of text
 _AT_ONCE = 32  # pieces whose products fit the cache
 
 
@@ -62,37 +60,9 @@ class RowDigest:
         return whole.hexdigest()
 
 
-class TextDigest(RowDigest):
-    """A digest of text: LF, CR and CRLF end a line alike, and lines at the end may be empty.
-
-    Of each piece after the first so many, the sum of the words is hashed, which takes a hundredth
-    of the time of reading numbers: all other text would have to differ in places alone.
-    """
-
-    _ends, _n_folded = b"", 0
-
-    def _fold(self, data: memoryview) -> None:
-        head = max(0, _FOLDED_BYTES - self._n_folded)
-        self._n_folded += len(data)
-        super()._fold(data[:head])
-        if len(data) > head:
-            self._hash.update(_words(data[head:]).sum(axis=1).astype("<u8").tobytes())
-
-    def add(self, text: bytes) -> None:
-        """Add text that does not end between CR and LF."""
-        if b"\r" in text:
-            text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        body = text.rstrip(b"\n")
-        if body:
-            self._add(memoryview(self._ends))
-            self._add(memoryview(body))
-            self._ends = b""
-        self._ends += text[len(body) :]
-
-
 def _words(data: memoryview) -> NDArray[np.uint64]:
     words = np.frombuffer(data, dtype="<u8").reshape(-1, _PIECE)
-    return words if words.flags.aligned else words.copy()  # text begins anywhere
+    return words if words.flags.aligned else words.copy()
 
 
 @lru_cache(maxsize=1)
@@ -121,6 +91,4 @@ def fold(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 def counted_twice(name: str) -> str:
     """The message for an input that holds the same rows as another one."""
-    text = f"{name} holds the same bytes as an input before it; its rows would count twice. Leave "
-    by_name = options(by_name=True)
-    return Message(text + "it out, or pass ", by_name, " if equal files are different data.")
+    return f"{name} holds the same rows as an input before it; leave it out, or they count twice."

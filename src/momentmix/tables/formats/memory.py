@@ -25,7 +25,6 @@ from momentmix.tables.cells import (
     column_dates,
     holds_dates,
     numbers_of_objects,
-    warn_integers,
 )
 from momentmix.tables.names import check_feature_names, column_label, match_names, names_for
 from momentmix.tables.source import Batch, Columns, Kind, Source
@@ -123,8 +122,6 @@ def as_rows(
         arrays.check_real(
             array, "the array" if array.dtype.kind in "fiubc" else _not_numbers(array)
         )
-        # Masked integers were cast to make room for NaN; what the mask hides does not count.
-        warn_integers(np.ma.asarray(rows).compressed() if arrays.has_mask(rows) else array)
     check_shape(array, n_features)
     return array, names
 
@@ -149,9 +146,6 @@ def as_device_rows(rows: Any, n_features: int | None) -> Any:
     """Rows of a tensor, on their device; values are checked when they are summed."""
     arrays.check_real(rows)
     check_shape(rows, n_features)
-    if arrays.dtype_name(rows) == "int64":
-        xp = arrays.namespace(rows)
-        warn_integers(arrays.to_numpy(xp.stack(list(rows.aminmax(dim=0)))))
     return rows.detach()  # no gradients of sums
 
 
@@ -168,7 +162,7 @@ def rows_for(rows: Any, feature_names: tuple[str, ...] | None) -> NDArray[Any]:
 def for_sklearn(X: Any) -> tuple[Any, tuple[str, ...] | None]:
     """Rows that every version of scikit-learn reads, and the names of a polars or Arrow table.
 
-    Refuses what it would read wrongly, and warns of integers, which it casts.
+    Refuses what it would read wrongly.
     """
     refuse_dask(X)
     if is_frame(X):
@@ -183,8 +177,6 @@ def for_sklearn(X: Any) -> tuple[Any, tuple[str, ...] | None]:
     dtype = getattr(X, "dtype", None)
     if getattr(dtype, "kind", "") in "VMm" and dtype is not None:
         arrays.check_real(X, "X")  # fields and times, whose bytes scikit-learn takes as numbers
-    if isinstance(X, np.ndarray):
-        warn_integers(X)
     return X, None
 
 
@@ -217,7 +209,7 @@ class MemoryTable(Source):
         self.n_rows = lengths[0]
         self._cells: dict[int, Cells | Exception] = {}
 
-    def plan(self, columns: Sequence[int], once: bool) -> None:
+    def _convert(self, columns: Sequence[int]) -> None:
         """Convert the columns, of long tables by all cores."""
         new = [i for i in columns if i not in self._cells]
         n_threads = usable_cores() if (self.n_rows or 0) > _MANY_ROWS else 1
@@ -231,7 +223,7 @@ class MemoryTable(Source):
             return error
 
     def _loaded(self, column: int) -> Cells | Exception:
-        self.plan([column], once=False)
+        self._convert([column])
         return self._cells[column]
 
     def place(self, row: int, column: int) -> str:
@@ -256,7 +248,7 @@ class MemoryTable(Source):
 
     def batches(self, columns: Columns, start: int = 0, as_text: Columns = ()) -> Iterator[Batch]:
         """All rows at once; dates, which are keys and no features, as they are."""
-        self.plan(columns, once=False)
+        self._convert(columns)
         given: list[Any] = []
         for i in columns:
             cells = self._cells[i]
@@ -300,9 +292,7 @@ def _columns_of_array(rows: Any) -> list[Array]:
     array = _rectangular(arrays.to_numpy(rows) if arrays.is_tensor(rows) else rows)
     if array.dtype.kind in "US" and not isinstance(rows, np.ndarray):
         array = np.array(rows, dtype=object)  # numbers beside text stay numbers
-    if array.dtype.kind in "fiub":
-        warn_integers(array)
-    elif array.dtype.kind not in "OU":
+    if array.dtype.kind not in "fiubOU":
         arrays.check_real(array)  # raises, with the cure
     check_shape(array, None)
     return list(array.T)

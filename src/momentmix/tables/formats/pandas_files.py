@@ -1,0 +1,50 @@
+"""Excel sheets and JSON lines, which pandas reads as a whole."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from momentmix.errors import InputError, needed
+from momentmix.findings.messages import Message, options
+from momentmix.tables.formats.dialect import Dialect
+from momentmix.tables.formats.memory import MemoryTable
+
+
+def read_excel(path: str | os.PathLike[str], dialect: Dialect) -> MemoryTable:
+    """The first sheet of a workbook; of the dialect, the header and texts for missing cells."""
+    needed("openpyxl", f"{path} needs openpyxl", "momentmix[excel]")
+    reading = {"header": None, "dtype": object, "keep_default_na": False}
+    frame = _read("read_excel", path, na_values=list(dialect.nulls), engine="openpyxl", **reading)
+    frame = frame.dropna(how="all")
+    first = list(frame.iloc[0]) if len(frame) else []
+    if dialect.header is None and all(isinstance(x, int | float) and x == x for x in first):
+        text = f"{path}: the first row holds no text; say whether it names the columns: "
+        raise InputError(Message(text, options(header=True), " or ", options(header=False), "."))
+    if dialect.header is not False:
+        frame = frame.iloc[1:].set_axis(["" if x != x else str(x).strip() for x in first], axis=1)
+    return _table(frame.infer_objects(), path)
+
+
+def read_json_lines(path: str | os.PathLike[str]) -> MemoryTable:
+    """An object in each line; its keys are the columns."""
+    frame = _read("read_json", path, lines=True, dtype=False, precise_float=True)
+    return _table(frame, path)
+
+
+def _table(frame: Any, path: str | os.PathLike[str]) -> MemoryTable:
+    table = MemoryTable(frame, str(path))
+    table.in_memory = False  # like other files it is summarized in parts with ids
+    return table
+
+
+def _read(reader: str, path: str | os.PathLike[str], **reading: Any) -> Any:
+    import pandas as pd
+
+    try:
+        return getattr(pd, reader)(os.fspath(path), **reading)
+    except Exception as error:  # of zipfile, gzip, XML and others
+        if isinstance(error, MemoryError) or getattr(error, "errno", None) is not None:
+            raise
+        reason = (str(error).splitlines() or [""])[0][:200]
+        raise InputError(f"{path} cannot be read: {reason}. Write or copy it again.") from None
