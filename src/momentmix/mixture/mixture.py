@@ -36,7 +36,6 @@ from momentmix.mixture.matching import in_same_columns, match_components
 from momentmix.mixture.model_file import (
     blocks_in,
     model_document,
-    parameters_in,
     read_model,
     write_model,
 )
@@ -62,7 +61,6 @@ from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
 from momentmix.wording import cut, listed, no_group, percent, plural
 
 _MOST_WEIGHTS = 8  # in a repr
-_SHARED = "schema", "feature_names"  # of a mixture and its background
 
 
 class Mixture(RowMethods):
@@ -429,10 +427,7 @@ class Mixture(RowMethods):
         write_model(path, self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON; ``blocks`` and ``feature_names`` only where there are any.
-
-        Of a mixture with a `schema`, that and the blocks, as docs/model-file.md describes them.
-        """
+        """Plain values, for JSON, as docs/model-file.md describes them."""
         return model_document(self)
 
     @classmethod
@@ -443,11 +438,11 @@ class Mixture(RowMethods):
         """
         contents = read_model(path)
         try:
-            mixture = _mixture_in(contents)
+            schema = contents["schema"]
+            mixture = _mixture_in(contents, schema)
             if "background" in contents:
                 own = contents["background"]
-                shared = {key: contents[key] for key in _SHARED if key in contents}
-                mixture = mixture.with_background(_mixture_in(own | shared), own["weight"])
+                mixture = mixture.with_background(_mixture_in(own, schema), own["weight"])
         except (TypeError, ValueError) as error:
             raise ModelFileError(f"{path} does not hold a mixture: {str(error)[:400]}") from error
         if not isinstance(mixture, cls):
@@ -548,11 +543,9 @@ def mixture_from(
     return mixture
 
 
-def _mixture_in(contents: dict[str, Any]) -> Mixture:
+def _mixture_in(contents: dict[str, Any], schema: Schema) -> Mixture:
     """The mixture in the contents of a model file, without its background."""
-    if "schema" in contents:
-        return _of_blocks(contents["weights"], blocks_in(contents), contents["schema"])
-    return mixture_from(parameters_in(contents), contents.get("feature_names"))
+    return _of_blocks(contents["weights"], blocks_in(contents, schema), schema)
 
 
 def _of_blocks(weights: Float, blocks: tuple[Block, ...], schema: Schema) -> Mixture:

@@ -63,8 +63,7 @@ class Moments:
     sum_weights : float
     powers : array of shape (4, d), or None
         Means of the third to the sixth power of each feature; NaN for one that is absent, since an
-        outlier exceeded the range of the sums or the mean that of float64. None where the summary
-        has none: it came from a file of version 1.
+        outlier exceeded the range of the sums or the mean that of float64.
     cubed : array of shape (d, d − 1), or None
         Means of the cube of feature j times another one; row j runs over the others.
     two_squares : array of shape (C(d, 2),), or None

@@ -41,7 +41,7 @@ from momentmix.summary.exact.state import (
     with_rows,
 )
 from momentmix.summary.exact.totals import Totals
-from momentmix.summary.layout import NO_HIGH, Layout, known
+from momentmix.summary.layout import Layout, known
 from momentmix.summary.view import SummaryView, check_budget
 from momentmix.tables.names import check_feature_names
 from momentmix.tables.schema import Schema
@@ -62,10 +62,9 @@ class MomentSummary(SummaryView):
 
     Reading, copying, pickling, saving, adding and subtracting never change what later updates give.
     What they give carries the id of the shard that is being filled: adding it to that summary later
-    is refused, and so is subtracting it from a sum that holds more rows of that shard. (For
-    files of version 1 only if they have one shard.) A copy goes on with the same shard, so that
-    the same updates give it the same bytes. A saved or pickled summary holds moments only, no rows:
-    it opens another shard.
+    is refused, and so is subtracting it from a sum that holds more rows of that shard. A copy goes
+    on with the same shard, so that the same updates give it the same bytes. A saved or pickled
+    summary holds moments only, no rows: it opens another shard.
 
     Parameters
     ----------
@@ -234,7 +233,6 @@ class MomentSummary(SummaryView):
         self._operand(other, self._state)
 
     def __add__(self, other: Any) -> MomentSummary:
-        """The sum; it has the powers that both have (a file of version 1 has none)."""
         state = self._state
         part, names = self._operand(other, state)
         whole = self._totals(state)
@@ -331,12 +329,7 @@ class MomentSummary(SummaryView):
         return cls._loaded(*summary_file.unpack(data))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the summary; whatever happens, the file is the old one or the new one.
-
-        The file has version 2, or 3 where there is a schema; or 4 where rows came from files, or
-        were forgotten. A summary that was loaded from version 1 has no powers; it is written
-        without them.
-        """
+        """Write the summary; whatever happens, the file is the old one or the new one."""
         atomic_write(path, self.to_bytes())
 
     @classmethod
@@ -366,8 +359,6 @@ class MomentSummary(SummaryView):
             parts.append(f"squared order {self.squared_order}")
         if self.n_forgotten:
             parts.append(f"{self.n_forgotten:,} forgotten")
-        if self._layout.high == NO_HIGH:
-            parts.append("no powers")
         return f"MomentSummary({', '.join(parts)})"
 
     def _repr_html_(self) -> str:

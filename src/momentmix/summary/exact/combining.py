@@ -103,7 +103,7 @@ def _stacked(parts: Sequence[Totals]) -> PartSums:
         "n_forgotten": sum(part.n_forgotten for part in parts),
         "marks": {shard: mark for part in parts for shard, mark in part.known_marks.items()},
         "origins": {shard: origin for part in parts for shard, origin in part.origins.items()},
-        "forgotten": {x: mark for part in parts for x, mark in part.known_forgotten.items()},
+        "forgotten": {x: mark for part in parts for x, mark in part.forgotten.items()},
     }
     return PartSums(
         [part.sums.words[None] for part in parts],
@@ -149,7 +149,7 @@ def remove(whole: Totals, part: Totals) -> Totals:
         forgotten={},
     )
     if rest.n_forgotten:  # else what was forgotten went with the other one
-        rest = replace(rest, forgotten=_of_shards(whole.known_forgotten, shards))
+        rest = replace(rest, forgotten=_of_shards(whole.forgotten, shards))
     # Rows and weight are left exactly if shards are, and nothing else otherwise.
     is_empty = not rest.n_rows and not rest.sums.words.any()
     is_plausible = rest.n_rows > 0 and rest.weight > 0 if shards else is_empty
@@ -345,7 +345,7 @@ def _check_versions(whole: Totals, part: Totals) -> None:
 def _check_forgotten(whole: Totals, part: Totals) -> None:
     """Refuse to subtract a shard whose rows may be among the rows forgotten in one sum."""
     span = whole.maximum - whole.minimum
-    left, right = whole.known_forgotten, part.known_forgotten
+    left, right = whole.forgotten, part.forgotten
     nothing = Mark(0, 0.0, np.zeros(whole.layout.n_features))
     pairs = {x: (left.get(x, nothing), right.get(x, nothing)) for x in part.shards}
     shards = _sorted(frozenset(x for x, pair in pairs.items() if not _alike(*pair, span)))

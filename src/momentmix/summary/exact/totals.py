@@ -87,20 +87,11 @@ class Totals:
     @property
     def known_marks(self) -> Mapping[bytes, Mark]:
         """The marks by shard id, as far as they are known."""
-        # Files of version 1 do not store them: that of a single shard is in its sums.
+        # That of a single shard is in its sums.
         if self.marks or len(self.shards) != 1 or self.n_forgotten:
             return self.marks
         (shard,) = self.shards
         return {shard: Mark(self.n_rows, self.sum_weights, self._mark_mean)}
-
-    @property
-    def known_forgotten(self) -> Mapping[bytes, Mark]:
-        """The rows forgotten from sums with each shard, whosever rows they were."""
-        if self.forgotten or not self.n_forgotten:
-            return self.forgotten
-        # Files of versions 1 to 3 store the number of all rows only.
-        unknown = Mark(self.n_forgotten, 0.0, np.zeros(self.layout.n_features))
-        return dict.fromkeys(self.shards, unknown)
 
     @cached_property
     def weight(self) -> int:
