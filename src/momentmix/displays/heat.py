@@ -24,7 +24,6 @@ _MOST_UPRIGHT = 16  # labels beside one another; more of them stand below one an
 _ON_LIGHT, _ON_DARK = "#111111", "#FFFFFF"  # numbers in cells: on their color, not on the page
 _CELL = (0.56, 0.3)  # least width and height of a cell, in inches
 _LEAST_ROOM = (0.4, 0.16)  # width and height of a cell that has room for a number, in inches
-TITLE_OF_LEVELS = "Levels: probabilities within components"
 
 
 def is_tall(n_labels: int) -> bool:
@@ -110,4 +109,4 @@ def draw_probabilities(ax: Any, shown: Sequence[Parameter], components: Componen
     for end in range(1, len(groups)):
         if groups[end] != groups[end - 1]:
             line(end - 0.5, color=GRAY, linewidth=1.5)
-    ax.set_title(TITLE_OF_LEVELS)
+    ax.set_title("Levels: probabilities within components")

@@ -1,4 +1,4 @@
-"""Rows, files and summaries beside a mixture: opened with its columns, thinned, and as moments."""
+"""Rows, files and summaries beside a mixture: opened with its columns, and thinned."""
 
 from __future__ import annotations
 
@@ -14,19 +14,16 @@ from momentmix.families.column import Column
 from momentmix.findings.messages import FITTED_TO, Message
 from momentmix.mixture.density import most_probable
 from momentmix.mixture.mixture import Mixture
-from momentmix.progress import step
 from momentmix.summary.column_facts import schema_of
 from momentmix.summary.exact.schemas import in_schema
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.encoding import Encoded
 from momentmix.tables.learning import encoded_blocks, rows_to_predict
 from momentmix.tables.names import match_names
-from momentmix.tables.rows import Features
 from momentmix.tables.schema import Schema, joined
 from momentmix.tables.table_rows import TableRows
 
 MOST_ROWS = 200_000  # of a histogram; more change nothing that can be seen
-HIGHEST_ORDER = 4  # of the moments in a picture: higher ones are noise for most numbers of rows
 
 
 def opened(mixture: Mixture, data: Any) -> TableRows:
@@ -98,41 +95,6 @@ def labels_of(mixture: Mixture, encoded: Encoded) -> NDArray[np.int64]:
     """Return the most probable component of each row; −1 for the background."""
     labels = mixture.table_density().map_encoded(encoded, most_probable)
     return np.where(labels == mixture.n_components, -1, labels)
-
-
-# -- moments ----------------------------------------------------------------------------------
-
-
-def empty_summary(mixture: Mixture, order: int = HIGHEST_ORDER) -> MomentSummary:
-    """Return a summary without rows, with the columns and families of a mixture."""
-    schema = mixture.schema
-    if schema is None:
-        order = min(order, mixture.n_features)
-        return MomentSummary(mixture.n_features, order, mixture.feature_names)
-    return MomentSummary(schema.n_features, min(order, schema.n_features), schema=schema)
-
-
-def add_rows(summary: MomentSummary, encoded: Encoded) -> Float:
-    """Add rows and return their features; rows with cells that are left out are dropped."""
-    features, left_out = encoded
-    if left_out is not None:
-        features = features[~left_out.any(axis=1)]
-    summary.update(features if summary.schema is None else Features(summary.schema, features))
-    return features
-
-
-def summary_of_rows(mixture: Mixture, data: Any) -> MomentSummary:
-    """Return the moments of rows, without rows whose missing cells the mixture does not model."""
-    summary = empty_summary(mixture)
-    with step("Reading rows"):
-        for encoded in encoded_rows(mixture, opened(mixture, data)):
-            add_rows(summary, encoded)
-    if not summary.n_rows:
-        raise InputError(
-            "there are no rows without missing cells, where the mixture knows of none. Give other "
-            "rows, or a summary."
-        )
-    return summary
 
 
 def matching_summary(mixture: Mixture, summary: MomentSummary) -> MomentSummary:

@@ -193,10 +193,3 @@ def percent_axis(axis: Any, ticks: int) -> None:
 
     axis.set_major_locator(TicksOfShares(ticks, steps=[1, 2, 2.5, 5, 10]))
     axis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:.3g} %"))
-
-
-def error_bars(values: Float, low: Float, high: Float) -> Float | None:
-    """Return lengths of error bars, of shape (2, n); None where there are no intervals."""
-    if np.isnan(low).all():
-        return None
-    return np.stack([np.maximum(values - low, 0), np.maximum(high - values, 0)])

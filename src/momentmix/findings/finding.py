@@ -150,10 +150,9 @@ def found(
     return Finding(kind, severity, tuple(columns), tuple(components), numbers, remedy or {})
 
 
-def sentences(findings: Iterable[Finding], *, for_report: bool = False) -> list[str]:
-    """Return findings in a line each: in the words of statistics, or in those of a report."""
-    texts = (f.in_plain_words(f.entry.action) if for_report else f.text for f in findings)
-    return list(map(printable, texts))
+def sentences(findings: Iterable[Finding]) -> list[str]:
+    """Return findings in a line each, in the words of statistics."""
+    return [printable(f.text) for f in findings]
 
 
 def together(findings: Iterable[Finding]) -> list[Finding]:

@@ -303,26 +303,6 @@ FITS: dict[str, Entry] = {
         "Rows in the order of time, in pairs, or sorted by a group are not independent, and "
         "intervals take them for independent.",
     ),
-    # -- rows that are given to a report
-    "dropped-rows": Entry(
-        "{count:,} {count:row|rows} with missing or infinite values {count:was|were} left out.",
-        "Know that {count:,} {count:row was|rows were} left out.",
-        "Cells are missing or infinite there.",
-    ),
-    "unexpected-missing": Entry(
-        "{count:,} {count:row has|rows have} a missing cell in a column that had none when the "
-        "model was fitted; moments and pictures are without them.",
-        "Look at the missing cells of {count:,} {count:row|rows}.",
-        "They are in columns that had none when the model was fitted. The groups of such rows are "
-        "known, but the pictures are without them.",
-    ),
-    "improbable-rows": Entry(
-        "{share:.1%} of the rows are less probable than all but {expected:.1%} of rows drawn from "
-        "the model: it does not describe them, or they have changed since the fit.",
-        "Look at the least probable rows: momentmix score finds them.",
-        "{share:.1%} of the rows are rarer than nearly all rows that the model would give: it does "
-        "not fit them, or they have changed.",
-    ),
     # -- what the tests of a certificate say
     "no-power": Entry(
         "the test says nothing: a statistic of {statistic:.3g} on {degrees_of_freedom} degrees of "

@@ -124,17 +124,32 @@ class FitResult(FitFacts):
         """
         return self.record().profile(self.mixture, names)
 
-    def plot(self) -> Any:
-        """Draw the components side by side, or the columns where there is one component.
+    def plot(self, kind: str | None = None, data: Any = None) -> Any:
+        """Draw a picture of the fit; `momentmix.displays` has these with more options.
+
+        Parameters
+        ----------
+        kind : {"means", "columns", "pairs", "trials"}, optional
+            By default "means", or "columns" where there is one component.
+        data : rows, optional
+            Drawn by "columns" and "pairs"; "columns" shows the summary of the fit without them.
 
         Returns
         -------
-        MeansDisplay or ColumnsDisplay
+        MeansDisplay, ColumnsDisplay, PairsDisplay or TrialsDisplay
         """
         displays = import_module("momentmix.displays")  # loaded where it is asked for
-        if self.mixture.n_components > 1:
-            return displays.MeansDisplay.from_estimator(self)
-        return displays.ColumnsDisplay.from_estimator(self, self.summary)
+        kind = kind or ("means" if self.mixture.n_components > 1 else "columns")
+        if kind in ("means", "trials"):
+            own = displays.MeansDisplay if kind == "means" else displays.TrialsDisplay
+            return own.from_estimator(self)
+        if kind == "columns":
+            return displays.ColumnsDisplay.from_estimator(
+                self, self.summary if data is None else data
+            )
+        if kind == "pairs":
+            return displays.PairsDisplay.from_estimator(self, data)
+        raise InputError(f'kind must be "means", "columns", "pairs" or "trials"; got {kind!r}.')
 
     def report(
         self, path: str | os.PathLike[str] | None = None, data: Any = None, **options: Any

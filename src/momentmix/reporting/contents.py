@@ -17,8 +17,6 @@ from momentmix.fitting.record import FitRecord
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameter_table import Intervals, value_names
 from momentmix.mixture.profile import Profile
-from momentmix.monitoring.comparison import Comparison
-from momentmix.monitoring.tracking import Tracking
 from momentmix.reporting.data_facts import DataFacts
 from momentmix.reporting.pictures import Pictures
 from momentmix.wording import cut, listed, percent, plural
@@ -49,9 +47,11 @@ class Contents:
     model_name: str | None = None  # of the file, as that of the data
     data_name: str | None = None
     command: str | None = None  # that made the report
-    tracking: Tracking | None = None  # shares in groups of rows
-    comparison: Comparison | None = None  # of these rows with others
-    remedies: Sequence[Remedy] | None = None  # None where none were tried
+
+    @property
+    def remedies(self) -> Sequence[Remedy] | None:
+        """Remedies of the fit; None where none were tried."""
+        return None if self.record is None else self.record.remedies
 
     @property
     def names(self) -> list[str]:
@@ -68,7 +68,7 @@ class Contents:
     def n_rows(self) -> int | None:
         """Rows of the data given here or, without any, rows of the fit."""
         if self.facts is not None:
-            return self.facts.n_rows or self.facts.summary.n_rows
+            return self.facts.n_rows
         return None if self.record is None else self.record.n_rows
 
     @property

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import comb
 from typing import Any
 
 import numpy as np
@@ -12,29 +11,17 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float
 from momentmix.displays.rows import (
-    HIGHEST_ORDER,
-    add_rows,
-    empty_summary,
     encoded_rows,
     matching_summary,
     opened,
     thinned,
 )
 from momentmix.errors import InputError
-from momentmix.findings.finding import WARNING, Finding, found
-from momentmix.fitting.data import moments_of
-from momentmix.fitting.inference.findings import copies_of
 from momentmix.mixture.density import log_sums, posteriors
 from momentmix.mixture.mixture import Mixture
-from momentmix.summary.column_facts import schema_of
 from momentmix.summary.summary import MomentSummary
 
 _MOST_SHOWN = 4000  # rows in the pictures; more points hide one another and make the file large
-_MOST_MOMENTS = 10_000  # of one order in the residuals; more take long, and show no more
-_RARE = 1e-3  # share of the model's own rows that counts as improbable
-_N_DRAWN = 20_000  # rows drawn to find that quantile: 20 lie below it
-_FAR = 8.0  # standard deviations; a Gaussian column practically never has such a value
-_MOST_LISTED = 8  # findings of one kind
 _TYPICAL = 3  # rows of a group that are named
 SURE, MOSTLY = 0.9, 0.5  # probabilities from which on the group of a row is certain, or likely
 
@@ -43,8 +30,8 @@ SURE, MOSTLY = 0.9, 0.5  # probabilities from which on the group of a row is cer
 class DataFacts:
     """Facts about the data of a report."""
 
-    summary: MomentSummary  # of orders up to 4
-    n_rows: int = 0  # all, with those that have no density
+    n_rows: int  # all, with those that have no density
+    summary: MomentSummary | None = None  # where data are one
     shown: Any = None  # rows for pictures: an array, or a dict of columns; None of a summary
     n_shown: int = 0
     counts: NDArray[np.int64] | None = None  # rows in each component; None without a density
@@ -52,42 +39,6 @@ class DataFacts:
     certainty: NDArray[np.int64] | None = None
     typical: Sequence[Sequence[int]] = ()  # places of the most probable rows of each component
     log_likelihood: float | None = None  # mean over the rows
-    rare: float = 0.0  # share of rows less probable than 99.9 % of rows drawn from the model
-    n_dropped: int = 0  # rows with missing values
-    # Rows with a missing cell in a column that had none; summary and pictures are without them.
-    n_unexpected: int = 0
-
-    def findings(self, names: list[str]) -> list[Finding]:
-        """Return findings about unusual columns and rows; `names` are the names of the columns."""
-        s = self.summary
-        column_of = range(s.n_features) if s.schema is None else s.schema.column_of
-        names = [names[j] for j in column_of]
-        findings = []
-        if self.n_dropped:
-            findings.append(found(WARNING, "dropped-rows", count=self.n_dropped))
-        if self.n_unexpected:
-            findings.append(found(WARNING, "unexpected-missing", count=self.n_unexpected))
-        parts = () if s.schema is None else s.schema.feature_parts
-        no_value = {j for j, part in enumerate(parts) if part.is_seen or part.level is not None}
-        constant = [names[j] for j in np.flatnonzero(s.deviation == 0) if j not in no_value]
-        if constant:
-            findings.append(found(WARNING, "constant-column", constant))
-        moments = moments_of(s)
-        assert moments is not None
-        copies = copies_of(moments.of_table(s.schema))[0][:_MOST_LISTED]
-        findings += [found(WARNING, "duplicate-columns", [names[i], names[k]]) for i, k in copies]
-        scale = np.where(s.deviation > 0, s.deviation, np.inf)
-        farthest = np.maximum(s.mean - s.minimum, s.maximum - s.mean) / scale
-        columns = [schema_of(s).columns[j] for j in column_of]
-        is_number = [column.model.joins and not column.has_missing for column in columns]
-        far = np.flatnonzero((farthest > _FAR) & is_number)
-        far = far[np.argsort(-farthest[far], kind="stable")]
-        if far.size:
-            asides, own = [f"{farthest[j]:.3g}" for j in far], [names[j] for j in far]
-            findings.append(found(WARNING, "outlier-influence", own, asides=asides))
-        if self.rare > 10 * _RARE:
-            findings.append(found(WARNING, "improbable-rows", share=self.rare, expected=_RARE))
-        return findings
 
 
 def gather(mixture: Mixture, data: Any) -> DataFacts:
@@ -96,26 +47,23 @@ def gather(mixture: Mixture, data: Any) -> DataFacts:
         data = matching_summary(mixture, data)
         if not data.n_rows:
             raise InputError("the summary holds no rows; give one that does.")
-        order = min(data.order, _order(data.n_features))
-        return DataFacts(data.truncate(order, min(data.squared_order, max(order - 2, 0))))
+        return DataFacts(data.n_rows, data)
     source, schema = opened(mixture, data), mixture.schema
-    n_features = mixture.n_features if schema is None else schema.n_features
-    summary = empty_summary(mixture, _order(n_features))
     density = mixture.table_density() if mixture.has_density else None
-    rare_below = _rare_below(mixture) if density else 0.0
     tally = _Tally(mixture.n_components)
-    total, n_rare, n_rows = 0.0, 0, 0
+    total, n_rows = 0.0, 0
 
     def blocks() -> Iterator[Float]:
-        nonlocal total, n_rare, n_rows
+        nonlocal total, n_rows
         for encoded in encoded_rows(mixture, source):
+            features, left_out = encoded
             if density is not None:
                 scores = density.map_encoded(encoded, log_sums)
                 total += float(scores.sum())
-                n_rare += int((scores < rare_below).sum())
                 tally.add(density.map_encoded(encoded, posteriors), scores, n_rows)
-            n_rows += len(encoded.features)
-            yield add_rows(summary, encoded)
+            n_rows += len(features)
+            # Pictures are without rows that have a missing cell in a column that had none.
+            yield features if left_out is None else features[~left_out.any(axis=1)]
 
     shown = thinned(blocks(), _MOST_SHOWN)
     if not len(shown):
@@ -123,19 +71,15 @@ def gather(mixture: Mixture, data: Any) -> DataFacts:
             "every row has a missing cell in a column that had none when the model was fitted. "
             "Give other rows, or a summary."
         )
-    n_dropped = int(getattr(source, "n_dropped", 0))
     return DataFacts(
-        summary,
         n_rows,
+        None,
         shown if schema is None else schema.decode(shown),
         len(shown),
         tally.certainty.sum(axis=1) if density else None,
         tally.certainty if density else None,
-        tally.typical if not n_dropped else (),  # places are those of all rows
+        () if getattr(source, "n_dropped", 0) else tally.typical,  # places are those of all rows
         total / n_rows if density else None,
-        n_rare / n_rows,
-        n_dropped,
-        n_rows - summary.n_rows if source.missing != "mar" else 0,
     )
 
 
@@ -165,17 +109,3 @@ class _Tally:
             first_ones = own[np.argsort(-joint[own], kind="stable")[:_TYPICAL]]
             best += zip(joint[first_ones].tolist(), (-first - first_ones).tolist(), strict=True)
             best[:] = sorted(best, reverse=True)[:_TYPICAL]
-
-
-def _order(n_features: int) -> int:
-    """Return the highest order of the moments of a report: 4, or less where these are many."""
-    order = min(HIGHEST_ORDER, n_features)
-    while order > 2 and comb(n_features, order) > _MOST_MOMENTS:
-        order -= 1
-    return order
-
-
-def _rare_below(mixture: Mixture) -> float:
-    """Return the log-density that 99.9 % of rows drawn from the model exceed."""
-    drawn = mixture.sample(_N_DRAWN, random_state=0)[0]
-    return float(np.quantile(mixture.log_prob(drawn), _RARE))

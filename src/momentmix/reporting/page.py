@@ -13,7 +13,6 @@ from momentmix.html.palette import COLORS, ink_on
 from momentmix.mixture.profile import ComponentProfile, typical_values
 from momentmix.mixture.separation import separation_words
 from momentmix.mixture.traits.trait import Trait
-from momentmix.reporting.changes import comparison_section, tracking_section
 from momentmix.reporting.contents import Contents
 from momentmix.reporting.data_facts import MOSTLY, SURE
 from momentmix.reporting.pictures import MOST_POINTS, Picture
@@ -37,8 +36,6 @@ def page(c: Contents) -> str:
         ("numbers", "The groups side by side"): side_by_side,
         ("next", "What to do next"): next_section,
         ("columns", "What do the columns look like?"): _columns,
-        ("shares", "How do the shares differ between groups of rows?"): tracking_section,
-        ("changes", "What changed?"): comparison_section,
         ("pairs", "Which pairs of columns separate the groups?"): _pairs,
         ("experts", "For experts"): expert_section,
     }

@@ -8,20 +8,16 @@ from typing import Any
 from momentmix.displays.columns import ColumnsDisplay, draw_panel
 from momentmix.displays.marginals import marginal_of
 from momentmix.displays.pairs import draw_pair
-from momentmix.displays.parameters import Compared
-from momentmix.displays.residuals import SIZE, MomentResidualsDisplay, moments_of_both
 from momentmix.displays.rows import labels_of, shown_rows
 from momentmix.displays.separation import by_separation, pairs_by_separation
-from momentmix.displays.style import MOST_LETTERS, axis_names_of, need_matplotlib
-from momentmix.html.markup import escaped
+from momentmix.displays.style import axis_names_of, need_matplotlib
 from momentmix.mixture.mixture import Mixture
-from momentmix.mixture.parameter_table import ParameterTable, value_names
+from momentmix.mixture.parameter_table import value_names
 from momentmix.reporting.data_facts import DataFacts
 from momentmix.reporting.svg import SETTINGS, data_url
 
 _MOST_PAIRS = 4
-# Columns in small pictures, and lines in the picture of all groups, are fewer where groups are
-# many: the table of columns × groups has all of them.
+# Fewer columns are drawn where groups are many: the table of columns × groups has all of them.
 _MOST_COLUMNS, _FEWEST_COLUMNS, _MOST_CURVES = 24, 12, 240
 MOST_POINTS = 1000  # of rows in a picture of a pair
 _SMALL, _SQUARE = (3.4, 2.1), (3.4, 3.0)  # inches, of pictures in a grid
@@ -45,12 +41,10 @@ class Picture:
 
 @dataclass(frozen=True)
 class Pictures:
-    """Small pictures, the best separation first, and HTML of pictures of the full width."""
+    """Small pictures, the best separation first."""
 
     columns: list[Picture] = field(default_factory=list)
     pairs: list[Picture] = field(default_factory=list)
-    profile: str = ""
-    residuals: str = ""
 
 
 def draw(mixture: Mixture, facts: DataFacts | None) -> Pictures:
@@ -59,17 +53,7 @@ def draw(mixture: Mixture, facts: DataFacts | None) -> Pictures:
     from matplotlib import style
 
     with style.context(["default", SETTINGS]):
-        return Pictures(
-            _columns(mixture, facts),
-            _pairs(mixture, facts),
-            _profile(mixture) if mixture.n_components > 1 else "",
-            "" if facts is None else _residuals(mixture, facts),
-        )
-
-
-def _most(mixture: Mixture) -> int:
-    """Return how many columns are drawn."""
-    return min(_MOST_COLUMNS, max(_FEWEST_COLUMNS, _MOST_CURVES // mixture.n_components))
+        return Pictures(_columns(mixture, facts), _pairs(mixture, facts))
 
 
 # -- columns ----------------------------------------------------------------------------------
@@ -78,7 +62,8 @@ def _most(mixture: Mixture) -> int:
 def _columns(mixture: Mixture, facts: DataFacts | None) -> list[Picture]:
     """Draw each column: its rows, where there are rows, and the fitted components."""
     names, found, rows = value_names(mixture), list[Picture](), None
-    chosen = by_separation(mixture)[: _most(mixture)]
+    most = min(_MOST_COLUMNS, max(_FEWEST_COLUMNS, _MOST_CURVES // mixture.n_components))
+    chosen = by_separation(mixture)[:most]
     if facts is not None:
         rows = facts.summary if facts.shown is None else facts.shown
     display = ColumnsDisplay.of_model(mixture, rows, chosen)
@@ -152,50 +137,3 @@ def _pairs(mixture: Mixture, facts: DataFacts | None) -> list[Picture]:
         title = f"{names[x]} and {names[y]}"
         found.append(Picture(f"pair-{place}", title, alt, "", _finished(ax)))
     return found
-
-
-# -- the full width of the page ----------------------------------------------------------------
-
-
-def _profile(mixture: Mixture) -> str:
-    """Draw the columns that differ most, with a marker for each group."""
-    from matplotlib.figure import Figure
-
-    own, most = Compared.of(ParameterTable(mixture), by_separation(mixture)), _most(mixture)
-    n, shown = len(own.telling().parameters), own.telling(most)
-    longest = min(MOST_LETTERS, max(len(p.label) for p in shown.parameters))
-    height, left = 0.9 + 0.28 * len(shown.parameters), 0.2 + 0.075 * longest
-    figure = Figure((5.4, height))
-    figure.subplots_adjust(left / 5.4, 0.65 / height, 0.98, 1 - 0.1 / height)
-    shown.draw(figure.add_subplot())
-    caption = "Each marker is a group: how far its mean or share is from that of all rows."
-    if n > most:
-        caption += f" Shown are the {most} lines of the table that come first, of {n}."
-    alt = "Groups beside one another: difference of each from all rows, column by column."
-    return full_width("profile", alt, data_url(figure), caption)
-
-
-# -- for experts ------------------------------------------------------------------------------
-
-
-def _residuals(mixture: Mixture, facts: DataFacts) -> str:
-    from matplotlib.figure import Figure
-
-    caption = (
-        "Each point is the mean of a product of features. Left: means of the data against those of "
-        "the model; they agree on the line. Right: the differences, order by order; they scatter "
-        "about zero by chance, and a large one shows a misfit. “Squared”: one feature of the "
-        "product occurs twice."
-    )
-    alt = "Moments of the data against those of the model, and their differences by order."
-    figure = Figure(SIZE)
-    figure.subplots_adjust(0.07, 0.2, 0.99, 0.86, wspace=0.2)
-    MomentResidualsDisplay(*moments_of_both(mixture, facts.summary)).plot(figure)
-    return full_width("residuals", alt, data_url(figure), caption)
-
-
-def full_width(name: str, alt: str, address: str, caption: str = "") -> str:
-    """Return a picture of the full width of the page, as HTML."""
-    below = f"<figcaption>{escaped(caption)}</figcaption>" if caption else ""
-    image = f'<img src="{address}" alt="{escaped(alt)}">'
-    return f'<figure id="picture-{name}" class="full">{image}{below}</figure>'

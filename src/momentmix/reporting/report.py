@@ -10,15 +10,11 @@ from html import escape
 from typing import Any
 
 from momentmix.atomic_file import atomic_write
-from momentmix.errors import InputTypeError, MomentmixError, without_secrets
-from momentmix.findings.remedy import Remedy
-from momentmix.fitting.api import fit
+from momentmix.errors import InputTypeError, without_secrets
 from momentmix.fitting.record import FitRecord, load_fit
-from momentmix.fitting.remedies import options_of, options_offered, try_remedies
+from momentmix.fitting.remedies import options_offered
 from momentmix.fitting.result import FitResult
 from momentmix.mixture.mixture import Mixture
-from momentmix.monitoring.comparison import Comparison
-from momentmix.monitoring.tracking import Tracking
 from momentmix.progress import step, tell
 from momentmix.reporting.contents import Contents, day_of
 from momentmix.reporting.data_facts import gather
@@ -49,8 +45,6 @@ def report(
     *,
     names: Sequence[str] | None = None,
     date: datetime.date | str | None = None,
-    tracking: Tracking | None = None,
-    comparison: Comparison | None = None,
     command: str | None = None,
     data_name: str | None = None,
 ) -> ReportPage | None:
@@ -68,18 +62,13 @@ def report(
     path : str or path, optional
         The file; it is replaced atomically if it exists. Without one, the page is returned.
     data : MomentSummary or anything that `open_rows` takes, optional
-        Rows for the pictures and the residuals, or a summary for the residuals alone. For an
-        estimator the default is its own summary. With rows, remedies of a fit that did not pass are
-        tried (`fit`).
+        Rows for the pictures, or a summary, whose means and shares the pictures show. For an
+        estimator the default is its own summary.
     names : sequence of str, optional
         Names of the components, one for each; made of what is different in them by default.
     date : date or str, optional
         Date of the report, such as "2025-01-31"; by default that of SOURCE_DATE_EPOCH where it is
         set, else today. The same model, data and date give the same bytes.
-    tracking : Tracking, optional
-        What `track` gives: a section on the shares in groups of rows, as regions or weeks.
-    comparison : Comparison, optional
-        What `compare` gives: a section on what changed.
     command, data_name : str, optional
         Command line and name of the data; by default the name of the file that `data` is.
 
@@ -99,12 +88,6 @@ def report(
     '<!DOCTYPE html>'
     """
     mixture, record = _mixture_and_record(model)
-    for name, value, kind, maker in (
-        ("tracking", tracking, Tracking, "mm.track"),
-        ("comparison", comparison, Comparison, "mm.compare"),
-    ):
-        if value is not None and not isinstance(value, kind):
-            raise InputTypeError(f"{name} must be what {maker} gives; got {type(value).__name__}.")
     day = day_of(date)
     profile = mixture.profile(names) if record is None else record.profile(mixture, names)
     model_name = os.fspath(model) if isinstance(model, str | os.PathLike) else None
@@ -121,13 +104,11 @@ def report(
     with step("Report"):
         tell("reading rows")
         facts = None if data is None else gather(mixture, data)
-        remedies = _remedies(model, mixture, record, data)
         tell("pictures")
         pictures = draw(mixture, facts)
         contents = Contents(
-            mixture, record, profile, facts, pictures, day, model_name, data_name, command,
-            tracking, comparison, remedies,
-        )  # fmt: skip
+            mixture, record, profile, facts, pictures, day, model_name, data_name, command
+        )
         made = page(contents)
         if path is None:
             return ReportPage(made)
@@ -143,23 +124,6 @@ def _opened(data: Any, mixture: Mixture, record: FitRecord) -> Any:
         given["columns"] = list(mixture.feature_names)
     missing = known.get("missing", "error")
     return open_rows(data, missing=missing, **given) if given or missing != "error" else data
-
-
-def _remedies(
-    model: Any, mixture: Mixture, record: FitRecord | None, data: Any
-) -> Sequence[Remedy] | None:
-    """Remedies of the fit, or those that are found on the rows; None where none can be tried."""
-    known = None if record is None else record.remedies
-    if known is not None or record is None or data is None or isinstance(data, MomentSummary):
-        return known
-    tell("remedies")
-    try:
-        options = options_of(mixture, record)
-        offered = options_offered(mixture, record)
-        is_auto = bool(record.tried)
-        return try_remedies(fit, data, options, mixture, record.certificate, offered, is_auto)
-    except MomentmixError:  # of rows that do not fit the model
-        return None
 
 
 def _mixture_and_record(model: Any) -> tuple[Mixture, FitRecord | None]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import inf, isnan, nan
+from typing import NamedTuple
 
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.displays.parameters import Compared
 from momentmix.displays.separation import by_separation
+from momentmix.displays.style import drawable
 from momentmix.families.column import restored
 from momentmix.fitting.record import versions
 from momentmix.html.markup import (
@@ -27,18 +28,17 @@ from momentmix.mixture.parameter_table import (
     Parameter,
     ParameterTable,
     joined_columns,
-    value_names,
+    overall_spread,
 )
 from momentmix.mixture.profile import NEVER_SEEN
 from momentmix.reporting.contents import Contents
 from momentmix.reporting.verdict import statistics_of
-from momentmix.summary.column_facts import ColumnFacts, column_facts
-from momentmix.summary.summary import MomentSummary
 from momentmix.wording import cleared, cut, percent, short_number, whole_percent
 
 _MOST_PAIRS = 20  # pairs of joined columns in the table, the strongest of them
 _MOST_LEVELS = 6  # of a column among the groups side by side, those that differ most
 _MOST_INTERVALS = 5000  # in the table of all parameters; with more the page would grow too large
+_LEAST_SEEN = 0.25  # standard deviations by which seen cells differ, where that is worth a line
 _STEPS = (0.25, 0.6, 1.1, 1.8)  # overall standard deviations: the shades of a cell
 _LETTERS = 28  # of the name of a group above a column
 _MOST_LETTERS = 40  # of the name of a column beside the groups
@@ -47,15 +47,45 @@ _MOST_LETTERS = 40  # of the name of a column beside the groups
 # -- the groups side by side ------------------------------------------------------------------
 
 
+class Compared(NamedTuple):
+    """Means of numbers and probabilities of levels beside those of all rows."""
+
+    parameters: list[Parameter]
+    relative: Float  # (r, n): differences, in standard deviations of all rows
+
+    @classmethod
+    def of(cls, m: Mixture) -> Compared:
+        """Return those that differ, the columns of the best separation first."""
+        table, shown, relative = ParameterTable(m), list[Parameter](), list[Float]()
+        center, spread = overall_spread(drawable(m))
+        for j in by_separation(m):
+            rows = table.of_column(j)
+            own = [p for p in rows if p.name == "probability"]
+            seen = [p for p in rows if p.name == "seen"]
+            shares = m.weights * (np.nan_to_num(seen[0].estimate, nan=1.0) if seen else 1.0)
+            if not m.columns[j].levels:
+                shown.append(table.mean(j))
+                relative.append((shown[-1].estimate - center[j]) / spread[j])
+            for p, weights in [(p, shares) for p in own] + [(p, m.weights) for p in seen]:
+                weights = weights * ~np.isnan(p.estimate)
+                mean = float(weights @ np.nan_to_num(p.estimate) / max(weights.sum(), 1e-300))
+                difference = (p.estimate - mean) / max(mean * (1 - mean), 1e-12) ** 0.5
+                # Cells that are about as often seen in all components need no line.
+                if p.name != "seen" or np.nanmax(np.abs(difference), initial=0.0) >= _LEAST_SEEN:
+                    shown.append(p)
+                    relative.append(difference)
+        return cls(shown, np.stack(relative, axis=1))
+
+
 def side_by_side(c: Contents) -> list[str]:
-    """Return columns × groups in colors, and the same as a picture."""
+    """Return columns × groups in colors."""
     if len(c.profile) == 1:
         return []
     text = (
         "Orange: above the mean of all rows; blue: below; the darker, the further, in standard "
         "deviations of all rows. The columns that differ most between the groups come first."
     )
-    shown = Compared.of(ParameterTable(c.mixture), by_separation(c.mixture)).telling()
+    shown = Compared.of(c.mixture)
     rows, left_out = [], 0
     for j in dict.fromkeys(p.columns[0] for p in shown.parameters):
         places = [k for k, p in enumerate(shown.parameters) if p.columns[0] == j]
@@ -70,7 +100,7 @@ def side_by_side(c: Contents) -> list[str]:
     if any(column.transform for column in c.mixture.columns):
         caption = f"Medians where there is a logarithm. {caption}"
     heat = table("heat", caption, ["Column", *_group_headings(c, is_named=True)], rows)
-    return [f'<p class="soft">{text}</p>', heat, c.pictures.profile]
+    return [f'<p class="soft">{text}</p>', heat]
 
 
 def _heat_row(mixture: Mixture, shown: Compared, k: int) -> list[Cell]:
@@ -115,9 +145,7 @@ def expert_section(c: Contents) -> list[str]:
         ("parameters", "All parameters and their intervals", _parameters(c)),
         ("certificate", "The statistics of the certificate", statistics),
         ("glance", "The fit at a glance", _glance(c)),
-        ("residuals", "Residuals of the moments", list(filter(None, [c.pictures.residuals]))),
         ("tried", "Number of components: what was tried", _tried(c)),
-        ("data", "Quality of the data", _data(c)),
         ("made", "How this was made", [made, f'<p class="soft">{note}</p>']),
     ]
     return [folded(title, *inner, name=name) for name, title, inner in parts if inner]
@@ -182,19 +210,6 @@ def _tried(c: Contents) -> list[str]:
     return [f"<p>{text}</p>", tried]
 
 
-def _data(c: Contents) -> list[str]:
-    if c.facts is None:
-        return ["<p>No data were given to this report (--data).</p>"]
-    s = c.facts.summary
-    text = (
-        f"{s.n_rows:,} rows were checked for constant columns, copies of columns, values far from "
-        "the mean, and rows that are improbable under the model."
-    )
-    if not c.facts.findings(c.names):
-        text += " Nothing unusual was found."
-    return [f'<p class="soft">{text}</p>', *_data_tables(c.mixture, s)]
-
-
 def _makers(c: Contents) -> Iterator[tuple[str, object]]:
     if c.record is not None:
         if c.record.command is not None:
@@ -245,43 +260,6 @@ def _parameters(c: Contents) -> list[str]:
     headings = ["Parameter", *_group_headings(c)]
     caption = "All parameters of every group"
     return [f'<p class="soft">{text}</p>', table("parameter-table", caption, headings, rows)]
-
-
-def _data_tables(mixture: Mixture, summary: MomentSummary) -> list[str]:
-    """Return tables of the columns of the data: numbers, and levels."""
-    found = list(zip(value_names(mixture), column_facts(summary), strict=True))
-    seen = ["Seen"] if any(facts.seen is not None for _, facts in found) else []
-    parts = []
-
-    def start(name: str, facts: ColumnFacts, *texts: str) -> list[Cell]:
-        cells = [text_cell(text) for text in (name, *texts)]
-        return cells + [share_cell(1.0 if facts.seen is None else facts.seen)] * len(seen)
-
-    numbers = [
-        [*start(name, facts), *map(_number, (facts.minimum, facts.mean, facts.maximum)),
-         _number(facts.deviation)]
-        for name, facts in found
-        if not facts.levels
-    ]  # fmt: skip
-    if numbers:
-        headings = ["Column", *seen, "Minimum", "Mean", "Maximum", "Standard deviation"]
-        caption = "Columns of numbers and counts of the data, where they are seen"
-        parts.append(table("data-table", caption, headings, numbers))
-    levels = [
-        [*start(name, facts, str(level)), share_cell(x)]
-        for name, facts in found
-        for level, x in zip(facts.levels, facts.shares, strict=False)
-    ]
-    if levels:
-        headings = ["Column", "Value", *seen, "Share where it is seen"]
-        caption = "Categories and answers of the data"
-        parts.append(table("data-level-table", caption, headings, levels))
-    return parts
-
-
-def _number(value: float | None) -> Cell:
-    """Return a number with three digits; missing cells can hide the ends of a column."""
-    return Cell("not known" if value is None else short_number(value))
 
 
 # -- cells ------------------------------------------------------------------------------------

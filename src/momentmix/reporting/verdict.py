@@ -11,8 +11,8 @@ from math import isnan
 from typing import Any
 
 from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, Severity, together
-from momentmix.findings.messages import Message, either
-from momentmix.findings.remedy import FEWEST_ROWS, NOTHING_HELPS, Remedy
+from momentmix.findings.messages import Message
+from momentmix.findings.remedy import NOTHING_HELPS, Remedy
 from momentmix.fitting.inference.certificate import (
     Answer,
     Certificate,
@@ -28,7 +28,6 @@ _NO_RECORD = (
     "momentmix fit, and FitResult.save in Python, write one."
 )
 _LARGE = 0.02  # nats a row; less changes little, whatever else is to be done
-_TRY = either("mm.report(model, path, data)", "momentmix report MODEL --data DATA")
 _BANNERS = {  # CSS class and words of each verdict
     "passed": ("good", "✓ Passed"),
     "useful": ("good", "✓ Useful"),
@@ -51,7 +50,7 @@ def first_screen(c: Contents) -> str:
     if certificate is not None:
         if certificate.verdict == "not passed":
             tried = [x for x in c.remedies or () if x.gain > _LARGE or x.before < x.reproducibility]
-            others = [*actions(certificate, c.mixture), *_try_remedies(c)]
+            others = actions(certificate, c.mixture)
             first = [*_remedies(tried), *others, *_remedies(c.remedies or ())][:1]
             link = '<a href="#next">First:</a>'
             parts += [
@@ -124,16 +123,6 @@ def action_of(found: Finding, mixture: Mixture) -> Action:
     )
 
 
-def _try_remedies(c: Contents) -> list[Action]:
-    """Return how to try remedies, where a fit did not pass and none were tried."""
-    if c.record is None or c.record.certificate.passed or c.record.refine == "none":
-        return []
-    if c.record.n_rows < FEWEST_ROWS or (c.facts is not None and c.facts.shown is not None):
-        return []
-    why = "What the findings suggest is then tried on rows that were left out."
-    return [Action("Give this report the rows.", why, WARNING, _TRY)] * (c.remedies is None)
-
-
 def _remedies(remedies: Sequence[Remedy]) -> list[Action]:
     """Return what was tried and helps."""
     found = []
@@ -152,12 +141,7 @@ def next_section(c: Contents) -> list[str]:
     """Return actions, the most important first; notes are folded."""
     findings = [] if c.record is None else c.record.certificate.findings
     todo = [] if c.record is None else actions(c.record.certificate, c.mixture)
-    if c.facts is not None:
-        known = {f.kind for f in findings}
-        known |= {"outlier-influence"} if "outlier-rows" in known else set()
-        others = [f for f in c.facts.findings(c.names) if f.kind not in known]
-        todo = sorted([*todo, *(action_of(f, c.mixture) for f in others)], key=_rank)
-    todo = [*_remedies(c.remedies or ()), *_try_remedies(c), *todo]
+    todo = [*_remedies(c.remedies or ()), *todo]
     noted = [action for action in todo if action.severity is NOTE]
     todo = todo[: len(todo) - len(noted)]
     use = "<code>momentmix predict</code> gives the group of every row."

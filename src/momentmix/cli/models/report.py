@@ -16,21 +16,12 @@ from momentmix.errors import without_secrets
 @click.option(
     "--data",
     multiple=True,
-    help="Data files, folders, globs, or summaries (.mms), for rows in the pictures, residuals, "
-    "and the quality of the data. Can be given more than once.",
+    help="Data files, folders, globs, or summaries (.mms), for rows in the pictures. Can be given "
+    "more than once.",
 )
 @click.option(
     "--names",
     help="Names of the groups, one for each, separated by commas, in the order of their numbers.",
-)
-@click.option(
-    "--cube",
-    help="A cube (momentmix summarize --by): the report has their shares of the groups.",
-)
-@click.option(
-    "--before",
-    multiple=True,
-    help="Summaries of earlier rows: the report has the changes. --data are then summaries too.",
 )
 @output_options("File of the page (.html).", required=True)
 @named_data_options
@@ -38,8 +29,6 @@ def report_command(
     model: str,
     data: tuple[str, ...],
     names: str | None,
-    cube: str | None,
-    before: tuple[str, ...],
     target: Target,
     read_options: ReadOptions,
 ) -> None:
@@ -49,12 +38,10 @@ def report_command(
     intervals are those that `momentmix fit` saved with the model. Its date is today, or that of
     SOURCE_DATE_EPOCH.
     """
-    from momentmix.cli.cubes import load_groups
     from momentmix.cli.models.predict import load_model, load_verdict, open_for, options_of
     from momentmix.cli.summaries import are_summaries, load_sum
 
-    inputs = [model, *data, *before, *([cube] if cube else [])]
-    output = target.check(inputs, "a report is an HTML file; give a file to --output.")
+    output = target.check([model, *data], "a report is an HTML file; give a file to --output.")
     mixture = load_model(model)
     summary_or_rows: Any = None
     if data and are_summaries(data):
@@ -64,23 +51,13 @@ def report_command(
             mixture.columns, data, options_of(read_options, model, may_drop=True)
         )
     named = [without_secrets(name) for name in data]
-    from momentmix.monitoring.compare import compare
-    from momentmix.monitoring.track import track
     from momentmix.reporting.report import report
-    from momentmix.summary.summary import MomentSummary
 
-    comparison = None
-    if before:
-        if not isinstance(summary_or_rows, MomentSummary):
-            raise click.UsageError("--before compares summaries; give summaries (.mms) to --data.")
-        comparison = compare(load_sum(before), summary_or_rows)
     report(
         model,
         output,
         summary_or_rows,
         names=None if names is None else [name.strip() for name in names.split(",")],
-        tracking=None if cube is None else track(model, load_groups([cube], (), None)),
-        comparison=comparison,
         command=click.get_current_context().obj,
         data_name=", ".join(os.path.basename(os.path.normpath(x)) for x in named) or None,
     )

@@ -12,10 +12,10 @@ from momentmix.cli.options import (
     ReadOptions,
     data_options,
     families_options,
-    output_options,
+    json_option,
     where_option,
 )
-from momentmix.cli.output import Target, say, say_json
+from momentmix.cli.output import say, say_json
 from momentmix.errors import InputError
 from momentmix.findings.messages import in_shell
 from momentmix.wording import plural
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 )
 @families_options
 @data_options
-@output_options("File of a picture: .png, .svg or .pdf.")
+@json_option
 def compare_command(
     first: str,
     second: str | None,
@@ -72,7 +72,7 @@ def compare_command(
     level: float,
     least_effect: float,
     strict: bool,
-    target: Target,
+    as_json: bool,
     families: Any,
     read_options: ReadOptions,
 ) -> int:
@@ -89,27 +89,18 @@ def compare_command(
     \b
     Examples:
     momentmix compare may.mms june.mms
-    momentmix compare may.mms june.csv --least-effect 0.1 -o changes.png
+    momentmix compare may.mms june.csv --least-effect 0.1
     momentmix compare cube.parquet --first week=2026-01-05 --second week=2026-01-12
     momentmix compare cube.parquet --where region=EU --second week=2026-03-02..2026-03-30
     """  # noqa: D301, click does not rewrap what follows a backspace
-    from momentmix.displays.style import need_matplotlib
     from momentmix.monitoring.compare import compare
     from momentmix.monitoring.comparison import comparison_lines
 
-    if target.path is not None:
-        target.check_ending("png", "svg", "pdf")
-        target.check([first, second or first])
-        need_matplotlib()
     groups = {"where": where, "first_where": first_where, "second_where": second_where}
     left, right, lines = _summaries(first, second, groups, families, read_options)
     found = compare(left, right)
     differs = found.differs(level, least_effect)
-    if target.path is not None:
-        from momentmix.displays import ComparisonDisplay
-
-        target.save_picture(ComparisonDisplay.from_comparison(found))
-    if target.as_json:
+    if as_json:
         settings: dict[str, Any] = {"first": first, "second": second or first}
         settings |= {name: list(texts) for name, texts in groups.items() if texts}
         settings |= {"level": level, "least_effect": least_effect}
@@ -118,8 +109,6 @@ def compare_command(
     else:
         head, *rest = comparison_lines(found, level, least_effect)
         say(head, *lines, *rest)
-        if target.path is not None:
-            say("", f"picture written to {target.path}")
     silent = bool(found.unjudged) or found.p_value != found.p_value
     return int(differs or (strict and silent))
 

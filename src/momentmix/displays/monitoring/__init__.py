@@ -1,1 +1,1 @@
-"""Pictures of groups and times: comparisons of summaries, shares over time."""
+"""Pictures of groups and times: shares over time."""
