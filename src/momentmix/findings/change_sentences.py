@@ -1,7 +1,4 @@
-"""Sentences of `compare`, about two summaries, and of `track`, about groups of rows.
-
-The action of an entry is its sentence for a report, where components are groups of the model.
-"""
+"""Sentences of `compare`, about two summaries, and of `track`, about groups of rows."""
 
 from __future__ import annotations
 
@@ -17,13 +14,6 @@ if TYPE_CHECKING:
 
 _ROUNDING = 1e-9  # deviations: numbers that differ less are shown as equal
 _BACK = {"log": exp, "log1p": expm1}  # the value that a mean of logarithms stands for
-_MOVES = {
-    "mean": ("is higher", "is lower"),
-    "share": ("is more frequent", "is less frequent"),
-    "missing": ("is missing more often", "is missing less often"),
-    "spread": ("varies more", "varies less"),
-    "correlation": ("go together more", "go together less"),
-}
 
 
 def two_numbers(first: float, second: float, effect: float) -> list[str]:
@@ -97,20 +87,8 @@ def _difference(f: Finding) -> str:
     return f"{_component_share(f)}differs: from {low} ({{low}}) to {high} ({{high}})"
 
 
-def _misfit(f: Finding, no_fit: str, allowed: str, those: str) -> str:
-    where = "in {group} " if f.numbers["group"] else ""
-    if f.numbers.get("is_far"):
-        far = f"values of {{column}} lie far beyond those of the {those}"
-        return f"{where}{far}; are the units the same?"
-    moves = [
-        f"{label} {_MOVES[what][direction == 'down']}".replace("{", "{{").replace("}", "}}")
-        for what, label, direction in f.numbers["moves"]
-    ]
-    return where + (f"{', '.join(moves)} than {allowed}" if moves else no_fit)
-
-
-# The sentence of each kind; two where a report has another one.
-_SENTENCES: dict[str, str | Variants | tuple[str | Variants, str | Variants]] = {
+# The sentence of each kind.
+_SENTENCES: dict[str, str | Variants] = {
     "mean-changed": _mean,
     "spread-changed": _spread,
     "share-changed": lambda f: "the share of {column} = {level} " + _in_percent(f),
@@ -123,22 +101,9 @@ _SENTENCES: dict[str, str | Variants | tuple[str | Variants, str | Variants]] = 
     "rows-too-few-to-test": "nothing is tested: each summary needs at least {least} rows.",
     "share-trend": _trend,
     "share-difference": _difference,
-    "most-groups-misfit": (
-        "the components do not fit {n_groups:,} of {tested:,} groups that were tested: look first "
-        "at the certificate of the model, whether it fits its own rows",
-        "the model does not fit {n_groups:,} of {tested:,} groups that were tested: look first at "
-        "what this page says of the fit",
-    ),
-    "group-misfit": (
-        lambda f: _misfit(f, "the components do not fit", "the components allow", "components"),
-        lambda f: _misfit(f, "the model does not fit", "the model allows", "model"),
-    ),
-    "more-groups-misfit": (
-        "in {more:,} more groups the components do not fit",
-        "in {more:,} more groups the model does not fit",
-    ),
+    "most-groups-misfit": "the components do not fit {n_groups:,} of {tested:,} groups that were "
+    "tested: look first at the certificate of the model, whether it fits its own rows",
+    "group-misfit": "in {group} the components do not fit",
+    "more-groups-misfit": "in {more:,} more groups the components do not fit",
 }
-CHANGES = {
-    kind: Entry(*said) if isinstance(said, tuple) else Entry(said, said)
-    for kind, said in _SENTENCES.items()
-}
+CHANGES = {kind: Entry(said) for kind, said in _SENTENCES.items()}

@@ -22,12 +22,6 @@ DOES_NOT_FIT = 4  # exit code with --strict
 @where_option
 @click.option("--rollup", metavar="KEYS", help="Merge all groups that agree in these keys first.")
 @click.option(
-    "--prior",
-    type=click.Choice(["none", "whole"]),
-    default="none",
-    help="whole: shrink the shares of small groups to the mean of all groups.",
-)
-@click.option(
     "--level",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=0.95,
@@ -40,7 +34,6 @@ def track_command(
     target: Target,
     where: tuple[str, ...],
     rollup: str | None,
-    prior: str,
     level: float,
     strict: bool,
 ) -> None:
@@ -48,7 +41,7 @@ def track_command(
 
     CUBE is a file of `momentmix summarize --by`. Shares have intervals, and each group a test
     whether the components of the model still fit it. Below the table stand the shares that
-    changed, and the columns that moved in groups that do not fit.
+    changed, and the groups that do not fit.
     """
     from momentmix.cli.cubes import load_groups
     from momentmix.monitoring.track import track
@@ -61,7 +54,7 @@ def track_command(
     if not Path(model).exists():
         raise missing_input(model)
     groups = load_groups([cube], where, rollup)
-    found = track(model, groups, prior="whole" if prior == "whole" else None, level=level)
+    found = track(model, groups, level=level)
     if target.path is not None:
         _write(found, target)
     if target.as_json:
