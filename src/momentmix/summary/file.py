@@ -29,7 +29,7 @@ from momentmix.summary.exact.exact_sums import LARGEST_REACH, ExactSums, spread
 from momentmix.summary.exact.exact_sums import widths as widths_of
 from momentmix.summary.exact.plausibility import impossible
 from momentmix.summary.exact.schemas import has_units_of
-from momentmix.summary.exact.totals import Mark, PartSums, Totals
+from momentmix.summary.exact.totals import Mark, Totals
 from momentmix.summary.layout import COMPLETE, POWERS, Layout, known
 from momentmix.tables.names import check_encodable
 from momentmix.tables.schema import Schema
@@ -41,8 +41,6 @@ _HEADER_CAP = 1 << 22
 _CHECKSUM = 32
 _ORIGIN = 32
 _WIDTH_CAP = 4096
-_SIZES = ("n_features", "order", "squared_order", "high")
-_ALIKE = (*_SIZES, "feature_names", "n_forgotten")  # in groups read together
 _COUNTS = ("n_features", "order", "squared_order", "n_rows", "n_forgotten", "n_shards")
 _LISTS = ("exponents", "shifts", "widths", "reach")
 _KEYS = {*_COUNTS, *_LISTS, "exact_bounds", "feature_names", "high", "quantum_bits", "schema"}
@@ -173,66 +171,6 @@ def unpack_whole(data: bytes) -> tuple[Totals, tuple[str, ...] | None]:
     names = header["feature_names"] if header["schema"] is None else header["schema"].column_names
     totals = _parse_body(layout, header, body)
     return totals, None if names is None else tuple(names)
-
-
-def unpack_stack(groups: Sequence[bytes]) -> tuple[PartSums, tuple[str, ...] | None] | None:
-    """Read many byte strings as `unpack_whole` does, at once; None where they are not alike."""
-    starts = [_PREFIX.size + _PREFIX.unpack_from(data)[2] for data in groups]
-    texts = [data[_PREFIX.size : start] for data, start in zip(groups, starts, strict=True)]
-    headers: list[Header] = json.loads(b"[" + b",".join(texts) + b"]")
-    facts = [[header.get(key) for key in _ALIKE] for header in headers]
-    *sizes, names, forgotten = facts[0]
-    is_old = any(data[: len(MAGIC) + 4] != _PREFIX.pack(MAGIC, VERSION, 0)[:-4] for data in groups)
-    if is_old or forgotten or facts.count(facts[0]) < len(facts):
-        return None
-    schemas = {None if x is None else _canonical(x) for x in (h.get("schema") for h in headers)}
-    shard_counts = [header["n_shards"] for header in headers]
-    if len(schemas) > 1 or min(shard_counts) < 1:
-        return None
-    (text,) = schemas
-    schema = None if text is None else _schema_of(text)
-    layout = _layout_of(*sizes)
-    d = layout.n_features
-    widths = np.array([header["widths"] for header in headers], dtype=np.int64)
-    by_shard = 16, _mark_length(d), _ORIGIN
-    pieces = [list[bytes](), list[bytes](), list[bytes](), list[bytes](), list[bytes]()]
-    for data, start, n in zip(groups, starts, shard_counts, strict=True):
-        for piece, size in zip(pieces, [*[n * size for size in by_shard], 16 * d], strict=False):
-            piece.append(data[start : start + size])
-            start += size
-        pieces[-1].append(data[start:-_CHECKSUM])
-    if list(map(len, pieces[-1])) != (widths @ layout.counts).tolist():
-        return None
-    ids, marks, origins, bounds, integers = map(b"".join, pieces)
-    shards = [ids[i : i + 16] for i in range(0, len(ids), 16)]
-    known_marks = _parse_marks(marks, shards, d)
-    if len(known_marks) < len(shards):
-        return None
-    extremes = np.frombuffer(bounds, dtype="<f8").astype(np.float64).reshape(-1, 2, d)
-    together = {
-        "layout": layout,
-        "schema": schema,
-        "reach": tuple(map(min, *(header["reach"] for header in headers))),
-        "weight_squares": sum(int(header["weight_squares"]) for header in headers),
-        "n_rows": sum(header["n_rows"] for header in headers),
-        "minimum": extremes[:, 0].min(axis=0),
-        "maximum": extremes[:, 1].max(axis=0),
-        "exact_bounds": all(header["exact_bounds"] for header in headers),
-        "n_forgotten": 0,
-        "marks": known_marks,
-        "origins": _parse_origins(origins, shards),
-    }
-    counts = np.tile(layout.counts, len(groups))
-    words = spread(memoryview(integers), counts, widths.ravel().tolist())
-    stack = PartSums(
-        [words.reshape(len(groups), layout.n_entries, -1)],
-        np.array([header["exponents"] for header in headers], dtype=np.float64),  # None is NaN
-        np.array([[*map(int, header["shifts"])] for header in headers], dtype=object),
-        shards,
-        together,
-    )
-    names = names if schema is None else schema.column_names
-    return stack, None if names is None else tuple(names)
 
 
 @lru_cache(maxsize=64)

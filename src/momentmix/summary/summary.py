@@ -384,18 +384,7 @@ Part = tuple[Totals, tuple[str, ...] | None]  # sums and names of the columns
 def union_of_groups(groups: Sequence[MomentSummary | bytes]) -> MomentSummary:
     """Return the sum of summaries, or of their bytes, some at a time."""
     some = (groups[start : start + _AT_ONCE] for start in range(0, len(groups), _AT_ONCE))
-    return MomentSummary._loaded(*_union([_union_of_some(part) for part in some]))
-
-
-def _union_of_some(groups: Sequence[MomentSummary | bytes]) -> Part:
-    whole = [group for group in groups if isinstance(group, bytes) and summary_file.is_whole(group)]
-    found = summary_file.unpack_stack(whole) if 1 < len(whole) == len(groups) else None
-    if found is None:
-        return _union([_part_of(group) for group in groups])
-    stack, names = found
-    combining.check_once(stack.shards)
-    combining.check_origins([stack.together["origins"]])
-    return combining.combine_stack(stack), names
+    return MomentSummary._loaded(*_union([_union(list(map(_part_of, part))) for part in some]))
 
 
 def _part_of(group: MomentSummary | bytes) -> Part:

@@ -30,9 +30,8 @@ from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from momentmix._typing import Float, Int
+from momentmix._typing import Float
 from momentmix.summary.exact.digit_sums import QUANTUM_BITS
 from momentmix.summary.exact.exact_sums import (
     LARGEST_REACH,
@@ -142,16 +141,6 @@ class Totals:
             low[value] = min(low[value] - center, 0.0 if some else np.inf)
             high[value] = max(high[value] - center, 0.0 if some else -np.inf)
         return low, high
-
-
-class PartSums(NamedTuple):
-    """Parts of one layout and schema, each with its own units, and what they have together."""
-
-    words: Sequence[Int]  # (n, n_entries, n_words) of n parts, one block after the other
-    exponents: Float  # (n_parts, n_features); NaN: neutral
-    shifts: NDArray[np.object_]  # the same shape
-    shards: Sequence[bytes]
-    together: Mapping[str, Any]  # the other fields of `Totals`
 
 
 def centered(schema: Schema | None) -> list[tuple[int, int, float]]:
