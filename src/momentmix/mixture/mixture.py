@@ -54,7 +54,7 @@ from momentmix.mixture.tables.block_features import (
     selected,
     with_floor,
 )
-from momentmix.mixture.tables.conditional import blocks_given, column_numbers, expected_columns
+from momentmix.mixture.tables.conditional import blocks_given, column_numbers
 from momentmix.tables.names import check_feature_names
 from momentmix.tables.schema import Schema
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
@@ -318,26 +318,6 @@ class Mixture(RowMethods):
         """
         weights, blocks, others = blocks_given(self.without_background(), values)
         return _of_blocks(weights, blocks, self._part(others))
-
-    def predict_columns(self, rows: Any, known: Sequence[int | str] | None = None) -> Float:
-        """Mean of the other columns given some, for each row: a regression.
-
-        Parameters
-        ----------
-        rows : array or data frame of shape (n_rows, n_known)
-            Of the known columns only.
-        known : sequence of int or str, optional
-            Which columns the rows hold; by default the names of a data frame.
-
-        Returns
-        -------
-        array of shape (n_rows, n_features − n_known)
-            The columns that are not known, in their order; missing cells are not known either.
-            Where the mixture has a `schema`, probabilities of the second level stand for yes/no
-            answers, and NaN for categories; of a column with a transform it is
-            the inverse of the mean of the logarithm.
-        """
-        return expected_columns(self.without_background(), rows, known)
 
     def align(self, other: Mixture) -> Mixture:
         """The other mixture with its components in the order of those here that they match.
