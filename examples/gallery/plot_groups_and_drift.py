@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 import momentmix as mm
-from momentmix.displays import ComparisonDisplay, SharesDisplay
+from momentmix.displays import SharesDisplay
 
 plt.style.use("seaborn-v0_8-colorblind")
 
@@ -71,7 +71,4 @@ first = cube.where(week=slice("2025-01-06", "2025-03-31")).total()
 last = cube.where(week=slice("2025-10-06", "2025-12-29")).total()
 found = mm.compare(first, last)
 for change in found.named(least_effect=0.1):
-    pair = f" and {change.other}" if change.other else ""
-    print(f"{change.what} of {change.column}{pair}: {change.effect:+.2f}")
-ComparisonDisplay.from_comparison(found)
-plt.show()
+    print(f"{change.what} of {change.column}: {change.effect:+.2f}")

@@ -37,7 +37,7 @@ def test_data_files_and_summaries_give_the_same(files, momentmix):
     mixed = momentmix("compare", "may.mms", "june.csv", "--json")
     june = (files / "june.csv").read_bytes()
     piped = momentmix("compare", "may.mms", "-", "--json", stdin=june)
-    assert plain.code == mixed.code == 1
+    assert plain.code == mixed.code == 4
     assert piped.out.replace('"second": "-"', '"second": "june.csv"') == mixed.out
     first, second = json.loads(plain.out), json.loads(mixed.out)
     assert first.pop("first") == "may.csv"
@@ -55,7 +55,7 @@ def test_data_files_and_summaries_give_the_same(files, momentmix):
 
 def test_the_table(files, momentmix):
     done = momentmix("compare", "may.csv", "june.csv", "--missing", "drop")
-    assert done.code == 1
+    assert done.code == 4
     lines = done.out.splitlines()
     assert lines[0].endswith("2 changes named).")
     assert re.fullmatch(r"- age: the mean rose from \d\d\.\d to 4\d\.\d \(by 0\.4. .*\)", lines[2])

@@ -23,6 +23,8 @@ from momentmix.wording import plural
 if TYPE_CHECKING:
     from momentmix.summary.summary import MomentSummary
 
+DIFFERS = 4  # exit code
+
 
 @click.argument("first")
 @click.argument("second", required=False)
@@ -55,11 +57,6 @@ if TYPE_CHECKING:
     help="Neglect smaller changes: of means in standard deviations, of spreads as logarithms of "
     "ratios (0.1 is about 10 %), else differences.",
 )
-@click.option(
-    "--strict",
-    is_flag=True,
-    help="Exit with code 1 also where one row hides a column or nothing can be tested.",
-)
 @families_options
 @data_options
 @json_option
@@ -71,7 +68,6 @@ def compare_command(
     second_where: tuple[str, ...],
     level: float,
     least_effect: float,
-    strict: bool,
     as_json: bool,
     families: Any,
     read_options: ReadOptions,
@@ -81,10 +77,8 @@ def compare_command(
     Of a cube all groups count, or those that --where, --first and --second choose; one cube alone
     is compared with itself, some groups with others.
 
-    Prints the changes of means, spreads, shapes, shares and correlations with corrected p-values,
-    the largest first. The exit code is 0 where no difference shows at the level, and 1 where one
-    does. Columns that one row dominates are compared without it;
-    where that cannot be, the first line says "Not judged", and --strict makes the exit code 1.
+    Prints the changes of means, spreads and shares with corrected p-values, the largest first. The
+    exit code is 0 where no difference shows at the level, and 4 where one does.
 
     \b
     Examples:
@@ -109,8 +103,7 @@ def compare_command(
     else:
         head, *rest = comparison_lines(found, level, least_effect)
         say(head, *lines, *rest)
-    silent = found.p_value != found.p_value
-    return int(differs or (strict and silent))
+    return DIFFERS if differs else 0
 
 
 def _summaries(
