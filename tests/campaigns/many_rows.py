@@ -17,7 +17,7 @@ def repeated_shard(data, times, shard_id):
     """The file of a shard that holds every row of another one `times` times, made by a stranger."""
     pieces = Pieces(data)
     pieces.sections = [[v * times for v in values] for values in pieces.sections]
-    pieces.header["n_rows"] = [n * times for n in pieces.header["n_rows"]]
+    pieces.header["n_rows"] *= times
     pieces.header["weight_squares"] = str(int(pieces.header["weight_squares"]) * times)
     n_rows, weight, *mean = struct.unpack(f"<Q{len(pieces.marks[0]) // 8 - 1}d", pieces.marks[0])
     pieces.marks = [struct.pack(f"<Q{1 + len(mean)}d", n_rows * times, weight * times, *mean)]

@@ -163,6 +163,7 @@ class GroupedShard:
                         totals = recentered(encoded(totals, schema))
                     yield number, n_rows, ids[k].hex(), pack(totals, state.names)
 
+
 class KeyGroup:
     """The shard of one group while rows come: its bytes equal a `MomentSummary` of them.
 

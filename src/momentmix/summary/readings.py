@@ -230,15 +230,6 @@ def require_rows(totals: Totals) -> Totals:
     return totals
 
 
-def nearest_units(totals: Totals, shift: ArrayLike) -> list[int]:
-    """The integer shifts next to `shift` in the units of the sums."""
-    wanted = _vector("shift", shift, totals.layout.n_features)
-    return [
-        0 if e is None else round(Fraction(float(x)) / Fraction(2) ** e)
-        for e, x in zip(totals.exponents, wanted, strict=True)
-    ]
-
-
 def moments(
     totals: Totals, shift: ArrayLike | None = None, scale: ArrayLike | None = None
 ) -> Moments:

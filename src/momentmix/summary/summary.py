@@ -28,7 +28,7 @@ from momentmix.errors import InputError, InputTypeError, check_count
 from momentmix.findings.messages import NO_MAR
 from momentmix.parallel import ForkSafeLock, one_at_a_time
 from momentmix.summary import file as summary_file
-from momentmix.summary import readings, reduction
+from momentmix.summary import reduction
 from momentmix.summary.column_facts import summary_html
 from momentmix.summary.exact import combining, forgetting
 from momentmix.summary.exact import totals as algebra
@@ -304,15 +304,6 @@ class MomentSummary(SummaryView):
         columns = reduction.chosen_columns(features, names, totals)
         chosen = None if names is None else tuple(names[i] for i in columns)
         return self._derived(reduction.select(totals, columns), chosen)
-
-    def recenter(self, shift: ArrayLike | None = None) -> MomentSummary:
-        """The same summary about another shift, rounded to the unit; by default about the mean.
-
-        Exact: moving there and back gives the same bytes.
-        """
-        totals = self._totals()
-        shifts = None if shift is None else readings.nearest_units(totals, shift)
-        return self._derived(algebra.recentered(totals, shifts), self._state.names)
 
     # -- files --------------------------------------------------------------------------------
 

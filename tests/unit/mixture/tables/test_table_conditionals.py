@@ -1,6 +1,5 @@
 """Tables' mixtures given some columns, floors and matching, against brute force."""
 
-
 import numpy as np
 import pandas as pd
 import pytest
